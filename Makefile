@@ -1,0 +1,49 @@
+# Every target sets up what it needs in .venv; nothing is installed outside this folder.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+POSTGRES := $(firstword $(shell command -v postgres 2>/dev/null) $(wildcard /usr/lib/postgresql/*/bin/postgres))
+# A machine without PostgreSQL runs the ledger's tests on SQLite alone, and says so.
+ifeq ($(POSTGRES),)
+export CROWDBLEND_TEST_POSTGRES ?= off
+endif
+
+.PHONY: demo test test-long test-extra check format lock clean
+
+demo: $(READY)
+	$(BIN)/crowdblend demo
+
+test: $(READY)
+	$(BIN)/python -m pytest -m "not long and not extra"
+
+test-long: $(READY)
+	$(BIN)/python -m pytest -m long
+
+test-extra: $(READY)
+	$(BIN)/python -m pytest -m extra
+
+check: $(READY)
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy -p crowdblend
+	cd tests/_pkg && ../../$(BIN)/lint-imports --config ../../pyproject.toml
+	$(BIN)/python -m pytest -m "not long and not extra"
+
+format: $(READY)
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+$(READY): constraints.txt pyproject.toml
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "crowdblend needs Python 3.11 or later")'
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade pip
+	$(BIN)/python -m pip install --quiet --require-hashes -r constraints.txt
+	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable .
+	touch $(READY)
+
+lock:
+	uv pip compile pyproject.toml --extra dev --universal --generate-hashes --no-annotate --no-header -o constraints.txt
+
+clean:
+	rm -rf $(VENV) build dist crowdblend-demo

@@ -1,0 +1,1 @@
+"""What a release costs (theory), and what has been spent (ledger)."""

@@ -1,0 +1,1 @@
+"""Prices: what a mechanism with given parameters costs in (epsilon, delta), with proofs in docs/proofs."""

@@ -1,0 +1,69 @@
+"""The command line `crowdblend`: commands, exit codes, and refusals as single messages."""
+
+from __future__ import annotations
+
+import json
+import sys
+
+import click
+
+from ..mechanisms.refusal import Refusal
+from .ledger_commands import dataset, ledger
+from .plan_command import plan
+from .release_commands import abandon, demo, run, verify
+
+__all__ = ["main"]
+
+KINDS = {1: "failed", 2: "input", 3: "accountant"}
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="crowdblend")
+def crowdblend() -> None:
+    """Truthful microdata with a proved privacy guarantee, and an accountant that keeps its rules.
+
+    Exit codes: 0 done; 1 failed; 2 the specification or the command is wrong, nothing was charged;
+    3 refused by the accountant, nothing was read or published.
+    """
+
+
+for command in (demo, run, plan, dataset, ledger, abandon, verify):
+    crowdblend.add_command(command)
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Run the command line and leave with its exit code; never shows a traceback."""
+    words = sys.argv[1:] if arguments is None else arguments
+    sys.exit(_exit_code(words))
+
+
+def _exit_code(words: list[str]) -> int:
+    try:
+        result = crowdblend.main(args=words, prog_name="crowdblend", standalone_mode=False)
+    except Refusal as refusal:
+        return _tell(words, refusal.message, where=refusal.where, exit_code=refusal.exit_code)
+    except click.exceptions.Exit as leave:
+        return leave.exit_code
+    except click.ClickException as error:
+        hint = f" Run '{error.ctx.command_path} --help'." if isinstance(error, click.UsageError) and error.ctx else ""
+        return _tell(words, f"{error.format_message()}{hint}", where="command line", exit_code=2)
+    except (KeyboardInterrupt, click.Abort):
+        return _tell(words, "Interrupted. What was charged stays charged.", where="", exit_code=1)
+    except Exception as error:  # noqa: BLE001 - the last resort: a person must never be shown a traceback
+        # PRIVACY: only the kind of the fault is told; its text could hold a value of the records.
+        trace = error.__traceback__
+        while trace is not None and trace.tb_next is not None:
+            trace = trace.tb_next
+        place = f"{trace.tb_frame.f_code.co_name}, line {trace.tb_lineno}" if trace else "an unknown place"
+        message = f"Internal fault ({type(error).__name__} in {place}). What was charged stays charged."
+        return _tell(words, message, where="", exit_code=1)
+    return result if isinstance(result, int) else 0
+
+
+def _tell(words: list[str], message: str, *, where: str, exit_code: int) -> int:
+    """Say the refusal on standard error, and as the one JSON object on standard output if asked."""
+    click.echo(f"crowdblend: {message}", err=True)
+    if "--json" in words:
+        refusal = {"kind": KINDS[exit_code], "exit_code": exit_code, "where": where, "message": message}
+        click.echo(json.dumps({"error": refusal}, ensure_ascii=False))
+    return exit_code

@@ -1,0 +1,192 @@
+"""`crowdblend dataset` and `crowdblend ledger`: budgets, what was spent, and whether it all holds."""
+
+from __future__ import annotations
+
+import getpass
+import json
+from decimal import Decimal
+from typing import Any
+
+import click
+from rich.console import Console
+from rich.table import Table
+
+from ..accounting.ledger.canonical import bytes_of_entry
+from ..accounting.ledger.creation import create_ledger, ledger_exists
+from ..accounting.ledger.reader import LedgerReader, open_reader
+from ..accounting.ledger.writer import open_writer
+from ..flows.settings import house
+from ..mechanisms.refusal import InputRefused
+from .plan_command import ExactNumber
+
+__all__ = ["dataset", "ledger"]
+
+LEDGER = click.option("--ledger", "ledger_url", help="SQLAlchemy URL of the ledger (or CROWDBLEND_LEDGER).")
+AS_JSON = click.option("--json", "as_json", is_flag=True, help="One JSON object on standard output.")
+
+
+@click.group()
+def dataset() -> None:
+    """Data sets and their budgets."""
+
+
+@dataset.command("add")
+@click.argument("name")
+@click.option("--epsilon", type=ExactNumber(), required=True, help="Budget of ε, for the data set's whole life.")
+@click.option("--delta", type=ExactNumber(), required=True, help="Budget of δ.")
+@click.option("--survey-rate", type=ExactNumber(), help="The data set is itself a sample of this rate: it can be released once.")
+@LEDGER
+def add(name: str, epsilon: Decimal, delta: Decimal, survey_rate: Decimal | None, ledger_url: str | None) -> None:
+    """Give a data set its budget; creates the SQLite ledger where there is none."""
+    url = house(ledger_url=ledger_url).ledger_url
+    _require_budget(epsilon, delta)
+    if not ledger_exists(url):
+        create_ledger(url)
+    with open_writer(url) as writer:
+        writer.add_dataset(name=name, epsilon=epsilon, delta=delta, survey_rate=survey_rate, by=getpass.getuser())
+    click.echo(f"Data set '{name}' has the budget ε = {epsilon}, δ = {delta}.")
+
+
+@dataset.command("raise")
+@click.argument("name")
+@click.option("--epsilon", type=ExactNumber(), required=True, help="The new budget of ε, not the difference.")
+@click.option("--delta", type=ExactNumber(), required=True, help="The new budget of δ.")
+@click.option("--reason", required=True, help="Why, in one line; it is recorded for ever.")
+@LEDGER
+def raise_budget(name: str, epsilon: Decimal, delta: Decimal, reason: str, ledger_url: str | None) -> None:
+    """Raise a data set's budget; who, when and why are recorded."""
+    _require_budget(epsilon, delta)
+    with open_writer(house(ledger_url=ledger_url).ledger_url) as writer:
+        writer.raise_budget(name=name, epsilon=epsilon, delta=delta, reason=reason, by=getpass.getuser())
+    click.echo(f"Data set '{name}' now has the budget ε = {epsilon}, δ = {delta}.")
+
+
+@dataset.command("list")
+@LEDGER
+@AS_JSON
+def list_datasets(ledger_url: str | None, as_json: bool) -> None:
+    """List the data sets with what is spent and what is left."""
+    with open_reader(house(ledger_url=ledger_url).ledger_url) as reader:
+        datasets = _datasets(reader)
+    if as_json:
+        click.echo(json.dumps({"datasets": datasets}, ensure_ascii=False))
+    else:
+        _print_datasets(datasets)
+
+
+@click.group()
+def ledger() -> None:
+    """The ledger: what was spent, on what, and whether it holds together."""
+
+
+@ledger.command("init")
+@LEDGER
+def init(ledger_url: str | None) -> None:
+    """Create an empty ledger."""
+    url = house(ledger_url=ledger_url).ledger_url
+    create_ledger(url)
+    click.echo("The ledger is ready. Give a data set its budget with: crowdblend dataset add")
+
+
+@ledger.command("show")
+@LEDGER
+@AS_JSON
+def show(ledger_url: str | None, as_json: bool) -> None:
+    """Show the data sets' budgets and the releases."""
+    with open_reader(house(ledger_url=ledger_url).ledger_url) as reader:
+        datasets, releases = _datasets(reader), _releases(reader)
+        head = reader.head()
+    if as_json:
+        chain = {"entries": head.position + 1, "head": head.hash}
+        click.echo(json.dumps({"datasets": datasets, "releases": releases, "chain": chain}, ensure_ascii=False))
+        return
+    _print_datasets(datasets)
+    _print_releases(releases)
+    click.echo(f"{head.position + 1} entries; head of the chain {head.hash[:16]}…")
+
+
+@ledger.command("verify")
+@LEDGER
+@AS_JSON
+def verify(ledger_url: str | None, as_json: bool) -> int:
+    """Check the chain, every price, the single use of samples and the accounts."""
+    with open_reader(house(ledger_url=ledger_url).ledger_url) as reader:
+        findings = [str(finding) for finding in reader.verify()]
+    unchecked = ["Without an anchor outside the database, truncation and full rewriting can't be found."]
+    if as_json:
+        click.echo(json.dumps({"ok": not findings, "findings": findings, "unchecked": unchecked}, ensure_ascii=False))
+    else:
+        for finding in findings:
+            click.echo(finding)
+        click.echo("The ledger holds." if not findings else f"{len(findings)} findings: the ledger does not hold.")
+        click.echo(unchecked[0])
+    return 1 if findings else 0
+
+
+@ledger.command("export")
+@LEDGER
+def export(ledger_url: str | None) -> None:
+    """Write every entry as one line of canonical JSON with its place and hash."""
+    with open_reader(house(ledger_url=ledger_url).ledger_url) as reader:
+        for link in reader.entries():
+            body = json.loads(bytes_of_entry(link.entry))
+            click.echo(json.dumps({"position": link.position, "hash": link.hash, "entry": body}, ensure_ascii=True))
+
+
+def _require_budget(epsilon: Decimal, delta: Decimal) -> None:
+    if epsilon <= 0:
+        raise InputRefused(f"a budget's ε must be more than 0, not {epsilon}.", where="--epsilon")
+    if not 0 <= delta < 1:
+        raise InputRefused(f"a budget's δ must be at least 0 and below 1, not {delta}.", where="--delta")
+
+
+def _datasets(reader: LedgerReader) -> list[dict[str, Any]]:
+    return [
+        {
+            "dataset": state.name,
+            "epsilon_budget": float(state.account.epsilon_budget),
+            "epsilon_spent": float(state.account.epsilon_spent),
+            "delta_budget": float(state.account.delta_budget),
+            "delta_spent": float(state.account.delta_spent),
+            "relation": state.relation,
+            "survey": state.survey,
+        }
+        for state in reader.datasets()
+    ]
+
+
+def _releases(reader: LedgerReader) -> list[dict[str, Any]]:
+    return [
+        {
+            "release_id": state.release_id,
+            "dataset": state.charge.dataset,
+            "label": state.charge.label,
+            "stage": state.stage,
+            "refunded": state.refunded,
+            "sample_id": state.charge.sample_id,
+            "mechanism": dict(state.charge.mechanism),
+            "epsilon": float(state.charge.price.epsilon),
+            "delta": float(state.charge.price.delta),
+            "rule": state.charge.price.rule,
+            "day": state.charge.day.isoformat(),
+            "position": state.place.position,
+        }
+        for state in reader.releases()
+    ]
+
+
+def _print_datasets(datasets: list[dict[str, Any]]) -> None:
+    table = Table("data set", "ε spent", "of", "δ spent", "of", title="Budgets", title_justify="left")
+    for row in datasets:
+        spent = (f"{row['epsilon_spent']:.6g}", f"{row['epsilon_budget']:.6g}")
+        table.add_row(row["dataset"], *spent, f"{row['delta_spent']:.3g}", f"{row['delta_budget']:.3g}")
+    Console().print(table)
+
+
+def _print_releases(releases: list[dict[str, Any]]) -> None:
+    table = Table("release", "data set", "stage", "ε", "δ", "sample", "day", title="Releases", title_justify="left")
+    for row in releases:
+        price = (f"{row['epsilon']:.6g}", f"{row['delta']:.3g}")
+        sample = row["sample_id"][:12] + "…"
+        table.add_row(row["release_id"], row["dataset"], row["stage"], *price, sample, row["day"])
+    Console().print(table)

@@ -1,0 +1,101 @@
+"""`crowdblend run`, `demo`, `abandon` and `verify`: releases and what becomes of them."""
+
+from __future__ import annotations
+
+import json
+import secrets
+from pathlib import Path
+
+import click
+
+from ..flows.settings import House, house
+from ..mechanisms.refusal import InputRefused
+
+__all__ = ["abandon", "demo", "run", "verify"]
+
+FILE = click.Path(path_type=Path)
+
+
+@click.command()
+@click.argument("spec", type=FILE)
+@click.option("--ledger", help="SQLAlchemy URL of the ledger (or CROWDBLEND_LEDGER).")
+@click.option("--output", type=FILE, help="Folder of the release, instead of [release].output.")
+@click.option("--scheduler", help="Address of a Dask scheduler; without one this machine's threads count.")
+@click.option("--release-id", help="Run, resume or look up the release of this id; without one each run is a new release.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object on standard output.")
+def run(
+    spec: Path, ledger: str | None, output: Path | None, scheduler: str | None, release_id: str | None, as_json: bool
+) -> None:
+    """Run one release: SPEC.toml in, a published table and its certificate out."""
+    from .running import run_release
+
+    result = run_release(
+        spec, house=house(ledger_url=ledger), output=output, scheduler=scheduler, release_id=release_id
+    )
+    if as_json:
+        click.echo(json.dumps(result, ensure_ascii=False))
+        return
+    click.echo(
+        f"Published {result['published_records']} records in {result['published_groups']} groups: {result['output']}\n"
+        f"Charged to '{result['dataset']}': ε = {result['epsilon']}, δ = {result['delta']}"
+        f" (by the paper's bound: {result['epsilon_paper']}).\n"
+        f"Release {result['release_id']}; check it with: crowdblend verify {result['certificate']}"
+    )
+
+
+@click.command()
+@click.option("--output", type=FILE, help="Folder for the demonstration; default: a new one below crowdblend-demo.")
+def demo(output: Path | None) -> None:
+    """Release 29,501 records of the US Census 2000, with a ledger of the demonstration's own."""
+    from ..accounting.ledger.creation import create_ledger
+    from ..accounting.ledger.writer import open_writer
+    from .demonstration import DATASET, lay_out
+    from .running import run_release
+
+    folder = (output or Path("crowdblend-demo") / secrets.token_hex(4)).absolute()
+    if folder.exists():
+        raise InputRefused("this exists already.", where=str(folder), remedy="Name a folder that doesn't exist.")
+    try:
+        folder.mkdir(parents=True)
+        spec = lay_out(folder)
+    except OSError as error:
+        raise InputRefused(f"the folder can't be written ({error.strerror}).", where=str(folder)) from None
+    own = House(ledger_url=f"sqlite:///{folder / 'ledger.db'}", home=folder / "private")
+    create_ledger(own.ledger_url)
+    with open_writer(own.ledger_url) as writer:
+        writer.add_dataset(DATASET)
+    result = run_release(spec, house=own, output=None, scheduler=None, release_id=f"demo-{secrets.token_hex(6)}")
+    click.echo(json.dumps(result))
+
+
+@click.command()
+@click.argument("release_id")
+@click.option("--reason", required=True, help="Why, in one line; it is recorded for ever.")
+@click.option("--ledger", help="SQLAlchemy URL of the ledger (or CROWDBLEND_LEDGER).")
+def abandon(release_id: str, reason: str, ledger: str | None) -> None:
+    """Give up a release that was charged and can't be finished; refunded only if no record was read."""
+    from ..flows.abandon import abandon_release
+
+    refunded = abandon_release(release_id, reason=reason, house=house(ledger_url=ledger))
+    click.echo(f"Release '{release_id}' is abandoned; its cost {'was refunded' if refunded else 'stays spent'}.")
+
+
+@click.command()
+@click.argument("certificate", type=FILE)
+@click.option("--json", "as_json", is_flag=True, help="One JSON object on standard output.")
+def verify(certificate: Path, as_json: bool) -> int:
+    """Check a release's certificate and its files, without a ledger."""
+    from ..accounting.ledger.certificate import check_certificate
+
+    findings = list(check_certificate(certificate))
+    if as_json:
+        click.echo(json.dumps({"ok": not findings, "findings": findings}, ensure_ascii=False))
+    else:
+        for finding in findings:
+            click.echo(finding)
+        click.echo(
+            "The files are those of the certificate. This version's certificates are unsigned: who wrote it is not shown."
+            if not findings
+            else f"{len(findings)} findings: don't rely on this release."
+        )
+    return 1 if findings else 0

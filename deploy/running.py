@@ -1,0 +1,70 @@
+"""One release from the command line: prepared, run as a flow on Prefect, told as a result."""
+
+from __future__ import annotations
+
+import secrets
+from pathlib import Path
+from typing import Any
+
+from ..accounting.theory.price import mechanism_record
+from ..flows.prepare import PreparedRelease, prepared_release
+from ..flows.settings import House
+from ..tasks.released import PublishedRelease, published_release
+from .prefect_environment import settle_prefect
+from .terminal import Stages
+
+__all__ = ["run_release"]
+
+
+def run_release(
+    spec: Path, *, house: House, output: Path | None, scheduler: str | None, release_id: str | None
+) -> dict[str, Any]:
+    """Run one release, or answer with the stored result of one that is published.
+
+    Args:
+        spec: the specification's file.
+        house: where the ledger and the private store lie.
+        output: the release's folder, instead of the specification's.
+        scheduler: address of a Dask scheduler, None for this machine's threads.
+        release_id: id to run, resume or look up; None for a new release.
+
+    Returns:
+        What `run --json` prints.
+
+    Raises:
+        InputRefused: the specification, the source's metadata or the output is wrong.
+        AccountantRefused: the accountant refuses.
+        ReleaseFailed: the work failed after the charge.
+    """
+    stages = Stages()
+    with prepared_release(spec, house=house, output=output, release_id=release_id) as prepared:
+        if prepared.layout is None:
+            published = published_release(prepared.folder, prepared.request.output)
+        else:
+            settle_prefect(house.home)
+            from ..flows.microdata import run_flow
+
+            published = run_flow(
+                prepared, scheduler=scheduler, randomness=secrets.token_bytes, observer=stages
+            )
+        return _result(prepared, published, stages)
+
+
+def _result(prepared: PreparedRelease, published: PublishedRelease, stages: Stages) -> dict[str, Any]:
+    request = prepared.request
+    paper = request.paper_price
+    return {
+        "release_id": prepared.release_id,
+        "dataset": request.dataset,
+        "sample_id": published.sample_id,
+        "mechanism": mechanism_record(request.mechanism),
+        "epsilon": float(request.price.epsilon),
+        "delta": float(request.price.delta),
+        "epsilon_paper": None if paper is None else float(paper.epsilon),
+        "levels": {column.name: column.level for column in request.map.columns},
+        "published_groups": published.groups,
+        "published_records": published.records,
+        "output": str(published.output),
+        "certificate": str(published.output / "certificate.json"),
+        "timings": {name: round(seconds, 4) for name, seconds in stages.seconds.items()},
+    }

@@ -1,0 +1,1 @@
+"""Prefect flows: whole releases, composed of tasks."""

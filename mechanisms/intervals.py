@@ -1,0 +1,115 @@
+"""Declared intervals of whole numbers: a hierarchy in closed form, so that its domain may be very large."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .hierarchy import BUCKET_CODE, BUCKET_LABEL
+from .integers import canonical_integer
+
+__all__ = ["IntervalHierarchy"]
+
+_BOTTOM_CODE = 1
+_FIRST_CODE = 2
+_BOUND = 1 << 60
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class IntervalHierarchy:
+    """Whole numbers lower ≤ v < upper at levels: the value, each width in turn, `*`.
+
+    Intervals are anchored at `lower`; the last of a level is cut off at `upper`. At every level but the last
+    a smaller number has the bottom code (`< lower`), a larger one the top code (`>= upper`), and whatever is
+    not an integer in canonical decimal has the bucket's. Codes ascend: bucket, bottom, intervals, top.
+
+    Args:
+        lower: least number of the domain.
+        upper: first number above the domain.
+        widths: ascending, each dividing the next; may be empty.
+
+    Raises:
+        ValueError: an empty or too large domain, or widths that are not nested.
+    """
+
+    lower: int
+    upper: int
+    widths: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        if not -_BOUND <= self.lower < self.upper <= _BOUND:
+            raise ValueError(
+                f"an interval needs lower < upper, both within ±2**60, not {self.lower} and {self.upper}"
+            )
+        if any(width < 1 for width in self.widths):
+            raise ValueError(f"interval widths must be at least 1, not {list(self.widths)}")
+        if any(finer >= coarser or coarser % finer for finer, coarser in pairwise(self.widths)):
+            raise ValueError(f"interval widths must ascend, each dividing the next, not {list(self.widths)}")
+        if any(width > 2 * _BOUND for width in self.widths):
+            raise ValueError(f"interval widths must be at most 2**61, not {list(self.widths)}")
+
+    @property
+    def levels(self) -> int:
+        """Number of levels: the value, the widths, `*`."""
+        return len(self.widths) + 2
+
+    def size(self, level: int) -> int:
+        """Number of codes at a level, the bucket included."""
+        width = self._width(level)
+        return 1 if width is None else _FIRST_CODE + -(-(self.upper - self.lower) // width) + 1
+
+    def codes_of_texts(self, texts: Sequence[bytes | None], level: int) -> NDArray[np.int64]:
+        """Code of each text at a level; None and texts that are no canonical integer have the bucket's."""
+        numbers = [None if text is None else canonical_integer(text) for text in texts]
+        clipped = [self.lower if n is None else min(max(n, self.lower - 1), self.upper) for n in numbers]
+        codes = self.codes_of_integers(np.array(clipped, dtype=np.int64), level)
+        codes[np.array([n is None for n in numbers], dtype=np.bool_)] = BUCKET_CODE
+        return codes
+
+    def codes_of_integers(self, values: NDArray[np.int64], level: int) -> NDArray[np.int64]:
+        """Code of each integer at a level; shape (n,)."""
+        width = self._width(level)
+        if width is None:
+            return np.zeros(values.shape, dtype=np.int64)
+        offsets = np.clip(values, self.lower - 1, self.upper) - self.lower
+        codes = offsets // width + _FIRST_CODE  # one below the domain gives the bottom code
+        codes[offsets == self.upper - self.lower] = self.size(level) - 1
+        return codes
+
+    def labels(self, codes: NDArray[np.int64], level: int) -> list[str]:
+        """Published label of each code of a level, for example `[0, 5000)`, `< 0` or `>= 200000`."""
+        return [self._label(code, level) for code in codes.tolist()]
+
+    def digest(self) -> str:
+        """SHA-256 of the bounds and widths in canonical form, 64 hexadecimal digits."""
+        description = {
+            "kind": "interval/1", "lower": self.lower, "upper": self.upper, "widths": list(self.widths),
+        }  # fmt: skip
+        text = json.dumps(description, sort_keys=True, separators=(",", ":"))
+        return hashlib.sha256(text.encode()).hexdigest()
+
+    def _width(self, level: int) -> int | None:
+        if not 0 <= level < self.levels:
+            raise IndexError(f"level {level} of {self.levels}")
+        if level == self.levels - 1:
+            return None
+        return 1 if level == 0 else self.widths[level - 1]
+
+    def _label(self, code: int, level: int) -> str:
+        width = self._width(level)
+        if not 0 <= code < self.size(level):
+            raise IndexError(f"code {code} at level {level}")
+        if width is None or code == BUCKET_CODE:
+            return BUCKET_LABEL
+        if code == _BOTTOM_CODE:
+            return f"< {self.lower}"
+        if code == self.size(level) - 1:
+            return f">= {self.upper}"
+        start = self.lower + (code - _FIRST_CODE) * width
+        return str(start) if level == 0 else f"[{start}, {min(start + width, self.upper)})"

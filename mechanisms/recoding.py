@@ -1,0 +1,147 @@
+"""The generalization map of a release: one level per column, and one number per combination of labels."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .hierarchy import Hierarchy
+
+__all__ = ["GeneralizationMap", "MappedColumn", "Placement"]
+
+_WORD_CELLS = 1 << 63
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class MappedColumn:
+    """One released column.
+
+    Args:
+        name: the column's name in the input and in the output.
+        hierarchy: its declared hierarchy.
+        level: the level at which it is published.
+
+    Raises:
+        ValueError: a level that the hierarchy does not have.
+    """
+
+    name: str
+    hierarchy: Hierarchy
+    level: int
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.level < self.hierarchy.levels:
+            raise ValueError(
+                f"column {self.name!r} has levels 0 … {self.hierarchy.levels - 1}, not level {self.level}"
+            )
+
+    @property
+    def size(self) -> int:
+        """Number of codes that the column can take."""
+        return self.hierarchy.size(self.level)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Placement:
+    """Where a column's code stands in a key: code · stride is added to word number `word`."""
+
+    word: int
+    stride: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class GeneralizationMap:
+    """A total map from records to groups, fixed before the records are read.
+
+    A group's key is the mixed-radix number of its codes, the first column the most significant. Columns
+    whose sizes multiply to less than 2**63 share a word; keys have shape (words, n), so that comparing keys
+    word by word compares codes column by column, in the order of the columns.
+
+    Args:
+        columns: the released columns, at least one, no name twice.
+
+    Raises:
+        ValueError: no columns, or a name twice.
+    """
+
+    columns: tuple[MappedColumn, ...]
+    placements: tuple[Placement, ...] = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        names = [column.name for column in self.columns]
+        if not names:
+            raise ValueError("a map needs at least one column")
+        if len(set(names)) != len(names):
+            raise ValueError(f"a map names each column once, not {names}")
+        object.__setattr__(self, "placements", _place([column.size for column in self.columns]))
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the columns, in order."""
+        return tuple(column.name for column in self.columns)
+
+    @property
+    def words(self) -> int:
+        """Number of 64-bit words of a key."""
+        return self.placements[-1].word + 1
+
+    @property
+    def cells(self) -> int:
+        """Number of possible groups (may exceed 64 bits)."""
+        product = 1
+        for column in self.columns:
+            product *= column.size
+        return product
+
+    def keys(self, codes: Sequence[NDArray[np.int64]]) -> NDArray[np.int64]:
+        """Keys of n records.
+
+        Args:
+            codes: per column, the records' codes at the column's level; each of shape (n,).
+
+        Returns:
+            Shape (words, n).
+        """
+        keys = np.zeros((self.words, codes[0].size), dtype=np.int64)
+        for place, column_codes in zip(self.placements, codes, strict=True):
+            keys[place.word] += column_codes * place.stride
+        return keys
+
+    def decode(self, keys: NDArray[np.int64]) -> list[NDArray[np.int64]]:
+        """Codes per column of keys of shape (words, n); the inverse of `keys`."""
+        return [
+            (keys[place.word] // place.stride) % column.size
+            for column, place in zip(self.columns, self.placements, strict=True)
+        ]
+
+    def digest(self) -> str:
+        """SHA-256 of the names, hierarchies and levels in canonical form, 64 hexadecimal digits."""
+        columns = [[column.name, column.hierarchy.digest(), column.level] for column in self.columns]
+        text = json.dumps({"kind": "map/1", "columns": columns}, sort_keys=True, separators=(",", ":"))
+        return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _place(sizes: Sequence[int]) -> tuple[Placement, ...]:
+    """Fill words from the first column on; within a word the last column has stride 1."""
+    words: list[list[int]] = [[]]
+    cells = 1
+    for size in sizes:
+        if cells * size >= _WORD_CELLS:
+            words.append([])
+            cells = 1
+        words[-1].append(size)
+        cells *= size
+    placements: list[Placement] = []
+    for word, members in enumerate(words):
+        stride = 1
+        strides: list[int] = []
+        for size in reversed(members):
+            strides.append(stride)
+            stride *= size
+        placements.extend(Placement(word=word, stride=stride) for stride in reversed(strides))
+    return tuple(placements)

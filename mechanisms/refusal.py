@@ -1,0 +1,56 @@
+"""The three ways in which the product says no; each is one message for a person, never a traceback."""
+
+from __future__ import annotations
+
+__all__ = ["AccountantRefused", "InputRefused", "Refusal", "ReleaseFailed"]
+
+
+class Refusal(Exception):
+    """Something was refused: says what, where, what was not done, and what to do next.
+
+    PRIVACY: `what` and `where` may name files, keys, lines, and public values (specification, hierarchies,
+    prices), never a value of the records.
+
+    Args:
+        what: the fault in one sentence, with its numbers.
+        where: file, line or key, for example "adult.toml: [sampling].rate"; empty where there is none.
+        not_done: what therefore did not happen; each kind has its usual sentence.
+        remedy: what the reader can do next.
+    """
+
+    exit_code = 1
+    nothing_done = ""
+
+    def __init__(self, what: str, *, where: str = "", not_done: str | None = None, remedy: str = "") -> None:
+        self.what = what
+        self.where = where
+        self.not_done = self.nothing_done if not_done is None else not_done
+        self.remedy = remedy
+        super().__init__(self.message)
+
+    @property
+    def message(self) -> str:
+        """The whole refusal as one line."""
+        head = f"{self.where}: {self.what}" if self.where else self.what
+        return " ".join(part for part in (head, self.not_done, self.remedy) if part)
+
+
+class InputRefused(Refusal):
+    """The specification or the command is wrong; nothing was charged (exit code 2)."""
+
+    exit_code = 2
+    nothing_done = "Nothing was read, written or charged."
+
+
+class AccountantRefused(Refusal):
+    """The accountant refuses; nothing was read or published (exit code 3)."""
+
+    exit_code = 3
+    nothing_done = "Nothing was read or published."
+
+
+class ReleaseFailed(Refusal):
+    """The work failed after the charge (exit code 1); the cost stays spent once reading has begun."""
+
+    exit_code = 1
+    nothing_done = "Nothing was published."

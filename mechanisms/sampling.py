@@ -1,0 +1,133 @@
+"""One independent coin per record from the secret of the release: a keyed ChaCha20 stream per chunk."""
+
+from __future__ import annotations
+
+import hashlib
+import struct
+from dataclasses import dataclass
+from decimal import Decimal
+from fractions import Fraction
+
+import numpy as np
+from cryptography.hazmat.primitives.ciphers import Cipher, CipherContext, algorithms
+from numpy.typing import NDArray
+
+__all__ = ["KEY_BYTES", "LAYOUT", "ChunkIdentity", "kept_positions", "sample_commitment", "threshold"]
+
+LAYOUT = "chacha20-byte-first/1"
+KEY_BYTES = 32
+
+_LAYOUT_VERSION = 1
+_BYTE_SPACE = 0
+_TIE_SPACE = 1
+_TIE_BYTES = 7
+_BLOCK_RECORDS = 1 << 20
+_WORD_LIMIT = 1 << 32
+_COMMITMENT_TAG = b"crowdblend/sample-commitment/1\x00"
+_ZEROS = bytes(_BLOCK_RECORDS)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ChunkIdentity:
+    """The lasting name of a piece of the input; equal identities draw equal coins, however the work is split.
+
+    Args:
+        file: place of the file in the sorted, deduplicated list of the source, from 0.
+        block: row group of a Parquet file, or number of the fixed byte range of a CSV file, from 0.
+
+    Raises:
+        ValueError: a number that does not fit the 32 bits that the nonce has for it.
+    """
+
+    file: int
+    block: int
+
+    def __post_init__(self) -> None:
+        for name, number in (("file", self.file), ("block", self.block)):
+            if not 0 <= number < _WORD_LIMIT:
+                raise ValueError(f"a chunk's {name} number must lie in 0 … 2**32 - 1, not {number}")
+
+
+def threshold(rate: Decimal) -> int:
+    """The whole number T = ⌊rate · 2⁶⁴⌋, exactly; a record whose 64-bit word lies below T is kept.
+
+    The real rate T / 2⁶⁴ is therefore never above the declared one.
+
+    Args:
+        rate: sampling rate, 0 < rate < 1.
+
+    Raises:
+        ValueError: a rate outside that interval.
+    """
+    if not 0 < rate < 1:
+        raise ValueError(f"the sampling rate must lie strictly between 0 and 1, not {rate}")
+    if rate.adjusted() < -20:  # below 10**-20 < 2**-64, and spares a fraction of absurd size
+        return 0
+    return int(Fraction(rate) * (1 << 64))
+
+
+def sample_commitment(key: bytes) -> str:
+    """The public name of the sample that a key draws: 64 hexadecimal digits that do not reveal the key.
+
+    Raises:
+        ValueError: a key of the wrong length.
+    """
+    _require_key(key)
+    return hashlib.sha256(_COMMITMENT_TAG + key).hexdigest()
+
+
+def kept_positions(*, key: bytes, chunk: ChunkIdentity, records: int, rate: Decimal) -> NDArray[np.int64]:
+    """Positions of the sampled records of one chunk, ascending, each kept with probability ⌊rate·2⁶⁴⌋/2⁶⁴.
+
+    Record i owns byte i of the chunk's first stream, the top byte of its 64-bit word. Only where that byte
+    equals the threshold's top byte do the other seven decide: the j-th such record of the chunk owns bytes
+    7j … 7j+6 (big-endian) of the chunk's second stream. The result is a function of the arguments alone.
+
+    INVARIANT: LAYOUT names this rule; any change to it needs a new name and a new nonce version.
+
+    Args:
+        key: the release's secret, 32 bytes.
+        chunk: identity of the chunk.
+        records: number of records in the chunk, below 2**32.
+        rate: sampling rate, 0 < rate < 1.
+
+    Raises:
+        ValueError: an argument out of range.
+    """
+    _require_key(key)
+    if not 0 <= records < _WORD_LIMIT:
+        raise ValueError(f"a chunk holds 0 … 2**32 - 1 records, not {records}")
+    limit = threshold(rate)
+    top_byte, rest = limit >> 56, limit & ((1 << 56) - 1)
+    first_bytes = _keystream(key, chunk, _BYTE_SPACE)
+    tie_bytes = _keystream(key, chunk, _TIE_SPACE)
+    kept: list[NDArray[np.int64]] = []
+    buffer = bytearray(min(records, _BLOCK_RECORDS))
+    drawn = np.frombuffer(buffer, dtype=np.uint8)
+    for start in range(0, records, _BLOCK_RECORDS):
+        size = min(_BLOCK_RECORDS, records - start)
+        first_bytes.update_into(memoryview(_ZEROS)[:size], memoryview(buffer)[:size])
+        candidates = np.flatnonzero(drawn[:size] <= top_byte)
+        tied = np.flatnonzero(drawn[candidates] == top_byte)
+        dropped = tied[_tie_words(tie_bytes, tied.size) >= rest]
+        kept.append(np.delete(candidates, dropped) + start)
+    return np.concatenate(kept).astype(np.int64, copy=False) if kept else np.empty(0, dtype=np.int64)
+
+
+def _tie_words(stream: CipherContext, ties: int) -> NDArray[np.uint64]:
+    """The next `ties` 56-bit words of the tie stream."""
+    octets = np.zeros((ties, 8), dtype=np.uint8)
+    octets[:, 1:] = np.frombuffer(stream.update(bytes(_TIE_BYTES * ties)), dtype=np.uint8).reshape(ties, 7)
+    return octets.view(">u8").reshape(ties).astype(np.uint64)
+
+
+def _keystream(key: bytes, chunk: ChunkIdentity, space: int) -> CipherContext:
+    # PRIVACY: (file, block, space) → nonce must stay injective: two chunks with one nonce would share coins.
+    # The 32-bit block counter cannot overflow: 7 · 2**32 bytes are fewer than 2**32 blocks of 64.
+    nonce = struct.pack("<IIII", 0, chunk.file, chunk.block, (_LAYOUT_VERSION << 8) | space)
+    return Cipher(algorithms.ChaCha20(key, nonce), mode=None).encryptor()
+
+
+def _require_key(key: bytes) -> None:
+    if len(key) != KEY_BYTES:
+        raise ValueError(f"a sampling key has {KEY_BYTES} bytes, not {len(key)}")

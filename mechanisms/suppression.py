@@ -1,0 +1,101 @@
+"""Counting groups, merging partial counts in any order, and dropping the groups below the threshold."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["GroupCounts", "count_keys", "merge_counts", "suppress"]
+
+_DENSE_CELLS = 1 << 16
+_DENSE_CELLS_PER_KEY = 4
+
+
+class GroupCounts(NamedTuple):
+    """Groups and how many records each has.
+
+    INVARIANT: keys are distinct and ascend word by word, counts are at least 1; so equal contents are equal
+    arrays, and the order says nothing about the input.
+
+    Args:
+        keys: shape (words, n), as `GeneralizationMap.keys`.
+        counts: shape (n,), int64.
+    """
+
+    keys: NDArray[np.int64]
+    counts: NDArray[np.int64]
+
+
+def count_keys(keys: NDArray[np.int64], *, cells: int) -> GroupCounts:
+    """Count the records of each group.
+
+    Args:
+        keys: one key per record, shape (words, n).
+        cells: number of possible groups; keys of one word lie below it.
+    """
+    words, records = keys.shape
+    if words == 1 and cells <= max(_DENSE_CELLS, _DENSE_CELLS_PER_KEY * records):
+        tally = np.bincount(keys[0], minlength=1)
+        present = np.flatnonzero(tally)
+        return GroupCounts(present.reshape(1, -1), tally[present])
+    ordered = np.sort(keys) if words == 1 else keys[:, np.lexsort(keys[::-1])]
+    starts = _starts(ordered)
+    return GroupCounts(ordered[:, starts], np.diff(starts, append=records))
+
+
+def merge_counts(parts: Sequence[GroupCounts]) -> GroupCounts:
+    """Add up partial counts; associative and commutative.
+
+    Args:
+        parts: at least one, all of the same number of words.
+
+    Raises:
+        ValueError: no parts.
+    """
+    if not parts:
+        raise ValueError("there are no partial counts to merge")
+    keys = np.concatenate([part.keys for part in parts], axis=1)
+    return _merge_sorted(*_sorted(keys, np.concatenate([part.counts for part in parts])))
+
+
+def suppress(keys: NDArray[np.int64], counts: NDArray[np.int64], k: int) -> GroupCounts:
+    """Keep the groups of at least k records, in the order of publication.
+
+    PRIVACY: what is below k leaves no trace: neither its number nor its place in the order.
+
+    The order is a function of the published groups alone: column by column in the order of the map, within
+    a column `*` first, then the labels by their UTF-8 bytes, or intervals by their numbers. Codes and keys
+    are numbered that way, so it is the ascending order of the keys.
+
+    Args:
+        keys: distinct groups, shape (words, n), in any order.
+        counts: records of each group, shape (n,).
+        k: suppression threshold, at least 1.
+
+    Raises:
+        ValueError: k below 1.
+    """
+    if k < 1:
+        raise ValueError(f"k must be at least 1, not {k}")
+    large = np.flatnonzero(counts >= k)
+    return GroupCounts(*_sorted(keys[:, large], counts[large]))
+
+
+def _sorted(keys: NDArray[np.int64], counts: NDArray[np.int64]) -> GroupCounts:
+    order = np.argsort(keys[0], kind="stable") if keys.shape[0] == 1 else np.lexsort(keys[::-1])
+    return GroupCounts(keys[:, order], counts[order])
+
+
+def _merge_sorted(keys: NDArray[np.int64], counts: NDArray[np.int64]) -> GroupCounts:
+    starts = _starts(keys)
+    sums = np.add.reduceat(counts, starts) if starts.size else counts
+    return GroupCounts(keys[:, starts], sums)
+
+
+def _starts(keys: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Where each run of equal keys begins, in sorted keys."""
+    changes = np.flatnonzero(np.any(keys[:, 1:] != keys[:, :-1], axis=0)) + 1
+    return np.concatenate((np.zeros(min(1, keys.shape[1]), dtype=np.int64), changes))

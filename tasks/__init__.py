@@ -1,0 +1,1 @@
+"""Prefect tasks: one stage of a release each, over partitioned Dask dataframes."""

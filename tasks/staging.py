@@ -1,0 +1,116 @@
+"""Publishing: the surviving groups and their certificate appear together, or not at all."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, date, datetime
+from pathlib import Path
+
+from ..mechanisms.refusal import ReleaseFailed
+
+__all__ = ["Staged", "digest_of_file", "rename_into_view", "staging_folder", "write_staged"]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Staged:
+    """A complete output that is not in view yet.
+
+    Args:
+        folder: hidden folder beside the output, on the same file system.
+        hashes: name and SHA-256 (hex) of each file in it, sorted by name.
+    """
+
+    folder: Path
+    hashes: tuple[tuple[str, str], ...]
+
+    @property
+    def intact(self) -> bool:
+        """Whether the folder holds exactly these bytes."""
+        return _holds(self.folder, self.hashes)
+
+
+def staging_folder(output: Path, *, sample_id: str) -> Path:
+    """Where a release's output is written before it comes into view: beside it, hidden, the release's own."""
+    return output.parent / f".{output.name}.crowdblend-{sample_id[:16]}"
+
+
+def write_staged(
+    folder: Path, *, day: date, write: Callable[[Path], None]
+) -> Staged:
+    """Write an output into its staging folder and make it durable.
+
+    PRIVACY: files carry the day of the charge as their time; when the work ended follows the records.
+
+    Args:
+        folder: staging folder; what an earlier, unfinished attempt left in it is removed.
+        day: day of the charge.
+        write: writes every file of the output into the folder it is given.
+
+    Raises:
+        OSError: the folder can't be written.
+    """
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(mode=0o755, parents=True)
+    write(folder)
+    seconds = datetime(day.year, day.month, day.day, tzinfo=UTC).timestamp()
+    hashes = []
+    for path in sorted(folder.iterdir()):
+        os.utime(path, (seconds, seconds))
+        _sync(path)
+        hashes.append((path.name, digest_of_file(path)))
+    os.utime(folder, (seconds, seconds))
+    _sync(folder)
+    _sync(folder.parent)
+    return Staged(folder=folder, hashes=tuple(hashes))
+
+
+def rename_into_view(staged: Staged, output: Path) -> None:
+    """Make a staged output visible in one step; an output that is already in view as these bytes is left.
+
+    Raises:
+        ReleaseFailed: something else is in the output's place, or the staged bytes are not what they were.
+    """
+    if _holds(output, staged.hashes):
+        shutil.rmtree(staged.folder, ignore_errors=True)
+        return
+    if not staged.intact:
+        raise ReleaseFailed(
+            "the prepared output is not what was written.",
+            where=str(staged.folder),
+            remedy="The release can only be abandoned: it is never computed twice.",
+        )
+    if output.exists() or output.is_symlink():
+        raise ReleaseFailed(
+            "something else has come into the output's place.",
+            where=str(output),
+            remedy="Move it away and run again with the same release id.",
+        )
+    staged.folder.rename(output)
+    _sync(output.parent)
+
+
+def digest_of_file(path: Path) -> str:
+    """SHA-256 (hex) of a file."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _holds(folder: Path, hashes: tuple[tuple[str, str], ...]) -> bool:
+    if not folder.is_dir() or folder.is_symlink():
+        return False
+    names = tuple(sorted(path.name for path in folder.iterdir()))
+    return names == tuple(name for name, _ in hashes) and all(
+        digest_of_file(folder / name) == digest for name, digest in hashes
+    )
+
+
+def _sync(path: Path) -> None:
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

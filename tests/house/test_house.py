@@ -1,0 +1,54 @@
+"""The house itself: its packages, its imports' direction, and what may not stand in it."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import tomllib
+from pathlib import Path
+
+import pytest
+
+ROOMS = ("mechanisms", "accounting", "tasks", "flows", "deploy")
+PROJECT = Path(__file__).resolve().parents[2]
+
+
+def room(name: str) -> Path:
+    """Where a room's code lies, in a checkout or installed."""
+    found = importlib.import_module(f"crowdblend.{name}").__file__
+    assert found is not None
+    return Path(found).resolve().parent
+
+
+def modules() -> list[Path]:
+    return [path for name in ROOMS for path in sorted(room(name).rglob("*.py"))]
+
+
+def test_every_package_is_listed() -> None:
+    """A folder with code that the distribution doesn't list would be missing from the wheel."""
+    listed = set(tomllib.loads((PROJECT / "pyproject.toml").read_text())["tool"]["setuptools"]["packages"])
+    found = set()
+    for name in ROOMS:
+        root = room(name)
+        for init in root.rglob("__init__.py"):
+            parts = init.parent.relative_to(root).parts
+            found.add(".".join(("crowdblend", name, *parts)))
+    assert found == listed
+
+
+@pytest.mark.parametrize("path", modules(), ids=lambda path: "/".join(path.parts[-3:]))
+def test_each_module_says_what_it_is(path: Path) -> None:
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    assert ast.get_docstring(tree), path
+
+
+def test_no_registry_is_named() -> None:
+    hosts = ("py" + "pi.org", "python" + "hosted", "registry." + "npmjs", "deb." + "debian")
+    for path in [*modules(), PROJECT / "pyproject.toml", PROJECT / "constraints.txt", PROJECT / "README.md"]:
+        text = path.read_text(encoding="utf-8")
+        assert not [host for host in hosts if host in text], path
+
+
+def test_no_name_without_an_idea() -> None:
+    vague = {"utils.py", "util.py", "helpers.py", "common.py", "misc.py"}
+    assert not [path for path in modules() if path.name in vague]
