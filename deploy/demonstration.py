@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
+import getpass
 import shutil
+from collections import Counter
+from datetime import UTC, datetime
+from decimal import Decimal
 from importlib import resources
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+from rich.console import Console
+from rich.table import Table
 
-__all__ = ["DATASET", "lay_out"]
+from ..accounting.ledger.creation import create_ledger
+from ..accounting.ledger.writer import open_writer
+
+__all__ = ["lay_out", "open_demonstration_ledger", "tell"]
 
 DATASET = "census-2000"
 FILES = ("census2000.toml", "states.csv", "schooling.csv")
@@ -44,3 +54,55 @@ def lay_out(folder: Path) -> Path:
     )
     pq.write_table(table, folder / "census2000.parquet", row_group_size=5_000)
     return folder / "census2000.toml"
+
+
+def open_demonstration_ledger(url: str) -> None:
+    """Create the demonstration's ledger, with a budget for its one data set."""
+    create_ledger(url)
+    with open_writer(url) as writer:
+        writer.add_dataset(
+            name=DATASET,
+            epsilon=Decimal(1),
+            delta=Decimal("1e-5"),
+            relation="add/remove",
+            survey_rate=None,
+            rows_per_person=1,
+            by=getpass.getuser(),
+            day=datetime.now(UTC).date(),
+        )
+
+
+def tell(result: dict[str, Any], *, folder: Path) -> None:
+    """Say in plain words what was published, what it cost, where it lies and what to run next."""
+    table = pq.read_table(Path(result["output"]) / "data.parquet")
+    groups = Counter(zip(*(column.to_pylist() for column in table.columns), strict=True))
+    shown = Table(
+        *table.column_names, "people", title="The five largest published groups", title_justify="left"
+    )
+    for values, people in groups.most_common(5):
+        shown.add_row(*values, str(people))
+    mechanism = result["mechanism"]
+    console = Console(highlight=False, soft_wrap=True)
+    console.print(shown)
+    console.print(
+        f"""
+What was published
+  {result["published_records"]:,} rows in {result["published_groups"]} groups, from 29,501 records of the US Census 2000.
+  Each row is a real person's: sampled with probability {mechanism["sampling_rate"]}, coarsened, and shared by at least
+  {mechanism["k"]} sampled people. Rarer combinations were left out. Nothing was invented.
+
+What it cost
+  ε = {result["epsilon"]:.4g} at δ = {result["delta"]:g}, charged to '{result["dataset"]}' before a record was read. The paper's
+  bound would have charged {result["epsilon_paper"]:.4g}. The sample is spent: it can't serve a second release.
+
+Where it lies
+  {result["output"]}
+  with its certificate, {result["certificate"]}
+
+What to run next, from this folder: {folder}
+  crowdblend ledger show --ledger sqlite:///ledger.db
+  crowdblend ledger verify --ledger sqlite:///ledger.db
+  crowdblend verify release/certificate.json
+  crowdblend plan --k 20 --sampling-rate 0.1 --delta 1e-6 --releases 12
+  Then copy census2000.toml and make it yours; the README shows the way."""
+    )

@@ -21,16 +21,29 @@ FILE = click.Path(path_type=Path)
 @click.option("--ledger", help="SQLAlchemy URL of the ledger (or CROWDBLEND_LEDGER).")
 @click.option("--output", type=FILE, help="Folder of the release, instead of [release].output.")
 @click.option("--scheduler", help="Address of a Dask scheduler; without one this machine's threads count.")
-@click.option("--release-id", help="Run, resume or look up the release of this id; without one each run is a new release.")
+@click.option(
+    "--release-id",
+    help="Run, resume or look up the release of this id; without one each run is a new release.",
+)
 @click.option("--json", "as_json", is_flag=True, help="One JSON object on standard output.")
 def run(
-    spec: Path, ledger: str | None, output: Path | None, scheduler: str | None, release_id: str | None, as_json: bool
+    spec: Path,
+    ledger: str | None,
+    output: Path | None,
+    scheduler: str | None,
+    release_id: str | None,
+    as_json: bool,
 ) -> None:
     """Run one release: SPEC.toml in, a published table and its certificate out."""
     from .running import run_release
 
     result = run_release(
-        spec, house=house(ledger_url=ledger), output=output, scheduler=scheduler, release_id=release_id
+        spec,
+        house=house(ledger_url=ledger),
+        output=output,
+        scheduler=scheduler,
+        release_id=release_id,
+        randomness=secrets.token_bytes,
     )
     if as_json:
         click.echo(json.dumps(result, ensure_ascii=False))
@@ -44,28 +57,35 @@ def run(
 
 
 @click.command()
-@click.option("--output", type=FILE, help="Folder for the demonstration; default: a new one below crowdblend-demo.")
+@click.option(
+    "--output", type=FILE, help="Folder for the demonstration; default: a new one below crowdblend-demo."
+)
 def demo(output: Path | None) -> None:
     """Release 29,501 records of the US Census 2000, with a ledger of the demonstration's own."""
-    from ..accounting.ledger.creation import create_ledger
-    from ..accounting.ledger.writer import open_writer
-    from .demonstration import DATASET, lay_out
+    from .demonstration import lay_out, open_demonstration_ledger, tell
     from .running import run_release
 
     folder = (output or Path("crowdblend-demo") / secrets.token_hex(4)).absolute()
     if folder.exists():
-        raise InputRefused("this exists already.", where=str(folder), remedy="Name a folder that doesn't exist.")
+        raise InputRefused(
+            "this exists already.", where=str(folder), remedy="Name a folder that doesn't exist."
+        )
     try:
         folder.mkdir(parents=True)
         spec = lay_out(folder)
     except OSError as error:
         raise InputRefused(f"the folder can't be written ({error.strerror}).", where=str(folder)) from None
     own = House(ledger_url=f"sqlite:///{folder / 'ledger.db'}", home=folder / "private")
-    create_ledger(own.ledger_url)
-    with open_writer(own.ledger_url) as writer:
-        writer.add_dataset(DATASET)
-    result = run_release(spec, house=own, output=None, scheduler=None, release_id=f"demo-{secrets.token_hex(6)}")
-    click.echo(json.dumps(result))
+    open_demonstration_ledger(own.ledger_url)
+    result = run_release(
+        spec,
+        house=own,
+        output=None,
+        scheduler=None,
+        release_id=f"demo-{secrets.token_hex(6)}",
+        randomness=secrets.token_bytes,
+    )
+    tell(result, folder=folder)
 
 
 @click.command()
@@ -77,7 +97,9 @@ def abandon(release_id: str, reason: str, ledger: str | None) -> None:
     from ..flows.abandon import abandon_release
 
     refunded = abandon_release(release_id, reason=reason, house=house(ledger_url=ledger))
-    click.echo(f"Release '{release_id}' is abandoned; its cost {'was refunded' if refunded else 'stays spent'}.")
+    click.echo(
+        f"Release '{release_id}' is abandoned; its cost {'was refunded' if refunded else 'stays spent'}."
+    )
 
 
 @click.command()

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import secrets
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from ..accounting.theory.price import mechanism_record
 from ..flows.prepare import PreparedRelease, prepared_release
 from ..flows.settings import House
-from ..tasks.released import PublishedRelease, published_release
+from ..tasks.staging import SettledRelease, remembered_release
+from ..mechanisms.refusal import AccountantRefused
 from .prefect_environment import settle_prefect
 from .terminal import Stages
 
@@ -17,7 +18,13 @@ __all__ = ["run_release"]
 
 
 def run_release(
-    spec: Path, *, house: House, output: Path | None, scheduler: str | None, release_id: str | None
+    spec: Path,
+    *,
+    house: House,
+    output: Path | None,
+    scheduler: str | None,
+    release_id: str | None,
+    randomness: Callable[[int], bytes],
 ) -> dict[str, Any]:
     """Run one release, or answer with the stored result of one that is published.
 
@@ -27,6 +34,7 @@ def run_release(
         output: the release's folder, instead of the specification's.
         scheduler: address of a Dask scheduler, None for this machine's threads.
         release_id: id to run, resume or look up; None for a new release.
+        randomness: source of the sampling key, n to n bytes; the operating system's, but for tests.
 
     Returns:
         What `run --json` prints.
@@ -39,18 +47,21 @@ def run_release(
     stages = Stages()
     with prepared_release(spec, house=house, output=output, release_id=release_id) as prepared:
         if prepared.layout is None:
-            published = published_release(prepared.folder, prepared.request.output)
+            published = remembered_release(prepared.folder)
+            if published is None:
+                raise AccountantRefused(
+                    f"release '{prepared.release_id}' is published, but this private store knows nothing of it.",
+                    remedy="Use the private store (CROWDBLEND_HOME) that it was made with.",
+                )
         else:
             settle_prefect(house.home)
             from ..flows.microdata import run_flow
 
-            published = run_flow(
-                prepared, scheduler=scheduler, randomness=secrets.token_bytes, observer=stages
-            )
+            published = run_flow(prepared, scheduler=scheduler, randomness=randomness, observer=stages)
         return _result(prepared, published, stages)
 
 
-def _result(prepared: PreparedRelease, published: PublishedRelease, stages: Stages) -> dict[str, Any]:
+def _result(prepared: PreparedRelease, published: SettledRelease, stages: Stages) -> dict[str, Any]:
     request = prepared.request
     paper = request.paper_price
     return {

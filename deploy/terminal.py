@@ -36,7 +36,12 @@ class Stages:
             self._started = True
         try:
             if self._console.is_terminal:
-                columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
+                columns = (
+                    SpinnerColumn(),
+                    TextColumn("{task.description}"),
+                    BarColumn(),
+                    TimeElapsedColumn(),
+                )
                 with Progress(*columns, console=self._console) as self._progress:
                     self._progress.add_task(f"{name:8}", total=None)
                     yield

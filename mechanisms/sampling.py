@@ -12,7 +12,15 @@ import numpy as np
 from cryptography.hazmat.primitives.ciphers import Cipher, CipherContext, algorithms
 from numpy.typing import NDArray
 
-__all__ = ["KEY_BYTES", "LAYOUT", "ChunkIdentity", "kept_positions", "sample_commitment", "threshold"]
+__all__ = [
+    "KEY_BYTES",
+    "LAYOUT",
+    "ChunkIdentity",
+    "Coins",
+    "kept_positions",
+    "sample_commitment",
+    "threshold",
+]
 
 LAYOUT = "chacha20-byte-first/1"
 KEY_BYTES = 32
@@ -76,14 +84,58 @@ def sample_commitment(key: bytes) -> str:
     return hashlib.sha256(_COMMITMENT_TAG + key).hexdigest()
 
 
-def kept_positions(*, key: bytes, chunk: ChunkIdentity, records: int, rate: Decimal) -> NDArray[np.int64]:
-    """Positions of the sampled records of one chunk, ascending, each kept with probability ⌊rate·2⁶⁴⌋/2⁶⁴.
+class Coins:
+    """The coins of one chunk, in the order of its records.
 
     Record i owns byte i of the chunk's first stream, the top byte of its 64-bit word. Only where that byte
     equals the threshold's top byte do the other seven decide: the j-th such record of the chunk owns bytes
-    7j … 7j+6 (big-endian) of the chunk's second stream. The result is a function of the arguments alone.
+    7j … 7j+6 (big-endian) of the chunk's second stream. A record is kept with probability ⌊rate·2⁶⁴⌋/2⁶⁴.
 
     INVARIANT: LAYOUT names this rule; any change to it needs a new name and a new nonce version.
+
+    Args:
+        key: the release's secret, 32 bytes.
+        chunk: identity of the chunk.
+        rate: sampling rate, 0 < rate < 1.
+
+    Raises:
+        ValueError: an argument out of range.
+    """
+
+    __slots__ = ("_drawn", "_first_bytes", "_rest", "_tie_bytes", "_top_byte")
+
+    def __init__(self, *, key: bytes, chunk: ChunkIdentity, rate: Decimal) -> None:
+        _require_key(key)
+        limit = threshold(rate)
+        self._top_byte, self._rest = limit >> 56, limit & ((1 << 56) - 1)
+        self._first_bytes = _keystream(key, chunk, _BYTE_SPACE)
+        self._tie_bytes = _keystream(key, chunk, _TIE_SPACE)
+        self._drawn = 0
+
+    def kept(self, records: int) -> NDArray[np.int64]:
+        """Which of the chunk's next records are sampled: their places among these, ascending.
+
+        Raises:
+            ValueError: the chunk would have 2**32 records or more.
+        """
+        if records < 0 or self._drawn + records >= _WORD_LIMIT:
+            raise ValueError(f"a chunk holds 0 … 2**32 - 1 records, not {self._drawn + records}")
+        self._drawn += records
+        kept = [np.empty(0, dtype=np.int64)]
+        buffer = bytearray(min(records, _BLOCK_RECORDS))
+        octets = np.frombuffer(buffer, dtype=np.uint8)
+        for start in range(0, records, _BLOCK_RECORDS):
+            size = min(_BLOCK_RECORDS, records - start)
+            self._first_bytes.update_into(memoryview(_ZEROS)[:size], memoryview(buffer)[:size])
+            candidates = np.flatnonzero(octets[:size] <= self._top_byte)
+            tied = np.flatnonzero(octets[candidates] == self._top_byte)
+            dropped = tied[_tie_words(self._tie_bytes, tied.size) >= self._rest]
+            kept.append(np.delete(candidates, dropped) + start)
+        return np.concatenate(kept)
+
+
+def kept_positions(*, key: bytes, chunk: ChunkIdentity, records: int, rate: Decimal) -> NDArray[np.int64]:
+    """Positions of the sampled records of one chunk, ascending; a function of the arguments alone.
 
     Args:
         key: the release's secret, 32 bytes.
@@ -94,24 +146,7 @@ def kept_positions(*, key: bytes, chunk: ChunkIdentity, records: int, rate: Deci
     Raises:
         ValueError: an argument out of range.
     """
-    _require_key(key)
-    if not 0 <= records < _WORD_LIMIT:
-        raise ValueError(f"a chunk holds 0 … 2**32 - 1 records, not {records}")
-    limit = threshold(rate)
-    top_byte, rest = limit >> 56, limit & ((1 << 56) - 1)
-    first_bytes = _keystream(key, chunk, _BYTE_SPACE)
-    tie_bytes = _keystream(key, chunk, _TIE_SPACE)
-    kept: list[NDArray[np.int64]] = []
-    buffer = bytearray(min(records, _BLOCK_RECORDS))
-    drawn = np.frombuffer(buffer, dtype=np.uint8)
-    for start in range(0, records, _BLOCK_RECORDS):
-        size = min(_BLOCK_RECORDS, records - start)
-        first_bytes.update_into(memoryview(_ZEROS)[:size], memoryview(buffer)[:size])
-        candidates = np.flatnonzero(drawn[:size] <= top_byte)
-        tied = np.flatnonzero(drawn[candidates] == top_byte)
-        dropped = tied[_tie_words(tie_bytes, tied.size) >= rest]
-        kept.append(np.delete(candidates, dropped) + start)
-    return np.concatenate(kept).astype(np.int64, copy=False) if kept else np.empty(0, dtype=np.int64)
+    return Coins(key=key, chunk=chunk, rate=rate).kept(records)
 
 
 def _tie_words(stream: CipherContext, ties: int) -> NDArray[np.uint64]:

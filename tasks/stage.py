@@ -13,12 +13,19 @@ from ..mechanisms.refusal import Refusal, ReleaseFailed
 
 __all__ = ["stage"]
 
+IF_IT_FAILS = "Nothing was published; what was charged stays charged."
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
 
 
-def stage(name: str) -> Callable[[Callable[Arguments, Result]], Callable[Arguments, Result]]:
+def stage(
+    name: str, *, if_it_fails: str = IF_IT_FAILS
+) -> Callable[[Callable[Arguments, Result]], Callable[Arguments, Result]]:
     """Make a function one stage of a release: a Prefect task of this name.
+
+    Args:
+        name: the stage's name, all that Prefect is told of it.
+        if_it_fails: what a person must know of the state that a failure leaves behind.
 
     PRIVACY: Prefect's default cache could hand a later release the same sample, and Prefect records the texts of
     exceptions. So nothing is cached or persisted, and only refusals leave as they are; of any other fault only the
@@ -36,19 +43,17 @@ def stage(name: str) -> Callable[[Callable[Arguments, Result]], Callable[Argumen
                 kind = type(error).__name__
             raise ReleaseFailed(
                 f"the stage '{name}' failed ({kind}).",
-                not_done="Nothing was published; what was charged stays charged.",
+                not_done=if_it_fails,
                 remedy="Run again with the same release id: it takes the same sample and is not charged twice.",
             )
 
-        made: Callable[Arguments, Result] = task(
-            guarded,
+        return task(
             name=name,
             task_run_name=name,
             cache_policy=NO_CACHE,
             persist_result=False,
             retries=0,
             log_prints=False,
-        )
-        return made
+        )(guarded)
 
     return decorate

@@ -10,9 +10,17 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from pathlib import Path
 
+from ..accounting.ledger.keystore import ReleaseFolder
 from ..mechanisms.refusal import ReleaseFailed
 
-__all__ = ["Staged", "digest_of_file", "rename_into_view", "staging_folder", "write_staged"]
+__all__ = [
+    "SettledRelease",
+    "Staged",
+    "remembered_release",
+    "rename_into_view",
+    "staging_folder",
+    "write_staged",
+]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -33,14 +41,50 @@ class Staged:
         return _holds(self.folder, self.hashes)
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SettledRelease:
+    """A release whose bytes are settled, in view or about to be.
+
+    Args:
+        sample_id: commitment to its sample.
+        output: its folder.
+        groups: published groups.
+        records: published records.
+        staged: where its bytes were written, and their digests.
+    """
+
+    sample_id: str
+    output: Path
+    groups: int
+    records: int
+    staged: Staged
+
+
+def remembered_release(folder: ReleaseFolder) -> SettledRelease | None:
+    """The release whose bytes an earlier attempt has made durable; None where there are none yet.
+
+    PRIVACY: once they exist they are published as they are: never drawn or computed again.
+    """
+    facts = folder.remembered()
+    if "published" not in facts:
+        return None
+    known = facts["published"]
+    hashes = tuple((str(name), str(digest)) for name, digest in known["hashes"])
+    return SettledRelease(
+        sample_id=str(known["sample_id"]),
+        output=Path(known["output"]),
+        groups=int(known["groups"]),
+        records=int(known["records"]),
+        staged=Staged(folder=Path(known["staging"]), hashes=hashes),
+    )
+
+
 def staging_folder(output: Path, *, sample_id: str) -> Path:
     """Where a release's output is written before it comes into view: beside it, hidden, the release's own."""
     return output.parent / f".{output.name}.crowdblend-{sample_id[:16]}"
 
 
-def write_staged(
-    folder: Path, *, day: date, write: Callable[[Path], None]
-) -> Staged:
+def write_staged(folder: Path, *, day: date, write: Callable[[Path], None]) -> Staged:
     """Write an output into its staging folder and make it durable.
 
     PRIVACY: files carry the day of the charge as their time; when the work ended follows the records.

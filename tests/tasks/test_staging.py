@@ -6,7 +6,6 @@ from datetime import date
 from pathlib import Path
 
 import pytest
-
 from crowdblend.mechanisms.refusal import ReleaseFailed
 from crowdblend.tasks.staging import Staged, rename_into_view, staging_folder, write_staged
 

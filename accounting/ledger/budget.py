@@ -1,0 +1,118 @@
+"""Exact amounts of ε and δ, and what a data set has spent of its budget."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from decimal import ROUND_CEILING, Context, Decimal, Inexact, InvalidOperation, Overflow, Rounded
+
+__all__ = ["Account", "amount_of_text", "amount_shown", "amount_text", "require_amount"]
+
+PLAIN = re.compile(r"(?:0|[1-9][0-9]*)(?:\.[0-9]*[1-9])?")
+PLACES = 100
+LARGEST = Decimal(10) ** 9
+PRECISION = 200  # room for a sum of 10^90 amounts: exact, or an exception
+
+
+def require_amount(amount: Decimal, what: str) -> None:
+    """Check that an amount can be stored and summed without rounding.
+
+    Args:
+        amount: an ε or a δ; 0 ≤ amount ≤ 10^9, with at most 100 decimal places.
+        what: its name, for the message.
+
+    Raises:
+        ValueError: it is negative, not finite, too large or has too many places.
+    """
+    if not amount.is_finite() or amount.is_signed() or amount > LARGEST:
+        raise ValueError(f"{what} must be a number from 0 to 10^9, not {amount}")
+    exponent = amount.as_tuple().exponent
+    if not isinstance(exponent, int) or exponent < -PLACES:
+        raise ValueError(f"{what} can have at most {PLACES} decimal places")
+
+
+def amount_text(amount: Decimal) -> str:
+    """The one text of an amount: plain decimal notation, no exponent, no trailing zero."""
+    text = format(amount, "f")
+    return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+def amount_of_text(text: str) -> Decimal:
+    """Read back what `amount_text` wrote.
+
+    Raises:
+        ValueError: the text is not the one text of an amount.
+    """
+    if not PLAIN.fullmatch(text):
+        raise ValueError(f"an amount must be in plain decimal notation, not {text[:40]!r}")
+    amount = Decimal(text)
+    require_amount(amount, "an amount")
+    return amount
+
+
+def amount_shown(amount: Decimal) -> str:
+    """An amount for people: rounded up to six significant digits, so that a cost is never understated."""
+    rounded = Context(prec=6, rounding=ROUND_CEILING).plus(amount)
+    if rounded == 0 or rounded >= Decimal("0.0001"):
+        return amount_text(rounded)
+    return f"{rounded.normalize():e}"
+
+
+def _sum(left: Decimal, right: Decimal) -> Decimal:
+    """Add exactly; INVARIANT: an inexact sum raises instead of rounding."""
+    exact = Context(prec=PRECISION, traps=[Inexact, InvalidOperation, Overflow, Rounded])
+    return exact.add(left, right)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Account:
+    """What a data set has spent and may spend; sums are exact, by basic composition.
+
+    Between releases ε and δ add up, which is valid though each is chosen after seeing the earlier ones
+    (Rogers, Roth, Ullman, Vadhan, arXiv:1605.08294v3, Theorem 3.6 covers basic composition as a filter).
+
+    Args:
+        epsilon_spent: sum of the ε charged and not refunded.
+        delta_spent: sum of the δ charged and not refunded.
+        epsilon_budget: the most that the first may become.
+        delta_budget: the most that the second may become.
+    """
+
+    epsilon_spent: Decimal
+    delta_spent: Decimal
+    epsilon_budget: Decimal
+    delta_budget: Decimal
+
+    def charged(self, *, epsilon: Decimal, delta: Decimal) -> Account:
+        """The account after a charge, whether or not the budget allows it."""
+        return Account(
+            epsilon_spent=_sum(self.epsilon_spent, epsilon),
+            delta_spent=_sum(self.delta_spent, delta),
+            epsilon_budget=self.epsilon_budget,
+            delta_budget=self.delta_budget,
+        )
+
+    def refunded(self, *, epsilon: Decimal, delta: Decimal) -> Account:
+        """The account after the refund of a charge whose records were never read.
+
+        Raises:
+            ValueError: more would be refunded than was spent.
+        """
+        account = self.charged(epsilon=-epsilon, delta=-delta)
+        if account.epsilon_spent < 0 or account.delta_spent < 0:
+            raise ValueError("more would be refunded than was spent")
+        return account
+
+    def raised(self, *, epsilon: Decimal, delta: Decimal) -> Account:
+        """The account with a new budget."""
+        return Account(
+            epsilon_spent=self.epsilon_spent,
+            delta_spent=self.delta_spent,
+            epsilon_budget=epsilon,
+            delta_budget=delta,
+        )
+
+    @property
+    def within_budget(self) -> bool:
+        """Whether neither sum is past its budget; equal is within."""
+        return self.epsilon_spent <= self.epsilon_budget and self.delta_spent <= self.delta_budget

@@ -1,0 +1,87 @@
+"""The hash chain over the ledger's entries: how a link is computed and how a sequence is checked."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+__all__ = ["GENESIS", "Finding", "Link", "check_links", "link_hash"]
+
+DOMAIN = b"crowdblend ledger entry 1\n"
+GENESIS = "0" * 64
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Finding:
+    """Something that does not hold in a ledger.
+
+    Args:
+        position: the entry that it concerns, None where it concerns no single entry.
+        what: the fault in one sentence.
+    """
+
+    position: int | None
+    what: str
+
+    def __str__(self) -> str:
+        """The finding as one line."""
+        return self.what if self.position is None else f"entry {self.position}: {self.what}"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Link:
+    """One entry as stored.
+
+    Args:
+        position: its place, from 0.
+        previous: hash of the entry before it, 64 hexadecimal digits; `GENESIS` for the first.
+        hash: its own hash.
+        body: its canonical bytes.
+    """
+
+    position: int
+    previous: str
+    hash: str
+    body: bytes
+
+
+def link_hash(*, previous: str, position: int, body: bytes) -> str:
+    """SHA-256 (hex) that binds an entry's bytes to its place and to all entries before it.
+
+    The parts before the body have fixed lengths, so that no two different links share their input.
+
+    Raises:
+        ValueError: the previous hash is not 32 bytes in hexadecimal.
+    """
+    before = bytes.fromhex(previous)
+    if len(before) != 32:
+        raise ValueError("a link's previous hash must have 32 bytes")
+    return hashlib.sha256(DOMAIN + before + position.to_bytes(8, "big") + body).hexdigest()
+
+
+def check_links(links: Iterable[Link]) -> Iterator[Finding]:
+    """Check places, previous hashes and own hashes of entries in the order of their places.
+
+    What was cut off at the end can't be seen here: it needs a copy of the head kept elsewhere.
+    """
+    expected_position, expected_previous = 0, GENESIS
+    for link in links:
+        if link.position != expected_position:
+            yield Finding(
+                position=link.position,
+                what=f"entry {expected_position} is missing: the next entry has position {link.position}",
+            )
+        if link.previous != expected_previous:
+            yield Finding(position=link.position, what="the entry does not continue the chain before it")
+        if _own_hash(link) != link.hash:
+            yield Finding(position=link.position, what="the entry's content differs from its hash")
+        expected_position, expected_previous = link.position + 1, link.hash
+
+
+def _own_hash(link: Link) -> str | None:
+    """The hash that the link should have, None where its previous hash or place has no valid form."""
+    try:
+        return link_hash(previous=link.previous, position=link.position, body=link.body)
+    except (ValueError, OverflowError):
+        return None

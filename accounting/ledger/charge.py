@@ -1,0 +1,106 @@
+"""What is handed to the ledger for a charge, and the receipt that it gives back."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import date
+from decimal import Decimal
+
+from ...mechanisms.strongly_safe import StronglySafeRelease
+from ..theory.price import Price, mechanism_record
+from .canonical import sorted_fields
+from .release_entries import ChargedPrice, ReleaseCharged
+
+__all__ = ["Receipt", "ReleaseCharge", "charged_price"]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Receipt:
+    """Proof of payment: a release is charged, and its sample is its own; counting needs one.
+
+    Args:
+        ledger_id: which ledger, 64 hexadecimal digits.
+        position: place of the charge in the chain.
+        hash: hash of the charge's link, 64 hexadecimal digits.
+        release_id: the release that is paid for.
+        dataset: whose budget paid.
+        sample_id: the one sample that may be read for it.
+    """
+
+    ledger_id: str
+    position: int
+    hash: str
+    release_id: str
+    dataset: str
+    sample_id: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ReleaseCharge:
+    """A release to be charged.
+
+    Args:
+        release_id: unique in the ledger, 1 to 128 characters.
+        label: the release's name for people.
+        dataset: whose budget pays.
+        sample_id: commitment to the sampling key, 64 hexadecimal digits.
+        mechanism: what will be run.
+        price: what it costs, as `price` of the theory gives it.
+        epsilon_paper: price by the published bound, None where it gives no guarantee.
+        spec_digest: SHA-256 (hex) of the canonical specification.
+        map_digest: SHA-256 (hex) of the generalization map.
+        code_version: version of the software.
+        sampler_layout: version of the layout of random words.
+        day: of the charge, before any record is read.
+    """
+
+    release_id: str
+    label: str
+    dataset: str
+    sample_id: str
+    mechanism: StronglySafeRelease
+    price: Price
+    epsilon_paper: Decimal | None
+    spec_digest: str
+    map_digest: str
+    code_version: str
+    sampler_layout: str
+    day: date
+
+    @property
+    def entry(self) -> ReleaseCharged:
+        """The entry that records this charge.
+
+        Raises:
+            ValueError: a field has no form that the ledger can hold.
+        """
+        return ReleaseCharged(
+            release_id=self.release_id,
+            label=self.label,
+            dataset=self.dataset,
+            sample_id=self.sample_id,
+            mechanism=sorted_fields(mechanism_record(self.mechanism)),
+            price=charged_price(self.price),
+            epsilon_paper=self.epsilon_paper,
+            spec_digest=self.spec_digest,
+            map_digest=self.map_digest,
+            code_version=self.code_version,
+            sampler_layout=self.sampler_layout,
+            series=None,
+            day=self.day,
+        )
+
+
+def charged_price(price: Price) -> ChargedPrice:
+    """A price as the ledger records it.
+
+    Raises:
+        ValueError: an amount that can't be recorded exactly.
+    """
+    return ChargedPrice(
+        epsilon=price.epsilon,
+        delta=price.delta,
+        rule=price.rule,
+        relation=price.relation,
+        releases=price.releases,
+    )

@@ -1,0 +1,116 @@
+"""How a ledger comes into being: tables, guards and first entry in one transaction."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from pathlib import Path
+
+from alembic import command
+from alembic.config import Config
+from sqlalchemy import Connection, inspect
+
+from ...mechanisms.refusal import InputRefused, ReleaseFailed
+from .append import append_entry
+from .entry import LedgerCreated
+from .schema import VERSION_TABLE, entry
+from .store import keep_write_ahead_log, locate, open_store
+
+__all__ = ["create_ledger", "ledger_exists", "migrate"]
+
+SQLITE_FILE = b"SQLite format 3\0"
+MIGRATIONS = Path(__file__).parent / "migrations"
+
+
+def migrate(connection: Connection, *, revision: str) -> None:
+    """Bring the tables to a schema revision, inside the transaction of the connection.
+
+    Args:
+        connection: a connection in a writing transaction.
+        revision: the revision to reach.
+    """
+    config = Config()
+    config.set_main_option("script_location", str(MIGRATIONS).replace("%", "%%"))
+    config.set_main_option("path_separator", "os")
+    config.attributes["connection"] = connection
+    config.attributes["version_table"] = VERSION_TABLE
+    command.upgrade(config, revision)
+
+
+def create_ledger(url: str) -> str:
+    """Create an empty ledger.
+
+    Args:
+        url: SQLAlchemy URL of an SQLite file that need not exist, or of a PostgreSQL database.
+
+    Returns:
+        The ledger's id, 64 hexadecimal digits.
+
+    Raises:
+        InputRefused: there is a ledger, or something else, or nothing can be created there.
+    """
+    parsed, shown = locate(url)
+    ledger_id = secrets.token_hex(32)  # a name that no other ledger has; nothing secret follows from it
+    if parsed.get_backend_name() == "sqlite":
+        _create_file(Path(str(parsed.database)), shown)
+    store = open_store(url, read_only=False, create=True)
+    try:
+        if store.dialect == "sqlite":
+            keep_write_ahead_log(store)
+        with store.writing() as connection:
+            tables = inspect(connection)
+            if tables.has_table(entry.name) or tables.has_table(VERSION_TABLE):
+                raise InputRefused("there is a ledger here already.", where=shown, remedy="Use it as it is.")
+            if store.dialect == "sqlite" and tables.get_table_names():
+                raise InputRefused("this file is another program's database.", where=shown)
+            migrate(connection, revision="head")
+            append_entry(connection, LedgerCreated(ledger_id=ledger_id), rows=())
+    except ReleaseFailed as failure:
+        raise InputRefused(
+            f"no ledger can be created here: {failure.what}",
+            where=shown,
+            remedy="Check the address, the permissions, and that the database is running.",
+        ) from None
+    finally:
+        store.close()
+    return ledger_id
+
+
+def ledger_exists(url: str) -> bool:
+    """Whether a ledger, of whatever schema revision, is at this address.
+
+    Raises:
+        InputRefused: the address is wrong, or its database can't be opened.
+    """
+    parsed, shown = locate(url)
+    if parsed.get_backend_name() == "sqlite" and not Path(str(parsed.database)).is_file():
+        return False
+    store = open_store(url, read_only=True, create=True)
+    try:
+        with store.reading() as connection:
+            return inspect(connection).has_table(entry.name)
+    except ReleaseFailed as failure:
+        raise InputRefused(
+            failure.what, where=shown, remedy="Check the address and the permissions."
+        ) from None
+    finally:
+        store.close()
+
+
+def _create_file(path: Path, shown: str) -> None:
+    """Create an empty file that its owner alone can read, or leave the database that is there."""
+    try:
+        with os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT, 0o600), "rb") as file:
+            beginning = file.read(len(SQLITE_FILE))
+        folder = os.open(path.parent, os.O_RDONLY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
+    except OSError as error:
+        raise InputRefused(
+            f"no ledger can be created here ({error.strerror}).", where=shown, remedy="Check the folder."
+        ) from None
+    # SQLite would take a file of a few bytes for an empty database, and write over it.
+    if beginning not in (b"", SQLITE_FILE):
+        raise InputRefused("this file is not a database.", where=shown, remedy="Name another file.")

@@ -1,0 +1,124 @@
+"""What the ledger records: a closed union of entries of versioned kinds, never reinterpreted."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import date
+from decimal import Decimal
+from typing import ClassVar
+
+from .budget import require_amount
+from .identifiers import require_digest, require_name, require_text
+from .release_entries import (
+    ReleaseAbandoned,
+    ReleaseCharged,
+    ReleasePublished,
+    ReleaseReading,
+    ReleaseRefused,
+    SeriesRegistered,
+)
+
+__all__ = ["BudgetRaised", "DatasetAdded", "Entry", "LedgerCreated"]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class LedgerCreated:
+    """The first entry of every ledger.
+
+    Args:
+        ledger_id: 64 random hexadecimal digits.
+    """
+
+    KIND: ClassVar[str] = "ledger-created/1"
+    ledger_id: str
+
+    def __post_init__(self) -> None:
+        require_digest(self.ledger_id, "ledger's id")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class DatasetAdded:
+    """A population over time gets a budget; a later delivery of its records refreshes nothing.
+
+    Args:
+        dataset: its name, unique in the ledger.
+        epsilon: budget of ε, more than 0.
+        delta: budget of δ, below 1.
+        relation: the one neighbouring relation that its prices must hold for.
+        survey_rate: rate of the data set's own sampling where that is part of the price, else None; such a
+            data set can be released once.
+        rows_per_person: the most records that one person has in a delivery.
+        by: who added it.
+        day: when.
+    """
+
+    KIND: ClassVar[str] = "dataset-added/1"
+    dataset: str
+    epsilon: Decimal
+    delta: Decimal
+    relation: str
+    survey_rate: Decimal | None
+    rows_per_person: int
+    by: str
+    day: date
+
+    def __post_init__(self) -> None:
+        require_name(self.dataset, "data set's name")
+        require_amount(self.epsilon, "ε")
+        require_amount(self.delta, "δ")
+        require_name(self.relation, "neighbouring relation")
+        require_name(self.by, "name of who does this")
+        if self.epsilon == 0:
+            raise ValueError("a budget's ε must be more than 0")
+        if self.delta >= 1:
+            raise ValueError(f"a budget's δ must be below 1, not {self.delta}")
+        if self.survey_rate is not None:
+            require_amount(self.survey_rate, "survey rate")
+            if not 0 < self.survey_rate < 1:
+                raise ValueError(f"the survey rate must lie strictly between 0 and 1, not {self.survey_rate}")
+        if self.rows_per_person < 1:
+            raise ValueError(f"a person has at least one record, not {self.rows_per_person}")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class BudgetRaised:
+    """A data set's budget becomes larger.
+
+    Args:
+        dataset: its name.
+        epsilon: the new budget of ε, not the difference.
+        delta: the new budget of δ.
+        reason: why, in one line.
+        by: who raised it.
+        day: when.
+    """
+
+    KIND: ClassVar[str] = "budget-raised/1"
+    dataset: str
+    epsilon: Decimal
+    delta: Decimal
+    reason: str
+    by: str
+    day: date
+
+    def __post_init__(self) -> None:
+        require_name(self.dataset, "data set's name")
+        require_amount(self.epsilon, "ε")
+        require_amount(self.delta, "δ")
+        require_text(self.reason, "reason")
+        require_name(self.by, "name of who does this")
+        if self.delta >= 1:
+            raise ValueError(f"a budget's δ must be below 1, not {self.delta}")
+
+
+Entry = (
+    LedgerCreated
+    | DatasetAdded
+    | BudgetRaised
+    | SeriesRegistered
+    | ReleaseCharged
+    | ReleaseReading
+    | ReleasePublished
+    | ReleaseAbandoned
+    | ReleaseRefused
+)

@@ -1,0 +1,263 @@
+"""The private store: sampling keys, locks and what a resumed release must find, outside every ledger."""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import hmac
+import json
+import os
+import secrets
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ...mechanisms.refusal import AccountantRefused, InputRefused, ReleaseFailed
+from .durable import create_private, destroy, private_folder, replace_private
+from .identifiers import require_digest, require_release_id
+
+__all__ = ["KeyRef", "PrivateStore", "ReleaseFolder"]
+
+KEY_BYTES = 32
+FINGERPRINT_DOMAIN = b"crowdblend private fingerprint 1\n"
+LOST = "A release without its key can only be abandoned: `crowdblend abandon`."
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class KeyRef:
+    """A reference to a sampling key: it can be pickled, printed and logged, since it does not hold the key.
+
+    Args:
+        path: the key's file, on a file system that its user shares.
+    """
+
+    path: Path = field(repr=False)
+
+    def __str__(self) -> str:
+        """The reference without its place."""
+        return repr(self)
+
+    def exists(self) -> bool:
+        """Whether the key is there."""
+        return self.path.is_file()
+
+    def load(self) -> bytes:
+        """The key, 32 bytes.
+
+        PRIVACY: whoever calls this keeps the key out of graphs, logs, parameters, messages and other files.
+
+        Raises:
+            ReleaseFailed: the key is gone or damaged; it is never replaced.
+        """
+        try:
+            key = self.path.read_bytes()
+        except OSError as error:
+            raise ReleaseFailed(f"the sampling key can't be read ({error.strerror}).", remedy=LOST) from None
+        if len(key) != KEY_BYTES:
+            raise ReleaseFailed("the sampling key is damaged.", remedy=LOST)
+        return key
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ReleaseFolder:
+    """A release's own folder in the private store, locked by this process while it is held.
+
+    Args:
+        path: the folder.
+        fingerprint_key: the store's key for fingerprints.
+    """
+
+    path: Path
+    fingerprint_key: bytes = field(repr=False)
+
+    @property
+    def key(self) -> KeyRef:
+        """A reference to the release's sampling key, whether or not it is there."""
+        return KeyRef(path=self.path / "sampling.key")
+
+    def create_key(self, randomness: Callable[[int], bytes]) -> KeyRef:
+        """Draw the release's sampling key and make it durable.
+
+        INVARIANT: a key that is there is never replaced, so a charged release can't be given another sample.
+
+        Args:
+            randomness: n to n random bytes, from the operating system in production.
+
+        Raises:
+            AccountantRefused: the release has a key.
+            ReleaseFailed: the key can't be written.
+            ValueError: the source gave another number of bytes.
+        """
+        key = randomness(KEY_BYTES)
+        if len(key) != KEY_BYTES:
+            raise ValueError(f"a sampling key has {KEY_BYTES} bytes, and the source gave {len(key)}")
+        try:
+            create_private(self.key.path, key)
+        except FileExistsError:
+            raise AccountantRefused(
+                "this release has its sampling key already.", remedy="Resume it, or use another release id."
+            ) from None
+        except OSError as error:
+            raise _failed(error) from None
+        return self.key
+
+    def destroy_key(self) -> None:
+        """Overwrite and remove the sampling key; a second call changes nothing.
+
+        Raises:
+            ReleaseFailed: the key can't be removed.
+        """
+        try:
+            destroy(self.key.path)
+        except OSError as error:
+            raise _failed(error) from None
+
+    def fingerprint(self, content: bytes) -> str:
+        """HMAC-SHA256 (hex) under the store's own key.
+
+        PRIVACY: a bare digest of private data would let anyone test a guess. This one is still kept in the
+        private store: that it stays the same over time would tell that nothing changed.
+        """
+        return hmac.new(self.fingerprint_key, FINGERPRINT_DOMAIN + content, hashlib.sha256).hexdigest()
+
+    def remember(self, facts: Mapping[str, Any]) -> None:
+        """Add facts to what is remembered of the release; they are durable when this returns.
+
+        Args:
+            facts: name → JSON value; a fact of the same name is replaced.
+
+        Raises:
+            ReleaseFailed: they can't be written.
+        """
+        record = self.remembered() | dict(facts)
+        try:
+            replace_private(self._record, json.dumps(record, sort_keys=True, allow_nan=False).encode("utf-8"))
+        except OSError as error:
+            raise _failed(error) from None
+
+    def remembered(self) -> dict[str, Any]:
+        """What is remembered of the release; empty where nothing is.
+
+        Raises:
+            ReleaseFailed: the record can't be read.
+        """
+        try:
+            record = json.loads(self._record.read_bytes())
+        except FileNotFoundError:
+            return {}
+        except OSError as error:
+            raise _failed(error) from None
+        except ValueError:
+            record = None
+        if not isinstance(record, dict):
+            raise ReleaseFailed("the release's private record is damaged.", remedy=LOST)
+        return record
+
+    @property
+    def _record(self) -> Path:
+        return self.path / "record.json"
+
+
+class PrivateStore:
+    """The folder that holds what must never be in a ledger; its owner alone can look into it.
+
+    A cluster's machines need it shared, on a file system with locks.
+    """
+
+    def __init__(self, home: Path) -> None:
+        """Open the store at `home`, and make it where there is none.
+
+        Raises:
+            InputRefused: it can't be made, or others than its owner can look into it.
+        """
+        self.home = home.expanduser().absolute()
+        try:
+            private_folder(self.home)
+            open_to_others = self.home.stat().st_mode & 0o077
+        except OSError as error:
+            raise _unusable(self.home, error) from None
+        if open_to_others:
+            raise InputRefused(
+                "the private store can be looked into by others than its owner.",
+                where=str(self.home),
+                remedy=f"Close it with: chmod 700 '{self.home}'",
+            )
+
+    def release_folder(self, *, ledger_id: str, release_id: str) -> ReleaseFolder:
+        """A release's folder, made where there is none; whoever changes what is in it holds it by `hold`.
+
+        Raises:
+            InputRefused: the id has another form, or the folder can't be made.
+        """
+        try:
+            require_digest(ledger_id, "ledger's id")
+            require_release_id(release_id)
+        except ValueError as error:
+            raise InputRefused(f"{error}.", where="release id") from None
+        path = self.home / "releases" / ledger_id / release_id
+        try:
+            private_folder(path)
+            return ReleaseFolder(path=path, fingerprint_key=self._fingerprint_key())
+        except OSError as error:
+            raise _unusable(path, error) from None
+
+    @contextmanager
+    def hold(self, *, ledger_id: str, release_id: str) -> Iterator[ReleaseFolder]:
+        """Hold a release for this process alone; the end of the process, however it ends, frees it.
+
+        The lock belongs to the open file: if the process is killed, one that it forked and that lives on keeps
+        the release held; programs that it started do not.
+
+        Raises:
+            InputRefused: the id has another form, or the folder can't be used.
+            AccountantRefused: a live process holds the release.
+        """
+        folder = self.release_folder(ledger_id=ledger_id, release_id=release_id)
+        try:
+            # INVARIANT: the lock's file is never removed; a lock on a removed file would exclude nobody.
+            handle = os.open(folder.path / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except OSError as error:
+            raise _unusable(folder.path, error) from None
+        try:
+            _lock(handle, folder.path, release_id)
+            try:
+                yield folder
+            finally:
+                fcntl.flock(handle, fcntl.LOCK_UN)  # for forked copies of the open file too
+        finally:
+            os.close(handle)
+
+    def _fingerprint_key(self) -> bytes:
+        """The store's key for fingerprints, made at first use; it shapes no release."""
+        path = self.home / "fingerprint.key"
+        if not path.exists():
+            with suppress(FileExistsError):
+                create_private(path, secrets.token_bytes(KEY_BYTES))
+        return path.read_bytes()
+
+
+def _lock(handle: int, path: Path, release_id: str) -> None:
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise AccountantRefused(
+            "this release is held by a live process.",
+            where=f"release '{release_id}'",
+            remedy="Wait for it, or stop it and run again.",
+        ) from None
+    except OSError as error:
+        raise _unusable(path, error) from None
+
+
+def _failed(error: OSError) -> ReleaseFailed:
+    return ReleaseFailed(f"the private store can't be used ({error.strerror}).", not_done="")
+
+
+def _unusable(path: Path, error: OSError) -> InputRefused:
+    return InputRefused(
+        f"the private store can't be used ({error.strerror}).",
+        where=str(path),
+        remedy="Name a folder of your own in CROWDBLEND_HOME.",
+    )

@@ -1,0 +1,96 @@
+"""What the writer must find in the ledger before it writes, inside the same transaction."""
+
+from __future__ import annotations
+
+from sqlalchemy import Connection
+
+from ...mechanisms.refusal import AccountantRefused
+from .charge import Receipt
+from .queries import DatasetState, ReleaseState, dataset_of, release_of, release_of_sample, unrefunded_release
+from .release_entries import ReleaseCharged
+from .rules import Objection, objection_to
+from .unknown import unknown_dataset
+
+__all__ = ["closed_refusal", "known_dataset", "objection_to_charge", "paid_release"]
+
+
+def objection_to_charge(
+    connection: Connection, entry: ReleaseCharged, *, price_faults: tuple[str, ...]
+) -> Objection | None:
+    """What speaks against a charge now, None where nothing does.
+
+    Args:
+        connection: a connection in a writing transaction.
+        entry: the charge.
+        price_faults: how its price differs from its mechanism's.
+
+    Raises:
+        InputRefused: the ledger has no such data set.
+    """
+    where = f"release '{entry.release_id}'"
+    dataset = known_dataset(connection, entry.dataset)
+    if (known := release_of(connection, entry.release_id)) is not None:
+        return Objection(
+            cause="release-known",
+            what=f"this release id is in the ledger already ({known.stage}).",
+            where=where,
+            remedy="Resume that release, or use another id.",
+        )
+    if (other := release_of_sample(connection, entry.sample_id)) is not None:
+        return Objection(
+            cause="sample-used",
+            what=f"its sample was used by release '{other}', and a sample serves one release.",
+            where=where,
+            remedy="Draw a fresh sample: run again with a new release id.",
+        )
+    if price_faults:
+        return Objection(
+            cause="price-differs",
+            what=f"{price_faults[0]}.",
+            where=where,
+            remedy="Charge what the mechanism costs.",
+        )
+    before = unrefunded_release(connection, entry.dataset) if dataset.survey else None
+    return objection_to(entry.price, dataset=dataset, released_before=before)
+
+
+def known_dataset(connection: Connection, name: str) -> DatasetState:
+    """A data set that must be in the ledger.
+
+    Raises:
+        InputRefused: it is not.
+    """
+    dataset = dataset_of(connection, name)
+    if dataset is None:
+        raise unknown_dataset(name)
+    return dataset
+
+
+def paid_release(connection: Connection, receipt: Receipt) -> ReleaseState:
+    """The release that a receipt pays for.
+
+    Raises:
+        AccountantRefused: the receipt was not given by this ledger.
+    """
+    state = release_of(connection, receipt.release_id)
+    if state is None or state.receipt != receipt:
+        raise AccountantRefused(
+            "this receipt is not of this ledger.",
+            where=f"release '{receipt.release_id}'",
+            remedy="Charge the release to this ledger first.",
+        )
+    return state
+
+
+def closed_refusal(state: ReleaseState) -> AccountantRefused:
+    """The refusal for a step that a release's stage does not allow."""
+    if state.stage == "charged":
+        return AccountantRefused(
+            "nothing was read for this release, so nothing can be published.",
+            where=f"release '{state.release_id}'",
+        )
+    return AccountantRefused(
+        f"this release is {state.stage} and can't change any more.",
+        where=f"release '{state.release_id}'",
+        remedy="Use another release id." if state.stage != "reading" else "",
+    )

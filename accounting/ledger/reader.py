@@ -1,0 +1,163 @@
+"""Every way to look into a ledger; nothing here can change it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Self
+
+from sqlalchemy import select
+
+from ..theory.price import Price
+from .append import Place, head_of
+from .audit import verify_ledger
+from .budget import Account
+from .canonical import entry_of_bytes
+from .chain import Finding
+from .charge import charged_price
+from .entry import Entry
+from .queries import (
+    DatasetState,
+    ReleaseState,
+    dataset_names,
+    dataset_of,
+    ledger_id_of,
+    release_of,
+    releases_of,
+    unrefunded_release,
+)
+from .rules import objection_to
+from .schema import entry as entry_table
+from .store import Store, open_store
+from .unknown import unknown_dataset
+
+__all__ = ["DatasetState", "LedgerReader", "RecordedEntry", "ReleaseState", "open_reader"]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RecordedEntry:
+    """An entry and its place in the chain.
+
+    Args:
+        position: from 0.
+        previous: hash of the entry before it, 64 hexadecimal digits.
+        hash: its own hash.
+        entry: what it records.
+    """
+
+    position: int
+    previous: str
+    hash: str
+    entry: Entry
+
+
+def open_reader(url: str) -> LedgerReader:
+    """Open a ledger for looking; it is never created or changed here.
+
+    Raises:
+        InputRefused: there is none, or one of another schema revision.
+    """
+    return LedgerReader(open_store(url, read_only=True))
+
+
+class LedgerReader:
+    """A ledger open for looking; a context manager that gives its connections back."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Give the connections back."""
+        self._store.close()
+
+    @property
+    def ledger_id(self) -> str:
+        """The ledger's id, 64 hexadecimal digits.
+
+        Raises:
+            ReleaseFailed: the first entry is damaged.
+        """
+        with self._store.reading() as connection:
+            return ledger_id_of(connection)
+
+    @property
+    def shown(self) -> str:
+        """The ledger's address without password."""
+        return self._store.shown
+
+    def look(self, *, dataset: str, price: Price) -> Account:
+        """Look whether a price would be charged now; nothing is reserved or recorded.
+
+        Returns:
+            The account as the charge would leave it.
+
+        Raises:
+            InputRefused: unknown data set.
+            AccountantRefused: the charge would be refused.
+        """
+        charged = charged_price(price)
+        with self._store.reading() as connection:
+            state = dataset_of(connection, dataset)
+            if state is None:
+                raise unknown_dataset(dataset)
+            before = unrefunded_release(connection, dataset) if state.survey else None
+        objection = objection_to(charged, dataset=state, released_before=before)
+        if objection is not None:
+            raise objection.refusal
+        return state.account.charged(epsilon=charged.epsilon, delta=charged.delta)
+
+    def release(self, release_id: str) -> ReleaseState | None:
+        """A release as the ledger knows it, None where it has none of this id."""
+        with self._store.reading() as connection:
+            return release_of(connection, release_id)
+
+    def releases(self) -> tuple[ReleaseState, ...]:
+        """All releases, in the order of their charges."""
+        with self._store.reading() as connection:
+            return releases_of(connection)
+
+    def head(self) -> Place:
+        """The last entry's place in the chain."""
+        with self._store.reading() as connection:
+            return head_of(connection)
+
+    def datasets(self) -> tuple[DatasetState, ...]:
+        """All data sets with their accounts, by name."""
+        with self._store.reading() as connection:
+            states = [dataset_of(connection, name) for name in dataset_names(connection)]
+        return tuple(state for state in states if state is not None)
+
+    def entries(self) -> Iterator[RecordedEntry]:
+        """All entries in the order of the chain, read as they are asked for.
+
+        Raises:
+            ValueError: an entry of a kind that this version does not know, or a damaged one.
+        """
+        with self._store.reading() as connection:
+            rows = connection.execution_options(yield_per=1000).execute(
+                select(entry_table).order_by(entry_table.c.position)
+            )
+            for row in rows:
+                yield RecordedEntry(
+                    position=row.position,
+                    previous=row.previous,
+                    hash=row.hash,
+                    entry=entry_of_bytes(row.body.encode("ascii")),
+                )
+
+    def verify(self) -> tuple[Finding, ...]:
+        """Everything that does not hold: chain, prices, single use, accounts, derived tables, guards.
+
+        What was cut off at the end together with all that followed from it can't be seen from inside.
+        """
+        with self._store.reading() as connection:
+            return verify_ledger(connection, dialect=self._store.dialect)

@@ -1,0 +1,189 @@
+"""The ledger's rules applied again, entry by entry, to see whether each could have been written."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import assert_never
+
+from .budget import Account
+from .derive import AccountAt, Row, account_of_row, rows_of
+from .entry import BudgetRaised, DatasetAdded, Entry, LedgerCreated
+from .release_entries import (
+    ReleaseAbandoned,
+    ReleaseCharged,
+    ReleasePublished,
+    ReleaseReading,
+    ReleaseRefused,
+    SeriesRegistered,
+)
+from .repricing import price_faults
+from .schema import account
+
+__all__ = ["Replay"]
+
+
+@dataclass(kw_only=True, slots=True)
+class Replay:
+    """What is known after the entries seen so far; grows with each call of `apply`.
+
+    Args:
+        datasets: name → its registration.
+        accounts: data set → its account now.
+        charges: release id → its charge.
+        samples: sample's id → the release that it serves.
+        stages: release id → stages and outcomes passed.
+        series: name → its registration.
+        rows: every derived row that should exist, with its entry's position.
+    """
+
+    datasets: dict[str, DatasetAdded] = field(default_factory=dict)
+    accounts: dict[str, AccountAt] = field(default_factory=dict)
+    charges: dict[str, ReleaseCharged] = field(default_factory=dict)
+    samples: dict[str, str] = field(default_factory=dict)
+    stages: dict[str, set[str]] = field(default_factory=dict)
+    series: dict[str, SeriesRegistered] = field(default_factory=dict)
+    rows: list[tuple[int, Row]] = field(default_factory=list)
+
+    def apply(self, entry: Entry, *, position: int) -> tuple[str, ...]:
+        """Take the next entry.
+
+        Returns:
+            Each rule that it breaks, in a sentence.
+        """
+        faults = tuple(self._faults(entry, position))
+        try:
+            self._follow(entry, position)
+        except ValueError as error:
+            faults = (*faults, f"{error}")
+        return faults
+
+    def _faults(self, entry: Entry, position: int) -> Iterator[str]:
+        match entry:
+            case LedgerCreated():
+                if position != 0:
+                    yield "a ledger is created once, by its first entry"
+            case DatasetAdded(dataset=name):
+                if name in self.datasets:
+                    yield f"dataset '{name}' is added a second time"
+            case BudgetRaised():
+                yield from self._faults_of_raise(entry)
+            case SeriesRegistered():
+                yield from self._faults_of_series(entry)
+            case ReleaseCharged():
+                yield from self._faults_of_charge(entry)
+            case ReleaseReading() | ReleasePublished() | ReleaseAbandoned():
+                yield from self._faults_of_stage(entry)
+            case ReleaseRefused():
+                pass
+            case _:
+                assert_never(entry)
+        if position == 0 and not isinstance(entry, LedgerCreated):
+            yield "the first entry does not create the ledger"
+
+    def _faults_of_raise(self, entry: BudgetRaised) -> Iterator[str]:
+        before = self._account(entry.dataset)
+        if before is None:
+            yield f"dataset '{entry.dataset}' is not in the ledger"
+        elif entry.epsilon < before.epsilon_budget or entry.delta < before.delta_budget:
+            yield "a budget is lowered"
+
+    def _faults_of_series(self, entry: SeriesRegistered) -> Iterator[str]:
+        if entry.series in self.series:
+            yield f"series '{entry.series}' is registered a second time"
+        yield from _price_faults(entry)
+        yield from self._faults_of_payment(entry)
+
+    def _faults_of_charge(self, entry: ReleaseCharged) -> Iterator[str]:
+        if entry.release_id in self.charges:
+            yield f"release id '{entry.release_id}' is charged a second time"
+        if entry.sample_id in self.samples:
+            yield f"its sample was used by release '{self.samples[entry.sample_id]}'"
+        yield from _price_faults(entry)
+        if entry.series is not None:
+            series = self.series.get(entry.series)
+            if series is None or (series.dataset, series.mechanism) != (entry.dataset, entry.mechanism):
+                yield f"series '{entry.series}' has not paid for this release"
+            return
+        yield from self._faults_of_payment(entry)
+
+    def _faults_of_payment(self, entry: SeriesRegistered | ReleaseCharged) -> Iterator[str]:
+        registered, before = self.datasets.get(entry.dataset), self._account(entry.dataset)
+        if registered is None or before is None:
+            yield f"dataset '{entry.dataset}' is not in the ledger"
+            return
+        if entry.price.relation != registered.relation:
+            yield "the price and the budget hold for different neighbouring relations"
+        if registered.rows_per_person != 1:
+            yield "the price covers one record a person, and a person may have more"
+        if not before.charged(epsilon=entry.price.epsilon, delta=entry.price.delta).within_budget:
+            yield f"the budget of dataset '{entry.dataset}' is exceeded"
+        if registered.survey_rate is not None:
+            others = [
+                charge.release_id for charge in self.charges.values() if charge.dataset == entry.dataset
+            ]
+            if any("refunded" not in self.stages[other] for other in others):
+                yield f"dataset '{entry.dataset}' is itself a sample and is released a second time"
+
+    def _faults_of_stage(self, entry: ReleaseReading | ReleasePublished | ReleaseAbandoned) -> Iterator[str]:
+        stages = self.stages.get(entry.release_id)
+        if stages is None:
+            yield f"release '{entry.release_id}' was never charged"
+            return
+        if stages & {"published", "abandoned", "refunded"}:
+            yield f"release '{entry.release_id}' was closed before"
+        reading = "reading" in stages
+        match entry:
+            case ReleaseReading() if reading:
+                yield f"release '{entry.release_id}' begins to read a second time"
+            case ReleasePublished() if not reading:
+                yield f"release '{entry.release_id}' is published without reading"
+            case ReleaseAbandoned(refunded=refunded) if refunded == reading:
+                yield "a cost is given back exactly where nothing was read, and here it is not so"
+            case _:
+                pass
+
+    def _follow(self, entry: Entry, position: int) -> None:
+        """Take over what the entry changes, whether or not it may."""
+        charge = None
+        name = getattr(entry, "dataset", None)
+        match entry:
+            case ReleaseReading() | ReleasePublished() | ReleaseAbandoned():
+                charge = self.charges.get(entry.release_id)
+                name = None if charge is None else charge.dataset
+            case _:
+                pass
+        registered = None if name is None else self.datasets.get(name)
+        survey = registered is not None and registered.survey_rate is not None
+        before = None if name is None else self.accounts.get(name)
+        rows = rows_of(entry, before=before, charge=charge, survey=survey)
+        for row in rows:
+            self.rows.append((position, row))
+            if row.table is account:
+                self.accounts[str(row.values["dataset"])] = account_of_row(row.values)
+        match entry:
+            case DatasetAdded():
+                self.datasets[entry.dataset] = entry
+            case SeriesRegistered():
+                self.series[entry.series] = entry
+            case ReleaseCharged():
+                self.charges[entry.release_id] = entry
+                self.samples[entry.sample_id] = entry.release_id
+                self.stages[entry.release_id] = {"charged"}
+            case ReleaseReading():
+                self.stages.setdefault(entry.release_id, set()).add("reading")
+            case ReleasePublished():
+                self.stages.setdefault(entry.release_id, set()).add("published")
+            case ReleaseAbandoned():
+                outcome = "refunded" if entry.refunded else "abandoned"
+                self.stages.setdefault(entry.release_id, set()).add(outcome)
+            case _:
+                pass
+
+    def _account(self, name: str) -> Account | None:
+        known = self.accounts.get(name)
+        return None if known is None else known.account
+
+
+def _price_faults(entry: SeriesRegistered | ReleaseCharged) -> tuple[str, ...]:
+    return price_faults(mechanism=entry.mechanism, price=entry.price, epsilon_paper=entry.epsilon_paper)

@@ -1,0 +1,93 @@
+"""Whether a data set's budget allows a price: the same rules for a look and for a charge."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ...mechanisms.refusal import AccountantRefused
+from .budget import Account, amount_shown
+from .queries import DatasetState
+from .release_entries import ChargedPrice
+
+__all__ = ["Objection", "objection_to"]
+
+ASK = "Lower the rate, raise k, or ask the data owner."
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Objection:
+    """Why the accountant says no.
+
+    Args:
+        cause: short name of the rule, for the record.
+        what: the fault in one sentence, with its numbers.
+        where: what it concerns.
+        remedy: what the reader can do next.
+    """
+
+    cause: str
+    what: str
+    where: str
+    remedy: str
+
+    @property
+    def refusal(self) -> AccountantRefused:
+        """The objection as an exception."""
+        return AccountantRefused(self.what, where=self.where, remedy=self.remedy)
+
+
+def objection_to(
+    price: ChargedPrice, *, dataset: DatasetState, released_before: str | None
+) -> Objection | None:
+    """What speaks against charging a price to a data set, None where nothing does.
+
+    Args:
+        price: what would be charged.
+        dataset: the data set and its account now.
+        released_before: for a survey, a release whose cost was not given back; None where there is none.
+    """
+    where = f"dataset '{dataset.name}'"
+    if price.relation != dataset.relation:
+        return Objection(
+            cause="relation-mismatch",
+            what=f"this price holds for the neighbouring relation {price.relation}, the budget's is "
+            f"{dataset.relation}.",
+            where=where,
+            remedy="Use a mechanism that is priced for the budget's relation.",
+        )
+    if dataset.rows_per_person != 1:
+        return Objection(
+            cause="rows-per-person",
+            what=f"a person may have {dataset.rows_per_person} records, and this price covers one.",
+            where=where,
+            remedy="Reduce the records to one a person and register them as a data set of their own.",
+        )
+    if dataset.survey and released_before is not None:
+        return Objection(
+            cause="survey-released",
+            what="it is itself a sample, can be released once, and has been: its sampling was part of that "
+            f"price (release '{released_before}').",
+            where=where,
+            remedy="Use what was published.",
+        )
+    after = dataset.account.charged(epsilon=price.epsilon, delta=price.delta)
+    if after.within_budget:
+        return None
+    return Objection(
+        cause="over-budget",
+        what=f"this release would bring {_excess(dataset.account, after)}.",
+        where=where,
+        remedy=ASK,
+    )
+
+
+def _excess(before: Account, after: Account) -> str:
+    parts = []
+    for symbol, old, new, budget in (
+        ("ε", before.epsilon_spent, after.epsilon_spent, after.epsilon_budget),
+        ("δ", before.delta_spent, after.delta_spent, after.delta_budget),
+    ):
+        if new > budget:
+            shown = [amount_shown(amount) for amount in (old, new, budget)]
+            parts.append(f"{symbol} from {shown[0]} to {shown[1]}, past the budget {shown[2]}")
+    return " and ".join(parts)

@@ -1,0 +1,242 @@
+"""The database under a ledger: where it is, how it is opened, and its two kinds of transaction."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import quote
+
+from sqlalchemy import Connection, Engine, create_engine, event, inspect, text
+from sqlalchemy.engine import URL, make_url
+from sqlalchemy.exc import ArgumentError, DatabaseError, IntegrityError, NoSuchModuleError, OperationalError
+from sqlalchemy.pool import NullPool
+
+from ...mechanisms.refusal import AccountantRefused, InputRefused, ReleaseFailed
+from .schema import SCHEMA_REVISION, VERSION_TABLE, entry
+
+__all__ = ["Store", "keep_write_ahead_log", "locate", "open_store"]
+
+SECONDS_TO_WAIT = 60
+WRITERS_LOCK = 0x63726F77_626C6E64  # one advisory lock for all writers of a PostgreSQL database
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Store:
+    """An open ledger database.
+
+    Args:
+        shown: its address without password, for messages.
+        dialect: "sqlite" or "postgresql".
+        engine: SQLAlchemy's engine; it keeps no connection between transactions.
+        read_only: whether the database itself refuses writes through this store.
+    """
+
+    shown: str
+    dialect: str
+    engine: Engine
+    read_only: bool
+
+    @contextmanager
+    def reading(self) -> Iterator[Connection]:
+        """One transaction that sees one state of the ledger throughout.
+
+        Raises:
+            ReleaseFailed: the database fails.
+        """
+        try:
+            with self.engine.begin() as connection:
+                if self.dialect == "postgresql":
+                    connection.exec_driver_sql("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
+                yield connection
+        except DatabaseError as error:
+            raise ReleaseFailed(
+                f"the ledger can't be read ({type(error.orig).__name__}).", where=self.shown, not_done=""
+            ) from None
+
+    @contextmanager
+    def writing(self) -> Iterator[Connection]:
+        """One transaction, alone among writers from its first statement to its commit, durable after it.
+
+        INVARIANT: head, budget and single use are looked at and changed inside one such transaction.
+
+        Raises:
+            AccountantRefused: a constraint of the database refuses, or others hold the ledger too long.
+            ReleaseFailed: the database fails.
+        """
+        try:
+            with self.engine.begin() as connection:
+                if self.dialect == "postgresql":
+                    connection.exec_driver_sql(f"SET LOCAL lock_timeout = '{SECONDS_TO_WAIT}s'")
+                    connection.exec_driver_sql("SET LOCAL synchronous_commit = on")
+                    connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({WRITERS_LOCK})")
+                yield connection
+        except IntegrityError:
+            raise AccountantRefused(
+                "a constraint of the ledger's database refuses this entry.",
+                where=self.shown,
+                remedy="Run `crowdblend ledger verify`.",
+            ) from None
+        except OperationalError as error:
+            if _is_busy(error):
+                raise AccountantRefused(
+                    f"other writers held the ledger for more than {SECONDS_TO_WAIT} seconds.",
+                    where=self.shown,
+                    remedy="Try again.",
+                ) from None
+            raise _write_failed(self.shown, error) from None
+        except DatabaseError as error:
+            raise _write_failed(self.shown, error) from None
+
+    def close(self) -> None:
+        """Give the connections back."""
+        self.engine.dispose()
+
+
+def keep_write_ahead_log(store: Store) -> None:
+    """Switch an SQLite file to write-ahead logging, for good; it can't be done inside a transaction.
+
+    Raises:
+        ReleaseFailed: the file is not a database, or can't be written.
+    """
+    try:
+        with closing(store.engine.raw_connection()) as connection:
+            connection.cursor().execute("PRAGMA journal_mode = WAL")
+    except (DatabaseError, sqlite3.DatabaseError) as error:
+        raise ReleaseFailed(f"not a writable SQLite file ({type(error).__name__}).", not_done="") from None
+
+
+def _is_busy(error: OperationalError) -> bool:
+    if isinstance(error.orig, sqlite3.OperationalError):
+        return (error.orig.sqlite_errorcode & 0xFF) in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
+    return getattr(error.orig, "sqlstate", None) == "55P03"
+
+
+def _write_failed(shown: str, error: DatabaseError) -> ReleaseFailed:
+    return ReleaseFailed(
+        f"the ledger can't be written ({type(error.orig).__name__}).",
+        where=shown,
+        not_done="",
+        remedy="Look at its state with `crowdblend ledger show` before trying again.",
+    )
+
+
+def locate(url: str) -> tuple[URL, str]:
+    """Parse a ledger's address.
+
+    Args:
+        url: an SQLAlchemy URL of an SQLite file or of a PostgreSQL database.
+
+    Returns:
+        The parsed address, an SQLite file's path made absolute, and its text without password.
+
+    Raises:
+        InputRefused: it is not such an address.
+    """
+    try:
+        parsed = make_url(url)
+        backend = parsed.get_backend_name()
+    except (ArgumentError, NoSuchModuleError, ValueError):
+        # PRIVACY: the text is not repeated; it may hold a password.
+        raise InputRefused(
+            "the ledger's address is not a database URL.",
+            where="--ledger",
+            remedy="Write sqlite:///FILE or postgresql://USER@HOST/DATABASE.",
+        ) from None
+    shown = parsed.set(query={}).render_as_string(hide_password=True)
+    if backend == "postgresql":
+        return parsed.set(drivername="postgresql+psycopg"), shown
+    if backend != "sqlite" or parsed.query or not parsed.database or parsed.database == ":memory:":
+        raise InputRefused(
+            "a ledger lies in an SQLite file or a PostgreSQL database.",
+            where=shown,
+            remedy="Write sqlite:///FILE or postgresql://USER@HOST/DATABASE.",
+        )
+    return parsed.set(drivername="sqlite", database=str(Path(parsed.database).absolute())), shown
+
+
+def open_store(url: str, *, read_only: bool, create: bool = False) -> Store:
+    """Open a ledger's database.
+
+    Args:
+        url: its address.
+        read_only: whether writes are refused by the database.
+        create: whether the ledger is about to be created; else it must be there, in this version's schema.
+
+    Raises:
+        InputRefused: no ledger is there, or one of another schema revision.
+    """
+    parsed, shown = locate(url)
+    dialect = parsed.get_backend_name()
+    if dialect == "sqlite":
+        engine = _sqlite_engine(Path(str(parsed.database)), read_only=read_only)
+    else:
+        engine = _postgresql_engine(parsed, shown)
+    store = Store(shown=shown, dialect=dialect, engine=engine, read_only=read_only)
+    if not create:
+        _check_schema(store, parsed)
+    return store
+
+
+def _sqlite_engine(path: Path, *, read_only: bool) -> Engine:
+    address = f"file:{quote(str(path))}?mode=rw"  # never creates the file
+
+    def connect() -> sqlite3.Connection:
+        connection = sqlite3.connect(address, uri=True, timeout=SECONDS_TO_WAIT, isolation_level=None)
+        connection.execute("PRAGMA foreign_keys = ON")
+        connection.execute("PRAGMA synchronous = FULL")
+        connection.execute("PRAGMA recursive_triggers = ON")
+        if read_only:
+            connection.execute("PRAGMA query_only = ON")
+        return connection
+
+    engine = create_engine("sqlite://", creator=connect, poolclass=NullPool, hide_parameters=True)
+    begin = "BEGIN" if read_only else "BEGIN IMMEDIATE"
+
+    def start(connection: Connection) -> None:
+        connection.exec_driver_sql(begin)
+
+    event.listen(engine, "begin", start)
+    return engine
+
+
+def _postgresql_engine(parsed: URL, shown: str) -> Engine:
+    try:
+        return create_engine(parsed, poolclass=NullPool, hide_parameters=True)
+    except ModuleNotFoundError:
+        raise InputRefused(
+            "PostgreSQL needs its driver.",
+            where=shown,
+            remedy="Install it: pip install 'crowdblend[postgres]'.",
+        ) from None
+
+
+def _check_schema(store: Store, parsed: URL) -> None:
+    missing = InputRefused(
+        "there is no ledger here.",
+        where=store.shown,
+        remedy="Create one with `crowdblend ledger init` or `crowdblend dataset add`.",
+    )
+    if store.dialect == "sqlite" and not Path(str(parsed.database)).is_file():
+        raise missing
+    try:
+        with store.engine.connect() as connection:
+            tables = inspect(connection)
+            if not tables.has_table(entry.name) or not tables.has_table(VERSION_TABLE):
+                raise missing
+            revision = connection.execute(text(f"SELECT version_num FROM {VERSION_TABLE}")).scalar()  # noqa: S608
+    except DatabaseError as error:
+        raise InputRefused(
+            f"the ledger can't be opened ({type(error.orig).__name__}).",
+            where=store.shown,
+            remedy="Check the address, the permissions, and that the database is running.",
+        ) from None
+    if revision != SCHEMA_REVISION:
+        raise InputRefused(
+            f"this ledger has schema revision {revision}; this version of crowdblend uses {SCHEMA_REVISION}.",
+            where=store.shown,
+            not_done="Nothing was read or changed in it.",
+            remedy="Use the version of crowdblend that wrote it, or back it up and migrate it first.",
+        )

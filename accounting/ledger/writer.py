@@ -1,0 +1,273 @@
+"""Every way to write to a ledger: each call is one transaction that is durable when it returns."""
+
+from __future__ import annotations
+
+from datetime import date
+from decimal import Decimal
+from types import TracebackType
+from typing import Self
+
+from ...mechanisms.refusal import InputRefused, ReleaseFailed
+from .append import append_entry
+from .charge import Receipt, ReleaseCharge
+from .derive import rows_of
+from .entry import BudgetRaised, DatasetAdded
+from .permission import closed_refusal, known_dataset, objection_to_charge, paid_release
+from .queries import account_of, dataset_of, ledger_id_of, release_of
+from .release_entries import OutputHashes, ReleaseAbandoned, ReleasePublished, ReleaseReading, ReleaseRefused
+from .repricing import price_faults
+from .store import Store, open_store
+
+__all__ = ["LedgerWriter", "Receipt", "ReleaseCharge", "open_writer"]
+
+
+def open_writer(url: str) -> LedgerWriter:
+    """Open a ledger for writing; it is never created here.
+
+    Raises:
+        InputRefused: there is none, one of another schema revision, or one that can't be written.
+    """
+    try:
+        return LedgerWriter(open_store(url, read_only=False))
+    except ReleaseFailed as failure:
+        raise InputRefused(
+            failure.what,
+            where=failure.where,
+            remedy="Check the permissions, and run `crowdblend ledger verify`.",
+        ) from None
+
+
+class LedgerWriter:
+    """A ledger open for writing; a context manager that gives its connections back."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        with store.writing() as connection:
+            self.ledger_id = ledger_id_of(connection)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Give the connections back."""
+        self._store.close()
+
+    def add_dataset(
+        self,
+        *,
+        name: str,
+        epsilon: Decimal,
+        delta: Decimal,
+        relation: str,
+        survey_rate: Decimal | None,
+        rows_per_person: int,
+        by: str,
+        day: date,
+    ) -> None:
+        """Register a data set and its budget.
+
+        Raises:
+            InputRefused: the name exists, or a value is outside its range.
+        """
+        try:
+            added = DatasetAdded(
+                dataset=name,
+                epsilon=epsilon,
+                delta=delta,
+                relation=relation,
+                survey_rate=survey_rate,
+                rows_per_person=rows_per_person,
+                by=by,
+                day=day,
+            )
+        except ValueError as error:
+            raise _malformed(error) from None
+        with self._store.writing() as connection:
+            if dataset_of(connection, name) is not None:
+                raise InputRefused(
+                    "a data set of this name is in the ledger already.",
+                    where=f"dataset '{name}'",
+                    remedy="A new delivery of its records keeps the name and the budget; "
+                    "a larger budget is `crowdblend dataset raise`.",
+                )
+            append_entry(connection, added, rows=rows_of(added, before=None, charge=None, survey=False))
+
+    def raise_budget(
+        self, *, name: str, epsilon: Decimal, delta: Decimal, reason: str, by: str, day: date
+    ) -> None:
+        """Replace a data set's budget by a larger one.
+
+        Args:
+            name: of the data set.
+            epsilon: the new budget of ε, not the difference.
+            delta: the new budget of δ.
+            reason: why, in one line.
+            by: who raises it.
+            day: today.
+
+        Raises:
+            InputRefused: unknown data set, a value outside its range, or a budget that is not larger.
+        """
+        try:
+            raised = BudgetRaised(dataset=name, epsilon=epsilon, delta=delta, reason=reason, by=by, day=day)
+        except ValueError as error:
+            raise _malformed(error) from None
+        with self._store.writing() as connection:
+            known_dataset(connection, name)
+            before = account_of(connection, name)
+            old = (before.account.epsilon_budget, before.account.delta_budget)
+            if epsilon < old[0] or delta < old[1] or (epsilon, delta) == old:
+                raise InputRefused(
+                    f"the budget is (ε, δ) = ({old[0]}, {old[1]}) and can only be raised, not set to "
+                    f"({epsilon}, {delta}).",
+                    where=f"dataset '{name}'",
+                )
+            append_entry(connection, raised, rows=rows_of(raised, before=before, charge=None, survey=False))
+
+    def charge(self, charge: ReleaseCharge) -> Receipt:
+        """Reserve a release's cost and its sample, in one entry; a refusal is recorded too.
+
+        Raises:
+            InputRefused: unknown data set, or a value that the ledger can't hold.
+            AccountantRefused: a known release id, a used sample, a price that is not the mechanism's, another
+                neighbouring relation, a survey that was released before, or a budget that it would pass.
+        """
+        try:
+            entry = charge.entry
+        except ValueError as error:
+            raise _malformed(error) from None
+        faults = price_faults(
+            mechanism=entry.mechanism, price=entry.price, epsilon_paper=entry.epsilon_paper
+        )  # before the transaction: computing a price takes time
+        with self._store.writing() as connection:
+            objection = objection_to_charge(connection, entry, price_faults=faults)
+            if objection is None:
+                before = account_of(connection, entry.dataset)
+                rows = rows_of(entry, before=before, charge=None, survey=False)
+                place = append_entry(connection, entry, rows=rows)
+            else:
+                refused = ReleaseRefused(
+                    release_id=entry.release_id,
+                    dataset=entry.dataset,
+                    cause=objection.cause,
+                    reason=objection.refusal.message,
+                    day=entry.day,
+                )
+                append_entry(connection, refused, rows=())
+        if objection is not None:
+            raise objection.refusal
+        return Receipt(
+            ledger_id=self.ledger_id,
+            position=place.position,
+            hash=place.hash,
+            release_id=entry.release_id,
+            dataset=entry.dataset,
+            sample_id=entry.sample_id,
+        )
+
+    def mark_reading(self, receipt: Receipt) -> None:
+        """Record that records are about to be read: from here on the cost is spent for ever.
+
+        A second call for the same release changes nothing, so that a resumed release may make it again.
+
+        Raises:
+            AccountantRefused: the receipt is not of this ledger, or the release was published or abandoned.
+        """
+        with self._store.writing() as connection:
+            state = paid_release(connection, receipt)
+            if state.stage == "reading":
+                return
+            if state.stage != "charged":
+                raise closed_refusal(state)
+            survey = known_dataset(connection, receipt.dataset).survey
+            entry = ReleaseReading(release_id=receipt.release_id)
+            rows = rows_of(entry, before=None, charge=state.charge, survey=survey)
+            append_entry(connection, entry, rows=rows)
+
+    def mark_published(self, receipt: Receipt, output_hashes: OutputHashes) -> None:
+        """Close a release whose files are in view.
+
+        A second call with the same files changes nothing, so that a resumed release may make it again.
+
+        Args:
+            receipt: of the release.
+            output_hashes: name and SHA-256 (hex) of each published file.
+
+        Raises:
+            AccountantRefused: the receipt is not of this ledger, or the release is not being read.
+            ValueError: a name or digest has another form.
+        """
+        entry = ReleasePublished(release_id=receipt.release_id, output_hashes=tuple(sorted(output_hashes)))
+        with self._store.writing() as connection:
+            state = paid_release(connection, receipt)
+            if state.stage == "published" and state.output_hashes == entry.output_hashes:
+                return
+            if state.stage != "reading":
+                raise closed_refusal(state)
+            rows = rows_of(entry, before=None, charge=state.charge, survey=False)
+            append_entry(connection, entry, rows=rows)
+
+    def abandon(self, *, release_id: str, reason: str, by: str, day: date) -> bool:
+        """Give a release up; its id and its sample stay used.
+
+        Args:
+            release_id: the release.
+            reason: why, in one line.
+            by: who abandons it.
+            day: today.
+
+        Returns:
+            Whether the cost was given back: only where `reading` was never recorded.
+
+        Raises:
+            InputRefused: no such release, or a reason that the ledger can't hold.
+            AccountantRefused: the release was published, or abandoned before.
+        """
+        with self._store.writing() as connection:
+            state = release_of(connection, release_id)
+            if state is None:
+                raise InputRefused(
+                    "the ledger has no such release.",
+                    where=f"release '{release_id}'",
+                    remedy="`crowdblend ledger show` lists them.",
+                )
+            if state.stage not in ("charged", "reading"):
+                raise closed_refusal(state)
+            try:
+                entry = ReleaseAbandoned(
+                    release_id=release_id, reason=reason, refunded=state.stage == "charged", by=by, day=day
+                )
+            except ValueError as error:
+                raise _malformed(error) from None
+            before = account_of(connection, state.charge.dataset)
+            rows = rows_of(entry, before=before, charge=state.charge, survey=False)
+            append_entry(connection, entry, rows=rows)
+            return entry.refunded
+
+    def record_refusal(
+        self, *, release_id: str | None, dataset: str, cause: str, reason: str, day: date
+    ) -> None:
+        """Record a refusal that was made outside the ledger, such as a release id with another specification.
+
+        PRIVACY: the reason is public text; it never holds a value of the records.
+
+        Raises:
+            InputRefused: a value that the ledger can't hold.
+        """
+        try:
+            entry = ReleaseRefused(
+                release_id=release_id, dataset=dataset, cause=cause, reason=reason, day=day
+            )
+        except ValueError as error:
+            raise _malformed(error) from None
+        with self._store.writing() as connection:
+            append_entry(connection, entry, rows=())
+
+
+def _malformed(error: ValueError) -> InputRefused:
+    return InputRefused(f"{error}.", where="ledger")

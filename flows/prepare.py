@@ -1,0 +1,117 @@
+"""Everything that happens before a release is charged: the checks, in the order that protects people.
+
+First the specification and its hierarchies, then a read-only look at the budget with the source unopened, then
+metadata of the source alone. Whatever is refused here has cost nothing.
+"""
+
+from __future__ import annotations
+
+import re
+import secrets
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from ..accounting.ledger.certificate import check_certificate, read_certificate
+from ..accounting.ledger.keystore import PrivateStore, ReleaseFolder
+from ..accounting.ledger.reader import ReleaseState, open_reader
+from ..mechanisms.refusal import AccountantRefused, InputRefused
+from ..tasks.request import MicrodataRequest
+from ..tasks.source import SourceLayout, check_metadata, list_source
+from .settings import House
+from .spec import read_spec
+
+__all__ = ["PreparedRelease", "prepared_release"]
+
+RELEASE_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:+@-]{0,127}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class PreparedRelease:
+    """A release that may be charged, held by this process alone.
+
+    Args:
+        release_id: the release's id, given or made here.
+        request: what is asked for.
+        house: where the ledger and the private store lie.
+        folder: the release's own folder in the private store, locked while this object is in use.
+        state: what the ledger knows of this id; None where it is new.
+        layout: the files of the records with their headers; None where the release is published already.
+    """
+
+    release_id: str
+    request: MicrodataRequest
+    house: House
+    folder: ReleaseFolder
+    state: ReleaseState | None
+    layout: SourceLayout | None
+
+
+@contextmanager
+def prepared_release(
+    spec: Path, *, house: House, output: Path | None, release_id: str | None
+) -> Iterator[PreparedRelease]:
+    """Check a release up to the charge and hold its lock until the block ends.
+
+    Raises:
+        InputRefused: the specification, its hierarchies, the source's metadata or the output is wrong.
+        AccountantRefused: the budget does not allow it, the id is taken, or a live process holds it.
+    """
+    if release_id is not None and not RELEASE_ID.fullmatch(release_id):
+        raise InputRefused(
+            "a release id is 1 to 128 letters, digits and any of . _ : + @ -.", where="--release-id"
+        )
+    request = read_spec(spec, output=output)
+    reader = open_reader(house.ledger_url)
+    name = release_id or f"{request.label}-{secrets.token_hex(6)}"
+    with PrivateStore(house.home).hold(ledger_id=reader.ledger_id, release_id=name) as folder:
+        state = reader.release(name)
+        if state is None:
+            reader.look(dataset=request.dataset, price=request.price)
+        else:
+            _same_release(state, request)
+        published = state is not None and state.stage == "published"
+        layout = None
+        if not published:
+            source = list_source(request.source, base=request.base)
+            layout = check_metadata(source, columns=request.map.names, separator=request.separator)
+            _check_output(request.output, own=name if state is not None else None)
+        yield PreparedRelease(
+            release_id=name, request=request, house=house, folder=folder, state=state, layout=layout
+        )
+
+
+def _same_release(state: ReleaseState, request: MicrodataRequest) -> None:
+    """Refuse a known id unless it stands for exactly this release."""
+    if state.stage == "abandoned":
+        raise AccountantRefused(
+            f"release id '{state.release_id}' was abandoned.", remedy="Run again with another release id."
+        )
+    if state.charge.spec_digest != request.digest:
+        raise AccountantRefused(
+            f"release id '{state.release_id}' belongs to another specification.",
+            remedy="Restore that specification, or run with another release id.",
+        )
+
+
+def _check_output(output: Path, *, own: str | None) -> None:
+    """Refuse an output that exists, unless it is the complete one of the release `own`, cut off before its close.
+
+    Raises:
+        InputRefused: something else lies there, or nothing can be written there.
+    """
+    certificate = output / "certificate.json"
+    if own is not None and certificate.is_file() and not check_certificate(certificate):
+        if read_certificate(certificate)["release_id"] == own:
+            return
+    if output.exists() or output.is_symlink():
+        raise InputRefused(
+            "the output exists already.", where=str(output), remedy="Name a folder that doesn't exist."
+        )
+    parent = next(folder for folder in output.parents if folder.exists())
+    try:
+        Path(tempfile.mkdtemp(prefix=".crowdblend-", dir=parent)).rmdir()
+    except OSError as error:
+        raise InputRefused(f"the output can't be written ({error.strerror}).", where=str(output)) from None

@@ -1,0 +1,131 @@
+"""Stages that write to the ledger: charge, reading, close. INVARIANT: no other task module writes to it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import date
+
+from ..accounting.ledger.charge import Receipt, ReleaseCharge
+from ..accounting.ledger.keystore import ReleaseFolder
+from ..accounting.ledger.reader import ReleaseState
+from ..accounting.ledger.release_entries import ReleaseCharged
+from ..accounting.ledger.writer import open_writer
+from ..mechanisms.refusal import AccountantRefused
+from ..mechanisms.sampling import LAYOUT, sample_commitment
+from .request import MicrodataRequest
+from .stage import stage
+
+__all__ = ["begin_reading", "close", "give_up", "reserve"]
+
+
+@stage("charge")
+def reserve(
+    *,
+    ledger_url: str,
+    request: MicrodataRequest,
+    release_id: str,
+    folder: ReleaseFolder,
+    state: ReleaseState | None,
+    inputs: bytes,
+    code_version: str,
+    today: date,
+    randomness: Callable[[int], bytes],
+) -> tuple[Receipt, ReleaseCharged]:
+    """Reserve the cost and the sample in one transaction, or take up the reservation of a release cut off.
+
+    The key is durable in the private store before the ledger knows the sample. A key whose release was never
+    charged drew nothing, so a new one takes its place.
+
+    Args:
+        ledger_url: the ledger.
+        request: what is asked for.
+        release_id: its id, locked by this process.
+        folder: its folder in the private store.
+        state: what the ledger knows of the id.
+        inputs: canonical list of the input files; kept as a keyed fingerprint, privately.
+        code_version: version of the software; a retry by another is refused.
+        today: day of the charge.
+        randomness: source of the sampling key, n to n bytes.
+
+    Returns:
+        The receipt, and the charge as the ledger has it.
+
+    Raises:
+        AccountantRefused: over budget, id or sample used, or anything changed since the first attempt.
+    """
+    binding = {"inputs": folder.fingerprint(inputs), "output": str(request.output)}
+    if state is not None:
+        _unchanged(state, folder, binding=binding, code_version=code_version)
+        return state.receipt, state.charge
+    folder.destroy_key()
+    key = folder.create_key(randomness)
+    folder.remember(binding)
+    paper = request.paper_price
+    charge = ReleaseCharge(
+        release_id=release_id,
+        label=request.label,
+        dataset=request.dataset,
+        sample_id=sample_commitment(key.load()),
+        mechanism=request.mechanism,
+        price=request.price,
+        epsilon_paper=None if paper is None else paper.epsilon,
+        spec_digest=request.digest,
+        map_digest=request.map.digest(),
+        code_version=code_version,
+        sampler_layout=LAYOUT,
+        day=today,
+    )
+    try:
+        with open_writer(ledger_url) as writer:
+            return writer.charge(charge), charge.entry
+    except AccountantRefused:
+        folder.destroy_key()
+        raise
+
+
+def _unchanged(
+    state: ReleaseState, folder: ReleaseFolder, *, binding: dict[str, str], code_version: str
+) -> None:
+    """Refuse to resume unless everything is as it was at the charge."""
+    remembered = folder.remembered()
+    changes = {
+        "the software's version": state.charge.code_version != code_version,
+        "the sampler's layout": state.charge.sampler_layout != LAYOUT,
+        "the input files": remembered.get("inputs") != binding["inputs"],
+        "the output's place": remembered.get("output") != binding["output"],
+        "the sampling key": not folder.key.exists()
+        or sample_commitment(folder.key.load()) != state.charge.sample_id,
+    }
+    changed = [what for what, differs in changes.items() if differs]
+    if changed:
+        raise AccountantRefused(
+            f"release id '{state.release_id}' was charged before, and since then this changed: {', '.join(changed)}.",
+            remedy="Restore it and run again, or give the release up with `crowdblend abandon`.",
+        )
+
+
+@stage("reading")
+def begin_reading(*, ledger_url: str, receipt: Receipt) -> None:
+    """Make durable that records are about to be read; from here on the cost is spent for ever."""
+    with open_writer(ledger_url) as writer:
+        writer.mark_reading(receipt)
+
+
+@stage("close", if_it_fails="The release is in view and charged, but its entry in the ledger is not closed.")
+def close(
+    *, ledger_url: str, receipt: Receipt, folder: ReleaseFolder, hashes: tuple[tuple[str, str], ...]
+) -> None:
+    """Record that the release is published, then destroy its sampling key."""
+    with open_writer(ledger_url) as writer:
+        writer.mark_published(receipt, hashes)
+    folder.destroy_key()
+
+
+def give_up(
+    *, ledger_url: str, release_id: str, reason: str, by: str, today: date, folder: ReleaseFolder
+) -> bool:
+    """Abandon a release in the ledger, then destroy its key; whether its cost was given back."""
+    with open_writer(ledger_url) as writer:
+        refunded = writer.abandon(release_id=release_id, reason=reason, by=by, day=today)
+    folder.destroy_key()
+    return refunded

@@ -1,0 +1,146 @@
+"""What a worker does: read the key, draw its chunks' coins, count groups; records stay where they are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from decimal import Decimal
+from itertools import groupby
+from typing import Protocol
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from ..mechanisms.recoding import GeneralizationMap
+from ..mechanisms.refusal import ReleaseFailed
+from ..mechanisms.sampling import sample_commitment
+from ..mechanisms.suppression import GroupCounts, count_keys, merge_counts
+from .chunks import Chunk, CsvChunk, ParquetChunk
+from .column_codes import ColumnCoder
+from .csv_records import csv_keys
+from .parquet_records import parquet_keys
+
+__all__ = ["CountJob", "KeySource", "count_chunks", "counts_of_frame", "empty_counts", "frame_of_counts"]
+
+_KEYS_AT_ONCE = 1 << 21
+
+
+class KeySource(Protocol):
+    """Where a worker finds the secret; the object travels through the graph and has none of it."""
+
+    def load(self) -> bytes:
+        """Read the key from the private key store."""
+        ...
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CountJob:
+    """All that a task needs to know besides its chunks.
+
+    PRIVACY: this object is part of the graph, which the scheduler holds; it must never carry the key.
+
+    Args:
+        release_id: id of the release.
+        token: unique to this computation; with the release id it is part of every task's key, because Dask
+            takes two tasks of one key for the same and would let two releases share a sample.
+        sample_id: the ledger's name of the sample; another key is refused.
+        map: the generalization map.
+        rate: sampling rate.
+        null_values: texts that mean null.
+        key_source: where the key lies.
+    """
+
+    release_id: str
+    token: str
+    sample_id: str
+    map: GeneralizationMap
+    rate: Decimal
+    null_values: tuple[str, ...]
+    key_source: KeySource = field(repr=False)
+
+    def __dask_tokenize__(self) -> tuple[str, str, str]:
+        """What stands for this job in the names of tasks."""
+        return ("crowdblend-count", self.release_id, self.token)
+
+
+def count_chunks(chunks: tuple[Chunk, ...], *, job: CountJob) -> pd.DataFrame:
+    """Sample, recode and count the records of some chunks.
+
+    Args:
+        chunks: chunks of one task.
+        job: map, rate, and the place of the key.
+
+    Returns:
+        One row per group: columns key0 … (int64 words) and count (int64).
+
+    Raises:
+        ReleaseFailed: the key is missing or another one, or the records cannot be read.
+    """
+    key = _key(job)
+    null_values = frozenset(text.encode() for text in job.null_values)
+    coders = [
+        ColumnCoder(column=column, placement=place, null_values=null_values)
+        for column, place in zip(job.map.columns, job.map.placements, strict=True)
+    ]
+    parts = [empty_counts(job.map.words)]
+    waiting: list[NDArray[np.int64]] = []
+    held = 0
+    for keys in _keys(chunks, coders=coders, key=key, job=job):
+        waiting.append(keys)
+        held += keys.shape[1]
+        if held >= _KEYS_AT_ONCE:
+            parts = [merge_counts([*parts, _counted(waiting, job)])]
+            waiting, held = [], 0
+    return frame_of_counts(merge_counts([*parts, _counted(waiting, job)]))
+
+
+def empty_counts(words: int) -> GroupCounts:
+    """No groups."""
+    return GroupCounts(np.empty((words, 0), dtype=np.int64), np.empty(0, dtype=np.int64))
+
+
+def frame_of_counts(groups: GroupCounts) -> pd.DataFrame:
+    """Partial counts as a partition of a Dask dataframe: columns key0 … and count, all int64."""
+    columns = {f"key{word}": values for word, values in enumerate(groups.keys)}
+    return pd.DataFrame({**columns, "count": groups.counts})
+
+
+def counts_of_frame(frame: pd.DataFrame) -> GroupCounts:
+    """The inverse of `frame_of_counts`; where frames were put together, groups may repeat."""
+    words = [frame[name].to_numpy(dtype=np.int64) for name in frame.columns if name != "count"]
+    return GroupCounts(np.array(words, dtype=np.int64), frame["count"].to_numpy(dtype=np.int64))
+
+
+def _keys(
+    chunks: Sequence[Chunk], *, coders: Sequence[ColumnCoder], key: bytes, job: CountJob
+) -> Iterator[NDArray[np.int64]]:
+    row_groups = [chunk for chunk in chunks if isinstance(chunk, ParquetChunk)]
+    for _, group in groupby(row_groups, key=lambda chunk: chunk.path):
+        yield from parquet_keys(list(group), coders=coders, words=job.map.words, key=key, rate=job.rate)
+    for chunk in chunks:
+        if isinstance(chunk, CsvChunk):
+            yield from csv_keys(chunk, coders=coders, words=job.map.words, key=key, rate=job.rate)
+
+
+def _counted(waiting: Sequence[NDArray[np.int64]], job: CountJob) -> GroupCounts:
+    if not waiting:
+        return empty_counts(job.map.words)
+    return count_keys(np.concatenate(waiting, axis=1), cells=job.map.cells)
+
+
+def _key(job: CountJob) -> bytes:
+    try:
+        key = job.key_source.load()
+    except OSError as error:
+        raise ReleaseFailed(
+            f"a worker cannot read the sampling key ({type(error).__name__}).",
+            remedy="The private key store (CROWDBLEND_HOME) must be shared with every worker.",
+        ) from None
+    # INVARIANT: one release, one sample; a worker that sees another key store must not mix a second one in.
+    if sample_commitment(key) != job.sample_id:
+        raise ReleaseFailed(
+            "a worker found a sampling key that is not this release's.",
+            remedy="The private key store (CROWDBLEND_HOME) must be shared with every worker.",
+        )
+    return key

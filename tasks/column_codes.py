@@ -1,0 +1,147 @@
+"""From a column of records to its share of the group keys, by one table per dictionary of distinct values."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from ..mechanisms.hierarchy import BUCKET_CODE
+from ..mechanisms.integers import INT64_MAX, INT64_MIN, canonical_integer
+from ..mechanisms.recoding import MappedColumn, Placement
+
+__all__ = ["ColumnCoder"]
+
+_CANONICAL_PATTERN = "^(0|-?[1-9][0-9]{0,17})$"
+_MANY_TEXTS = 1 << 10
+_FLOAT_LIMIT = float(1 << 63)
+
+
+class ColumnCoder:
+    """Turns one column's values into code · stride, batch by batch; keeps the table of the last dictionary.
+
+    INVARIANT: total: any value of any supported type has a code, and equal texts have equal codes whether
+    they come as text, as a dictionary, or as a number in canonical decimal.
+
+    Args:
+        column: name, hierarchy and level.
+        placement: word and stride of the column in the keys.
+        null_values: texts that stand for null, and so for the bucket.
+    """
+
+    def __init__(self, *, column: MappedColumn, placement: Placement, null_values: frozenset[bytes]) -> None:
+        self.column = column
+        self.placement = placement
+        self._null_values = null_values
+        numbers = (canonical_integer(text) for text in null_values)
+        inside = [number for number in numbers if number is not None and INT64_MIN <= number <= INT64_MAX]
+        self._null_integers = np.array(inside, dtype=np.int64)
+        self._dictionary: pa.Array | None = None
+        self._table: NDArray[np.int64] = np.empty(0, dtype=np.int64)
+
+    def scaled_codes(self, values: pa.Array, positions: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The code times the stride of the values at some positions; the shape of `positions`."""
+        type_ = values.type
+        if pa.types.is_dictionary(type_):
+            return self._by_table(values, positions)
+        if pa.types.is_string_view(type_):
+            values = values.cast(pa.large_string())
+        sampled = values.take(pa.array(positions))
+        if _is_text(type_):
+            everything = np.arange(len(sampled), dtype=np.int64)
+            return self._by_table(sampled.dictionary_encode(), everything)
+        return self._codes(sampled) * self.placement.stride
+
+    def _by_table(self, values: pa.DictionaryArray, positions: NDArray[np.int64]) -> NDArray[np.int64]:
+        dictionary = values.dictionary
+        if self._dictionary is None or not dictionary.equals(self._dictionary):
+            # The last entry of the table is for null.
+            codes = np.append(self._codes(dictionary), BUCKET_CODE)
+            self._table = codes * self.placement.stride
+            self._dictionary = dictionary
+        indices = values.indices
+        if indices.null_count:
+            indices = pc.fill_null(indices.cast(pa.int64()), self._table.size - 1)
+        chosen: NDArray[np.int64] = self._table[_plain(indices)[positions]]
+        return chosen
+
+    def _codes(self, values: pa.Array) -> NDArray[np.int64]:
+        """Codes of an array without a dictionary of its own."""
+        type_ = values.type
+        if pa.types.is_dictionary(type_):
+            return self._codes(values.dictionary_decode())
+        if pa.types.is_null(type_):
+            return np.full(len(values), BUCKET_CODE, dtype=np.int64)
+        if pa.types.is_floating(type_):
+            return self._codes_of_floats(values)
+        if pa.types.is_integer(type_) and type_ != pa.uint64():
+            return self._codes_of_integers(values.cast(pa.int64()))
+        if not _is_text(type_):
+            distinct = values.cast(pa.string()).dictionary_encode()
+            table = np.append(self._codes_of_texts(distinct.dictionary), BUCKET_CODE)
+            known = pc.fill_null(distinct.indices.cast(pa.int64()), table.size - 1)
+            codes: NDArray[np.int64] = table[_plain(known)]
+            return codes
+        return self._codes_of_texts(values)
+
+    def _codes_of_integers(self, values: pa.Array) -> NDArray[np.int64]:
+        known = pc.fill_null(values, 0) if values.null_count else values
+        numbers = _plain(known)
+        codes = self.column.hierarchy.codes_of_integers(numbers, self.column.level)
+        if self._null_integers.size:
+            codes[np.isin(numbers, self._null_integers)] = BUCKET_CODE
+        if values.null_count:
+            codes[_plain(values.is_null().cast(pa.uint8())).astype(np.bool_)] = BUCKET_CODE
+        return codes
+
+    def _codes_of_floats(self, values: pa.Array) -> NDArray[np.int64]:
+        """A number that is not whole, or not within 64 bits, has the bucket's code."""
+        numbers = _plain(pc.fill_null(values.cast(pa.float64()), float("nan")))
+        whole = (numbers >= -_FLOAT_LIMIT) & (numbers < _FLOAT_LIMIT) & (numbers == np.floor(numbers))
+        integers = np.where(whole, numbers, 0.0).astype(np.int64)
+        codes = self._codes_of_integers(pa.array(integers))
+        codes[~whole] = BUCKET_CODE
+        return codes
+
+    def _codes_of_texts(self, values: pa.Array) -> NDArray[np.int64]:
+        if pa.types.is_string_view(values.type):
+            values = values.cast(pa.large_string())
+        octets = values.cast(pa.large_binary())
+        if len(octets) < _MANY_TEXTS:
+            return self._codes_of_bytes(octets.to_pylist())
+        # Long lists are mostly numbers, for which no Python object need be made.
+        numeric = pc.fill_null(pc.match_substring_regex(octets, _CANONICAL_PATTERN), False)
+        chosen = _plain(numeric.cast(pa.uint8())).astype(np.bool_)
+        codes = np.empty(len(octets), dtype=np.int64)
+        numbers = octets.filter(numeric).cast(pa.large_string()).cast(pa.int64())
+        codes[chosen] = self._codes_of_integers(numbers)
+        codes[~chosen] = self._codes_of_bytes(octets.filter(pc.invert(numeric)).to_pylist())
+        return codes
+
+    def _codes_of_bytes(self, texts: Sequence[bytes | None]) -> NDArray[np.int64]:
+        present = [None if text in self._null_values else text for text in texts]
+        return self.column.hierarchy.codes_of_texts(present, self.column.level)
+
+
+def _is_text(type_: pa.DataType) -> bool:
+    tests = (
+        pa.types.is_string,
+        pa.types.is_large_string,
+        pa.types.is_string_view,
+        pa.types.is_binary,
+        pa.types.is_large_binary,
+    )
+    return any(test(type_) for test in tests)
+
+
+def _plain(values: pa.Array) -> NDArray[Any]:
+    """A view of a fixed-width array's values; null slots hold anything. Does not import pandas."""
+    kind = np.dtype(values.type.to_pandas_dtype())
+    buffer = values.buffers()[1]
+    if len(values) == 0:
+        return np.empty(0, dtype=kind)
+    return np.frombuffer(buffer, dtype=kind, count=len(values), offset=values.offset * kind.itemsize)

@@ -1,0 +1,123 @@
+"""Group counts of the sampled records: a Dask dataframe of partial counts, merged in a tree."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Sequence
+from decimal import Decimal
+
+import dask
+import dask.dataframe as dd
+import pandas as pd
+
+from ..mechanisms.recoding import GeneralizationMap
+from ..mechanisms.suppression import GroupCounts, merge_counts
+from .chunk_counts import (
+    CountJob,
+    KeySource,
+    count_chunks,
+    counts_of_frame,
+    empty_counts,
+    frame_of_counts,
+)
+from .chunks import Chunk, group_chunks
+from .executors import Advanced, Executor, computed
+
+__all__ = ["count_job", "group_counts", "merged_counts", "partial_counts"]
+
+_SPLIT_EVERY = 8
+
+
+def count_job(
+    *,
+    release_id: str,
+    sample_id: str,
+    generalization: GeneralizationMap,
+    rate: Decimal,
+    null_values: Sequence[str],
+    key_source: KeySource,
+) -> CountJob:
+    """Describe the counting of one release; every call makes a job whose tasks are its own.
+
+    Args:
+        release_id: id of the release.
+        sample_id: `sample_commitment` of the key, as in the ledger.
+        generalization: the map.
+        rate: sampling rate.
+        null_values: texts that mean null.
+        key_source: where workers read the key.
+    """
+    return CountJob(
+        release_id=release_id,
+        token=uuid.uuid4().hex,
+        sample_id=sample_id,
+        map=generalization,
+        rate=rate,
+        null_values=tuple(null_values),
+        key_source=key_source,
+    )
+
+
+def partial_counts(groups: Sequence[tuple[Chunk, ...]], *, job: CountJob) -> dd.DataFrame:
+    """A lazy Dask dataframe with one partition per group of chunks: columns key0 … and count.
+
+    Args:
+        groups: at least one; how chunks are grouped changes no coin.
+        job: map, rate, and the place of the key.
+    """
+    with dask.config.set({"dataframe.convert-string": False}):
+        return dd.from_map(
+            count_chunks,
+            list(groups),
+            job=job,
+            meta=frame_of_counts(empty_counts(job.map.words)),
+            label=f"count-{job.release_id}",
+            enforce_metadata=False,
+        )
+
+
+def merged_counts(partial: dd.DataFrame, *, split_every: int = _SPLIT_EVERY) -> dd.DataFrame:
+    """Add up partial counts in a tree; one partition, groups ascending.
+
+    Args:
+        partial: as `partial_counts`.
+        split_every: branches of the tree.
+    """
+    return partial.reduction(
+        chunk=_unchanged,
+        combine=_merged,
+        aggregate=_merged,
+        meta=partial._meta,
+        split_every=split_every,
+    )
+
+
+def group_counts(
+    chunks: Sequence[Chunk], *, job: CountJob, executor: Executor, advanced: Advanced | None = None
+) -> GroupCounts:
+    """Count the sampled records of every group.
+
+    PRIVACY: the result still has the groups below the threshold; it goes to `suppress` and nowhere else.
+
+    Args:
+        chunks: as `plan_chunks`.
+        job: as `count_job`.
+        executor: where the work is done.
+        advanced: told of the progress; for the steward's terminal alone.
+
+    Raises:
+        ReleaseFailed: the records cannot be read, or the workers were lost.
+    """
+    groups = group_chunks(chunks)
+    if not groups:
+        return empty_counts(job.map.words)
+    frame = merged_counts(partial_counts(groups, job=job))
+    return counts_of_frame(computed(frame, executor=executor, advanced=advanced))
+
+
+def _unchanged(frame: pd.DataFrame) -> pd.DataFrame:
+    return frame
+
+
+def _merged(frame: pd.DataFrame) -> pd.DataFrame:
+    return frame_of_counts(merge_counts([counts_of_frame(frame)]))

@@ -1,0 +1,167 @@
+"""Where the counting runs: threads or processes of this machine, or a Dask cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import BrokenExecutor
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, assert_never
+
+import dask.multiprocessing
+import dask.threaded
+import pandas as pd
+from dask.callbacks import Callback
+
+from ..mechanisms.refusal import ReleaseFailed
+
+if TYPE_CHECKING:
+    import dask.dataframe as dd
+
+__all__ = ["Advanced", "DaskCluster", "Executor", "LocalProcesses", "LocalThreads", "computed"]
+
+Advanced = Callable[[int, int], None]
+"""Told how many tasks are done, and of how many."""
+
+_POLL_SECONDS = 0.5
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class LocalThreads:
+    """Threads of this process; the readers release the interpreter's lock, and `distributed` is not imported.
+
+    Args:
+        workers: number of threads; None is one for each processor.
+    """
+
+    workers: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class LocalProcesses:
+    """Processes of this machine.
+
+    Args:
+        workers: number of processes; None is one for each processor.
+    """
+
+    workers: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class DaskCluster:
+    """A Dask cluster.
+
+    Args:
+        client: a connected `distributed.Client`, made with `set_as_default=False`.
+    """
+
+    client: Any
+
+
+Executor = LocalThreads | LocalProcesses | DaskCluster
+
+
+def computed(frame: dd.DataFrame, *, executor: Executor, advanced: Advanced | None) -> pd.DataFrame:
+    """Compute a small Dask dataframe.
+
+    Args:
+        frame: the merged counts.
+        executor: where.
+        advanced: told of the progress, from a thread of the computation's choice.
+
+    Raises:
+        ReleaseFailed: a task said so, or its workers were lost.
+    """
+    try:
+        match executor:
+            case LocalThreads(workers=workers):
+                return _locally(frame, dask.threaded.get, workers, advanced)
+            case LocalProcesses(workers=workers):
+                return _locally(frame, dask.multiprocessing.get, workers, advanced)
+            case DaskCluster(client=client):
+                return _on_cluster(frame, client, advanced)
+            case _:
+                assert_never(executor)
+    except ReleaseFailed as failure:
+        # A process may have sent it with its traceback attached; here only the refusal itself goes on.
+        raise ReleaseFailed(
+            failure.what, where=failure.where, not_done=failure.not_done, remedy=failure.remedy
+        ) from None
+    except BrokenExecutor:
+        raise _lost_workers() from None
+
+
+def _locally(
+    frame: dd.DataFrame, get: Callable[..., Any], workers: int | None, advanced: Advanced | None
+) -> pd.DataFrame:
+    if advanced is None:
+        return frame.compute(scheduler=get, num_workers=workers)
+    with _Progress(advanced):
+        return frame.compute(scheduler=get, num_workers=workers)
+
+
+class _Progress(Callback):  # type: ignore[misc]
+    """Counts the tasks of a local computation."""
+
+    def __init__(self, advanced: Advanced) -> None:
+        super().__init__()
+        self._advanced = advanced
+        self._done = 0
+        self._total = 0
+
+    def _start_state(self, dsk: Any, state: Any) -> None:  # noqa: ANN401 - Dask's own
+        del dsk
+        self._total = len(state["ready"]) + len(state["waiting"])
+        self._advanced(0, self._total)
+
+    def _posttask(self, key: Any, result: Any, dsk: Any, state: Any, worker_id: Any) -> None:  # noqa: ANN401
+        del key, result, dsk, state, worker_id
+        self._done += 1
+        self._advanced(self._done, self._total)
+
+
+def _on_cluster(frame: dd.DataFrame, client: Any, advanced: Advanced | None) -> pd.DataFrame:  # noqa: ANN401
+    from distributed import KilledWorker
+    from distributed.comm import CommClosedError
+
+    planned = frame.optimize()
+    names = sorted({key[0] for key in planned.__dask_graph__()})
+    future = client.compute(planned)
+    try:
+        if advanced is not None:
+            _follow(future, client, names, advanced)
+        result: pd.DataFrame = future.result()
+    except (KilledWorker, CommClosedError, TimeoutError):
+        raise _lost_workers() from None
+    finally:
+        future.release()
+    return result
+
+
+def _follow(future: Any, client: Any, names: list[str], advanced: Advanced) -> None:  # noqa: ANN401
+    total = 0
+    while not future.done():
+        done, total = client.run_on_scheduler(_tasks_done, names=names)
+        advanced(done, total)
+        with suppress(TimeoutError):
+            future.result(timeout=_POLL_SECONDS)
+    advanced(total, total)
+
+
+def _tasks_done(dask_scheduler: Any, names: list[str]) -> tuple[int, int]:  # noqa: ANN401
+    """Runs on the scheduler: tasks done and tasks in all among those of some names."""
+    done = total = 0
+    for name in names:
+        group = dask_scheduler.task_groups.get(name)
+        if group is not None:
+            total += sum(group.states.values())
+            done += sum(group.states[state] for state in ("memory", "released", "forgotten"))
+    return done, total
+
+
+def _lost_workers() -> ReleaseFailed:
+    return ReleaseFailed(
+        "the workers were lost.",
+        remedy="Run again with the same release id: it takes the same sample and is not charged twice.",
+    )

@@ -1,0 +1,83 @@
+"""The stages that write a release's files and bring them into view."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from ..accounting.ledger.certificate import write_certificate
+from ..accounting.ledger.charge import Receipt
+from ..accounting.ledger.keystore import ReleaseFolder
+from ..accounting.ledger.release_entries import ReleaseCharged
+from ..mechanisms.suppression import GroupCounts
+from .request import MicrodataRequest
+from .stage import stage
+from .staging import SettledRelease, rename_into_view, staging_folder, write_staged
+from .table import PublishedGroups, write_table
+
+__all__ = ["publish", "write_output"]
+
+
+@stage("write")
+def write_output(
+    *,
+    receipt: Receipt,
+    charge: ReleaseCharged,
+    request: MicrodataRequest,
+    surviving: GroupCounts,
+    folder: ReleaseFolder,
+) -> SettledRelease:
+    """Write the table and its certificate where nobody looks yet, and remember them durably.
+
+    Args:
+        receipt: proof of payment.
+        charge: the ledger's entry of the charge.
+        request: what is asked for.
+        surviving: groups of at least k sampled records.
+        folder: the release's folder in the private store.
+    """
+    groups = PublishedGroups.of(surviving, generalization=request.map)
+
+    def write(place: Path) -> None:
+        write_table(groups, folder=place, form=request.form, file_format=request.file_format)
+        write_certificate(
+            place,
+            charge=charge,
+            position=receipt.position,
+            chain_hash=receipt.hash,
+            generalization=request.map,
+            form=request.form,
+            groups=len(groups.counts),
+            records=groups.records,
+        )
+
+    place = staging_folder(request.output, sample_id=receipt.sample_id)
+    staged = write_staged(place, day=charge.day, write=write)
+    folder.remember(
+        {
+            "published": {
+                "sample_id": receipt.sample_id,
+                "output": str(request.output),
+                "groups": len(groups.counts),
+                "records": groups.records,
+                "staging": str(staged.folder),
+                "hashes": staged.hashes,
+            }
+        }
+    )
+    return SettledRelease(
+        sample_id=receipt.sample_id,
+        output=request.output,
+        groups=len(groups.counts),
+        records=groups.records,
+        staged=staged,
+    )
+
+
+@stage("publish")
+def publish(*, release: SettledRelease) -> None:
+    """Bring the release's folder into view in one step.
+
+    Raises:
+        ReleaseFailed: something else is in its place, or its bytes are not what they were.
+    """
+    rename_into_view(release.staged, release.output)

@@ -1,0 +1,258 @@
+"""The files of the input: listed in a lasting order, none twice, and checked by their metadata alone."""
+
+from __future__ import annotations
+
+import glob
+import json
+import os
+import stat
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import Path, PurePosixPath
+
+import fsspec
+
+from ..mechanisms.refusal import InputRefused
+from .csv_header import CsvLayout, read_csv_layout, separator_byte
+from .opening import is_url
+from .parquet_schema import ParquetLayout, read_parquet_layout
+
+__all__ = [
+    "RecordFormat",
+    "Source",
+    "SourceFile",
+    "SourceLayout",
+    "check_metadata",
+    "list_source",
+    "manifest_bytes",
+]
+
+
+class RecordFormat(Enum):
+    """How records are stored."""
+
+    CSV = "csv"
+    PARQUET = "parquet"
+
+
+_FORMAT_OF_SUFFIX = {
+    ".csv": RecordFormat.CSV,
+    ".tsv": RecordFormat.CSV,
+    ".txt": RecordFormat.CSV,
+    ".parquet": RecordFormat.PARQUET,
+    ".pq": RecordFormat.PARQUET,
+}
+_COMPRESSED = {".gz", ".bz2", ".xz", ".zst", ".zip", ".lz4", ".br", ".7z", ".z"}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SourceFile:
+    """One file of the input.
+
+    Args:
+        path: the real path, or the URL.
+        size: bytes.
+        version: last change in nanoseconds, or what the store has for it (ETag); may be empty.
+    """
+
+    path: str
+    size: int
+    version: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Source:
+    """The input's files, ordered by path; the place in `files` is the file's number in the sampling.
+
+    Args:
+        files: at least one, no file twice.
+        record_format: the format of all of them.
+    """
+
+    files: tuple[SourceFile, ...]
+    record_format: RecordFormat
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SourceLayout:
+    """A source with what its headers or footers say.
+
+    Args:
+        source: the files.
+        layouts: one for each file, in the same order.
+    """
+
+    source: Source
+    layouts: tuple[CsvLayout, ...] | tuple[ParquetLayout, ...]
+
+
+def list_source(source: str, *, base: Path) -> Source:
+    """List the input: a file, a folder, a glob pattern, or any of these as an fsspec URL.
+
+    Below a folder, names that begin with `.` or `_` are passed over; every other file must be of the one
+    format (.csv, .tsv, .txt; .parquet, .pq). No file is opened.
+
+    Args:
+        source: as the specification has it.
+        base: folder from which a relative path starts.
+
+    Raises:
+        InputRefused: nothing found, a file listed twice (also by a link), an unknown, compressed or mixed
+            format, or a location that cannot be reached.
+    """
+    if is_url(source) and not source.startswith(("file://", "local://")):
+        files = _remote_files(source)
+    else:
+        files = _local_files(base / source.removeprefix("file://").removeprefix("local://"), source)
+    if not files:
+        raise InputRefused(
+            "no CSV or Parquet file was found.",
+            where=source,
+            remedy="Check [data].source; it starts from the specification's folder.",
+        )
+    formats = {_format_of(file.path) for file in files}
+    if len(formats) > 1:
+        raise InputRefused(
+            "there are CSV and Parquet files; one release reads one format.",
+            where=source,
+            remedy="Name the files of one format, for example by a pattern such as folder/*.parquet.",
+        )
+    ordered = sorted(files, key=lambda file: file.path)
+    return Source(files=tuple(ordered), record_format=formats.pop())
+
+
+def check_metadata(source: Source, *, columns: Sequence[str], separator: str) -> SourceLayout:
+    """Check that every file has the released columns, by CSV headers or Parquet footers alone.
+
+    PRIVACY: this runs before the charge, so it must not depend on a record.
+
+    Args:
+        source: the files.
+        columns: names of the released columns.
+        separator: field separator of CSV files; one character.
+
+    Raises:
+        InputRefused: names the file and, where there is one, the column.
+    """
+    paths = [file.path for file in source.files]
+    match source.record_format:
+        case RecordFormat.CSV:
+            separator_byte(separator)
+            headers = tuple(read_csv_layout(path, columns=columns, separator=separator) for path in paths)
+            return SourceLayout(source=source, layouts=headers)
+        case RecordFormat.PARQUET:
+            footers = tuple(read_parquet_layout(path, columns=columns) for path in paths)
+            return SourceLayout(source=source, layouts=footers)
+
+
+def manifest_bytes(source: Source) -> bytes:
+    """Canonical bytes of (path, size, version) of every file: equal only for an unchanged input.
+
+    PRIVACY: to be stored as a keyed hash, in the private store only; a bare hash would tell whether a data
+    set of known contents is the input.
+    """
+    rows = [[file.path, file.size, file.version] for file in source.files]
+    return json.dumps({"kind": "manifest/1", "files": rows}, separators=(",", ":")).encode("ascii")
+
+
+def _local_files(path: Path, source: str) -> list[SourceFile]:
+    if path.is_dir():
+        found = list(_below(path, source))
+    elif path.exists() or not glob.has_magic(str(path)):
+        found = [path]
+    else:
+        found = []
+        for match in map(Path, glob.glob(str(path), recursive=True)):
+            if match.is_dir():
+                found.extend(_below(match, source))
+            elif not match.name.startswith((".", "_")):
+                found.append(match)
+    first_name: dict[tuple[int, int], Path] = {}
+    files: list[SourceFile] = []
+    for name in found:
+        try:
+            state = name.stat()
+        except OSError as error:
+            raise InputRefused(
+                f"the file cannot be found ({type(error).__name__}).", where=str(name)
+            ) from None
+        if not stat.S_ISREG(state.st_mode):
+            raise InputRefused("this is not a regular file.", where=str(name))
+        _format_of(str(name))
+        other = first_name.setdefault((state.st_dev, state.st_ino), name)
+        if other is not name:
+            raise _listed_twice(str(name), str(other))
+        real = os.path.realpath(name)
+        files.append(SourceFile(path=real, size=state.st_size, version=str(state.st_mtime_ns)))
+    return files
+
+
+def _below(folder: Path, source: str) -> Iterator[Path]:
+    """The files below a folder, through linked folders too, each folder once."""
+    entered: set[tuple[int, int]] = set()
+    for place, folders, names in os.walk(folder, followlinks=True):
+        state = os.stat(place)
+        if (state.st_dev, state.st_ino) in entered:
+            raise InputRefused("a folder is reached twice, through a link.", where=f"{source}: {place}")
+        entered.add((state.st_dev, state.st_ino))
+        folders[:] = sorted(name for name in folders if not name.startswith((".", "_")))
+        yield from (Path(place, name) for name in sorted(names) if not name.startswith((".", "_")))
+
+
+def _remote_files(url: str) -> list[SourceFile]:
+    protocol = url.partition("://")[0]
+    if "::" in url:
+        raise InputRefused("chained URLs are not supported.", where=url, remedy="Unpack the archive first.")
+    try:
+        store, path = fsspec.core.url_to_fs(url)
+        if glob.has_magic(path) and not store.exists(path):
+            found = store.glob(path, detail=True)
+        elif store.isdir(path):
+            found = store.find(path, detail=True)
+        else:
+            found = {path: store.info(path)}
+    except (OSError, ValueError, ImportError) as error:
+        raise InputRefused(
+            f"the source cannot be reached through {protocol!r} ({type(error).__name__}).",
+            where=url,
+            remedy="Check the address, the access rights and that the fsspec driver is installed.",
+        ) from None
+    files: list[SourceFile] = []
+    for name, entry in found.items():
+        below = PurePosixPath(name.removeprefix(path.rstrip("/"))).parts if name != path else ()
+        if entry["type"] != "file" or any(part.startswith((".", "_")) for part in below):
+            continue
+        _format_of(name)
+        version = next(
+            (entry[key] for key in ("ETag", "etag", "mtime", "LastModified") if entry.get(key)), ""
+        )
+        location = str(store.unstrip_protocol(name))
+        files.append(SourceFile(path=location, size=int(entry["size"] or 0), version=str(version)))
+    return files
+
+
+def _format_of(name: str) -> RecordFormat:
+    suffix = PurePosixPath(name).suffix.lower()
+    if suffix in _COMPRESSED:
+        raise InputRefused(
+            f"compressed files ({suffix}) cannot be split among workers.",
+            where=name,
+            remedy="Unpack the file, or store it as Parquet, which is compressed inside.",
+        )
+    known = _FORMAT_OF_SUFFIX.get(suffix)
+    if known is None:
+        raise InputRefused(
+            "the file's name ends in none of .csv, .tsv, .txt, .parquet, .pq.",
+            where=name,
+            remedy="Rename it, or name the right files by a pattern such as folder/*.csv.",
+        )
+    return known
+
+
+def _listed_twice(name: str, other: str) -> InputRefused:
+    return InputRefused(
+        f"this is the same file as {other}; a record must not be read twice.",
+        where=name,
+        remedy="Remove the link, or name each file once.",
+    )

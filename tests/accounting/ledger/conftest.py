@@ -1,0 +1,234 @@
+"""Ledgers to test with: SQLite files, and databases of a real PostgreSQL server that the tests start."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+import os
+import pwd
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import date
+from decimal import Decimal
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+from crowdblend.accounting.ledger.charge import Receipt, ReleaseCharge
+from crowdblend.accounting.ledger.creation import create_ledger
+from crowdblend.accounting.ledger.reader import LedgerReader, open_reader
+from crowdblend.accounting.ledger.writer import LedgerWriter, open_writer
+from crowdblend.accounting.theory.price import Price, paper_price, price
+from crowdblend.mechanisms.strongly_safe import StronglySafeRelease
+from sqlalchemy import Connection, create_engine, text
+from sqlalchemy.pool import NullPool
+
+DAY = date(2026, 3, 4)
+DELTA = Decimal("1e-6")
+MECHANISM = StronglySafeRelease(k=20, sampling_rate=Decimal("0.1"))
+SWITCH = "CROWDBLEND_TEST_POSTGRES"
+
+
+@cache
+def prices() -> tuple[Price, Decimal]:
+    """The price of the tests' mechanism, and the paper's ε."""
+    paper = paper_price(MECHANISM, delta=DELTA)
+    if paper is None:
+        raise ValueError("the tests' mechanism has a price by the paper's bound")
+    return price(MECHANISM, delta=DELTA), paper.epsilon
+
+
+@dataclass(frozen=True)
+class Books:
+    """A fresh ledger, with shorthands; `url` and `racer` are all that other processes need."""
+
+    url: str
+    dialect: str
+
+    @property
+    def price(self) -> Price:
+        return prices()[0]
+
+    def writer(self) -> LedgerWriter:
+        return open_writer(self.url)
+
+    def reader(self) -> LedgerReader:
+        return open_reader(self.url)
+
+    def add(self, name: str = "census", **changes: Any) -> None:
+        values: dict[str, Any] = {
+            "name": name,
+            "epsilon": Decimal(10),
+            "delta": Decimal("0.001"),
+            "relation": "add/remove",
+            "survey_rate": None,
+            "rows_per_person": 1,
+            "by": "steward",
+            "day": DAY,
+        }
+        self.writer().add_dataset(**(values | changes))
+
+    def request(self, release_id: str = "one", **changes: Any) -> ReleaseCharge:
+        charge = ReleaseCharge(
+            release_id=release_id,
+            label="census",
+            dataset="census",
+            sample_id=hashlib.sha256(release_id.encode()).hexdigest(),
+            mechanism=MECHANISM,
+            price=self.price,
+            epsilon_paper=prices()[1],
+            spec_digest="a" * 64,
+            map_digest="b" * 64,
+            code_version="0.1.0",
+            sampler_layout="chacha20-byte-first/1",
+            day=DAY,
+        )
+        return dataclasses.replace(charge, **changes)
+
+    def charge(self, release_id: str = "one", **changes: Any) -> Receipt:
+        return self.writer().charge(self.request(release_id, **changes))
+
+    def abandon(self, release_id: str) -> bool:
+        return self.writer().abandon(release_id=release_id, reason="a test", by="operator", day=DAY)
+
+    def spent(self, name: str = "census") -> tuple[Decimal, Decimal]:
+        with self.reader() as reader:
+            (account,) = [state.account for state in reader.datasets() if state.name == name]
+        return account.epsilon_spent, account.delta_spent
+
+    def kinds(self) -> list[str]:
+        with self.reader() as reader:
+            return [recorded.entry.KIND for recorded in reader.entries()]
+
+    def findings(self) -> list[str]:
+        with self.reader() as reader:
+            return [str(finding) for finding in reader.verify()]
+
+    def sql(self, *statements: str, **values: Any) -> None:
+        """Run SQL as somebody would who goes past the ledger's code."""
+        self.raw(lambda connection: [connection.execute(text(statement), values) for statement in statements])
+
+    def raw(self, work: Callable[[Connection], Any]) -> Any:
+        engine = create_engine(self.url, poolclass=NullPool)
+        try:
+            with engine.begin() as connection:
+                return work(connection)
+        finally:
+            engine.dispose()
+
+    def race(self, attempts: list[dict[str, Any]], *, steps: tuple[str, ...] = ("charge",)) -> list[str]:
+        """Let one process an attempt begin at the same moment; gives each one's outcome."""
+        racer = Path(__file__).with_name("ledger_racer.py")
+        job = {"url": self.url, "attempts": attempts, "steps": steps, "delta": str(DELTA)}
+        ended = subprocess.run(
+            [sys.executable, "-W", "ignore", str(racer)],
+            input=json.dumps(job),
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+        assert ended.returncode == 0, ended.stderr
+        return json.loads(ended.stdout)
+
+
+def _server_program(name: str) -> str | None:
+    beside = [str(path) for path in sorted(Path("/usr/lib/postgresql").glob(f"*/bin/{name}"))]
+    return shutil.which(name) or (beside[-1] if beside else None)
+
+
+def _as_ordinary_user(folder: Path) -> list[str]:
+    """PostgreSQL refuses to run as root: the words before a command that make it somebody else's."""
+    if os.getuid() != 0:
+        return []
+    nobody = pwd.getpwnam("nobody")
+    os.chown(folder, nobody.pw_uid, nobody.pw_gid)
+    return ["setpriv", f"--reuid={nobody.pw_uid}", f"--regid={nobody.pw_gid}", "--clear-groups"]
+
+
+@pytest.fixture(scope="session")
+def postgresql_server() -> Iterator[str]:
+    """URL of an empty server's maintenance database; the server is the tests' own and ends with them."""
+    initdb, postgres = _server_program("initdb"), _server_program("postgres")
+    if initdb is None or postgres is None:
+        if os.environ.get(SWITCH) == "off":
+            pytest.skip(f"PostgreSQL is not installed, and {SWITCH}=off says that this is known")
+        pytest.fail(
+            f"PostgreSQL is not installed; install it, or set {SWITCH}=off to leave its half untested"
+        )
+    folder = Path(tempfile.mkdtemp(prefix="crowdblend-pg-", dir="/tmp"))
+    data, log = folder / "data", folder / "log"
+    user = _as_ordinary_user(folder)
+    environment = {"PATH": os.environ["PATH"], "HOME": str(folder), "LC_ALL": "C"}
+    subprocess.run(
+        [*user, initdb, "-D", str(data), "-U", "postgres", "-A", "trust", "-E", "UTF8", "--no-sync"],
+        check=True,
+        capture_output=True,
+        env=environment,
+        cwd=folder,
+    )
+    with log.open("wb") as sink:
+        server = subprocess.Popen(
+            [*user, postgres, "-D", str(data), "-k", str(folder), "-c", "listen_addresses=", "-F"],
+            stdout=sink,
+            stderr=sink,
+            env=environment,
+            cwd=folder,
+        )
+    url = f"postgresql+psycopg://postgres@/postgres?host={folder}"
+    try:
+        _await_server(url, server, log)
+        yield url
+    finally:
+        server.terminate()
+        server.wait(timeout=30)
+        shutil.rmtree(folder)
+
+
+def _await_server(url: str, server: subprocess.Popen[bytes], log: Path) -> None:
+    from sqlalchemy.exc import OperationalError
+
+    engine = create_engine(url, poolclass=NullPool)
+    for _ in range(300):
+        assert server.poll() is None, log.read_text()
+        try:
+            with engine.connect():
+                return
+        except OperationalError:
+            time.sleep(0.1)
+    pytest.fail("the PostgreSQL server did not start in 30 seconds")
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def empty_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """Where a ledger may be created, on either database."""
+    if request.param == "sqlite":
+        return f"sqlite:///{tmp_path / 'ledger.db'}"
+    server = request.getfixturevalue("postgresql_server")
+    name = f"ledger_{hashlib.sha256(str(tmp_path).encode()).hexdigest()[:16]}"
+    engine = create_engine(server, poolclass=NullPool, isolation_level="AUTOCOMMIT")
+    with engine.connect() as connection:
+        connection.execute(text(f"CREATE DATABASE {name}"))
+    return server.replace("/postgres?", f"/{name}?")
+
+
+@pytest.fixture
+def books(empty_url: str) -> Books:
+    """A fresh ledger on either database."""
+    create_ledger(empty_url)
+    return Books(url=empty_url, dialect=empty_url.partition(":")[0].partition("+")[0])
+
+
+@pytest.fixture
+def sqlite_books(tmp_path: Path) -> Books:
+    """A fresh ledger on SQLite, for what does not depend on the database."""
+    url = f"sqlite:///{tmp_path / 'ledger.db'}"
+    create_ledger(url)
+    return Books(url=url, dialect="sqlite")

@@ -1,0 +1,173 @@
+"""A certificate says what was done and guaranteed, nothing that is private, and fits its files alone."""
+
+from __future__ import annotations
+
+import json
+from decimal import Decimal
+
+import pytest
+from crowdblend.accounting.ledger.certificate import check_certificate, read_certificate, write_certificate
+from crowdblend.mechanisms.hierarchy import ValueHierarchy
+from crowdblend.mechanisms.recoding import GeneralizationMap, MappedColumn
+from crowdblend.mechanisms.refusal import InputRefused
+
+SEX = ValueHierarchy.from_values(["Female", "Male"])
+MAP = GeneralizationMap(columns=(MappedColumn(name="sex", hierarchy=SEX, level=0),))
+
+
+@pytest.fixture
+def certificate(sqlite_books, tmp_path):
+    folder = tmp_path / "output"
+    folder.mkdir()
+    (folder / "data.csv").write_text("sex,count\nFemale,21\nMale,34\n")
+    write_certificate(
+        folder,
+        charge=sqlite_books.request(map_digest=MAP.digest()).entry,
+        position=2,
+        chain_hash="f" * 64,
+        generalization=MAP,
+        form="counts",
+        groups=2,
+        records=55,
+    )
+    return folder / "certificate.json"
+
+
+def rewritten(path, change) -> None:
+    document = json.loads(path.read_text())
+    change(document)
+    path.write_text(json.dumps(document))
+
+
+def test_a_sound_certificate_has_no_findings(certificate) -> None:
+    assert check_certificate(certificate) == ()
+
+
+def test_it_says_what_a_reader_needs(certificate, sqlite_books) -> None:
+    document = read_certificate(certificate)
+    assert document["release_id"] == "one"
+    assert document["mechanism"] == {"kind": "strongly-safe-release/1", "k": 20, "sampling_rate": "0.1"}
+    guarantee = document["guarantee"]
+    assert Decimal(guarantee["epsilon"]) == sqlite_books.price.epsilon
+    assert guarantee["delta"] == "0.000001"
+    assert guarantee["neighbours"] == "add/remove"
+    assert "one record" in guarantee["unit"]
+    assert "arXiv:1101.2604v2" in guarantee["theorem"]
+    assert document["map"]["columns"] == [{"column": "sex", "level": 0, "hierarchy_sha256": SEX.digest()}]
+    assert document["ledger"] == {"position": 2, "hash": "f" * 64}
+    assert document["signature"] is None
+    assert "unsigned" in document["signature_note"]
+
+
+def test_it_has_no_field_beyond_the_public_ones(certificate) -> None:
+    """A new field must be looked at for what it tells before this list grows."""
+
+    def names(value, before: str = "") -> set[str]:
+        if isinstance(value, dict):
+            return set().union(*(names(member, f"{before}.{name}") for name, member in value.items()))
+        if isinstance(value, list):
+            return set().union(*(names(member, f"{before}[]") for member in value))
+        return {before.lstrip(".")}
+
+    assert names(read_certificate(certificate)) == {
+        "code_version",
+        "dataset",
+        "day",
+        "files.data.csv",
+        "format",
+        "guarantee.delta",
+        "guarantee.epsilon",
+        "guarantee.epsilon_paper",
+        "guarantee.in_words",
+        "guarantee.limits",
+        "guarantee.neighbours",
+        "guarantee.rule",
+        "guarantee.theorem",
+        "guarantee.unit",
+        "ledger.hash",
+        "ledger.position",
+        "map.columns[].column",
+        "map.columns[].hierarchy_sha256",
+        "map.columns[].level",
+        "map.sha256",
+        "mechanism.k",
+        "mechanism.kind",
+        "mechanism.sampling_rate",
+        "name",
+        "published.form",
+        "published.groups",
+        "published.records",
+        "release_id",
+        "sample_id",
+        "sampler_layout",
+        "signature",
+        "signature_note",
+    }
+
+
+def test_it_is_a_function_of_what_it_certifies(certificate) -> None:
+    text = certificate.read_bytes()
+    assert text.endswith(b"}\n")
+    assert json.loads(text) == read_certificate(certificate)
+    assert (
+        text.decode()
+        == json.dumps(read_certificate(certificate), ensure_ascii=False, indent=2, sort_keys=True) + "\n"
+    )
+
+
+def test_a_changed_missing_added_or_linked_file_is_found(certificate, tmp_path) -> None:
+    table = certificate.parent / "data.csv"
+    sound = table.read_bytes()
+    for place in range(len(sound)):
+        table.write_bytes(sound[:place] + bytes([sound[place] ^ 1]) + sound[place + 1 :])
+        assert check_certificate(certificate) == ("data.csv is not the file that was certified",)
+    table.unlink()
+    assert check_certificate(certificate) == ("data.csv is missing",)
+    (tmp_path / "elsewhere").write_bytes(sound)
+    table.symlink_to(tmp_path / "elsewhere")
+    assert check_certificate(certificate) == ("data.csv is not the file that was certified",)
+    table.unlink()
+    table.write_bytes(sound)
+    (certificate.parent / "notes.txt").write_text("x")
+    assert check_certificate(certificate) == ("notes.txt is not named in the certificate",)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda document: document.pop("release_id"),
+        lambda document: document.update(more="x"),
+        lambda document: document.update(signature="abc"),
+        lambda document: document.update(files={}),
+        lambda document: document.update(files=["data.csv"]),
+        lambda document: document["files"].update({"../data.csv": "0" * 64}),
+        lambda document: document["mechanism"].update(k=2),
+        lambda document: document["mechanism"].update(kind="strongly-safe-release/7"),
+        lambda document: document.update(mechanism=[]),
+        lambda document: document["guarantee"].update(epsilon="0.01"),
+        lambda document: document["guarantee"].update(epsilon=0.01),
+        lambda document: document["guarantee"].update(epsilon_paper=None),
+        lambda document: document["guarantee"].update(delta="0.0000000001"),
+        lambda document: document["guarantee"].update(neighbours="replacement"),
+        lambda document: document["guarantee"].update(rule="guess/1"),
+        lambda document: document.update(guarantee=None),
+    ],
+)
+def test_a_changed_claim_is_found(certificate, change) -> None:
+    rewritten(certificate, change)
+    assert check_certificate(certificate)
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"[]", b"{}", b'{"format":"crowdblend-certificate/2"}', b"\xff\xfe"]
+)
+def test_what_is_no_certificate_is_refused(tmp_path, content) -> None:
+    path = tmp_path / "certificate.json"
+    path.write_bytes(content)
+    with pytest.raises(InputRefused, match="not a certificate"):
+        check_certificate(path)
+
+
+def test_a_missing_certificate_is_refused(tmp_path) -> None:
+    with pytest.raises(InputRefused, match="can't be read"):
+        check_certificate(tmp_path / "certificate.json")

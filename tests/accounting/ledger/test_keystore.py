@@ -1,0 +1,237 @@
+"""Private files are their owner's alone, complete or absent; a lock lives exactly as long as its process."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import secrets
+import signal
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from crowdblend.accounting.ledger import durable
+from crowdblend.accounting.ledger.keystore import KeyRef, PrivateStore
+from crowdblend.mechanisms.refusal import AccountantRefused, InputRefused, ReleaseFailed
+
+LEDGER = "a" * 64
+
+HOLDER = """
+import sys, time
+from pathlib import Path
+from crowdblend.accounting.ledger.keystore import PrivateStore
+with PrivateStore(Path(sys.argv[1])).hold(ledger_id="a" * 64, release_id="one"):
+    print("held", flush=True)
+    time.sleep(60)
+"""
+
+
+@pytest.fixture
+def store(tmp_path) -> PrivateStore:
+    return PrivateStore(tmp_path / "home")
+
+
+def mode(path: Path) -> int:
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+def test_everything_in_the_store_is_its_owners_alone(store) -> None:
+    mask = os.umask(0)
+    try:
+        with store.hold(ledger_id=LEDGER, release_id="one") as folder:
+            folder.create_key(secrets.token_bytes)
+            folder.remember({"output": "/somewhere"})
+            folder.fingerprint(b"manifest")
+    finally:
+        os.umask(mask)
+    paths = [store.home, *store.home.rglob("*")]
+    assert len(paths) >= 6
+    for path in paths:
+        assert mode(path) == (0o700 if path.is_dir() else 0o600), path
+
+
+def test_a_store_that_others_can_look_into_is_refused(tmp_path) -> None:
+    for open_to_others in (0o750, 0o701, 0o777):
+        tmp_path.chmod(open_to_others)
+        with pytest.raises(InputRefused, match="chmod 700"):
+            PrivateStore(tmp_path)
+    tmp_path.chmod(0o700)
+    PrivateStore(tmp_path)
+
+
+def test_a_store_that_can_not_be_made_is_the_callers_mistake(tmp_path) -> None:
+    (tmp_path / "file").write_text("x")
+    with pytest.raises(InputRefused, match="CROWDBLEND_HOME"):
+        PrivateStore(tmp_path / "file" / "home")
+
+
+@pytest.mark.parametrize("release_id", ["", "..", ".hidden", "a/b", "a\0b", "x" * 129, "ü", "a b", "-x"])
+def test_a_release_id_never_leaves_its_folder(store, release_id) -> None:
+    with pytest.raises(InputRefused), store.hold(ledger_id=LEDGER, release_id=release_id):
+        pass
+    assert not (store.home / "releases").exists()
+
+
+def test_a_key_is_what_the_source_gave_and_stays(store) -> None:
+    folder = store.release_folder(ledger_id=LEDGER, release_id="one")
+    assert not folder.key.exists()
+    key = folder.create_key(lambda count: bytes(range(count)))
+    assert key.exists()
+    assert key.load() == bytes(range(32))
+    with pytest.raises(AccountantRefused, match="already"):
+        folder.create_key(secrets.token_bytes)
+    assert key.load() == bytes(range(32))
+    assert [path.name for path in folder.path.iterdir()] == ["sampling.key"]
+
+
+@pytest.mark.parametrize("count", [0, 31, 33])
+def test_a_key_has_32_bytes(store, count) -> None:
+    folder = store.release_folder(ledger_id=LEDGER, release_id="one")
+    with pytest.raises(ValueError, match="32 bytes"):
+        folder.create_key(lambda _: bytes(count))
+    assert not folder.key.exists()
+
+
+def test_two_releases_have_two_keys(store) -> None:
+    keys = [
+        store.release_folder(ledger_id=ledger, release_id=name).create_key(secrets.token_bytes).load()
+        for ledger in (LEDGER, "b" * 64)
+        for name in ("one", "two")
+    ]
+    assert len(set(keys)) == 4
+
+
+def test_a_reference_to_a_key_travels_without_it(store) -> None:
+    folder = store.release_folder(ledger_id=LEDGER, release_id="one")
+    key = folder.create_key(secrets.token_bytes)
+    packed = pickle.dumps(key)
+    assert key.load() not in packed
+    assert pickle.loads(packed).load() == key.load()  # noqa: S301 - made one line above
+    for text in (repr(key), str(key), f"{key}", repr(folder)):
+        assert key.load().hex() not in text
+        assert folder.fingerprint_key.hex() not in text
+        assert repr(folder.fingerprint_key) not in text
+    assert repr(key) == str(key) == "KeyRef()"
+
+
+def test_a_destroyed_key_is_gone_and_its_bytes_were_overwritten(store) -> None:
+    folder = store.release_folder(ledger_id=LEDGER, release_id="one")
+    key = folder.create_key(secrets.token_bytes)
+    with key.path.open("rb") as still_open:
+        folder.destroy_key()
+        assert still_open.read() == bytes(32)
+    assert not key.exists()
+    folder.destroy_key()
+    with pytest.raises(ReleaseFailed, match="abandon"):
+        key.load()
+
+
+def test_a_damaged_key_is_never_used(store) -> None:
+    folder = store.release_folder(ledger_id=LEDGER, release_id="one")
+    key = folder.create_key(secrets.token_bytes)
+    key.path.write_bytes(b"short")
+    with pytest.raises(ReleaseFailed, match="damaged"):
+        key.load()
+
+
+def test_what_is_remembered_is_added_to(store) -> None:
+    folder = store.release_folder(ledger_id=LEDGER, release_id="one")
+    assert folder.remembered() == {}
+    folder.remember({"inputs": "x", "output": "y"})
+    folder.remember({"staged": {"folder": "z", "hashes": [["data.csv", "1"]]}, "output": "w"})
+    assert folder.remembered() == {
+        "inputs": "x",
+        "output": "w",
+        "staged": {"folder": "z", "hashes": [["data.csv", "1"]]},
+    }
+    (folder.path / "record.json").write_text("[")
+    with pytest.raises(ReleaseFailed, match="damaged"):
+        folder.remembered()
+
+
+@pytest.mark.parametrize("step", ["os.fsync", "os.link", "os.write", "Path.replace"])
+def test_a_crash_while_writing_leaves_the_old_content_or_none(store, monkeypatch, step) -> None:
+    folder = store.release_folder(ledger_id=LEDGER, release_id="one")
+    folder.remember({"before": True})
+
+    def crash(*args, **kwargs):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        owner, name = {"os": durable.os, "Path": durable.Path}[step.split(".")[0]], step.split(".")[1]
+        patch.setattr(owner, name, crash)
+        if step != "os.link":
+            with pytest.raises(KeyboardInterrupt):
+                folder.remember({"after": True})
+        if step != "Path.replace":
+            with pytest.raises(KeyboardInterrupt):
+                folder.create_key(secrets.token_bytes)
+    assert folder.remembered() == {"before": True}
+    assert not folder.key.exists()
+    folder.remember({"after": True})
+    assert len(folder.create_key(secrets.token_bytes).load()) == 32
+
+
+def test_a_fingerprint_is_the_homes_own(store, tmp_path) -> None:
+    first = store.release_folder(ledger_id=LEDGER, release_id="one")
+    second = PrivateStore(store.home).release_folder(ledger_id=LEDGER, release_id="two")
+    elsewhere = PrivateStore(tmp_path / "other").release_folder(ledger_id=LEDGER, release_id="one")
+    assert first.fingerprint(b"x") == second.fingerprint(b"x") != first.fingerprint(b"y")
+    assert elsewhere.fingerprint(b"x") != first.fingerprint(b"x")
+
+
+def test_a_release_is_held_once_at_a_time(store) -> None:
+    with store.hold(ledger_id=LEDGER, release_id="one"):
+        with pytest.raises(AccountantRefused, match="held by a live process"):
+            store.hold(ledger_id=LEDGER, release_id="one").__enter__()
+        with store.hold(ledger_id=LEDGER, release_id="two"):
+            pass
+        with store.hold(ledger_id="b" * 64, release_id="one"):
+            pass
+    with store.hold(ledger_id=LEDGER, release_id="one"):
+        pass
+
+
+@pytest.mark.parametrize("end", [signal.SIGKILL, signal.SIGTERM])
+def test_death_frees_a_lock_and_nothing_else_does(store, end) -> None:
+    holder = subprocess.Popen(
+        [sys.executable, "-c", HOLDER, str(store.home)], stdout=subprocess.PIPE, text=True
+    )
+    try:
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == "held\n"
+        with pytest.raises(AccountantRefused, match="held by a live process"):
+            store.hold(ledger_id=LEDGER, release_id="one").__enter__()
+        holder.send_signal(end)
+        holder.wait(timeout=30)
+        with store.hold(ledger_id=LEDGER, release_id="one"):
+            pass
+    finally:
+        holder.kill()
+        holder.wait()
+        if holder.stdout is not None:
+            holder.stdout.close()
+
+
+def test_a_process_forked_while_a_lock_is_held_does_not_keep_it_past_its_end(store) -> None:
+    wait, let_go = os.pipe()
+    with store.hold(ledger_id=LEDGER, release_id="one"):
+        child = os.fork()
+        if child == 0:
+            os.close(let_go)
+            os.read(wait, 1)
+            os._exit(0)
+    try:
+        with store.hold(ledger_id=LEDGER, release_id="one"):
+            pass
+    finally:
+        os.close(let_go)
+        os.close(wait)
+        os.waitpid(child, 0)
+
+
+def test_a_key_reference_takes_no_other_field() -> None:
+    with pytest.raises(TypeError):
+        KeyRef(path=Path("x"), key=b"secret")  # type: ignore[call-arg]

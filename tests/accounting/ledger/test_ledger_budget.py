@@ -1,0 +1,98 @@
+"""Amounts add up exactly, whatever their sizes; what is shown to people never understates a cost."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from fractions import Fraction
+
+import pytest
+from crowdblend.accounting.ledger.budget import Account, amount_of_text, amount_shown, amount_text
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+quick = settings(deadline=None, derandomize=True, max_examples=300)
+amounts = st.builds(
+    lambda digits, places: Decimal(digits).scaleb(-places),
+    st.integers(min_value=0, max_value=10**8),
+    st.integers(min_value=0, max_value=92),
+)
+
+
+def account(epsilon: Decimal, delta: Decimal) -> Account:
+    return Account(
+        epsilon_spent=Decimal(0), delta_spent=Decimal(0), epsilon_budget=epsilon, delta_budget=delta
+    )
+
+
+@quick
+@given(st.lists(st.tuples(amounts, amounts), max_size=20))
+def test_sums_are_exact(charges) -> None:
+    spent = account(Decimal(1), Decimal(1))
+    for epsilon, delta in charges:
+        spent = spent.charged(epsilon=epsilon, delta=delta)
+    assert Fraction(spent.epsilon_spent) == sum(Fraction(epsilon) for epsilon, _ in charges)
+    assert Fraction(spent.delta_spent) == sum(Fraction(delta) for _, delta in charges)
+
+
+@quick
+@given(st.lists(st.tuples(amounts, amounts), min_size=1, max_size=10), st.randoms(use_true_random=False))
+def test_refunds_undo_charges_in_any_order(charges, shuffler) -> None:
+    spent = account(Decimal(1), Decimal(1))
+    for epsilon, delta in charges:
+        spent = spent.charged(epsilon=epsilon, delta=delta)
+    shuffler.shuffle(charges)
+    for epsilon, delta in charges:
+        spent = spent.refunded(epsilon=epsilon, delta=delta)
+    assert (spent.epsilon_spent, spent.delta_spent) == (0, 0)
+
+
+@quick
+@given(amounts, amounts)
+def test_the_boundary_is_within_and_one_step_more_is_not(epsilon, delta) -> None:
+    step = Decimal(1).scaleb(-100)
+    full = account(epsilon, delta).charged(epsilon=epsilon, delta=delta)
+    assert full.within_budget
+    assert not full.charged(epsilon=step, delta=Decimal(0)).within_budget
+    assert not full.charged(epsilon=Decimal(0), delta=step).within_budget
+
+
+def test_a_control_binary_fractions_would_miss_the_boundary() -> None:
+    assert 0.1 + 0.2 > 0.3
+    spent = account(Decimal("0.3"), Decimal(0)).charged(epsilon=Decimal("0.1"), delta=Decimal(0))
+    assert spent.charged(epsilon=Decimal("0.2"), delta=Decimal(0)).within_budget
+
+
+def test_no_more_is_refunded_than_was_spent() -> None:
+    with pytest.raises(ValueError, match="refunded"):
+        account(Decimal(1), Decimal(1)).refunded(epsilon=Decimal("1e-9"), delta=Decimal(0))
+
+
+@quick
+@given(amounts)
+def test_an_amount_has_one_text(amount) -> None:
+    text = amount_text(amount)
+    assert amount_of_text(text) == amount
+    assert text == amount_text(amount_of_text(text))
+    assert "e" not in text.lower()
+
+
+@quick
+@given(amounts)
+def test_a_shown_amount_is_never_less_than_the_truth(amount) -> None:
+    shown = Decimal(amount_shown(amount))
+    assert amount <= shown <= amount * (1 + Decimal("1.1e-5"))
+
+
+@pytest.mark.parametrize(
+    ("amount", "shown"),
+    [
+        ("0.7", "0.7"),
+        ("10", "10"),
+        ("1E+3", "1000"),
+        ("0", "0"),
+        ("0.000001", "1e-6"),
+        ("1.23456701", "1.23457"),
+    ],
+)
+def test_amounts_are_shown_plainly(amount, shown) -> None:
+    assert amount_shown(Decimal(amount)) == shown

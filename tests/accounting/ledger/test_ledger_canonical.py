@@ -1,0 +1,167 @@
+"""An entry has one byte string, which never changes its meaning."""
+
+from __future__ import annotations
+
+import json
+from datetime import date
+from decimal import Decimal
+from typing import get_args
+
+import pytest
+from crowdblend.accounting.ledger.canonical import bytes_of_entry, entry_of_bytes
+from crowdblend.accounting.ledger.entry import BudgetRaised, DatasetAdded, Entry, LedgerCreated
+from crowdblend.accounting.ledger.release_entries import (
+    ChargedPrice,
+    ReleaseAbandoned,
+    ReleaseCharged,
+    ReleasePublished,
+    ReleaseReading,
+    ReleaseRefused,
+    SeriesRegistered,
+)
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+DAY = date(2026, 3, 4)
+PRICE = ChargedPrice(
+    epsilon=Decimal("0.25"), delta=Decimal("1E-6"), rule="exact-profile/1", relation="add/remove", releases=1
+)
+MECHANISM = (("k", 20), ("kind", "strongly-safe-release/1"), ("sampling_rate", "0.1"))
+
+# Written by hand once: if one of these changes, entries of existing ledgers would be read otherwise.
+PINNED = {
+    b'{"kind":"ledger-created/1","ledger_id":"' + b"0" * 64 + b'"}': LedgerCreated(ledger_id="0" * 64),
+    b'{"by":"me","dataset":"V\\u00f6lker","day":"2026-03-04","delta":"0.00001","epsilon":"10",'
+    b'"kind":"dataset-added/1","relation":"add/remove","rows_per_person":1,"survey_rate":null}': DatasetAdded(
+        dataset="Völker",
+        epsilon=Decimal("1E+1"),
+        delta=Decimal("0.0000100"),
+        relation="add/remove",
+        survey_rate=None,
+        rows_per_person=1,
+        by="me",
+        day=DAY,
+    ),
+    b'{"by":"me","dataset":"d","day":"2026-03-04","delta":"0","epsilon":"2","kind":"budget-raised/1",'
+    b'"reason":"why"}': BudgetRaised(
+        dataset="d", epsilon=Decimal(2), delta=Decimal(0), reason="why", by="me", day=DAY
+    ),
+    b'{"dataset":"d","day":"2026-03-04","epsilon_paper":null,"kind":"series-registered/1",'
+    b'"mechanism":{"k":20,"kind":"strongly-safe-release/1","sampling_rate":"0.1"},'
+    b'"price":{"delta":"0.000001","epsilon":"0.25","relation":"add/remove","releases":1,'
+    b'"rule":"exact-profile/1"},"series":"s","spec_digest":"' + b"1" * 64 + b'"}': SeriesRegistered(
+        series="s",
+        dataset="d",
+        mechanism=MECHANISM,
+        price=PRICE,
+        epsilon_paper=None,
+        spec_digest="1" * 64,
+        day=DAY,
+    ),
+    b'{"code_version":"0.1.0","dataset":"d","day":"2026-03-04","epsilon_paper":"0.3",'
+    b'"kind":"release-charged/1","label":"l","map_digest":"' + b"2" * 64 + b'",'
+    b'"mechanism":{"k":20,"kind":"strongly-safe-release/1","sampling_rate":"0.1"},'
+    b'"price":{"delta":"0.000001","epsilon":"0.25","relation":"add/remove","releases":1,'
+    b'"rule":"exact-profile/1"},"release_id":"r","sample_id":"' + b"3" * 64 + b'",'
+    b'"sampler_layout":"x/1","series":null,"spec_digest":"' + b"1" * 64 + b'"}': ReleaseCharged(
+        release_id="r",
+        label="l",
+        dataset="d",
+        sample_id="3" * 64,
+        mechanism=MECHANISM,
+        price=PRICE,
+        epsilon_paper=Decimal("0.300"),
+        spec_digest="1" * 64,
+        map_digest="2" * 64,
+        code_version="0.1.0",
+        sampler_layout="x/1",
+        series=None,
+        day=DAY,
+    ),
+    b'{"kind":"release-reading/1","release_id":"r"}': ReleaseReading(release_id="r"),
+    b'{"kind":"release-published/1","output_hashes":{"a.csv":"' + b"4" * 64 + b'"},"release_id":"r"}': (
+        ReleasePublished(release_id="r", output_hashes=(("a.csv", "4" * 64),))
+    ),
+    b'{"by":"me","day":"2026-03-04","kind":"release-abandoned/1","reason":"why","refunded":true,'
+    b'"release_id":"r"}': ReleaseAbandoned(release_id="r", reason="why", refunded=True, by="me", day=DAY),
+    b'{"cause":"over-budget","dataset":"d","day":"2026-03-04","kind":"release-refused/1","reason":"no",'
+    b'"release_id":null}': ReleaseRefused(
+        release_id=None, dataset="d", cause="over-budget", reason="no", day=DAY
+    ),
+}
+
+
+def test_every_kind_is_pinned() -> None:
+    assert {type(entry) for entry in PINNED.values()} == set(get_args(Entry))
+
+
+@pytest.mark.parametrize(("body", "entry"), PINNED.items(), ids=[entry.KIND for entry in PINNED.values()])
+def test_bytes_of_each_kind_never_change(body, entry) -> None:
+    assert bytes_of_entry(entry) == body
+    assert entry_of_bytes(body) == entry
+
+
+@pytest.mark.parametrize("body", PINNED, ids=[entry.KIND for entry in PINNED.values()])
+def test_an_unknown_a_missing_and_a_mistyped_field_are_refused(body) -> None:
+    document = json.loads(body)
+    wrong = [document | {"extra": "1"}]
+    for name, value in document.items():
+        wrong.append({other: kept for other, kept in document.items() if other != name})
+        wrong.extend(document | {name: other} for other in (1.5, [], {"a": 1.5}, [value]))
+        if isinstance(value, bool):
+            wrong.append(document | {name: 1})
+        elif isinstance(value, int):
+            wrong.append(document | {name: True})
+    for changed in wrong:
+        with pytest.raises(ValueError):  # noqa: PT011 - each field has a message of its own
+            entry_of_bytes(json.dumps(changed, sort_keys=True, separators=(",", ":")).encode())
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"[]",
+        b"null",
+        b"{",
+        b'{"kind":"release-reading/2","release_id":"r"}',
+        b'{"kind":"release-burnt/1","release_id":"r"}',
+        b'{"kind":["release-reading/1"],"release_id":"r"}',
+        b'{"kind":"release-reading/1", "release_id":"r"}',
+        b'{"release_id":"r","kind":"release-reading/1"}',
+        b'{"kind":"release-reading/1","release_id":"r"}\n',
+        b'{"kind":"release-reading/1","release_id":"q","release_id":"r"}',
+        b'{"kind":"release-reading/1","release_id":"\\u0072"}',
+        '{"kind":"release-reading/1","release_id":"ü"}'.encode(),
+        b"[" * 100_000,
+    ],
+)
+def test_other_kinds_and_other_spellings_are_refused(body) -> None:
+    with pytest.raises(ValueError):  # noqa: PT011 - each has a message of its own
+        entry_of_bytes(body)
+
+
+@pytest.mark.parametrize("text", ["1E-6", "0.10", "01", "+1", "-1", ".5", "1.", "NaN", "١", "1e400", ""])
+def test_an_amount_has_one_spelling(text) -> None:
+    body = bytes_of_entry(
+        BudgetRaised(dataset="d", epsilon=Decimal(2), delta=Decimal(0), reason="why", by="me", day=DAY)
+    )
+    changed = json.dumps(json.loads(body) | {"epsilon": text}, sort_keys=True, separators=(",", ":"))
+    with pytest.raises(ValueError):  # noqa: PT011 - the message depends on the text
+        entry_of_bytes(changed.encode())
+
+
+amounts = st.decimals(min_value=0, max_value=10**6, places=20)
+names = st.text(min_size=1, max_size=40).filter(
+    lambda name: name.isprintable() and name == name.strip() != ""
+)
+
+
+@settings(deadline=None, derandomize=True, max_examples=200)
+@given(name=names, reason=names, epsilon=amounts, day=st.dates())
+def test_what_is_written_is_read_back(name, reason, epsilon, day) -> None:
+    entry = BudgetRaised(dataset=name, epsilon=epsilon, delta=Decimal("0.5"), reason=reason, by="me", day=day)
+    body = bytes_of_entry(entry)
+    assert entry_of_bytes(body) == entry
+    assert body.isascii()
+    assert b"\n" not in body

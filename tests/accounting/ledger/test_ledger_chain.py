@@ -1,0 +1,88 @@
+"""A change of any link, and any link taken out, put in or moved, is found by the chain alone."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+from crowdblend.accounting.ledger.chain import GENESIS, Link, check_links, link_hash
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+
+def chained(bodies: list[bytes]) -> list[Link]:
+    links, previous = [], GENESIS
+    for position, body in enumerate(bodies):
+        own = link_hash(previous=previous, position=position, body=body)
+        links.append(Link(position=position, previous=previous, hash=own, body=body))
+        previous = own
+    return links
+
+
+LINKS = chained([b"zero", b"one", b"two", b"three", b"four", b"five"])
+
+
+def found(links: list[Link]) -> bool:
+    return bool(list(check_links(links)))
+
+
+def test_a_link_hash_is_the_one_of_the_first_version() -> None:
+    # sha256 of the domain line, 32 zero bytes, 8 zero bytes and the body, by the coreutils program.
+    assert (
+        link_hash(previous=GENESIS, position=0, body=b"body")
+        == "a89c7ae4d7aef4d6886a5532e6248db28fd4cf238d862656b4086a92d9d7f036"
+    )
+
+
+def test_a_sound_chain_has_no_findings() -> None:
+    assert not found(LINKS)
+    assert not found([])
+
+
+@pytest.mark.parametrize("position", range(len(LINKS)))
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"body": b"other"},
+        {"body": b""},
+        {"hash": "1" * 64},
+        {"previous": "1" * 64},
+        {"previous": "xyz"},
+        {"position": 77},
+        {"position": -1},
+        {"position": 1 << 70},
+    ],
+)
+def test_a_change_of_a_field_is_found_at_its_place(position, change) -> None:
+    links = list(LINKS)
+    links[position] = dataclasses.replace(links[position], **change)
+    findings = list(check_links(links))
+    assert findings
+    assert findings[0].position == links[position].position
+
+
+@settings(deadline=None, derandomize=True)
+@given(st.permutations(range(len(LINKS))).filter(lambda order: order != list(range(len(LINKS)))))
+def test_any_other_order_is_found(order) -> None:
+    assert found([LINKS[place] for place in order])
+
+
+@pytest.mark.parametrize("position", range(len(LINKS) - 1))
+def test_a_missing_link_is_found(position) -> None:
+    assert found(LINKS[:position] + LINKS[position + 1 :])
+
+
+@pytest.mark.parametrize("position", range(len(LINKS)))
+def test_a_repeated_or_inserted_link_is_found(position) -> None:
+    assert found(LINKS[: position + 1] + LINKS[position:])
+    foreign = chained([b"x"] * 7)[position]
+    assert found([*LINKS[:position], foreign, *LINKS[position:]])
+
+
+def test_a_cut_end_is_not_found_by_the_chain_alone() -> None:
+    assert not found(LINKS[:3])
+
+
+def test_parts_of_a_link_can_not_run_into_each_other() -> None:
+    one = link_hash(previous=GENESIS, position=1, body=b"\x00body")
+    assert one != link_hash(previous=GENESIS, position=256, body=b"body")

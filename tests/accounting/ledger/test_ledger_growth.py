@@ -1,0 +1,80 @@
+"""An entry costs as much after many thousands as after a few."""
+
+from __future__ import annotations
+
+import hashlib
+import statistics
+import time
+from decimal import Decimal
+
+import pytest
+from crowdblend.accounting.ledger.append import append_entry
+from crowdblend.accounting.ledger.derive import rows_of
+from crowdblend.accounting.ledger.queries import account_of
+from crowdblend.accounting.ledger.store import open_store
+
+
+def grow(books, *, first: int, count: int) -> None:
+    """Charge many releases in one transaction, by the writer's own parts."""
+    store = open_store(books.url, read_only=False)
+    with store.writing() as connection:
+        before = account_of(connection, "census")
+        for number in range(first, first + count):
+            entry = books.request(
+                f"r{number}", sample_id=hashlib.sha256(str(number).encode()).hexdigest()
+            ).entry
+            append_entry(connection, entry, rows=rows_of(entry, before=before, charge=None, survey=False))
+            before = account_of(connection, "census")
+    store.close()
+
+
+def seconds_per_charge(books, label: str) -> float:
+    with books.writer() as writer:
+        times = []
+        for number in range(60):
+            started = time.perf_counter()
+            writer.charge(books.request(f"{label}{number}"))
+            times.append(time.perf_counter() - started)
+    return statistics.median(times)
+
+
+@pytest.mark.long
+def test_appending_does_not_slow_down(books) -> None:
+    books.add(epsilon=Decimal(10**6), delta=Decimal("0.5"))
+    grow(books, first=0, count=100)
+    small = seconds_per_charge(books, "small")
+    grow(books, first=100, count=20_000)
+    large = seconds_per_charge(books, "large")
+    assert large < 2 * small, (small, large)
+    started = time.perf_counter()
+    assert books.findings() == []
+    print(f"median charge {1000 * small:.2f} ms, then {1000 * large:.2f} ms; ", end="")
+    print(f"20,000 entries verified in {time.perf_counter() - started:.1f} s")
+
+
+def test_no_look_up_of_a_charge_scans_a_table(sqlite_books) -> None:
+    """The same promise without a clock: every statement of a charge goes by an index."""
+    books = sqlite_books
+    books.add()
+    statements: list[tuple[str, object]] = []
+    from sqlalchemy import event
+
+    with books.writer() as writer:
+        engine = writer._store.engine
+        event.listen(
+            engine,
+            "before_cursor_execute",
+            lambda connection, cursor, statement, values, *_: statements.append((statement, values)),
+        )
+        receipt = writer.charge(books.request())
+        writer.mark_reading(receipt)
+        writer.mark_published(receipt, (("data.csv", "c" * 64),))
+        with writer._store.writing() as connection:
+            for statement, values in list(statements):
+                if statement.startswith("SELECT"):
+                    plan = connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {statement}", values)
+                    steps = [str(row[3]) for row in plan]
+                    whole = [step for step in steps if "TEMP B-TREE" in step or "SCAN" in step]
+                    assert not whole or "LIMIT" in statement, (statement, steps)
+                    assert not any("TEMP B-TREE" in step for step in steps), (statement, steps)
+    assert len(statements) > 10

@@ -1,0 +1,295 @@
+"""Whatever is wrong before the charge is one clear message with exit code 2, and leaves nothing behind."""
+
+from __future__ import annotations
+
+import gzip
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+Fault = Callable[..., None]
+
+
+def replaced(old: str, new: str) -> Fault:
+    """A specification in which one piece of text is another."""
+
+    def put(desk) -> None:
+        def edit(text: str) -> str:
+            assert old in text
+            return text.replace(old, new)
+
+        desk.write_spec(edit=edit)
+
+    return put
+
+
+def file_holds(name: str, content: bytes, **changes: str) -> Fault:
+    """A file of the desk with other bytes."""
+
+    def put(desk) -> None:
+        (desk.folder / name).write_bytes(content)
+        desk.write_spec(**changes)
+
+    return put
+
+
+def towns(text: str) -> Fault:
+    return file_holds("towns.csv", text.encode())
+
+
+def no_spec(desk) -> None:
+    (desk.folder / "spec.toml").unlink(missing_ok=True)
+
+
+def missing_hierarchy(desk) -> None:
+    (desk.folder / "towns.csv").unlink()
+
+
+def missing_source(desk) -> None:
+    (desk.folder / "people.csv").unlink()
+
+
+def listed_twice(desk) -> None:
+    people = desk.folder / "many"
+    people.mkdir()
+    (people / "a.csv").write_bytes((desk.folder / "people.csv").read_bytes())
+    (people / "b.csv").symlink_to(people / "a.csv")
+    desk.write_spec(source="many")
+
+
+def hard_linked(desk) -> None:
+    people = desk.folder / "many"
+    people.mkdir()
+    (people / "a.csv").write_bytes((desk.folder / "people.csv").read_bytes())
+    os.link(people / "a.csv", people / "b.csv")
+    desk.write_spec(source="many/*.csv")
+
+
+def output_exists(desk) -> None:
+    (desk.folder / "out").mkdir()
+    (desk.folder / "out" / "keep.txt").write_text("mine")
+
+
+def output_is_file(desk) -> None:
+    (desk.folder / "out").write_text("mine")
+
+
+def output_below_file(desk) -> None:
+    (desk.folder / "plain").write_text("mine")
+    desk.write_spec(output="plain/out")
+
+
+def output_unwritable(desk) -> None:
+    desk.write_spec(output="/proc/crowdblend-out")
+
+
+def nested_parquet(desk) -> None:
+    table = pa.table({"colour": [["red"]], "age": [1], "town": ["Lyon"]})
+    pq.write_table(table, desk.folder / "people.parquet")
+    desk.write_spec(source="people.parquet")
+
+
+def binary_parquet(desk) -> None:
+    table = pa.table({"colour": ["red"], "age": [1], "town": [{"a": 1}]})
+    pq.write_table(table, desk.folder / "people.parquet")
+    desk.write_spec(source="people.parquet")
+
+
+def column_missing_in_one_file(desk) -> None:
+    people = desk.folder / "many"
+    people.mkdir()
+    (people / "a.csv").write_text("colour;age;town\nred;1;Lyon\n")
+    (people / "b.csv").write_text("colour;age\nred;1\n")
+    desk.write_spec(source="many")
+
+
+def column_missing_in_parquet(desk) -> None:
+    pq.write_table(pa.table({"colour": ["red"], "age": [1]}), desk.folder / "people.parquet")
+    desk.write_spec(source="people.parquet")
+
+
+def packed(desk) -> None:
+    with gzip.open(desk.folder / "people.csv.gz", "wb") as file:
+        file.write((desk.folder / "people.csv").read_bytes())
+    desk.write_spec(source="people.csv.gz")
+
+
+FAULTS: dict[str, tuple[Fault, list[str]]] = {
+    "specification missing": (no_spec, ["spec.toml"]),
+    "specification is not TOML": (replaced("[data]", "[data"), ["spec.toml", "line"]),
+    "specification is not text": (file_holds("x", b""), []),
+    "unknown key": (replaced("form =", "from ="), ["[release].from", "no such key"]),
+    "unknown table": (replaced("[privacy]", "[privacy]\nx = 1\n[extra]\ny = 1\n[privacy2]"), ["spec.toml"]),
+    "section missing": (replaced("[privacy]\ndelta = 1e-6", ""), ["[privacy]", "required"]),
+    "wrong type": (replaced("k = 20", 'k = "20"'), ["[suppression].k"]),
+    "k is a fraction": (replaced("k = 20", "k = 20.5"), ["[suppression].k"]),
+    "k is true": (replaced("k = 20", "k = true"), ["[suppression].k"]),
+    "k below 1": (replaced("k = 20", "k = 0"), ["[suppression].k"]),
+    "rate 0": (replaced("rate = 0.1", "rate = 0"), ["[sampling].rate"]),
+    "rate 1": (replaced("rate = 0.1", "rate = 1"), ["[sampling].rate"]),
+    "rate above 1": (replaced("rate = 0.1", "rate = 1.5"), ["[sampling].rate"]),
+    "rate not a number": (replaced("rate = 0.1", "rate = nan"), ["[sampling].rate"]),
+    "delta 0": (replaced("delta = 1e-6", "delta = 0.0"), ["[privacy].delta"]),
+    "unknown form": (replaced('form = "microdata"', 'form = "rows"'), ["[release].form"]),
+    "level out of range": (replaced("level = 0", "level = 2"), ["[columns.colour].level", "0 to 1"]),
+    "level negative": (replaced("level = 0", "level = -1"), ["[columns.colour].level"]),
+    "level missing": (replaced("level = 0", ""), ["[columns.colour].level"]),
+    "two declarations": (
+        replaced("level = 0", 'level = 0\nhierarchy = "towns.csv"'),
+        ["[columns.colour]", "exactly one"],
+    ),
+    "no declaration": (
+        replaced('values = ["blue", "green", "red"]', ""),
+        ["[columns.colour]", "exactly one"],
+    ),
+    "value declared twice": (replaced('"green"', '"red"'), ["[columns.colour]"]),
+    "widths not nested": (replaced("[10, 50]", "[10, 25]"), ["[columns.age]"]),
+    "interval upside down": (replaced("upper = 100", "upper = -5"), ["[columns.age]"]),
+    "column called count": (replaced("[columns.colour]", "[columns.count]"), ["[columns.count]"]),
+    "several records a person": (
+        replaced('separator = ";"', 'separator = ";"\nrows_per_person = 2'),
+        ["rows_per_person"],
+    ),
+    "separator is a quote": (replaced('separator = ";"', "separator = '\"'"), ["[data].separator"]),
+    "name that is a path": (replaced('name = "people-2026"', 'name = "../x"'), ["[release].name"]),
+    "epsilon too small for the rate": (
+        replaced("delta = 1e-6", "delta = 1e-6\nepsilon = 0.01"),
+        ["[privacy].epsilon"],
+    ),
+    "hierarchy missing": (missing_hierarchy, ["towns.csv"]),
+    "hierarchy empty": (towns(""), ["towns.csv"]),
+    "hierarchy with a gap": (towns("Lyon;South;*\nLille;;*\nParis;North;*\n"), ["towns.csv", "line 2"]),
+    "hierarchy ragged": (towns("Lyon;South;*\nLille;North\nParis;North;*\n"), ["towns.csv", "line 2"]),
+    "hierarchy not monotone": (
+        towns("Lyon;South;France;*\nLille;North;France;*\nParis;South;Gaul;*\n"),
+        ["towns.csv", "line 3"],
+    ),
+    "leaf twice": (towns("Lyon;South;*\nLille;North;*\nLyon;South;*\n"), ["towns.csv", "line 3"]),
+    "hierarchy not UTF-8": (file_holds("towns.csv", b"Ly\xffon;South;*\n"), ["towns.csv"]),
+    "source missing": (missing_source, ["people.csv"]),
+    "glob without a match": (replaced("people.csv", "nobody-*.csv"), ["nobody-*.csv"]),
+    "no header": (file_holds("people.csv", b""), ["people.csv", "header"]),
+    "header of another table": (
+        file_holds("people.csv", b"red;20;Lyon;1\nblue;30;Lille;2\n"),
+        ["people.csv", "colour"],
+    ),
+    "wrong separator": (
+        file_holds("people.csv", b"colour,age,town\nred,20,Lyon\n"),
+        ["people.csv", "separator"],
+    ),
+    "column twice in the header": (
+        file_holds("people.csv", b"colour;age;town;age\nred;20;Lyon;3\n"),
+        ["people.csv", "age"],
+    ),
+    "header not UTF-8": (file_holds("people.csv", b"col\xffour;age;town\nred;20;Lyon\n"), ["people.csv"]),
+    "column missing in one file": (column_missing_in_one_file, ["b.csv", "town"]),
+    "column missing in Parquet": (column_missing_in_parquet, ["people.parquet", "town"]),
+    "broken Parquet footer": (
+        file_holds("people.parquet", b"PAR1 this is no Parquet file PAR1", source="people.parquet"),
+        ["people.parquet"],
+    ),
+    "lists in Parquet": (nested_parquet, ["people.parquet", "colour"]),
+    "records in Parquet": (binary_parquet, ["people.parquet", "town"]),
+    "compressed CSV": (packed, ["people.csv.gz"]),
+    "unknown file type": (file_holds("people.xlsx", b"PK", source="people.xlsx"), ["people.xlsx"]),
+    "file listed twice by a link": (listed_twice, ["csv", "twice"]),
+    "file listed twice by a hard link": (hard_linked, ["csv", "twice"]),
+    "output exists": (output_exists, ["out", "exists"]),
+    "output is a file": (output_is_file, ["out", "exists"]),
+    "output below a file": (output_below_file, ["plain"]),
+    "output can't be written": (output_unwritable, ["/proc"]),
+}
+FAULTS["specification is not text"] = (file_holds("spec.toml", b"\xff\xfe"), ["spec.toml", "UTF-8"])
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    """Every file below a folder, without the ledger's own write-ahead files."""
+    return {
+        str(path.relative_to(folder)): path.read_bytes()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file() and "ledger.db-" not in path.name
+    }
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_bad_input_is_one_message_and_changes_nothing(desk, name: str) -> None:
+    put, expected = FAULTS[name]
+    desk.add_dataset()
+    desk.write_spec()
+    put(desk)
+    if name == "specification is not text":
+        (desk.folder / "spec.toml").write_bytes(b"\xff\xfe")
+    entries = desk("ledger", "show", "--json").json
+    before = contents(desk.folder)
+
+    answer = desk("run", "spec.toml", "--json")
+
+    assert answer.code == 2, answer
+    assert answer.json["error"]["exit_code"] == 2
+    for text in expected:
+        assert text in answer.err, answer.err
+    assert "Traceback" not in answer.err
+    assert len(answer.err.strip().splitlines()) == 1
+    after = contents(desk.folder)
+    assert {path for path in after if not path.startswith("home")} == {
+        path for path in before if not path.startswith("home")
+    }
+    assert not list(desk.folder.rglob("sampling.key*"))
+    assert desk("ledger", "show", "--json").json == entries
+
+
+def test_the_good_specification_is_not_refused_for_its_input(desk) -> None:
+    """The control: the same desk without a fault gets as far as the accountant."""
+    desk.add_dataset(epsilon="0.001")
+    desk.write_spec()
+    assert desk("run", "spec.toml").code == 3
+
+
+def test_unknown_dataset_is_2(desk) -> None:
+    desk("ledger", "init")
+    desk.write_spec()
+    answer = desk("run", "spec.toml")
+    assert answer.code == 2
+    assert "people" in answer.err
+
+
+def test_missing_ledger_is_2_and_is_not_created(desk) -> None:
+    desk.write_spec()
+    answer = desk("run", "spec.toml")
+    assert answer.code == 2
+    assert "dataset add" in answer.err
+    assert not (desk.folder / "ledger.db").exists()
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("run",),
+        ("run", "spec.toml", "--no-such-option"),
+        ("no-such-command",),
+        ("dataset", "add", "people", "--epsilon", "-1", "--delta", "1e-6"),
+        ("dataset", "add", "people", "--epsilon", "one", "--delta", "1e-6"),
+        ("dataset", "add", "people", "--epsilon", "1", "--delta", "2"),
+        ("run", "spec.toml", "--release-id", "../escape"),
+        ("run", "spec.toml", "--ledger", "nonsense"),
+        ("plan", "--k", "0", "--sampling-rate", "0.1", "--delta", "1e-6"),
+        ("plan", "--k", "20", "--sampling-rate", "1", "--delta", "1e-6"),
+        ("plan", "--k", "20"),
+    ],
+)
+def test_bad_commands_are_2_without_a_traceback(desk, words: tuple[str, ...]) -> None:
+    desk.write_spec()
+    answer = desk(*words)
+    assert answer.code == 2, answer
+    assert "Traceback" not in answer.err
+    assert answer.err.strip()
+
+
+def test_an_existing_name_is_2(desk) -> None:
+    desk.add_dataset()
+    answer = desk("dataset", "add", "people", "--epsilon", "5", "--delta", "1e-3")
+    assert answer.code == 2

@@ -1,0 +1,221 @@
+"""What one record can change, and what is secret, appears nowhere but in the key store.
+
+A value scan looks for the secret, the sample's size and suppressed values; a differential run compares two releases
+with the same coins whose inputs differ in one suppressed record. Each must also catch a leak planted on purpose.
+"""
+
+from __future__ import annotations
+
+import base64
+import os
+import re
+import sqlite3
+import subprocess
+import sys
+from dataclasses import dataclass
+from decimal import Decimal
+from pathlib import Path
+
+import pytest
+
+from crowdblend.mechanisms.sampling import ChunkIdentity, kept_positions
+
+KEY = bytes(range(100, 132))
+RECORDS = 113_171
+RARE = "vermilion-rare"
+SPEC = """
+[release]
+name = "leaks"
+output = "out"
+[data]
+dataset = "people"
+source = "people.csv"
+[sampling]
+rate = 0.3
+[suppression]
+k = 20
+[privacy]
+delta = 1e-6
+[columns.colour]
+values = ["blue", "red", "vermilion-rare"]
+level = 0
+[columns.age]
+interval = { lower = 0, upper = 100, widths = [10] }
+level = 1
+"""
+SCRIPT = """
+import sys
+from pathlib import Path
+from crowdblend.deploy.running import run_release
+from crowdblend.flows.settings import house
+result = run_release(
+    Path("spec.toml"), house=house(), output=None, scheduler=None, release_id="leak-test",
+    randomness=lambda size: bytes.fromhex(sys.argv[1])[:size],
+)
+print(result["published_records"], result["published_groups"])
+"""
+
+
+@dataclass(frozen=True)
+class Traces:
+    """Everything that a run left outside the key store, by place."""
+
+    files: dict[str, bytes]
+
+    def holding(self, pattern: bytes) -> list[str]:
+        return [name for name, content in self.files.items() if re.search(pattern, content)]
+
+
+def people(records: int) -> list[str]:
+    """The last record of every thousand is of the rare group, too few of which are ever sampled for k."""
+    return [
+        f"{RARE},{50 + i % 7}" if i % 10_000 == 9_999 else f"{('red', 'blue')[i % 2]},{20 + i % 30}"
+        for i in range(records)
+    ]
+
+
+def run(folder: Path, lines: list[str], *, plant: str = "") -> Traces:
+    """One release by a process of its own, with a Prefect home of its own."""
+    folder.mkdir()
+    (folder / "spec.toml").write_text(SPEC)
+    (folder / "people.csv").write_text("colour,age\n" + "\n".join(lines) + "\n")
+    environment = os.environ | {
+        "CROWDBLEND_LEDGER": f"sqlite:///{folder / 'ledger.db'}",
+        "CROWDBLEND_HOME": str(folder / "home"),
+        "PREFECT_HOME": str(folder / "prefect"),
+        "PREFECT_RESULTS_PERSIST_BY_DEFAULT": "true",
+        "PREFECT_LOGGING_LEVEL": "DEBUG",
+        "PREFECT_LOGGING_TO_API_ENABLED": "true",
+    }
+    environment.pop("PREFECT_API_URL", None)
+    command = [sys.executable, "-m", "crowdblend.deploy", "dataset", "add", "people"]
+    subprocess.run([*command, "--epsilon", "9", "--delta", "1e-3"], cwd=folder, env=environment, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", SCRIPT, KEY.hex()],
+        cwd=folder,
+        env=environment,
+        check=True,
+        capture_output=True,
+    )
+    files = {"log": done.stderr, "result": done.stdout}
+    for place in ("out", "prefect", "home"):
+        for path in sorted((folder / place).rglob("*")):
+            if path.is_file() and path.suffix not in (".db", ".db-wal", ".db-shm"):
+                files[f"{place}/{path.relative_to(folder / place)}"] = path.read_bytes()
+    files["ledger"] = dump(folder / "ledger.db")
+    files["prefect.db"] = dump(folder / "prefect" / "prefect.db")
+    if plant:
+        files["log"] += plant.encode()
+    return Traces(files=files)
+
+
+def dump(path: Path) -> bytes:
+    """Every row of every table as text, and the raw bytes of the file."""
+    with sqlite3.connect(path) as database:
+        names = [row[0] for row in database.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
+        rows = [
+            f"{name} {row!r}" for name in sorted(names) for row in database.execute(f'SELECT * FROM "{name}"')
+        ]
+    database.close()
+    return "\n".join(rows).encode()
+
+
+@pytest.fixture(scope="module")
+def neighbours(tmp_path_factory: pytest.TempPathFactory) -> tuple[Traces, Traces]:
+    """Releases of D and of D with one more record, sampled under the same coins but of a suppressed group."""
+    folder = tmp_path_factory.mktemp("neighbours")
+    lines = people(RECORDS)
+    kept = kept_positions(
+        key=KEY, chunk=ChunkIdentity(file=0, block=0), records=RECORDS + 1, rate=Decimal("0.3")
+    )
+    while kept[-1] != len(lines):
+        lines = lines[:-1]
+        kept = kept[kept <= len(lines)]
+    return run(folder / "d", lines), run(folder / "d-and-one", [*lines, f"{RARE},88"])
+
+
+def sample_size(records: int) -> int:
+    chunk = ChunkIdentity(file=0, block=0)
+    return len(kept_positions(key=KEY, chunk=chunk, records=records, rate=Decimal("0.3")))
+
+
+def scan(traces: Traces, *, records: int, published: int) -> dict[str, list[str]]:
+    """Where each secret shows; the private store may keep fingerprints, but no value and no key after the end."""
+    size = sample_size(records)
+    secrets = {
+        "secret": re.escape(KEY),
+        "secret in hex": KEY.hex().encode(),
+        "secret in base64": re.escape(base64.b64encode(KEY)),
+        "suppressed value": RARE.encode(),
+        "sample size": rb"(?<![\d.])%d(?!\d)" % size,
+        "suppressed records": rb"(?<![\d.:-])%d(?![\d.:-])" % (size - published)
+        if size - published > 99
+        else b"\xff\x00\xff\x00",
+        "rows read": rb"(?<![\d.])%d(?!\d)" % records,
+    }
+    return {name: places for name, pattern in secrets.items() if (places := traces.holding(pattern))}
+
+
+def published_records(traces: Traces) -> int:
+    return int(traces.files["result"].split()[0])
+
+
+def test_no_secret_shows_anywhere(neighbours: tuple[Traces, Traces]) -> None:
+    for traces in neighbours:
+        records = 0
+        published = published_records(traces)
+        assert published > 10_000
+        for records in (RECORDS, RECORDS - 1, RECORDS + 1):
+            assert not scan(traces, records=records, published=published)
+
+
+@pytest.mark.parametrize("leak", ["key", "size", "value"])
+def test_the_scan_finds_a_planted_leak(neighbours: tuple[Traces, Traces], leak: str) -> None:
+    planted = {
+        "key": f"k={KEY.hex()}",
+        "size": f" kept {sample_size(RECORDS)} rows",
+        "value": f" {RARE} dropped",
+    }
+    traces = Traces(files=neighbours[0].files | {"log": planted[leak].encode()})
+    assert scan(traces, records=RECORDS, published=published_records(traces))
+
+
+NOISE = [
+    (rb"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", b"UUID"),
+    (rb"\b[0-9a-f]{32,64}\b", b"HASH"),
+    (rb"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(\.\d+)?(\+00:00|Z)?", b"TIME"),
+    (rb"\d\d:\d\d:\d\d(\.\d+)?", b"CLOCK"),
+    (rb"\d+\.\d+(e-?\d+)?", b"FLOAT"),
+    (rb"127\.0\.0\.1:\d+", b"ADDRESS"),
+    (rb"d-and-one|neighbours\d*/d\b", b"FOLDER"),
+    (rb"'[a-z]+-[a-z]+'", b"NAME"),
+]
+
+
+def settled(traces: Traces) -> dict[str, list[bytes]]:
+    """The traces without ids and times, rows in an order of their own."""
+    result = {}
+    for place, content in traces.files.items():
+        if place.startswith("home/"):
+            continue
+        for pattern, word in NOISE:
+            content = re.sub(pattern, word, content)
+        result[re.sub(r"[0-9a-f-]{20,}", "ID", place)] = sorted(content.splitlines())
+    return result
+
+
+def test_neighbours_differ_in_nothing(neighbours: tuple[Traces, Traces]) -> None:
+    one, other = (settled(traces) for traces in neighbours)
+    assert one.keys() == other.keys()
+    for place in one:
+        assert one[place] == other[place], place
+    tables = [name for name in neighbours[0].files if name.startswith("out/data")]
+    assert tables
+    assert all(neighbours[0].files[name] == neighbours[1].files[name] for name in tables)
+
+
+def test_the_comparison_finds_a_planted_difference(neighbours: tuple[Traces, Traces]) -> None:
+    one, other = neighbours
+    for place in ("log", "ledger", "prefect.db"):
+        leaked = Traces(files=other.files | {place: other.files[place] + b"\nsuppressed 12 groups"})
+        assert settled(one)[place] != settled(leaked)[place]

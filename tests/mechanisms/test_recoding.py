@@ -1,0 +1,93 @@
+"""Keys: a bijection with combinations of codes, ordered column by column, in as few words as fit."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from crowdblend.mechanisms.hierarchy import ValueHierarchy
+from crowdblend.mechanisms.intervals import IntervalHierarchy
+from crowdblend.mechanisms.recoding import GeneralizationMap, MappedColumn
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+FIVE = ValueHierarchy.from_values(["a", "b", "c", "d"])
+
+
+def domain(size: int) -> IntervalHierarchy:
+    """A hierarchy whose level 0 has that many codes (at least 4)."""
+    return IntervalHierarchy(lower=0, upper=size - 3, widths=())
+
+
+def map_of(sizes: list[int]) -> GeneralizationMap:
+    return GeneralizationMap(
+        columns=tuple(MappedColumn(name=f"c{i}", hierarchy=domain(s), level=0) for i, s in enumerate(sizes))
+    )
+
+
+@settings(deadline=None, derandomize=True, max_examples=200)
+@given(
+    sizes=st.lists(st.integers(4, 9) | st.integers(4, 2**60), min_size=1, max_size=12),
+    seed=st.integers(0, 2**32 - 1),
+)
+def test_decoding_inverts_and_order_is_by_columns(sizes, seed):
+    made = map_of(sizes)
+    rng = np.random.default_rng(seed)
+    codes = [rng.integers(0, size, 40) for size in sizes]
+    for column, size in zip(codes, sizes, strict=True):
+        column[:2] = (0, size - 1)
+    keys = made.keys(codes)
+    assert keys.shape == (made.words, 40)
+    assert keys.min() >= 0
+    for given_codes, decoded in zip(codes, made.decode(keys), strict=True):
+        assert np.array_equal(given_codes, decoded)
+    assert np.array_equal(np.lexsort(keys[::-1]), np.lexsort(codes[::-1]))
+
+
+def test_a_word_holds_less_than_two_to_the_63_cells():
+    assert map_of([2**31, 2**31]).words == 1
+    assert map_of([2**31, 2**32]).words == 2
+    assert map_of([2**60, 7]).words == 1
+    assert map_of([2**60, 8]).words == 2
+    assert map_of([4, 2**60 + 3, 4, 4]).words == 1 + 1
+    thirty = GeneralizationMap(
+        columns=tuple(MappedColumn(name=f"c{i}", hierarchy=FIVE, level=0) for i in range(30))
+    )
+    assert (thirty.words, thirty.cells) == (2, 5**30)
+
+
+def test_columns_at_their_last_level_cost_no_room():
+    flat = GeneralizationMap(
+        columns=tuple(MappedColumn(name=f"c{i}", hierarchy=FIVE, level=1) for i in range(100))
+    )
+    assert (flat.words, flat.cells) == (1, 1)
+    assert flat.keys([np.zeros(3, dtype=np.int64)] * 100).tolist() == [[0, 0, 0]]
+
+
+def test_ill_formed_maps_are_refused():
+    with pytest.raises(ValueError, match="levels 0 … 1"):
+        MappedColumn(name="x", hierarchy=FIVE, level=2)
+    with pytest.raises(ValueError, match="levels 0 … 1"):
+        MappedColumn(name="x", hierarchy=FIVE, level=-1)
+    with pytest.raises(ValueError, match="at least one"):
+        GeneralizationMap(columns=())
+    column = MappedColumn(name="x", hierarchy=FIVE, level=0)
+    with pytest.raises(ValueError, match="once"):
+        GeneralizationMap(columns=(column, column))
+
+
+def test_the_digest_names_columns_levels_and_hierarchies():
+    def digest(*columns: tuple) -> str:
+        return GeneralizationMap(
+            columns=tuple(MappedColumn(name=n, hierarchy=h, level=v) for n, h, v in columns)
+        ).digest()
+
+    base = digest(("x", FIVE, 0), ("y", FIVE, 1))
+    assert base == digest(("x", ValueHierarchy.from_values(["d", "c", "b", "a"]), 0), ("y", FIVE, 1))
+    others = {
+        digest(("x", FIVE, 1), ("y", FIVE, 1)),
+        digest(("y", FIVE, 1), ("x", FIVE, 0)),
+        digest(("x", FIVE, 0), ("z", FIVE, 1)),
+        digest(("x", domain(9), 0), ("y", FIVE, 1)),
+        digest(("x", FIVE, 0)),
+    }
+    assert len(others | {base}) == 6

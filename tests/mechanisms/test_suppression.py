@@ -1,0 +1,80 @@
+"""Counting and merging are one and the same however the records are split; suppression leaves no trace."""
+
+from __future__ import annotations
+
+from collections import Counter
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from crowdblend.mechanisms import suppression
+from crowdblend.mechanisms.suppression import GroupCounts, count_keys, merge_counts, suppress
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+records_of = st.lists(st.tuples(st.integers(0, 6), st.integers(0, 2**62)), max_size=60)
+one_word = st.lists(st.tuples(st.integers(0, 9)), max_size=60)
+
+
+def keys_of(records: list[tuple[int, ...]], words: int) -> np.ndarray:
+    return np.array(records, dtype=np.int64).reshape(-1, words).T
+
+
+def as_counter(groups: GroupCounts) -> Counter:
+    return Counter(dict(zip(map(tuple, groups.keys.T.tolist()), groups.counts.tolist(), strict=True)))
+
+
+def same(one: GroupCounts, two: GroupCounts) -> bool:
+    return np.array_equal(one.keys, two.keys) and np.array_equal(one.counts, two.counts)
+
+
+@settings(deadline=None, derandomize=True)
+@given(data=st.data())
+def test_counts_are_those_of_a_counter_and_splits_do_not_matter(data):
+    words = data.draw(st.sampled_from([1, 2]))
+    records = data.draw(one_word if words == 1 else records_of)
+    cells = data.draw(st.sampled_from([10, 2**70]))
+    whole = count_keys(keys_of(records, words), cells=cells)
+    assert as_counter(whole) == Counter(records)
+    ordered = list(map(tuple, whole.keys.T.tolist()))
+    assert ordered == sorted(set(ordered))
+    cuts = sorted(data.draw(st.lists(st.integers(0, len(records)), max_size=5)))
+    shuffled = data.draw(st.permutations(records))
+    bounds = [0, *cuts, len(records)]
+    parts = [count_keys(keys_of(shuffled[a:b], words), cells=cells) for a, b in pairwise(bounds)]
+    assert same(merge_counts(parts), whole)
+    left = parts[0]
+    for part in parts[1:]:
+        left = merge_counts([part, left])
+    assert same(left, whole)
+
+
+def test_dense_and_sorted_counting_agree(monkeypatch):
+    keys = np.random.default_rng(5).integers(0, 1000, (1, 5000))
+    dense = count_keys(keys, cells=1000)
+    monkeypatch.setattr(suppression, "_DENSE_CELLS", 0)
+    monkeypatch.setattr(suppression, "_DENSE_CELLS_PER_KEY", 0)
+    assert same(dense, count_keys(keys, cells=1000))
+
+
+@settings(deadline=None, derandomize=True)
+@given(records=records_of, k=st.integers(1, 5), seed=st.integers(0, 99))
+def test_suppression_is_a_function_of_what_it_publishes(records, k, seed):
+    groups = count_keys(keys_of(records, 2), cells=2**70)
+    order = np.random.default_rng(seed).permutation(groups.counts.size)
+    kept = suppress(groups.keys[:, order], groups.counts[order], k)
+    assert as_counter(kept) == Counter({key: n for key, n in Counter(records).items() if n >= k})
+    large = groups.counts >= k
+    alone = suppress(groups.keys[:, large], groups.counts[large], k)
+    assert same(kept, alone)
+
+
+def test_k_below_one_and_nothing_to_merge_are_refused():
+    empty = count_keys(np.empty((1, 0), dtype=np.int64), cells=5)
+    assert empty.counts.size == 0
+    with pytest.raises(ValueError, match="at least 1"):
+        suppress(*empty, 0)
+    with pytest.raises(ValueError, match="no partial counts"):
+        merge_counts([])
+    assert merge_counts([empty, empty]).keys.shape == (1, 0)
+    assert suppress(*empty, 3).keys.shape == (1, 0)

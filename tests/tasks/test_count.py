@@ -1,0 +1,206 @@
+"""Counting over partitions: exact, without the key in the graph, and failing in words that tell no value."""
+
+from __future__ import annotations
+
+import pickle
+import subprocess
+import sys
+from collections import Counter
+from decimal import Decimal
+from pathlib import Path
+
+import dask
+import dask.threaded
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet as pq
+import pytest
+from crowdblend.accounting.ledger.keystore import KeyRef
+from crowdblend.mechanisms.hierarchy import ValueHierarchy
+from crowdblend.mechanisms.intervals import IntervalHierarchy
+from crowdblend.mechanisms.recoding import GeneralizationMap, MappedColumn
+from crowdblend.mechanisms.refusal import ReleaseFailed
+from crowdblend.mechanisms.sampling import sample_commitment
+from crowdblend.tasks import chunk_counts
+from crowdblend.tasks.chunk_counts import CountJob, count_chunks, counts_of_frame
+from crowdblend.tasks.chunks import Chunk, plan_chunks
+from crowdblend.tasks.count import count_job, group_counts, merged_counts, partial_counts
+from crowdblend.tasks.executors import LocalProcesses, LocalThreads
+from crowdblend.tasks.source import check_metadata, list_source
+
+KEY = bytes(range(100, 132))
+RATE = Decimal("0.4")
+MAP = GeneralizationMap(
+    columns=(
+        MappedColumn(name="letter", hierarchy=ValueHierarchy.from_values(["a", "b", "c"]), level=0),
+        MappedColumn(name="wide", hierarchy=IntervalHierarchy(lower=0, upper=2**59, widths=()), level=0),
+        MappedColumn(name="number", hierarchy=IntervalHierarchy(lower=0, upper=2**40, widths=(10,)), level=1),
+    )
+)
+
+
+@pytest.fixture
+def key(tmp_path) -> KeyRef:
+    path = tmp_path / "store" / "sampling.key"
+    path.parent.mkdir()
+    path.write_bytes(KEY)
+    return KeyRef(path=path)
+
+
+def job_of(key: KeyRef, *, rate: Decimal = RATE, secret: bytes = KEY, release_id: str = "r-1") -> CountJob:
+    return count_job(
+        release_id=release_id,
+        sample_id=sample_commitment(secret),
+        generalization=MAP,
+        rate=rate,
+        null_values=[""],
+        key_source=key,
+    )
+
+
+def table_of(records: int) -> pa.Table:
+    rng = np.random.default_rng(records)
+    return pa.table(
+        {
+            "letter": pa.array(np.array(["a", "b", "zz"])[rng.integers(0, 3, records)]),
+            "number": rng.integers(0, 40, records),
+            "wide": rng.integers(0, 2, records),
+        }
+    )
+
+
+def chunks_of(folder: Path, records: int = 4000, *, kind: str = "parquet") -> tuple[Chunk, ...]:
+    folder.mkdir(exist_ok=True)
+    if kind == "parquet":
+        pq.write_table(table_of(records), folder / "a.parquet", row_group_size=300)
+        pq.write_table(table_of(records // 2), folder / "b.parquet", row_group_size=700)
+    else:
+        pa.csv.write_csv(table_of(records), folder / "a.csv")
+    listed = list_source(str(folder), base=folder)
+    return plan_chunks(check_metadata(listed, columns=MAP.names, separator=","))
+
+
+def as_counter(groups) -> Counter:
+    return Counter(dict(zip(map(tuple, groups.keys.T.tolist()), groups.counts.tolist(), strict=True)))
+
+
+@pytest.mark.parametrize("kind", ["parquet", "csv"])
+def test_the_tree_adds_up_what_the_chunks_hold(tmp_path, key, kind):
+    chunks = chunks_of(tmp_path / "in", kind=kind)
+    job = job_of(key)
+    assert MAP.words == 2
+    expected: Counter = Counter()
+    for chunk in chunks:
+        expected.update(as_counter(counts_of_frame(count_chunks((chunk,), job=job))))
+    counted = group_counts(chunks, job=job, executor=LocalThreads(workers=2))
+    assert as_counter(counted) == expected
+    ordered = list(map(tuple, counted.keys.T.tolist()))
+    assert ordered == sorted(ordered)
+    single = merged_counts(partial_counts([(chunk,) for chunk in chunks], job=job), split_every=2)
+    assert as_counter(counts_of_frame(single.compute(scheduler=dask.threaded.get))) == expected
+
+
+def test_nearly_everything_is_counted_at_a_rate_near_one(tmp_path, key):
+    chunks = chunks_of(tmp_path / "in")
+    counted = group_counts(
+        chunks, job=job_of(key, rate=1 - Decimal("1e-19")), executor=LocalThreads(workers=2)
+    )
+    assert counted.counts.sum() == 6000
+    letters = MAP.decode(counted.keys)[0]
+    unseen = counted.counts[letters == 0].sum()
+    table = pa.concat_tables([table_of(4000), table_of(2000)])
+    assert unseen == table["letter"].to_pylist().count("zz")
+
+
+def test_large_tasks_are_counted_in_pieces(tmp_path, key, monkeypatch):
+    chunks = chunks_of(tmp_path / "in")
+    whole = count_chunks(chunks, job=job_of(key))
+    monkeypatch.setattr(chunk_counts, "_KEYS_AT_ONCE", 100)
+    assert count_chunks(chunks, job=job_of(key)).equals(whole)
+
+
+def test_no_records_are_a_valid_empty_count(tmp_path, key):
+    (tmp_path / "in.csv").write_bytes(b"letter,wide,number\n")
+    listed = list_source("in.csv", base=tmp_path)
+    chunks = plan_chunks(check_metadata(listed, columns=MAP.names, separator=","))
+    counted = group_counts(chunks, job=job_of(key), executor=LocalThreads())
+    assert (counted.keys.shape, counted.counts.shape) == ((2, 0), (0,))
+
+
+def test_progress_is_told_task_by_task(tmp_path, key):
+    told: list[tuple[int, int]] = []
+    chunks = chunks_of(tmp_path / "in")
+    group_counts(
+        chunks,
+        job=job_of(key),
+        executor=LocalThreads(workers=2),
+        advanced=lambda done, total: told.append((done, total)),
+    )
+    assert told[0][0] == 0
+    assert told[-1][0] == told[-1][1] > 0
+    assert [done for done, _ in told] == sorted(done for done, _ in told)
+
+
+def shows_key(content: bytes) -> bool:
+    return any(form in content for form in (KEY, KEY.hex().encode(), repr(KEY)[2:-1].encode()))
+
+
+def test_the_graph_does_not_hold_the_key(tmp_path, key):
+    """Control: a job that carries the key itself is found out."""
+    chunks = chunks_of(tmp_path / "in")
+
+    def graph_of(job: CountJob) -> bytes:
+        frame = merged_counts(partial_counts([(chunk,) for chunk in chunks], job=job)).optimize()
+        graph = frame.__dask_graph__()
+        return repr(dict(graph)).encode() + pickle.dumps(dict(graph))
+
+    assert not shows_key(graph_of(job_of(key)))
+    leaky = KeyRef(path=Path(KEY.hex()))
+    assert shows_key(graph_of(job_of(leaky)))
+
+
+def test_two_jobs_share_no_task_and_one_job_names_its_tasks_once(tmp_path, key):
+    chunks = [(chunk,) for chunk in chunks_of(tmp_path / "in")]
+
+    def names(job: CountJob) -> set:
+        return set(merged_counts(partial_counts(chunks, job=job)).optimize().__dask_graph__())
+
+    job = job_of(key)
+    assert names(job) == names(job)
+    assert not names(job) & names(job_of(key))
+    assert not names(job) & names(job_of(key, release_id="r-2"))
+
+
+def test_a_missing_or_foreign_key_is_refused_before_anything_is_read(tmp_path, key):
+    chunks = chunks_of(tmp_path / "in")
+    foreign = job_of(key, secret=bytes(32))
+    with pytest.raises(ReleaseFailed, match="not this release's"):
+        group_counts(chunks, job=foreign, executor=LocalThreads(workers=2))
+    gone = KeyRef(path=tmp_path / "none")
+    with pytest.raises(ReleaseFailed):
+        group_counts(chunks, job=job_of(gone), executor=LocalThreads(workers=2))
+
+
+@pytest.mark.parametrize("executor", [LocalThreads(workers=2), LocalProcesses(workers=2)])
+def test_a_page_that_cannot_be_read_fails_the_release(tmp_path, key, executor):
+    chunks = chunks_of(tmp_path / "in")
+    path = tmp_path / "in" / "b.parquet"
+    content = bytearray(path.read_bytes())
+    content[4:2000] = b"\x55" * 1996
+    path.write_bytes(content)
+    with pytest.raises(ReleaseFailed, match="cannot be read") as failure:
+        group_counts(chunks, job=job_of(key), executor=executor)
+    assert type(failure.value) is ReleaseFailed
+    assert failure.value.where == f"{path}, row group 0"
+    assert failure.value.__cause__ is None
+    assert "Traceback" not in str(failure.value)
+
+
+def test_threads_do_not_import_the_cluster():
+    """Importing `distributed` costs a third of a second that one machine need not pay."""
+    lines = (
+        "import sys; import crowdblend.tasks.count, crowdblend.tasks.executors;"
+        "sys.exit('distributed' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", lines], check=False).returncode == 0

@@ -1,0 +1,277 @@
+"""The CSV parser is total, and agrees with a reader of one line at a time for any range, window, bytes."""
+
+from __future__ import annotations
+
+import csv
+from collections import Counter
+from decimal import Decimal
+from pathlib import Path
+
+import numpy as np
+import pytest
+from crowdblend.mechanisms.hierarchy import ValueHierarchy
+from crowdblend.mechanisms.intervals import IntervalHierarchy
+from crowdblend.mechanisms.recoding import GeneralizationMap, MappedColumn
+from crowdblend.mechanisms.refusal import ReleaseFailed
+from crowdblend.mechanisms.sampling import ChunkIdentity, Coins, kept_positions
+from crowdblend.tasks import chunks as chunks_module
+from crowdblend.tasks import csv_records
+from crowdblend.tasks.chunks import csv_ranges, plan_chunks
+from crowdblend.tasks.column_codes import ColumnCoder
+from crowdblend.tasks.csv_header import LINE_LIMIT, read_csv_layout
+from crowdblend.tasks.csv_lines import LineBlock
+from crowdblend.tasks.csv_records import csv_keys, keys_of_range
+from crowdblend.tasks.source import SourceFile, check_metadata, list_source
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+KEY = bytes(range(32))
+RATE = Decimal("0.5")
+NULLS = frozenset({b"", b"3"})
+MAP = GeneralizationMap(
+    columns=(
+        MappedColumn(
+            name="letter", hierarchy=ValueHierarchy.from_values(["a", "b", "a;b", 'q"', "é"]), level=0
+        ),
+        MappedColumn(name="number", hierarchy=IntervalHierarchy(lower=0, upper=20, widths=(5,)), level=0),
+    )
+)
+HEADER = b"number;other;letter\n"
+
+
+def coders() -> list[ColumnCoder]:
+    return [
+        ColumnCoder(column=column, placement=place, null_values=NULLS)
+        for column, place in zip(MAP.columns, MAP.placements, strict=True)
+    ]
+
+
+def parsed(path: Path, *, range_bytes: int, line_limit: int = LINE_LIMIT, window: int = 1 << 20) -> Counter:
+    """What the parser makes of a file: (block, letter, number) → sampled records."""
+    layout = read_csv_layout(str(path), columns=MAP.names, separator=";")
+    file = SourceFile(path=str(path), size=path.stat().st_size, version="")
+    found: Counter = Counter()
+    for chunk in csv_ranges(file, 0, layout, range_bytes=range_bytes):
+        coins = Coins(key=KEY, chunk=chunk.identity, rate=RATE)
+        for keys in keys_of_range(
+            chunk, coders=coders(), words=MAP.words, coins=coins, line_limit=line_limit, window=window
+        ):
+            found.update(labelled(keys, chunk.identity.block))
+    return found
+
+
+def labelled(keys: np.ndarray, block: int) -> list[tuple]:
+    columns = zip(MAP.columns, MAP.decode(keys), strict=True)
+    return [
+        (block, *labels)
+        for labels in zip(*(c.hierarchy.labels(codes, c.level) for c, codes in columns), strict=True)
+    ]
+
+
+def reference(content: bytes, *, range_bytes: int, line_limit: int = LINE_LIMIT) -> Counter:
+    """The same by one line at a time, with a parser written as a state machine over single bytes."""
+    records: dict[int, list[tuple]] = {}
+    offset = 0
+    for number, line in enumerate(content.split(b"\n")):
+        text = line[:-1] if line.endswith(b"\r") else line
+        if number and text:
+            fields = None if len(line) > line_limit else machine(text)
+            unseen = fields is None or len(fields) != 3
+            row = ("*", "*") if unseen else (letter_of(fields[2]), number_of(fields[0]))
+            records.setdefault(offset // range_bytes, []).append(row)
+        offset += len(line) + 1
+    found: Counter = Counter()
+    for block, rows in records.items():
+        kept = kept_positions(key=KEY, chunk=ChunkIdentity(file=0, block=block), records=len(rows), rate=RATE)
+        found.update((block, *rows[position]) for position in kept)
+    return found
+
+
+def machine(text: bytes) -> list[bytes] | None:
+    fields, field, state = [], bytearray(), "start"
+    for octet in text:
+        byte = bytes([octet])
+        if state == "start" and byte == b'"':
+            state = "quoted"
+        elif state == "quoted":
+            if byte == b'"':
+                state = "after"
+            else:
+                field += byte
+        elif state == "after" and byte == b'"':
+            field += byte
+            state = "quoted"
+        elif byte == b";":
+            fields.append(bytes(field))
+            field, state = bytearray(), "start"
+        elif state == "after":
+            return None
+        else:
+            field += byte
+            state = "plain"
+    fields.append(bytes(field))
+    return None if state == "quoted" else fields
+
+
+def letter_of(field: bytes) -> str:
+    known = {b"a": "a", b"b": "b", b"a;b": "a;b", b'q"': 'q"', "é".encode(): "é"}
+    return known.get(field, "*")
+
+
+def number_of(field: bytes) -> str:
+    try:
+        value = int(field.decode("ascii"))
+    except ValueError:
+        return "*"
+    if str(value).encode() != field or field in NULLS:
+        return "*"
+    return "< 0" if value < 0 else ">= 20" if value >= 20 else str(value)
+
+
+PIECES = [
+    b"a", b"b", b"1", b"3", b"12", b"-4", b"99", b"+1", b"01", b";", b"\n", b"\r", b'"', b"\0", b"\xff",
+    "é".encode(), b"1;x;a\n", b'"12";x;"b"\r\n', b'7;"a;""b";"a;b"\n', b'1;;"q"""\n', b'"1"2;;a\n',
+    b"\xef\xbb\xbf",
+]  # fmt: skip
+
+
+@settings(deadline=None, derandomize=True, max_examples=600)
+@given(
+    body=st.one_of(st.binary(max_size=120), st.lists(st.sampled_from(PIECES), max_size=40).map(b"".join)),
+    range_bytes=st.integers(1, 60),
+    window=st.integers(1, 70),
+    line_limit=st.integers(3, 40),
+)
+@example(body=b"", range_bytes=7, window=7, line_limit=9)
+@example(body=b"1;x;a", range_bytes=7, window=7, line_limit=9)
+@example(body=b"1;x;a\r", range_bytes=7, window=7, line_limit=9)
+@example(body=b"\n\r\n1;x;a\n\n", range_bytes=7, window=7, line_limit=9)
+def test_any_bytes_ranges_and_windows_agree_with_one_line_at_a_time(
+    tmp_path_factory, body, range_bytes, window, line_limit
+):
+    path = tmp_path_factory.getbasetemp() / "any.csv"
+    path.write_bytes(HEADER + body)
+    expected = reference(HEADER + body, range_bytes=range_bytes, line_limit=line_limit)
+    assert parsed(path, range_bytes=range_bytes, window=window, line_limit=line_limit) == expected
+
+
+MESSY = (
+    b"".join(PIECES[place % len(PIECES)] for place in range(0, 9_000, 7)) + b"\n1;x;a\r\n\n\n2;y;b\n" * 200
+)
+
+
+def ignores_carriage_returns(lines):
+    return lines.ends
+
+
+def counts_no_empty_lines(lines):
+    return np.maximum(lines.starts + 1, lines.ends)
+
+
+@pytest.mark.parametrize("broken", [ignores_carriage_returns, counts_no_empty_lines])
+def test_the_comparison_catches_a_broken_reading_of_lines(tmp_path, monkeypatch, broken):
+    path = tmp_path / "messy.csv"
+    path.write_bytes(HEADER + MESSY)
+    expected = reference(HEADER + MESSY, range_bytes=64)
+    assert parsed(path, range_bytes=64) == expected
+    monkeypatch.setattr(LineBlock, "content_ends", broken)
+    assert parsed(path, range_bytes=64) != expected
+
+
+def test_the_comparison_catches_a_parser_that_trusts_quotes(tmp_path, monkeypatch):
+    path = tmp_path / "messy.csv"
+    path.write_bytes(HEADER + MESSY)
+    monkeypatch.setattr(csv_records, "split_line", lambda line, mark: line.replace(b'"', b"").split(mark))
+    assert parsed(path, range_bytes=64) != reference(HEADER + MESSY, range_bytes=64)
+
+
+def everything(path: Path) -> list[tuple]:
+    """Labels of all records of a file, in the order of the file, at a rate just below one."""
+    chunks = plan_chunks(check_metadata(list_source(str(path), base=path), columns=MAP.names, separator=";"))
+    found: list[tuple] = []
+    for chunk in chunks:
+        for keys in csv_keys(chunk, coders=coders(), words=MAP.words, key=KEY, rate=ALL):
+            found.extend(row[1:] for row in labelled(keys, 0))
+    return found
+
+
+ALL = Decimal(1) - Decimal("1e-19")
+
+
+@pytest.mark.parametrize(
+    ("line", "row"),
+    [
+        (b"5;;a", ("a", "5")),
+        (b'"5";"x;""y";"a;b"', ("a;b", "5")),
+        (b'5;;"q"""', ('q"', "5")),
+        (b'5;;q"', ('q"', "5")),
+        ("5;;é".encode(), ("é", "5")),
+        (b"5;\xff;a", ("a", "5")),
+        (b"5;;\xe9", ("*", "5")),
+        (b"5;;a\0", ("*", "5")),
+        (b"5\r;;a", ("a", "*")),
+        (b"05;;a", ("a", "*")),
+        (b"-7;;b", ("b", "< 0")),
+        (b"9" * 5000 + b";;b", ("b", ">= 20")),
+        (b";;", ("*", "*")),
+        (b"3;;a", ("a", "*")),
+        (b"5;a", ("*", "*")),
+        (b"5;;a;", ("*", "*")),
+        (b'5;";a', ("*", "*")),
+        (b'5;"x"y;a', ("*", "*")),
+        (b"5;" + b"x" * LINE_LIMIT + b";a", ("*", "*")),
+        (b"5;" + b"x" * (LINE_LIMIT - 5) + b";a", ("a", "5")),
+    ],
+    ids=lambda value: repr(value)[:24],
+)
+def test_a_bad_line_changes_its_own_record_alone(tmp_path, line, row):
+    path = tmp_path / "one.csv"
+    path.write_bytes(HEADER + b"1;;a\n" + line + b"\r\n2;;b\n")
+    assert sorted(everything(path)) == sorted([("a", "1"), row, ("b", "2")])
+
+
+def test_a_file_without_records_is_empty_and_a_last_line_needs_no_break(tmp_path):
+    path = tmp_path / "few.csv"
+    for body, rows in ((b"", 0), (b"\n\r\n\n", 0), (b"1;;a", 1), (b"\r\n1;;a\r", 1)):
+        path.write_bytes(HEADER + body)
+        assert everything(path) == [("a", "1")] * rows
+
+
+def test_a_single_column_works_too(tmp_path):
+    path = tmp_path / "single.csv"
+    path.write_bytes(b'letter\na\n"b"\n"a;b"\n;\n"\n\n')
+    alone = GeneralizationMap(columns=MAP.columns[:1])
+    chunks = plan_chunks(check_metadata(list_source(str(path), base=path), columns=["letter"], separator=";"))
+    coder = ColumnCoder(column=alone.columns[0], placement=alone.placements[0], null_values=NULLS)
+    (keys,) = csv_keys(chunks[0], coders=[coder], words=1, key=KEY, rate=ALL)
+    assert sorted(alone.columns[0].hierarchy.labels(keys[0], 0)) == ["*", "*", "a", "a;b", "b"]
+
+
+def test_a_range_boundary_inside_a_long_file_changes_nothing(tmp_path, monkeypatch):
+    """Real ranges, shrunk; the sample of each range is its own, and together they are all records once."""
+    path = tmp_path / "long.csv"
+    rows = [b"%d;x;%s" % (number % 20, b"ab"[number % 2 : number % 2 + 1]) for number in range(3000)]
+    path.write_bytes(HEADER + b"\n".join(rows))
+    whole = sorted(everything(path))
+    monkeypatch.setattr(chunks_module, "RANGE_BYTES", 997)
+    assert sorted(everything(path)) == whole
+    assert len(whole) == 3000
+
+
+def test_a_file_that_goes_away_is_a_failure_without_a_value(tmp_path):
+    path = tmp_path / "gone.csv"
+    path.write_bytes(HEADER + b"1;SECRET;a\n")
+    (chunk,) = plan_chunks(
+        check_metadata(list_source(str(path), base=path), columns=MAP.names, separator=";")
+    )
+    path.unlink()
+    with pytest.raises(ReleaseFailed, match="cannot be read") as failure:
+        list(csv_keys(chunk, coders=coders(), words=MAP.words, key=KEY, rate=RATE))
+    assert "gone.csv" in failure.value.message
+    assert "SECRET" not in failure.value.message
+
+
+def test_the_slow_reference_agrees_with_the_standard_library_on_plain_lines():
+    for line in (b'a;"b;c";d', b'"a""b";c', b"a;;", b'""'):
+        (fields,) = csv.reader([line.decode()], delimiter=";")
+        assert machine(line) == [field.encode() for field in fields]

@@ -1,0 +1,244 @@
+"""Row groups: each type maps as its text does, in any encoding, and only sampled records are looked at."""
+
+from __future__ import annotations
+
+import datetime
+from collections import Counter
+from decimal import Decimal
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from crowdblend.mechanisms.hierarchy import ValueHierarchy
+from crowdblend.mechanisms.intervals import IntervalHierarchy
+from crowdblend.mechanisms.recoding import GeneralizationMap, MappedColumn, Placement
+from crowdblend.mechanisms.refusal import ReleaseFailed
+from crowdblend.mechanisms.sampling import ChunkIdentity, kept_positions
+from crowdblend.tasks import column_codes, parquet_records
+from crowdblend.tasks.chunks import plan_chunks
+from crowdblend.tasks.column_codes import ColumnCoder
+from crowdblend.tasks.parquet_records import parquet_keys
+from crowdblend.tasks.source import check_metadata, list_source
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+KEY = bytes(range(32))
+NULLS = frozenset({b"", b"4", b"none"})
+VALUES = ValueHierarchy.from_values(
+    ["a", "b", "4", "5", "-3", "true", "2026-01-02", "9223372036854775807", "18446744073709551615", "none"]
+)
+RANGE = IntervalHierarchy(lower=0, upper=10, widths=(5,))
+STRIDE = 7
+
+
+def coder(hierarchy, name: str = "x", level: int = 0) -> ColumnCoder:
+    return ColumnCoder(
+        column=MappedColumn(name=name, hierarchy=hierarchy, level=level),
+        placement=Placement(word=0, stride=STRIDE),
+        null_values=NULLS,
+    )
+
+
+def labels(values: pa.Array, hierarchy) -> list[str]:
+    scaled = coder(hierarchy).scaled_codes(values, np.arange(len(values)))
+    assert np.all(scaled % STRIDE == 0)
+    return hierarchy.labels(scaled // STRIDE, 0)
+
+
+TYPED = [
+    (pa.array(["a", "4", None, "", "zz", "none"]), ["a", "*", "*", "*", "*", "*"]),
+    (pa.array([5, 4, None, -3, 7], type=pa.int8()), ["5", "*", "*", "-3", "*"]),
+    (pa.array([5, 2**63 - 1, -(2**63)]), ["5", str(2**63 - 1), "*"]),
+    (pa.array([5, 2**64 - 1, None], type=pa.uint64()), ["5", str(2**64 - 1), "*"]),
+    (
+        pa.array([5.0, 5.5, float("nan"), float("inf"), -3.0, None, 2.0**63, 1e300]),
+        ["5", *"***", "-3", *"***"],
+    ),
+    (pa.array([5.0, -3.0], type=pa.float32()), ["5", "-3"]),
+    (pa.array([True, False, None]), ["true", "*", "*"]),
+    (pa.array([datetime.date(2026, 1, 2), datetime.date(2026, 1, 3)]), ["2026-01-02", "*"]),
+    (pa.array([datetime.date(2026, 1, 2), None], type=pa.date64()), ["2026-01-02", "*"]),
+    (pa.array([Decimal(5), None, Decimal(-3)], type=pa.decimal128(30, 0)), ["5", "*", "-3"]),
+    (pa.nulls(2), ["*", "*"]),
+]
+
+
+@pytest.mark.parametrize(("values", "expected"), TYPED, ids=[str(values.type) for values, _ in TYPED])
+def test_every_type_maps_as_its_text(values, expected):
+    assert labels(values, VALUES) == expected
+    assert labels(values.slice(1), VALUES) == expected[1:]
+    if not pa.types.is_null(values.type):
+        encoded = values.dictionary_encode()
+        assert labels(encoded, VALUES) == expected
+        assert labels(encoded.slice(1), VALUES) == expected[1:]
+    if pa.types.is_string(values.type):
+        for other in (pa.large_string(), pa.string_view(), pa.binary(), pa.large_binary()):
+            assert labels(values.cast(other), VALUES) == expected
+
+
+def test_a_dictionary_may_hold_nulls_and_repeats_and_need_not_be_text():
+    dictionary = pa.array(["a", None, "a", "b"])
+    values = pa.DictionaryArray.from_arrays(pa.array([0, 1, 2, 3, None], type=pa.int8()), dictionary)
+    assert labels(values, VALUES) == ["a", "*", "a", "b", "*"]
+    numbers = pa.DictionaryArray.from_arrays(pa.array([1, 0, None]), pa.array([5, 4]))
+    assert labels(numbers, VALUES) == ["*", "5", "*"]
+
+
+def test_texts_that_are_not_utf8_are_the_bucket():
+    broken = pa.Array.from_buffers(
+        pa.string(), 2, [None, pa.py_buffer(np.array([0, 1, 2], dtype=np.int32)), pa.py_buffer(b"\xffa")]
+    )
+    assert labels(broken, VALUES) == ["*", "a"]
+
+
+@settings(deadline=None, derandomize=True)
+@given(
+    texts=st.lists(
+        st.none() | st.integers(-20, 20).map(str) | st.text("0123456789-+ .ax", max_size=22),
+        min_size=1,
+        max_size=50,
+    )
+)
+def test_long_lists_of_texts_map_as_short_ones(texts):
+    values = pa.array(texts, type=pa.string())
+    for hierarchy in (VALUES, RANGE):
+        short = labels(values, hierarchy)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(column_codes, "_MANY_TEXTS", 0)
+            assert labels(values, hierarchy) == short
+
+
+def test_the_table_follows_the_dictionary_from_batch_to_batch():
+    made = coder(VALUES)
+    for entries in (["a", "b"], ["b", "a"], ["b", "a"], ["5"]):
+        values = pa.array(entries).dictionary_encode()
+        codes = made.scaled_codes(values, np.arange(len(entries))) // STRIDE
+        assert VALUES.labels(codes, 0) == entries
+
+
+MAP = GeneralizationMap(
+    columns=(
+        MappedColumn(name="letter", hierarchy=VALUES, level=0),
+        MappedColumn(name="number", hierarchy=RANGE, level=1),
+    )
+)
+
+
+def keys_of(path, *, rate: str = "0.3") -> tuple[Counter, list]:
+    chunks = plan_chunks(check_metadata(list_source(str(path), base=path), columns=MAP.names, separator=";"))
+    coders = [
+        ColumnCoder(column=column, placement=place, null_values=NULLS)
+        for column, place in zip(MAP.columns, MAP.placements, strict=True)
+    ]
+    found: Counter = Counter()
+    for keys in parquet_keys(chunks, coders=coders, words=1, key=KEY, rate=Decimal(rate)):
+        names = [
+            column.hierarchy.labels(codes, column.level)
+            for column, codes in zip(MAP.columns, MAP.decode(keys), strict=True)
+        ]
+        found.update(zip(*names, strict=True))
+    return found, list(chunks)
+
+
+def table_of(records: int, seed: int) -> pa.Table:
+    rng = np.random.default_rng(seed)
+    letters = np.array(["a", "b", "4", "zz", None], dtype=object)[rng.integers(0, 5, records)]
+    return pa.table(
+        {
+            "number": rng.integers(-3, 14, records),
+            "other": rng.random(records),
+            "letter": pa.array(letters, pa.string()),
+        }
+    )
+
+
+def expected_counts(table: pa.Table, row_group: int, rate: str) -> Counter:
+    found: Counter = Counter()
+    letters, numbers = table["letter"].to_pylist(), table["number"].to_pylist()
+    for block, start in enumerate(range(0, len(letters), row_group)):
+        size = min(row_group, len(letters) - start)
+        kept = kept_positions(
+            key=KEY, chunk=ChunkIdentity(file=0, block=block), records=size, rate=Decimal(rate)
+        )
+        for place in (kept + start).tolist():
+            letter = letters[place] if letters[place] in ("a", "b") else "*"
+            number = numbers[place]
+            width = (
+                "< 0" if number < 0 else ">= 10" if number >= 10 else "[0, 5)" if number < 5 else "[5, 10)"
+            )
+            found[(letter, "*" if number == 4 else width)] += 1  # 4 is declared null
+    return found
+
+
+@pytest.mark.parametrize(
+    "writing",
+    [
+        {},
+        {"use_dictionary": False},
+        {"use_dictionary": ["letter"], "compression": "zstd"},
+        {"data_page_version": "2.0", "compression": "gzip"},
+        {
+            "use_dictionary": False,
+            "column_encoding": {"letter": "DELTA_BYTE_ARRAY", "number": "DELTA_BINARY_PACKED"},
+        },
+        {"dictionary_pagesize_limit": 8, "data_page_size": 64, "write_batch_size": 10},
+        {"store_schema": False, "version": "1.0"},
+    ],
+)
+@pytest.mark.parametrize("row_group", [1, 37, 1000])
+def test_any_encoding_and_cut_counts_as_a_plain_loop_does(tmp_path, monkeypatch, writing, row_group):
+    records = 60 if row_group == 1 else 1000
+    table = table_of(records, seed=row_group)
+    path = tmp_path / "records.parquet"
+    pq.write_table(table, path, row_group_size=row_group, **writing)
+    expected = expected_counts(table, row_group, "0.3")
+    assert keys_of(path)[0] == expected
+    monkeypatch.setattr(parquet_records, "_BATCH_RECORDS", 13)
+    assert keys_of(path)[0] == expected
+
+
+def test_a_dictionary_column_and_an_empty_table_work(tmp_path):
+    table = table_of(500, seed=1)
+    encoded = table.set_column(2, "letter", table["letter"].dictionary_encode())
+    pq.write_table(encoded, tmp_path / "in.parquet", row_group_size=90)
+    assert keys_of(tmp_path / "in.parquet")[0] == expected_counts(table, 90, "0.3")
+    pq.write_table(table.slice(0, 0), tmp_path / "none.parquet")
+    assert keys_of(tmp_path / "none.parquet") == (Counter(), [])
+
+
+def test_the_comparison_catches_a_sampler_that_is_off_by_one_row(tmp_path, monkeypatch):
+    table = table_of(1000, seed=3)
+    pq.write_table(table, tmp_path / "in.parquet", row_group_size=100)
+    real = kept_positions
+    monkeypatch.setattr(
+        parquet_records, "kept_positions", lambda **asked: np.minimum(real(**asked) + 1, asked["records"] - 1)
+    )
+    assert keys_of(tmp_path / "in.parquet")[0] != expected_counts(table, 100, "0.3")
+
+
+def test_a_page_that_cannot_be_read_fails_with_the_row_group_and_no_value(tmp_path):
+    table = pa.table({"letter": ["SECRET", "a"] * 5000, "number": list(range(10_000))})
+    path = tmp_path / "in.parquet"
+    pq.write_table(table, path, row_group_size=5000, compression="gzip")
+    content = bytearray(path.read_bytes())
+    place = pq.ParquetFile(path).metadata.row_group(1).column(1).data_page_offset
+    content[place + 30 : place + 200] = b"\x55" * 170
+    path.write_bytes(content)
+    with pytest.raises(ReleaseFailed, match="cannot be read") as failure:
+        keys_of(path)
+    assert failure.value.where.endswith("in.parquet, row group 1")
+    assert "SECRET" not in failure.value.message
+    assert failure.value.__cause__ is None
+
+
+def test_a_file_that_changed_since_it_was_listed_fails(tmp_path):
+    path = tmp_path / "in.parquet"
+    pq.write_table(table_of(100, seed=1), path)
+    chunks = plan_chunks(check_metadata(list_source(str(path), base=path), columns=MAP.names, separator=";"))
+    pq.write_table(table_of(99, seed=1), path)
+    with pytest.raises(ReleaseFailed, match="changed"):
+        list(parquet_keys(chunks, coders=[], words=1, key=KEY, rate=Decimal("0.5")))
+    path.unlink()
+    with pytest.raises(ReleaseFailed, match="cannot be read"):
+        list(parquet_keys(chunks, coders=[], words=1, key=KEY, rate=Decimal("0.5")))

@@ -1,0 +1,214 @@
+"""One release has one sample, however the work is cut, ordered, spread, lost and done again; two have two.
+
+Every record here is a group of its own, so the counts are the sample itself.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+import time
+from dataclasses import dataclass, replace
+from decimal import Decimal
+from itertools import count
+from pathlib import Path
+
+import cloudpickle
+import dask
+import dask.threaded
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from crowdblend.mechanisms.intervals import IntervalHierarchy
+from crowdblend.mechanisms.recoding import GeneralizationMap, MappedColumn
+from crowdblend.mechanisms.sampling import ChunkIdentity, kept_positions, sample_commitment
+from crowdblend.mechanisms.suppression import merge_counts
+from crowdblend.tasks import executors, parquet_records
+from crowdblend.tasks.chunk_counts import CountJob, count_chunks, counts_of_frame
+from crowdblend.tasks.chunks import Chunk, plan_chunks
+from crowdblend.tasks.count import count_job, group_counts, merged_counts, partial_counts
+from crowdblend.tasks.executors import DaskCluster, LocalProcesses, LocalThreads
+from crowdblend.tasks.source import check_metadata, list_source
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+cloudpickle.register_pickle_by_value(sys.modules[__name__])  # workers cannot import this file
+
+RECORDS = 20_000
+RATE = Decimal("0.1")
+KEYS = (bytes(range(32)), bytes(range(1, 33)))
+MAP = GeneralizationMap(
+    columns=(
+        MappedColumn(name="id", hierarchy=IntervalHierarchy(lower=0, upper=RECORDS, widths=()), level=0),
+    )
+)
+
+
+@dataclass(frozen=True)
+class TestKey:
+    """A key file that is slow to read, so that a worker can be killed in the midst of its work."""
+
+    path: str
+    pause: float = 0.0
+    __test__ = False
+
+    def load(self) -> bytes:
+        time.sleep(self.pause)
+        return Path(self.path).read_bytes()
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory) -> Path:
+    made = tmp_path_factory.mktemp("identity")
+    for number, key in enumerate(KEYS):
+        (made / f"key{number}").write_bytes(key)
+    table = pa.table({"id": np.arange(RECORDS)})
+    (made / "in").mkdir()
+    pq.write_table(table.slice(0, 12_000), made / "in" / "a.parquet", row_group_size=500)
+    pq.write_table(table.slice(12_000), made / "in" / "b.parquet", row_group_size=777)
+    return made
+
+
+@pytest.fixture(scope="module")
+def chunks(folder) -> tuple[Chunk, ...]:
+    listed = list_source(str(folder / "in"), base=folder)
+    return plan_chunks(check_metadata(listed, columns=MAP.names, separator=","))
+
+
+def job_of(folder: Path, number: int = 0, *, pause: float = 0.0) -> CountJob:
+    return count_job(
+        release_id=f"release-{number}",
+        sample_id=sample_commitment(KEYS[number]),
+        generalization=MAP,
+        rate=RATE,
+        null_values=[],
+        key_source=TestKey(path=str(folder / f"key{number}"), pause=pause),
+    )
+
+
+def sample_of(groups) -> list[int]:
+    assert np.all(groups.counts == 1)
+    (codes,) = MAP.decode(groups.keys)
+    return [int(label) for label in MAP.columns[0].hierarchy.labels(codes, 0)]
+
+
+@pytest.fixture(scope="module")
+def expected(chunks) -> list[int]:
+    """By a plain loop over the row groups."""
+    found: list[int] = []
+    start = 0
+    for chunk in chunks:
+        kept = kept_positions(key=KEYS[0], chunk=chunk.identity, records=chunk.records, rate=RATE)
+        found.extend((kept + start).tolist())
+        start += chunk.records
+    assert start == RECORDS
+    return found
+
+
+@settings(deadline=None, derandomize=True, max_examples=25)
+@given(data=st.data())
+def test_any_grouping_and_order_of_chunks_gives_the_same_sample(folder, chunks, expected, data):
+    order = data.draw(st.permutations(chunks))
+    cuts = sorted(data.draw(st.lists(st.integers(0, len(chunks)), max_size=6)))
+    groups = [tuple(order[a:b]) for a, b in zip([0, *cuts], [*cuts, len(chunks)], strict=True)]
+    job = job_of(folder)
+    parts = [counts_of_frame(count_chunks(group, job=job)) for group in groups]
+    again = counts_of_frame(count_chunks(groups[0], job=job))  # a partition lost and done again
+    parts[0] = again
+    assert sample_of(merge_counts(data.draw(st.permutations(parts)))) == expected
+
+
+@pytest.mark.parametrize(
+    "executor", [LocalThreads(workers=1), LocalThreads(workers=4), LocalProcesses(workers=2)], ids=repr
+)
+def test_threads_and_processes_give_the_same_sample(folder, chunks, expected, executor):
+    assert sample_of(group_counts(chunks, job=job_of(folder), executor=executor)) == expected
+
+
+def test_a_mix_of_threads_and_processes_gives_the_same_sample(folder, chunks, expected):
+    job = job_of(folder)
+    first = group_counts(chunks[::2], job=job, executor=LocalProcesses(workers=2))
+    second = group_counts(chunks[1::2], job=job, executor=LocalThreads(workers=2))
+    assert sample_of(merge_counts([first, second])) == expected
+
+
+def test_a_sampler_that_depends_on_the_order_of_work_is_caught(folder, chunks, monkeypatch):
+    """Control: coins drawn in the order of reading, whatever is read, differ when the order does."""
+    place = count()
+    monkeypatch.setattr(
+        parquet_records,
+        "kept_positions",
+        lambda *, chunk, **rest: kept_positions(chunk=ChunkIdentity(file=0, block=next(place)), **rest),
+    )
+    job = job_of(folder)
+    forward = sample_of(counts_of_frame(count_chunks(chunks, job=job)))
+    place = count()
+    assert sample_of(counts_of_frame(count_chunks(chunks, job=job))) == forward
+    place = count()
+    assert sample_of(counts_of_frame(count_chunks(chunks[::-1], job=job))) != forward
+
+
+def overlap_z(one: list[int], two: list[int]) -> float:
+    """Standard deviations between the overlap and that of independent samples, Bin(n, β²)."""
+    rate = float(RATE) ** 2
+    common = len(set(one) & set(two))
+    return (common - RECORDS * rate) / (RECORDS * rate * (1 - rate)) ** 0.5
+
+
+def test_two_releases_computed_together_share_no_coins(folder, chunks, expected):
+    """False-alarm rate 5.7e-7 (|z| > 5). Control: jobs without a token of their own share one sample."""
+    groups = [(chunk,) for chunk in chunks]
+    jobs = [job_of(folder, 0), job_of(folder, 1)]
+    frames = [merged_counts(partial_counts(groups, job=job)) for job in jobs]
+    one, two = (sample_of(counts_of_frame(f)) for f in dask.compute(*frames, scheduler=dask.threaded.get))
+    assert one == expected
+    assert two == sample_of(group_counts(chunks, job=jobs[1], executor=LocalThreads(workers=2)))
+    assert abs(overlap_z(one, two)) < 5
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(CountJob, "__dask_tokenize__", lambda job: "the same for all")
+        named_alike = [replace(job, release_id="same") for job in jobs]
+        frames = [merged_counts(partial_counts(groups, job=job)) for job in named_alike]
+        one, two = (sample_of(counts_of_frame(f)) for f in dask.compute(*frames, scheduler=dask.threaded.get))
+    assert one == two
+    assert overlap_z(one, two) > 5
+
+
+def test_a_worker_killed_in_the_midst_changes_nothing(folder, chunks, expected):
+    """A real cluster of two processes; one is killed with signal 9 while tasks run, its results are lost."""
+    from distributed import Client, LocalCluster
+
+    told: list[tuple[int, int]] = []
+    killed: list[int] = []
+    groups = [(chunk,) for chunk in chunks]
+    with (
+        dask.config.set({"distributed.scheduler.allowed-failures": 10}),
+        LocalCluster(
+            n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0", silence_logs=60
+        ) as cluster,
+        Client(cluster, set_as_default=False) as client,
+    ):
+
+        def kill_once() -> None:
+            while not told or told[-1][0] < 4:
+                time.sleep(0.02)
+            victim = sorted(client.run(os.getpid).values())[0]
+            os.kill(victim, signal.SIGKILL)
+            killed.append(victim)
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(executors, "_POLL_SECONDS", 0.05)
+            killer = threading.Thread(target=kill_once, daemon=True)
+            killer.start()
+            frame = merged_counts(partial_counts(groups, job=job_of(folder, pause=0.15)))
+            counted = executors.computed(
+                frame,
+                executor=DaskCluster(client=client),
+                advanced=lambda done, total: told.append((done, total)),
+            )
+            killer.join(timeout=30)
+    assert len(killed) == 1
+    assert sample_of(counts_of_frame(counted)) == expected
+    assert max(done for done, _ in told) > 4

@@ -1,0 +1,252 @@
+"""The input's files: every one once, in a lasting order, refused by metadata alone where they do not fit."""
+
+from __future__ import annotations
+
+import datetime
+import os
+from decimal import Decimal
+
+import fsspec
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from crowdblend.mechanisms.refusal import InputRefused
+from crowdblend.tasks.chunks import RANGE_BYTES, CsvChunk, group_chunks, plan_chunks
+from crowdblend.tasks.csv_header import LINE_LIMIT
+from crowdblend.tasks.source import RecordFormat, check_metadata, list_source, manifest_bytes
+
+SECRET = b"SECRET-VALUE"
+
+
+def put(folder, *names: str, content: bytes = b"a;b\n1;2\n") -> None:
+    for name in names:
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content)
+
+
+def names(source) -> list[str]:
+    return [os.path.basename(file.path) for file in source.files]
+
+
+def test_files_folders_and_patterns_are_listed_in_order(tmp_path):
+    put(tmp_path, "in/b.csv", "in/a.CSV", "in/deep/c.txt", "in/.hidden.csv", "in/_log/x.csv", "in/_SUCCESS")
+    listed = list_source("in", base=tmp_path)
+    assert names(listed) == ["a.CSV", "b.csv", "c.txt"]
+    assert listed.record_format is RecordFormat.CSV
+    assert [file.size for file in listed.files] == [8, 8, 8]
+    assert names(list_source("in/b.csv", base=tmp_path)) == ["b.csv"]
+    assert names(list_source("in/*.csv", base=tmp_path)) == ["b.csv"]
+    assert names(list_source("in/**/*.txt", base=tmp_path)) == ["c.txt"]
+    assert list_source(str(tmp_path / "in"), base=tmp_path / "elsewhere") == listed
+    assert list_source(f"file://{tmp_path}/in", base=tmp_path) == listed
+
+
+def test_a_url_is_listed_as_a_folder_is():
+    for name in ("b.csv", "deep/a.csv", "_temporary/x.csv"):
+        with fsspec.open(f"memory://listing/{name}", "wb") as file:
+            file.write(b"a;b\n")
+    assert names(list_source("memory://listing", base=None)) == ["b.csv", "a.csv"]
+    assert names(list_source("memory://listing/*.csv", base=None)) == ["b.csv"]
+    single = list_source("memory://listing/b.csv", base=None)
+    assert names(single) == ["b.csv"]
+    check_metadata(single, columns=["b"], separator=";")
+
+
+def test_a_file_listed_twice_is_refused_also_by_link(tmp_path):
+    put(tmp_path, "one/a.csv", "two/a.csv", "three/a.csv")
+    (tmp_path / "one/b.csv").symlink_to(tmp_path / "one/a.csv")
+    os.link(tmp_path / "two/a.csv", tmp_path / "two/b.csv")
+    (tmp_path / "three/deep").mkdir()
+    (tmp_path / "three/deep/loop").symlink_to(tmp_path / "three")
+    for source in ("one", "two", "one/*", "two/?.csv"):
+        with pytest.raises(InputRefused, match="same file"):
+            list_source(source, base=tmp_path)
+    with pytest.raises(InputRefused, match="reached twice"):
+        list_source("three", base=tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("files", "source", "what"),
+    [
+        ([], "none.csv", "cannot be found"),
+        ([], "none/*.csv", "no CSV or Parquet"),
+        (["in/_x.csv"], "in", "no CSV or Parquet"),
+        (["in/a.csv", "in/b.parquet"], "in", "one format"),
+        (["in/a.csv", "in/README.md"], "in", "ends in none"),
+        (["a.xlsx"], "a.xlsx", "ends in none"),
+        (["a.csv.gz"], "a.csv.gz", "compressed"),
+        (["in/a.csv", "in/b.csv.ZST"], "in", "compressed"),
+        ([], "nosuchprotocol://x/a.csv", "cannot be reached"),
+        ([], "memory://nothing/a.csv", "cannot be reached"),
+        ([], "simplecache::memory://x/a.csv", "chained"),
+    ],
+)
+def test_sources_that_cannot_be_taken_are_refused(tmp_path, files, source, what):
+    put(tmp_path, *files)
+    with pytest.raises(InputRefused, match=what):
+        list_source(source, base=tmp_path)
+
+
+def test_what_is_no_regular_file_is_refused(tmp_path):
+    os.mkfifo(tmp_path / "pipe.csv")
+    with pytest.raises(InputRefused, match="regular"):
+        list_source("pipe.csv", base=tmp_path)
+
+
+def test_the_manifest_changes_with_every_change(tmp_path):
+    put(tmp_path, "in/a.csv", "in/b.csv")
+    before = manifest_bytes(list_source("in", base=tmp_path))
+    assert manifest_bytes(list_source("in", base=tmp_path)) == before
+    os.utime(tmp_path / "in/a.csv", ns=(1, 1))
+    touched = manifest_bytes(list_source("in", base=tmp_path))
+    put(tmp_path, "in/a.csv", content=b"a;b\n1;23\n")
+    grown = manifest_bytes(list_source("in", base=tmp_path))
+    assert len({before, touched, grown}) == 3
+
+
+@pytest.mark.parametrize(
+    ("content", "what"),
+    [
+        (b"", "no header"),
+        (b"\n" + SECRET, "no header"),
+        (b"  \r\n" + SECRET, "no header"),
+        (SECRET + b";2\n3;4\n", "does not name 'a', 'b'"),
+        (b"a;c\n" + SECRET, "does not name 'b'"),
+        (b"a,b\n" + SECRET + b",2\n", "separator ','"),
+        (b"a\tb\n" + SECRET, "separator '.t'"),
+        (SECRET + b"\n", "one field only"),
+        (b"a;b;a\n" + SECRET, "names the column 'a' 2 times"),
+        (b'"a;b\n' + SECRET, "quotes"),
+        (b"a;b;\xff" + SECRET + b"\n", "not UTF-8"),
+        ("a;b\n1;2\n".encode("utf-16"), "not UTF-8|does not name"),
+        (b"x" * (LINE_LIMIT + 5), "longer than"),
+    ],
+)
+def test_csv_headers_that_do_not_fit_are_refused_without_a_value(tmp_path, content, what):
+    put(tmp_path, "in.csv", content=content)
+    with pytest.raises(InputRefused, match=what) as refusal:
+        check_metadata(list_source("in.csv", base=tmp_path), columns=["a", "b"], separator=";")
+    assert "in.csv" in refusal.value.where
+    assert SECRET.decode() not in refusal.value.message
+
+
+@pytest.mark.parametrize("separator", ["", ";;", '"', "\n", "\r", "\0", "é"])
+def test_a_separator_that_cannot_part_fields_is_refused(tmp_path, separator):
+    put(tmp_path, "in.csv")
+    with pytest.raises(InputRefused, match="one ASCII character"):
+        check_metadata(list_source("in.csv", base=tmp_path), columns=["a"], separator=separator)
+
+
+def test_the_header_says_where_columns_stand_file_by_file(tmp_path):
+    put(tmp_path, "in/a.csv", content=b"\xef\xbb\xbfx;a;b\r\n1;2;3\n")
+    put(tmp_path, "in/b.csv", content=b'"b";"a"')
+    one, two = check_metadata(list_source("in", base=tmp_path), columns=["a", "b"], separator=";").layouts
+    assert (one.first_record, one.fields, one.positions) == (10, 3, (1, 2))
+    assert (two.first_record, two.fields, two.positions) == (7, 2, (1, 0))
+
+
+def test_a_column_missing_in_one_file_names_that_file(tmp_path):
+    put(tmp_path, "in/a.csv")
+    put(tmp_path, "in/b.csv", content=b"a;x\n")
+    with pytest.raises(InputRefused, match="'b'") as refusal:
+        check_metadata(list_source("in", base=tmp_path), columns=["a", "b"], separator=";")
+    assert "b.csv" in refusal.value.where
+
+
+TEXT = pa.array(["x"])
+FITTING = {
+    "text": TEXT,
+    "large": TEXT.cast(pa.large_string()),
+    "dictionary": TEXT.dictionary_encode(),
+    "integer": pa.array([1], type=pa.int16()),
+    "unsigned": pa.array([1], type=pa.uint64()),
+    "float": pa.array([1.5]),
+    "boolean": pa.array([True]),
+    "date": pa.array([datetime.date(2026, 1, 2)]),
+    "decimal": pa.array([Decimal(3)], type=pa.decimal128(9, 0)),
+    "null": pa.nulls(1),
+}
+UNFIT = {
+    "list": pa.array([["x"]]),
+    "struct": pa.array([{"x": "y"}]),
+    "binary": pa.array([b"x"]),
+    "time": pa.array([datetime.datetime(2026, 1, 2)]),  # noqa: DTZ001 - a type, not a time
+    "places": pa.array([Decimal("3.5")]),
+}
+
+
+@pytest.mark.parametrize("kind", [*FITTING, *UNFIT])
+def test_parquet_types_map_or_are_refused_with_the_column(tmp_path, kind):
+    pq.write_table(pa.table({"a": TEXT, "b": (FITTING | UNFIT)[kind]}), tmp_path / "in.parquet")
+    listed = list_source("in.parquet", base=tmp_path)
+    if kind in FITTING:
+        check_metadata(listed, columns=["a", "b"], separator=";")
+        return
+    check_metadata(listed, columns=["a"], separator=";")
+    with pytest.raises(InputRefused, match="'b' has the type"):
+        check_metadata(listed, columns=["a", "b"], separator=";")
+
+
+def test_a_dictionary_that_the_reader_cannot_decode_is_refused_before_the_charge(tmp_path):
+    table = pa.table({"a": TEXT, "b": TEXT.dictionary_encode()})
+    encoding = {"a": "PLAIN", "b": "DELTA_BYTE_ARRAY"}
+    pq.write_table(table, tmp_path / "in.parquet", use_dictionary=False, column_encoding=encoding)
+    listed = list_source("in.parquet", base=tmp_path)
+    check_metadata(listed, columns=["a"], separator=";")
+    with pytest.raises(InputRefused, match="'b' is declared a dictionary"):
+        check_metadata(listed, columns=["b"], separator=";")
+
+
+@pytest.mark.parametrize("content", [b"", b"PAR1", b"PAR1 no Parquet at all PAR1", b"\0" * 100])
+def test_a_broken_footer_is_refused(tmp_path, content):
+    put(tmp_path, "in.parquet", content=content)
+    with pytest.raises(InputRefused, match="footer") as refusal:
+        check_metadata(list_source("in.parquet", base=tmp_path), columns=["a"], separator=";")
+    assert refusal.value.where.endswith("in.parquet")
+
+
+def test_a_cut_file_and_missing_or_doubled_columns_are_refused(tmp_path):
+    pq.write_table(pa.table({"a": TEXT}), tmp_path / "in.parquet")
+    listed = list_source("in.parquet", base=tmp_path)
+    with pytest.raises(InputRefused, match="no column 'b'"):
+        check_metadata(listed, columns=["a", "b"], separator=";")
+    pq.write_table(pa.Table.from_arrays([TEXT, TEXT], names=["a", "a"]), tmp_path / "two.parquet")
+    with pytest.raises(InputRefused, match="2 times"):
+        check_metadata(list_source("two.parquet", base=tmp_path), columns=["a"], separator=";")
+    whole = (tmp_path / "in.parquet").read_bytes()
+    put(tmp_path, "cut.parquet", content=whole[:-9])
+    with pytest.raises(InputRefused, match="footer"):
+        check_metadata(list_source("cut.parquet", base=tmp_path), columns=["a"], separator=";")
+
+
+def test_chunks_are_row_groups_and_groups_of_them_are_tasks(tmp_path):
+    table = pa.table({"a": pa.array(["x", "y"] * 50)})
+    for name in ("in/a.parquet", "in/b.parquet"):
+        (tmp_path / "in").mkdir(exist_ok=True)
+        pq.write_table(table, tmp_path / name, row_group_size=30)
+    chunks = plan_chunks(check_metadata(list_source("in", base=tmp_path), columns=["a"], separator=";"))
+    assert [(c.identity.file, c.identity.block, c.records) for c in chunks] == [
+        (file, block, records) for file in (0, 1) for block, records in enumerate((30, 30, 30, 10))
+    ]
+    assert [len(group) for group in group_chunks(chunks, task_records=65)] == [2, 2, 2, 2]
+    assert [len(group) for group in group_chunks(chunks, task_records=1)] == [1] * 8
+    assert [len(group) for group in group_chunks(chunks)] == [8]
+    assert [len(group) for group in group_chunks(chunks, task_bytes=1)] == [1] * 8
+    assert group_chunks([]) == []
+
+
+def test_csv_ranges_are_of_a_fixed_size(tmp_path):
+    path = tmp_path / "in.csv"
+    put(tmp_path, "in.csv")
+    os.truncate(path, 2 * RANGE_BYTES + 5)
+    chunks = plan_chunks(check_metadata(list_source("in.csv", base=tmp_path), columns=["a"], separator=";"))
+    assert [(c.start, c.stop, c.identity.block) for c in chunks if isinstance(c, CsvChunk)] == [
+        (4, RANGE_BYTES, 0),
+        (RANGE_BYTES, 2 * RANGE_BYTES, 1),
+        (2 * RANGE_BYTES, 2 * RANGE_BYTES + 5, 2),
+    ]
+    assert len(group_chunks(chunks)) == 3
+    put(tmp_path, "empty.csv", content=b"a;b\n")
+    empty = plan_chunks(check_metadata(list_source("empty.csv", base=tmp_path), columns=["a"], separator=";"))
+    assert empty == ()
