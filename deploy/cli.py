@@ -45,11 +45,7 @@ def _exit_code(words: list[str]) -> int:
     except click.exceptions.Exit as leave:
         return leave.exit_code
     except click.ClickException as error:
-        hint = (
-            f" Run '{error.ctx.command_path} --help'."
-            if isinstance(error, click.UsageError) and error.ctx
-            else ""
-        )
+        hint = f" Run '{error.ctx.command_path} --help'." if isinstance(error, click.UsageError) and error.ctx else ""
         return _tell(words, f"{error.format_message()}{hint}", where="command line", exit_code=2)
     except (KeyboardInterrupt, click.Abort):
         return _tell(words, "Interrupted. What was charged stays charged.", where="", exit_code=1)

@@ -76,9 +76,7 @@ def tell(result: dict[str, Any], *, folder: Path) -> None:
     """Say in plain words what was published, what it cost, where it lies and what to run next."""
     table = pq.read_table(Path(result["output"]) / "data.parquet")
     groups = Counter(zip(*(column.to_pylist() for column in table.columns), strict=True))
-    shown = Table(
-        *table.column_names, "people", title="The five largest published groups", title_justify="left"
-    )
+    shown = Table(*table.column_names, "people", title="The five largest published groups", title_justify="left")
     for values, people in groups.most_common(5):
         shown.add_row(*values, str(people))
     mechanism = result["mechanism"]
@@ -87,13 +85,13 @@ def tell(result: dict[str, Any], *, folder: Path) -> None:
     console.print(
         f"""
 What was published
-  {result["published_records"]:,} rows in {result["published_groups"]} groups, from 29,501 records of the US Census 2000.
+  {result["published_records"]:,} rows in {result["published_groups"]} groups, from 29,501 records of the Census 2000.
   Each row is a real person's: sampled with probability {mechanism["sampling_rate"]}, coarsened, and shared by at least
   {mechanism["k"]} sampled people. Rarer combinations were left out. Nothing was invented.
 
 What it cost
-  ε = {result["epsilon"]:.4g} at δ = {result["delta"]:g}, charged to '{result["dataset"]}' before a record was read. The paper's
-  bound would have charged {result["epsilon_paper"]:.4g}. The sample is spent: it can't serve a second release.
+  ε = {result["epsilon"]:.4g} at δ = {result["delta"]:g}, charged to '{result["dataset"]}' before a record was read.
+  The paper's bound would have charged {result["epsilon_paper"]:.4g}. The sample is spent: it can't serve a second release.
 
 Where it lies
   {result["output"]}

@@ -33,9 +33,7 @@ def dataset() -> None:
 
 @dataset.command("add")
 @click.argument("name")
-@click.option(
-    "--epsilon", type=ExactNumber(), required=True, help="Budget of ε, for the data set's whole life."
-)
+@click.option("--epsilon", type=ExactNumber(), required=True, help="Budget of ε, for the data set's whole life.")
 @click.option("--delta", type=ExactNumber(), required=True, help="Budget of δ.")
 @click.option(
     "--survey-rate",
@@ -43,9 +41,7 @@ def dataset() -> None:
     help="The data set is itself a sample of this rate: it can be released once.",
 )
 @LEDGER
-def add(
-    name: str, epsilon: Decimal, delta: Decimal, survey_rate: Decimal | None, ledger_url: str | None
-) -> None:
+def add(name: str, epsilon: Decimal, delta: Decimal, survey_rate: Decimal | None, ledger_url: str | None) -> None:
     """Give a data set its budget; creates the SQLite ledger where there is none."""
     url = house(ledger_url=ledger_url).ledger_url
     _require_budget(epsilon, delta)
@@ -123,9 +119,7 @@ def show(ledger_url: str | None, as_json: bool) -> None:
         head = reader.head()
     if as_json:
         chain = {"entries": head.position + 1, "head": head.hash}
-        click.echo(
-            json.dumps({"datasets": datasets, "releases": releases, "chain": chain}, ensure_ascii=False)
-        )
+        click.echo(json.dumps({"datasets": datasets, "releases": releases, "chain": chain}, ensure_ascii=False))
         return
     _print_datasets(datasets)
     _print_releases(releases)
@@ -141,15 +135,11 @@ def verify(ledger_url: str | None, as_json: bool) -> int:
         findings = [str(finding) for finding in reader.verify()]
     unchecked = ["Without an anchor outside the database, truncation and full rewriting can't be found."]
     if as_json:
-        click.echo(
-            json.dumps({"ok": not findings, "findings": findings, "unchecked": unchecked}, ensure_ascii=False)
-        )
+        click.echo(json.dumps({"ok": not findings, "findings": findings, "unchecked": unchecked}, ensure_ascii=False))
     else:
         for finding in findings:
             click.echo(finding)
-        click.echo(
-            "The ledger holds." if not findings else f"{len(findings)} findings: the ledger does not hold."
-        )
+        click.echo("The ledger holds." if not findings else f"{len(findings)} findings: the ledger does not hold.")
         click.echo(unchecked[0])
     return 1 if findings else 0
 
@@ -161,9 +151,7 @@ def export(ledger_url: str | None) -> None:
     with open_reader(house(ledger_url=ledger_url).ledger_url) as reader:
         for link in reader.entries():
             body = json.loads(bytes_of_entry(link.entry))
-            click.echo(
-                json.dumps({"position": link.position, "hash": link.hash, "entry": body}, ensure_ascii=True)
-            )
+            click.echo(json.dumps({"position": link.position, "hash": link.hash, "entry": body}, ensure_ascii=True))
 
 
 def _require_budget(epsilon: Decimal, delta: Decimal) -> None:
@@ -217,9 +205,7 @@ def _print_datasets(datasets: list[dict[str, Any]]) -> None:
 
 
 def _print_releases(releases: list[dict[str, Any]]) -> None:
-    table = Table(
-        "release", "data set", "stage", "ε", "δ", "sample", "day", title="Releases", title_justify="left"
-    )
+    table = Table("release", "data set", "stage", "ε", "δ", "sample", "day", title="Releases", title_justify="left")
     for row in releases:
         price = (f"{row['epsilon']:.6g}", f"{row['delta']:.3g}")
         sample = row["sample_id"][:12] + "…"

@@ -13,7 +13,7 @@ import click
 __all__ = ["ExactNumber", "plan"]
 
 
-class ExactNumber(click.ParamType):
+class ExactNumber(click.ParamType[Decimal]):
     """A number taken exactly as it is written."""
 
     name = "number"
@@ -34,18 +34,14 @@ class ExactNumber(click.ParamType):
 @click.option("--sampling-rate", type=ExactNumber(), help="Probability that a record is sampled.")
 @click.option("--epsilon", type=ExactNumber(), help="ε of the guarantee, over all releases.")
 @click.option("--delta", type=ExactNumber(), help="δ of the guarantee, over all releases.")
-@click.option(
-    "--releases", type=int, default=1, show_default=True, help="Releases, each with a fresh sample."
-)
+@click.option("--releases", type=int, default=1, show_default=True, help="Releases, each with a fresh sample.")
 @click.option("--selection-epsilon", type=ExactNumber(), help="ε spent on choosing the map, of each release.")
 @click.option(
     "--amplify-from", type=ExactNumber(), help="The rate at which --epsilon and --delta hold (LQS Theorem 1)."
 )
-@click.option(
-    "--plot", type=click.Path(path_type=Path), help="Draw the frontier and the ε–δ curve into this file."
-)
+@click.option("--plot", type=click.Path(path_type=Path), help="Draw the frontier and the ε–δ curve into this file.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object on standard output.")
-def plan(as_json: bool, plot: Path | None, **asked: Any) -> None:
+def plan(as_json: bool, plot: Path | None, **asked: Any) -> None:  # noqa: ANN401 - click hands over the options
     """Price releases: fills in whichever of k, sampling rate, ε and δ is missing."""
     from ..accounting.theory.planning import plan as plan_of
     from .plan_report import draw_plan, print_plan

@@ -57,9 +57,7 @@ def run(
 
 
 @click.command()
-@click.option(
-    "--output", type=FILE, help="Folder for the demonstration; default: a new one below crowdblend-demo."
-)
+@click.option("--output", type=FILE, help="Folder for the demonstration; default: a new one below crowdblend-demo.")
 def demo(output: Path | None) -> None:
     """Release 29,501 records of the US Census 2000, with a ledger of the demonstration's own."""
     from .demonstration import lay_out, open_demonstration_ledger, tell
@@ -67,9 +65,7 @@ def demo(output: Path | None) -> None:
 
     folder = (output or Path("crowdblend-demo") / secrets.token_hex(4)).absolute()
     if folder.exists():
-        raise InputRefused(
-            "this exists already.", where=str(folder), remedy="Name a folder that doesn't exist."
-        )
+        raise InputRefused("this exists already.", where=str(folder), remedy="Name a folder that doesn't exist.")
     try:
         folder.mkdir(parents=True)
         spec = lay_out(folder)
@@ -97,9 +93,7 @@ def abandon(release_id: str, reason: str, ledger: str | None) -> None:
     from ..flows.abandon import abandon_release
 
     refunded = abandon_release(release_id, reason=reason, house=house(ledger_url=ledger))
-    click.echo(
-        f"Release '{release_id}' is abandoned; its cost {'was refunded' if refunded else 'stays spent'}."
-    )
+    click.echo(f"Release '{release_id}' is abandoned; its cost {'was refunded' if refunded else 'stays spent'}.")
 
 
 @click.command()

@@ -9,8 +9,8 @@ from typing import Any
 from ..accounting.theory.price import mechanism_record
 from ..flows.prepare import PreparedRelease, prepared_release
 from ..flows.settings import House
-from ..tasks.staging import SettledRelease, remembered_release
 from ..mechanisms.refusal import AccountantRefused
+from ..tasks.staging import SettledRelease, remembered_release
 from .prefect_environment import settle_prefect
 from .terminal import Stages
 

@@ -59,12 +59,16 @@ def run_flow(
         raise ReleaseFailed("a release that is published already is not run again.")
     published: list[SettledRelease] = []
 
-    @flow(name="microdata-release", persist_result=False, log_prints=False, validate_parameters=False)
+    @flow(
+        name="microdata-release",
+        flow_run_name=prepared.release_id,
+        persist_result=False,
+        log_prints=False,
+        validate_parameters=False,
+    )
     def microdata_release() -> None:
         """Charge, count, publish and close one release."""
-        published.append(
-            _stages(prepared, layout, scheduler=scheduler, randomness=randomness, observer=observer)
-        )
+        published.append(_stages(prepared, layout, scheduler=scheduler, randomness=randomness, observer=observer))
 
     microdata_release()
     return published[0]
@@ -106,9 +110,7 @@ def _stages(
                 advanced=observer.advanced,
             )
         with observer.stage("publish"):
-            release = write_output(
-                receipt=receipt, charge=charge, request=request, surviving=surviving, folder=folder
-            )
+            release = write_output(receipt=receipt, charge=charge, request=request, surviving=surviving, folder=folder)
     with observer.stage("publish"):
         publish(release=release)
     with observer.stage("close"):

@@ -60,9 +60,7 @@ def prepared_release(
         AccountantRefused: the budget does not allow it, the id is taken, or a live process holds it.
     """
     if release_id is not None and not RELEASE_ID.fullmatch(release_id):
-        raise InputRefused(
-            "a release id is 1 to 128 letters, digits and any of . _ : + @ -.", where="--release-id"
-        )
+        raise InputRefused("a release id is 1 to 128 letters, digits and any of . _ : + @ -.", where="--release-id")
     request = read_spec(spec, output=output)
     reader = open_reader(house.ledger_url)
     name = release_id or f"{request.label}-{secrets.token_hex(6)}"
@@ -78,9 +76,7 @@ def prepared_release(
             source = list_source(request.source, base=request.base)
             layout = check_metadata(source, columns=request.map.names, separator=request.separator)
             _check_output(request.output, own=name if state is not None else None)
-        yield PreparedRelease(
-            release_id=name, request=request, house=house, folder=folder, state=state, layout=layout
-        )
+        yield PreparedRelease(release_id=name, request=request, house=house, folder=folder, state=state, layout=layout)
 
 
 def _same_release(state: ReleaseState, request: MicrodataRequest) -> None:
@@ -103,13 +99,12 @@ def _check_output(output: Path, *, own: str | None) -> None:
         InputRefused: something else lies there, or nothing can be written there.
     """
     certificate = output / "certificate.json"
-    if own is not None and certificate.is_file() and not check_certificate(certificate):
-        if read_certificate(certificate)["release_id"] == own:
+    if own is not None and certificate.is_file() and read_certificate(certificate).get("release_id") == own:
+        if not check_certificate(certificate):
             return
+        raise InputRefused("the output is this release's, but it has been changed.", where=str(output))
     if output.exists() or output.is_symlink():
-        raise InputRefused(
-            "the output exists already.", where=str(output), remedy="Name a folder that doesn't exist."
-        )
+        raise InputRefused("the output exists already.", where=str(output), remedy="Name a folder that doesn't exist.")
     parent = next(folder for folder in output.parents if folder.exists())
     try:
         Path(tempfile.mkdtemp(prefix=".crowdblend-", dir=parent)).rmdir()

@@ -43,6 +43,4 @@ class House:
 def house(*, ledger_url: str | None = None, home: Path | None = None) -> House:
     """Settle both places: an argument, else the environment, else the default."""
     environment = _Environment()
-    return House(
-        ledger_url=ledger_url or environment.ledger, home=(home or environment.home).expanduser().absolute()
-    )
+    return House(ledger_url=ledger_url or environment.ledger, home=(home or environment.home).expanduser().absolute())

@@ -12,9 +12,9 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 
 from ..accounting.theory.planning import largest_sampling_rate, least_k
 from ..accounting.theory.price import paper_price, price
-from ..mechanisms.hierarchy import ValueHierarchy
+from ..mechanisms.hierarchy import Hierarchy, ValueHierarchy
 from ..mechanisms.intervals import IntervalHierarchy
-from ..mechanisms.recoding import GeneralizationMap, Hierarchy, MappedColumn
+from ..mechanisms.recoding import GeneralizationMap, MappedColumn
 from ..mechanisms.refusal import InputRefused
 from ..mechanisms.strongly_safe import StronglySafeRelease
 from ..tasks.hierarchy_file import read_hierarchy
@@ -237,9 +237,7 @@ def _hierarchy(where: str, column: _Column, base: Path) -> Hierarchy:
             case (None, list() as values, None):
                 return ValueHierarchy.from_values(values)
             case (None, None, _Interval() as interval):
-                return IntervalHierarchy(
-                    lower=interval.lower, upper=interval.upper, widths=tuple(interval.widths)
-                )
+                return IntervalHierarchy(lower=interval.lower, upper=interval.upper, widths=tuple(interval.widths))
             case _:
                 raise InputRefused("name exactly one of hierarchy, values and interval.", where=where)
     except ValueError as error:

@@ -44,9 +44,7 @@ class IntervalHierarchy:
 
     def __post_init__(self) -> None:
         if not -_BOUND <= self.lower < self.upper <= _BOUND:
-            raise ValueError(
-                f"an interval needs lower < upper, both within ±2**60, not {self.lower} and {self.upper}"
-            )
+            raise ValueError(f"an interval needs lower < upper, both within ±2**60, not {self.lower} and {self.upper}")
         if any(width < 1 for width in self.widths):
             raise ValueError(f"interval widths must be at least 1, not {list(self.widths)}")
         if any(finer >= coarser or coarser % finer for finer, coarser in pairwise(self.widths)):

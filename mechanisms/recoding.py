@@ -36,9 +36,7 @@ class MappedColumn:
 
     def __post_init__(self) -> None:
         if not 0 <= self.level < self.hierarchy.levels:
-            raise ValueError(
-                f"column {self.name!r} has levels 0 … {self.hierarchy.levels - 1}, not level {self.level}"
-            )
+            raise ValueError(f"column {self.name!r} has levels 0 … {self.hierarchy.levels - 1}, not level {self.level}")
 
     @property
     def size(self) -> int:

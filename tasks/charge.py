@@ -83,9 +83,7 @@ def reserve(
         raise
 
 
-def _unchanged(
-    state: ReleaseState, folder: ReleaseFolder, *, binding: dict[str, str], code_version: str
-) -> None:
+def _unchanged(state: ReleaseState, folder: ReleaseFolder, *, binding: dict[str, str], code_version: str) -> None:
     """Refuse to resume unless everything is as it was at the charge."""
     remembered = folder.remembered()
     changes = {
@@ -93,8 +91,7 @@ def _unchanged(
         "the sampler's layout": state.charge.sampler_layout != LAYOUT,
         "the input files": remembered.get("inputs") != binding["inputs"],
         "the output's place": remembered.get("output") != binding["output"],
-        "the sampling key": not folder.key.exists()
-        or sample_commitment(folder.key.load()) != state.charge.sample_id,
+        "the sampling key": not folder.key.exists() or sample_commitment(folder.key.load()) != state.charge.sample_id,
     }
     changed = [what for what, differs in changes.items() if differs]
     if changed:
@@ -112,18 +109,14 @@ def begin_reading(*, ledger_url: str, receipt: Receipt) -> None:
 
 
 @stage("close", if_it_fails="The release is in view and charged, but its entry in the ledger is not closed.")
-def close(
-    *, ledger_url: str, receipt: Receipt, folder: ReleaseFolder, hashes: tuple[tuple[str, str], ...]
-) -> None:
+def close(*, ledger_url: str, receipt: Receipt, folder: ReleaseFolder, hashes: tuple[tuple[str, str], ...]) -> None:
     """Record that the release is published, then destroy its sampling key."""
     with open_writer(ledger_url) as writer:
         writer.mark_published(receipt, hashes)
     folder.destroy_key()
 
 
-def give_up(
-    *, ledger_url: str, release_id: str, reason: str, by: str, today: date, folder: ReleaseFolder
-) -> bool:
+def give_up(*, ledger_url: str, release_id: str, reason: str, by: str, today: date, folder: ReleaseFolder) -> bool:
     """Abandon a release in the ledger, then destroy its key; whether its cost was given back."""
     with open_writer(ledger_url) as writer:
         refunded = writer.abandon(release_id=release_id, reason=reason, by=by, day=today)

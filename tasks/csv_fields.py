@@ -68,9 +68,7 @@ def take_lines(block: LineBlock, chosen: NDArray[np.int64]) -> TakenLines:
     _, offsets, octets = lines.buffers()
     starts = np.frombuffer(offsets, dtype=np.int64)[lines.offset : lines.offset + chosen.size + 1]
     lengths = block.content_ends()[chosen] - block.starts[chosen]
-    taken = (
-        np.frombuffer(octets, dtype=np.uint8)[: starts[-1]] if chosen.size else np.empty(0, dtype=np.uint8)
-    )
+    taken = np.frombuffer(octets, dtype=np.uint8)[: starts[-1]] if chosen.size else np.empty(0, dtype=np.uint8)
     return TakenLines(octets=taken, starts=starts[:-1], ends=starts[:-1] + lengths)
 
 

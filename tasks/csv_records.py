@@ -99,9 +99,7 @@ def _block_keys(
         word[:split] += coder.scaled_codes(fields, np.arange(split, dtype=np.int64))
         if alone:
             values = pa.array([fields[position] for fields in alone], type=pa.large_binary())
-            word[split : split + len(alone)] += coder.scaled_codes(
-                values, np.arange(len(alone), dtype=np.int64)
-            )
+            word[split : split + len(alone)] += coder.scaled_codes(values, np.arange(len(alone), dtype=np.int64))
     return keys
 
 

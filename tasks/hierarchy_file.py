@@ -43,9 +43,7 @@ def _read(location: str) -> bytes:
                 if len(content) > _SIZE_LIMIT:
                     raise InputRefused("a hierarchy has at most 1 GiB.", where=location)
     except (OSError, ValueError, ImportError) as error:
-        raise InputRefused(
-            f"the hierarchy cannot be read ({type(error).__name__}).", where=location
-        ) from None
+        raise InputRefused(f"the hierarchy cannot be read ({type(error).__name__}).", where=location) from None
     return bytes(content)
 
 

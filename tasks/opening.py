@@ -44,6 +44,4 @@ def open_parquet(
         OSError, pyarrow.ArrowException: it cannot be opened, or its footer cannot be read.
     """
     file = open_input(location) if is_url(location) else location
-    return pq.ParquetFile(
-        file, read_dictionary=list(dictionary_columns), metadata=footer, pre_buffer=is_url(location)
-    )
+    return pq.ParquetFile(file, read_dictionary=list(dictionary_columns), metadata=footer, pre_buffer=is_url(location))

@@ -47,9 +47,7 @@ def parquet_keys(
             if chunk.path != path:
                 path, file = chunk.path, _opened(chunks, chunk.path, [coder.column.name for coder in coders])
         if file is not None:
-            yield from _row_group_keys(
-                file, chunk, place=place, coders=coders, words=words, key=key, rate=rate
-            )
+            yield from _row_group_keys(file, chunk, place=place, coders=coders, words=words, key=key, rate=rate)
 
 
 def _opened(chunks: Sequence[ParquetChunk], path: str, columns: Sequence[str]) -> pq.ParquetFile:
@@ -77,9 +75,7 @@ def _row_group_keys(
         if file.metadata.row_group(row_group).num_rows != chunk.records:
             raise _changed(place)
         names = [coder.column.name for coder in coders]
-        batches = file.iter_batches(
-            batch_size=_BATCH_RECORDS, row_groups=[row_group], columns=names, use_threads=False
-        )
+        batches = file.iter_batches(batch_size=_BATCH_RECORDS, row_groups=[row_group], columns=names, use_threads=False)
     start = 0
     while (batch := _next_batch(batches, place)) is not None:
         first, last = np.searchsorted(positions, (start, start + batch.num_rows))

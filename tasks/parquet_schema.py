@@ -72,24 +72,17 @@ def read_parquet_layout(path: str, *, columns: Sequence[str]) -> ParquetLayout:
     return layout
 
 
-def dictionary_columns(
-    metadata: pq.FileMetaData, columns: Sequence[str], *, row_groups: Iterable[int]
-) -> list[str]:
+def dictionary_columns(metadata: pq.FileMetaData, columns: Sequence[str], *, row_groups: Iterable[int]) -> list[str]:
     """Those of the columns that the reader can give as dictionaries in all of some row groups."""
     chosen = list(row_groups)
     return [
         column
         for column in columns
-        if all(
-            set(part.encodings) <= _DICTIONARY_ENCODINGS
-            for part in _parts(metadata, column, row_groups=chosen)
-        )
+        if all(set(part.encodings) <= _DICTIONARY_ENCODINGS for part in _parts(metadata, column, row_groups=chosen))
     ]
 
 
-def _parts(
-    metadata: pq.FileMetaData, column: str, *, row_groups: Iterable[int]
-) -> Iterator[pq.ColumnChunkMetaData]:
+def _parts(metadata: pq.FileMetaData, column: str, *, row_groups: Iterable[int]) -> Iterator[pq.ColumnChunkMetaData]:
     """The column's part in each of some row groups; none for a nested column."""
     schema = metadata.schema
     for place in range(metadata.num_columns):

@@ -174,9 +174,7 @@ def _local_files(path: Path, source: str) -> list[SourceFile]:
         try:
             state = name.stat()
         except OSError as error:
-            raise InputRefused(
-                f"the file cannot be found ({type(error).__name__}).", where=str(name)
-            ) from None
+            raise InputRefused(f"the file cannot be found ({type(error).__name__}).", where=str(name)) from None
         if not stat.S_ISREG(state.st_mode):
             raise InputRefused("this is not a regular file.", where=str(name))
         _format_of(str(name))
@@ -224,9 +222,7 @@ def _remote_files(url: str) -> list[SourceFile]:
         if entry["type"] != "file" or any(part.startswith((".", "_")) for part in below):
             continue
         _format_of(name)
-        version = next(
-            (entry[key] for key in ("ETag", "etag", "mtime", "LastModified") if entry.get(key)), ""
-        )
+        version = next((entry[key] for key in ("ETag", "etag", "mtime", "LastModified") if entry.get(key)), "")
         location = str(store.unstrip_protocol(name))
         files.append(SourceFile(path=location, size=int(entry["size"] or 0), version=str(version)))
     return files

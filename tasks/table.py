@@ -53,9 +53,7 @@ class PublishedGroups:
             present, place = np.unique(codes, return_inverse=True)
             labels.append(tuple(column.hierarchy.labels(present, column.level)))
             places.append(place.astype(np.int32))
-        return cls(
-            columns=generalization.names, labels=tuple(labels), codes=tuple(places), counts=groups.counts
-        )
+        return cls(columns=generalization.names, labels=tuple(labels), codes=tuple(places), counts=groups.counts)
 
 
 def write_table(

@@ -98,9 +98,7 @@ class Desk:
         """Records spread evenly over a few groups, every one of them in the declared domain."""
         colours, towns = ("blue", "green", "red"), ("Lyon", "Marseille", "Lille", "Paris")
         lines = ["colour;age;town;secret"]
-        lines += [
-            f"{colours[i % 3]};{20 + 10 * (i % 2)};{towns[i % 4]};{i}" for i in range(shift, shift + rows)
-        ]
+        lines += [f"{colours[i % 3]};{20 + 10 * (i % 2)};{towns[i % 4]};{i}" for i in range(shift, shift + rows)]
         path = self.folder / file
         path.write_text("\n".join(lines) + "\n", encoding="utf-8")
         return path

@@ -71,9 +71,7 @@ def _check_derived(connection: Connection, replay: Replay) -> Iterator[Finding]:
     for table in DERIVED_TABLES:
         names = [column.name for column in table.columns if column.name != "position"]
         expected = {
-            (position, *(row.values[name] for name in names))
-            for position, row in replay.rows
-            if row.table is table
+            (position, *(row.values[name] for name in names)) for position, row in replay.rows if row.table is table
         }
         columns = [table.c.position, *(table.c[name] for name in names)]
         stored = {tuple(row) for row in connection.execute(select(*columns))}

@@ -37,8 +37,7 @@ LIMITS = (
     "looking at the records."
 )
 UNSIGNED = (
-    "This certificate is unsigned: it shows that the files are those that were described, not who "
-    "described them."
+    "This certificate is unsigned: it shows that the files are those that were described, not who described them."
 )
 FIELDS = frozenset(
     {

@@ -90,9 +90,7 @@ def ledger_exists(url: str) -> bool:
         with store.reading() as connection:
             return inspect(connection).has_table(entry.name)
     except ReleaseFailed as failure:
-        raise InputRefused(
-            failure.what, where=shown, remedy="Check the address and the permissions."
-        ) from None
+        raise InputRefused(failure.what, where=shown, remedy="Check the address and the permissions.") from None
     finally:
         store.close()
 

@@ -131,9 +131,7 @@ def _rows_of_charge(entry: ReleaseCharged, before: AccountAt | None) -> tuple[Ro
     return rows if entry.series is not None else (*rows, _charged_row(entry, before))
 
 
-def _rows_of_end(
-    entry: ReleaseAbandoned, before: AccountAt | None, charge: ReleaseCharged | None
-) -> tuple[Row, ...]:
+def _rows_of_end(entry: ReleaseAbandoned, before: AccountAt | None, charge: ReleaseCharged | None) -> tuple[Row, ...]:
     end = _stage_row(entry.release_id, "closed", "refunded" if entry.refunded else "abandoned")
     if not entry.refunded or _known(charge).series is not None:
         return (end,)

@@ -19,9 +19,7 @@ def require_release_id(release_id: str) -> None:
         ValueError: it has another form.
     """
     if not RELEASE_ID.fullmatch(release_id):
-        raise ValueError(
-            "a release id is 1 to 128 ASCII letters, digits or ._:+@- and starts with a letter or digit"
-        )
+        raise ValueError("a release id is 1 to 128 ASCII letters, digits or ._:+@- and starts with a letter or digit")
 
 
 def require_digest(digest: str, what: str) -> None:

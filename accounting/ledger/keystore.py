@@ -207,8 +207,8 @@ class PrivateStore:
     def hold(self, *, ledger_id: str, release_id: str) -> Iterator[ReleaseFolder]:
         """Hold a release for this process alone; the end of the process, however it ends, frees it.
 
-        The lock belongs to the open file: if the process is killed, one that it forked and that lives on keeps
-        the release held; programs that it started do not.
+        The lock belongs to the open file: if the process is killed, one that it forked and that lives on
+        keeps the release held; programs that it started do not.
 
         Raises:
             InputRefused: the id has another form, or the folder can't be used.

@@ -92,9 +92,7 @@ def dataset_names(connection: Connection) -> tuple[str, ...]:
 def dataset_of(connection: Connection, name: str) -> DatasetState | None:
     """A data set and its account, None where the ledger has none of this name."""
     body = connection.execute(
-        select(entry.c.body)
-        .join(dataset, dataset.c.position == entry.c.position)
-        .where(dataset.c.name == name)
+        select(entry.c.body).join(dataset, dataset.c.position == entry.c.position).where(dataset.c.name == name)
     ).scalar()
     if body is None:
         return None
@@ -145,8 +143,7 @@ def _states(connection: Connection, release_id: str | None) -> tuple[ReleaseStat
     for row in connection.execute(stages):
         outcomes.setdefault(row.release_id, set()).add(row.outcome)
     published = {
-        row.release_id: _recorded(row.body, ReleasePublished).output_hashes
-        for row in connection.execute(files)
+        row.release_id: _recorded(row.body, ReleasePublished).output_hashes for row in connection.execute(files)
     }
     ledger_id = ledger_id_of(connection)
     states = []

@@ -119,9 +119,7 @@ class Replay:
         if not before.charged(epsilon=entry.price.epsilon, delta=entry.price.delta).within_budget:
             yield f"the budget of dataset '{entry.dataset}' is exceeded"
         if registered.survey_rate is not None:
-            others = [
-                charge.release_id for charge in self.charges.values() if charge.dataset == entry.dataset
-            ]
+            others = [charge.release_id for charge in self.charges.values() if charge.dataset == entry.dataset]
             if any("refunded" not in self.stages[other] for other in others):
                 yield f"dataset '{entry.dataset}' is itself a sample and is released a second time"
 

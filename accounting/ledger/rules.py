@@ -36,9 +36,7 @@ class Objection:
         return AccountantRefused(self.what, where=self.where, remedy=self.remedy)
 
 
-def objection_to(
-    price: ChargedPrice, *, dataset: DatasetState, released_before: str | None
-) -> Objection | None:
+def objection_to(price: ChargedPrice, *, dataset: DatasetState, released_before: str | None) -> Objection | None:
     """What speaks against charging a price to a data set, None where nothing does.
 
     Args:

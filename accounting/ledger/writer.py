@@ -97,9 +97,7 @@ class LedgerWriter:
                 )
             append_entry(connection, added, rows=rows_of(added, before=None, charge=None, survey=False))
 
-    def raise_budget(
-        self, *, name: str, epsilon: Decimal, delta: Decimal, reason: str, by: str, day: date
-    ) -> None:
+    def raise_budget(self, *, name: str, epsilon: Decimal, delta: Decimal, reason: str, by: str, day: date) -> None:
         """Replace a data set's budget by a larger one.
 
         Args:
@@ -249,9 +247,7 @@ class LedgerWriter:
             append_entry(connection, entry, rows=rows)
             return entry.refunded
 
-    def record_refusal(
-        self, *, release_id: str | None, dataset: str, cause: str, reason: str, day: date
-    ) -> None:
+    def record_refusal(self, *, release_id: str | None, dataset: str, cause: str, reason: str, day: date) -> None:
         """Record a refusal that was made outside the ledger, such as a release id with another specification.
 
         PRIVACY: the reason is public text; it never holds a value of the records.
@@ -260,9 +256,7 @@ class LedgerWriter:
             InputRefused: a value that the ledger can't hold.
         """
         try:
-            entry = ReleaseRefused(
-                release_id=release_id, dataset=dataset, cause=cause, reason=reason, day=day
-            )
+            entry = ReleaseRefused(release_id=release_id, dataset=dataset, cause=cause, reason=reason, day=day)
         except ValueError as error:
             raise _malformed(error) from None
         with self._store.writing() as connection:

@@ -11,7 +11,6 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
-
 from crowdblend.deploy.running import run_release
 from crowdblend.flows.settings import House
 from crowdblend.mechanisms.refusal import AccountantRefused

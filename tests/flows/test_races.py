@@ -94,10 +94,7 @@ def test_after_a_kill_nothing_may_have_changed(desk) -> None:
     desk.add_dataset()
     desk.write_spec()
     first = start(desk, "run", "spec.toml", "--release-id", "killed")
-    while (
-        not (releases := desk("ledger", "show", "--json").json["releases"])
-        or releases[0]["stage"] != "reading"
-    ):
+    while not (releases := desk("ledger", "show", "--json").json["releases"]) or releases[0]["stage"] != "reading":
         time.sleep(0.02)
     first.send_signal(signal.SIGKILL)
     first.communicate()

@@ -115,9 +115,7 @@ def test_integers_are_looked_up_as_their_texts(numbers):
 
 @settings(deadline=None, derandomize=True)
 @given(
-    pairs=st.dictionaries(
-        st.integers(-(2**63), 2**63 - 1) | st.integers(-9, 9), st.integers(1, 99), max_size=9
-    ),
+    pairs=st.dictionaries(st.integers(-(2**63), 2**63 - 1) | st.integers(-9, 9), st.integers(1, 99), max_size=9),
     asked=st.lists(st.integers(-(2**63), 2**63 - 1) | st.integers(-12, 12), max_size=30),
 )
 def test_the_integer_index_is_a_dictionary(pairs, asked):

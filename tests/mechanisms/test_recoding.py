@@ -49,16 +49,12 @@ def test_a_word_holds_less_than_two_to_the_63_cells():
     assert map_of([2**60, 7]).words == 1
     assert map_of([2**60, 8]).words == 2
     assert map_of([4, 2**60 + 3, 4, 4]).words == 1 + 1
-    thirty = GeneralizationMap(
-        columns=tuple(MappedColumn(name=f"c{i}", hierarchy=FIVE, level=0) for i in range(30))
-    )
+    thirty = GeneralizationMap(columns=tuple(MappedColumn(name=f"c{i}", hierarchy=FIVE, level=0) for i in range(30)))
     assert (thirty.words, thirty.cells) == (2, 5**30)
 
 
 def test_columns_at_their_last_level_cost_no_room():
-    flat = GeneralizationMap(
-        columns=tuple(MappedColumn(name=f"c{i}", hierarchy=FIVE, level=1) for i in range(100))
-    )
+    flat = GeneralizationMap(columns=tuple(MappedColumn(name=f"c{i}", hierarchy=FIVE, level=1) for i in range(100)))
     assert (flat.words, flat.cells) == (1, 1)
     assert flat.keys([np.zeros(3, dtype=np.int64)] * 100).tolist() == [[0, 0, 0]]
 

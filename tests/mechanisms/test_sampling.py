@@ -92,9 +92,7 @@ def reference(key: bytes, chunk: ChunkIdentity, records: int, rate: Decimal) -> 
 
 
 @settings(deadline=None, derandomize=True, max_examples=60)
-@given(
-    key=st.binary(min_size=32, max_size=32), file=words, block=words, records=st.integers(0, 700), rate=rates
-)
+@given(key=st.binary(min_size=32, max_size=32), file=words, block=words, records=st.integers(0, 700), rate=rates)
 def test_the_sample_is_that_of_whole_words_drawn_one_by_one(key, file, block, records, rate):
     chunk = ChunkIdentity(file=file, block=block)
     kept = kept_positions(key=key, chunk=chunk, records=records, rate=rate)

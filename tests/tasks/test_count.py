@@ -103,9 +103,7 @@ def test_the_tree_adds_up_what_the_chunks_hold(tmp_path, key, kind):
 
 def test_nearly_everything_is_counted_at_a_rate_near_one(tmp_path, key):
     chunks = chunks_of(tmp_path / "in")
-    counted = group_counts(
-        chunks, job=job_of(key, rate=1 - Decimal("1e-19")), executor=LocalThreads(workers=2)
-    )
+    counted = group_counts(chunks, job=job_of(key, rate=1 - Decimal("1e-19")), executor=LocalThreads(workers=2))
     assert counted.counts.sum() == 6000
     letters = MAP.decode(counted.keys)[0]
     unseen = counted.counts[letters == 0].sum()
@@ -200,7 +198,6 @@ def test_a_page_that_cannot_be_read_fails_the_release(tmp_path, key, executor):
 def test_threads_do_not_import_the_cluster():
     """Importing `distributed` costs a third of a second that one machine need not pay."""
     lines = (
-        "import sys; import crowdblend.tasks.count, crowdblend.tasks.executors;"
-        "sys.exit('distributed' in sys.modules)"
+        "import sys; import crowdblend.tasks.count, crowdblend.tasks.executors;sys.exit('distributed' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", lines], check=False).returncode == 0

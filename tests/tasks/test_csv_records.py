@@ -30,9 +30,7 @@ RATE = Decimal("0.5")
 NULLS = frozenset({b"", b"3"})
 MAP = GeneralizationMap(
     columns=(
-        MappedColumn(
-            name="letter", hierarchy=ValueHierarchy.from_values(["a", "b", "a;b", 'q"', "é"]), level=0
-        ),
+        MappedColumn(name="letter", hierarchy=ValueHierarchy.from_values(["a", "b", "a;b", 'q"', "é"]), level=0),
         MappedColumn(name="number", hierarchy=IntervalHierarchy(lower=0, upper=20, widths=(5,)), level=0),
     )
 )
@@ -63,8 +61,7 @@ def parsed(path: Path, *, range_bytes: int, line_limit: int = LINE_LIMIT, window
 def labelled(keys: np.ndarray, block: int) -> list[tuple]:
     columns = zip(MAP.columns, MAP.decode(keys), strict=True)
     return [
-        (block, *labels)
-        for labels in zip(*(c.hierarchy.labels(codes, c.level) for c, codes in columns), strict=True)
+        (block, *labels) for labels in zip(*(c.hierarchy.labels(codes, c.level) for c, codes in columns), strict=True)
     ]
 
 
@@ -155,9 +152,7 @@ def test_any_bytes_ranges_and_windows_agree_with_one_line_at_a_time(
     assert parsed(path, range_bytes=range_bytes, window=window, line_limit=line_limit) == expected
 
 
-MESSY = (
-    b"".join(PIECES[place % len(PIECES)] for place in range(0, 9_000, 7)) + b"\n1;x;a\r\n\n\n2;y;b\n" * 200
-)
+MESSY = b"".join(PIECES[place % len(PIECES)] for place in range(0, 9_000, 7)) + b"\n1;x;a\r\n\n\n2;y;b\n" * 200
 
 
 def ignores_carriage_returns(lines):
@@ -261,9 +256,7 @@ def test_a_range_boundary_inside_a_long_file_changes_nothing(tmp_path, monkeypat
 def test_a_file_that_goes_away_is_a_failure_without_a_value(tmp_path):
     path = tmp_path / "gone.csv"
     path.write_bytes(HEADER + b"1;SECRET;a\n")
-    (chunk,) = plan_chunks(
-        check_metadata(list_source(str(path), base=path), columns=MAP.names, separator=";")
-    )
+    (chunk,) = plan_chunks(check_metadata(list_source(str(path), base=path), columns=MAP.names, separator=";"))
     path.unlink()
     with pytest.raises(ReleaseFailed, match="cannot be read") as failure:
         list(csv_keys(chunk, coders=coders(), words=MAP.words, key=KEY, rate=RATE))

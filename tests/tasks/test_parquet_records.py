@@ -158,15 +158,11 @@ def expected_counts(table: pa.Table, row_group: int, rate: str) -> Counter:
     letters, numbers = table["letter"].to_pylist(), table["number"].to_pylist()
     for block, start in enumerate(range(0, len(letters), row_group)):
         size = min(row_group, len(letters) - start)
-        kept = kept_positions(
-            key=KEY, chunk=ChunkIdentity(file=0, block=block), records=size, rate=Decimal(rate)
-        )
+        kept = kept_positions(key=KEY, chunk=ChunkIdentity(file=0, block=block), records=size, rate=Decimal(rate))
         for place in (kept + start).tolist():
             letter = letters[place] if letters[place] in ("a", "b") else "*"
             number = numbers[place]
-            width = (
-                "< 0" if number < 0 else ">= 10" if number >= 10 else "[0, 5)" if number < 5 else "[5, 10)"
-            )
+            width = "< 0" if number < 0 else ">= 10" if number >= 10 else "[0, 5)" if number < 5 else "[5, 10)"
             found[(letter, "*" if number == 4 else width)] += 1  # 4 is declared null
     return found
 

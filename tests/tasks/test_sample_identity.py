@@ -41,9 +41,7 @@ RECORDS = 20_000
 RATE = Decimal("0.1")
 KEYS = (bytes(range(32)), bytes(range(1, 33)))
 MAP = GeneralizationMap(
-    columns=(
-        MappedColumn(name="id", hierarchy=IntervalHierarchy(lower=0, upper=RECORDS, widths=()), level=0),
-    )
+    columns=(MappedColumn(name="id", hierarchy=IntervalHierarchy(lower=0, upper=RECORDS, widths=()), level=0),)
 )
 
 

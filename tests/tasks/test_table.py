@@ -50,9 +50,7 @@ def test_parquet_and_csv_hold_the_same(tmp_path: Path, form) -> None:
 
 def test_csv_is_minimal_with_line_feeds(tmp_path: Path) -> None:
     write_table(groups(SAMPLE), folder=tmp_path, form="counts", file_format="csv")
-    assert (
-        tmp_path / "data.csv"
-    ).read_bytes() == b'colour,size,count\nblue,L,40\ngreen,S,20\n"red, dark",L,25\n'
+    assert (tmp_path / "data.csv").read_bytes() == b'colour,size,count\nblue,L,40\ngreen,S,20\n"red, dark",L,25\n'
 
 
 @pytest.mark.parametrize("form", ["microdata", "counts"])
@@ -70,9 +68,7 @@ def test_a_suppressed_value_is_nowhere_in_the_file(tmp_path: Path, form) -> None
 def test_the_bytes_follow_from_the_published_groups_alone(tmp_path: Path) -> None:
     """Other suppressed groups, and another order of arrival, give the same bytes."""
     names = []
-    for place, counts in enumerate(
-        (SAMPLE, dict(reversed(SAMPLE.items())), {**SAMPLE, (1, 2): 3, (4, 1): 1})
-    ):
+    for place, counts in enumerate((SAMPLE, dict(reversed(SAMPLE.items())), {**SAMPLE, (1, 2): 3, (4, 1): 1})):
         folder = tmp_path / str(place)
         folder.mkdir()
         write_table(groups(counts), folder=folder, form="microdata", file_format="parquet")

@@ -27,7 +27,7 @@ from crowdblend.accounting.ledger.reader import LedgerReader, open_reader
 from crowdblend.accounting.ledger.writer import LedgerWriter, open_writer
 from crowdblend.accounting.theory.price import Price, paper_price, price
 from crowdblend.mechanisms.strongly_safe import StronglySafeRelease
-from sqlalchemy import Connection, create_engine, text
+from sqlalchemy import Connection, create_engine, make_url, text
 from sqlalchemy.pool import NullPool
 
 DAY = date(2026, 3, 4)
@@ -47,10 +47,11 @@ def prices() -> tuple[Price, Decimal]:
 
 @dataclass(frozen=True)
 class Books:
-    """A fresh ledger, with shorthands; `url` and `racer` are all that other processes need."""
+    """A fresh ledger, with shorthands."""
 
     url: str
     dialect: str
+    racer: Callable[[dict[str, Any]], list[str]]
 
     @property
     def price(self) -> Price:
@@ -125,18 +126,8 @@ class Books:
 
     def race(self, attempts: list[dict[str, Any]], *, steps: tuple[str, ...] = ("charge",)) -> list[str]:
         """Let one process an attempt begin at the same moment; gives each one's outcome."""
-        racer = Path(__file__).with_name("ledger_racer.py")
         job = {"url": self.url, "attempts": attempts, "steps": steps, "delta": str(DELTA)}
-        ended = subprocess.run(
-            [sys.executable, "-W", "ignore", str(racer)],
-            input=json.dumps(job),
-            capture_output=True,
-            text=True,
-            timeout=120,
-            check=False,
-        )
-        assert ended.returncode == 0, ended.stderr
-        return json.loads(ended.stdout)
+        return self.racer(job)
 
 
 def _server_program(name: str) -> str | None:
@@ -160,9 +151,7 @@ def postgresql_server() -> Iterator[str]:
     if initdb is None or postgres is None:
         if os.environ.get(SWITCH) == "off":
             pytest.skip(f"PostgreSQL is not installed, and {SWITCH}=off says that this is known")
-        pytest.fail(
-            f"PostgreSQL is not installed; install it, or set {SWITCH}=off to leave its half untested"
-        )
+        pytest.fail(f"PostgreSQL is not installed; install it, or set {SWITCH}=off to leave its half untested")
     folder = Path(tempfile.mkdtemp(prefix="crowdblend-pg-", dir="/tmp"))
     data, log = folder / "data", folder / "log"
     user = _as_ordinary_user(folder)
@@ -206,29 +195,66 @@ def _await_server(url: str, server: subprocess.Popen[bytes], log: Path) -> None:
     pytest.fail("the PostgreSQL server did not start in 30 seconds")
 
 
+def _new_database(server: str, tmp_path: Path, *, template: str) -> str:
+    name = f"ledger_{hashlib.sha256(str(tmp_path).encode()).hexdigest()[:16]}"
+    engine = create_engine(server, poolclass=NullPool, isolation_level="AUTOCOMMIT")
+    with engine.connect() as connection:
+        connection.execute(text(f"CREATE DATABASE {name} TEMPLATE {template}"))
+    return server.replace("/postgres?", f"/{name}?")
+
+
 @pytest.fixture(params=["sqlite", "postgresql"])
 def empty_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     """Where a ledger may be created, on either database."""
     if request.param == "sqlite":
         return f"sqlite:///{tmp_path / 'ledger.db'}"
-    server = request.getfixturevalue("postgresql_server")
-    name = f"ledger_{hashlib.sha256(str(tmp_path).encode()).hexdigest()[:16]}"
-    engine = create_engine(server, poolclass=NullPool, isolation_level="AUTOCOMMIT")
-    with engine.connect() as connection:
-        connection.execute(text(f"CREATE DATABASE {name}"))
-    return server.replace("/postgres?", f"/{name}?")
+    return _new_database(request.getfixturevalue("postgresql_server"), tmp_path, template="template1")
 
 
-@pytest.fixture
-def books(empty_url: str) -> Books:
+@pytest.fixture(scope="session")
+def postgresql_template(postgresql_server: str, tmp_path_factory: pytest.TempPathFactory) -> str:
+    """Name of a database with an empty ledger: copying it is quicker than making one."""
+    url = _new_database(postgresql_server, tmp_path_factory.mktemp("template"), template="template1")
+    create_ledger(url)
+    return str(make_url(url).database)
+
+
+@pytest.fixture(scope="session")
+def racer() -> Iterator[Callable[[dict[str, Any]], list[str]]]:
+    """A program that has loaded what it needs, and forks processes that begin at the same moment."""
+    program = Path(__file__).with_name("ledger_racer.py")
+    process = subprocess.Popen(
+        [sys.executable, "-W", "ignore", str(program)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    assert process.stdin is not None
+    assert process.stdout is not None
+    sink, source = process.stdin, process.stdout
+
+    def race(job: dict[str, Any]) -> list[str]:
+        sink.write(json.dumps(job) + "\n")
+        sink.flush()
+        outcomes: list[str] = json.loads(source.readline())
+        return outcomes
+
+    yield race
+    process.communicate(timeout=30)
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def books(request: pytest.FixtureRequest, tmp_path: Path, racer: Callable[..., list[str]]) -> Books:
     """A fresh ledger on either database."""
-    create_ledger(empty_url)
-    return Books(url=empty_url, dialect=empty_url.partition(":")[0].partition("+")[0])
+    if request.param == "sqlite":
+        url = f"sqlite:///{tmp_path / 'ledger.db'}"
+        create_ledger(url)
+    else:
+        template = request.getfixturevalue("postgresql_template")
+        url = _new_database(request.getfixturevalue("postgresql_server"), tmp_path, template=template)
+    return Books(url=url, dialect=request.param, racer=racer)
 
 
 @pytest.fixture
-def sqlite_books(tmp_path: Path) -> Books:
+def sqlite_books(tmp_path: Path, racer: Callable[..., list[str]]) -> Books:
     """A fresh ledger on SQLite, for what does not depend on the database."""
     url = f"sqlite:///{tmp_path / 'ledger.db'}"
     create_ledger(url)
-    return Books(url=url, dialect="sqlite")
+    return Books(url=url, dialect="sqlite", racer=racer)

@@ -1,5 +1,7 @@
 """Run by the tests as a program: forks a process for each attempt, lets all begin at once, reports outcomes.
 
+It takes one job a line on standard input and gives the outcomes of its attempts as one line.
+
 Steps are done in order: "charge", "reading", "publish", "abandon"; "die" ends the process by SIGKILL there,
 and "die-in-charge" does so inside the charge's transaction, with its rows written and not yet committed.
 """
@@ -25,7 +27,11 @@ from crowdblend.mechanisms.strongly_safe import StronglySafeRelease
 
 
 def main() -> None:
-    job = json.load(sys.stdin)
+    for line in sys.stdin:
+        print(json.dumps(outcomes_of(json.loads(line))), flush=True)
+
+
+def outcomes_of(job: dict) -> list[str]:
     mechanism = StronglySafeRelease(k=20, sampling_rate=Decimal("0.1"))
     delta = Decimal(job["delta"])
     costs, paper = price(mechanism, delta=delta), paper_price(mechanism, delta=delta)
@@ -69,7 +75,8 @@ def main() -> None:
         told = dict(json.loads(line) for line in lines)
     for _ in job["attempts"]:
         os.wait()
-    json.dump([told.get(number, "killed") for number in range(len(job["attempts"]))], sys.stdout)
+    os.close(start)
+    return [told.get(number, "killed") for number in range(len(job["attempts"]))]
 
 
 def append_and_die(*args, **kwargs) -> None:

@@ -110,8 +110,7 @@ def test_it_is_a_function_of_what_it_certifies(certificate) -> None:
     assert text.endswith(b"}\n")
     assert json.loads(text) == read_certificate(certificate)
     assert (
-        text.decode()
-        == json.dumps(read_certificate(certificate), ensure_ascii=False, indent=2, sort_keys=True) + "\n"
+        text.decode() == json.dumps(read_certificate(certificate), ensure_ascii=False, indent=2, sort_keys=True) + "\n"
     )
 
 
@@ -158,9 +157,7 @@ def test_a_changed_claim_is_found(certificate, change) -> None:
     assert check_certificate(certificate)
 
 
-@pytest.mark.parametrize(
-    "content", [b"", b"[]", b"{}", b'{"format":"crowdblend-certificate/2"}', b"\xff\xfe"]
-)
+@pytest.mark.parametrize("content", [b"", b"[]", b"{}", b'{"format":"crowdblend-certificate/2"}', b"\xff\xfe"])
 def test_what_is_no_certificate_is_refused(tmp_path, content) -> None:
     path = tmp_path / "certificate.json"
     path.write_bytes(content)

@@ -19,9 +19,7 @@ amounts = st.builds(
 
 
 def account(epsilon: Decimal, delta: Decimal) -> Account:
-    return Account(
-        epsilon_spent=Decimal(0), delta_spent=Decimal(0), epsilon_budget=epsilon, delta_budget=delta
-    )
+    return Account(epsilon_spent=Decimal(0), delta_spent=Decimal(0), epsilon_budget=epsilon, delta_budget=delta)
 
 
 @quick

@@ -43,9 +43,7 @@ PINNED = {
         day=DAY,
     ),
     b'{"by":"me","dataset":"d","day":"2026-03-04","delta":"0","epsilon":"2","kind":"budget-raised/1",'
-    b'"reason":"why"}': BudgetRaised(
-        dataset="d", epsilon=Decimal(2), delta=Decimal(0), reason="why", by="me", day=DAY
-    ),
+    b'"reason":"why"}': BudgetRaised(dataset="d", epsilon=Decimal(2), delta=Decimal(0), reason="why", by="me", day=DAY),
     b'{"dataset":"d","day":"2026-03-04","epsilon_paper":null,"kind":"series-registered/1",'
     b'"mechanism":{"k":20,"kind":"strongly-safe-release/1","sampling_rate":"0.1"},'
     b'"price":{"delta":"0.000001","epsilon":"0.25","relation":"add/remove","releases":1,'
@@ -85,9 +83,7 @@ PINNED = {
     b'{"by":"me","day":"2026-03-04","kind":"release-abandoned/1","reason":"why","refunded":true,'
     b'"release_id":"r"}': ReleaseAbandoned(release_id="r", reason="why", refunded=True, by="me", day=DAY),
     b'{"cause":"over-budget","dataset":"d","day":"2026-03-04","kind":"release-refused/1","reason":"no",'
-    b'"release_id":null}': ReleaseRefused(
-        release_id=None, dataset="d", cause="over-budget", reason="no", day=DAY
-    ),
+    b'"release_id":null}': ReleaseRefused(release_id=None, dataset="d", cause="over-budget", reason="no", day=DAY),
 }
 
 
@@ -152,9 +148,7 @@ def test_an_amount_has_one_spelling(text) -> None:
 
 
 amounts = st.decimals(min_value=0, max_value=10**6, places=20)
-names = st.text(min_size=1, max_size=40).filter(
-    lambda name: name.isprintable() and name == name.strip() != ""
-)
+names = st.text(min_size=1, max_size=40).filter(lambda name: name.isprintable() and name == name.strip() != "")
 
 
 @settings(deadline=None, derandomize=True, max_examples=200)

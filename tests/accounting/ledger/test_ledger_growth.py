@@ -20,9 +20,7 @@ def grow(books, *, first: int, count: int) -> None:
     with store.writing() as connection:
         before = account_of(connection, "census")
         for number in range(first, first + count):
-            entry = books.request(
-                f"r{number}", sample_id=hashlib.sha256(str(number).encode()).hexdigest()
-            ).entry
+            entry = books.request(f"r{number}", sample_id=hashlib.sha256(str(number).encode()).hexdigest()).entry
             append_entry(connection, entry, rows=rows_of(entry, before=before, charge=None, survey=False))
             before = account_of(connection, "census")
     store.close()

@@ -58,9 +58,7 @@ def fill(books) -> None:
             by="b",
             day=books.request().day,
         )
-        writer.record_refusal(
-            release_id=None, dataset="census", cause="x", reason="y", day=books.request().day
-        )
+        writer.record_refusal(release_id=None, dataset="census", cause="x", reason="y", day=books.request().day)
     books.charge("last")
 
 
@@ -68,9 +66,7 @@ def past_the_guards(books, work: Callable[[Connection], Any]) -> None:
     """Do something as somebody would who first removes the triggers, and then puts them back."""
 
     def tampered(connection: Connection) -> None:
-        triggers = connection.execute(
-            text("SELECT name, sql FROM sqlite_master WHERE type = 'trigger'")
-        ).all()
+        triggers = connection.execute(text("SELECT name, sql FROM sqlite_master WHERE type = 'trigger'")).all()
         for name, _ in triggers:
             connection.exec_driver_sql(f"DROP TRIGGER {name}")
         work(connection)
@@ -95,9 +91,7 @@ def change_body(connection: Connection, position: int, **fields: Any) -> None:
             body = json.dumps(document, sort_keys=True, separators=(",", ":"))
         own = link_hash(previous=previous, position=row["position"], body=body.encode())
         connection.execute(
-            text(
-                "UPDATE entry SET body = :body, hash = :own, previous = :previous WHERE position = :position"
-            ),
+            text("UPDATE entry SET body = :body, hash = :own, previous = :previous WHERE position = :position"),
             {"body": body, "own": own, "previous": f"{row['position']:f>64}", "position": row["position"]},
         )
         connection.execute(
@@ -110,9 +104,7 @@ def change_body(connection: Connection, position: int, **fields: Any) -> None:
 def position_of(books, kind: str, **fields: Any) -> int:
     rows = books.raw(entries)
     return next(
-        row["position"]
-        for row in rows
-        if row["kind"] == kind and fields.items() <= json.loads(row["body"]).items()
+        row["position"] for row in rows if row["kind"] == kind and fields.items() <= json.loads(row["body"]).items()
     )
 
 
@@ -132,14 +124,12 @@ def test_every_field_of_every_entry_is_covered(victim) -> None:
             ("body", row["body"] + " "),
         ]
         for name, value in json.loads(row["body"]).items():
-            other = json.dumps(
-                json.loads(row["body"]) | {name: changed(value)}, sort_keys=True, separators=(",", ":")
-            )
+            other = json.dumps(json.loads(row["body"]) | {name: changed(value)}, sort_keys=True, separators=(",", ":"))
             changes.append(("body", other))
         for column, value in changes:
             found = findings_after(
                 victim,
-                f"UPDATE entry SET {column} = :value WHERE position = :position",  # noqa: S608
+                f"UPDATE entry SET {column} = :value WHERE position = :position",
                 value=value,
                 **place,
             )
@@ -201,16 +191,16 @@ def test_swapped_entries_are_found(victim) -> None:
 
 def test_every_column_of_every_derived_row_is_covered(victim) -> None:
     for table in DERIVED_TABLES:
-        count = victim.raw(lambda c, t=table: c.execute(text(f"SELECT count(*) FROM {t.name}")).scalar_one())  # noqa: S608
+        count = victim.raw(lambda c, t=table: c.execute(text(f"SELECT count(*) FROM {t.name}")).scalar_one())
         assert count
         for row in range(count):
-            this = f"rowid = (SELECT rowid FROM {table.name} LIMIT 1 OFFSET {row})"  # noqa: S608
+            this = f"rowid = (SELECT rowid FROM {table.name} LIMIT 1 OFFSET {row})"
             for column in table.columns:
                 assert findings_after(
                     victim,
-                    f"UPDATE {table.name} SET {column.name} = '977' WHERE {this}",  # noqa: S608
+                    f"UPDATE {table.name} SET {column.name} = '977' WHERE {this}",
                 ), (table.name, column.name)
-            assert findings_after(victim, f"DELETE FROM {table.name} WHERE {this}")  # noqa: S608
+            assert findings_after(victim, f"DELETE FROM {table.name} WHERE {this}")
 
 
 def test_a_row_that_follows_from_nothing_is_found(victim) -> None:
@@ -255,9 +245,7 @@ def test_a_row_that_follows_from_nothing_is_found(victim) -> None:
         ("ledger-created/1", {}, {"kind": "release-reading/1"}, "can't be read"),
     ],
 )
-def test_a_forger_who_computes_every_hash_again_is_found_by_the_rules(
-    victim, kind, where, fields, what
-) -> None:
+def test_a_forger_who_computes_every_hash_again_is_found_by_the_rules(victim, kind, where, fields, what) -> None:
     position = position_of(victim, kind, **where)
     past_the_guards(victim, lambda connection: change_body(connection, position, **fields))
     found = victim.findings()
@@ -284,9 +272,7 @@ def test_a_forged_price_is_found_wherever_it_is_changed(victim) -> None:
         ("releases", 2),
     ):
         forged = sound | {name: value}
-        past_the_guards(
-            victim, lambda connection, forged=forged: change_body(connection, position, price=forged)
-        )
+        past_the_guards(victim, lambda connection, forged=forged: change_body(connection, position, price=forged))
         assert any(finding.startswith(f"entry {position}: ") for finding in victim.findings()), name
         past_the_guards(victim, lambda connection: change_body(connection, position, price=sound))
     assert victim.findings() == []

@@ -1,0 +1,170 @@
+"""The price of choosing the map privately and then releasing with it."""
+
+from __future__ import annotations
+
+import math
+from decimal import Decimal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...mechanisms.refusal import InputRefused
+from ...mechanisms.strongly_safe import StronglySafeRelease
+from .amplification import amplified
+from .composition import COMPOSED_FLOOR, epsilon_composed
+from .exact_decimals import add_up, multiply_up
+from .guarantee import Guarantee
+from .hockey_stick import log_adding, log_removing
+from .price import RELATION, Price, check_request, paper_price, price
+from .profile import check_parameters
+from .rounding import decimal_up, float_down, float_up, log_down
+
+__all__ = ["log_profile_selected", "paper_price_selected", "price_selected", "selection_cost"]
+
+_BISECTIONS = 200
+
+
+def selection_cost(selection_epsilon: Decimal, *, selection_rate: Decimal | None) -> Guarantee:
+    """What the choice of one map costs: ε₁ on the whole data, ln(1 + β_s(e^{ε₁} − 1)) on a fresh sample at rate β_s.
+
+    Source: LQS, arXiv:1101.2604v2, Theorem 3.11 and Theorem 1. The caller promises that the choice is
+    ε₁-private under add/remove, and that it is made on the whole data with coins of its own, or on a sample that
+    serves nothing else; never on the release's own sample (docs/proofs/selection.md).
+
+    Raises:
+        InputRefused: ε₁ is not positive, or the rate is out of range.
+    """
+    if not (selection_epsilon.is_finite() and selection_epsilon > 0):
+        raise InputRefused(f"the selection's epsilon must be positive, not {selection_epsilon}.")
+    whole = Guarantee(epsilon=selection_epsilon, delta=Decimal(0))
+    if selection_rate is None:
+        return whole
+    return amplified(whole, from_rate=Decimal(1), to_rate=selection_rate)
+
+
+def log_profile_selected(
+    *, k: int, sampling_rate: float, selection_epsilon: float, epsilons: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Upper bounds on ln δ(ε) of an ε₁-private choice followed by the release, for ε ≥ 0, both directions.
+
+    With p = e^{ε₁}/(1 + e^{ε₁}) and δ± the release's profile in one direction, δ(ε) = p·δ±(ε − ε₁) + (1−p)·δ±(ε + ε₁)
+    (docs/proofs/selection.md).
+
+    Raises:
+        ValueError: parameters out of range.
+    """
+    check_parameters(k, sampling_rate)
+    p = 1.0 / (1.0 + math.exp(-selection_epsilon))
+    low, high = epsilons - selection_epsilon, epsilons + selection_epsilon
+    curves = []
+    for ahead, behind in ((log_adding, log_removing), (log_removing, log_adding)):
+        forward = ahead(k=k, sampling_rate=sampling_rate, epsilons=np.abs(low))
+        backward = behind(k=k, sampling_rate=sampling_rate, epsilons=np.abs(low))
+        negative = np.minimum(low, 0.0)
+        with np.errstate(divide="ignore"):
+            mirrored = np.logaddexp(np.log(-np.expm1(negative)), negative + backward)
+        near = np.where(low >= 0.0, forward, mirrored) + math.log(p)
+        far = ahead(k=k, sampling_rate=sampling_rate, epsilons=high) + math.log1p(-p)
+        curves.append(np.logaddexp(near, far))
+    # The smaller branch weight 1 − p and the sums err by a few units in the last place.
+    return np.minimum(np.maximum(curves[0], curves[1]) + 1e-14, 0.0)
+
+
+def price_selected(
+    mechanism: StronglySafeRelease,
+    *,
+    selection_epsilon: Decimal,
+    selection_rate: Decimal | None,
+    delta: Decimal,
+    releases: int = 1,
+) -> Price:
+    """What is charged for `releases` rounds of choosing a map and releasing with it on a fresh sample.
+
+    One round costs its exact mixture of profiles ("exact-profile-selection/1"), several their composed losses
+    ("pld-selection/1"), or the sum ε₁·T + the release's price where that is smaller ("basic-selection/1").
+
+    Args:
+        mechanism: the release.
+        selection_epsilon: ε₁ of one choice.
+        selection_rate: rate of the choice's own fresh sample; None where it is made on the whole data.
+        delta: δ over everything together.
+        releases: rounds, at least 1.
+
+    Raises:
+        InputRefused: as `price` and `selection_cost`.
+    """
+    check_request(delta, releases)
+    cost = selection_cost(selection_epsilon, selection_rate=selection_rate)
+    rest = price(mechanism, delta=delta, releases=releases)
+    best = decimal_up(add_up(rest.epsilon, multiply_up(cost.epsilon, releases)))
+    rule = "basic-selection/1"
+    try:
+        if releases == 1:
+            found = _epsilon_of_one(mechanism, float_up(cost.epsilon), log_down(delta), float_up(best))
+        elif delta >= COMPOSED_FLOOR:
+            parts = {mechanism: releases, cost: releases}
+            found = epsilon_composed(parts, delta=float_down(delta))
+        else:
+            found = None
+    except ValueError:
+        found = None
+    if found is not None and decimal_up(found) <= best:
+        best = decimal_up(found)
+        rule = "exact-profile-selection/1" if releases == 1 else "pld-selection/1"
+    return Price(epsilon=best, delta=delta, relation=RELATION, rule=rule, releases=releases)
+
+
+def _epsilon_of_one(
+    mechanism: StronglySafeRelease, selection_epsilon: float, log_delta: float, high: float
+) -> float | None:
+    rate = float_up(mechanism.sampling_rate)
+
+    def holds(epsilon: float) -> bool:
+        value = log_profile_selected(
+            k=mechanism.k,
+            sampling_rate=rate,
+            selection_epsilon=selection_epsilon,
+            epsilons=np.array([epsilon], dtype=np.float64),
+        )
+        return bool(value[0] <= log_delta)
+
+    if not holds(high):
+        return None
+    low = 0.0
+    for _ in range(_BISECTIONS):
+        middle = 0.5 * (low + high)
+        if high - low <= 1e-13 * high or not low < middle < high:
+            break
+        if holds(middle):
+            high = middle
+        else:
+            low = middle
+    return high
+
+
+def paper_price_selected(
+    mechanism: StronglySafeRelease,
+    *,
+    selection_epsilon: Decimal,
+    selection_rate: Decimal | None,
+    delta: Decimal,
+    releases: int = 1,
+) -> Price | None:
+    """The paper's price of the same: ε₁ + the release's ε by the bound d, added up; None where it has none.
+
+    Source: LQS, arXiv:1101.2604v2, Theorem 3.11 with Theorem 3.9.
+
+    Raises:
+        InputRefused: as `selection_cost`.
+    """
+    cost = selection_cost(selection_epsilon, selection_rate=selection_rate)
+    rest = paper_price(mechanism, delta=delta, releases=releases)
+    if rest is None:
+        return None
+    return Price(
+        epsilon=decimal_up(add_up(rest.epsilon, multiply_up(cost.epsilon, releases))),
+        delta=delta,
+        relation=RELATION,
+        rule="lqs-theorem-3.11/1",
+        releases=releases,
+    )

@@ -1,0 +1,300 @@
+"""Run by the crash tests as a program: does each job in a forked child, which may kill itself between two steps.
+
+It takes one job a line on standard input and answers with one line. A step is whatever the child is about to do to
+the desk's folder or to the ledger. Steps are seen where they happen, not listed here: Python's audit events, the few
+writes that Python does not audit, and SQLAlchemy's events.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import threading
+from collections.abc import Callable
+from functools import wraps
+from pathlib import Path
+from typing import Any
+
+import dask.dataframe
+import psycopg
+import pyarrow.fs
+import pyarrow.parquet
+import sqlalchemy
+from crowdblend.accounting.ledger.append import head_of
+from crowdblend.accounting.ledger.charge import Receipt
+from crowdblend.accounting.ledger.keystore import ReleaseFolder
+from crowdblend.accounting.ledger.writer import LedgerWriter
+from crowdblend.deploy.running import run_release
+from crowdblend.flows import microdata
+from crowdblend.flows.abandon import abandon_release
+from crowdblend.flows.settings import House
+from crowdblend.mechanisms.refusal import Refusal
+from crowdblend.tasks import charge as charge_stages
+
+IMPORTED_BEFORE_THE_FORK = (dask.dataframe, psycopg, sqlalchemy)
+WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
+ROOMS_OF_EVENTS = ("os", "shutil", "fcntl")
+LOOKS_ONLY = {"os.listdir", "os.scandir", "os.walk", "os.fwalk", "os.getxattr", "os.listxattr", "os.chdir"}
+ASKS_ONLY = {"SELECT", "PRAGMA", "SET", "SHOW", "BEGIN"}
+
+
+class Steps:
+    """Counts the steps of this process, tells each before it is done, and kills before the one that is asked for."""
+
+    def __init__(self, desk: Path, *, kill_before: int | None, tell: Callable[[list], None]) -> None:
+        self.desk = str(desk)
+        self.kill_before = kill_before
+        self.tell = tell
+        self.done = 0
+        self.lock = threading.RLock()
+        self.looking = threading.local()
+        self.entries = self.folder_entries()
+
+    def step(self, kind: str, detail: str) -> None:
+        """About to do something: tell what it is, and how much has changed in the folder since the last step."""
+        with self.lock:
+            self.looking.now = True
+            entries = self.folder_entries()
+            changed = {inode for place, inode, size in entries ^ self.entries}
+            self.tell([kind, detail, len(changed), os.path.lexists(f"{self.desk}/out")])
+            self.entries = entries
+            if self.done == self.kill_before:
+                os.kill(os.getpid(), signal.SIGKILL)
+            self.done += 1
+            self.looking.now = False
+
+    def folder_entries(self) -> set[tuple[str, int, int]]:
+        """What stands in which folder under which name; the ledger's own files are left to its database."""
+        found = set()
+        folders = [self.desk]
+        while folders:
+            folder = folders.pop()
+            place = os.stat(folder).st_ino
+            with os.scandir(folder) as entries:
+                for entry in entries:
+                    if entry.name.startswith("ledger.db"):
+                        continue
+                    state = entry.stat(follow_symlinks=False)
+                    inner = entry.is_dir(follow_symlinks=False)
+                    found.add((f"{place}/{entry.name}", state.st_ino, 0 if inner else state.st_size))
+                    if inner:
+                        folders.append(entry.path)
+        return found
+
+    def at_desk(self, argument: object) -> str | None:
+        """Where in the desk's folder an audited argument points: a path, or the number of an open file."""
+        if isinstance(argument, bytes | str | os.PathLike):
+            path = os.path.abspath(os.fsdecode(argument))
+        elif isinstance(argument, int) and argument >= 0:
+            try:
+                path = os.readlink(f"/proc/self/fd/{argument}")
+            except OSError:
+                return None
+        else:
+            return None
+        inside = path.startswith(f"{self.desk}/") and not os.path.basename(path).startswith("ledger.db")
+        return path[len(self.desk) + 1 :] if inside else None
+
+    def audited(self, event: str, arguments: tuple) -> None:
+        if event == "open":
+            if not arguments[2] & WRITING:
+                return
+            arguments = arguments[:1]
+        elif event.partition(".")[0] not in ROOMS_OF_EVENTS or event in LOOKS_ONLY:
+            return
+        if getattr(self.looking, "now", False):
+            return
+        places = [place for place in map(self.at_desk, arguments) if place is not None]
+        if places:
+            self.step(event, " ".join(places))
+
+    def watch(self) -> None:
+        """From now on every step is counted."""
+        sys.addaudithook(self.audited)
+        for name in ("write", "pwrite", "fsync", "fdatasync"):
+            setattr(os, name, self.unaudited(getattr(os, name), name))
+        for name in ("write_table", "close"):
+            writer = pyarrow.parquet.ParquetWriter
+            setattr(writer, name, self.unaudited(getattr(writer, name), f"ParquetWriter.{name}"))
+        engine = sqlalchemy.Engine
+        sqlalchemy.event.listen(engine, "before_cursor_execute", self.statement)
+        sqlalchemy.event.listen(engine, "commit", self.commit)
+
+    def unaudited(self, function: Callable, name: str) -> Callable:
+        @wraps(function)
+        def seen(target: Any, *arguments: Any, **named: Any) -> Any:
+            place = getattr(target, "where", None) if isinstance(target, pyarrow.parquet.ParquetWriter) else target
+            where = "table" if place is None else self.at_desk(place)
+            if where is not None and not getattr(self.looking, "now", False):
+                self.step(name, where)
+            return function(target, *arguments, **named)
+
+        return seen
+
+    def statement(self, connection: Any, cursor: Any, statement: str, *rest: Any) -> None:
+        words = statement.split()
+        if words[0].upper() not in ASKS_ONLY:
+            connection.info["wrote"] = True
+            self.step(words[0].upper(), words[2])
+
+    def commit(self, connection: Any) -> None:
+        if connection.info.pop("wrote", False):
+            self.step("commit", "ledger")
+
+
+def charge_last() -> None:
+    """A broken release: charged after its output is in view."""
+    charge, reading, published = LedgerWriter.charge, LedgerWriter.mark_reading, LedgerWriter.mark_published
+    owed: list = []
+
+    def owe(self: LedgerWriter, request: Any) -> Receipt:
+        owed.append(request)
+        with self._store.reading() as connection:
+            position = head_of(connection).position + 1
+        known = {"release_id": request.release_id, "dataset": request.dataset, "sample_id": request.sample_id}
+        return Receipt(ledger_id=self.ledger_id, position=position, hash="0" * 64, **known)
+
+    def pay(self: LedgerWriter, receipt: Receipt, hashes: Any) -> None:
+        receipt = charge(self, owed.pop())
+        reading(self, receipt)
+        published(self, receipt, hashes)
+
+    LedgerWriter.charge, LedgerWriter.mark_reading, LedgerWriter.mark_published = owe, lambda *_: None, pay
+
+
+def read_unrecorded() -> None:
+    """A broken release: that records are read is recorded only after they were."""
+    reading, published = LedgerWriter.mark_reading, LedgerWriter.mark_published
+
+    def late(self: LedgerWriter, receipt: Receipt, hashes: Any) -> None:
+        reading(self, receipt)
+        published(self, receipt, hashes)
+
+    LedgerWriter.mark_reading, LedgerWriter.mark_published = lambda *_: None, late
+
+
+def redraw() -> None:
+    """A broken release: resumed with another key."""
+    reserve = microdata.reserve
+
+    def redrawing(**given: Any) -> Any:
+        answer = reserve(**given)
+        if given["state"] is not None:
+            given["folder"].destroy_key()
+            given["folder"].create_key(given["randomness"])
+        return answer
+
+    microdata.reserve = redrawing
+
+
+def charge_again() -> None:
+    """A broken release: resumed by a second charge."""
+    reserve = microdata.reserve
+
+    def recharging(**given: Any) -> Any:
+        again = {} if given["state"] is None else {"state": None, "release_id": f"{given['release_id']}-again"}
+        return reserve(**(given | again))
+
+    microdata.reserve = recharging
+
+
+def forgive() -> None:
+    """A broken release: resumed whatever has changed."""
+    charge_stages._unchanged = lambda *_, **__: None
+
+
+def keep_key() -> None:
+    """A broken release: its key outlives it."""
+    ReleaseFolder.destroy_key = lambda self: None
+
+
+def hide_steps() -> None:
+    """A release with steps that no event tells of."""
+    publish = microdata.publish
+
+    def hiding(*, release: Any) -> None:
+        for name in ("one", "two"):
+            pyarrow.fs.LocalFileSystem().create_dir(str(release.output.parent / name))
+        publish(release=release)
+
+    microdata.publish = hiding
+
+
+BROKEN = {
+    function.__name__: function
+    for function in (charge_last, read_unrecorded, redraw, charge_again, forgive, keep_key, hide_steps)
+}
+
+
+def work(job: dict, steps: Steps) -> Any:
+    house = House(ledger_url=job["ledger"], home=Path(job["desk"], "home"))
+    if job["action"] == "abandon":
+        return abandon_release(job["release_id"], reason="a test", house=house)
+    key = bytes.fromhex(job["key"])
+    result = run_release(
+        Path(job["desk"], "spec.toml"),
+        house=house,
+        output=None,
+        scheduler=None,
+        release_id=job["release_id"],
+        randomness=lambda size: key[:size],
+    )
+    return {name: value for name, value in result.items() if name != "timings"}
+
+
+def child(job: dict, answers: int) -> None:
+    """Do the job; the pipe's end is the end of this process, however it comes."""
+    write = os.write
+
+    def tell(kind: str, what: Any) -> None:
+        write(answers, json.dumps([kind, what]).encode() + b"\n")
+
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+    if job["version"] is not None:
+        microdata.version = lambda name: job["version"]
+    if job["broken"] is not None:
+        BROKEN[job["broken"]]()
+    steps = Steps(Path(job["desk"]), kill_before=job["kill_before"], tell=lambda step: tell("step", step))
+    steps.watch()
+    try:
+        result = work(job, steps)
+        steps.step("end", "")
+        tell("result", result)
+    except Refusal as refusal:
+        tell("refused", [type(refusal).__name__, refusal.message])
+
+
+def done(job: dict) -> dict:
+    """Fork for one job and collect what its child told."""
+    reading, writing = os.pipe()
+    number = os.fork()
+    if number == 0:
+        try:
+            os.close(reading)
+            child(job, writing)
+        except BaseException:
+            sys.excepthook(*sys.exc_info())
+            os._exit(70)
+        os._exit(0)
+    os.close(writing)
+    with os.fdopen(reading) as told:
+        answers = [json.loads(line) for line in told]
+    code = os.waitstatus_to_exitcode(os.waitpid(number, 0)[1])
+    last = {kind: what for kind, what in answers if kind != "step"}
+    return {
+        "code": code,
+        "steps": [what for kind, what in answers if kind == "step"],
+        "result": last.get("result"),
+        "refused": last.get("refused"),
+    }
+
+
+def main() -> None:
+    for line in sys.stdin:
+        print(json.dumps(done(json.loads(line))), flush=True)
+
+
+if __name__ == "__main__":
+    main()
