@@ -49,7 +49,8 @@ def log_adding(*, k: int, sampling_rate: float, epsilons: Array) -> Array:
     odds = sampling_rate / (1.0 - sampling_rate)
     log_weight = _log_weighted_sum(theta=theta, top=n - k, bottom=np.full_like(n, k + 1.0), odds=odds)
     log_first, error = log_binomial_pmf(np.full_like(n, float(k)), n, sampling_rate)
-    return log_first + error + log_weight - np.log(n * kappa) + 16.0 * ULP
+    value = log_first + error + log_weight - np.log(n * kappa) + 16.0 * ULP
+    return np.asarray(value, dtype=np.float64)
 
 
 def log_removing(*, k: int, sampling_rate: float, epsilons: Array) -> Array:

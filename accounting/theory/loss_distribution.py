@@ -41,7 +41,7 @@ class LossDistribution:
 
     def losses(self) -> NDArray[np.float64]:
         """The grid points, shape (n,)."""
-        return (self.lowest + np.arange(self.masses.size)) * self.spacing
+        return (self.lowest + np.arange(self.masses.size, dtype=np.float64)) * self.spacing
 
 
 def from_curve(*, spacing: float, lowest: int, deltas: NDArray[np.float64]) -> LossDistribution:

@@ -2,26 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 
 from ...mechanisms.refusal import InputRefused
 from ...mechanisms.strongly_safe import StronglySafeRelease
 from .amplification import amplified
-from .exact_decimals import divide_down, multiply_up
+from .exact_decimals import multiply_up
 from .guarantee import Guarantee
-from .inversion import (
-    largest_sampling_rate,
-    least_delta,
-    least_k,
-    least_k_of_paper,
-    most_releases,
-    price_of,
-)
-from .paper_bound import delta_paper, least_epsilon_of_paper
+from .inversion import Target, most_releases, price_of
+from .inversion import largest_sampling_rate as largest_rate_of
+from .inversion import least_k as least_k_of
 from .price import paper_price, price
-from .rounding import decimal_up, float_down, float_up
+from .rounding import decimal_up
 from .selection import paper_price_selected
+from .smallest_delta import delta_of_paper, least_delta, least_k_of_paper
 
 __all__ = ["Plan", "largest_sampling_rate", "least_k", "plan"]
 
@@ -100,99 +95,105 @@ def plan(
             f"these are missing: {', '.join(missing)}; one of them can be filled in, not {len(missing)}.",
             remedy="Give all but one of k, sampling rate, epsilon, delta and releases.",
         )
-    if k is None:
-        k = least_k(
-            sampling_rate=_given(sampling_rate),
-            epsilon=_given(epsilon),
-            delta=_given(delta),
-            releases=releases or 1,
-            selection_epsilon=selection_epsilon,
-        )
-    if sampling_rate is None:
-        sampling_rate = largest_sampling_rate(
-            k=k,
-            epsilon=_given(epsilon),
-            delta=_given(delta),
-            releases=releases or 1,
-            selection_epsilon=selection_epsilon,
-        )
+    target = Target(
+        epsilon=Decimal(0) if epsilon is None else epsilon,
+        delta=Decimal("0.5") if delta is None else delta,
+        releases=1 if releases is None else releases,
+        selection_epsilon=selection_epsilon,
+    )
+    if k is None and sampling_rate is not None:
+        k = least_k_of(sampling_rate, target)
+    if sampling_rate is None and k is not None:
+        sampling_rate = largest_rate_of(k, target)
+    if k is None or sampling_rate is None:
+        raise InputRefused("k or the sampling rate is missing.")
     try:
         mechanism = StronglySafeRelease(k=k, sampling_rate=sampling_rate)
     except ValueError as fault:
         raise InputRefused(f"{fault}.") from fault
     if releases is None:
-        releases = most_releases(
-            mechanism, epsilon=_given(epsilon), delta=_given(delta), selection_epsilon=selection_epsilon
-        )
+        target = replace(target, releases=most_releases(mechanism, target))
     if delta is None:
-        delta = least_delta(mechanism, epsilon=_given(epsilon), releases=releases, selection_epsilon=selection_epsilon)
-    return _priced(
-        mechanism,
-        asked=epsilon,
-        delta=delta,
-        releases=releases,
-        selection_epsilon=selection_epsilon,
-        filled=missing[0] if missing else None,
+        target = replace(target, delta=least_delta(mechanism, target))
+    return _priced(mechanism, target, missing=missing[0] if missing else None)
+
+
+def least_k(*, sampling_rate: Decimal, epsilon: Decimal, delta: Decimal) -> int:
+    """The least threshold k with which one release is charged at most ε at δ.
+
+    Raises:
+        InputRefused: a value out of range, or no k is enough.
+    """
+    return least_k_of(sampling_rate, Target(epsilon=epsilon, delta=delta))
+
+
+def largest_sampling_rate(*, k: int, epsilon: Decimal, delta: Decimal) -> Decimal:
+    """The largest sampling rate of at most 5 significant digits with which one release is charged at most ε at δ.
+
+    Raises:
+        InputRefused: a value out of range, or no rate is low enough.
+    """
+    return largest_rate_of(k, Target(epsilon=epsilon, delta=delta))
+
+
+def _priced(mechanism: StronglySafeRelease, target: Target, *, missing: str | None) -> Plan:
+    """The plan of a point whose parameters are all known; the target's ε is the one asked for, unless it was missing."""
+    charged = price_of(mechanism, target).epsilon
+    single = target.releases == 1 and target.selection_epsilon is None
+    asked = missing != "epsilon"
+    return Plan(
+        k=mechanism.k,
+        sampling_rate=mechanism.sampling_rate,
+        epsilon=charged,
+        delta=target.delta,
+        releases=target.releases,
+        selection_epsilon=target.selection_epsilon,
+        amplify_from=None,
+        epsilon_paper=_epsilon_of_paper(mechanism, target),
+        epsilon_exact=charged if single else price(mechanism, delta=target.delta).epsilon,
+        epsilon_composed=charged,
+        delta_paper=delta_of_paper(mechanism, target) if asked else None,
+        delta_exact=_delta_exact(mechanism, target, charged, missing) if asked else None,
+        k_paper=least_k_of_paper(mechanism.sampling_rate, target) if asked else None,
+        k_exact=_k_exact(mechanism, target, missing) if asked else None,
+        filled=missing,
     )
 
 
-def _priced(
-    mechanism: StronglySafeRelease,
-    *,
-    asked: Decimal | None,
-    delta: Decimal,
-    releases: int,
-    selection_epsilon: Decimal | None,
-    filled: str | None,
-) -> Plan:
-    k, sampling_rate = mechanism.k, mechanism.sampling_rate
-    charged = price_of(mechanism, delta=delta, releases=releases, selection_epsilon=selection_epsilon).epsilon
-    if selection_epsilon is None:
-        paper = paper_price(mechanism, delta=delta, releases=releases)
+def _epsilon_of_paper(mechanism: StronglySafeRelease, target: Target) -> Decimal | None:
+    if target.selection_epsilon is None:
+        paper = paper_price(mechanism, delta=target.delta, releases=target.releases)
     else:
         paper = paper_price_selected(
             mechanism,
-            selection_epsilon=selection_epsilon,
+            selection_epsilon=target.selection_epsilon,
             selection_rate=None,
-            delta=delta,
-            releases=releases,
+            delta=target.delta,
+            releases=target.releases,
         )
-    alone = charged
-    if releases > 1 or selection_epsilon is not None:
-        alone = price(mechanism, delta=delta).epsilon
-    delta_by_paper, delta_by_profile, k_by_paper, k_by_price = None, None, None, None
-    if asked is not None:
-        delta_by_paper = _delta_of_paper(mechanism, asked, releases, selection_epsilon)
-        delta_by_profile = (
-            delta
-            if filled == "delta"
-            else least_delta(mechanism, epsilon=asked, releases=releases, selection_epsilon=selection_epsilon)
-        )
-        k_by_paper = least_k_of_paper(
-            sampling_rate=sampling_rate,
-            epsilon=asked,
-            delta=delta,
-            releases=releases,
-            selection_epsilon=selection_epsilon,
-        )
-        k_by_price = k if filled == "k" else _least_k_or_none(sampling_rate, asked, delta, releases, selection_epsilon)
-    return Plan(
-        k=k,
-        sampling_rate=sampling_rate,
-        epsilon=charged,
-        delta=delta,
-        releases=releases,
-        selection_epsilon=selection_epsilon,
-        amplify_from=None,
-        epsilon_paper=None if paper is None else paper.epsilon,
-        epsilon_exact=alone,
-        epsilon_composed=charged,
-        delta_paper=delta_by_paper,
-        delta_exact=delta_by_profile,
-        k_paper=k_by_paper,
-        k_exact=k_by_price,
-        filled=filled,
-    )
+    return None if paper is None else paper.epsilon
+
+
+def _delta_exact(
+    mechanism: StronglySafeRelease, target: Target, charged: Decimal, missing: str | None
+) -> Decimal | None:
+    if missing == "delta":
+        return target.delta
+    try:
+        found = least_delta(mechanism, target)
+    except InputRefused:
+        return None
+    # A price within the ε asked for shows the target's δ as well; two grids may differ in the fourth digit.
+    return min(found, target.delta) if charged <= target.epsilon else found
+
+
+def _k_exact(mechanism: StronglySafeRelease, target: Target, missing: str | None) -> int | None:
+    if missing == "k":
+        return mechanism.k
+    try:
+        return least_k_of(mechanism.sampling_rate, target)
+    except InputRefused:
+        return None
 
 
 def _amplified_plan(
@@ -234,35 +235,3 @@ def _amplified_plan(
         k_exact=None,
         filled=None,
     )
-
-
-def _delta_of_paper(
-    mechanism: StronglySafeRelease, epsilon: Decimal, releases: int, selection_epsilon: Decimal | None
-) -> Decimal | None:
-    rate = float_up(mechanism.sampling_rate)
-    each = float_down(divide_down(epsilon, releases) - (selection_epsilon or Decimal(0)))
-    if not rate < 1.0 or not each >= least_epsilon_of_paper(rate):
-        return None
-    total = decimal_up(delta_paper(k=mechanism.k, sampling_rate=rate, epsilon=each) * releases)
-    return min(total, Decimal(1))
-
-
-def _least_k_or_none(
-    sampling_rate: Decimal, epsilon: Decimal, delta: Decimal, releases: int, selection_epsilon: Decimal | None
-) -> int | None:
-    try:
-        return least_k(
-            sampling_rate=sampling_rate,
-            epsilon=epsilon,
-            delta=delta,
-            releases=releases,
-            selection_epsilon=selection_epsilon,
-        )
-    except InputRefused:
-        return None
-
-
-def _given(value: Decimal | None) -> Decimal:
-    if value is None:
-        raise InputRefused("a parameter is missing.")
-    return value

@@ -71,6 +71,7 @@ def price(mechanism: StronglySafeRelease, *, delta: Decimal, releases: int = 1) 
         InputRefused: δ or T is out of range, no finite ε has this δ, or the parameters are beyond double precision.
     """
     check_request(delta, releases)
+    found: float | Decimal | None
     if releases == 1:
         found, rule = _epsilon(mechanism, log_delta=log_down(delta)), "exact-profile/1"
     else:

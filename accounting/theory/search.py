@@ -8,19 +8,30 @@ from collections.abc import Callable
 __all__ = ["first_whole", "last_real"]
 
 
-def first_whole(cost: Callable[[int], float], target: float, largest: int) -> int | None:
+def first_whole(cost: Callable[[int], float], target: float, *, largest: int, guess: int = 1) -> int | None:
     """The first whole number from 1 at which a falling cost is at most a target; None where none is up to `largest`.
 
-    Between a failing and a fitting number the next guess follows the power law through both costs (halving where
-    a cost is 0 or infinite, and after every guess that left most of the range).
+    From the guess the search steps outward until it has both a failing and a fitting number; between them the next
+    number follows the power law through both costs (halving where a cost is 0 or infinite, and after every step
+    that left most of the range).
     """
-    low, low_cost, high, high_cost = 0, math.inf, 1, cost(1)
+    step = max(1, guess // 256)
+    low, low_cost = 0, math.inf
+    high, high_cost = guess, cost(guess)
     while not high_cost <= target:
         if high >= largest:
             return None
         low, low_cost = high, high_cost
-        high = min(4 * high, largest)
+        high, step = min(high + step, largest), 4 * step
         high_cost = cost(high)
+    while low == 0 and high > 1:
+        below = max(high - step, 1)
+        step *= 4
+        below_cost = cost(below)
+        if below_cost <= target:
+            high, high_cost = below, below_cost
+        else:
+            low, low_cost = below, below_cost
     halve = False
     while high - low > 1:
         width = high - low

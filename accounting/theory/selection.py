@@ -15,6 +15,7 @@ from .composition import COMPOSED_FLOOR, epsilon_composed
 from .exact_decimals import add_up, multiply_up
 from .guarantee import Guarantee
 from .hockey_stick import log_adding, log_removing
+from .loss_curves import Part
 from .price import RELATION, Price, check_request, paper_price, price
 from .profile import check_parameters
 from .rounding import decimal_up, float_down, float_up, log_down
@@ -102,7 +103,7 @@ def price_selected(
         if releases == 1:
             found = _epsilon_of_one(mechanism, float_up(cost.epsilon), log_down(delta), float_up(best))
         elif delta >= COMPOSED_FLOOR:
-            parts = {mechanism: releases, cost: releases}
+            parts: dict[Part, int] = {mechanism: releases, cost: releases}
             found = epsilon_composed(parts, delta=float_down(delta))
         else:
             found = None

@@ -94,8 +94,8 @@ class Steps:
                 return None
         else:
             return None
-        inside = path.startswith(f"{self.desk}/") and not os.path.basename(path).startswith("ledger.db")
-        return path[len(self.desk) + 1 :] if inside else None
+        inside = f"{path}/".startswith(f"{self.desk}/") and not os.path.basename(path).startswith("ledger.db")
+        return os.path.relpath(path, self.desk) if inside else None
 
     def audited(self, event: str, arguments: tuple) -> None:
         if event == "open":
@@ -115,8 +115,8 @@ class Steps:
         sys.addaudithook(self.audited)
         for name in ("write", "pwrite", "fsync", "fdatasync"):
             setattr(os, name, self.unaudited(getattr(os, name), name))
-        for name in ("write_table", "close"):
-            writer = pyarrow.parquet.ParquetWriter
+        writer = pyarrow.parquet.ParquetWriter
+        for name in ("__init__", "write_table", "close"):
             setattr(writer, name, self.unaudited(getattr(writer, name), f"ParquetWriter.{name}"))
         engine = sqlalchemy.Engine
         sqlalchemy.event.listen(engine, "before_cursor_execute", self.statement)
@@ -125,8 +125,8 @@ class Steps:
     def unaudited(self, function: Callable, name: str) -> Callable:
         @wraps(function)
         def seen(target: Any, *arguments: Any, **named: Any) -> Any:
-            place = getattr(target, "where", None) if isinstance(target, pyarrow.parquet.ParquetWriter) else target
-            where = "table" if place is None else self.at_desk(place)
+            table = isinstance(target, pyarrow.parquet.ParquetWriter)
+            where = self.at_desk(getattr(target, "where", *arguments[:1]) if table else target)
             if where is not None and not getattr(self.looking, "now", False):
                 self.step(name, where)
             return function(target, *arguments, **named)
@@ -274,10 +274,10 @@ def done(job: dict) -> dict:
         try:
             os.close(reading)
             child(job, writing)
-        except BaseException:
+            os._exit(0)
+        finally:
             sys.excepthook(*sys.exc_info())
             os._exit(70)
-        os._exit(0)
     os.close(writing)
     with os.fdopen(reading) as told:
         answers = [json.loads(line) for line in told]

@@ -1,0 +1,29 @@
+"""The demonstration runs the main job on real records and leaves the user's own things alone."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow.parquet as pq
+
+
+def test_the_demonstration_publishes_and_explains(desk) -> None:
+    answer = desk("demo", "--output", "shown")
+    assert answer.code == 0, answer.err
+    release = desk.folder / "shown" / "release"
+    table = pq.read_table(release / "data.parquet")
+    assert table.num_rows > 500
+    assert table.column_names == ["state", "educ", "weekly_income", "exper"]
+    for text in ("29,501", "ε = ", "certificate.json", "ledger verify", str(release)):
+        assert text in answer.out
+    assert desk("verify", release / "certificate.json").code == 0
+    own = f"sqlite:///{desk.folder / 'shown' / 'ledger.db'}"
+    assert desk("ledger", "verify", "--ledger", own).code == 0
+    assert not Path(desk.ledger.removeprefix("sqlite:///")).exists()
+    assert not (desk.home / "releases").exists()
+
+
+def test_it_never_writes_over_anything(desk) -> None:
+    (desk.folder / "mine").mkdir()
+    assert desk("demo", "--output", "mine").code == 2
+    assert not list((desk.folder / "mine").iterdir())

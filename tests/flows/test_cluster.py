@@ -1,0 +1,83 @@
+"""The same release on a real Dask scheduler with workers in processes of their own."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from collections import Counter
+
+import pyarrow.parquet as pq
+import pytest
+
+from crowdblend.deploy.running import run_release
+from crowdblend.flows.settings import House
+
+KEY = bytes(range(7, 39))
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory):
+    """Address of a scheduler on loopback, its two workers, and the files of all they print."""
+    folder = tmp_path_factory.mktemp("cluster")
+    info = folder / "scheduler.json"
+    logs = [(folder / f"{name}.log").open("wb") for name in ("scheduler", "worker-0", "worker-1")]
+    scheduler = [sys.executable, "-m", "distributed.cli.dask_scheduler", "--host", "127.0.0.1", "--port", "0"]
+    scheduler += ["--dashboard-address", "127.0.0.1:0", "--scheduler-file", str(info)]
+    processes = [subprocess.Popen(scheduler, stdout=logs[0], stderr=subprocess.STDOUT, cwd=folder)]
+    while not info.exists():
+        time.sleep(0.1)
+    address = json.loads(info.read_text())["address"]
+    worker = [sys.executable, "-m", "distributed.cli.dask_worker", address, "--nthreads", "1", "--no-dashboard"]
+    for log in logs[1:]:
+        processes.append(subprocess.Popen(worker, stdout=log, stderr=subprocess.STDOUT, cwd=folder))
+    yield address, folder
+    for process in reversed(processes):
+        process.terminate()
+        process.wait(timeout=30)
+    for log in logs:
+        log.close()
+
+
+def released(desk, name: str, *, scheduler: str | None) -> Counter:
+    own = House(ledger_url=f"sqlite:///{desk.folder / name}.db", home=desk.folder / f"home-{name}")
+    words = ("--epsilon", "9", "--delta", "1e-3", "--ledger", own.ledger_url)
+    assert desk("dataset", "add", "people", *words).code == 0
+    result = run_release(
+        desk.write_spec(output=name, source="many"),
+        house=own,
+        output=None,
+        scheduler=scheduler,
+        release_id=None,
+        randomness=lambda size: KEY[:size],
+    )
+    return Counter(map(str, pq.read_table(f"{result['output']}/data.parquet").to_pylist()))
+
+
+def test_a_cluster_draws_the_sample_that_threads_draw(desk, cluster) -> None:
+    address, folder = cluster
+    (desk.folder / "many").mkdir()
+    for number in range(6):
+        desk.write_people(4_000, file=f"many/{number}.csv", shift=number)
+    on_threads = released(desk, "threads", scheduler=None)
+    on_cluster = released(desk, "cluster", scheduler=address)
+    assert on_threads
+    assert on_cluster == on_threads
+    for path in folder.rglob("*"):
+        if path.is_file():
+            assert KEY not in path.read_bytes()
+            assert KEY.hex().encode() not in path.read_bytes()
+
+
+def test_a_scheduler_that_is_not_there_fails_and_can_be_resumed(desk) -> None:
+    desk.add_dataset()
+    spec = desk.write_spec()
+    lost = desk("run", spec, "--release-id", "later", "--scheduler", "tcp://127.0.0.1:9")
+    assert lost.code == 1
+    assert "Traceback" not in lost.err
+    assert not (desk.folder / "out").exists()
+    again = desk("run", spec, "--release-id", "later", "--json")
+    assert again.code == 0, again.err
+    [dataset] = desk("ledger", "show", "--json").json["datasets"]
+    assert dataset["epsilon_spent"] == again.json["epsilon"]
