@@ -171,11 +171,17 @@ class State:
     findings: tuple[str, ...]
     output: dict[str, tuple[float, bytes]]
     beside: frozenset[str]
-    private: bytes
+    private: dict[str, bytes]
 
     @property
     def stage(self) -> str | None:
         return None if self.release is None else self.release.stage
+
+
+def _copy(source: Path, target: Path) -> None:
+    """Copy what is in a folder with its times and its links, so that two names of one file stay two names of one."""
+    target.mkdir(exist_ok=True)
+    subprocess.run(["cp", "-a", f"{source}/.", str(target)], check=True)
 
 
 @dataclass(frozen=True)
@@ -192,13 +198,13 @@ class Scene:
         return self.desk.folder
 
     def keep(self, name: str) -> None:
-        shutil.copytree(self.folder, self.kept / name)
+        _copy(self.folder, self.kept / name)
         self.ledgers.keep(name)
 
     def restore(self, name: str) -> None:
         for path in self.folder.iterdir():
             shutil.rmtree(path) if path.is_dir() else path.unlink()
-        shutil.copytree(self.kept / name, self.folder, dirs_exist_ok=True)
+        _copy(self.kept / name, self.folder)
         self.ledgers.restore(name)
 
     def forget(self, name: str) -> None:
@@ -217,7 +223,7 @@ class Scene:
             findings = tuple(str(finding) for finding in reader.verify())
         out = self.folder / "out"
         names = frozenset(path.name for path in self.folder.iterdir() if not path.name.startswith("ledger.db"))
-        private = sorted(path for path in (self.folder / "home").rglob("*") if path.is_file())
+        private = [path for path in (self.folder / "home").rglob("*") if path.is_file()]
         files = [out, *out.iterdir()] if out.exists() else []
         return State(
             release=release,
@@ -225,7 +231,7 @@ class Scene:
             findings=findings,
             output={path.name: (path.stat().st_mtime, b"" if path.is_dir() else path.read_bytes()) for path in files},
             beside=names - {"people.csv", "towns.csv", "spec.toml", "home", "out"},
-            private=b"".join(path.read_bytes() for path in private),
+            private={str(path.relative_to(self.folder / "home")): path.read_bytes() for path in private},
         )
 
 

@@ -71,8 +71,7 @@ class Steps:
         """What stands in which folder under which name; the ledger's own files are left to its database."""
         found = set()
         folders = [self.desk]
-        while folders:
-            folder = folders.pop()
+        for folder in folders:  # which grows on the way
             place = os.stat(folder).st_ino
             with os.scandir(folder) as entries:
                 for entry in entries:

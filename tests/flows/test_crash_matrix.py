@@ -80,7 +80,7 @@ class Matrix:
         price = self.by_first.state.spent
         if state.spent != (0 if state.release is None else price):
             yield f"{state.spent} is spent, and one release costs {price}"
-        if state.stage in ("charged", "reading") and self.key_of(state) not in state.private:
+        if state.stage in ("charged", "reading") and self.key_of(state) not in state.private.values():
             yield "the key of a charged sample is lost"
 
     def key_of(self, state: Any) -> bytes:
@@ -107,8 +107,11 @@ class Matrix:
 
     def closed(self, state: Any) -> Iterator[str]:
         """What may not outlive a release."""
-        if any(attempt["key"] in state.private for attempt in (FIRST, LATER)):
+        if {FIRST["key"], LATER["key"]} & set(state.private.values()):
             yield "a sampling key outlives its release"
+        others = {name for name in state.private.keys() - self.by_first.state.private.keys() if "releases/" in name}
+        if others:
+            yield f"left in the private store: {sorted(Path(name).name for name in others)}"
         if state.beside:
             yield f"left beside the output: {sorted(state.beside)}"
 
@@ -133,7 +136,7 @@ class Matrix:
             if ended["refused"] is None or ended["refused"][0] != "AccountantRefused":
                 yield f"a retry after a change of {what} is not refused: {ended['refused']}"
             after = self.scene.look()
-            if (after.release, after.output, after.private) != (before.release, before.output, before.private):
+            if harmed(before, after):
                 yield f"a refused change of {what} changed the release"
             yield from self.standing(after)
 
@@ -144,7 +147,7 @@ class Matrix:
         refusal = None if ended["refused"] is None else ended["refused"][0]
         if before.release is None or before.stage == "published" or before.output:
             expected = "InputRefused" if before.release is None else "AccountantRefused"
-            if refusal != expected or after != before:
+            if refusal != expected or harmed(before, after):
                 yield f"abandoned, although there is nothing to abandon ({refusal})"
             return
         if refusal is not None:
@@ -185,6 +188,13 @@ class Matrix:
             kind, where, *_ = self.by_first.steps[place]
             found += [f"killed before step {place} ({kind} {where}): {fault}" for fault in self.examined(place)]
         return found
+
+
+def harmed(before: Any, after: Any) -> bool:
+    """Whether a refused attempt changed anything that the release still needs."""
+    needed = before.private.items() if before.stage in ("charged", "reading") else ()
+    lost = [name for name, content in needed if "draft" not in name and after.private.get(name) != content]
+    return bool(lost) or (before.release, before.spent, before.output) != (after.release, after.spent, after.output)
 
 
 def unseen_changes(steps: list) -> list[str]:
@@ -254,13 +264,8 @@ def test_killed_at_any_step_a_release_is_charged_once_and_ends_the_same(scene: A
 )
 def test_a_broken_release_is_caught(scene: Any, broken: str, place: Callable[[list], int], fault: str) -> None:
     """The control of the matrix: the same examination of releases that break what it is for."""
-    steps = undisturbed(scene, FIRST, broken=broken).steps
-    matrix = Matrix(
-        scene=scene,
-        by_first=undisturbed(scene, FIRST),
-        by_later=undisturbed(scene, LATER),
-        broken=broken,
-    )
+    steps, sound = undisturbed(scene, FIRST, broken=broken).steps, undisturbed(scene, FIRST)
+    matrix = Matrix(scene=scene, by_first=sound, by_later=sound, broken=broken)
     found = list(matrix.examined(place(steps)))
     assert any(fault in each for each in found), found
 
