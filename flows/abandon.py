@@ -5,12 +5,13 @@ from __future__ import annotations
 import getpass
 import shutil
 from datetime import UTC, datetime
+from pathlib import Path
 
-from ..accounting.ledger.keystore import PrivateStore
+from ..accounting.ledger.keystore import PrivateStore, ReleaseFolder
 from ..accounting.ledger.reader import open_reader
 from ..mechanisms.refusal import AccountantRefused
 from ..tasks.charge import give_up
-from ..tasks.staging import remembered_release
+from ..tasks.staging import remembered_release, staging_folder
 from .settings import House
 
 __all__ = ["abandon_release"]
@@ -31,11 +32,18 @@ def abandon_release(release_id: str, *, reason: str, house: House) -> bool:
         InputRefused: the ledger has no such release.
         AccountantRefused: it is held by a live process, published, or abandoned already.
     """
-    with open_reader(house.ledger_url) as reader:
-        ledger_id = reader.ledger_id
+    reader = open_reader(house.ledger_url)
+    ledger_id = reader.ledger_id
     with PrivateStore(house.home).hold(ledger_id=ledger_id, release_id=release_id) as folder:
+        state = reader.release(release_id)
+        place = folder.remembered().get("output")
+        staging = None
+        if state is not None and place is not None:
+            staging = staging_folder(Path(place), sample_id=state.charge.sample_id)
+        if state is not None and state.stage == "abandoned":
+            _clear(folder, staging)  # what an attempt to abandon it left undone
         release = remembered_release(folder)
-        if release is not None and not release.staged.folder.exists():
+        if state is not None and state.stage == "reading" and release is not None and release.in_view:
             raise AccountantRefused(
                 f"the output of release '{release_id}' is in view.",
                 where=str(release.output),
@@ -50,6 +58,12 @@ def abandon_release(release_id: str, *, reason: str, house: House) -> bool:
             today=datetime.now(UTC).date(),
             folder=folder,
         )
-        if release is not None:
-            shutil.rmtree(release.staged.folder)
+        _clear(folder, staging)
         return refunded
+
+
+def _clear(folder: ReleaseFolder, staging: Path | None) -> None:
+    """Destroy the key of an abandoned release and remove what it had prepared; what is gone already is left so."""
+    folder.destroy_key()
+    if staging is not None:
+        shutil.rmtree(staging, ignore_errors=True)

@@ -71,6 +71,8 @@ def prepared_release(
         else:
             _same_release(state, request)
         published = state is not None and state.stage == "published"
+        if published:
+            folder.destroy_key()  # a crash may have come between the close and the end of the key
         layout = None
         if not published:
             source = list_source(request.source, base=request.base)
@@ -107,6 +109,6 @@ def _check_output(output: Path, *, own: str | None) -> None:
         raise InputRefused("the output exists already.", where=str(output), remedy="Name a folder that doesn't exist.")
     parent = next(folder for folder in output.parents if folder.exists())
     try:
-        Path(tempfile.mkdtemp(prefix=".crowdblend-", dir=parent)).rmdir()
+        tempfile.TemporaryFile(dir=parent).close()  # without a name, so that a crash leaves nothing
     except OSError as error:
         raise InputRefused(f"the output can't be written ({error.strerror}).", where=str(output)) from None

@@ -59,6 +59,11 @@ class SettledRelease:
     records: int
     staged: Staged
 
+    @property
+    def in_view(self) -> bool:
+        """Whether the output holds exactly these bytes."""
+        return _holds(self.output, self.staged.hashes)
+
 
 def remembered_release(folder: ReleaseFolder) -> SettledRelease | None:
     """The release whose bytes an earlier attempt has made durable; None where there are none yet.

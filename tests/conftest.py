@@ -1,13 +1,21 @@
-"""A steward's desk for the tests: a folder with records, a specification, a ledger and a private store."""
+"""What tests of every room use: a steward's desk, and a real PostgreSQL server that the tests start."""
 
 from __future__ import annotations
 
 import json
 import os
+import pwd
+import shutil
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
+from sqlalchemy import create_engine
+from sqlalchemy.pool import NullPool
 
 os.environ.setdefault("DO_NOT_TRACK", "1")
 os.environ.setdefault("PREFECT_SERVER_ANALYTICS_ENABLED", "false")
@@ -15,6 +23,7 @@ os.environ.setdefault("PREFECT_SERVER_ANALYTICS_ENABLED", "false")
 os.environ.pop("PREFECT_API_URL", None)
 os.environ.pop("PREFECT_HOME", None)
 
+SWITCH = "CROWDBLEND_TEST_POSTGRES"
 SPEC = """
 [release]
 name = "{name}"
@@ -131,3 +140,68 @@ def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureF
     (tmp_path / "towns.csv").write_text(TOWNS, encoding="utf-8")
     made.write_people(2_400)
     return made
+
+
+def _server_program(name: str) -> str | None:
+    beside = [str(path) for path in sorted(Path("/usr/lib/postgresql").glob(f"*/bin/{name}"))]
+    return shutil.which(name) or (beside[-1] if beside else None)
+
+
+def _as_ordinary_user(folder: Path) -> list[str]:
+    """PostgreSQL refuses to run as root: the words before a command that make it somebody else's."""
+    if os.getuid() != 0:
+        return []
+    nobody = pwd.getpwnam("nobody")
+    os.chown(folder, nobody.pw_uid, nobody.pw_gid)
+    return ["setpriv", f"--reuid={nobody.pw_uid}", f"--regid={nobody.pw_gid}", "--clear-groups"]
+
+
+@pytest.fixture(scope="session")
+def postgresql_server() -> Iterator[str]:
+    """URL of an empty server's maintenance database; the server is the tests' own and ends with them."""
+    initdb, postgres = _server_program("initdb"), _server_program("postgres")
+    if initdb is None or postgres is None:
+        if os.environ.get(SWITCH) == "off":
+            pytest.skip(f"PostgreSQL is not installed, and {SWITCH}=off says that this is known")
+        pytest.fail(f"PostgreSQL is not installed; install it, or set {SWITCH}=off to leave its half untested")
+    folder = Path(tempfile.mkdtemp(prefix="crowdblend-pg-", dir="/tmp"))
+    data, log = folder / "data", folder / "log"
+    user = _as_ordinary_user(folder)
+    environment = {"PATH": os.environ["PATH"], "HOME": str(folder), "LC_ALL": "C"}
+    subprocess.run(
+        [*user, initdb, "-D", str(data), "-U", "postgres", "-A", "trust", "-E", "UTF8", "--no-sync"],
+        check=True,
+        capture_output=True,
+        env=environment,
+        cwd=folder,
+    )
+    with log.open("wb") as sink:
+        server = subprocess.Popen(
+            [*user, postgres, "-D", str(data), "-k", str(folder), "-c", "listen_addresses=", "-F"],
+            stdout=sink,
+            stderr=sink,
+            env=environment,
+            cwd=folder,
+        )
+    url = f"postgresql+psycopg://postgres@/postgres?host={folder}"
+    try:
+        _await_server(url, server, log)
+        yield url
+    finally:
+        server.terminate()
+        server.wait(timeout=30)
+        shutil.rmtree(folder)
+
+
+def _await_server(url: str, server: subprocess.Popen[bytes], log: Path) -> None:
+    from sqlalchemy.exc import OperationalError
+
+    engine = create_engine(url, poolclass=NullPool)
+    for _ in range(300):
+        assert server.poll() is None, log.read_text()
+        try:
+            with engine.connect():
+                return
+        except OperationalError:
+            time.sleep(0.1)
+    pytest.fail("the PostgreSQL server did not start in 30 seconds")

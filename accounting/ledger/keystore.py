@@ -223,6 +223,7 @@ class PrivateStore:
         try:
             _lock(handle, folder.path, release_id)
             try:
+                _remove_drafts(folder.path)
                 yield folder
             finally:
                 fcntl.flock(handle, fcntl.LOCK_UN)  # for forked copies of the open file too
@@ -236,6 +237,15 @@ class PrivateStore:
             with suppress(FileExistsError):
                 create_private(path, secrets.token_bytes(KEY_BYTES))
         return path.read_bytes()
+
+
+def _remove_drafts(path: Path) -> None:
+    """Destroy what a killed holder had begun to write; the caller holds the release."""
+    try:
+        for draft in path.glob(".*.draft"):
+            destroy(draft)
+    except OSError as error:
+        raise _unusable(path, error) from None
 
 
 def _lock(handle: int, path: Path, release_id: str) -> None:

@@ -13,6 +13,8 @@ __all__ = ["LARGEST_GROUP", "log_adding", "log_removing"]
 
 LARGEST_GROUP = 2.0**50
 
+_LARGEST_EPSILON = 600.0
+
 _SPLITTER = 134217729.0
 _BLOCK = 1 << 20
 _DECAY = 40.0
@@ -34,6 +36,8 @@ def log_adding(*, k: int, sampling_rate: float, epsilons: Array) -> Array:
     Returns:
         Shape (n,); each at least the true logarithm, above it by rounding only (about 1e-12).
     """
+    # δ falls with ε, so that a cap on ε is outward; it keeps e^{−ε} a normal double.
+    epsilons = np.minimum(epsilons, _LARGEST_EPSILON)
     shrink = np.exp(-epsilons)
     # INVARIANT: κ is rounded up and γ = 1 − κ down; the supremum grows with κ.
     kappa = np.minimum((1.0 - sampling_rate) * shrink * (1.0 + 16.0 * ULP), 1.0)
@@ -62,7 +66,7 @@ def log_removing(*, k: int, sampling_rate: float, epsilons: Array) -> Array:
 
     Args and returns as in `log_adding`; −∞ where the divergence is 0.
     """
-    growth = np.expm1(np.minimum(epsilons, 700.0)) * (1.0 - sampling_rate)
+    growth = np.expm1(np.minimum(epsilons, _LARGEST_EPSILON)) * (1.0 - sampling_rate)
     # INVARIANT: η is rounded up (the supremum grows with η), also where its group would be beyond counting.
     eta = sampling_rate - growth + 32.0 * ULP * sampling_rate
     positive = eta > 0.0

@@ -66,7 +66,7 @@ def from_curve(*, spacing: float, lowest: int, deltas: NDArray[np.float64]) -> L
     masses[1:-1] = (steps[1:] - math.exp(spacing) * steps[:-1]) / grow
     masses[-1] = steps[-1] / math.expm1(-spacing)
     masses = np.maximum(masses, 0.0)
-    infinite = float(deltas[-1])
+    infinite = float(deltas[-1]) + _UNDERFLOW
     deficit = _deficit(spacing, lowest, masses, infinite, deltas)
     if not deficit <= _TOLERATED_DEFICIT:
         raise ValueError(f"the curve is too noisy for a grid of spacing {spacing:g}")

@@ -23,6 +23,7 @@ from .rounding import decimal_up, float_down, float_up, log_down
 __all__ = ["log_profile_selected", "paper_price_selected", "price_selected", "selection_cost"]
 
 _BISECTIONS = 200
+_LOG_SLACK = 1e-13
 
 
 def selection_cost(selection_epsilon: Decimal, *, selection_rate: Decimal | None) -> Guarantee:
@@ -55,8 +56,10 @@ def log_profile_selected(
         ValueError: parameters out of range.
     """
     check_parameters(k, sampling_rate)
-    p = 1.0 / (1.0 + math.exp(-selection_epsilon))
-    low, high = epsilons - selection_epsilon, epsilons + selection_epsilon
+    likely = -math.log1p(math.exp(-selection_epsilon))
+    # Both curves fall, so that arguments rounded down are outward.
+    low = np.nextafter(epsilons - selection_epsilon, -np.inf)
+    high = np.nextafter(epsilons + selection_epsilon, 0.0)
     curves = []
     for ahead, behind in ((log_adding, log_removing), (log_removing, log_adding)):
         forward = ahead(k=k, sampling_rate=sampling_rate, epsilons=np.abs(low))
@@ -64,11 +67,11 @@ def log_profile_selected(
         negative = np.minimum(low, 0.0)
         with np.errstate(divide="ignore"):
             mirrored = np.logaddexp(np.log(-np.expm1(negative)), negative + backward)
-        near = np.where(low >= 0.0, forward, mirrored) + math.log(p)
-        far = ahead(k=k, sampling_rate=sampling_rate, epsilons=high) + math.log1p(-p)
+        near = np.where(low >= 0.0, forward, mirrored) + likely
+        far = ahead(k=k, sampling_rate=sampling_rate, epsilons=high) + likely - selection_epsilon
         curves.append(np.logaddexp(near, far))
-    # The smaller branch weight 1 − p and the sums err by a few units in the last place.
-    return np.minimum(np.maximum(curves[0], curves[1]) + 1e-14, 0.0)
+    # The logarithms of the two weights and of the sums err by a few units in the last place.
+    return np.minimum(np.maximum(curves[0], curves[1]) + _LOG_SLACK * (1.0 + selection_epsilon), 0.0)
 
 
 def price_selected(

@@ -5,13 +5,8 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
-import os
-import pwd
-import shutil
 import subprocess
 import sys
-import tempfile
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import date
@@ -33,7 +28,6 @@ from sqlalchemy.pool import NullPool
 DAY = date(2026, 3, 4)
 DELTA = Decimal("1e-6")
 MECHANISM = StronglySafeRelease(k=20, sampling_rate=Decimal("0.1"))
-SWITCH = "CROWDBLEND_TEST_POSTGRES"
 
 
 @cache
@@ -128,71 +122,6 @@ class Books:
         """Let one process an attempt begin at the same moment; gives each one's outcome."""
         job = {"url": self.url, "attempts": attempts, "steps": steps, "delta": str(DELTA)}
         return self.racer(job)
-
-
-def _server_program(name: str) -> str | None:
-    beside = [str(path) for path in sorted(Path("/usr/lib/postgresql").glob(f"*/bin/{name}"))]
-    return shutil.which(name) or (beside[-1] if beside else None)
-
-
-def _as_ordinary_user(folder: Path) -> list[str]:
-    """PostgreSQL refuses to run as root: the words before a command that make it somebody else's."""
-    if os.getuid() != 0:
-        return []
-    nobody = pwd.getpwnam("nobody")
-    os.chown(folder, nobody.pw_uid, nobody.pw_gid)
-    return ["setpriv", f"--reuid={nobody.pw_uid}", f"--regid={nobody.pw_gid}", "--clear-groups"]
-
-
-@pytest.fixture(scope="session")
-def postgresql_server() -> Iterator[str]:
-    """URL of an empty server's maintenance database; the server is the tests' own and ends with them."""
-    initdb, postgres = _server_program("initdb"), _server_program("postgres")
-    if initdb is None or postgres is None:
-        if os.environ.get(SWITCH) == "off":
-            pytest.skip(f"PostgreSQL is not installed, and {SWITCH}=off says that this is known")
-        pytest.fail(f"PostgreSQL is not installed; install it, or set {SWITCH}=off to leave its half untested")
-    folder = Path(tempfile.mkdtemp(prefix="crowdblend-pg-", dir="/tmp"))
-    data, log = folder / "data", folder / "log"
-    user = _as_ordinary_user(folder)
-    environment = {"PATH": os.environ["PATH"], "HOME": str(folder), "LC_ALL": "C"}
-    subprocess.run(
-        [*user, initdb, "-D", str(data), "-U", "postgres", "-A", "trust", "-E", "UTF8", "--no-sync"],
-        check=True,
-        capture_output=True,
-        env=environment,
-        cwd=folder,
-    )
-    with log.open("wb") as sink:
-        server = subprocess.Popen(
-            [*user, postgres, "-D", str(data), "-k", str(folder), "-c", "listen_addresses=", "-F"],
-            stdout=sink,
-            stderr=sink,
-            env=environment,
-            cwd=folder,
-        )
-    url = f"postgresql+psycopg://postgres@/postgres?host={folder}"
-    try:
-        _await_server(url, server, log)
-        yield url
-    finally:
-        server.terminate()
-        server.wait(timeout=30)
-        shutil.rmtree(folder)
-
-
-def _await_server(url: str, server: subprocess.Popen[bytes], log: Path) -> None:
-    from sqlalchemy.exc import OperationalError
-
-    engine = create_engine(url, poolclass=NullPool)
-    for _ in range(300):
-        assert server.poll() is None, log.read_text()
-        try:
-            with engine.connect():
-                return
-        except OperationalError:
-            time.sleep(0.1)
-    pytest.fail("the PostgreSQL server did not start in 30 seconds")
 
 
 def _new_database(server: str, tmp_path: Path, *, template: str) -> str:

@@ -178,6 +178,14 @@ def test_bare_guarantees_compose_as_randomised_response(oracle):
     assert epsilon_composed({pure: 1}, delta=1e-9) == pytest.approx(0.5, rel=1e-2)
 
 
+def test_a_guarantee_without_any_cost_adds_nothing():
+    mechanism = release(20, "0.1")
+    free = Guarantee(epsilon=Decimal(0), delta=Decimal(0))
+    alone = epsilon_composed({mechanism: 3}, delta=1e-6)
+    assert epsilon_composed({mechanism: 3, free: 5}, delta=1e-6) == pytest.approx(alone, rel=1e-2)
+    assert epsilon_composed({free: 5}, delta=1e-6) == 0.0
+
+
 def test_mixed_with_a_pure_selection_costs_at_most_the_sum():
     mechanism, pure = release(20, "0.1"), Guarantee(epsilon=Decimal("0.1"), delta=Decimal(0))
     alone = epsilon_composed({mechanism: 12}, delta=1e-6)

@@ -164,3 +164,9 @@ def test_log_probabilities_stay_within_their_stated_error():
             assert distance <= float(error[0])
             worst = max(worst, float(distance) / float(error[0]))
     assert worst > 1e-3, "the bound is so loose that the test shows nothing"
+
+
+@pytest.mark.parametrize("epsilon", [100.0, 800.0, 1e300, math.inf])
+def test_a_huge_epsilon_leaves_rate_to_the_k(epsilon):
+    for k, rate in ((1, 0.25), (7, 0.5), (20, 1e-6)):
+        assert delta_exact(k=k, sampling_rate=rate, epsilon=epsilon) == pytest.approx(rate**k, rel=1e-10)

@@ -1,0 +1,225 @@
+"""The planner: any one parameter from the others, consistent with what is charged, and fast."""
+
+from __future__ import annotations
+
+import math
+import time
+from decimal import Decimal
+
+import pytest
+from crowdblend.accounting.theory.frontier import frontier
+from crowdblend.accounting.theory.inversion import Target
+from crowdblend.accounting.theory.planning import Plan, largest_sampling_rate, least_k, plan
+from crowdblend.accounting.theory.price import price
+from crowdblend.accounting.theory.search import first_whole, last_real
+from crowdblend.mechanisms.refusal import InputRefused
+from crowdblend.mechanisms.strongly_safe import StronglySafeRelease
+
+FULL = {
+    "k": 20,
+    "sampling_rate": Decimal("0.1"),
+    "epsilon": Decimal("0.5"),
+    "delta": Decimal("1e-6"),
+    "releases": 12,
+}
+
+
+def without(name, **changes):
+    return plan(**(FULL | changes | {name: None}))
+
+
+def test_table_2_through_the_planner(vectors):
+    table = vectors["lqs"]["table_2"]
+    for rate, printed in table["deltas"].items():
+        for epsilon, delta in zip(table["epsilons"], printed, strict=True):
+            found = plan(k=table["k"], sampling_rate=Decimal(rate), epsilon=Decimal(epsilon))
+            assert f"{float(found.delta_paper):.2e}" == delta
+            assert found.delta_exact == found.delta <= found.delta_paper
+
+
+@pytest.mark.parametrize("releases", [1, 12])
+@pytest.mark.parametrize("selection", [None, Decimal("0.02")])
+def test_each_filled_parameter_is_charged_within_the_target_and_the_next_one_is_not(releases, selection):
+    changes = {"releases": releases, "selection_epsilon": selection}
+    target = FULL | changes
+
+    def charged(**other):
+        return plan(**(target | other | {"epsilon": None})).epsilon
+
+    k = without("k", **changes).k
+    assert k is not None
+    assert charged(k=k) <= FULL["epsilon"]
+    assert k == 1 or charged(k=k - 1) > FULL["epsilon"]
+    rate = without("sampling_rate", **changes).sampling_rate
+    assert charged(sampling_rate=rate) <= FULL["epsilon"] < charged(sampling_rate=rate * Decimal("1.0002"))
+    delta = without("delta", **changes).delta
+    assert charged(delta=delta * Decimal("1.01")) <= FULL["epsilon"] * Decimal("1.0001")
+    assert charged(delta=delta * Decimal("0.97")) > FULL["epsilon"] * Decimal("0.9999")
+    most = without("releases", **(changes | {"releases": None})).releases
+    assert charged(releases=most) <= FULL["epsilon"] < charged(releases=most + 1)
+
+
+def test_a_fully_given_point_is_priced():
+    found = plan(**FULL)
+    assert found.filled is None
+    assert (
+        found.epsilon
+        == price(StronglySafeRelease(k=20, sampling_rate=Decimal("0.1")), delta=FULL["delta"], releases=12).epsilon
+    )
+    assert found.epsilon_composed == found.epsilon
+    assert (
+        found.epsilon_exact
+        == price(StronglySafeRelease(k=20, sampling_rate=Decimal("0.1")), delta=FULL["delta"]).epsilon
+    )
+    assert float(found.epsilon_paper) == pytest.approx(4.287, abs=1e-3)
+    assert found.k_exact is not None
+    assert found.k_exact <= 20
+    assert found.k_paper is None
+    assert found.delta_exact < FULL["delta"]
+
+
+def test_the_known_least_k_at_the_other_tools_rate():
+    """ARX's rate is 1 − e^−ε; least k by the paper and exactly, as measured with that tool and by brute force."""
+    for epsilon, delta, paper, exact in (
+        (0.5, "1e-5", 51, 35),
+        (1, "1e-5", 61, 46),
+        (1, "1e-6", 74, 58),
+        (2, "1e-6", 131, 114),
+    ):
+        rate = Decimal(f"{-math.expm1(-epsilon):.12f}")
+        found = plan(sampling_rate=rate, epsilon=Decimal(str(epsilon)) + Decimal("1e-9"), delta=Decimal(delta))
+        assert found.k == found.k_exact == exact
+        assert found.k_paper in (paper, paper - 1)
+
+
+def test_amplification_through_the_planner():
+    found = plan(sampling_rate=Decimal("0.1"), epsilon=Decimal(11).ln(), delta=Decimal("1e-5"), amplify_from=Decimal(1))
+    assert round(float(found.epsilon), 2) == 0.69
+    assert found.delta == Decimal("1e-6")
+    assert found.k is None
+    many = plan(sampling_rate=Decimal("0.1"), epsilon=Decimal(1), releases=5, amplify_from=Decimal(1))
+    assert many.epsilon == many.epsilon_exact * 5
+    assert many.delta == 0
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"k": None, "epsilon": None},
+        {"k": 0},
+        {"sampling_rate": Decimal(1)},
+        {"sampling_rate": Decimal(0)},
+        {"epsilon": Decimal(-1)},
+        {"epsilon": Decimal("nan")},
+        {"delta": Decimal(0)},
+        {"delta": Decimal(2)},
+        {"releases": 0},
+        {"selection_epsilon": Decimal(0)},
+        {"amplify_from": Decimal(1)},
+        {"k": 2, "releases": None},
+        {"k": None, "epsilon": Decimal(0), "delta": Decimal("1e-12")},
+        {"k": 2, "sampling_rate": None, "epsilon": Decimal("1e-12"), "delta": Decimal("1e-100")},
+        {"k": 1, "delta": None, "sampling_rate": Decimal("0.99"), "epsilon": Decimal("0.01"), "releases": 400},
+    ],
+)
+def test_what_cannot_be_planned_is_refused(change):
+    with pytest.raises(InputRefused):
+        plan(**(FULL | change))
+
+
+def test_amplification_needs_its_numbers():
+    with pytest.raises(InputRefused, match="amplification needs"):
+        plan(epsilon=Decimal(1), amplify_from=Decimal(1))
+    with pytest.raises(InputRefused, match="delta must be"):
+        plan(epsilon=Decimal(1), delta=Decimal(1), sampling_rate=Decimal("0.1"), amplify_from=Decimal(1))
+
+
+def test_the_helpers_of_a_specification():
+    assert least_k(sampling_rate=Decimal("0.1"), epsilon=Decimal("0.25"), delta=Decimal("1e-6")) == 16
+    rate = largest_sampling_rate(k=20, epsilon=Decimal("0.25"), delta=Decimal("1e-6"))
+    assert rate == Decimal("0.1292")
+    assert largest_sampling_rate(k=10**6, epsilon=Decimal(8), delta=Decimal("0.5")) > Decimal("0.999")
+
+
+def test_the_frontier_rises_with_the_rate_and_ours_is_at_most_the_papers():
+    rates = [Decimal(rate) for rate in ("0.01", "0.05", "0.1", "0.3", "0.6")]
+    points = frontier(Target(epsilon=Decimal(1), delta=Decimal("1e-6")), sampling_rates=rates)
+    ks = [point.k_exact for point in points]
+    assert ks == sorted(ks)
+    assert all(point.k_paper is None or point.k_exact <= point.k_paper for point in points)
+    none = frontier(Target(epsilon=Decimal(0), delta=Decimal("1e-12")), sampling_rates=rates[-1:])
+    assert none[0].k_exact is None
+
+
+@pytest.mark.parametrize("answer", [1, 2, 3, 77, 5000, 99_999])
+@pytest.mark.parametrize("guess", [1, 70, 5100, 100_000])
+def test_a_search_finds_the_first_whole_number(answer, guess):
+    calls = []
+
+    def cost(number):
+        calls.append(number)
+        return (answer / number) ** 0.7
+
+    assert first_whole(cost, 1.0, largest=100_000, guess=guess) == answer
+    assert len(calls) < 60
+    assert (
+        first_whole(lambda number: 0.0 if number >= answer else math.inf, 1.0, largest=100_000, guess=guess) == answer
+    )
+    assert first_whole(lambda number: math.inf, 1.0, largest=100_000, guess=guess) is None
+
+
+def test_a_search_finds_the_last_number_that_fits():
+    for answer in (1e-8, 0.003, 0.7):
+        for cost in (lambda x: x**1.3, lambda x, answer=answer: 0.0 if x <= answer else math.inf):
+            target = cost(answer)
+            found = last_real(cost, target, low=1e-9, high=1.0, precision=1e-6)
+            assert answer * (1 - 2e-6) <= found <= answer * (1 + 1e-12)
+
+
+QUICK = [
+    {"k": 10_000, "sampling_rate": "0.95", "delta": "1e-15"},
+    {"k": 10_000, "sampling_rate": "1e-6", "delta": "1e-15"},
+    {"k": 20, "sampling_rate": "0.1", "epsilon": "10"},
+    {"sampling_rate": "0.95", "epsilon": "10", "delta": "1e-15"},
+    {"sampling_rate": "0.9502", "epsilon": "3", "delta": "1e-9"},
+    {"sampling_rate": "0.9816", "epsilon": "4", "delta": "1e-9"},
+    {"k": 10_000, "epsilon": "10", "delta": "1e-15"},
+    {"k": 20, "sampling_rate": "0.1", "delta": "1e-6", "releases": 365},
+    {"k": 10_000, "sampling_rate": "0.95", "delta": "1e-15", "releases": 100},
+    {"sampling_rate": "0.1", "epsilon": "1", "delta": "1e-6", "releases": 52},
+    {"k": 20, "epsilon": "1", "delta": "1e-6", "releases": 52},
+]
+
+
+def quickly(asked):
+    values = {name: value if isinstance(value, int) else Decimal(value) for name, value in asked.items()}
+    plan(**values)
+    start = time.process_time()
+    found = plan(**values)
+    return found, time.process_time() - start
+
+
+@pytest.mark.parametrize("asked", QUICK, ids=str)
+def test_a_plan_takes_less_than_a_second(asked):
+    found, seconds = quickly(asked)
+    assert isinstance(found, Plan)
+    assert seconds < 1.0
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("k", [1, 20, 400, 10_000])
+@pytest.mark.parametrize("rate", ["1e-6", "0.001", "0.1", "0.5", "0.95"])
+def test_every_corner_takes_less_than_a_second(k, rate):
+    for delta in ("1e-15", "1e-9", "1e-5"):
+        for asked in (
+            {"k": k, "sampling_rate": rate, "delta": delta},
+            {"k": k, "sampling_rate": rate, "epsilon": "10"},
+            {"k": k, "epsilon": "10", "delta": delta},
+            {"sampling_rate": rate, "epsilon": "10", "delta": delta},
+            {"k": k, "sampling_rate": rate, "delta": delta, "releases": 100},
+        ):
+            try:
+                _, seconds = quickly(asked)
+            except InputRefused:
+                continue
+            assert seconds < 1.0, asked

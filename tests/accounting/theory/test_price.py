@@ -1,0 +1,176 @@
+"""What is charged: rules, rounding, records of mechanisms, and refusals."""
+
+from __future__ import annotations
+
+import decimal
+import math
+from decimal import Decimal
+
+import pytest
+from crowdblend.accounting.theory.paper_bound import delta_paper, epsilon_paper, least_epsilon_of_paper
+from crowdblend.accounting.theory.price import Price, mechanism_of_record, mechanism_record, paper_price, price
+from crowdblend.accounting.theory.profile import delta_exact
+from crowdblend.accounting.theory.rounding import PRICE_DIGITS, decimal_up, float_down, float_up, log_down
+from crowdblend.mechanisms.refusal import InputRefused
+from crowdblend.mechanisms.strongly_safe import StronglySafeRelease
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+SMALL = Decimal("1e-6")
+EXAMPLE = StronglySafeRelease(k=20, sampling_rate=Decimal("0.1"))
+
+
+def test_table_2_of_the_paper_to_all_printed_digits(vectors):
+    table = vectors["lqs"]["table_2"]
+    cells = 0
+    for rate, printed in table["deltas"].items():
+        for epsilon, delta in zip(table["epsilons"], printed, strict=True):
+            found = delta_paper(k=table["k"], sampling_rate=float(rate), epsilon=float(epsilon))
+            assert f"{found:.2e}" == delta
+            cells += 1
+    assert cells == 18
+
+
+def test_reference_values_of_the_exact_profile(vectors):
+    for row in vectors["exact"]["delta"]:
+        found = delta_exact(k=row["k"], sampling_rate=float(row["sampling_rate"]), epsilon=float(row["epsilon"]))
+        assert f"{found:.2e}" == row["delta"]
+
+
+def test_prices_of_series(vectors):
+    composed = vectors["exact"]["composed"]
+    for releases, ours, theirs in zip(composed["releases"], composed["epsilons"], composed["paper"], strict=True):
+        charged = price(EXAMPLE, delta=SMALL, releases=releases)
+        assert float(charged.epsilon) == pytest.approx(float(ours), rel=0.01)
+        assert charged.rule == ("exact-profile/1" if releases == 1 else "pld/1")
+        assert (charged.delta, charged.releases, charged.relation) == (SMALL, releases, "add/remove")
+        paper = paper_price(EXAMPLE, delta=SMALL, releases=releases)
+        assert paper is not None
+        assert float(paper.epsilon) == pytest.approx(float(theirs), rel=0.01)
+
+
+def test_the_charged_epsilon_holds_when_put_back_into_the_profile():
+    charged = price(EXAMPLE, delta=SMALL)
+    assert delta_exact(k=20, sampling_rate=0.1, epsilon=float_down(charged.epsilon)) <= 1.0000000001e-6
+    assert len(charged.epsilon.as_tuple().digits) <= PRICE_DIGITS
+
+
+def test_the_paper_has_no_price_below_its_least_epsilon():
+    with pytest.raises(InputRefused, match="needs epsilon of at least"):
+        delta_paper(k=20, sampling_rate=0.1, epsilon=0.1)
+    found = epsilon_paper(k=2000, sampling_rate=0.1, delta=1e-6)
+    assert found == least_epsilon_of_paper(0.1)
+    assert epsilon_paper(k=2, sampling_rate=0.1, delta=1e-3) is None
+    assert paper_price(StronglySafeRelease(k=2, sampling_rate=Decimal("0.1")), delta=SMALL) is None
+
+
+def test_below_the_floor_of_composed_prices_the_profiles_are_added():
+    mechanism = StronglySafeRelease(k=5000, sampling_rate=Decimal("0.1"))
+    tiny = Decimal("1e-300")
+    charged = price(mechanism, delta=tiny, releases=3)
+    assert charged.rule == "basic-exact/1"
+    each = price(mechanism, delta=tiny / 3)
+    assert charged.epsilon == pytest.approx(each.epsilon * 3, rel=Decimal("1e-9"))
+
+
+def test_a_delta_below_the_smallest_double_has_a_price():
+    mechanism = StronglySafeRelease(k=2000, sampling_rate=Decimal("0.1"))
+    assert price(mechanism, delta=Decimal("1e-600")).epsilon > price(mechanism, delta=Decimal("1e-300")).epsilon
+
+
+@pytest.mark.parametrize("delta", ["0", "1", "-1e-6", "nan", "inf"])
+def test_a_delta_out_of_range_is_refused(delta):
+    for function in (price, paper_price):
+        with pytest.raises(InputRefused, match="delta must lie"):
+            function(EXAMPLE, delta=Decimal(delta))
+
+
+def test_other_refusals_say_what_to_do():
+    with pytest.raises(InputRefused, match="number of releases"):
+        price(EXAMPLE, delta=SMALL, releases=0)
+    for releases in (1, 4):
+        with pytest.raises(InputRefused, match="Raise k or delta, or lower the rate"):
+            price(StronglySafeRelease(k=2, sampling_rate=Decimal("0.1")), delta=SMALL, releases=releases)
+    with pytest.raises(InputRefused, match="no price"):
+        price(StronglySafeRelease(k=10**6, sampling_rate=Decimal("1e-14")), delta=SMALL)
+    with pytest.raises(InputRefused, match="no price"):
+        price(StronglySafeRelease(k=10, sampling_rate=Decimal("0.99999999999999")), delta=SMALL)
+
+
+def test_a_price_is_the_same_whatever_the_callers_decimal_context():
+    usual = (price(EXAMPLE, delta=SMALL, releases=3), paper_price(EXAMPLE, delta=SMALL, releases=3))
+    with decimal.localcontext() as context:
+        context.prec = 3
+        context.rounding = decimal.ROUND_FLOOR
+        assert (price(EXAMPLE, delta=SMALL, releases=3), paper_price(EXAMPLE, delta=SMALL, releases=3)) == usual
+
+
+@pytest.mark.parametrize("rate", ["0.1", "1E-7", "0.30000", "0.6321205588"])
+def test_a_mechanism_survives_its_record(rate):
+    mechanism = StronglySafeRelease(k=7, sampling_rate=Decimal(rate))
+    assert mechanism_of_record(mechanism_record(mechanism)) == mechanism
+    assert mechanism_record(mechanism) == {"kind": "strongly-safe-release/1", "k": 7, "sampling_rate": rate}
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"kind": "strongly-safe-release/2"},
+        {"kind": None},
+        {"k": 0},
+        {"k": "20"},
+        {"k": True},
+        {"k": 20.0},
+        {"sampling_rate": 0.1},
+        {"sampling_rate": "1"},
+        {"sampling_rate": "NaN"},
+        {"sampling_rate": "0.1 "},
+        {"sampling_rate": "-0.1"},
+        {"extra": 1},
+    ],
+)
+def test_a_record_that_is_not_understood_is_refused(change):
+    with pytest.raises(InputRefused):
+        mechanism_of_record(mechanism_record(EXAMPLE) | change)
+    record = mechanism_record(EXAMPLE)
+    del record["k"]
+    with pytest.raises(InputRefused):
+        mechanism_of_record(record)
+
+
+@pytest.mark.parametrize(
+    "change", [{"epsilon": Decimal(-1)}, {"epsilon": Decimal("inf")}, {"delta": Decimal(1)}, {"releases": 0}]
+)
+def test_a_price_out_of_range_cannot_be_made(change):
+    fields = {"epsilon": Decimal(1), "delta": SMALL, "relation": "add/remove", "rule": "x/1", "releases": 1}
+    Price(**fields)
+    with pytest.raises(ValueError, match="must be"):
+        Price(**(fields | change))
+
+
+@settings(max_examples=300, deadline=None, derandomize=True)
+@given(st.floats(0.0, 1e300))
+def test_rounding_up_never_goes_down_and_by_little(amount):
+    rounded = decimal_up(amount)
+    assert rounded >= Decimal(amount)
+    assert len(rounded.as_tuple().digits) <= PRICE_DIGITS
+    assert rounded <= Decimal(amount) * Decimal("1.00000000001")
+
+
+@settings(max_examples=300, deadline=None, derandomize=True)
+@given(st.decimals("1e-300", "1e10", allow_nan=False, allow_infinity=False))
+def test_conversions_to_doubles_bracket_the_decimal(amount):
+    assert Decimal(float_down(amount)) <= amount <= Decimal(float_up(amount))
+    assert math.nextafter(float_down(amount), math.inf) >= float_up(amount)
+    if amount > 0:
+        with decimal.localcontext() as context:
+            context.prec = 50
+            assert Decimal(log_down(amount)) <= amount.ln()
+
+
+@pytest.mark.parametrize("amount", [-1.0, math.inf, math.nan])
+def test_what_is_no_amount_is_refused(amount):
+    with pytest.raises(ValueError, match="amount"):
+        decimal_up(amount)
+    with pytest.raises(ValueError, match="logarithm"):
+        log_down(Decimal(0))
