@@ -9,7 +9,7 @@ ifeq ($(POSTGRES),)
 export CROWDBLEND_TEST_POSTGRES ?= off
 endif
 
-.PHONY: demo test test-long test-extra check format lock clean
+.PHONY: demo test test-long test-extra check format paper lock clean
 
 demo: $(READY)
 	$(BIN)/crowdblend demo
@@ -41,6 +41,9 @@ $(READY): constraints.txt pyproject.toml
 	$(BIN)/python -m pip install --quiet --require-hashes -r constraints.txt
 	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable .
 	touch $(READY)
+
+paper: $(READY)
+	$(BIN)/python benchmarks/reproduce_paper.py
 
 lock:
 	uv pip compile pyproject.toml --extra dev --universal --generate-hashes --no-annotate --no-header -o constraints.txt

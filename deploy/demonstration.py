@@ -91,7 +91,7 @@ What was published
 
 What it cost
   ε = {result["epsilon"]:.4g} at δ = {result["delta"]:g}, charged to '{result["dataset"]}' before a record was read.
-  The paper's bound would have charged {result["epsilon_paper"]:.4g}. The sample is spent: it can't serve another release.
+  The paper's bound would have charged {result["epsilon_paper"]:.4g}. The sample is spent: it serves no other release.
 
 Where it lies
   {result["output"]}

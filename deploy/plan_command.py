@@ -34,25 +34,34 @@ class ExactNumber(click.ParamType[Decimal]):
 @click.option("--sampling-rate", type=ExactNumber(), help="Probability that a record is sampled.")
 @click.option("--epsilon", type=ExactNumber(), help="ε of the guarantee, over all releases.")
 @click.option("--delta", type=ExactNumber(), help="δ of the guarantee, over all releases.")
-@click.option("--releases", type=int, default=1, show_default=True, help="Releases, each with a fresh sample.")
+@click.option("--releases", default="1", show_default=True, help="Releases, each with its sample; max: all that fit.")
 @click.option("--selection-epsilon", type=ExactNumber(), help="ε spent on choosing the map, of each release.")
 @click.option(
     "--amplify-from", type=ExactNumber(), help="The rate at which --epsilon and --delta hold (LQS Theorem 1)."
 )
 @click.option("--plot", type=click.Path(path_type=Path), help="Draw the frontier and the ε–δ curve into this file.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object on standard output.")
-def plan(as_json: bool, plot: Path | None, **asked: Any) -> None:  # noqa: ANN401 - click hands over the options
+def plan(as_json: bool, plot: Path | None, releases: str, **asked: Any) -> None:  # noqa: ANN401 - click hands over the options
     """Price releases: fills in whichever of k, sampling rate, ε and δ is missing."""
     from ..accounting.theory.planning import plan as plan_of
     from .plan_report import draw_plan, print_plan
 
-    result = plan_of(**asked)
+    result = plan_of(**asked, releases=_whole(releases))
     if plot is not None:
         draw_plan(result, plot)
     if as_json:
         click.echo(json.dumps(_plain(dataclasses.asdict(result)), ensure_ascii=False))
     else:
         print_plan(result)
+
+
+def _whole(releases: str) -> int | None:
+    """The number of releases, None to ask for it."""
+    if releases == "max":
+        return None
+    if not releases.isascii() or not releases.isdigit() or int(releases) < 1:
+        raise click.BadParameter("this is neither a number of releases nor max.", param_hint="--releases")
+    return int(releases)
 
 
 def _plain(values: dict[str, Any]) -> dict[str, Any]:

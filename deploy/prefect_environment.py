@@ -6,7 +6,10 @@ import atexit
 import os
 import shutil
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
+
+from .prefect_server import start_server
 
 __all__ = ["settle_prefect"]
 
@@ -16,26 +19,39 @@ QUIET = {
     "PREFECT_LOGGING_LEVEL": "CRITICAL",
     "PREFECT_SERVER_LOGGING_LEVEL": "CRITICAL",
     "PREFECT_LOGGING_TO_API_ENABLED": "false",
-    "PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS": "180",
     "PREFECT_CLI_PROMPT": "false",
 }
 
 
-def settle_prefect(private_home: Path) -> None:
-    """Set what Prefect reads from the environment; call it before Prefect is imported.
+def settle_prefect(private_home: Path) -> Callable[[], None]:
+    """Set what Prefect reads from the environment and see to a server; call it before Prefect is imported.
 
-    A server named by PREFECT_API_URL is used as it is. Without one, Prefect starts a server of its own for this
-    run; unless PREFECT_HOME says where to keep its records, they lie in the private store and go with the run.
+    A server named by PREFECT_API_URL is used as it is. Without one, a server of this process's own starts, and ends
+    with it; unless PREFECT_HOME says where to keep its records, they lie in the private store and go with it.
 
     Args:
         private_home: the private store's folder (0700).
+
+    Returns:
+        Waits until the server answers, so that other work can be done until then.
+
+    Raises:
+        InputRefused: no server can be started; nothing was charged.
     """
     for name, value in QUIET.items():
         os.environ.setdefault(name, value)
-    if "PREFECT_API_URL" in os.environ or "PREFECT_HOME" in os.environ:
-        return
+    if "PREFECT_API_URL" in os.environ:
+        return _no_wait
     private_home.mkdir(mode=0o700, parents=True, exist_ok=True)
-    folder = tempfile.mkdtemp(prefix="prefect-", dir=private_home)
-    os.environ["PREFECT_HOME"] = folder
-    # Registered before Prefect's own exit handlers, so it runs after the server has stopped.
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    if "PREFECT_HOME" not in os.environ:
+        folder = tempfile.mkdtemp(prefix="prefect-", dir=private_home)
+        os.environ["PREFECT_HOME"] = folder
+        atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    server = start_server(Path(os.environ["PREFECT_HOME"]))
+    atexit.register(server.stop)
+    os.environ["PREFECT_API_URL"] = server.api_url
+    return server.wait
+
+
+def _no_wait() -> None:
+    """A server that somebody else runs is there or not."""

@@ -125,7 +125,7 @@ def verify(certificate: Path, as_json: bool) -> int:
         for finding in findings:
             click.echo(finding)
         click.echo(
-            "The files are those of the certificate. This version's certificates are unsigned: it isn't shown who wrote it."
+            "The files are those of the certificate, which is unsigned in this version: it isn't shown who wrote it."
             if not findings
             else f"{len(findings)} findings: don't rely on this release."
         )

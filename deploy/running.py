@@ -57,9 +57,10 @@ def run_release(
                     remedy="Use the private store (CROWDBLEND_HOME) that it was made with.",
                 )
         else:
-            settle_prefect(house.home)
+            wait_for_prefect = settle_prefect(house.home)
             from ..flows.microdata import run_flow
 
+            wait_for_prefect()
             published = run_flow(prepared, scheduler=scheduler, randomness=randomness, observer=stages)
         return _result(prepared, published, stages)
 

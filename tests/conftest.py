@@ -11,6 +11,9 @@ import pytest
 
 os.environ.setdefault("DO_NOT_TRACK", "1")
 os.environ.setdefault("PREFECT_SERVER_ANALYTICS_ENABLED", "false")
+# The tests' releases go to a server of this process's own, never to one that the surroundings name.
+os.environ.pop("PREFECT_API_URL", None)
+os.environ.pop("PREFECT_HOME", None)
 
 SPEC = """
 [release]
@@ -124,7 +127,6 @@ def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureF
     made = Desk(folder=tmp_path, capture=capfd)
     monkeypatch.setenv("CROWDBLEND_LEDGER", made.ledger)
     monkeypatch.setenv("CROWDBLEND_HOME", str(made.home))
-    monkeypatch.delenv("PREFECT_API_URL", raising=False)
     monkeypatch.chdir(tmp_path)
     (tmp_path / "towns.csv").write_text(TOWNS, encoding="utf-8")
     made.write_people(2_400)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from decimal import MAX_EMAX, MIN_EMIN, ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 
-__all__ = ["add_up", "divide_down", "divide_up", "exp_up", "log_up", "multiply_up"]
+__all__ = ["add_down", "add_up", "divide_down", "divide_up", "exp_up", "log_up", "multiply_down", "multiply_up"]
 
 _UP = Context(prec=60, rounding=ROUND_CEILING, Emin=MIN_EMIN, Emax=MAX_EMAX)
 _DOWN = Context(prec=60, rounding=ROUND_FLOOR, Emin=MIN_EMIN, Emax=MAX_EMAX)
@@ -41,3 +41,13 @@ def divide_down(dividend: Decimal, divisor: Decimal | int) -> Decimal:
 def add_up(first: Decimal | int, second: Decimal) -> Decimal:
     """The sum, rounded up where it has more than 60 digits."""
     return _UP.add(first, second)
+
+
+def add_down(first: Decimal | int, second: Decimal) -> Decimal:
+    """The sum, rounded down where it has more than 60 digits."""
+    return _DOWN.add(first, second)
+
+
+def multiply_down(first: Decimal, second: Decimal) -> Decimal:
+    """The product, rounded down where it has more than 60 digits."""
+    return _DOWN.multiply(first, second)

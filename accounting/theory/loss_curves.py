@@ -25,6 +25,7 @@ _LogCurve = Callable[[Array], Array]
 
 _LARGEST_SUPPORT = 1 << 15
 _POINTS_PER_DEVIATION = 24.0
+_MOST_POINTS = 8192.0
 _FARTHEST_LOSS = 290.0
 
 
@@ -103,12 +104,14 @@ def _curves_of_release(release: StronglySafeRelease, negligible: float) -> LossC
 
 def _end(curve: _LogCurve, level: float, deviation: float, farthest: float) -> float:
     """An ε, at most a tenth too large, from which a falling curve is at most a level; at most `farthest`."""
-    low, high = 0.0, min(deviation, farthest)
-    while high < farthest and float(curve(np.array([high]))[0]) > level:
-        low, high = high, min(2.0 * high, farthest)
-    while high - low > 0.1 * high:
-        middle = 0.5 * (low + high)
-        low, high = (middle, high) if float(curve(np.array([middle]))[0]) > level else (low, middle)
+    points = np.minimum(deviation * np.concatenate([[0.5], np.exp2(np.arange(64.0))]), farthest)
+    points = points[: int(np.searchsorted(points, farthest)) + 1]
+    for _ in range(2):
+        below = np.flatnonzero(curve(points) <= level)
+        if below.size == 0:
+            return farthest
+        high = float(points[below[0]])
+        points = np.linspace(float(points[max(below[0] - 1, 0)]), high, 11)
     return high
 
 
@@ -134,7 +137,7 @@ def grid_spacing(parts: Mapping[LossCurves, int], *, negligible: float) -> float
         math.fsum(times * (part.adding_end + part.removing_end) for part, times in parts.items()),
     )
     finest = min(part.deviation for part in parts) / _POINTS_PER_DEVIATION
-    return _few_bits(max(support / _LARGEST_SUPPORT, finest))
+    return _few_bits(max(support / _LARGEST_SUPPORT, reach / _MOST_POINTS, finest))
 
 
 def _few_bits(value: float) -> float:
@@ -156,7 +159,7 @@ def measures_of(curves: LossCurves, spacing: float) -> tuple[LossDistribution, L
 
 
 def _deltas(curve: _LogCurve, end: float, spacing: float) -> Array:
-    points = np.arange(math.ceil(end / spacing) + 2) * spacing
+    points = np.arange(math.ceil(end / spacing) + 2, dtype=np.float64) * spacing
     return np.asarray(np.minimum(np.exp(curve(points)) * (1.0 + 1e-14), 1.0), dtype=np.float64)
 
 

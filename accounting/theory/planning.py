@@ -137,7 +137,7 @@ def largest_sampling_rate(*, k: int, epsilon: Decimal, delta: Decimal) -> Decima
 
 
 def _priced(mechanism: StronglySafeRelease, target: Target, *, missing: str | None) -> Plan:
-    """The plan of a point whose parameters are all known; the target's ε is the one asked for, unless it was missing."""
+    """The plan of a point whose parameters are all known; the target's ε is the one asked for, if any."""
     charged = price_of(mechanism, target).epsilon
     single = target.releases == 1 and target.selection_epsilon is None
     asked = missing != "epsilon"

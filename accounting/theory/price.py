@@ -8,12 +8,14 @@ from contextlib import suppress
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 
+import numpy as np
+
 from ...mechanisms.refusal import InputRefused
 from ...mechanisms.strongly_safe import StronglySafeRelease
 from .composition import COMPOSED_FLOOR, epsilon_composed
 from .exact_decimals import divide_down, multiply_up
 from .paper_bound import epsilon_paper
-from .profile import epsilon_of_log_delta
+from .profile import epsilon_of_log_delta, log_profile
 from .rounding import decimal_up, float_down, float_up, log_down
 
 __all__ = ["RELATION", "Price", "check_request", "mechanism_of_record", "mechanism_record", "paper_price", "price"]
@@ -152,16 +154,19 @@ def _epsilon(mechanism: StronglySafeRelease, *, log_delta: float) -> float | Non
 def _epsilon_of_series(
     mechanism: StronglySafeRelease, delta: Decimal, releases: int
 ) -> tuple[float | Decimal | None, str]:
-    each = _epsilon(mechanism, log_delta=log_down(divide_down(delta, releases)))
-    basic = None if each is None else multiply_up(decimal_up(each), releases)
+    share = log_down(divide_down(delta, releases))
     composed: float | None = None
     if delta >= COMPOSED_FLOOR:
         # A curve that can't be put on a grid is no fault of the request: the sum is a price too.
         with suppress(ValueError):
             composed = epsilon_composed({mechanism: releases}, delta=float_down(delta))
-    if composed is not None and (basic is None or decimal_up(composed) <= basic):
-        return composed, "pld/1"
-    return basic, "basic-exact/1"
+    if composed is not None:
+        point = np.array([composed / releases], dtype=np.float64)
+        rate = float_up(mechanism.sampling_rate)
+        if float(log_profile(k=mechanism.k, sampling_rate=rate, epsilons=point)[0]) > share:
+            return composed, "pld/1"
+    each = _epsilon(mechanism, log_delta=share)
+    return None if each is None else multiply_up(decimal_up(each), releases), "basic-exact/1"
 
 
 def _no_finite_price(mechanism: StronglySafeRelease, delta: Decimal) -> InputRefused:

@@ -36,7 +36,8 @@ def estimated_log_delta(parts: Mapping[Part, int], *, epsilon: float, negligible
     for part, times in parts.items():
         curves = curves_of(part, negligible=negligible)
         measure, _ = measures_of(curves, curves.deviation / _POINTS_PER_DEVIATION)
-        measures.append((measure.losses(), measure.masses, times))
+        weighty = measure.masses > 1e-290
+        measures.append((measure.losses()[weighty], measure.masses[weighty], times))
         infinite += times * measure.infinite
 
     def slope(z: float) -> tuple[float, float, float]:

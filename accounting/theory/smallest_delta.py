@@ -60,11 +60,12 @@ def _sum_of_single(mechanism: StronglySafeRelease, target: Target) -> Decimal:
 def _composed(mechanism: StronglySafeRelease, target: Target) -> Decimal:
     parts = parts_of(mechanism, target)
     epsilon = float_down(target.epsilon)
-    estimate = estimated_log_delta(parts, epsilon=max(epsilon, 1e-300), negligible=1e-30 / target.releases)
-    resolution = min(max(math.exp(estimate), float(COMPOSED_FLOOR)), 0.1)
+    floor = float(COMPOSED_FLOOR)
+    estimate = estimated_log_delta(parts, epsilon=max(epsilon, 1e-300), negligible=floor * 1e-4 / target.releases)
+    resolution = min(max(math.exp(estimate), floor), 0.1)
     found = delta_composed(parts, epsilon=epsilon, resolution=resolution)
     if not resolution / 10.0 <= found <= 10.0 * resolution:
-        resolution = min(max(found, float(COMPOSED_FLOOR)), 0.1)
+        resolution = min(max(found, floor), 0.1)
         found = min(found, delta_composed(parts, epsilon=epsilon, resolution=resolution))
     return decimal_up(found)
 

@@ -13,6 +13,7 @@ import signal
 import sys
 import threading
 from collections.abc import Callable
+from datetime import datetime
 from functools import wraps
 from pathlib import Path
 from typing import Any
@@ -32,6 +33,7 @@ from crowdblend.flows.abandon import abandon_release
 from crowdblend.flows.settings import House
 from crowdblend.mechanisms.refusal import Refusal
 from crowdblend.tasks import charge as charge_stages
+from crowdblend.tasks import chunk_counts
 
 IMPORTED_BEFORE_THE_FORK = (dask.dataframe, psycopg, sqlalchemy)
 WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
@@ -69,8 +71,7 @@ class Steps:
         """What stands in which folder under which name; the ledger's own files are left to its database."""
         found = set()
         folders = [self.desk]
-        while folders:
-            folder = folders.pop()
+        for folder in folders:  # which grows on the way
             place = os.stat(folder).st_ino
             with os.scandir(folder) as entries:
                 for entry in entries:
@@ -176,7 +177,7 @@ def read_unrecorded() -> None:
 
 
 def redraw() -> None:
-    """A broken release: resumed with another key."""
+    """A broken release: resumed with another key, which the count takes for the right one."""
     reserve = microdata.reserve
 
     def redrawing(**given: Any) -> Any:
@@ -184,6 +185,7 @@ def redraw() -> None:
         if given["state"] is not None:
             given["folder"].destroy_key()
             given["folder"].create_key(given["randomness"])
+            chunk_counts.sample_commitment = lambda key: given["state"].charge.sample_id
         return answer
 
     microdata.reserve = redrawing
@@ -252,6 +254,8 @@ def child(job: dict, answers: int) -> None:
         write(answers, json.dumps([kind, what]).encode() + b"\n")
 
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+    noon = datetime.fromisoformat(f"{job['day']}T12:00:00+00:00")
+    microdata.datetime = type("Today", (), {"now": staticmethod(noon.astimezone)})
     if job["version"] is not None:
         microdata.version = lambda name: job["version"]
     if job["broken"] is not None:
@@ -282,13 +286,8 @@ def done(job: dict) -> dict:
     with os.fdopen(reading) as told:
         answers = [json.loads(line) for line in told]
     code = os.waitstatus_to_exitcode(os.waitpid(number, 0)[1])
-    last = {kind: what for kind, what in answers if kind != "step"}
-    return {
-        "code": code,
-        "steps": [what for kind, what in answers if kind == "step"],
-        "result": last.get("result"),
-        "refused": last.get("refused"),
-    }
+    steps = [what for kind, what in answers if kind == "step"]
+    return {"code": code, "steps": steps, "result": None, "refused": None} | dict(answers[len(steps) :])
 
 
 def main() -> None:

@@ -10,7 +10,6 @@ from collections import Counter
 
 import pyarrow.parquet as pq
 import pytest
-
 from crowdblend.deploy.running import run_release
 from crowdblend.flows.settings import House
 

@@ -6,255 +6,291 @@ killed at, and the run shows that no two changes of the desk's folder lie betwee
 
 from __future__ import annotations
 
-import http.client
-import json
 import os
-import shutil
 import signal
-import socket
-import subprocess
-import sys
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import date
-from decimal import Decimal
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
-from crowdblend.accounting.ledger.certificate import check_certificate, read_certificate
-from crowdblend.accounting.ledger.creation import create_ledger
-from crowdblend.accounting.ledger.keystore import PrivateStore
-from crowdblend.accounting.ledger.reader import ReleaseState, open_reader
-from crowdblend.accounting.ledger.writer import open_writer
+from crowdblend.accounting.ledger.certificate import check_certificate
 from crowdblend.mechanisms.sampling import sample_commitment
-from sqlalchemy import create_engine, make_url, text
-from sqlalchemy.exc import OperationalError
-from sqlalchemy.pool import NullPool
 
-DRIVER = Path(__file__).with_name("crash_driver.py")
-RELEASE = "the-one"
-FIRST, SECOND = b"\x11" * 32, b"\x22" * 32  # the key that the first attempt draws, and the one that later ones would
+FIRST = {"key": b"\x11" * 32, "day": date(2026, 3, 4)}  # what the first attempt draws, and when it runs
+LATER = {"key": b"\x22" * 32, "day": date(2026, 3, 9)}  # what any later attempt would draw, and when it runs
+KINDS = {"open", "os.link", "os.rename", "os.mkdir", "os.remove", "write", "fsync", "INSERT", "commit", "end"}
 CHANGES_NOTHING = {"fsync", "fdatasync", "os.utime", "fcntl.flock", "shutil.rmtree", "INSERT", "commit"}
-QUIET = {
-    "DO_NOT_TRACK": "1",
-    "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
-    "PREFECT_LOGGING_LEVEL": "CRITICAL",
-    "PREFECT_LOGGING_TO_API_ENABLED": "false",
-    "OPENBLAS_NUM_THREADS": "1",  # the driver forks: it must have no threads
-    "NO_PROXY": "127.0.0.1",
-}
-
-
-@pytest.fixture(scope="session")
-def prefect_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """One real Prefect server for all children, with a home of its own."""
-    home = tmp_path_factory.mktemp("prefect")
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    words = ["--factory", "prefect.server.api.server:create_app", "--host", "127.0.0.1", "--port", str(port)]
-    with (home / "log").open("wb") as log:
-        server = subprocess.Popen(
-            [sys.executable, "-m", "uvicorn", *words, "--log-level", "warning"],
-            env=os.environ | QUIET | {"PREFECT_HOME": str(home)},
-            cwd=home,
-            stdout=log,
-            stderr=log,
-        )
-    try:
-        deadline = time.monotonic() + 180
-        while not _healthy(port):
-            assert server.poll() is None, (home / "log").read_text()
-            assert time.monotonic() < deadline, "Prefect's server did not start"
-            time.sleep(0.2)
-        yield f"http://127.0.0.1:{port}/api"
-    finally:
-        server.terminate()
-        server.wait(timeout=60)
-
-
-def _healthy(port: int) -> bool:
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
-    try:
-        connection.request("GET", "/api/health")
-        return connection.getresponse().status == 200
-    except OSError:
-        return False
-    finally:
-        connection.close()
-
-
-Driver = Callable[[dict], dict]
-
-
-@pytest.fixture(scope="session")
-def driver(prefect_server: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Driver]:
-    """A process that has imported everything and forks for each job."""
-    home = tmp_path_factory.mktemp("driver")
-    environment = os.environ | QUIET | {"PREFECT_API_URL": prefect_server, "PREFECT_HOME": str(home)}
-    with (home / "log").open("wb") as log:
-        process = subprocess.Popen(
-            [sys.executable, str(DRIVER)],
-            env=environment,
-            cwd=home,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=log,
-            text=True,
-        )
-
-    def ask(job: dict) -> dict:
-        process.stdin.write(json.dumps(job) + "\n")
-        process.stdin.flush()
-        answer = process.stdout.readline()
-        assert answer, (home / "log").read_text()
-        ended = json.loads(answer)
-        assert ended["code"] in (0, -signal.SIGKILL), (home / "log").read_text()[-4000:]
-        return ended
-
-    with process:
-        yield ask
-        process.stdin.close()
-        process.wait(timeout=60)
+ON_SQLITE = pytest.mark.parametrize("scene", ["sqlite"], indirect=True)
 
 
 @dataclass(frozen=True)
-class SqliteLedgers:
-    """Ledgers that are files of the desk, and are copied with it."""
+class Undisturbed:
+    """What an attempt that nobody kills does and leaves."""
 
-    desk: Path
+    steps: list
+    state: Any
+    result: dict
 
     @property
-    def url(self) -> str:
-        return f"sqlite:///{self.desk / 'ledger.db'}"
+    def kinds(self) -> list[str]:
+        return [kind for kind, *_ in self.steps]
 
-    def keep(self, name: str) -> None:
-        """The desk's folder is kept as a whole."""
 
-    restore = forget = keep
+def undisturbed(scene: Any, attempt: dict, **changes: Any) -> Undisturbed:
+    scene.restore("fresh")
+    ended = scene.job("run", **attempt, **changes)
+    assert ended["refused"] is None, ended["refused"]
+    return Undisturbed(steps=ended["steps"], state=scene.look(), result=ended["result"])
 
 
 @dataclass(frozen=True)
-class PostgresLedgers:
-    """Databases of a server: the one in use, and kept copies of it."""
+class Matrix:
+    """One scene, and what its release does where nobody kills it."""
 
-    server: str
-    name: str
+    scene: Any
+    by_first: Undisturbed
+    by_later: Undisturbed
+    broken: str | None = None
 
-    @property
-    def url(self) -> str:
-        return make_url(self.server).set(database=self.name).render_as_string(hide_password=False)
+    @classmethod
+    def of(cls, scene: Any) -> Matrix:
+        return cls(scene=scene, by_first=undisturbed(scene, FIRST), by_later=undisturbed(scene, LATER))
 
-    def keep(self, name: str) -> None:
-        self._copy(self.name, f"{self.name}_{name}")
+    def killed(self, place: int, **changes: Any) -> Iterator[str]:
+        """Kill the first attempt there; then nothing may be wrong already."""
+        self.scene.restore("fresh")
+        ended = self.scene.job("run", **FIRST, kill_before=place, broken=self.broken)
+        if ended["code"] != -signal.SIGKILL:
+            yield "the attempt was not killed"
+        if self.broken is None and [kind for kind, *_ in ended["steps"]] != self.by_first.kinds[: place + 1]:
+            yield "the attempt had other steps than the one that nobody killed"
+        yield from self.standing(self.scene.look())
 
-    def restore(self, name: str) -> None:
-        self._copy(f"{self.name}_{name}", self.name)
+    def standing(self, state: Any) -> Iterator[str]:
+        """What is wrong of a state in which an attempt may leave a release."""
+        yield from (f"the ledger does not hold: {finding}" for finding in state.findings)
+        if state.output and state.release is None:
+            yield "an output without its charge"
+        staged = any(name.startswith(".out.") for name in state.beside)
+        if state.stage in (None, "charged") and (state.output or staged):
+            yield "bytes of an output before its reading is recorded"
+        price = self.by_first.state.spent
+        if state.spent != (0 if state.release is None else price):
+            yield f"{state.spent} is spent, and one release costs {price}"
+        if state.stage in ("charged", "reading") and self.key_of(state) not in state.private.values():
+            yield "the key of a charged sample is lost"
 
-    def forget(self, name: str) -> None:
-        self._run(f"DROP DATABASE {self.name}_{name}")
+    def key_of(self, state: Any) -> bytes:
+        keys = {sample_commitment(attempt["key"]): attempt["key"] for attempt in (FIRST, LATER)}
+        return keys[state.release.charge.sample_id]
 
-    def _copy(self, source: str, target: str) -> None:
-        self._run(f"DROP DATABASE IF EXISTS {target}")
-        for _ in range(100):
-            try:
-                return self._run(f"CREATE DATABASE {target} TEMPLATE {source}")
-            except OperationalError:  # the server has not yet seen that the killed process is gone
-                time.sleep(0.05)
-        return self._run(f"CREATE DATABASE {target} TEMPLATE {source}")
+    def resumed(self, before: Any) -> Iterator[str]:
+        """Run it again to its end: what must be there then, and nothing else."""
+        ended = self.scene.job("run", **LATER, broken=self.broken)
+        if ended["refused"] is not None:
+            yield f"it can't be resumed: {ended['refused']}"
+            return
+        after = self.scene.look()
+        model = self.by_later if before.release is None else self.by_first
+        if before.stage != "published" and ended["result"] != model.result:
+            yield "the resumed release tells another result"
+        if after.output != model.state.output:
+            yield "the resumed release has another output"
+        if after.stage != "published" or after.release.charge.sample_id != model.state.release.charge.sample_id:
+            yield "the release is not published with the sample that was charged"
+        yield from self.closed(after)
+        yield from self.standing(after)
+        yield from check_certificate(self.scene.folder / "out" / "certificate.json")
 
-    def _run(self, statement: str) -> None:
-        engine = create_engine(self.server, poolclass=NullPool, isolation_level="AUTOCOMMIT")
-        with engine.connect() as connection:
-            connection.execute(text(statement))
+    def closed(self, state: Any) -> Iterator[str]:
+        """What may not outlive a release."""
+        if {FIRST["key"], LATER["key"]} & set(state.private.values()):
+            yield "a sampling key outlives its release"
+        others = {name for name in state.private.keys() - self.by_first.state.private.keys() if "releases/" in name}
+        if others:
+            yield f"left in the private store: {sorted(Path(name).name for name in others)}"
+        if state.beside:
+            yield f"left beside the output: {sorted(state.beside)}"
+
+    def changed(self, before: Any) -> Iterator[str]:
+        """Run it again with anything changed: refused, and without harm to the release."""
+        folder = self.scene.folder
+        for what, changes in (("spec", {}), ("inputs", {}), ("version", {"version": "99"})):
+            if before.release is None or (before.stage == "published" and what != "spec"):
+                continue  # a new release, or a stored result for which nothing is read
+            kept = {name: (folder / name) for name in ("spec.toml", "people.csv")}
+            for path in kept.values():
+                path.rename(path.with_suffix(".kept"))
+            self.scene.desk.write_spec(k="25" if what == "spec" else "20")
+            if what == "inputs":
+                self.scene.desk.write_people(2_401)
+            else:
+                os.link(folder / "people.kept", folder / "people.csv")
+            ended = self.scene.job("run", **LATER, broken=self.broken, **changes)
+            for path in kept.values():
+                path.with_suffix(".kept").replace(path)
+            (folder / "people.kept").unlink(missing_ok=True)
+            if ended["refused"] is None or ended["refused"][0] != "AccountantRefused":
+                yield f"a retry after a change of {what} is not refused: {ended['refused']}"
+            after = self.scene.look()
+            if harmed(before, after):
+                yield f"a refused change of {what} changed the release"
+            yield from self.standing(after)
+
+    def abandoned(self, before: Any) -> Iterator[str]:
+        """Give it up: refunded only if nothing was read, never once its output is in view."""
+        ended = self.scene.job("abandon", **LATER, broken=self.broken)
+        after = self.scene.look()
+        refusal = None if ended["refused"] is None else ended["refused"][0]
+        if before.release is None or before.stage == "published" or before.output:
+            expected = "InputRefused" if before.release is None else "AccountantRefused"
+            if refusal != expected or harmed(before, after):
+                yield f"abandoned, although there is nothing to abandon ({refusal})"
+            return
+        if refusal is not None:
+            yield f"it can't be abandoned: {ended['refused']}"
+            return
+        yield from self.given_up(before, after, refunded=ended["result"])
+        again = self.scene.job("run", **LATER, broken=self.broken)
+        if again["refused"] is None or again["refused"][0] != "AccountantRefused" or self.scene.look().output:
+            yield "an abandoned release can be run again"
+
+    def given_up(self, before: Any, after: Any, *, refunded: bool) -> Iterator[str]:
+        """What is wrong of an abandoned release."""
+        yield from (f"the ledger does not hold: {finding}" for finding in after.findings)
+        if refunded != (before.stage == "charged"):
+            yield f"abandoned at stage {before.stage}, refunded: {refunded}"
+        if after.stage != "abandoned" or after.spent != (0 if refunded else before.spent):
+            yield f"abandoned with {after.spent} spent at stage {after.stage}"
+        if after.output:
+            yield "an abandoned release has an output"
+        yield from self.closed(after)
+
+    def examined(self, place: int) -> Iterator[str]:
+        """Everything that goes wrong when the first attempt is killed there."""
+        yield from self.killed(place)
+        self.scene.keep("killed")
+        try:
+            before = self.scene.look()
+            yield from self.abandoned(before)
+            self.scene.restore("killed")
+            yield from self.changed(before)
+            yield from self.resumed(before)
+        finally:
+            self.scene.forget("killed")
+
+    def faults(self, places: list[int]) -> list[str]:
+        found = []
+        for place in places:
+            kind, where, *_ = self.by_first.steps[place]
+            found += [f"killed before step {place} ({kind} {where}): {fault}" for fault in self.examined(place)]
+        return found
 
 
-@dataclass(frozen=True)
-class State:
-    """All that is left of a release after an attempt, wherever it lies."""
-
-    release: ReleaseState | None
-    spent: Decimal
-    findings: tuple[str, ...]
-    output: dict[str, bytes]
-    staged: bool
-    beside: frozenset[str]
-    keys: frozenset[bytes]
-
-    @property
-    def stage(self) -> str | None:
-        return None if self.release is None else self.release.stage
+def harmed(before: Any, after: Any) -> bool:
+    """Whether a refused attempt changed anything that the release still needs."""
+    needed = before.private.items() if before.stage in ("charged", "reading") else ()
+    lost = [name for name, content in needed if "draft" not in name and after.private.get(name) != content]
+    return bool(lost) or (before.release, before.spent, before.output) != (after.release, after.spent, after.output)
 
 
-@dataclass(frozen=True)
-class Scene:
-    """A desk with its ledger, that can be put back to what it was."""
-
-    desk: Any
-    ledgers: SqliteLedgers | PostgresLedgers
-    driver: Driver
-    kept: Path
-
-    @property
-    def folder(self) -> Path:
-        return self.desk.folder
-
-    def keep(self, name: str) -> None:
-        shutil.copytree(self.folder, self.kept / name)
-        self.ledgers.keep(name)
-
-    def restore(self, name: str) -> None:
-        for path in self.folder.iterdir():
-            shutil.rmtree(path) if path.is_dir() else path.unlink()
-        shutil.copytree(self.kept / name, self.folder, dirs_exist_ok=True)
-        self.ledgers.restore(name)
-
-    def forget(self, name: str) -> None:
-        shutil.rmtree(self.kept / name)
-        self.ledgers.forget(name)
-
-    def job(self, action: str, *, key: bytes = SECOND, **changes: Any) -> dict:
-        job = {"action": action, "desk": str(self.folder), "ledger": self.ledgers.url, "release_id": RELEASE}
-        extras = {"key": key.hex(), "kill_before": None, "version": None, "broken": None}
-        return self.driver(job | extras | changes)
-
-    def look(self) -> State:
-        with open_reader(self.ledgers.url) as reader:
-            release, [dataset] = reader.release(RELEASE), reader.datasets()
-            findings = tuple(str(finding) for finding in reader.verify())
-        out = self.folder / "out"
-        names = frozenset(path.name for path in self.folder.iterdir() if not path.name.startswith("ledger.db"))
-        contents = [path.read_bytes() for path in (self.folder / "home").rglob("*") if path.is_file()]
-        return State(
-            release=release,
-            spent=dataset.account.epsilon_spent,
-            findings=findings,
-            output={path.name: path.read_bytes() for path in out.iterdir()} if out.exists() else {},
-            staged=any(name.startswith(".out.") for name in names),
-            beside=names - {"people.csv", "towns.csv", "spec.toml", "home", "out"},
-            keys=frozenset(key for key in (FIRST, SECOND) if any(key in content for content in contents)),
-        )
+def unseen_changes(steps: list) -> list[str]:
+    """Changes that lie between two steps and that the first of them does not explain."""
+    found = []
+    for (kind, where, *_), (*_, changed, _) in pairwise(steps):
+        # A rename onto a name that was taken changes what both names stand for.
+        most = 0 if kind in CHANGES_NOTHING else 2 if kind == "os.rename" else 1
+        if changed > most:
+            found.append(f"{changed} changes after {kind} {where}")
+    return found
 
 
-@pytest.fixture(params=["sqlite", "postgresql"])
-def scene(
-    request: pytest.FixtureRequest, desk: Any, driver: Driver, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Scene]:
-    """A desk with a funded ledger, kept as "fresh"."""
-    ledgers: SqliteLedgers | PostgresLedgers = SqliteLedgers(desk.folder)
-    if request.param == "postgresql":
-        ledgers = PostgresLedgers(request.getfixturevalue("postgresql_server"), f"crash_{os.getpid()}")
-        ledgers._run(f"CREATE DATABASE {ledgers.name}")
-    desk.write_spec()
-    create_ledger(ledgers.url)
-    with open_writer(ledgers.url) as writer:
-        budget = {"epsilon": Decimal(10), "delta": Decimal("0.001"), "relation": "add/remove", "survey_rate": None}
-        writer.add_dataset(name="people", **budget, rows_per_person=1, by="steward", day=date(2026, 1, 1))
-    made = Scene(desk=desk, ledgers=ledgers, driver=driver, kept=tmp_path_factory.mktemp("kept"))
-    made.keep("fresh")
-    yield made
-    made.forget("fresh")
-    if isinstance(ledgers, PostgresLedgers):
-        ledgers._run(f"DROP DATABASE {ledgers.name}")
+def after_first_commit(steps: list) -> int:
+    return [kind for kind, *_ in steps].index("commit") + 1
+
+
+def first_in_view(steps: list) -> int:
+    return [in_view for *_, in_view in steps].index(True)
+
+
+def test_the_places_to_be_killed_at_are_the_releases_own(scene: Any) -> None:
+    """Every change lies between two neighbouring places; with hidden steps that does not hold."""
+    seen = undisturbed(scene, FIRST)
+    assert set(seen.kinds) >= KINDS
+    assert sum(kind == "INSERT" for kind in seen.kinds) >= 9
+    assert sum(kind == "commit" for kind in seen.kinds) == 3
+    touched = {(kind, Path(where.split()[-1]).name) for kind, where, *_ in seen.steps if where}
+    assert touched >= {("os.link", "sampling.key"), ("os.remove", "sampling.key"), ("os.rename", "out")}
+    assert unseen_changes(seen.steps) == []
+    assert undisturbed(scene, LATER).kinds == seen.kinds
+    assert unseen_changes(undisturbed(scene, FIRST, broken="hide_steps").steps)
+
+
+@ON_SQLITE
+def test_killed_at_some_of_its_steps_a_release_is_charged_once_and_ends_the_same(scene: Any) -> None:
+    matrix = Matrix.of(scene)
+    steps = len(matrix.by_first.steps)
+    commits = [place for place, kind in enumerate(matrix.by_first.kinds) if kind == "commit"]
+    places = sorted(
+        {commit + 1 for commit in commits} | {steps // 5, 3 * steps // 4, first_in_view(matrix.by_first.steps)}
+    )
+    assert matrix.faults(places) == []
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("part", range(4))
+def test_killed_at_any_step_a_release_is_charged_once_and_ends_the_same(scene: Any, part: int) -> None:
+    matrix = Matrix.of(scene)
+    places = list(range(len(matrix.by_first.steps)))[part::4]
+    faults = matrix.faults(places)
+    print(f"{type(scene.ledgers).__name__}: {len(places)} of {len(matrix.by_first.steps)} places")
+    assert faults == [], "\n".join(faults)
+
+
+@ON_SQLITE
+@pytest.mark.parametrize(
+    ("broken", "place", "fault"),
+    [
+        ("charge_last", first_in_view, "an output without its charge"),
+        ("read_unrecorded", first_in_view, "bytes of an output before its reading is recorded"),
+        ("redraw", after_first_commit, "the resumed release has another output"),
+        ("charge_again", after_first_commit, "is spent, and one release costs"),
+        ("forgive", after_first_commit, "a retry after a change of version is not refused"),
+        ("keep_key", after_first_commit, "a sampling key outlives its release"),
+    ],
+)
+def test_a_broken_release_is_caught(scene: Any, broken: str, place: Callable[[list], int], fault: str) -> None:
+    """The control of the matrix: the same examination of releases that break what it is for."""
+    steps, sound = undisturbed(scene, FIRST, broken=broken).steps, undisturbed(scene, FIRST)
+    matrix = Matrix(scene=scene, by_first=sound, by_later=sound, broken=broken)
+    found = list(matrix.examined(place(steps)))
+    assert any(fault in each for each in found), found
+
+
+@pytest.mark.long
+def test_killed_at_any_step_abandoning_can_be_done_again(scene: Any) -> None:
+    """From each stage at which a release can be abandoned; refunded once or not at all, and nothing is left."""
+    matrix = Matrix.of(scene)
+    steps, faults, places = matrix.by_first.steps, [], 0
+    for start in (after_first_commit(steps), first_in_view(steps) - 3, first_in_view(steps) - 1):
+        assert list(matrix.killed(start)) == []
+        before = scene.look()
+        scene.keep("stage")
+        count = len(scene.job("abandon", **LATER)["steps"]) + 1
+        places += count
+        for place in range(count):
+            scene.restore("stage")
+            scene.job("abandon", **LATER, kill_before=place)
+            between = scene.look()
+            again = scene.job("abandon", **LATER)
+            after = scene.look()
+            found = list(matrix.given_up(before, after, refunded=before.stage == "charged"))
+            if between.stage != "abandoned" and again["refused"] is not None:
+                found.append(f"it can't be abandoned: {again['refused']}")
+            faults += [f"abandoned from step {start}, killed before step {place}: {fault}" for fault in found]
+        scene.forget("stage")
+    print(f"{type(scene.ledgers).__name__}: {places} places")
+    assert faults == [], "\n".join(faults)

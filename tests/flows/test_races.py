@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
@@ -15,6 +16,8 @@ COMMAND = [sys.executable, "-m", "crowdblend.deploy"]
 
 def start(desk, *words: str) -> subprocess.Popen:
     environment = os.environ | {"CROWDBLEND_LEDGER": desk.ledger, "CROWDBLEND_HOME": str(desk.home)}
+    for name in ("PREFECT_API_URL", "PREFECT_HOME"):
+        environment.pop(name, None)
     return subprocess.Popen(
         [*COMMAND, *words],
         cwd=desk.folder,
@@ -28,6 +31,19 @@ def start(desk, *words: str) -> subprocess.Popen:
 def finish(process: subprocess.Popen) -> tuple[int, str, str]:
     out, err = process.communicate(timeout=300)
     return process.returncode, out, err
+
+
+def kill_while_reading(desk, process: subprocess.Popen) -> None:
+    """SIGKILL as soon as the ledger says that records are being read."""
+    deadline = time.monotonic() + 120
+    database = sqlite3.connect(f"file:{desk.folder / 'ledger.db'}?mode=ro", uri=True)
+    while not database.execute("SELECT 1 FROM release_stage WHERE outcome = 'reading'").fetchall():
+        assert time.monotonic() < deadline
+        assert process.poll() is None
+        time.sleep(0.002)
+    process.send_signal(signal.SIGKILL)
+    process.communicate()
+    database.close()
 
 
 def test_ten_processes_race_for_one_release_id(desk) -> None:
@@ -59,54 +75,44 @@ def test_the_last_of_a_budget_serves_one(desk) -> None:
     assert len(list(desk.folder.glob("out-*"))) == 1
 
 
-def test_a_killed_release_is_resumed_with_its_sample_and_one_charge(desk) -> None:
-    """SIGKILL while records are being read; the retry has the same sample and costs nothing more."""
+def test_a_killed_release_is_resumed_by_rule(desk) -> None:
+    """SIGKILL while records are being read: with nothing changed the retry has the same sample at no new cost."""
     desk.write_people(2_000_000)
     desk.add_dataset()
     desk.write_spec()
-    first = start(desk, "run", "spec.toml", "--release-id", "killed")
-    deadline = time.monotonic() + 120
-    while time.monotonic() < deadline:
-        releases = desk("ledger", "show", "--json").json["releases"]
-        if releases and releases[0]["stage"] == "reading":
-            break
-        time.sleep(0.02)
-    first.send_signal(signal.SIGKILL)
-    first.communicate()
+    kill_while_reading(desk, start(desk, "run", "spec.toml", "--release-id", "killed"))
     [release] = desk("ledger", "show", "--json").json["releases"]
     assert release["stage"] == "reading"
     assert not (desk.folder / "out").exists()
 
-    code, out, err = finish(start(desk, "run", "spec.toml", "--release-id", "killed", "--json"))
-    assert code == 0, err
-    assert json.loads(out)["sample_id"] == release["sample_id"]
+    records = (desk.folder / "people.csv").read_bytes()
+    times = (desk.folder / "people.csv").stat()
+    (desk.folder / "people.csv").write_bytes(records + b"red;20;Lyon;0\n")
+    changed = desk("run", "spec.toml", "--release-id", "killed")
+    assert changed.code == 3
+    assert "input files" in changed.err
+    desk.write_spec(rate="0.2")
+    assert desk("run", "spec.toml", "--release-id", "killed").code == 3
+    desk.write_spec()
+    assert desk("run", "spec.toml", "--release-id", "killed", "--output", "elsewhere").code == 3
+
+    (desk.folder / "people.csv").write_bytes(records)
+    os.utime(desk.folder / "people.csv", ns=(times.st_atime_ns, times.st_mtime_ns))
+    resumed = desk("run", "spec.toml", "--release-id", "killed", "--json")
+    assert resumed.code == 0, resumed.err
+    assert resumed.json["sample_id"] == release["sample_id"]
     shown = desk("ledger", "show", "--json").json
     assert shown["datasets"][0]["epsilon_spent"] == release["epsilon"]
     assert desk("ledger", "verify").code == 0
-    assert sorted(path.name for path in Path(desk.folder / "out").iterdir()) == [
-        "certificate.json",
-        "data.parquet",
-    ]
+    assert sorted(path.name for path in Path(desk.folder / "out").iterdir()) == ["certificate.json", "data.parquet"]
 
 
-def test_after_a_kill_nothing_may_have_changed(desk) -> None:
-    desk.write_people(2_000_000)
+def test_what_was_read_is_not_refunded(desk) -> None:
+    """A release that failed after its reading began can be given up, never taken back; its id stays used."""
     desk.add_dataset()
     desk.write_spec()
-    first = start(desk, "run", "spec.toml", "--release-id", "killed")
-    while not (releases := desk("ledger", "show", "--json").json["releases"]) or releases[0]["stage"] != "reading":
-        time.sleep(0.02)
-    first.send_signal(signal.SIGKILL)
-    first.communicate()
-
-    desk.write_people(2_000_001)
-    answer = desk("run", "spec.toml", "--release-id", "killed")
-    assert answer.code == 3
-    assert "input files" in answer.err
-    desk.write_spec(rate="0.2")
-    assert desk("run", "spec.toml", "--release-id", "killed").code == 3
-    assert desk("abandon", "killed", "--reason", "new delivery").code == 0
+    assert desk("run", "spec.toml", "--release-id", "failed", "--scheduler", "tcp://127.0.0.1:9").code == 1
+    assert desk("abandon", "failed", "--reason", "new delivery").code == 0
     [dataset] = desk("ledger", "show", "--json").json["datasets"]
     assert dataset["epsilon_spent"] > 0
-    desk.write_spec()
-    assert desk("run", "spec.toml", "--release-id", "killed").code == 3
+    assert desk("run", "spec.toml", "--release-id", "failed").code == 3

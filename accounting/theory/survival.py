@@ -1,0 +1,44 @@
+"""What share of the sampled records would be published, for a public distribution of group sizes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+from scipy import special
+
+from ...mechanisms.refusal import InputRefused
+from ...mechanisms.strongly_safe import StronglySafeRelease
+
+__all__ = ["survival_share"]
+
+
+def survival_share(mechanism: StronglySafeRelease, *, group_sizes: Mapping[int, int]) -> float:
+    """The expected share of sampled records whose group reaches k in the sample.
+
+    A record sampled from a group of n survives with probability Pr[Bin(n − 1, β) ≥ k − 1].
+
+    PRIVACY: the sizes must be public (an earlier release, a census, a synthetic population), never counts of the
+    data that are to be released: parameters may not be chosen by private looks.
+
+    Args:
+        mechanism: k and the rate.
+        group_sizes: size of a group in the whole data → how many groups of that size; sizes and numbers at least 1.
+
+    Raises:
+        InputRefused: no groups, or a size or number below 1.
+    """
+    if not group_sizes or min(group_sizes) < 1 or min(group_sizes.values()) < 1:
+        raise InputRefused("group sizes and their numbers must be whole numbers of at least 1, and at least one.")
+    sizes = np.array(list(group_sizes), dtype=np.float64)
+    records = sizes * np.array(list(group_sizes.values()), dtype=np.float64)
+    if mechanism.k == 1:
+        return 1.0
+    others = np.maximum(sizes - 1.0, 0.0)
+    needed = float(mechanism.k - 1)
+    reached = np.where(
+        others >= needed,
+        special.betainc(needed, np.maximum(others - needed + 1.0, 1.0), float(mechanism.sampling_rate)),
+        0.0,
+    )
+    return float(records @ reached / records.sum())

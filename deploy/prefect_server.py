@@ -1,0 +1,123 @@
+"""A Prefect server of a run's own: on loopback, quiet, and gone when the run ends, however it ends.
+
+Run as a module this is the server: it tells its port on standard output and lives until its standard input closes,
+which the operating system does when the run that started it dies.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+import threading
+import time
+import urllib.error
+import urllib.request
+from dataclasses import dataclass
+from pathlib import Path
+
+from ..mechanisms.refusal import InputRefused
+
+__all__ = ["EmbeddedServer", "start_server"]
+
+SECONDS_TO_START = 180
+ROLE = {"PREFECT_UI_ENABLED": "0", "PREFECT__SERVER_EPHEMERAL": "1", "PREFECT__SERVER_FINAL": "1"}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class EmbeddedServer:
+    """A server that was started and may not answer yet.
+
+    Args:
+        process: the server's process.
+        api_url: where its API will answer.
+    """
+
+    process: subprocess.Popen[bytes]
+    api_url: str
+
+    def wait(self) -> None:
+        """Wait until it answers.
+
+        Raises:
+            InputRefused: it does not; nothing was charged yet.
+        """
+        deadline = time.monotonic() + SECONDS_TO_START
+        while time.monotonic() < deadline and self.process.poll() is None:
+            try:
+                with urllib.request.urlopen(f"{self.api_url}/health", timeout=5) as answer:  # noqa: S310 - loopback
+                    if answer.status == 200:
+                        return
+            except (urllib.error.URLError, OSError):
+                time.sleep(0.05)
+        raise _not_started()
+
+    def stop(self) -> None:
+        """End the server and wait until it is gone."""
+        if self.process.stdin is not None:
+            self.process.stdin.close()
+        try:
+            self.process.wait(timeout=10)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+        if self.process.stdout is not None:
+            self.process.stdout.close()
+
+
+def start_server(home: Path) -> EmbeddedServer:
+    """Start a server whose records lie in a folder; it starts up while the caller does other things.
+
+    Args:
+        home: Prefect's home.
+
+    Raises:
+        InputRefused: it can't be started; nothing was charged.
+    """
+    process = subprocess.Popen(
+        [sys.executable, "-m", "crowdblend.deploy.prefect_server"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        env={**os.environ, **ROLE, "PREFECT_HOME": str(home)},
+    )
+    line = process.stdout.readline() if process.stdout is not None else b""
+    if not line.strip().isdigit():
+        process.kill()
+        process.wait()
+        raise _not_started()
+    return EmbeddedServer(process=process, api_url=f"http://127.0.0.1:{int(line)}/api")
+
+
+def _not_started() -> InputRefused:
+    return InputRefused(
+        "Prefect's own server did not start.",
+        remedy="Run it in the open with `prefect server start`, and set PREFECT_API_URL to it.",
+    )
+
+
+def _serve() -> None:
+    """Be the server."""
+    listener = socket.socket()
+    listener.bind(("127.0.0.1", 0))
+    print(listener.getsockname()[1], flush=True)
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+    import uvicorn
+
+    server = uvicorn.Server(
+        uvicorn.Config("prefect.server.api.server:create_app", factory=True, lifespan="on", log_level="error")
+    )
+
+    def end_with_the_parent() -> None:
+        sys.stdin.buffer.read()
+        server.should_exit = True
+        time.sleep(5)
+        os._exit(0)
+
+    threading.Thread(target=end_with_the_parent, daemon=True).start()
+    server.run(sockets=[listener])
+
+
+if __name__ == "__main__":
+    _serve()

@@ -1,0 +1,78 @@
+"""`plan` reproduces the paper's tables and never charges anything."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+# LQS, arXiv:1101.2604v2, Table 2: δ = d(20, β, ε), as printed.
+TABLE_2 = {
+    "0.05": ("6.83e-10", "2.50e-14", "3.19e-17", "1.76e-19", "3.97e-22", "2.00e-24"),
+    "0.1": ("4.19e-06", "1.61e-09", "3.44e-12", "4.07e-14", "3.22e-16", "1.89e-18"),
+    "0.2": ("2.16e-03", "8.02e-06", "1.89e-07", "6.03e-09", "4.79e-11", "1.59e-12"),
+}
+EPSILONS = ("0.25", "0.5", "0.75", "1.0", "1.5", "2.0")
+# Table 1: (ε, δ) at β = 1, and what it is worth at lower rates.
+TABLE_1 = [
+    ("1", "2.3978952727983707", "1e-5", "2.40", "1e-05"),
+    ("0.1", "2.3978952727983707", "1e-5", "0.69", "1e-06"),
+    ("0.01", "2.3978952727983707", "1e-5", "0.095", "1e-07"),
+    ("1", "1", "0", "1", "0"),
+    ("0.1", "1", "0", "0.159", "0"),
+    ("0.01", "1", "0", "0.017", "0"),
+]
+
+
+def asked(desk, **options: str) -> dict:
+    words = [part for name, value in options.items() for part in (f"--{name.replace('_', '-')}", value)]
+    answer = desk("plan", *words, "--json")
+    assert answer.code == 0, answer.err
+    return answer.json
+
+
+@pytest.mark.parametrize("rate", TABLE_2)
+def test_table_2_to_all_printed_digits(desk, rate: str) -> None:
+    for epsilon, printed in zip(EPSILONS, TABLE_2[rate], strict=True):
+        plan = asked(desk, k="20", sampling_rate=rate, epsilon=epsilon)
+        assert f"{plan['delta_paper']:.2e}" == printed
+        assert plan["delta_exact"] <= plan["delta_paper"]
+
+
+@pytest.mark.parametrize(("rate", "epsilon", "delta", "worth", "delta_worth"), TABLE_1)
+def test_table_1(desk, rate: str, epsilon: str, delta: str, worth: str, delta_worth: str) -> None:
+    plan = asked(desk, amplify_from="1", sampling_rate=rate, epsilon=epsilon, delta=delta)
+    assert round(plan["epsilon"], len(worth.partition(".")[2])) == float(worth)
+    assert plan["delta"] == pytest.approx(float(delta_worth), rel=1e-9)
+
+
+def test_the_headline(desk) -> None:
+    plan = asked(desk, k="20", sampling_rate="0.1", delta="1e-6", releases="12")
+    assert round(plan["epsilon"], 2) == 0.42
+    assert round(plan["epsilon_paper"], 2) == 4.29
+
+
+def test_any_one_parameter_follows_from_the_others(desk) -> None:
+    full = {"k": "20", "sampling_rate": "0.1", "epsilon": "0.5", "delta": "1e-6", "releases": "12"}
+    for name in ("k", "sampling_rate", "epsilon", "delta"):
+        plan = asked(desk, **{key: value for key, value in full.items() if key != name})
+        assert plan["filled"] == name
+        assert plan[name] is not None
+    most = asked(desk, **(full | {"releases": "max"}))["releases"]
+    assert asked(desk, **(full | {"releases": str(most)}))["epsilon"] <= 0.5
+    assert asked(desk, **(full | {"releases": str(most + 1)}))["epsilon"] > 0.5
+
+
+def test_it_is_readable_and_draws(desk) -> None:
+    answer = desk("plan", "--k", "20", "--sampling-rate", "0.1", "--delta", "1e-6", "--plot", "plan.svg")
+    assert answer.code == 0, answer.err
+    assert "0.183" in answer.out
+    assert "0.292" in answer.out
+    assert Path("plan.svg").read_text().startswith("<?xml")
+    assert len(answer.out.splitlines()) < 20
+
+
+def test_it_needs_no_ledger_and_makes_none(desk) -> None:
+    asked(desk, k="20", sampling_rate="0.1", delta="1e-6")
+    assert not (desk.folder / "ledger.db").exists()
+    assert not desk.home.exists()

@@ -1,0 +1,257 @@
+"""A desk whose releases can be killed: one Prefect server, a process that forks, ledgers that can be put back."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import date
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+from crowdblend.accounting.ledger.creation import create_ledger
+from crowdblend.accounting.ledger.reader import ReleaseState, open_reader
+from crowdblend.accounting.ledger.writer import open_writer
+from sqlalchemy import create_engine, make_url, text
+from sqlalchemy.exc import OperationalError
+from sqlalchemy.pool import NullPool
+
+DRIVER = Path(__file__).with_name("crash_driver.py")
+RELEASE = "the-one"
+QUIET = {
+    "DO_NOT_TRACK": "1",
+    "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
+    "PREFECT_LOGGING_LEVEL": "CRITICAL",
+    "PREFECT_LOGGING_TO_API_ENABLED": "false",
+    "OPENBLAS_NUM_THREADS": "1",  # the driver forks: it must have no threads
+    "NO_PROXY": "127.0.0.1",
+}
+
+
+@pytest.fixture(scope="session")
+def prefect_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """One real Prefect server for all children, with a home of its own."""
+    home = tmp_path_factory.mktemp("prefect")
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    words = ["--factory", "prefect.server.api.server:create_app", "--host", "127.0.0.1", "--port", str(port)]
+    with (home / "log").open("wb") as log:
+        server = subprocess.Popen(
+            [sys.executable, "-m", "uvicorn", *words, "--log-level", "warning"],
+            env=os.environ | QUIET | {"PREFECT_HOME": str(home)},
+            cwd=home,
+            stdout=log,
+            stderr=log,
+        )
+    try:
+        deadline = time.monotonic() + 180
+        while not _healthy(port):
+            assert server.poll() is None, (home / "log").read_text()
+            assert time.monotonic() < deadline, "Prefect's server did not start"
+            time.sleep(0.2)
+        yield f"http://127.0.0.1:{port}/api"
+    finally:
+        server.terminate()
+        server.wait(timeout=60)
+
+
+def _healthy(port: int) -> bool:
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
+    try:
+        connection.request("GET", "/api/health")
+        return connection.getresponse().status == 200
+    except OSError:
+        return False
+    finally:
+        connection.close()
+
+
+Driver = Callable[[dict], dict]
+
+
+@pytest.fixture(scope="session")
+def driver(prefect_server: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Driver]:
+    """A process that has imported everything and forks for each job."""
+    home = tmp_path_factory.mktemp("driver")
+    environment = os.environ | QUIET | {"PREFECT_API_URL": prefect_server, "PREFECT_HOME": str(home)}
+    with (home / "log").open("wb") as log:
+        process = subprocess.Popen(
+            [sys.executable, str(DRIVER)],
+            env=environment,
+            cwd=home,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=log,
+            text=True,
+        )
+
+    def ask(job: dict) -> dict:
+        process.stdin.write(json.dumps(job) + "\n")
+        process.stdin.flush()
+        answer = process.stdout.readline()
+        assert answer, (home / "log").read_text()
+        ended = json.loads(answer)
+        assert ended["code"] in (0, -signal.SIGKILL), (home / "log").read_text()[-4000:]
+        return ended
+
+    with process:
+        yield ask
+        process.stdin.close()
+        process.wait(timeout=60)
+
+
+@dataclass(frozen=True)
+class SqliteLedgers:
+    """Ledgers that are files of the desk, and are copied with it."""
+
+    desk: Path
+
+    @property
+    def url(self) -> str:
+        return f"sqlite:///{self.desk / 'ledger.db'}"
+
+    def keep(self, name: str) -> None:
+        """The desk's folder is kept as a whole."""
+
+    restore = forget = keep
+
+
+@dataclass(frozen=True)
+class PostgresLedgers:
+    """Databases of a server: the one in use, and kept copies of it."""
+
+    server: str
+    name: str
+
+    @property
+    def url(self) -> str:
+        return make_url(self.server).set(database=self.name).render_as_string(hide_password=False)
+
+    def keep(self, name: str) -> None:
+        self._copy(self.name, f"{self.name}_{name}")
+
+    def restore(self, name: str) -> None:
+        self._copy(f"{self.name}_{name}", self.name)
+
+    def forget(self, name: str) -> None:
+        self._run(f"DROP DATABASE {self.name}_{name}")
+
+    def _copy(self, source: str, target: str) -> None:
+        self._run(f"DROP DATABASE IF EXISTS {target}")
+        for _ in range(100):
+            try:
+                return self._run(f"CREATE DATABASE {target} TEMPLATE {source}")
+            except OperationalError:  # the server has not yet seen that the killed process is gone
+                time.sleep(0.05)
+        return self._run(f"CREATE DATABASE {target} TEMPLATE {source}")
+
+    def _run(self, statement: str) -> None:
+        engine = create_engine(self.server, poolclass=NullPool, isolation_level="AUTOCOMMIT")
+        with engine.connect() as connection:
+            connection.execute(text(statement))
+
+
+@dataclass(frozen=True)
+class State:
+    """All that is left of a release after an attempt, wherever it lies."""
+
+    release: ReleaseState | None
+    spent: Decimal
+    findings: tuple[str, ...]
+    output: dict[str, tuple[float, bytes]]
+    beside: frozenset[str]
+    private: dict[str, bytes]
+
+    @property
+    def stage(self) -> str | None:
+        return None if self.release is None else self.release.stage
+
+
+def _copy(source: Path, target: Path) -> None:
+    """Copy what is in a folder with its times and its links, so that two names of one file stay two names of one."""
+    target.mkdir(exist_ok=True)
+    subprocess.run(["cp", "-a", f"{source}/.", str(target)], check=True)
+
+
+@dataclass(frozen=True)
+class Scene:
+    """A desk with its ledger, that can be put back to what it was."""
+
+    desk: Any
+    ledgers: SqliteLedgers | PostgresLedgers
+    driver: Driver
+    kept: Path
+
+    @property
+    def folder(self) -> Path:
+        return self.desk.folder
+
+    def keep(self, name: str) -> None:
+        _copy(self.folder, self.kept / name)
+        self.ledgers.keep(name)
+
+    def restore(self, name: str) -> None:
+        for path in self.folder.iterdir():
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
+        _copy(self.kept / name, self.folder)
+        self.ledgers.restore(name)
+
+    def forget(self, name: str) -> None:
+        shutil.rmtree(self.kept / name)
+        self.ledgers.forget(name)
+
+    def job(self, action: str, *, key: bytes, day: date, **changes: Any) -> dict:
+        """Have a child run or abandon the release: with `key` if it draws one, on `day`."""
+        job = {"action": action, "desk": str(self.folder), "ledger": self.ledgers.url, "release_id": RELEASE}
+        extras = {"key": key.hex(), "day": day.isoformat(), "kill_before": None, "version": None, "broken": None}
+        return self.driver(job | extras | changes)
+
+    def look(self) -> State:
+        with open_reader(self.ledgers.url) as reader:
+            release, [dataset] = reader.release(RELEASE), reader.datasets()
+            findings = tuple(str(finding) for finding in reader.verify())
+        out = self.folder / "out"
+        names = frozenset(path.name for path in self.folder.iterdir() if not path.name.startswith("ledger.db"))
+        private = [path for path in (self.folder / "home").rglob("*") if path.is_file()]
+        files = [out, *out.iterdir()] if out.exists() else []
+        return State(
+            release=release,
+            spent=dataset.account.epsilon_spent,
+            findings=findings,
+            output={path.name: (path.stat().st_mtime, b"" if path.is_dir() else path.read_bytes()) for path in files},
+            beside=names - {"people.csv", "towns.csv", "spec.toml", "home", "out"},
+            private={str(path.relative_to(self.folder / "home")): path.read_bytes() for path in private},
+        )
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def scene(
+    request: pytest.FixtureRequest, desk: Any, driver: Driver, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Scene]:
+    """A desk with a funded ledger, kept as "fresh"."""
+    ledgers: SqliteLedgers | PostgresLedgers = SqliteLedgers(desk.folder)
+    if request.param == "postgresql":
+        ledgers = PostgresLedgers(request.getfixturevalue("postgresql_server"), f"crash_{os.getpid()}")
+        ledgers._run(f"CREATE DATABASE {ledgers.name}")
+    desk.write_spec()
+    create_ledger(ledgers.url)
+    with open_writer(ledgers.url) as writer:
+        budget = {"epsilon": Decimal(10), "delta": Decimal("0.001"), "relation": "add/remove", "survey_rate": None}
+        writer.add_dataset(name="people", **budget, rows_per_person=1, by="steward", day=date(2026, 1, 1))
+    made = Scene(desk=desk, ledgers=ledgers, driver=driver, kept=tmp_path_factory.mktemp("kept"))
+    made.keep("fresh")
+    yield made
+    made.forget("fresh")
+    if isinstance(ledgers, PostgresLedgers):
+        ledgers._run(f"DROP DATABASE {ledgers.name}")
