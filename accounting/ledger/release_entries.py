@@ -155,6 +155,8 @@ class ReleaseCharged:
         require_digest(self.map_digest, "map's digest")
         require_name(self.code_version, "code version")
         require_name(self.sampler_layout, "sampler's layout")
+        if self.series is None and self.price.releases != 1:
+            raise ValueError("a release that pays for itself has the price of one release")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -237,7 +237,7 @@ def place(name: str, number: int, digit: str = "c") -> dict[str, Any]:
         ("release-charged/1", {"release_id": "last"}, {"dataset": "elsewhere"}, "not in the ledger"),
         ("release-charged/1", {"release_id": "last"}, {"dataset": "survey"}, "released a second time"),
         ("release-charged/1", {"release_id": "last"}, {"series": place("s", 1)}, "has not paid"),
-        ("release-charged/1", {"release_id": "of-series-1"}, {"series": None}, "ε is recorded as"),
+        ("release-charged/1", {"release_id": "of-series-1"}, {"series": None}, "the price of one release"),
         ("release-charged/1", {"release_id": "of-series-1"}, {"series": place("monthly", 4)}, "this is one more"),
         (
             "release-charged/1",
