@@ -11,6 +11,7 @@ from ..mechanisms.refusal import Refusal
 from .ledger_commands import dataset, ledger
 from .plan_command import plan
 from .release_commands import abandon, demo, run, verify
+from .series_commands import series
 
 __all__ = ["main"]
 
@@ -27,7 +28,7 @@ def crowdblend() -> None:
     """
 
 
-for command in (demo, run, plan, dataset, ledger, abandon, verify):
+for command in (demo, run, plan, dataset, series, ledger, abandon, verify):
     crowdblend.add_command(command)
 
 

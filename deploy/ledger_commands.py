@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import getpass
 import json
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any
@@ -14,11 +15,13 @@ from rich.table import Table
 
 from ..accounting.ledger.canonical import bytes_of_entry
 from ..accounting.ledger.creation import create_ledger, ledger_exists
-from ..accounting.ledger.reader import LedgerReader, open_reader
+from ..accounting.ledger.odometer import ESTIMATE_NOTE, epsilon_estimate
+from ..accounting.ledger.reader import DatasetState, ReleaseState, open_reader
 from ..accounting.ledger.writer import open_writer
 from ..flows.settings import house
 from ..mechanisms.refusal import InputRefused
 from .plan_command import ExactNumber
+from .series_report import print_series, series_rows
 
 __all__ = ["dataset", "ledger"]
 
@@ -88,7 +91,7 @@ def raise_budget(name: str, epsilon: Decimal, delta: Decimal, reason: str, ledge
 def list_datasets(ledger_url: str | None, as_json: bool) -> None:
     """List the data sets with what is spent and what is left."""
     with open_reader(house(ledger_url=ledger_url).ledger_url) as reader:
-        datasets = _datasets(reader)
+        datasets = _datasets(reader.datasets())
     if as_json:
         click.echo(json.dumps({"datasets": datasets}, ensure_ascii=False))
     else:
@@ -115,13 +118,24 @@ def init(ledger_url: str | None) -> None:
 def show(ledger_url: str | None, as_json: bool) -> None:
     """Show the data sets' budgets and the releases."""
     with open_reader(house(ledger_url=ledger_url).ledger_url) as reader:
-        datasets, releases = _datasets(reader), _releases(reader)
+        states, paid, registered = reader.datasets(), reader.releases(), reader.all_series()
         head = reader.head()
+    datasets, releases, series = _datasets(states), _releases(paid), series_rows(registered)
+    for row, state in zip(datasets, states, strict=True):
+        estimate = epsilon_estimate(state, releases=paid, series=registered)
+        row["epsilon_estimate"] = None if estimate is None else float(estimate)
     if as_json:
         chain = {"entries": head.position + 1, "head": head.hash}
-        click.echo(json.dumps({"datasets": datasets, "releases": releases, "chain": chain}, ensure_ascii=False))
+        shown = {"datasets": datasets, "series": series, "releases": releases, "chain": chain}
+        click.echo(json.dumps(shown | {"epsilon_estimate_note": ESTIMATE_NOTE}, ensure_ascii=False))
         return
     _print_datasets(datasets)
+    for row in datasets:
+        shown_estimate = "none" if row["epsilon_estimate"] is None else f"{row['epsilon_estimate']:.6g}"
+        click.echo(f"  '{row['dataset']}': composed estimate of ε: {shown_estimate}")
+    click.echo(f"{ESTIMATE_NOTE}\n")
+    if series:
+        print_series(series)
     _print_releases(releases)
     click.echo(f"{head.position + 1} entries; head of the chain {head.hash[:16]}…")
 
@@ -161,7 +175,7 @@ def _require_budget(epsilon: Decimal, delta: Decimal) -> None:
         raise InputRefused(f"a budget's δ must be at least 0 and below 1, not {delta}.", where="--delta")
 
 
-def _datasets(reader: LedgerReader) -> list[dict[str, Any]]:
+def _datasets(states: Iterable[DatasetState]) -> list[dict[str, Any]]:
     return [
         {
             "dataset": state.name,
@@ -172,16 +186,18 @@ def _datasets(reader: LedgerReader) -> list[dict[str, Any]]:
             "relation": state.relation,
             "survey": state.survey,
         }
-        for state in reader.datasets()
+        for state in states
     ]
 
 
-def _releases(reader: LedgerReader) -> list[dict[str, Any]]:
+def _releases(states: Iterable[ReleaseState]) -> list[dict[str, Any]]:
     return [
         {
             "release_id": state.release_id,
             "dataset": state.charge.dataset,
             "label": state.charge.label,
+            "series": None if state.charge.series is None else state.charge.series.name,
+            "series_number": None if state.charge.series is None else state.charge.series.number,
             "stage": state.stage,
             "refunded": state.refunded,
             "sample_id": state.charge.sample_id,
@@ -192,7 +208,7 @@ def _releases(reader: LedgerReader) -> list[dict[str, Any]]:
             "day": state.charge.day.isoformat(),
             "position": state.receipt.position,
         }
-        for state in reader.releases()
+        for state in states
     ]
 
 
@@ -208,6 +224,8 @@ def _print_releases(releases: list[dict[str, Any]]) -> None:
     table = Table("release", "data set", "stage", "ε", "δ", "sample", "day", title="Releases", title_justify="left")
     for row in releases:
         price = (f"{row['epsilon']:.6g}", f"{row['delta']:.3g}")
+        if row["series"] is not None:
+            price = (f"{row['series']}, {row['series_number']}", "")
         sample = row["sample_id"][:12] + "…"
         table.add_row(row["release_id"], row["dataset"], row["stage"], *price, sample, row["day"])
     Console().print(table)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import secrets
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -25,6 +26,7 @@ FILE = click.Path(path_type=Path)
     "--release-id",
     help="Run, resume or look up the release of this id; without one each run is a new release.",
 )
+@click.option("--series", help="Run the next release of this series, which was charged when it was registered.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object on standard output.")
 def run(
     spec: Path,
@@ -32,6 +34,7 @@ def run(
     output: Path | None,
     scheduler: str | None,
     release_id: str | None,
+    series: str | None,
     as_json: bool,
 ) -> None:
     """Run one release: SPEC.toml in, a published table and its certificate out."""
@@ -43,6 +46,7 @@ def run(
         output=output,
         scheduler=scheduler,
         release_id=release_id,
+        series=series,
         randomness=secrets.token_bytes,
     )
     if as_json:
@@ -50,9 +54,19 @@ def run(
         return
     click.echo(
         f"Published {result['published_records']} records in {result['published_groups']} groups: {result['output']}\n"
-        f"Charged to '{result['dataset']}': ε = {result['epsilon']}, δ = {result['delta']}"
+        f"{_charged(result)}: ε = {result['epsilon']}, δ = {result['delta']}"
         f" (by the paper's bound: {result['epsilon_paper']}).\n"
         f"Release {result['release_id']}; check it with: crowdblend verify {result['certificate']}"
+    )
+
+
+def _charged(result: dict[str, Any]) -> str:
+    series = result["series"]
+    if series is None:
+        return f"Charged to '{result['dataset']}'"
+    return (
+        f"Release {series['number']} of {series['releases']} of the series '{series['name']}', "
+        f"charged whole to '{result['dataset']}'"
     )
 
 
@@ -93,7 +107,8 @@ def abandon(release_id: str, reason: str, ledger: str | None) -> None:
     from ..flows.abandon import abandon_release
 
     refunded = abandon_release(release_id, reason=reason, house=house(ledger_url=ledger))
-    click.echo(f"Release '{release_id}' is abandoned; its cost {'was refunded' if refunded else 'stays spent'}.")
+    outcome = "what it reserved is free again, since nothing was read" if refunded else "its cost stays spent"
+    click.echo(f"Release '{release_id}' is abandoned; {outcome}.")
 
 
 @click.command()

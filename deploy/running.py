@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from ..accounting.ledger.reader import open_reader
 from ..accounting.theory.price import mechanism_record
 from ..flows.prepare import PreparedRelease, prepared_release
 from ..flows.settings import House
@@ -24,6 +25,7 @@ def run_release(
     output: Path | None,
     scheduler: str | None,
     release_id: str | None,
+    series: str | None = None,
     randomness: Callable[[int], bytes],
 ) -> dict[str, Any]:
     """Run one release, or answer with the stored result of one that is published.
@@ -34,6 +36,7 @@ def run_release(
         output: the release's folder, instead of the specification's.
         scheduler: address of a Dask scheduler, None for this machine's threads.
         release_id: id to run, resume or look up; None for a new release.
+        series: the series whose next release this is, None for a release that is charged for itself.
         randomness: source of the sampling key, n to n bytes; the operating system's, but for tests.
 
     Returns:
@@ -45,7 +48,7 @@ def run_release(
         ReleaseFailed: the work failed after the charge.
     """
     stages = Stages()
-    with prepared_release(spec, house=house, output=output, release_id=release_id) as prepared:
+    with prepared_release(spec, house=house, output=output, release_id=release_id, series=series) as prepared:
         if prepared.layout is None:
             published = remembered_release(prepared.folder)
             if published is None:
@@ -68,6 +71,7 @@ def _result(prepared: PreparedRelease, published: SettledRelease, stages: Stages
     return {
         "release_id": prepared.release_id,
         "dataset": request.dataset,
+        "series": _series(prepared),
         "sample_id": published.sample_id,
         "mechanism": mechanism_record(request.mechanism),
         "epsilon": float(request.price.epsilon),
@@ -80,3 +84,15 @@ def _result(prepared: PreparedRelease, published: SettledRelease, stages: Stages
         "certificate": str(published.output / "certificate.json"),
         "timings": {name: round(seconds, 4) for name, seconds in stages.seconds.items()},
     }
+
+
+def _series(prepared: PreparedRelease) -> dict[str, Any] | None:
+    """The release's place in its series."""
+    if prepared.series is None:
+        return None
+    with open_reader(prepared.house.ledger_url) as reader:
+        state = reader.release(prepared.release_id)
+    if state is None or state.charge.series is None:
+        return None
+    place, price = state.charge.series, state.charge.price
+    return {"name": place.name, "number": place.number, "releases": price.releases}

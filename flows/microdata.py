@@ -91,6 +91,7 @@ def _stages(
             release_id=prepared.release_id,
             folder=folder,
             state=prepared.state,
+            series=prepared.series,
             inputs=manifest_bytes(layout.source),
             code_version=version("crowdblend"),
             today=datetime.now(UTC).date(),

@@ -6,17 +6,19 @@ metadata of the source alone. Whatever is refused here has cost nothing.
 
 from __future__ import annotations
 
+import dataclasses
 import re
 import secrets
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 
 from ..accounting.ledger.certificate import check_certificate, read_certificate
 from ..accounting.ledger.keystore import PrivateStore, ReleaseFolder
-from ..accounting.ledger.reader import ReleaseState, open_reader
+from ..accounting.ledger.reader import LedgerReader, ReleaseState, SeriesState, open_reader
 from ..mechanisms.refusal import AccountantRefused, InputRefused
 from ..tasks.request import MicrodataRequest
 from ..tasks.source import SourceLayout, check_metadata, list_source
@@ -39,6 +41,7 @@ class PreparedRelease:
         folder: the release's own folder in the private store, locked while this object is in use.
         state: what the ledger knows of this id; None where it is new.
         layout: the files of the records with their headers; None where the release is published already.
+        series: the series that has paid for the release, None for one that pays for itself.
     """
 
     release_id: str
@@ -47,29 +50,41 @@ class PreparedRelease:
     folder: ReleaseFolder
     state: ReleaseState | None
     layout: SourceLayout | None
+    series: str | None
 
 
 @contextmanager
 def prepared_release(
-    spec: Path, *, house: House, output: Path | None, release_id: str | None
+    spec: Path, *, house: House, output: Path | None, release_id: str | None, series: str | None = None
 ) -> Iterator[PreparedRelease]:
     """Check a release up to the charge and hold its lock until the block ends.
 
+    Args:
+        spec: the specification's file.
+        house: where the ledger and the private store lie.
+        output: the release's folder, instead of the specification's.
+        release_id: id to run, resume or look up; None for a new release.
+        series: the series whose next release this is, None for a release that pays for itself.
+
     Raises:
-        InputRefused: the specification, its hierarchies, the source's metadata or the output is wrong.
-        AccountantRefused: the budget does not allow it, the id is taken, or a live process holds it.
+        InputRefused: the specification, its hierarchies, the source's metadata or the output is wrong, or the
+            ledger has no such series.
+        AccountantRefused: the budget or the series does not allow it, the id is taken, or a live process holds it.
     """
     if release_id is not None and not RELEASE_ID.fullmatch(release_id):
         raise InputRefused("a release id is 1 to 128 letters, digits and any of . _ : + @ -.", where="--release-id")
-    request = read_spec(spec, output=output)
+    ad_hoc = read_spec(spec, output=output) if series is None else None
     reader = open_reader(house.ledger_url)
-    name = release_id or f"{request.label}-{secrets.token_hex(6)}"
+    request = ad_hoc or _request_of_series(spec, output=output, series=reader.series(str(series)))
+    name = release_id or f"{series or request.label}-{secrets.token_hex(6)}"
     with PrivateStore(house.home).hold(ledger_id=reader.ledger_id, release_id=name) as folder:
         state = reader.release(name)
-        if state is None:
+        if state is None and series is not None:
+            _look_at_series(reader, series, request, house=house, release_id=name)
+        elif state is None:
             reader.look(dataset=request.dataset, price=request.price)
         else:
-            _same_release(state, request)
+            _same_release(state, request, series=series)
         published = state is not None and state.stage == "published"
         if published:
             folder.destroy_key()  # a crash may have come between the close and the end of the key
@@ -78,14 +93,52 @@ def prepared_release(
             source = list_source(request.source, base=request.base)
             layout = check_metadata(source, columns=request.map.names, separator=request.separator)
             _check_output(request.output, own=name if state is not None else None)
-        yield PreparedRelease(release_id=name, request=request, house=house, folder=folder, state=state, layout=layout)
+        yield PreparedRelease(
+            release_id=name, request=request, house=house, folder=folder, state=state, layout=layout, series=series
+        )
 
 
-def _same_release(state: ReleaseState, request: MicrodataRequest) -> None:
+def _request_of_series(spec: Path, *, output: Path | None, series: SeriesState) -> MicrodataRequest:
+    """A release of a series as asked for, with the price that was reserved when the series was registered."""
+    reserved = series.registered.price
+    request = read_spec(spec, output=output, releases=reserved.releases)
+    if request.price.delta != reserved.delta:
+        return request  # refused below, as another specification
+    price = dataclasses.replace(request.price, epsilon=reserved.epsilon, rule=reserved.rule)
+    return dataclasses.replace(request, price=price)
+
+
+def _look_at_series(
+    reader: LedgerReader, series: str, request: MicrodataRequest, *, house: House, release_id: str
+) -> None:
+    """Refuse, with a record of it, a release that its series does not pay for."""
+    objection = reader.look_at_series(name=series, dataset=request.dataset, spec_digest=request.series_digest)
+    if objection is None:
+        return
+    from ..tasks.charge import record_refusal  # it loads Prefect, which a release that goes on needs settled first
+
+    record_refusal(
+        ledger_url=house.ledger_url,
+        objection=objection,
+        release_id=release_id,
+        dataset=reader.series(series).registered.dataset,
+        today=datetime.now(UTC).date(),
+    )
+    raise objection.refusal
+
+
+def _same_release(state: ReleaseState, request: MicrodataRequest, *, series: str | None) -> None:
     """Refuse a known id unless it stands for exactly this release."""
     if state.stage == "abandoned":
         raise AccountantRefused(
             f"release id '{state.release_id}' was abandoned.", remedy="Run again with another release id."
+        )
+    paid_by = None if state.charge.series is None else state.charge.series.name
+    if paid_by != series:
+        raise AccountantRefused(
+            f"release id '{state.release_id}' belongs to "
+            + ("no series." if paid_by is None else f"the series '{paid_by}'."),
+            remedy="Run it as it was charged, or run with another release id.",
         )
     if state.charge.spec_digest != request.digest:
         raise AccountantRefused(

@@ -87,12 +87,13 @@ class _Spec(_Table):
     columns: dict[str, _Column] = Field(min_length=1)
 
 
-def read_spec(path: Path, *, output: Path | None) -> MicrodataRequest:
+def read_spec(path: Path, *, output: Path | None, releases: int = 1) -> MicrodataRequest:
     """Read and check a specification and the hierarchies that it names; no record is touched.
 
     Args:
         path: the TOML file; relative paths in it start from its folder.
         output: replaces [release].output, already relative to the working folder; None keeps the specification's.
+        releases: how many releases of it δ and the price are for; more than one fixes both k and rate.
 
     Raises:
         InputRefused: anything that is wrong, with file and key or line.
@@ -115,11 +116,18 @@ def read_spec(path: Path, *, output: Path | None) -> MicrodataRequest:
             "a release's name is 1 to 100 letters, digits, dots, dashes and underscores.",
             where=f"{path}: [release].name",
         )
+    if releases > 1 and (spec.sampling is None or spec.suppression is None):
+        raise InputRefused(
+            "a series fixes both k and rate, and one of them is missing.",
+            where=f"{path}: {'[sampling].rate' if spec.sampling is None else '[suppression].k'}",
+            remedy="`crowdblend plan --releases` finds the one that is missing.",
+        )
     mechanism = _mechanism(path, spec)
-    charged = price(mechanism, delta=spec.privacy.delta)
+    charged = price(mechanism, delta=spec.privacy.delta, releases=releases)
+    together = "" if releases == 1 else f" for {releases} releases"
     if spec.privacy.epsilon is not None and charged.epsilon > spec.privacy.epsilon:
         raise InputRefused(
-            f"k = {mechanism.k} and rate = {mechanism.sampling_rate} cost ε = {charged.epsilon} at "
+            f"k = {mechanism.k} and rate = {mechanism.sampling_rate} cost ε = {charged.epsilon}{together} at "
             f"δ = {charged.delta}, more than the ε = {spec.privacy.epsilon} asked for.",
             where=f"{path}: [privacy].epsilon",
             remedy="Raise k, lower the rate, or leave one of them out: it follows from ε and δ.",
@@ -136,7 +144,7 @@ def read_spec(path: Path, *, output: Path | None) -> MicrodataRequest:
         null_values=tuple(sorted(set(spec.data.null))),
         mechanism=mechanism,
         price=charged,
-        paper_price=paper_price(mechanism, delta=spec.privacy.delta),
+        paper_price=paper_price(mechanism, delta=spec.privacy.delta, releases=releases),
         map=_map(path, spec, base),
     )
 

@@ -9,13 +9,14 @@ from ..accounting.ledger.charge import Receipt, ReleaseCharge
 from ..accounting.ledger.keystore import ReleaseFolder
 from ..accounting.ledger.reader import ReleaseState
 from ..accounting.ledger.release_entries import ReleaseCharged
+from ..accounting.ledger.rules import Objection
 from ..accounting.ledger.writer import open_writer
 from ..mechanisms.refusal import AccountantRefused
 from ..mechanisms.sampling import LAYOUT, sample_commitment
 from .request import MicrodataRequest
 from .stage import stage
 
-__all__ = ["begin_reading", "close", "give_up", "reserve"]
+__all__ = ["begin_reading", "close", "give_up", "record_refusal", "reserve"]
 
 
 @stage("charge")
@@ -26,6 +27,7 @@ def reserve(
     release_id: str,
     folder: ReleaseFolder,
     state: ReleaseState | None,
+    series: str | None,
     inputs: bytes,
     code_version: str,
     today: date,
@@ -42,6 +44,7 @@ def reserve(
         release_id: its id, locked by this process.
         folder: its folder in the private store.
         state: what the ledger knows of the id.
+        series: the series that has paid for it, None for a release that pays for itself.
         inputs: canonical list of the input files; kept as a keyed fingerprint, privately.
         code_version: version of the software; a retry by another is refused.
         today: day of the charge.
@@ -51,7 +54,8 @@ def reserve(
         The receipt, and the charge as the ledger has it.
 
     Raises:
-        AccountantRefused: over budget, id or sample used, or anything changed since the first attempt.
+        AccountantRefused: over budget, no place in the series, id or sample used, or anything changed since the
+            first attempt.
     """
     binding = {"inputs": folder.fingerprint(inputs), "output": str(request.output)}
     if state is not None:
@@ -74,10 +78,13 @@ def reserve(
         code_version=code_version,
         sampler_layout=LAYOUT,
         day=today,
+        series=series,
+        series_digest=request.series_digest,
     )
     try:
         with open_writer(ledger_url) as writer:
-            return writer.charge(charge), charge.entry
+            receipt = writer.charge(charge)
+            return receipt, charge.entry if series is None else writer.charged(receipt)
     except AccountantRefused:
         folder.destroy_key()
         raise
@@ -122,3 +129,15 @@ def give_up(*, ledger_url: str, release_id: str, reason: str, by: str, today: da
         refunded = writer.abandon(release_id=release_id, reason=reason, by=by, day=today)
     folder.destroy_key()
     return refunded
+
+
+def record_refusal(*, ledger_url: str, objection: Objection, release_id: str, dataset: str, today: date) -> None:
+    """Keep a refusal that a look at the ledger gave as evidence in it."""
+    with open_writer(ledger_url) as writer:
+        writer.record_refusal(
+            release_id=release_id,
+            dataset=dataset,
+            cause=objection.cause,
+            reason=objection.refusal.message,
+            day=today,
+        )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -30,7 +31,7 @@ class MicrodataRequest:
         separator: field separator of CSV records, one character.
         null_values: texts that mean "missing" and are published as "*".
         mechanism: what is run, fully enough to be priced.
-        price: what the release is charged.
+        price: what the release is charged; for one of a series, what the whole series was charged.
         paper_price: the price by the paper's bound, None where the bound gives no guarantee.
         map: the generalization map, fixed before the records are read.
     """
@@ -65,5 +66,29 @@ class MicrodataRequest:
             "delta": str(self.price.delta),
             "map": self.map.digest(),
         }
-        text = json.dumps(canonical, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
-        return hashlib.sha256(b"crowdblend specification 1\n" + text.encode("ascii")).hexdigest()
+        return _digest(b"crowdblend specification 1\n", canonical)
+
+    @property
+    def series_digest(self) -> str:
+        """SHA-256 (hex) of all that the releases of a series have in common.
+
+        PRIVACY: everything that decides the mechanism or how a record is read is in it, since a series' price is
+        proved for parameters fixed beforehand. Not in it are the source, which is another with each delivery, and
+        what decides nothing: label, file format, and the output's place.
+        """
+        canonical = {
+            "form": self.form,
+            "dataset": self.dataset,
+            "separator": self.separator,
+            "null": list(self.null_values),
+            "mechanism": mechanism_record(self.mechanism),
+            "delta": str(self.price.delta),
+            "releases": self.price.releases,
+            "map": self.map.digest(),
+        }
+        return _digest(b"crowdblend series 1\n", canonical)
+
+
+def _digest(domain: bytes, canonical: Mapping[str, object]) -> str:
+    text = json.dumps(canonical, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+    return hashlib.sha256(domain + text.encode("ascii")).hexdigest()

@@ -12,11 +12,11 @@ from typing import Any, get_args, get_type_hints
 
 from .budget import amount_of_text, amount_text
 from .entry import Entry
-from .release_entries import ChargedPrice, Fields, OutputHashes
+from .release_entries import ChargedPrice, Fields, OutputHashes, SeriesPlace
 
 __all__ = ["NotCanonicalError", "bytes_of_entry", "entry_of_bytes", "sorted_fields"]
 
-Record = ChargedPrice | Entry
+Record = ChargedPrice | SeriesPlace | Entry
 
 
 class NotCanonicalError(ValueError):
@@ -78,7 +78,7 @@ def _encoded(value: object) -> object:
             return amount_text(value)
         case date():
             return value.isoformat()
-        case ChargedPrice():
+        case ChargedPrice() | SeriesPlace():
             return _document(value)
         case tuple():
             return {name: _encoded(member) for name, member in value}
@@ -155,6 +155,13 @@ def _price(value: object) -> ChargedPrice:
     return price
 
 
+def _place_or_none(value: object) -> SeriesPlace | None:
+    if value is None:
+        return None
+    place: SeriesPlace = _record(SeriesPlace, value)
+    return place
+
+
 DECODERS: Mapping[Any, Callable[[object], object]] = {
     str: _text,
     int: _whole,
@@ -166,4 +173,5 @@ DECODERS: Mapping[Any, Callable[[object], object]] = {
     Fields: _pairs,
     OutputHashes: _text_pairs,
     ChargedPrice: _price,
+    SeriesPlace | None: _place_or_none,
 }

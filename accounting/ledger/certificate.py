@@ -12,7 +12,7 @@ from ...mechanisms.recoding import GeneralizationMap
 from ...mechanisms.refusal import InputRefused
 from .budget import amount_of_text, amount_text
 from .canonical import sorted_fields
-from .release_entries import ChargedPrice, ReleaseCharged
+from .release_entries import ChargedPrice, ReleaseCharged, SeriesPlace
 from .repricing import price_faults
 
 __all__ = ["check_certificate", "read_certificate", "write_certificate"]
@@ -25,9 +25,19 @@ GUARANTEE = (
     "a map that was fixed before they were read, and groups of fewer than k sampled records were left "
     "out."
 )
+SERIES_GUARANTEE = (
+    "This is one release of a series, and the guarantee is for the whole series: whoever sees all its {releases} "
+    "releases, whatever else they know, has almost the same chance of seeing them had any one person's records been "
+    "absent from all of them: every event's probability differs by a factor of at most e^epsilon, plus at most "
+    "delta. The series' parameters were fixed before its first release. Each release sampled the records with "
+    "fresh independent coins, recoded them with a map that was fixed before they were read, and left groups of "
+    "fewer than k sampled records out."
+)
 THEOREMS = {
     "lqs-theorem-3.9/1": "Li, Qardaji, Su, arXiv:1101.2604v2, Theorem 3.9",
     "exact-profile/1": "Li, Qardaji, Su, arXiv:1101.2604v2, Section 3; exact form proved in docs/proofs",
+    "basic-exact/1": "Li, Qardaji, Su, arXiv:1101.2604v2, Section 3; exact form proved in docs/proofs, the "
+    "releases' costs added up",
     "pld/1": "Li, Qardaji, Su, arXiv:1101.2604v2, Section 3; exact form proved in docs/proofs, composed by "
     "Zhu, Dong, Wang, arXiv:2106.08567",
 }
@@ -35,6 +45,11 @@ LIMITS = (
     "The guarantee is for one record a person and for this release alone; what other releases of the "
     "data set cost adds up in the ledger. It doesn't cover a choice of levels, k or rate made by "
     "looking at the records."
+)
+SERIES_LIMITS = (
+    "The guarantee is for one record a person in each release and for this series alone; what other releases of the "
+    "data set cost adds up in the ledger. It doesn't cover a choice of levels, k or rate made by looking at the "
+    "records."
 )
 UNSIGNED = (
     "This certificate is unsigned: it shows that the files are those that were described, not who described them."
@@ -55,6 +70,7 @@ FIELDS = frozenset(
         "release_id",
         "sample_id",
         "sampler_layout",
+        "series",
         "signature",
         "signature_note",
     }
@@ -103,6 +119,7 @@ def write_certificate(
         "sampler_layout": charge.sampler_layout,
         "sample_id": charge.sample_id,
         "code_version": charge.code_version,
+        "series": _series(charge),
         "guarantee": {
             "epsilon": amount_text(charge.price.epsilon),
             "delta": amount_text(charge.price.delta),
@@ -111,8 +128,8 @@ def write_certificate(
             "epsilon_paper": None if charge.epsilon_paper is None else amount_text(charge.epsilon_paper),
             "unit": "one person, at most one record",
             "neighbours": charge.price.relation,
-            "in_words": GUARANTEE,
-            "limits": LIMITS,
+            "in_words": _in_words(charge),
+            "limits": LIMITS if charge.series is None else SERIES_LIMITS,
         },
         "map": {"sha256": charge.map_digest, "columns": columns},
         "published": {"form": form, "groups": groups, "records": records},
@@ -161,6 +178,31 @@ def check_certificate(path: Path) -> tuple[str, ...]:
     return (*findings, *_price_findings(certificate), *_file_findings(certificate["files"], path))
 
 
+def _series(charge: ReleaseCharged) -> dict[str, str | int] | None:
+    if charge.series is None:
+        return None
+    return {"name": charge.series.name, "number": charge.series.number, "releases": charge.price.releases}
+
+
+def _in_words(charge: ReleaseCharged) -> str:
+    return GUARANTEE if charge.series is None else SERIES_GUARANTEE.format(releases=charge.price.releases)
+
+
+def _releases_of_series(series: Mapping[str, Any] | None) -> int:
+    """How many releases the price covers; one where there is no series.
+
+    Raises:
+        ValueError: it names no place in a series.
+    """
+    if series is None:
+        return 1
+    place = SeriesPlace(name=series["name"], number=series["number"], spec_digest="0" * 64)
+    releases: int = series["releases"]
+    if place.number > releases or set(series) != {"name", "number", "releases"}:
+        raise ValueError("a series has no such place")
+    return releases
+
+
 def _price_findings(certificate: Mapping[str, Any]) -> tuple[str, ...]:
     guarantee, mechanism = certificate["guarantee"], certificate["mechanism"]
     try:
@@ -169,7 +211,7 @@ def _price_findings(certificate: Mapping[str, Any]) -> tuple[str, ...]:
             delta=amount_of_text(guarantee["delta"]),
             rule=guarantee["rule"],
             relation=guarantee["neighbours"],
-            releases=1,
+            releases=_releases_of_series(certificate["series"]),
         )
         paper = guarantee["epsilon_paper"]
         return price_faults(

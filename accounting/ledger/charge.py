@@ -9,7 +9,7 @@ from decimal import Decimal
 from ...mechanisms.strongly_safe import StronglySafeRelease
 from ..theory.price import Price, mechanism_record
 from .canonical import sorted_fields
-from .release_entries import ChargedPrice, ReleaseCharged
+from .release_entries import ChargedPrice, ReleaseCharged, SeriesPlace
 
 __all__ = ["Receipt", "ReleaseCharge", "charged_price"]
 
@@ -52,6 +52,8 @@ class ReleaseCharge:
         code_version: version of the software.
         sampler_layout: version of the layout of random words.
         day: of the charge, before any record is read.
+        series: the series that has paid for it, None for a release that pays for itself.
+        series_digest: SHA-256 (hex) of all that the specifications of a series must have in common.
     """
 
     release_id: str
@@ -66,14 +68,32 @@ class ReleaseCharge:
     code_version: str
     sampler_layout: str
     day: date
+    series: str | None = None
+    series_digest: str = ""
 
     @property
     def entry(self) -> ReleaseCharged:
-        """The entry that records this charge.
+        """The entry that records this charge of a release that pays for itself.
 
         Raises:
             ValueError: a field has no form that the ledger can hold.
         """
+        return self.entry_at(None)
+
+    def entry_at(self, number: int | None) -> ReleaseCharged:
+        """The entry that records this charge.
+
+        Args:
+            number: its place in its series, None where it has no series.
+
+        Raises:
+            ValueError: a field has no form that the ledger can hold.
+        """
+        if (number is None) is not (self.series is None):
+            raise ValueError("a release has a number exactly where it has a series")
+        place = None
+        if self.series is not None and number is not None:
+            place = SeriesPlace(name=self.series, number=number, spec_digest=self.series_digest)
         return ReleaseCharged(
             release_id=self.release_id,
             label=self.label,
@@ -86,7 +106,7 @@ class ReleaseCharge:
             map_digest=self.map_digest,
             code_version=self.code_version,
             sampler_layout=self.sampler_layout,
-            series=None,
+            series=place,
             day=self.day,
         )
 

@@ -19,7 +19,7 @@ from .release_entries import (
     ReleaseRefused,
     SeriesRegistered,
 )
-from .schema import account, dataset, release, release_stage, sample, survey_use
+from .schema import account, dataset, release, release_stage, sample, series, series_release, survey_use
 
 __all__ = ["AccountAt", "Row", "account_of_row", "rows_of"]
 
@@ -71,7 +71,7 @@ def account_of_row(values: Mapping[str, str | int]) -> AccountAt:
 
 
 def rows_of(  # noqa: PLR0911 - one return for each kind
-    entry: Entry, *, before: AccountAt | None, charge: ReleaseCharged | None, survey: bool
+    entry: Entry, *, before: AccountAt | None, charge: ReleaseCharged | None, survey: bool, turn: int = 0
 ) -> tuple[Row, ...]:
     """The rows that an entry brings.
 
@@ -80,6 +80,7 @@ def rows_of(  # noqa: PLR0911 - one return for each kind
         before: account of the data set that it concerns, None for an entry that changes no account.
         charge: the charge of the release that it concerns, None for an entry before or without one.
         survey: whether that release's data set is itself a sample, so that it can be released once.
+        turn: for a release of a series, how many releases had its place before and gave it back.
 
     Raises:
         ValueError: an account or a charge that the entry needs is not there.
@@ -94,9 +95,14 @@ def rows_of(  # noqa: PLR0911 - one return for each kind
             raised = known.account.raised(epsilon=entry.epsilon, delta=entry.delta)
             return (_account_row(entry.dataset, known.sequence + 1, raised),)
         case SeriesRegistered():
-            return (_charged_row(entry, before),)
+            registered: dict[str, str | int] = {
+                "name": entry.series,
+                "dataset": entry.dataset,
+                "releases": entry.price.releases,
+            }
+            return (Row(table=series, values=registered), _charged_row(entry, before))
         case ReleaseCharged():
-            return _rows_of_charge(entry, before)
+            return _rows_of_charge(entry, before, turn)
         case ReleaseReading(release_id=release_id):
             stage = _stage_row(release_id, "reading", "reading")
             if not survey:
@@ -121,14 +127,22 @@ def _rows_of_dataset(entry: DatasetAdded) -> tuple[Row, ...]:
     return (Row(table=dataset, values={"name": entry.dataset}), _account_row(entry.dataset, 0, empty))
 
 
-def _rows_of_charge(entry: ReleaseCharged, before: AccountAt | None) -> tuple[Row, ...]:
+def _rows_of_charge(entry: ReleaseCharged, before: AccountAt | None, turn: int) -> tuple[Row, ...]:
     rows = (
         Row(table=release, values={"release_id": entry.release_id, "dataset": entry.dataset}),
         Row(table=sample, values={"sample_id": entry.sample_id, "release_id": entry.release_id}),
         _stage_row(entry.release_id, "charged", "charged"),
     )
-    # A release of a series costs nothing more: the series was paid for whole.
-    return rows if entry.series is not None else (*rows, _charged_row(entry, before))
+    if entry.series is None:
+        return (*rows, _charged_row(entry, before))
+    # INVARIANT: a release of a series costs nothing more, since the series was paid for whole; it takes a place.
+    taken: dict[str, str | int] = {
+        "series": entry.series.name,
+        "number": entry.series.number,
+        "turn": turn,
+        "release_id": entry.release_id,
+    }
+    return (*rows, Row(table=series_release, values=taken))
 
 
 def _rows_of_end(entry: ReleaseAbandoned, before: AccountAt | None, charge: ReleaseCharged | None) -> tuple[Row, ...]:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 
-__all__ = ["require_digest", "require_name", "require_release_id", "require_text"]
+__all__ = ["require_digest", "require_name", "require_release_id", "require_series_name", "require_text"]
 
 RELEASE_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:+@-]{0,127}")
+SERIES_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 DIGEST = re.compile(r"[0-9a-f]{64}")
 
 
@@ -20,6 +21,18 @@ def require_release_id(release_id: str) -> None:
     """
     if not RELEASE_ID.fullmatch(release_id):
         raise ValueError("a release id is 1 to 128 ASCII letters, digits or ._:+@- and starts with a letter or digit")
+
+
+def require_series_name(name: str) -> None:
+    """Check a series' name: 1 to 100 ASCII letters, digits, dots, dashes and underscores.
+
+    Release ids are made from it, so it has no character that they can't have.
+
+    Raises:
+        ValueError: it has another form.
+    """
+    if not SERIES_NAME.fullmatch(name):
+        raise ValueError("a series' name is 1 to 100 letters, digits, dots, dashes and underscores")
 
 
 def require_digest(digest: str, what: str) -> None:

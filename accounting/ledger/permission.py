@@ -4,18 +4,31 @@ from __future__ import annotations
 
 from sqlalchemy import Connection
 
-from ...mechanisms.refusal import AccountantRefused
+from ...mechanisms.refusal import AccountantRefused, InputRefused
 from .charge import Receipt
 from .queries import DatasetState, ReleaseState, dataset_of, release_of, release_of_sample, unrefunded_release
-from .release_entries import ReleaseCharged
-from .rules import Objection, objection_to
-from .unknown import unknown_dataset
+from .release_entries import ReleaseCharged, SeriesRegistered
+from .rules import Objection, objection_to, price_differs
+from .series import FreePlace, SeriesState, free_place, series_of
+from .series_rules import objection_to_series_release
+from .unknown import unknown_dataset, unknown_series
 
-__all__ = ["closed_refusal", "known_dataset", "objection_to_charge", "paid_release"]
+__all__ = [
+    "closed_refusal",
+    "known_dataset",
+    "known_series",
+    "objection_to_charge",
+    "objection_to_registration",
+    "paid_release",
+]
 
 
 def objection_to_charge(
-    connection: Connection, entry: ReleaseCharged, *, price_faults: tuple[str, ...]
+    connection: Connection,
+    entry: ReleaseCharged,
+    *,
+    price_faults: tuple[str, ...],
+    series: tuple[SeriesState, FreePlace | None] | None,
 ) -> Objection | None:
     """What speaks against a charge now, None where nothing does.
 
@@ -23,6 +36,7 @@ def objection_to_charge(
         connection: a connection in a writing transaction.
         entry: the charge.
         price_faults: how its price differs from its mechanism's.
+        series: the series that is to pay for it and its next free place, None for a release that pays for itself.
 
     Raises:
         InputRefused: the ledger has no such data set.
@@ -43,15 +57,53 @@ def objection_to_charge(
             where=where,
             remedy="Draw a fresh sample: run again with a new release id.",
         )
-    if price_faults:
-        return Objection(
-            cause="price-differs",
-            what=f"{price_faults[0]}.",
-            where=where,
-            remedy="Charge what the mechanism costs.",
-        )
+    if series is not None:
+        state, place = series
+        if (objection := objection_to_series_release(entry, state, full=place is None)) is not None:
+            return objection
+        return price_differs(price_faults, where=where)
+    if (objection := price_differs(price_faults, where=where)) is not None:
+        return objection
     before = unrefunded_release(connection, entry.dataset) if dataset.survey else None
     return objection_to(entry.price, dataset=dataset, released_before=before)
+
+
+def objection_to_registration(
+    connection: Connection, entry: SeriesRegistered, *, price_faults: tuple[str, ...]
+) -> Objection | None:
+    """What speaks against registering a series now, None where nothing does.
+
+    Args:
+        connection: a connection in a writing transaction.
+        entry: the registration.
+        price_faults: how its price differs from its mechanism's.
+
+    Raises:
+        InputRefused: the ledger has no such data set, or has a series of this name.
+    """
+    where, dataset = f"series '{entry.series}'", known_dataset(connection, entry.dataset)
+    if series_of(connection, entry.series) is not None:
+        raise InputRefused(
+            "a series of this name is in the ledger already.",
+            where=where,
+            remedy="Run its releases, or register another under a new name.",
+        )
+    if (objection := price_differs(price_faults, where=where)) is not None:
+        return objection
+    before = unrefunded_release(connection, entry.dataset) if dataset.survey else None
+    return objection_to(entry.price, dataset=dataset, released_before=before)
+
+
+def known_series(connection: Connection, name: str) -> tuple[SeriesState, FreePlace | None]:
+    """A series that must be in the ledger, and the place of its next release, None where none is left.
+
+    Raises:
+        InputRefused: it is not.
+    """
+    state = series_of(connection, name)
+    if state is None:
+        raise unknown_series(name)
+    return state, free_place(connection, state)
 
 
 def known_dataset(connection: Connection, name: str) -> DatasetState:

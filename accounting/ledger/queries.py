@@ -13,7 +13,7 @@ from .canonical import entry_of_bytes
 from .charge import Receipt
 from .derive import AccountAt, account_of_row
 from .entry import DatasetAdded, LedgerCreated
-from .release_entries import ReleaseCharged, ReleasePublished
+from .release_entries import ReleaseCharged, ReleasePublished, SeriesRegistered
 from .schema import account, dataset, entry, release, release_stage, sample
 
 __all__ = [
@@ -24,13 +24,14 @@ __all__ = [
     "dataset_names",
     "dataset_of",
     "ledger_id_of",
+    "recorded",
     "release_of",
     "release_of_sample",
     "releases_of",
     "unrefunded_release",
 ]
 
-Recorded = TypeVar("Recorded", LedgerCreated, DatasetAdded, ReleaseCharged, ReleasePublished)
+Recorded = TypeVar("Recorded", LedgerCreated, DatasetAdded, ReleaseCharged, ReleasePublished, SeriesRegistered)
 Stage = Literal["charged", "reading", "published", "abandoned"]
 
 
@@ -81,7 +82,7 @@ def ledger_id_of(connection: Connection) -> str:
         ReleaseFailed: the first entry is not what it must be.
     """
     first = connection.execute(select(entry.c.body).where(entry.c.position == 0)).scalar()
-    return _recorded(first, LedgerCreated).ledger_id
+    return recorded(first, LedgerCreated).ledger_id
 
 
 def dataset_names(connection: Connection) -> tuple[str, ...]:
@@ -96,7 +97,7 @@ def dataset_of(connection: Connection, name: str) -> DatasetState | None:
     ).scalar()
     if body is None:
         return None
-    added = _recorded(body, DatasetAdded)
+    added = recorded(body, DatasetAdded)
     return DatasetState(
         name=name,
         relation=added.relation,
@@ -143,12 +144,12 @@ def _states(connection: Connection, release_id: str | None) -> tuple[ReleaseStat
     for row in connection.execute(stages):
         outcomes.setdefault(row.release_id, set()).add(row.outcome)
     published = {
-        row.release_id: _recorded(row.body, ReleasePublished).output_hashes for row in connection.execute(files)
+        row.release_id: recorded(row.body, ReleasePublished).output_hashes for row in connection.execute(files)
     }
     ledger_id = ledger_id_of(connection)
     states = []
     for row in connection.execute(charges.order_by(entry.c.position)):
-        charge, passed = _recorded(row.body, ReleaseCharged), outcomes.get(row.release_id, set())
+        charge, passed = recorded(row.body, ReleaseCharged), outcomes.get(row.release_id, set())
         receipt = Receipt(
             ledger_id=ledger_id,
             position=row.position,
@@ -186,17 +187,21 @@ def unrefunded_release(connection: Connection, name: str) -> str | None:
     ).scalar()
 
 
-def _recorded(body: str | None, kind: type[Recorded]) -> Recorded:
-    """The entry of a body that must be of one kind."""
+def recorded(body: str | None, kind: type[Recorded]) -> Recorded:
+    """The entry of a body that must be of one kind.
+
+    Raises:
+        ReleaseFailed: it is damaged, or of another kind.
+    """
     try:
-        recorded = entry_of_bytes((body or "").encode("ascii"))
+        found = entry_of_bytes((body or "").encode("ascii"))
     except ValueError:
-        recorded = None
-    if not isinstance(recorded, kind):
+        found = None
+    if not isinstance(found, kind):
         raise ReleaseFailed(
             f"an entry of kind {kind.KIND} is damaged.", not_done="", remedy="Run `crowdblend ledger verify`."
         )
-    return recorded
+    return found
 
 
 def _stage(outcomes: set[str]) -> Stage:

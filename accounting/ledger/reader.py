@@ -27,12 +27,14 @@ from .queries import (
     releases_of,
     unrefunded_release,
 )
-from .rules import objection_to
+from .rules import Objection, objection_to
 from .schema import entry as entry_table
+from .series import SeriesState, all_series, free_place, series_of
+from .series_rules import objection_to_specification
 from .store import Store, open_store
-from .unknown import unknown_dataset
+from .unknown import unknown_dataset, unknown_series
 
-__all__ = ["DatasetState", "LedgerReader", "RecordedEntry", "ReleaseState", "open_reader"]
+__all__ = ["DatasetState", "LedgerReader", "RecordedEntry", "ReleaseState", "SeriesState", "open_reader"]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -114,6 +116,41 @@ class LedgerReader:
         if objection is not None:
             raise objection.refusal
         return state.account.charged(epsilon=charged.epsilon, delta=charged.delta)
+
+    def series(self, name: str) -> SeriesState:
+        """A series as the ledger knows it.
+
+        Raises:
+            InputRefused: the ledger has none of this name.
+        """
+        with self._store.reading() as connection:
+            state = series_of(connection, name)
+        if state is None:
+            raise unknown_series(name)
+        return state
+
+    def all_series(self) -> tuple[SeriesState, ...]:
+        """All series, in the order of their registration."""
+        with self._store.reading() as connection:
+            return all_series(connection)
+
+    def look_at_series(self, *, name: str, dataset: str, spec_digest: str) -> Objection | None:
+        """Look whether a series would pay for one more release now; nothing is reserved or recorded.
+
+        Args:
+            name: of the series.
+            dataset: the data set that would be released.
+            spec_digest: SHA-256 (hex) of what the specifications of a series must have in common.
+
+        Raises:
+            InputRefused: the ledger has no series of this name.
+        """
+        with self._store.reading() as connection:
+            state = series_of(connection, name)
+            if state is None:
+                raise unknown_series(name)
+            full = free_place(connection, state) is None
+        return objection_to_specification(state, dataset=dataset, spec_digest=spec_digest, full=full)
 
     def release(self, release_id: str) -> ReleaseState | None:
         """A release as the ledger knows it, None where it has none of this id."""

@@ -8,7 +8,7 @@ from decimal import Decimal
 from typing import ClassVar
 
 from .budget import require_amount
-from .identifiers import require_digest, require_name, require_release_id, require_text
+from .identifiers import require_digest, require_name, require_release_id, require_series_name, require_text
 
 __all__ = [
     "ChargedPrice",
@@ -19,6 +19,7 @@ __all__ = [
     "ReleasePublished",
     "ReleaseReading",
     "ReleaseRefused",
+    "SeriesPlace",
     "SeriesRegistered",
 ]
 
@@ -63,7 +64,8 @@ class SeriesRegistered:
         mechanism: the mechanism's versioned record, sorted by field.
         price: of all its releases together.
         epsilon_paper: price by the published bound, None where it gives no guarantee.
-        spec_digest: SHA-256 (hex) of the canonical specification.
+        spec_digest: SHA-256 (hex) of all that its releases' specifications must have in common.
+        map_digest: SHA-256 (hex) of the generalization map.
         day: when.
     """
 
@@ -74,14 +76,37 @@ class SeriesRegistered:
     price: ChargedPrice
     epsilon_paper: Decimal | None
     spec_digest: str
+    map_digest: str
     day: date
 
     def __post_init__(self) -> None:
-        require_name(self.series, "series' name")
+        require_series_name(self.series)
         require_name(self.dataset, "data set's name")
         if self.epsilon_paper is not None:
             require_amount(self.epsilon_paper, "the paper's ε")
         require_digest(self.spec_digest, "specification's digest")
+        require_digest(self.map_digest, "map's digest")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SeriesPlace:
+    """The place that a release takes in the series that paid for it.
+
+    Args:
+        name: of the series.
+        number: from 1 to the series' number of releases.
+        spec_digest: SHA-256 (hex) of what the release's specification has in common with the series'.
+    """
+
+    name: str
+    number: int
+    spec_digest: str
+
+    def __post_init__(self) -> None:
+        require_series_name(self.name)
+        require_digest(self.spec_digest, "series' specification's digest")
+        if self.number < 1:
+            raise ValueError(f"a series counts its releases from 1, not from {self.number}")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -94,13 +119,13 @@ class ReleaseCharged:
         dataset: whose budget pays.
         sample_id: commitment to the sampling key, unique in the ledger: a sample serves one release.
         mechanism: the mechanism's versioned record, sorted by field.
-        price: what is charged.
+        price: what is charged; for a release of a series that of the whole series, which was charged before.
         epsilon_paper: price by the published bound, None where it gives no guarantee.
         spec_digest: SHA-256 (hex) of the canonical specification.
         map_digest: SHA-256 (hex) of the generalization map.
         code_version: version of the software.
         sampler_layout: version of the layout of random words.
-        series: the series whose reservation pays, None for a release that pays for itself.
+        series: its place in the series whose reservation pays, None for a release that pays for itself.
         day: of the charge, before any record is read.
     """
 
@@ -116,7 +141,7 @@ class ReleaseCharged:
     map_digest: str
     code_version: str
     sampler_layout: str
-    series: str | None
+    series: SeriesPlace | None
     day: date
 
     def __post_init__(self) -> None:
@@ -130,8 +155,8 @@ class ReleaseCharged:
         require_digest(self.map_digest, "map's digest")
         require_name(self.code_version, "code version")
         require_name(self.sampler_layout, "sampler's layout")
-        if self.series is not None:
-            require_name(self.series, "series' name")
+        if self.series is None and self.price.releases != 1:
+            raise ValueError("a release that pays for itself has the price of one release")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

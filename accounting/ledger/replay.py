@@ -15,10 +15,12 @@ from .release_entries import (
     ReleasePublished,
     ReleaseReading,
     ReleaseRefused,
+    SeriesPlace,
     SeriesRegistered,
 )
 from .repricing import price_faults
 from .schema import account
+from .series_rules import unpaid_parts
 
 __all__ = ["Replay"]
 
@@ -34,6 +36,7 @@ class Replay:
         samples: sample's id → the release that it serves.
         stages: release id → stages and outcomes passed.
         series: name → its registration.
+        places: series and number → the releases that took this place, in their order.
         rows: every derived row that should exist, with its entry's position.
     """
 
@@ -43,6 +46,7 @@ class Replay:
     samples: dict[str, str] = field(default_factory=dict)
     stages: dict[str, set[str]] = field(default_factory=dict)
     series: dict[str, SeriesRegistered] = field(default_factory=dict)
+    places: dict[tuple[str, int], list[str]] = field(default_factory=dict)
     rows: list[tuple[int, Row]] = field(default_factory=list)
 
     def apply(self, entry: Entry, *, position: int) -> tuple[str, ...]:
@@ -101,11 +105,20 @@ class Replay:
             yield f"its sample was used by release '{self.samples[entry.sample_id]}'"
         yield from _price_faults(entry)
         if entry.series is not None:
-            series = self.series.get(entry.series)
-            if series is None or (series.dataset, series.mechanism) != (entry.dataset, entry.mechanism):
-                yield f"series '{entry.series}' has not paid for this release"
+            yield from self._faults_of_place(entry, entry.series)
             return
         yield from self._faults_of_payment(entry)
+
+    def _faults_of_place(self, entry: ReleaseCharged, place: SeriesPlace) -> Iterator[str]:
+        series = self.series.get(place.name)
+        parts = ("nothing of that name",) if series is None else unpaid_parts(entry, series)
+        if parts:
+            yield f"series '{place.name}' has not paid for this release: {', '.join(parts)}"
+        if series is not None and place.number > series.price.releases:
+            yield f"series '{place.name}' has paid for {series.price.releases} releases, and this is one more"
+        for holder in self.places.get((place.name, place.number), ()):
+            if "refunded" not in self.stages[holder]:
+                yield f"release '{holder}' has this place in series '{place.name}'"
 
     def _faults_of_payment(self, entry: SeriesRegistered | ReleaseCharged) -> Iterator[str]:
         registered, before = self.datasets.get(entry.dataset), self._account(entry.dataset)
@@ -118,6 +131,8 @@ class Replay:
             yield "the price covers one record a person, and a person may have more"
         if not before.charged(epsilon=entry.price.epsilon, delta=entry.price.delta).within_budget:
             yield f"the budget of dataset '{entry.dataset}' is exceeded"
+        if registered.survey_rate is not None and entry.price.releases > 1:
+            yield f"dataset '{entry.dataset}' is itself a sample and has a series"
         if registered.survey_rate is not None:
             others = [charge.release_id for charge in self.charges.values() if charge.dataset == entry.dataset]
             if any("refunded" not in self.stages[other] for other in others):
@@ -154,7 +169,10 @@ class Replay:
         registered = None if name is None else self.datasets.get(name)
         survey = registered is not None and registered.survey_rate is not None
         before = None if name is None else self.accounts.get(name)
-        rows = rows_of(entry, before=before, charge=charge, survey=survey)
+        holders: list[str] = []
+        if isinstance(entry, ReleaseCharged) and entry.series is not None:
+            holders = self.places.setdefault((entry.series.name, entry.series.number), [])
+        rows = rows_of(entry, before=before, charge=charge, survey=survey, turn=len(holders))
         for row in rows:
             self.rows.append((position, row))
             if row.table is account:
@@ -165,6 +183,7 @@ class Replay:
             case SeriesRegistered():
                 self.series[entry.series] = entry
             case ReleaseCharged():
+                holders.append(entry.release_id)
                 self.charges[entry.release_id] = entry
                 self.samples[entry.sample_id] = entry.release_id
                 self.stages[entry.release_id] = {"charged"}

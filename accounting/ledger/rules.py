@@ -9,7 +9,7 @@ from .budget import Account, amount_shown
 from .queries import DatasetState
 from .release_entries import ChargedPrice
 
-__all__ = ["Objection", "objection_to"]
+__all__ = ["Objection", "objection_to", "price_differs"]
 
 ASK = "Lower the rate, raise k, or ask the data owner."
 
@@ -36,6 +36,15 @@ class Objection:
         return AccountantRefused(self.what, where=self.where, remedy=self.remedy)
 
 
+def price_differs(faults: tuple[str, ...], *, where: str) -> Objection | None:
+    """The objection to a price that is not its mechanism's, None where there is no fault."""
+    if not faults:
+        return None
+    return Objection(
+        cause="price-differs", what=f"{faults[0]}.", where=where, remedy="Charge what the mechanism costs."
+    )
+
+
 def objection_to(price: ChargedPrice, *, dataset: DatasetState, released_before: str | None) -> Objection | None:
     """What speaks against charging a price to a data set, None where nothing does.
 
@@ -60,6 +69,13 @@ def objection_to(price: ChargedPrice, *, dataset: DatasetState, released_before:
             where=where,
             remedy="Reduce the records to one a person and register them as a data set of their own.",
         )
+    if dataset.survey and price.releases > 1:
+        return Objection(
+            cause="survey-released",
+            what="it is itself a sample and can be released once, so it can have no series.",
+            where=where,
+            remedy="Release it once, without a series.",
+        )
     if dataset.survey and released_before is not None:
         return Objection(
             cause="survey-released",
@@ -71,9 +87,10 @@ def objection_to(price: ChargedPrice, *, dataset: DatasetState, released_before:
     after = dataset.account.charged(epsilon=price.epsilon, delta=price.delta)
     if after.within_budget:
         return None
+    asked = "this release" if price.releases == 1 else f"this series of {price.releases} releases"
     return Objection(
         cause="over-budget",
-        what=f"this release would bring {_excess(dataset.account, after)}.",
+        what=f"{asked} would bring {_excess(dataset.account, after)}.",
         where=where,
         remedy=ASK,
     )

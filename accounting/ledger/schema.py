@@ -16,6 +16,8 @@ __all__ = [
     "release",
     "release_stage",
     "sample",
+    "series",
+    "series_release",
     "survey_use",
 ]
 
@@ -93,8 +95,27 @@ survey_use = Table(
     Column("release_id", Text, ForeignKey("release.release_id"), nullable=False, unique=True),
     _position(),
 )
+series = Table(
+    "series",
+    METADATA,
+    Column("name", Text, primary_key=True),
+    Column("dataset", Text, ForeignKey("dataset.name"), nullable=False),
+    Column("releases", PLACE, nullable=False),
+    _position(),
+)
+series_release = Table(
+    "series_release",
+    METADATA,
+    Column("series", Text, ForeignKey("series.name"), primary_key=True),
+    Column("number", PLACE, primary_key=True, autoincrement=False),
+    Column("turn", PLACE, primary_key=True, autoincrement=False),
+    Column("release_id", Text, ForeignKey("release.release_id"), nullable=False, unique=True),
+    _position(),
+)
 
-DERIVED_TABLES = (dataset, account, release, sample, release_stage, survey_use)
+DERIVED_TABLES = (dataset, account, release, sample, release_stage, survey_use, series, series_release)
+
+ORDERED = frozenset(f"{name}_in_order" for name in ("entry", "account", "release_stage", "series_release"))
 
 # Triggers that the migrations create, by database; a ledger that lacks one is found by its verification.
 GUARDS: dict[str, frozenset[str]] = {
@@ -103,7 +124,6 @@ GUARDS: dict[str, frozenset[str]] = {
         for table in METADATA.tables.values()
         for guard in ("no_update", "no_delete", "no_replace")
     )
-    | {"entry_in_order", "account_in_order", "release_stage_in_order"},
-    "postgresql": frozenset(f"{table.name}_append_only" for table in METADATA.tables.values())
-    | {"entry_in_order", "account_in_order", "release_stage_in_order"},
+    | ORDERED,
+    "postgresql": frozenset(f"{table.name}_append_only" for table in METADATA.tables.values()) | ORDERED,
 }

@@ -12,9 +12,24 @@ from .append import append_entry
 from .charge import Receipt, ReleaseCharge
 from .derive import rows_of
 from .entry import BudgetRaised, DatasetAdded
-from .permission import closed_refusal, known_dataset, objection_to_charge, paid_release
+from .permission import (
+    closed_refusal,
+    known_dataset,
+    known_series,
+    objection_to_charge,
+    paid_release,
+)
 from .queries import account_of, dataset_of, ledger_id_of, release_of
-from .release_entries import OutputHashes, ReleaseAbandoned, ReleasePublished, ReleaseReading, ReleaseRefused
+from .refusals import malformed, record_objection
+from .registration import SeriesRegistration, register_series
+from .release_entries import (
+    OutputHashes,
+    ReleaseAbandoned,
+    ReleaseCharged,
+    ReleasePublished,
+    ReleaseReading,
+    ReleaseRefused,
+)
 from .repricing import price_faults
 from .store import Store, open_store
 
@@ -86,7 +101,7 @@ class LedgerWriter:
                 day=day,
             )
         except ValueError as error:
-            raise _malformed(error) from None
+            raise malformed(error) from None
         with self._store.writing() as connection:
             if dataset_of(connection, name) is not None:
                 raise InputRefused(
@@ -114,7 +129,7 @@ class LedgerWriter:
         try:
             raised = BudgetRaised(dataset=name, epsilon=epsilon, delta=delta, reason=reason, by=by, day=day)
         except ValueError as error:
-            raise _malformed(error) from None
+            raise malformed(error) from None
         with self._store.writing() as connection:
             known_dataset(connection, name)
             before = account_of(connection, name)
@@ -127,36 +142,47 @@ class LedgerWriter:
                 )
             append_entry(connection, raised, rows=rows_of(raised, before=before, charge=None, survey=False))
 
+    def register_series(self, registration: SeriesRegistration) -> None:
+        """Reserve the cost of several releases with fixed parameters, in one entry; a refusal is recorded too.
+
+        Raises:
+            InputRefused: unknown data set, a series of this name, or a value that the ledger can't hold.
+            AccountantRefused: a price that is not the mechanism's, another neighbouring relation, a survey, or a
+                budget that it would pass.
+        """
+        register_series(self._store, registration)
+
     def charge(self, charge: ReleaseCharge) -> Receipt:
         """Reserve a release's cost and its sample, in one entry; a refusal is recorded too.
 
+        A release of a series takes the series' next free place in that entry, and costs nothing more.
+
         Raises:
-            InputRefused: unknown data set, or a value that the ledger can't hold.
+            InputRefused: unknown data set or series, or a value that the ledger can't hold.
             AccountantRefused: a known release id, a used sample, a price that is not the mechanism's, another
-                neighbouring relation, a survey that was released before, or a budget that it would pass.
+                neighbouring relation, a survey that was released before, a budget that it would pass, or a series
+                with other parameters or without a free place.
         """
         try:
-            entry = charge.entry
+            entry = charge.entry_at(None if charge.series is None else 1)
         except ValueError as error:
-            raise _malformed(error) from None
+            raise malformed(error) from None
         faults = price_faults(
             mechanism=entry.mechanism, price=entry.price, epsilon_paper=entry.epsilon_paper
         )  # before the transaction: computing a price takes time
         with self._store.writing() as connection:
-            objection = objection_to_charge(connection, entry, price_faults=faults)
+            series = None if charge.series is None else known_series(connection, charge.series)
+            objection = objection_to_charge(connection, entry, price_faults=faults, series=series)
             if objection is None:
-                before = account_of(connection, entry.dataset)
-                rows = rows_of(entry, before=before, charge=None, survey=False)
+                free = None if series is None else series[1]
+                entry = charge.entry_at(None if free is None else free.number)
+                before, turn = account_of(connection, entry.dataset), 0 if free is None else free.turn
+                rows = rows_of(entry, before=before, charge=None, survey=False, turn=turn)
                 place = append_entry(connection, entry, rows=rows)
             else:
-                refused = ReleaseRefused(
-                    release_id=entry.release_id,
-                    dataset=entry.dataset,
-                    cause=objection.cause,
-                    reason=objection.refusal.message,
-                    day=entry.day,
+                record_objection(
+                    connection, objection, release_id=entry.release_id, dataset=entry.dataset, day=entry.day
                 )
-                append_entry(connection, refused, rows=())
         if objection is not None:
             raise objection.refusal
         return Receipt(
@@ -167,6 +193,15 @@ class LedgerWriter:
             dataset=entry.dataset,
             sample_id=entry.sample_id,
         )
+
+    def charged(self, receipt: Receipt) -> ReleaseCharged:
+        """The charge that a receipt is for, as the ledger has it.
+
+        Raises:
+            AccountantRefused: the receipt is not of this ledger.
+        """
+        with self._store.reading() as connection:
+            return paid_release(connection, receipt).charge
 
     def mark_reading(self, receipt: Receipt) -> None:
         """Record that records are about to be read: from here on the cost is spent for ever.
@@ -241,7 +276,7 @@ class LedgerWriter:
                     release_id=release_id, reason=reason, refunded=state.stage == "charged", by=by, day=day
                 )
             except ValueError as error:
-                raise _malformed(error) from None
+                raise malformed(error) from None
             before = account_of(connection, state.charge.dataset)
             rows = rows_of(entry, before=before, charge=state.charge, survey=False)
             append_entry(connection, entry, rows=rows)
@@ -258,10 +293,6 @@ class LedgerWriter:
         try:
             entry = ReleaseRefused(release_id=release_id, dataset=dataset, cause=cause, reason=reason, day=day)
         except ValueError as error:
-            raise _malformed(error) from None
+            raise malformed(error) from None
         with self._store.writing() as connection:
             append_entry(connection, entry, rows=())
-
-
-def _malformed(error: ValueError) -> InputRefused:
-    return InputRefused(f"{error}.", where="ledger")

@@ -18,7 +18,8 @@ from typing import Any
 import pytest
 from crowdblend.accounting.ledger.charge import Receipt, ReleaseCharge
 from crowdblend.accounting.ledger.creation import create_ledger
-from crowdblend.accounting.ledger.reader import LedgerReader, open_reader
+from crowdblend.accounting.ledger.reader import LedgerReader, SeriesState, open_reader
+from crowdblend.accounting.ledger.registration import SeriesRegistration
 from crowdblend.accounting.ledger.writer import LedgerWriter, open_writer
 from crowdblend.accounting.theory.price import Price, paper_price, price
 from crowdblend.mechanisms.strongly_safe import StronglySafeRelease
@@ -37,6 +38,15 @@ def prices() -> tuple[Price, Decimal]:
     if paper is None:
         raise ValueError("the tests' mechanism has a price by the paper's bound")
     return price(MECHANISM, delta=DELTA), paper.epsilon
+
+
+@cache
+def series_prices(releases: int) -> tuple[Price, Decimal]:
+    """The price of a series of the tests' mechanism, and the paper's ε."""
+    paper = paper_price(MECHANISM, delta=DELTA, releases=releases)
+    if paper is None:
+        raise ValueError("the tests' mechanism has a price by the paper's bound")
+    return price(MECHANISM, delta=DELTA, releases=releases), paper.epsilon
 
 
 @dataclass(frozen=True)
@@ -90,6 +100,38 @@ class Books:
     def charge(self, release_id: str = "one", **changes: Any) -> Receipt:
         return self.writer().charge(self.request(release_id, **changes))
 
+    def register(self, name: str = "monthly", *, releases: int = 3, **changes: Any) -> SeriesRegistration:
+        costs, paper = series_prices(releases)
+        registration = SeriesRegistration(
+            series=name,
+            dataset="census",
+            mechanism=MECHANISM,
+            price=costs,
+            epsilon_paper=paper,
+            spec_digest="c" * 64,
+            map_digest="b" * 64,
+            day=DAY,
+        )
+        registration = dataclasses.replace(registration, **changes)
+        self.writer().register_series(registration)
+        return registration
+
+    def of_series(self, release_id: str, *, name: str = "monthly", releases: int = 3, **changes: Any) -> ReleaseCharge:
+        costs, paper = series_prices(releases)
+        values = {"price": costs, "epsilon_paper": paper, "series": name, "series_digest": "c" * 64}
+        return self.request(release_id, **(values | changes))
+
+    def series(self, name: str = "monthly") -> SeriesState:
+        with self.reader() as reader:
+            return reader.series(name)
+
+    def number(self, release_id: str) -> int:
+        with self.reader() as reader:
+            state = reader.release(release_id)
+        assert state is not None
+        assert state.charge.series is not None
+        return state.charge.series.number
+
     def abandon(self, release_id: str) -> bool:
         return self.writer().abandon(release_id=release_id, reason="a test", by="operator", day=DAY)
 
@@ -118,9 +160,11 @@ class Books:
         finally:
             engine.dispose()
 
-    def race(self, attempts: list[dict[str, Any]], *, steps: tuple[str, ...] = ("charge",)) -> list[str]:
+    def race(
+        self, attempts: list[dict[str, Any]], *, steps: tuple[str, ...] = ("charge",), releases: int = 1
+    ) -> list[str]:
         """Let one process an attempt begin at the same moment; gives each one's outcome."""
-        job = {"url": self.url, "attempts": attempts, "steps": steps, "delta": str(DELTA)}
+        job = {"url": self.url, "attempts": attempts, "steps": steps, "delta": str(DELTA), "releases": releases}
         return self.racer(job)
 
 

@@ -34,7 +34,8 @@ def main() -> None:
 def outcomes_of(job: dict) -> list[str]:
     mechanism = StronglySafeRelease(k=20, sampling_rate=Decimal("0.1"))
     delta = Decimal(job["delta"])
-    costs, paper = price(mechanism, delta=delta), paper_price(mechanism, delta=delta)
+    releases = job["releases"]
+    costs, paper = (costs_of(mechanism, delta=delta, releases=releases) for costs_of in (price, paper_price))
     paper_epsilon = None if paper is None else paper.epsilon
     price_faults(
         mechanism=sorted_fields(mechanism_record(mechanism)),
@@ -61,6 +62,8 @@ def outcomes_of(job: dict) -> list[str]:
             code_version="0.1.0",
             sampler_layout="chacha20-byte-first/1",
             day=date(2026, 3, 4),
+            series=attempt.get("series"),
+            series_digest="c" * 64,
         )
         try:
             work(job["url"], attempt.get("steps", job["steps"]), charge)

@@ -100,6 +100,7 @@ def test_it_has_no_field_beyond_the_public_ones(certificate) -> None:
         "release_id",
         "sample_id",
         "sampler_layout",
+        "series",
         "signature",
         "signature_note",
     }
@@ -137,6 +138,9 @@ def test_a_changed_missing_added_or_linked_file_is_found(certificate, tmp_path) 
         lambda document: document.pop("release_id"),
         lambda document: document.update(more="x"),
         lambda document: document.update(signature="abc"),
+        lambda document: document.update(series={"name": "monthly", "number": 1, "releases": 12}),
+        lambda document: document.update(series={}),
+        lambda document: document.update(series="monthly"),
         lambda document: document.update(files={}),
         lambda document: document.update(files=["data.csv"]),
         lambda document: document["files"].update({"../data.csv": "0" * 64}),
@@ -168,3 +172,48 @@ def test_what_is_no_certificate_is_refused(tmp_path, content) -> None:
 def test_a_missing_certificate_is_refused(tmp_path) -> None:
     with pytest.raises(InputRefused, match="can't be read"):
         check_certificate(tmp_path / "certificate.json")
+
+
+@pytest.fixture
+def certificate_of_series(sqlite_books, tmp_path):
+    folder = tmp_path / "third"
+    folder.mkdir()
+    (folder / "data.csv").write_text("sex,count\nFemale,21\nMale,34\n")
+    write_certificate(
+        folder,
+        charge=sqlite_books.of_series("third", releases=12).entry_at(3),
+        position=7,
+        chain_hash="f" * 64,
+        generalization=MAP,
+        form="counts",
+        groups=2,
+        records=55,
+    )
+    return folder / "certificate.json"
+
+
+def test_a_release_of_a_series_has_the_guarantee_of_the_whole_series(certificate_of_series) -> None:
+    assert check_certificate(certificate_of_series) == ()
+    document = read_certificate(certificate_of_series)
+    assert document["series"] == {"name": "monthly", "number": 3, "releases": 12}
+    guarantee = document["guarantee"]
+    assert guarantee["rule"] == "pld/1"
+    assert "all its 12 releases" in guarantee["in_words"]
+    assert Decimal("0.42") < Decimal(guarantee["epsilon"]) < Decimal("0.43")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda document: document.update(series=None),
+        lambda document: document["series"].update(releases=6),
+        lambda document: document["series"].update(number=13),
+        lambda document: document["series"].update(number=0),
+        lambda document: document["series"].update(of="x"),
+        lambda document: document["series"].pop("name"),
+        lambda document: document["guarantee"].update(epsilon="0.183"),
+    ],
+)
+def test_a_changed_claim_of_a_series_is_found(certificate_of_series, change) -> None:
+    rewritten(certificate_of_series, change)
+    assert check_certificate(certificate_of_series)

@@ -17,6 +17,7 @@ from crowdblend.accounting.ledger.release_entries import (
     ReleasePublished,
     ReleaseReading,
     ReleaseRefused,
+    SeriesPlace,
     SeriesRegistered,
 )
 from hypothesis import given, settings
@@ -45,6 +46,7 @@ PINNED = {
     b'{"by":"me","dataset":"d","day":"2026-03-04","delta":"0","epsilon":"2","kind":"budget-raised/1",'
     b'"reason":"why"}': BudgetRaised(dataset="d", epsilon=Decimal(2), delta=Decimal(0), reason="why", by="me", day=DAY),
     b'{"dataset":"d","day":"2026-03-04","epsilon_paper":null,"kind":"series-registered/1",'
+    b'"map_digest":"' + b"2" * 64 + b'",'
     b'"mechanism":{"k":20,"kind":"strongly-safe-release/1","sampling_rate":"0.1"},'
     b'"price":{"delta":"0.000001","epsilon":"0.25","relation":"add/remove","releases":1,'
     b'"rule":"exact-profile/1"},"series":"s","spec_digest":"' + b"1" * 64 + b'"}': SeriesRegistered(
@@ -54,6 +56,28 @@ PINNED = {
         price=PRICE,
         epsilon_paper=None,
         spec_digest="1" * 64,
+        map_digest="2" * 64,
+        day=DAY,
+    ),
+    b'{"code_version":"0.1.0","dataset":"d","day":"2026-03-04","epsilon_paper":"0.3",'
+    b'"kind":"release-charged/1","label":"l","map_digest":"' + b"2" * 64 + b'",'
+    b'"mechanism":{"k":20,"kind":"strongly-safe-release/1","sampling_rate":"0.1"},'
+    b'"price":{"delta":"0.000001","epsilon":"0.25","relation":"add/remove","releases":1,'
+    b'"rule":"exact-profile/1"},"release_id":"r","sample_id":"' + b"3" * 64 + b'",'
+    b'"sampler_layout":"x/1","series":{"name":"s","number":7,"spec_digest":"' + b"5" * 64 + b'"},'
+    b'"spec_digest":"' + b"1" * 64 + b'"}': ReleaseCharged(
+        release_id="r",
+        label="l",
+        dataset="d",
+        sample_id="3" * 64,
+        mechanism=MECHANISM,
+        price=PRICE,
+        epsilon_paper=Decimal("0.300"),
+        spec_digest="1" * 64,
+        map_digest="2" * 64,
+        code_version="0.1.0",
+        sampler_layout="x/1",
+        series=SeriesPlace(name="s", number=7, spec_digest="5" * 64),
         day=DAY,
     ),
     b'{"code_version":"0.1.0","dataset":"d","day":"2026-03-04","epsilon_paper":"0.3",'

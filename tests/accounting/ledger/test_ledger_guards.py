@@ -24,6 +24,9 @@ def filled(books):
         writer.mark_reading(receipt)
         writer.mark_published(receipt, FILES)
     books.charge("charged")
+    books.register(releases=2)
+    for number in range(2):
+        books.writer().charge(books.of_series(f"of-series-{number}", releases=2))
     books.charge("refunded")
     books.abandon("refunded")
     return books
@@ -59,10 +62,18 @@ AGAINST_THE_RULES = (
     "INSERT INTO release_stage VALUES ('of-survey', 'closed', 'abandoned', :position)",
     "INSERT INTO release_stage VALUES ('refunded', 'reading', 'reading', :position)",
     "INSERT INTO survey_use VALUES ('survey', 'charged', :position)",
+    "INSERT INTO series VALUES ('monthly', 'census', 9, :position)",
+    "INSERT INTO series VALUES ('new', 'unknown', 9, :position)",
+    "INSERT INTO series VALUES ('new', 'census', 0, :position)",
+    "INSERT INTO series_release VALUES ('monthly', 3, 0, 'charged', :position)",
+    "INSERT INTO series_release VALUES ('monthly', 0, 0, 'charged', :position)",
+    "INSERT INTO series_release VALUES ('monthly', 2, 0, 'charged', :position)",
+    "INSERT INTO series_release VALUES ('monthly', 2, 1, 'charged', :position)",
+    "INSERT INTO series_release VALUES ('new', 1, 0, 'charged', :position)",
     "INSERT INTO account VALUES ('census', 0, :position, '0', '0', '9', '0.1')",
     "INSERT INTO account VALUES ('census', 9, :position, '0', '0', '9', '0.1')",
-    "INSERT INTO account VALUES ('census', 4, :position, '9.1', '0', '9', '0.1')",
-    "INSERT INTO account VALUES ('census', 4, :position, '1', '0.2', '9', '0.1')",
+    "INSERT INTO account VALUES ('census', 5, :position, '9.1', '0', '9', '0.1')",
+    "INSERT INTO account VALUES ('census', 5, :position, '1', '0.2', '9', '0.1')",
 )
 
 
@@ -97,7 +108,7 @@ def test_rows_against_the_rules_are_refused_by_the_database(filled) -> None:
 
 def test_a_control_rows_within_the_rules_are_taken(filled) -> None:
     for statement in (
-        "INSERT INTO account VALUES ('census', 4, :position, '9', '0.1', '9', '0.1')",
+        "INSERT INTO account VALUES ('census', 5, :position, '9', '0.1', '9', '0.1')",
         "INSERT INTO release_stage VALUES ('charged', 'closed', 'refunded', :position)",
     ):
         filled.sql(statement, position=add_entry(filled))

@@ -59,6 +59,11 @@ def fill(books) -> None:
             day=books.request().day,
         )
         writer.record_refusal(release_id=None, dataset="census", cause="x", reason="y", day=books.request().day)
+    books.register()
+    books.writer().charge(books.of_series("given-back"))
+    books.abandon("given-back")
+    for number in range(3):
+        books.writer().charge(books.of_series(f"of-series-{number}"))
     books.charge("last")
 
 
@@ -109,7 +114,7 @@ def position_of(books, kind: str, **fields: Any) -> int:
 
 
 def test_the_control_ledger_has_every_kind(victim) -> None:
-    assert len(set(victim.kinds())) == 8
+    assert len(set(victim.kinds())) == 9
 
 
 def test_every_field_of_every_entry_is_covered(victim) -> None:
@@ -208,6 +213,10 @@ def test_a_row_that_follows_from_nothing_is_found(victim) -> None:
     assert found == ["entry 0: a row in the table release does not follow from it"]
 
 
+def place(name: str, number: int, digit: str = "c") -> dict[str, Any]:
+    return {"name": name, "number": number, "spec_digest": digit * 64}
+
+
 @pytest.mark.parametrize(
     ("kind", "where", "fields", "what"),
     [
@@ -227,7 +236,24 @@ def test_a_row_that_follows_from_nothing_is_found(victim) -> None:
         ("release-charged/1", {"release_id": "last"}, {"release_id": "one"}, "charged a second time"),
         ("release-charged/1", {"release_id": "last"}, {"dataset": "elsewhere"}, "not in the ledger"),
         ("release-charged/1", {"release_id": "last"}, {"dataset": "survey"}, "released a second time"),
-        ("release-charged/1", {"release_id": "last"}, {"series": "s"}, "has not paid"),
+        ("release-charged/1", {"release_id": "last"}, {"series": place("s", 1)}, "has not paid"),
+        ("release-charged/1", {"release_id": "of-series-1"}, {"series": None}, "the price of one release"),
+        ("release-charged/1", {"release_id": "of-series-1"}, {"series": place("monthly", 4)}, "this is one more"),
+        (
+            "release-charged/1",
+            {"release_id": "of-series-1"},
+            {"series": place("monthly", 2)},
+            "release 'of-series-0' has this place",
+        ),
+        (
+            "release-charged/1",
+            {"release_id": "of-series-1"},
+            {"series": place("monthly", 3, "d")},
+            "has not paid for this release: specification",
+        ),
+        ("release-charged/1", {"release_id": "of-series-1"}, {"map_digest": "d" * 64}, "generalization map"),
+        ("series-registered/1", {}, {"dataset": "survey"}, "is itself a sample and has a series"),
+        ("series-registered/1", {}, {"map_digest": "d" * 64}, "generalization map"),
         (
             "dataset-added/1",
             {"dataset": "census"},
@@ -274,6 +300,20 @@ def test_a_forged_price_is_found_wherever_it_is_changed(victim) -> None:
         forged = sound | {name: value}
         past_the_guards(victim, lambda connection, forged=forged: change_body(connection, position, price=forged))
         assert any(finding.startswith(f"entry {position}: ") for finding in victim.findings()), name
+        past_the_guards(victim, lambda connection: change_body(connection, position, price=sound))
+    assert victim.findings() == []
+
+
+def test_a_forged_price_of_a_series_is_found_wherever_it_is_changed(victim) -> None:
+    """A series that is said to be cheaper, or to have more releases for its price, differs from its mechanism's."""
+    position = position_of(victim, "series-registered/1")
+    sound = json.loads(victim.raw(entries)[position]["body"])["price"]
+    for name, value in (("epsilon", "0.2"), ("delta", "0.0000001"), ("rule", "guess/1"), ("releases", 4)):
+        forged = sound | {name: value}
+        past_the_guards(victim, lambda connection, forged=forged: change_body(connection, position, price=forged))
+        assert any(
+            finding.startswith(f"entry {position}: the ") or "ε is recorded" in finding for finding in victim.findings()
+        ), name
         past_the_guards(victim, lambda connection: change_body(connection, position, price=sound))
     assert victim.findings() == []
 

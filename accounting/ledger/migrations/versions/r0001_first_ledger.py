@@ -85,6 +85,27 @@ TABLES: dict[str, tuple[str, tuple[tuple[str, ...], ...]]] = {
         """,
         (("dataset",), ("release_id",), ("position",)),
     ),
+    "series": (
+        """
+        name TEXT NOT NULL PRIMARY KEY,
+        dataset TEXT NOT NULL REFERENCES dataset (name),
+        releases {place} NOT NULL CHECK (releases >= 1),
+        position {place} NOT NULL UNIQUE REFERENCES entry (position)
+        """,
+        (("name",), ("position",)),
+    ),
+    # A place that was given back unread can be taken again: the same number, the next turn.
+    "series_release": (
+        """
+        series TEXT NOT NULL REFERENCES series (name),
+        number {place} NOT NULL CHECK (number >= 1),
+        turn {place} NOT NULL CHECK (turn >= 0),
+        release_id TEXT NOT NULL UNIQUE REFERENCES release (release_id),
+        position {place} NOT NULL UNIQUE REFERENCES entry (position),
+        PRIMARY KEY (series, number, turn)
+        """,
+        (("series", "number", "turn"), ("release_id",), ("position",)),
+    ),
 }
 
 GENESIS = "0" * 64
@@ -109,6 +130,19 @@ OUT_OF_ORDER = {
             SELECT 1 FROM release_stage WHERE release_id = NEW.release_id AND stage = 'reading'))
         OR (NEW.outcome IN ('published', 'abandoned') AND NOT EXISTS (
             SELECT 1 FROM release_stage WHERE release_id = NEW.release_id AND stage = 'reading'))
+        """,
+    "series_release": """
+        NOT EXISTS (
+            SELECT 1 FROM series JOIN release ON release.dataset = series.dataset
+            WHERE series.name = NEW.series AND release.release_id = NEW.release_id
+            AND NEW.number <= series.releases)
+        OR NEW.turn <> (
+            SELECT COUNT(*) FROM series_release AS other
+            JOIN release_stage AS ending ON ending.release_id = other.release_id AND ending.outcome = 'refunded'
+            WHERE other.series = NEW.series AND other.number = NEW.number)
+        OR NEW.turn <> (
+            SELECT COUNT(*) FROM series_release AS other
+            WHERE other.series = NEW.series AND other.number = NEW.number)
         """,
 }
 # PostgreSQL compares the amounts exactly. SQLite has no exact decimals: there this is a coarse net below

@@ -1,0 +1,75 @@
+"""`crowdblend series`: several releases with fixed parameters, paid for together."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+
+import click
+
+from ..accounting.ledger.reader import open_reader
+from ..accounting.ledger.registration import SeriesRegistration
+from ..accounting.ledger.writer import open_writer
+from ..flows.settings import house
+from ..flows.spec import read_spec
+from .ledger_commands import AS_JSON, LEDGER
+from .series_report import print_series, series_rows
+
+__all__ = ["series"]
+
+
+@click.group()
+def series() -> None:
+    """Series: several releases with fixed parameters, paid for together when they are registered."""
+
+
+@series.command("add")
+@click.argument("name")
+@click.argument("spec", type=click.Path(path_type=Path))
+@click.option("--releases", type=click.IntRange(min=1), required=True, help="How many releases the series has.")
+@LEDGER
+@AS_JSON
+def add(name: str, spec: Path, releases: int, ledger_url: str | None, as_json: bool) -> None:
+    """Register a series and charge it whole; [privacy].delta is for all its releases together.
+
+    Its releases run with `crowdblend run SPEC --series NAME`. Their specifications may differ in name, source,
+    format and output, and in nothing else.
+    """
+    request = read_spec(spec, output=spec.parent, releases=releases)  # the releases have outputs, the series none
+    with open_writer(house(ledger_url=ledger_url).ledger_url) as writer:
+        writer.register_series(
+            SeriesRegistration(
+                series=name,
+                dataset=request.dataset,
+                mechanism=request.mechanism,
+                price=request.price,
+                epsilon_paper=None if request.paper_price is None else request.paper_price.epsilon,
+                spec_digest=request.series_digest,
+                map_digest=request.map.digest(),
+                day=datetime.now(UTC).date(),
+            )
+        )
+    with open_reader(house(ledger_url=ledger_url).ledger_url) as reader:
+        [row] = series_rows([reader.series(name)])
+    if as_json:
+        click.echo(json.dumps(row, ensure_ascii=False))
+        return
+    click.echo(
+        f"Series '{name}' of {releases} releases is charged to '{request.dataset}': "
+        f"ε = {request.price.epsilon}, δ = {request.price.delta} for all of them.\n"
+        f"Run each with: crowdblend run {spec} --series {name}"
+    )
+
+
+@series.command("list")
+@LEDGER
+@AS_JSON
+def list_series(ledger_url: str | None, as_json: bool) -> None:
+    """List the series with what remains of them."""
+    with open_reader(house(ledger_url=ledger_url).ledger_url) as reader:
+        rows = series_rows(reader.all_series())
+    if as_json:
+        click.echo(json.dumps({"series": rows}, ensure_ascii=False))
+    else:
+        print_series(rows)

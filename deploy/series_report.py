@@ -1,0 +1,45 @@
+"""Series as the command line shows them: rows for `--json`, a table for people."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from ..accounting.ledger.reader import SeriesState
+
+__all__ = ["print_series", "series_rows"]
+
+
+def series_rows(states: Iterable[SeriesState]) -> list[dict[str, Any]]:
+    """The series as `--json` shows them."""
+    return [
+        {
+            "series": state.registered.series,
+            "dataset": state.registered.dataset,
+            "releases": state.registered.price.releases,
+            "taken": state.taken,
+            "remaining": state.remaining,
+            "mechanism": dict(state.registered.mechanism),
+            "epsilon": float(state.registered.price.epsilon),
+            "delta": float(state.registered.price.delta),
+            "epsilon_paper": None if state.registered.epsilon_paper is None else float(state.registered.epsilon_paper),
+            "rule": state.registered.price.rule,
+            "day": state.registered.day.isoformat(),
+            "position": state.position,
+        }
+        for state in states
+    ]
+
+
+def print_series(rows: list[dict[str, Any]]) -> None:
+    """The series as a table."""
+    table = Table("series", "data set", "taken", "of", "ε", "δ", "day", title="Series", title_justify="left")
+    for row in rows:
+        counts = (str(row["taken"]), str(row["releases"]))
+        table.add_row(
+            row["series"], row["dataset"], *counts, f"{row['epsilon']:.6g}", f"{row['delta']:.3g}", row["day"]
+        )
+    Console().print(table)

@@ -1,0 +1,167 @@
+"""A series is paid for whole and once; it has its releases, each in one place, and not one more."""
+
+from __future__ import annotations
+
+import dataclasses
+from decimal import Decimal
+
+import pytest
+from crowdblend.mechanisms.refusal import AccountantRefused, InputRefused
+from crowdblend.mechanisms.strongly_safe import StronglySafeRelease
+
+
+def test_a_series_is_paid_at_registration_and_its_releases_cost_nothing_more(books) -> None:
+    books.add()
+    registered = books.register(releases=3)
+    paid = (registered.price.epsilon, registered.price.delta)
+    assert books.price.epsilon < paid[0] < 3 * books.price.epsilon
+    assert books.spent() == paid
+    for number in range(3):
+        assert books.series().remaining == 3 - number
+        books.writer().charge(books.of_series(f"r{number}"))
+        assert books.number(f"r{number}") == number + 1
+    assert books.spent() == paid
+    with pytest.raises(AccountantRefused, match="all its 3 releases are taken"):
+        books.writer().charge(books.of_series("r3"))
+    assert books.kinds()[-1] == "release-refused/1"
+    assert books.spent() == paid
+    assert books.series().remaining == 0
+    assert books.findings() == []
+
+
+def test_a_series_over_the_budget_is_refused_and_recorded(books) -> None:
+    books.add(epsilon=2 * books.price.epsilon)
+    with pytest.raises(AccountantRefused, match="this series of 365 releases would bring ε from 0 to 2"):
+        books.register(releases=365)
+    assert books.kinds()[-1] == "release-refused/1"
+    assert books.spent() == (0, 0)
+    books.register(releases=3)
+    assert books.findings() == []
+
+
+def test_a_series_name_is_used_once(books) -> None:
+    books.add()
+    books.add("other")
+    books.register()
+    before = books.kinds()
+    for dataset in ("census", "other"):
+        with pytest.raises(InputRefused, match="already"):
+            books.register(dataset=dataset)
+    for name in ("", " x", "a/b", "a b", "-a", "x" * 101):
+        with pytest.raises(InputRefused, match="name"):
+            books.register(name)
+    with pytest.raises(InputRefused, match="no data set"):
+        books.register("new", dataset="unknown")
+    assert books.kinds() == before
+
+
+def test_a_release_of_no_series_is_the_callers_mistake(books) -> None:
+    books.add()
+    with pytest.raises(InputRefused, match="no series of this name"):
+        books.writer().charge(books.of_series("one"))
+    with books.reader() as reader, pytest.raises(InputRefused, match="no series of this name"):
+        reader.series("monthly")
+
+
+def test_a_series_pays_for_what_was_registered_alone(books) -> None:
+    books.add()
+    books.add("other")
+    registered = books.register()
+    sound = books.of_series("one")
+    more = StronglySafeRelease(k=19, sampling_rate=Decimal("0.1"))
+    cheaper = dataclasses.replace(registered.price, epsilon=registered.price.epsilon / 2)
+    for change in (
+        {"dataset": "other"},
+        {"mechanism": more},
+        {"map_digest": "d" * 64},
+        {"price": cheaper},
+        {"price": books.price},
+        {"series_digest": "d" * 64},
+    ):
+        with pytest.raises(AccountantRefused):
+            books.writer().charge(dataclasses.replace(sound, **change))
+        assert books.kinds()[-1] == "release-refused/1"
+    assert books.series().taken == 0
+    books.writer().charge(sound)
+    assert books.findings() == []
+
+
+def test_a_forged_price_or_a_survey_gets_no_series(books) -> None:
+    books.add()
+    books.add("survey", survey_rate=Decimal("0.05"))
+    books.add("many", rows_per_person=2)
+    with pytest.raises(AccountantRefused, match="its mechanism's is"):
+        books.register(price=dataclasses.replace(books.price, releases=3))
+    with pytest.raises(AccountantRefused, match="can have no series"):
+        books.register(dataset="survey")
+    with pytest.raises(AccountantRefused, match="may have 2 records"):
+        books.register(dataset="many")
+    assert books.kinds()[-3:] == ["release-refused/1"] * 3
+    assert books.findings() == []
+
+
+def test_an_unread_release_gives_its_place_back_and_a_read_one_keeps_it(books) -> None:
+    books.add()
+    registered = books.register(releases=2)
+    for release_id in ("unread", "read"):
+        books.writer().charge(books.of_series(release_id, releases=2))
+    with books.reader() as reader, books.writer() as writer:
+        writer.mark_reading(reader.release("read").receipt)
+    assert books.abandon("read") is False
+    assert books.series().remaining == 0
+    for turn in range(2):
+        assert books.abandon("unread" if turn == 0 else f"again-{turn - 1}") is True
+        assert books.series().remaining == 1
+        books.writer().charge(books.of_series(f"again-{turn}", releases=2))
+        assert books.number(f"again-{turn}") == 1
+    with pytest.raises(AccountantRefused, match="taken"):
+        books.writer().charge(books.of_series("more", releases=2))
+    assert books.spent() == (registered.price.epsilon, registered.price.delta)
+    assert books.findings() == []
+
+
+def test_new_places_are_used_before_those_that_were_given_back(books) -> None:
+    books.add()
+    books.register(releases=3)
+    numbers = []
+    for number in range(4):
+        books.writer().charge(books.of_series(f"r{number}"))
+        numbers.append(books.number(f"r{number}"))
+        if number == 0:
+            books.abandon("r0")
+    assert numbers == [1, 2, 3, 1]
+    assert books.findings() == []
+
+
+def test_a_series_of_one_is_a_release_that_is_paid_beforehand(books) -> None:
+    books.add()
+    assert books.register("once", releases=1).price == books.price
+    books.writer().charge(books.of_series("one", name="once", releases=1))
+    with pytest.raises(AccountantRefused, match="taken"):
+        books.writer().charge(books.of_series("two", name="once", releases=1))
+    assert books.findings() == []
+
+
+def test_ten_processes_get_the_last_places_of_a_series(books) -> None:
+    books.add()
+    registered = books.register(releases=3)
+    books.writer().charge(books.of_series("first"))
+    attempts = [
+        {"release_id": f"r{number}", "sample_id": f"{number:064x}", "series": "monthly"} for number in range(10)
+    ]
+    outcomes = books.race(attempts, releases=3)
+    assert outcomes.count("done") == 2, outcomes
+    assert sum("all its 3 releases are taken" in outcome for outcome in outcomes) == 8, outcomes
+    assert books.kinds().count("release-refused/1") == 8
+    assert sorted(books.number(f"r{number}") for number, outcome in enumerate(outcomes) if outcome == "done") == [2, 3]
+    assert books.spent() == (registered.price.epsilon, registered.price.delta)
+    assert books.findings() == []
+
+
+def test_one_release_id_takes_one_place(books) -> None:
+    books.add()
+    books.register(releases=3)
+    attempts = [{"release_id": "same", "sample_id": f"{number:064x}", "series": "monthly"} for number in range(10)]
+    assert books.race(attempts, releases=3).count("done") == 1
+    assert books.series().remaining == 2
+    assert books.findings() == []

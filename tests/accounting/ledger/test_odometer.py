@@ -1,0 +1,61 @@
+"""The composed estimate counts what was charged, never more than the sum, and gives up rather than work long."""
+
+from __future__ import annotations
+
+import dataclasses
+from decimal import Decimal
+
+from crowdblend.accounting.ledger import odometer
+from crowdblend.accounting.ledger.odometer import epsilon_estimate
+from crowdblend.accounting.theory.price import price
+
+
+def estimate(books, name: str = "census") -> Decimal | None:
+    with books.reader() as reader:
+        [state] = [state for state in reader.datasets() if state.name == name]
+        return epsilon_estimate(state, releases=reader.releases(), series=reader.all_series())
+
+
+def test_it_composes_what_was_charged_and_not_given_back(sqlite_books) -> None:
+    books = sqlite_books
+    books.add()
+    books.add("other")
+    assert estimate(books) == 0
+    books.charge("one")
+    assert estimate(books) == books.spent()[0]
+    for number in range(11):
+        books.charge(f"more-{number}")
+    books.charge("given-back")
+    books.abandon("given-back")
+    books.charge("of-another", dataset="other")
+    mechanism = books.request().mechanism
+    together = price(mechanism, delta=12 * books.price.delta, releases=12)
+    assert abs(estimate(books) - together.epsilon) < Decimal("1e-6")
+    assert estimate(books) < books.spent()[0] / 4
+
+
+def test_a_series_counts_whole_from_its_registration_and_its_releases_not_again(sqlite_books) -> None:
+    books = sqlite_books
+    books.add()
+    registered = books.register(releases=12)
+    before = estimate(books)
+    assert abs(before - registered.price.epsilon) < Decimal("1e-6")
+    books.writer().charge(books.of_series("one", releases=12))
+    assert estimate(books) == before
+    books.charge("ad-hoc")
+    together = price(books.request().mechanism, delta=2 * books.price.delta, releases=13)
+    assert abs(estimate(books) - together.epsilon) < Decimal("1e-6")
+    assert estimate(books) < books.spent()[0]
+
+
+def test_it_is_no_obstacle_where_it_can_not_be_had(sqlite_books, monkeypatch) -> None:
+    books = sqlite_books
+    books.add()
+    books.charge("one")
+    with books.reader() as reader:
+        [dataset], [release] = reader.datasets(), reader.releases()
+    unknown = dataclasses.replace(release.charge, mechanism=(("kind", "something-else/7"),))
+    later = dataclasses.replace(release, charge=unknown)
+    assert epsilon_estimate(dataset, releases=[later], series=()) is None
+    monkeypatch.setattr(odometer, "MOST_WORK", 0)
+    assert epsilon_estimate(dataset, releases=[release], series=()) is None

@@ -1,0 +1,151 @@
+"""A series through the command line: paid once, its parameters fixed, its releases counted."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+
+def shown(desk) -> dict:
+    return desk("ledger", "show", "--json").json
+
+
+def refusals(desk) -> list[str]:
+    lines = [json.loads(line)["entry"] for line in desk("ledger", "export").out.splitlines()]
+    return [entry["cause"] for entry in lines if entry["kind"] == "release-refused/1"]
+
+
+@pytest.fixture
+def series(desk) -> dict:
+    """A registered series of two releases, and its specification in spec.toml."""
+    desk.add_dataset()
+    answer = desk("series", "add", "monthly", desk.write_spec(), "--releases", "2", "--json")
+    assert answer.code == 0, answer.err
+    return answer.json
+
+
+def test_two_deliveries_are_paid_once_and_a_third_is_refused(desk, series) -> None:
+    [dataset] = shown(desk)["datasets"]
+    assert dataset["epsilon_spent"] == series["epsilon"]
+    samples = set()
+    for number, month in enumerate(("january", "february"), start=1):
+        desk.write_people(2_400, file=f"{month}.csv", shift=number)
+        spec = desk.write_spec(name=f"people-{month}", source=f"{month}.csv", output=month, file_format="csv")
+        answer = desk("run", spec, "--series", "monthly", "--release-id", f"monthly-{month}", "--json")
+        assert answer.code == 0, answer.err
+        result = answer.json
+        assert result["series"] == {"name": "monthly", "number": number, "releases": 2}
+        assert result["epsilon"] == series["epsilon"]
+        certificate = json.loads(Path(result["certificate"]).read_text(encoding="utf-8"))
+        assert certificate["series"] == result["series"]
+        assert certificate["guarantee"]["rule"] == "pld/1"
+        assert desk("verify", result["certificate"]).code == 0
+        samples.add(result["sample_id"])
+    assert len(samples) == 2
+
+    (desk.folder / "february.csv").unlink()  # it would be exit 2 if the source were looked for
+    third = desk("run", spec, "--series", "monthly", "--output", "march", "--json")
+    assert third.code == 3
+    assert "all its 2 releases are taken" in third.err
+    assert refusals(desk) == ["series-finished"]
+    assert not (desk.folder / "march").exists()
+
+    ledger = shown(desk)
+    [dataset], [known] = ledger["datasets"], ledger["series"]
+    assert dataset["epsilon_spent"] == series["epsilon"]
+    assert 0 < dataset["epsilon_estimate"] <= dataset["epsilon_spent"]
+    assert "estimate" in ledger["epsilon_estimate_note"]
+    assert (known["releases"], known["taken"], known["remaining"]) == (2, 2, 0)
+    assert [release["series_number"] for release in ledger["releases"]] == [1, 2]
+    assert desk("series", "list", "--json").json == {"series": ledger["series"]}
+    assert "monthly" in desk("series", "list").out
+    assert "composed estimate" in desk("ledger", "show").out
+    assert desk("ledger", "verify").code == 0
+
+
+def test_a_retry_of_the_same_id_is_the_same_release(desk, series) -> None:
+    spec = desk.write_spec()
+    first = desk("run", spec, "--series", "monthly", "--release-id", "monthly-1", "--json").json
+    (desk.folder / "people.csv").unlink()
+    again = desk("run", spec, "--series", "monthly", "--release-id", "monthly-1", "--json")
+    assert again.code == 0, again.err
+    for key in ("release_id", "sample_id", "series", "epsilon", "published_records", "certificate"):
+        assert again.json[key] == first[key]
+    assert desk("series", "list", "--json").json["series"][0]["remaining"] == 1
+    alone = desk("run", spec, "--release-id", "monthly-1")
+    assert alone.code == 3
+    assert "belongs to the series 'monthly'" in alone.err
+
+
+CHANGES = {
+    "k": lambda text: text.replace("k = 20", "k = 25"),
+    "rate": lambda text: text.replace("rate = 0.1", "rate = 0.09"),
+    "delta": lambda text: text.replace("1e-6", "2e-6"),
+    "form": lambda text: text.replace("microdata", "counts"),
+    "separator": lambda text: text.replace('separator = ";"', 'separator = ","'),
+    "null": lambda text: text.replace("[sampling]", 'null = ["", "NA"]\n[sampling]'),
+    "level": lambda text: text.replace("level = 0", "level = 1"),
+    "values": lambda text: text.replace('"red"]', '"red", "white"]'),
+    "column": lambda text: text.split("[columns.town]", maxsplit=1)[0],
+    "dataset": lambda text: text.replace('dataset = "people"', 'dataset = "others"'),
+}
+
+
+def test_changed_parameters_are_refused_and_recorded(desk, series) -> None:
+    for number, (what, change) in enumerate(CHANGES.items(), start=1):
+        answer = desk("run", desk.write_spec(edit=change), "--series", "monthly")
+        assert answer.code == 3, (what, answer.err)
+        assert "differs from the one that was registered" in answer.err, what
+        assert refusals(desk) == ["series-changed"] * number
+    towns = desk.folder / "towns.csv"
+    towns.write_text(towns.read_text() + "Nice;South;*\n")
+    assert desk("run", desk.write_spec(), "--series", "monthly").code == 3
+    assert not (desk.folder / "out").exists()
+    assert desk("series", "list", "--json").json["series"][0]["taken"] == 0
+    assert desk("ledger", "verify").code == 0
+
+
+def test_a_series_is_refused_before_it_costs_anything(desk) -> None:
+    desk.add_dataset(epsilon="0.4")
+    spec = desk.write_spec()
+    assert desk("series", "add", "yearly", spec, "--releases", "12").code == 3
+    assert refusals(desk) == ["over-budget"]
+    assert desk("series", "add", "none", spec, "--releases", "0").code == 2
+    assert desk("run", spec, "--series", "yearly").code == 2
+    one_missing = desk.write_spec(
+        edit=lambda text: text.replace("[suppression]\nk = 20\n", "").replace("delta =", "epsilon = 0.3\ndelta =")
+    )
+    answer = desk("series", "add", "open", one_missing, "--releases", "2")
+    assert answer.code == 2
+    assert "[suppression].k" in answer.err
+    too_dear = desk.write_spec(edit=lambda text: text.replace("delta =", "epsilon = 0.2\ndelta ="))
+    answer = desk("series", "add", "dear", too_dear, "--releases", "2")
+    assert answer.code == 2
+    assert "for 2 releases" in answer.err
+    assert desk("series", "add", "two", desk.write_spec(), "--releases", "2").code == 0
+    assert desk("series", "add", "two", spec, "--releases", "2").code == 2
+    assert shown(desk)["datasets"][0]["epsilon_spent"] < 0.4
+
+
+def test_a_release_given_up_unread_gives_its_place_back(desk, series, monkeypatch) -> None:
+    """The release fails between its charge and its reading."""
+    from crowdblend.flows import microdata
+    from crowdblend.mechanisms.refusal import ReleaseFailed
+
+    def fail(**_) -> None:
+        raise ReleaseFailed("the lights went out.")
+
+    with monkeypatch.context() as dark:
+        dark.setattr(microdata, "begin_reading", fail)
+        spec = desk.write_spec()
+        assert desk("run", spec, "--series", "monthly", "--release-id", "lost").code == 1
+    assert desk("series", "list", "--json").json["series"][0]["remaining"] == 1
+    answer = desk("abandon", "lost", "--reason", "a test")
+    assert answer.code == 0
+    assert "free again" in answer.out
+    [known] = desk("series", "list", "--json").json["series"]
+    assert known["remaining"] == 2
+    assert shown(desk)["datasets"][0]["epsilon_spent"] == series["epsilon"]
+    assert desk("ledger", "verify").code == 0
