@@ -8,6 +8,7 @@ import sys
 import click
 
 from ..mechanisms.refusal import Refusal
+from .key_commands import key
 from .ledger_commands import dataset, ledger
 from .plan_command import plan
 from .release_commands import abandon, demo, run, verify
@@ -28,7 +29,7 @@ def crowdblend() -> None:
     """
 
 
-for command in (demo, run, plan, dataset, series, ledger, abandon, verify):
+for command in (demo, run, plan, dataset, series, ledger, abandon, verify, key):
     crowdblend.add_command(command)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import getpass
+import secrets
 import shutil
 from collections import Counter
 from datetime import UTC, datetime
@@ -19,6 +20,7 @@ from rich.table import Table
 
 from ..accounting.ledger.creation import create_ledger
 from ..accounting.ledger.writer import open_writer
+from ..flows.settings import House
 
 __all__ = ["lay_out", "open_demonstration_ledger", "tell"]
 
@@ -56,10 +58,18 @@ def lay_out(folder: Path) -> Path:
     return folder / "census2000.toml"
 
 
-def open_demonstration_ledger(url: str) -> None:
-    """Create the demonstration's ledger, with a budget for its one data set."""
-    create_ledger(url)
-    with open_writer(url) as writer:
+def open_demonstration_ledger(house: House) -> None:
+    """Create the demonstration's signing key and ledger, with a budget for its one data set.
+
+    The public key is written beside the private store, as `public-key.pem`.
+
+    Raises:
+        OSError: it can't be written.
+    """
+    public = house.anchoring.keys.create_where_none(secrets.token_bytes)
+    (house.home.parent / "public-key.pem").write_bytes(public.pem)
+    create_ledger(house.ledger_url, anchoring=house.anchoring)
+    with open_writer(house.ledger_url, anchoring=house.anchoring) as writer:
         writer.add_dataset(
             name=DATASET,
             epsilon=Decimal(1),
@@ -100,7 +110,7 @@ Where it lies
 What to run next, from this folder: {folder}
   crowdblend ledger show --ledger sqlite:///ledger.db
   crowdblend ledger verify --ledger sqlite:///ledger.db
-  crowdblend verify release/certificate.json
+  crowdblend verify release/certificate.json --public-key public-key.pem
   crowdblend plan --k 20 --sampling-rate 0.1 --delta 1e-6 --releases 12
   Then copy census2000.toml and make it yours; the README shows the way."""
     )

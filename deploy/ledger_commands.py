@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import getpass
 import json
+import secrets
 from collections.abc import Iterable
 from datetime import UTC, datetime
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import click
@@ -14,9 +16,10 @@ from rich.console import Console
 from rich.table import Table
 
 from ..accounting.ledger.canonical import bytes_of_entry
-from ..accounting.ledger.creation import create_ledger, ledger_exists
+from ..accounting.ledger.creation import begin_anchor, create_ledger, ledger_exists
 from ..accounting.ledger.odometer import ESTIMATE_NOTE, epsilon_estimate
 from ..accounting.ledger.reader import DatasetState, ReleaseState, open_reader
+from ..accounting.ledger.signing import read_public_keys
 from ..accounting.ledger.writer import open_writer
 from ..flows.settings import house
 from ..mechanisms.refusal import InputRefused
@@ -26,6 +29,8 @@ from .series_report import print_series, series_rows
 __all__ = ["dataset", "ledger"]
 
 LEDGER = click.option("--ledger", "ledger_url", help="SQLAlchemy URL of the ledger (or CROWDBLEND_LEDGER).")
+NO_ANCHOR = "truncation, an older copy put back, and a chain written anew as a whole: that takes --anchor FILE."
+FILE = click.Path(path_type=Path)
 AS_JSON = click.option("--json", "as_json", is_flag=True, help="One JSON object on standard output.")
 
 
@@ -45,12 +50,14 @@ def dataset() -> None:
 )
 @LEDGER
 def add(name: str, epsilon: Decimal, delta: Decimal, survey_rate: Decimal | None, ledger_url: str | None) -> None:
-    """Give a data set its budget; creates the SQLite ledger where there is none."""
-    url = house(ledger_url=ledger_url).ledger_url
+    """Give a data set its budget; creates the SQLite ledger and the signing key where there are none."""
+    settled = house(ledger_url=ledger_url)
     _require_budget(epsilon, delta)
-    if not ledger_exists(url):
-        create_ledger(url)
-    with open_writer(url) as writer:
+    known = ledger_exists(settled.ledger_url)
+    settled.anchoring.keys.create_where_none(secrets.token_bytes)
+    if not known:
+        create_ledger(settled.ledger_url, anchoring=settled.anchoring)
+    with open_writer(settled.ledger_url, anchoring=settled.anchoring) as writer:
         writer.add_dataset(
             name=name,
             epsilon=epsilon,
@@ -73,7 +80,8 @@ def add(name: str, epsilon: Decimal, delta: Decimal, survey_rate: Decimal | None
 def raise_budget(name: str, epsilon: Decimal, delta: Decimal, reason: str, ledger_url: str | None) -> None:
     """Raise a data set's budget; who, when and why are recorded."""
     _require_budget(epsilon, delta)
-    with open_writer(house(ledger_url=ledger_url).ledger_url) as writer:
+    settled = house(ledger_url=ledger_url)
+    with open_writer(settled.ledger_url, anchoring=settled.anchoring) as writer:
         writer.raise_budget(
             name=name,
             epsilon=epsilon,
@@ -106,10 +114,21 @@ def ledger() -> None:
 @ledger.command("init")
 @LEDGER
 def init(ledger_url: str | None) -> None:
-    """Create an empty ledger."""
-    url = house(ledger_url=ledger_url).ledger_url
-    create_ledger(url)
+    """Create an empty ledger, and the signing key where there is none."""
+    settled = house(ledger_url=ledger_url)
+    settled.anchoring.keys.create_where_none(secrets.token_bytes)
+    create_ledger(settled.ledger_url, anchoring=settled.anchoring)
     click.echo("The ledger is ready. Give a data set its budget with: crowdblend dataset add")
+
+
+@ledger.command("anchor")
+@LEDGER
+def anchor(ledger_url: str | None) -> None:
+    """Begin an anchor at the ledger's present head, where it has none; what came before it nobody vouches for."""
+    settled = house(ledger_url=ledger_url)
+    head = begin_anchor(settled.ledger_url, anchoring=settled.anchoring)
+    place = settled.anchoring.anchor_of(head.ledger_id).path
+    click.echo(f"The anchor begins at entry {head.position}: {place}")
 
 
 @ledger.command("show")
@@ -142,19 +161,31 @@ def show(ledger_url: str | None, as_json: bool) -> None:
 
 @ledger.command("verify")
 @LEDGER
+@click.option("--anchor", "anchor_file", type=FILE, help="The anchor, or a copy of it kept where writers can't reach.")
+@click.option("--public-key", type=FILE, help="PEM file of the keys that may have signed it; default: this store's.")
 @AS_JSON
-def verify(ledger_url: str | None, as_json: bool) -> int:
-    """Check the chain, every price, the single use of samples and the accounts."""
-    with open_reader(house(ledger_url=ledger_url).ledger_url) as reader:
+def verify(ledger_url: str | None, anchor_file: Path | None, public_key: Path | None, as_json: bool) -> int:
+    """Check the chain, every price, the single use of samples and the accounts; with --anchor more."""
+    if public_key is not None and anchor_file is None:
+        raise InputRefused("a public key checks an anchor, and none is given.", where="--public-key")
+    settled = house(ledger_url=ledger_url)
+    with open_reader(settled.ledger_url) as reader:
         findings = [str(finding) for finding in reader.verify()]
-    unchecked = ["Without an anchor outside the database, truncation and full rewriting can't be found."]
+        if anchor_file is None:
+            unchecked = [NO_ANCHOR]
+        else:
+            trusted = read_public_keys(public_key) if public_key else settled.anchoring.keys.public_keys()
+            check = reader.verify_anchor(anchor_file, trusted=trusted)
+            findings += check.findings
+            unchecked = list(check.unchecked)
     if as_json:
         click.echo(json.dumps({"ok": not findings, "findings": findings, "unchecked": unchecked}, ensure_ascii=False))
-    else:
-        for finding in findings:
-            click.echo(finding)
-        click.echo("The ledger holds." if not findings else f"{len(findings)} findings: the ledger does not hold.")
-        click.echo(unchecked[0])
+        return 1 if findings else 0
+    for finding in findings:
+        click.echo(finding)
+    click.echo("The ledger holds." if not findings else f"{len(findings)} findings: the ledger does not hold.")
+    for what in unchecked:
+        click.echo(f"Not checked: {what}")
     return 1 if findings else 0
 
 

@@ -7,11 +7,12 @@ import os
 import shutil
 import tempfile
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 from .prefect_server import start_server
 
-__all__ = ["settle_prefect"]
+__all__ = ["QUIET", "settle_prefect", "settled_api"]
 
 QUIET = {
     "DO_NOT_TRACK": "1",
@@ -51,6 +52,13 @@ def settle_prefect(private_home: Path) -> Callable[[], None]:
     atexit.register(server.stop)
     os.environ["PREFECT_API_URL"] = server.api_url
     return server.wait
+
+
+def settled_api() -> AbstractContextManager[object]:
+    """Hold Prefect to the server that was settled on, also where it was imported before that."""
+    from prefect.settings import PREFECT_API_URL, temporary_settings
+
+    return temporary_settings({PREFECT_API_URL: os.environ["PREFECT_API_URL"]})
 
 
 def _no_wait() -> None:

@@ -9,6 +9,7 @@ from typing import Any
 
 import click
 
+from ..accounting.ledger.signing import read_public_keys
 from ..flows.settings import House, house
 from ..mechanisms.refusal import InputRefused
 
@@ -86,7 +87,7 @@ def demo(output: Path | None) -> None:
     except OSError as error:
         raise InputRefused(f"the folder can't be written ({error.strerror}).", where=str(folder)) from None
     own = House(ledger_url=f"sqlite:///{folder / 'ledger.db'}", home=folder / "private")
-    open_demonstration_ledger(own.ledger_url)
+    open_demonstration_ledger(own)
     result = run_release(
         spec,
         house=own,
@@ -113,20 +114,28 @@ def abandon(release_id: str, reason: str, ledger: str | None) -> None:
 
 @click.command()
 @click.argument("certificate", type=FILE)
+@click.option("--public-key", type=FILE, help="PEM file of the publisher's public key, had from the publisher.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object on standard output.")
-def verify(certificate: Path, as_json: bool) -> int:
-    """Check a release's certificate and its files, without a ledger."""
-    from ..accounting.ledger.certificate import check_certificate
+def verify(certificate: Path, public_key: Path | None, as_json: bool) -> int:
+    """Check a release's certificate and its files, without ledger or private store."""
+    from ..accounting.ledger.certificate import verify_certificate
 
-    findings = list(check_certificate(certificate))
+    trusted = None if public_key is None else read_public_keys(public_key)
+    check = verify_certificate(certificate, trusted=trusted)
     if as_json:
-        click.echo(json.dumps({"ok": not findings, "findings": findings}, ensure_ascii=False))
-    else:
-        for finding in findings:
-            click.echo(finding)
-        click.echo(
-            "The files are those of the certificate, which is unsigned in this version: it isn't shown who wrote it."
-            if not findings
-            else f"{len(findings)} findings: don't rely on this release."
-        )
-    return 1 if findings else 0
+        result = {"ok": not check.findings, "findings": check.findings}
+        result |= {"signed_by": check.signed_by, "unchecked": check.unchecked}
+        click.echo(json.dumps(result, ensure_ascii=False))
+        return 1 if check.findings else 0
+    for finding in check.findings:
+        click.echo(finding)
+    if check.findings:
+        click.echo(f"{len(check.findings)} findings: don't rely on this release.")
+        return 1
+    click.echo("The files are those of the certificate.")
+    if check.signed_by is not None:
+        whose = "the key it names" if trusted is None else "the publisher's key"
+        click.echo(f"Its signature holds for {whose}: {check.signed_by}.")
+    for what in check.unchecked:
+        click.echo(f"Not shown: {what}")
+    return 0

@@ -12,7 +12,7 @@ from ..flows.prepare import PreparedRelease, prepared_release
 from ..flows.settings import House
 from ..mechanisms.refusal import AccountantRefused
 from ..tasks.staging import SettledRelease, remembered_release
-from .prefect_environment import settle_prefect
+from .prefect_environment import settle_prefect, settled_api
 from .terminal import Stages
 
 __all__ = ["run_release"]
@@ -61,7 +61,8 @@ def run_release(
             from ..flows.microdata import run_flow
 
             wait_for_prefect()
-            published = run_flow(prepared, scheduler=scheduler, randomness=randomness, observer=stages)
+            with settled_api():
+                published = run_flow(prepared, scheduler=scheduler, randomness=randomness, observer=stages)
         return _result(prepared, published, stages)
 
 

@@ -37,7 +37,8 @@ def add(name: str, spec: Path, releases: int, ledger_url: str | None, as_json: b
     format and output, and in nothing else.
     """
     request = read_spec(spec, output=spec.parent, releases=releases)  # the releases have outputs, the series none
-    with open_writer(house(ledger_url=ledger_url).ledger_url) as writer:
+    places = house(ledger_url=ledger_url)
+    with open_writer(places.ledger_url, anchoring=places.anchoring) as writer:
         writer.register_series(
             SeriesRegistration(
                 series=name,

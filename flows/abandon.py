@@ -29,8 +29,9 @@ def abandon_release(release_id: str, *, reason: str, house: House) -> bool:
         Whether its cost was given back: only where no record was read.
 
     Raises:
-        InputRefused: the ledger has no such release.
-        AccountantRefused: it is held by a live process, published, or abandoned already.
+        InputRefused: the ledger has no such release, or there is no signing key.
+        AccountantRefused: the ledger is behind its anchor, or the release is held by a live process, published, or
+            abandoned already.
     """
     reader = open_reader(house.ledger_url)
     ledger_id = reader.ledger_id
@@ -52,6 +53,7 @@ def abandon_release(release_id: str, *, reason: str, house: House) -> bool:
             )
         refunded = give_up(
             ledger_url=house.ledger_url,
+            anchoring=house.anchoring,
             release_id=release_id,
             reason=reason,
             by=getpass.getuser(),

@@ -83,10 +83,12 @@ def _stages(
     observer: Observer,
 ) -> SettledRelease:
     """The stages in their order; each skips what an earlier attempt has made durable."""
-    request, folder, ledger_url = prepared.request, prepared.folder, prepared.house.ledger_url
+    request, folder = prepared.request, prepared.folder
+    ledger_url, anchoring = prepared.house.ledger_url, prepared.house.anchoring
     with observer.stage("charge"):
         receipt, charge = reserve(
             ledger_url=ledger_url,
+            anchoring=anchoring,
             request=request,
             release_id=prepared.release_id,
             folder=folder,
@@ -99,7 +101,7 @@ def _stages(
         )
         release = remembered_release(folder) if prepared.state is not None else None
         if release is None:
-            begin_reading(ledger_url=ledger_url, receipt=receipt)
+            begin_reading(ledger_url=ledger_url, anchoring=anchoring, receipt=receipt)
     if release is None:
         with observer.stage("count"):
             surviving = surviving_groups(
@@ -111,9 +113,16 @@ def _stages(
                 advanced=observer.advanced,
             )
         with observer.stage("publish"):
-            release = write_output(receipt=receipt, charge=charge, request=request, surviving=surviving, folder=folder)
+            release = write_output(
+                receipt=receipt,
+                charge=charge,
+                request=request,
+                surviving=surviving,
+                folder=folder,
+                signing=anchoring.keys,
+            )
     with observer.stage("publish"):
         publish(release=release)
     with observer.stage("close"):
-        close(ledger_url=ledger_url, receipt=receipt, folder=folder, hashes=release.staged.hashes)
+        close(ledger_url=ledger_url, anchoring=anchoring, receipt=receipt, folder=folder, hashes=release.staged.hashes)
     return release

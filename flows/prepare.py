@@ -1,7 +1,7 @@
 """Everything that happens before a release is charged: the checks, in the order that protects people.
 
-First the specification and its hierarchies, then a read-only look at the budget with the source unopened, then
-metadata of the source alone. Whatever is refused here has cost nothing.
+First the specification and its hierarchies, then the signing key, the ledger's anchor and a read-only look at the
+budget with the source unopened, then metadata of the source alone. Whatever is refused here has cost nothing.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from pathlib import Path
 from ..accounting.ledger.certificate import check_certificate, read_certificate
 from ..accounting.ledger.keystore import PrivateStore, ReleaseFolder
 from ..accounting.ledger.reader import LedgerReader, ReleaseState, SeriesState, open_reader
+from ..accounting.ledger.signing import SigningKeys
 from ..mechanisms.refusal import AccountantRefused, InputRefused
 from ..tasks.request import MicrodataRequest
 from ..tasks.source import SourceLayout, check_metadata, list_source
@@ -67,14 +68,18 @@ def prepared_release(
         series: the series whose next release this is, None for a release that pays for itself.
 
     Raises:
-        InputRefused: the specification, its hierarchies, the source's metadata or the output is wrong, or the
-            ledger has no such series.
-        AccountantRefused: the budget or the series does not allow it, the id is taken, or a live process holds it.
+        InputRefused: the specification, its hierarchies, the source's metadata or the output is wrong, there is no
+            signing key, or the ledger has no such series.
+        AccountantRefused: the ledger is behind its anchor, the budget or the series does not allow it, the id is
+            taken, or a live process holds it.
     """
     if release_id is not None and not RELEASE_ID.fullmatch(release_id):
         raise InputRefused("a release id is 1 to 128 letters, digits and any of . _ : + @ -.", where="--release-id")
     ad_hoc = read_spec(spec, output=output) if series is None else None
     reader = open_reader(house.ledger_url)
+    PrivateStore(house.home)
+    house.anchoring.keys.current()
+    reader.require_anchored(house.anchoring)
     request = ad_hoc or _request_of_series(spec, output=output, series=reader.series(str(series)))
     name = release_id or f"{series or request.label}-{secrets.token_hex(6)}"
     with PrivateStore(house.home).hold(ledger_id=reader.ledger_id, release_id=name) as folder:
@@ -92,7 +97,7 @@ def prepared_release(
         if not published:
             source = list_source(request.source, base=request.base)
             layout = check_metadata(source, columns=request.map.names, separator=request.separator)
-            _check_output(request.output, own=name if state is not None else None)
+            _check_output(request.output, own=name if state is not None else None, keys=house.anchoring.keys)
         yield PreparedRelease(
             release_id=name, request=request, house=house, folder=folder, state=state, layout=layout, series=series
         )
@@ -119,6 +124,7 @@ def _look_at_series(
 
     record_refusal(
         ledger_url=house.ledger_url,
+        anchoring=house.anchoring,
         objection=objection,
         release_id=release_id,
         dataset=reader.series(series).registered.dataset,
@@ -147,7 +153,7 @@ def _same_release(state: ReleaseState, request: MicrodataRequest, *, series: str
         )
 
 
-def _check_output(output: Path, *, own: str | None) -> None:
+def _check_output(output: Path, *, own: str | None, keys: SigningKeys) -> None:
     """Refuse an output that exists, unless it is the complete one of the release `own`, cut off before its close.
 
     Raises:
@@ -155,7 +161,7 @@ def _check_output(output: Path, *, own: str | None) -> None:
     """
     certificate = output / "certificate.json"
     if own is not None and certificate.is_file() and read_certificate(certificate).get("release_id") == own:
-        if not check_certificate(certificate):
+        if not check_certificate(certificate, trusted=keys.public_keys()):
             return
         raise InputRefused("the output is this release's, but it has been changed.", where=str(output))
     if output.exists() or output.is_symlink():

@@ -1,4 +1,4 @@
-"""Where the ledger and the private store lie, from the environment or the defaults."""
+"""Where the ledger, its anchor and the private store lie, from the environment or the defaults."""
 
 from __future__ import annotations
 
@@ -9,31 +9,42 @@ from platformdirs import user_data_path
 from pydantic import Field
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+from ..accounting.ledger.anchoring import Anchoring
+
 __all__ = ["House", "house"]
 
 DEFAULT_LEDGER = "sqlite:///crowdblend-ledger.db"
 
 
 class _Environment(BaseSettings):
-    """CROWDBLEND_LEDGER and CROWDBLEND_HOME."""
+    """CROWDBLEND_LEDGER, CROWDBLEND_HOME and CROWDBLEND_ANCHOR."""
 
     model_config = SettingsConfigDict(env_prefix="CROWDBLEND_", extra="ignore")
 
     ledger: str = DEFAULT_LEDGER
     home: Path = Field(default_factory=lambda: user_data_path("crowdblend", appauthor=False))
+    anchor: Path | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class House:
-    """The two places where state is kept.
+    """The places where state is kept.
 
     Args:
         ledger_url: SQLAlchemy URL of the ledger; may hold a password, so it is never logged.
-        home: private folder (0700) of sampling keys and unfinished releases; a cluster's machines share it.
+        home: private folder (0700) of signing keys, sampling keys and unfinished releases; a cluster's machines
+            share it.
+        anchor: the file that the heads of the ledger's chain are copied to; None for one below the private folder.
     """
 
     ledger_url: str
     home: Path
+    anchor: Path | None = None
+
+    @property
+    def anchoring(self) -> Anchoring:
+        """Who signs the heads of the chain, and where they are copied to."""
+        return Anchoring(home=self.home, file=self.anchor)
 
     def __repr__(self) -> str:
         """Leave the URL out: it may hold a password."""
@@ -41,6 +52,11 @@ class House:
 
 
 def house(*, ledger_url: str | None = None, home: Path | None = None) -> House:
-    """Settle both places: an argument, else the environment, else the default."""
+    """Settle the places: an argument, else the environment, else the default; an empty variable is as none."""
     environment = _Environment()
-    return House(ledger_url=ledger_url or environment.ledger, home=(home or environment.home).expanduser().absolute())
+    anchor = environment.anchor
+    return House(
+        ledger_url=ledger_url or environment.ledger,
+        home=(home or environment.home).expanduser().absolute(),
+        anchor=None if anchor is None or anchor == Path() else anchor.expanduser().absolute(),
+    )

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import date
 
+from ..accounting.ledger.anchoring import Anchoring
 from ..accounting.ledger.charge import Receipt, ReleaseCharge
 from ..accounting.ledger.keystore import ReleaseFolder
 from ..accounting.ledger.reader import ReleaseState
 from ..accounting.ledger.release_entries import ReleaseCharged
 from ..accounting.ledger.rules import Objection
-from ..accounting.ledger.writer import open_writer
-from ..mechanisms.refusal import AccountantRefused
+from ..accounting.ledger.writer import LedgerWriter, open_writer
+from ..mechanisms.refusal import AccountantRefused, InputRefused, ReleaseFailed
 from ..mechanisms.sampling import LAYOUT, sample_commitment
 from .request import MicrodataRequest
 from .stage import stage
@@ -23,6 +25,7 @@ __all__ = ["begin_reading", "close", "give_up", "record_refusal", "reserve"]
 def reserve(
     *,
     ledger_url: str,
+    anchoring: Anchoring,
     request: MicrodataRequest,
     release_id: str,
     folder: ReleaseFolder,
@@ -40,6 +43,7 @@ def reserve(
 
     Args:
         ledger_url: the ledger.
+        anchoring: who signs the chain's heads, and where they are copied to.
         request: what is asked for.
         release_id: its id, locked by this process.
         folder: its folder in the private store.
@@ -54,22 +58,51 @@ def reserve(
         The receipt, and the charge as the ledger has it.
 
     Raises:
-        AccountantRefused: over budget, no place in the series, id or sample used, or anything changed since the
-            first attempt.
+        AccountantRefused: over budget, no place in the series, id or sample used, the ledger behind its anchor, or
+            anything changed since the first attempt.
+        InputRefused: there is no signing key.
     """
     binding = {"inputs": folder.fingerprint(inputs), "output": str(request.output)}
     if state is not None:
         _unchanged(state, folder, binding=binding, code_version=code_version)
         return state.receipt, state.charge
-    folder.destroy_key()
-    key = folder.create_key(randomness)
-    folder.remember(binding)
+    # INVARIANT: opening holds the ledger against its anchor. One that was set back may have forgotten that this
+    # key's sample was read, so no key is destroyed before.
+    with open_writer(ledger_url, anchoring=anchoring) as writer:
+        folder.destroy_key()
+        key = folder.create_key(randomness)
+        folder.remember(binding)
+        charge = _charge_of(
+            request,
+            release_id=release_id,
+            sample_id=sample_commitment(key.load()),
+            code_version=code_version,
+            today=today,
+            series=series,
+        )
+        try:
+            receipt = writer.charge(charge)
+            return receipt, charge.entry if series is None else writer.charged(receipt)
+        except AccountantRefused:
+            folder.destroy_key()
+            raise
+
+
+def _charge_of(
+    request: MicrodataRequest,
+    *,
+    release_id: str,
+    sample_id: str,
+    code_version: str,
+    today: date,
+    series: str | None,
+) -> ReleaseCharge:
     paper = request.paper_price
-    charge = ReleaseCharge(
+    return ReleaseCharge(
         release_id=release_id,
         label=request.label,
         dataset=request.dataset,
-        sample_id=sample_commitment(key.load()),
+        sample_id=sample_id,
         mechanism=request.mechanism,
         price=request.price,
         epsilon_paper=None if paper is None else paper.epsilon,
@@ -81,13 +114,6 @@ def reserve(
         series=series,
         series_digest=request.series_digest,
     )
-    try:
-        with open_writer(ledger_url) as writer:
-            receipt = writer.charge(charge)
-            return receipt, charge.entry if series is None else writer.charged(receipt)
-    except AccountantRefused:
-        folder.destroy_key()
-        raise
 
 
 def _unchanged(state: ReleaseState, folder: ReleaseFolder, *, binding: dict[str, str], code_version: str) -> None:
@@ -109,31 +135,49 @@ def _unchanged(state: ReleaseState, folder: ReleaseFolder, *, binding: dict[str,
 
 
 @stage("reading")
-def begin_reading(*, ledger_url: str, receipt: Receipt) -> None:
-    """Make durable that records are about to be read; from here on the cost is spent for ever."""
-    with open_writer(ledger_url) as writer:
+def begin_reading(*, ledger_url: str, anchoring: Anchoring, receipt: Receipt) -> None:
+    """Make durable that records are about to be read, in the ledger and its anchor: the cost is spent for ever."""
+    with _writer_after_charge(ledger_url, anchoring) as writer:
         writer.mark_reading(receipt)
 
 
 @stage("close", if_it_fails="The release is in view and charged, but its entry in the ledger is not closed.")
-def close(*, ledger_url: str, receipt: Receipt, folder: ReleaseFolder, hashes: tuple[tuple[str, str], ...]) -> None:
+def close(
+    *,
+    ledger_url: str,
+    anchoring: Anchoring,
+    receipt: Receipt,
+    folder: ReleaseFolder,
+    hashes: tuple[tuple[str, str], ...],
+) -> None:
     """Record that the release is published, then destroy its sampling key."""
-    with open_writer(ledger_url) as writer:
+    with _writer_after_charge(ledger_url, anchoring) as writer:
         writer.mark_published(receipt, hashes)
     folder.destroy_key()
 
 
-def give_up(*, ledger_url: str, release_id: str, reason: str, by: str, today: date, folder: ReleaseFolder) -> bool:
+def give_up(
+    *,
+    ledger_url: str,
+    anchoring: Anchoring,
+    release_id: str,
+    reason: str,
+    by: str,
+    today: date,
+    folder: ReleaseFolder,
+) -> bool:
     """Abandon a release in the ledger, then destroy its key; whether its cost was given back."""
-    with open_writer(ledger_url) as writer:
+    with open_writer(ledger_url, anchoring=anchoring) as writer:
         refunded = writer.abandon(release_id=release_id, reason=reason, by=by, day=today)
     folder.destroy_key()
     return refunded
 
 
-def record_refusal(*, ledger_url: str, objection: Objection, release_id: str, dataset: str, today: date) -> None:
+def record_refusal(
+    *, ledger_url: str, anchoring: Anchoring, objection: Objection, release_id: str, dataset: str, today: date
+) -> None:
     """Keep a refusal that a look at the ledger gave as evidence in it."""
-    with open_writer(ledger_url) as writer:
+    with open_writer(ledger_url, anchoring=anchoring) as writer:
         writer.record_refusal(
             release_id=release_id,
             dataset=dataset,
@@ -141,3 +185,15 @@ def record_refusal(*, ledger_url: str, objection: Objection, release_id: str, da
             reason=objection.refusal.message,
             day=today,
         )
+
+
+@contextmanager
+def _writer_after_charge(ledger_url: str, anchoring: Anchoring) -> Iterator[LedgerWriter]:
+    """A writer for a release that is charged: what would be the caller's mistake before is a failure now."""
+    try:
+        with open_writer(ledger_url, anchoring=anchoring) as writer:
+            yield writer
+    except InputRefused as refusal:
+        raise ReleaseFailed(
+            refusal.what, where=refusal.where, not_done="What was charged stays charged.", remedy=refusal.remedy
+        ) from None

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ..accounting.ledger.certificate import write_certificate
+from ..accounting.ledger.certificate_writing import write_certificate
 from ..accounting.ledger.charge import Receipt
 from ..accounting.ledger.keystore import ReleaseFolder
 from ..accounting.ledger.release_entries import ReleaseCharged
+from ..accounting.ledger.signing import SigningKey, SigningKeys
+from ..mechanisms.refusal import InputRefused, ReleaseFailed
 from ..mechanisms.suppression import GroupCounts
 from .request import MicrodataRequest
 from .stage import stage
@@ -25,6 +27,7 @@ def write_output(
     request: MicrodataRequest,
     surviving: GroupCounts,
     folder: ReleaseFolder,
+    signing: SigningKeys,
 ) -> SettledRelease:
     """Write the table and its certificate where nobody looks yet, and remember them durably.
 
@@ -34,7 +37,12 @@ def write_output(
         request: what is asked for.
         surviving: groups of at least k sampled records.
         folder: the release's folder in the private store.
+        signing: the private store's signing keys; the private one is read here and nowhere kept.
+
+    Raises:
+        ReleaseFailed: the signing key is gone.
     """
+    key = _key_that_signs(signing)
     groups = PublishedGroups.of(surviving, generalization=request.map)
 
     def write(place: Path) -> None:
@@ -48,6 +56,7 @@ def write_output(
             form=request.form,
             groups=len(groups.counts),
             records=groups.records,
+            key=key,
         )
 
     place = staging_folder(request.output, sample_id=receipt.sample_id)
@@ -71,6 +80,17 @@ def write_output(
         records=groups.records,
         staged=staged,
     )
+
+
+def _key_that_signs(signing: SigningKeys) -> SigningKey:
+    try:
+        return signing.current()
+    except InputRefused as refusal:
+        raise ReleaseFailed(
+            refusal.what,
+            where=refusal.where,
+            remedy="Restore it, or make one with `crowdblend key rotate`, and run again with the same release id.",
+        ) from None
 
 
 @stage("publish")

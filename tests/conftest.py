@@ -14,11 +14,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
+from crowdblend.deploy.prefect_environment import QUIET
 from sqlalchemy import create_engine
 from sqlalchemy.pool import NullPool
 
-os.environ.setdefault("DO_NOT_TRACK", "1")
-os.environ.setdefault("PREFECT_SERVER_ANALYTICS_ENABLED", "false")
+os.environ.update(QUIET)  # before anything imports Prefect
 # The tests' releases go to a server of this process's own, never to one that the surroundings name.
 os.environ.pop("PREFECT_API_URL", None)
 os.environ.pop("PREFECT_HOME", None)

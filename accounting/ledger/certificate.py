@@ -1,60 +1,25 @@
-"""The certificate of a release: what was done, what it guarantees, and what the files must hash to."""
+"""The verification of a certificate and the files beside it: without ledger, private store or network."""
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ...mechanisms.recoding import GeneralizationMap
 from ...mechanisms.refusal import InputRefused
-from .budget import amount_of_text, amount_text
+from .budget import amount_of_text
 from .canonical import sorted_fields
-from .release_entries import ChargedPrice, ReleaseCharged, SeriesPlace
+from .certificate_writing import DOMAIN, FORMAT, certificate_bytes, sha256_of_file, signed_bytes
+from .release_entries import ChargedPrice, SeriesPlace
 from .repricing import price_faults
+from .signing import ALGORITHM, PublicKey
 
-__all__ = ["check_certificate", "read_certificate", "write_certificate"]
+__all__ = ["CertificateCheck", "check_certificate", "read_certificate", "verify_certificate"]
 
-FORMAT = "crowdblend-certificate/1"
-GUARANTEE = (
-    "Whoever sees this release, whatever else they know, has almost the same chance of seeing it had "
-    "any one person's record been absent: every event's probability differs by a factor of at most "
-    "e^epsilon, plus at most delta. The records were sampled with fresh independent coins, recoded with "
-    "a map that was fixed before they were read, and groups of fewer than k sampled records were left "
-    "out."
-)
-SERIES_GUARANTEE = (
-    "This is one release of a series, and the guarantee is for the whole series: whoever sees all its {releases} "
-    "releases, whatever else they know, has almost the same chance of seeing them had any one person's records been "
-    "absent from all of them: every event's probability differs by a factor of at most e^epsilon, plus at most "
-    "delta. The series' parameters were fixed before its first release. Each release sampled the records with "
-    "fresh independent coins, recoded them with a map that was fixed before they were read, and left groups of "
-    "fewer than k sampled records out."
-)
-THEOREMS = {
-    "lqs-theorem-3.9/1": "Li, Qardaji, Su, arXiv:1101.2604v2, Theorem 3.9",
-    "exact-profile/1": "Li, Qardaji, Su, arXiv:1101.2604v2, Section 3; exact form proved in docs/proofs",
-    "basic-exact/1": "Li, Qardaji, Su, arXiv:1101.2604v2, Section 3; exact form proved in docs/proofs, the "
-    "releases' costs added up",
-    "pld/1": "Li, Qardaji, Su, arXiv:1101.2604v2, Section 3; exact form proved in docs/proofs, composed by "
-    "Zhu, Dong, Wang, arXiv:2106.08567",
-}
-LIMITS = (
-    "The guarantee is for one record a person and for this release alone; what other releases of the "
-    "data set cost adds up in the ledger. It doesn't cover a choice of levels, k or rate made by "
-    "looking at the records."
-)
-SERIES_LIMITS = (
-    "The guarantee is for one record a person in each release and for this series alone; what other releases of the "
-    "data set cost adds up in the ledger. It doesn't cover a choice of levels, k or rate made by looking at the "
-    "records."
-)
-UNSIGNED = (
-    "This certificate is unsigned: it shows that the files are those that were described, not who described them."
-)
-FIELDS = frozenset(
+UNSIGNED_FORMAT = "crowdblend-certificate/1"
+SIGNED_FIELDS = frozenset(
     {
         "code_version",
         "dataset",
@@ -72,120 +37,150 @@ FIELDS = frozenset(
         "sampler_layout",
         "series",
         "signature",
-        "signature_note",
     }
 )
+FIELDS: Mapping[str, frozenset[str]] = {
+    FORMAT: SIGNED_FIELDS,
+    UNSIGNED_FORMAT: SIGNED_FIELDS | {"signature_note"},
+}
+SIGNATURE_FIELDS = frozenset({"algorithm", "key_id", "public_key", "value"})
 
 
-def write_certificate(
-    folder: Path,
-    *,
-    charge: ReleaseCharged,
-    position: int,
-    chain_hash: str,
-    generalization: GeneralizationMap,
-    form: str,
-    groups: int,
-    records: int,
-) -> None:
-    """Write `certificate.json` beside the files that it describes.
-
-    PRIVACY: everything here is public before the records are read, or a function of the published files.
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CertificateCheck:
+    """What was found of a certificate.
 
     Args:
-        folder: holds the complete release but for its certificate.
-        charge: the release's charge, as the ledger has it.
-        position: the charge's place in the ledger's chain.
-        chain_hash: the chain's hash there.
-        generalization: the map.
-        form: "microdata" or "counts".
-        groups: published groups.
-        records: published records.
-
-    Raises:
-        OSError: the folder can't be written.
+        findings: what does not hold, one sentence each; empty where all is well.
+        signed_by: id of the key whose signature holds; None where none does.
+        unchecked: what was not shown, one sentence each.
     """
-    columns = [
-        {"column": column.name, "level": column.level, "hierarchy_sha256": column.hierarchy.digest()}
-        for column in generalization.columns
-    ]
-    certificate = {
-        "format": FORMAT,
-        "release_id": charge.release_id,
-        "name": charge.label,
-        "dataset": charge.dataset,
-        "day": charge.day.isoformat(),
-        "mechanism": dict(charge.mechanism),
-        "sampler_layout": charge.sampler_layout,
-        "sample_id": charge.sample_id,
-        "code_version": charge.code_version,
-        "series": _series(charge),
-        "guarantee": {
-            "epsilon": amount_text(charge.price.epsilon),
-            "delta": amount_text(charge.price.delta),
-            "rule": charge.price.rule,
-            "theorem": THEOREMS.get(charge.price.rule, charge.price.rule),
-            "epsilon_paper": None if charge.epsilon_paper is None else amount_text(charge.epsilon_paper),
-            "unit": "one person, at most one record",
-            "neighbours": charge.price.relation,
-            "in_words": _in_words(charge),
-            "limits": LIMITS if charge.series is None else SERIES_LIMITS,
-        },
-        "map": {"sha256": charge.map_digest, "columns": columns},
-        "published": {"form": form, "groups": groups, "records": records},
-        "files": {path.name: _sha256(path) for path in sorted(folder.iterdir())},
-        "ledger": {"position": position, "hash": chain_hash},
-        "signature": None,
-        "signature_note": UNSIGNED,
-    }
-    text = json.dumps(certificate, ensure_ascii=False, indent=2, sort_keys=True)
-    (folder / "certificate.json").write_text(text + "\n", encoding="utf-8")
+
+    findings: tuple[str, ...]
+    signed_by: str | None
+    unchecked: tuple[str, ...]
 
 
 def read_certificate(path: Path) -> Mapping[str, Any]:
-    """Read a certificate's fields.
+    """Read a certificate's fields; nothing is checked but its format.
 
     Raises:
         InputRefused: it can't be read, or is no certificate.
     """
     try:
-        certificate = json.loads(path.read_bytes())
+        return _parsed(_content(path))
+    except ValueError as error:
+        raise InputRefused(f"{error}.", where=str(path)) from None
+
+
+def check_certificate(path: Path, *, trusted: tuple[PublicKey, ...] | None = None) -> tuple[str, ...]:
+    """The findings of `verify_certificate`.
+
+    Raises:
+        InputRefused: the certificate can't be read.
+    """
+    return verify_certificate(path, trusted=trusted).findings
+
+
+def verify_certificate(path: Path, *, trusted: tuple[PublicKey, ...] | None) -> CertificateCheck:
+    """Check a certificate and the files beside it.
+
+    The signature is checked, the files are hashed again, and the price is computed again from the mechanism. No byte
+    of a signed certificate can change unseen: it has one form.
+
+    Args:
+        path: the certificate; its files lie in the same folder, and nothing else does.
+        trusted: public keys of the publisher; None where the reader has none: then whose key signed isn't shown.
+
+    Raises:
+        InputRefused: the certificate can't be read.
+    """
+    content = _content(path)
+    try:
+        certificate = _parsed(content)
+    except ValueError as error:
+        return CertificateCheck(findings=(f"{error}",), signed_by=None, unchecked=())
+    fields = FIELDS[certificate["format"]]
+    findings = [f"the field {name} is missing" for name in sorted(fields - certificate.keys())]
+    findings += [f"the field {name[:60]!r} is unknown" for name in sorted(certificate.keys() - fields)]
+    if findings:
+        return CertificateCheck(findings=tuple(findings), signed_by=None, unchecked=())
+    if certificate["format"] == UNSIGNED_FORMAT:
+        unchecked = "who wrote it: it is unsigned, as all certificates of its format are."
+        if certificate["signature"] is not None:
+            findings.append("it bears a signature, which its format has none of")
+        if trusted is not None:
+            findings.append("it is unsigned, so it isn't shown that it comes from the key's owner")
+        signer = None
+    else:
+        unchecked = "whose key signed it: compare the key's id with what the publisher says, or give --public-key."
+        signer, faults = _signature_findings(certificate, content, trusted)
+        findings += faults
+    if not findings:  # a forger's numbers aren't worth computing with
+        findings += _price_findings(certificate)
+    findings += _file_findings(certificate["files"], path)
+    return CertificateCheck(
+        findings=tuple(findings),
+        signed_by=None if signer is None else signer.key_id,
+        unchecked=(unchecked,) if trusted is None else (),
+    )
+
+
+def _content(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
     except OSError as error:
         raise InputRefused(f"the certificate can't be read ({error.strerror}).", where=str(path)) from None
-    except ValueError:
+
+
+def _parsed(content: bytes) -> Mapping[str, Any]:
+    """A certificate's fields.
+
+    Raises:
+        ValueError: it is no certificate of a format that this version knows.
+    """
+    try:
+        certificate = json.loads(content)
+    except (ValueError, RecursionError):
         certificate = None
-    if not isinstance(certificate, dict) or certificate.get("format") != FORMAT:
-        raise InputRefused(f"this is not a certificate of the format {FORMAT}.", where=str(path))
+    known = isinstance(certificate, dict) and isinstance(certificate.get("format"), str)
+    if not isinstance(certificate, dict) or not known or certificate["format"] not in FIELDS:
+        raise ValueError(f"this is not a certificate of the format {FORMAT} or {UNSIGNED_FORMAT}")
     return certificate
 
 
-def check_certificate(path: Path) -> tuple[str, ...]:
-    """What does not hold of a certificate and the files beside it; nothing where all is well.
-
-    The files are hashed again, and the price is computed again from the mechanism. Nothing else is needed: no
-    ledger, and no network.
-
-    Raises:
-        InputRefused: it can't be read, or is no certificate.
-    """
-    certificate = read_certificate(path)
-    findings = [f"the field {name} is missing" for name in sorted(FIELDS - certificate.keys())]
-    findings += [f"the field {name[:60]!r} is unknown" for name in sorted(certificate.keys() - FIELDS)]
-    if findings:
-        return tuple(findings)
-    if certificate["signature"] is not None:
-        findings.append("it bears a signature, which this version can't check")
-    return (*findings, *_price_findings(certificate), *_file_findings(certificate["files"], path))
-
-
-def _series(charge: ReleaseCharged) -> dict[str, str | int] | None:
-    if charge.series is None:
-        return None
-    return {"name": charge.series.name, "number": charge.series.number, "releases": charge.price.releases}
-
-
-def _in_words(charge: ReleaseCharged) -> str:
-    return GUARANTEE if charge.series is None else SERIES_GUARANTEE.format(releases=charge.price.releases)
+def _signature_findings(
+    certificate: Mapping[str, Any], content: bytes, trusted: tuple[PublicKey, ...] | None
+) -> tuple[PublicKey | None, tuple[str, ...]]:
+    """The key whose signature holds, None where none does; and what does not hold."""
+    signature = certificate["signature"]
+    if (
+        not isinstance(signature, dict)
+        or signature.keys() != SIGNATURE_FIELDS
+        or not all(isinstance(part, str) for part in signature.values())
+    ):
+        return None, ("it has no signature that can be read",)
+    try:
+        key = PublicKey(raw=bytes.fromhex(signature["public_key"]))
+        value = bytes.fromhex(signature["value"])
+        one_form = certificate_bytes(certificate) == content
+        message = signed_bytes(certificate)
+    except ValueError:
+        return None, ("it has no signature that can be read",)
+    holds = (
+        signature["algorithm"] == ALGORITHM
+        and signature["key_id"] == key.key_id
+        and signature["public_key"] == key.raw.hex()
+        and signature["value"] == value.hex()
+        and key.verifies(domain=DOMAIN, message=message, signature=value)
+    )
+    if not holds:
+        return None, ("its signature does not hold: the certificate was changed after it was signed",)
+    if not one_form:
+        return None, ("its bytes are not those that were written, though its fields are",)
+    if trusted is not None and key not in trusted:
+        return key, (f"it is signed by the key {key.key_id}, which is none of those that were given",)
+    return key, ()
 
 
 def _releases_of_series(series: Mapping[str, Any] | None) -> int:
@@ -226,16 +221,13 @@ def _price_findings(certificate: Mapping[str, Any]) -> tuple[str, ...]:
 def _file_findings(files: object, path: Path) -> tuple[str, ...]:
     if not isinstance(files, dict) or not files:
         return ("it names no files",)
+    if not all(isinstance(name, str) and isinstance(digest, str) for name, digest in files.items()):
+        return ("it names no files",)
     present = {beside.name for beside in path.parent.iterdir()} - {path.name}
     findings = [f"{name} is missing" for name in sorted(files.keys() - present)]
     findings += [f"{name} is not named in the certificate" for name in sorted(present - files.keys())]
     for name in sorted(files.keys() & present):
         file = path.parent / name
-        if file.is_symlink() or not file.is_file() or _sha256(file) != files[name]:
+        if file.is_symlink() or not file.is_file() or sha256_of_file(file) != files[name]:
             findings.append(f"{name} is not the file that was certified")
     return tuple(findings)
-
-
-def _sha256(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -11,12 +11,15 @@ from alembic.config import Config
 from sqlalchemy import Connection, inspect
 
 from ...mechanisms.refusal import InputRefused, ReleaseFailed
-from .append import append_entry
+from .anchor import AnchorFile, Head
+from .anchoring import Anchoring
+from .append import append_entry, head_of
 from .entry import LedgerCreated
+from .queries import ledger_id_of
 from .schema import VERSION_TABLE, entry
 from .store import keep_write_ahead_log, locate, open_store
 
-__all__ = ["create_ledger", "ledger_exists", "migrate"]
+__all__ = ["begin_anchor", "create_ledger", "ledger_exists", "migrate"]
 
 SQLITE_FILE = b"SQLite format 3\0"
 MIGRATIONS = Path(__file__).parent / "migrations"
@@ -37,23 +40,27 @@ def migrate(connection: Connection, *, revision: str) -> None:
     command.upgrade(config, revision)
 
 
-def create_ledger(url: str) -> str:
-    """Create an empty ledger.
+def create_ledger(url: str, *, anchoring: Anchoring) -> str:
+    """Create an empty ledger, its first entry anchored.
 
     Args:
         url: SQLAlchemy URL of an SQLite file that need not exist, or of a PostgreSQL database.
+        anchoring: who signs the chain's heads, and where they are copied to.
 
     Returns:
         The ledger's id, 64 hexadecimal digits.
 
     Raises:
-        InputRefused: there is a ledger, or something else, or nothing can be created there.
+        InputRefused: there is a ledger, or something else, or nothing can be created there; or there is no signing
+            key, or the anchor is another ledger's.
     """
     parsed, shown = locate(url)
     ledger_id = secrets.token_hex(32)  # a name that no other ledger has; nothing secret follows from it
+    anchoring.keys.current()
+    _require_unused(anchoring.anchor_of(ledger_id))
     if parsed.get_backend_name() == "sqlite":
         _create_file(Path(str(parsed.database)), shown)
-    store = open_store(url, read_only=False, create=True)
+    store = open_store(url, anchoring=anchoring, create=True)
     try:
         if store.dialect == "sqlite":
             keep_write_ahead_log(store)
@@ -76,6 +83,38 @@ def create_ledger(url: str) -> str:
     return ledger_id
 
 
+def begin_anchor(url: str, *, anchoring: Anchoring) -> Head:
+    """Begin a ledger's anchor at its present head; what came before it is vouched for by nobody.
+
+    Raises:
+        InputRefused: there is no ledger or no signing key, or the anchor has a head already, or can't be written.
+    """
+    key = anchoring.keys.current()
+    store = open_store(url, anchoring=None)
+    try:
+        with store.reading() as connection:
+            ledger_id, place = ledger_id_of(connection), head_of(connection)
+        head = Head(ledger_id=ledger_id, position=place.position, hash=place.hash)
+        _require_unused(anchoring.anchor_of(ledger_id))
+        anchoring.record(head, key)
+    finally:
+        store.close()
+    return head
+
+
+def _require_unused(anchor: AnchorFile) -> None:
+    """Refuse an anchor that has a line already."""
+    remedy = "Keep it as evidence under another name."
+    try:
+        used = anchor.last() is not None
+    except ValueError:
+        used = True
+    except OSError as error:
+        raise InputRefused(f"the anchor can't be read ({error.strerror}).", where=str(anchor.path)) from None
+    if used:
+        raise InputRefused("there is an anchor here already.", where=str(anchor.path), remedy=remedy)
+
+
 def ledger_exists(url: str) -> bool:
     """Whether a ledger, of whatever schema revision, is at this address.
 
@@ -85,7 +124,7 @@ def ledger_exists(url: str) -> bool:
     parsed, shown = locate(url)
     if parsed.get_backend_name() == "sqlite" and not Path(str(parsed.database)).is_file():
         return False
-    store = open_store(url, read_only=True, create=True)
+    store = open_store(url, anchoring=None, create=True)
     try:
         with store.reading() as connection:
             return inspect(connection).has_table(entry.name)

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from types import TracebackType
 from typing import Self
 
 from sqlalchemy import select
 
 from ..theory.price import Price
+from .anchor_audit import AnchorCheck, check_anchor
+from .anchoring import Anchoring
 from .append import Place, head_of
 from .audit import verify_ledger
 from .budget import Account
@@ -31,6 +34,7 @@ from .rules import Objection, objection_to
 from .schema import entry as entry_table
 from .series import SeriesState, all_series, free_place, series_of
 from .series_rules import objection_to_specification
+from .signing import PublicKey
 from .store import Store, open_store
 from .unknown import unknown_dataset, unknown_series
 
@@ -60,7 +64,7 @@ def open_reader(url: str) -> LedgerReader:
     Raises:
         InputRefused: there is none, or one of another schema revision.
     """
-    return LedgerReader(open_store(url, read_only=True))
+    return LedgerReader(open_store(url, anchoring=None))
 
 
 class LedgerReader:
@@ -167,6 +171,18 @@ class LedgerReader:
         with self._store.reading() as connection:
             return head_of(connection)
 
+    def require_anchored(self, anchoring: Anchoring) -> None:
+        """Refuse a ledger that is behind its anchor, before anything depends on what it says.
+
+        Raises:
+            AccountantRefused: it is behind, or another chain, or its anchor is missing or damaged.
+            InputRefused: the anchor can't be read.
+        """
+        ledger_id = self.ledger_id
+        last = anchoring.last_of(ledger_id)
+        with self._store.reading() as connection:
+            anchoring.require_continued(connection, ledger_id=ledger_id, last=last)
+
     def datasets(self) -> tuple[DatasetState, ...]:
         """All data sets with their accounts, by name."""
         with self._store.reading() as connection:
@@ -194,7 +210,20 @@ class LedgerReader:
     def verify(self) -> tuple[Finding, ...]:
         """Everything that does not hold: chain, prices, single use, accounts, derived tables, guards.
 
-        What was cut off at the end together with all that followed from it can't be seen from inside.
+        What was cut off at the end together with all that followed from it can't be seen from inside, nor can a
+        chain that was written anew as a whole: that takes `verify_anchor`.
         """
         with self._store.reading() as connection:
             return verify_ledger(connection, dialect=self._store.dialect)
+
+    def verify_anchor(self, path: Path, *, trusted: tuple[PublicKey, ...]) -> AnchorCheck:
+        """Hold the chain against an anchor: truncation, rollback and a chain written anew are found.
+
+        Args:
+            path: the anchor's file, or a copy of it.
+            trusted: public keys that may have signed it; where there are none, it isn't checked whose they are.
+
+        Raises:
+            InputRefused: the anchor can't be read.
+        """
+        return check_anchor(path, connect=self._store.reading, trusted=trusted)

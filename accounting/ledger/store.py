@@ -15,6 +15,10 @@ from sqlalchemy.exc import ArgumentError, DatabaseError, IntegrityError, NoSuchM
 from sqlalchemy.pool import NullPool
 
 from ...mechanisms.refusal import AccountantRefused, InputRefused, ReleaseFailed
+from .anchor import Head
+from .anchoring import Anchoring
+from .append import head_of
+from .queries import ledger_id_of
 from .schema import SCHEMA_REVISION, VERSION_TABLE, entry
 
 __all__ = ["Store", "keep_write_ahead_log", "locate", "open_store"]
@@ -31,13 +35,16 @@ class Store:
         shown: its address without password, for messages.
         dialect: "sqlite" or "postgresql".
         engine: SQLAlchemy's engine; it keeps no connection between transactions.
-        read_only: whether the database itself refuses writes through this store.
+        anchoring: who signs the chain's heads, and where they are copied to; None where the database itself refuses
+            writes through this store.
+        creating: whether the ledger is about to be created, so that nothing is anchored yet.
     """
 
     shown: str
     dialect: str
     engine: Engine
-    read_only: bool
+    anchoring: Anchoring | None
+    creating: bool
 
     @contextmanager
     def reading(self) -> Iterator[Connection]:
@@ -60,12 +67,32 @@ class Store:
     def writing(self) -> Iterator[Connection]:
         """One transaction, alone among writers from its first statement to its commit, durable after it.
 
-        INVARIANT: head, budget and single use are looked at and changed inside one such transaction.
+        INVARIANT: head, budget and single use are looked at and changed inside one such transaction. It begins with
+        the ledger held against its anchor, and after its commit the head is anchored: never before, so that a crash
+        between the two leaves the anchor behind, and the next transaction, of whatever kind, makes up for it.
 
         Raises:
-            AccountantRefused: a constraint of the database refuses, or others hold the ledger too long.
-            ReleaseFailed: the database fails.
+            InputRefused: there is no signing key.
+            AccountantRefused: the ledger is behind its anchor, a constraint of the database refuses, or others hold
+                the ledger too long.
+            ReleaseFailed: the database or the anchor fails.
         """
+        if self.anchoring is None:
+            raise ReleaseFailed("this ledger is open for looking only.", where=self.shown, not_done="")
+        key = self.anchoring.keys.current()
+        with self._transaction() as connection:
+            if not self.creating:
+                ledger_id = ledger_id_of(connection)
+                last = self.anchoring.last_of(ledger_id)
+                self.anchoring.require_continued(connection, ledger_id=ledger_id, last=last)
+            yield connection
+            place = head_of(connection)
+            head = Head(ledger_id=ledger_id_of(connection), position=place.position, hash=place.hash)
+        self.anchoring.record(head, key)
+
+    @contextmanager
+    def _transaction(self) -> Iterator[Connection]:
+        """A writing transaction, and its failures as refusals."""
         try:
             with self.engine.begin() as connection:
                 if self.dialect == "postgresql":
@@ -157,12 +184,13 @@ def locate(url: str) -> tuple[URL, str]:
     return parsed.set(drivername="sqlite", database=str(Path(parsed.database).absolute())), shown
 
 
-def open_store(url: str, *, read_only: bool, create: bool = False) -> Store:
+def open_store(url: str, *, anchoring: Anchoring | None, create: bool = False) -> Store:
     """Open a ledger's database.
 
     Args:
         url: its address.
-        read_only: whether writes are refused by the database.
+        anchoring: who signs the chain's heads, and where they are copied to; None to look only, and then the
+            database refuses writes.
         create: whether the ledger is about to be created; else it must be there, in this version's schema.
 
     Raises:
@@ -171,10 +199,10 @@ def open_store(url: str, *, read_only: bool, create: bool = False) -> Store:
     parsed, shown = locate(url)
     dialect = parsed.get_backend_name()
     if dialect == "sqlite":
-        engine = _sqlite_engine(Path(str(parsed.database)), read_only=read_only)
+        engine = _sqlite_engine(Path(str(parsed.database)), read_only=anchoring is None)
     else:
         engine = _postgresql_engine(parsed, shown)
-    store = Store(shown=shown, dialect=dialect, engine=engine, read_only=read_only)
+    store = Store(shown=shown, dialect=dialect, engine=engine, anchoring=anchoring, creating=create)
     if not create:
         _check_schema(store, parsed)
     return store

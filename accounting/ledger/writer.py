@@ -8,6 +8,7 @@ from types import TracebackType
 from typing import Self
 
 from ...mechanisms.refusal import InputRefused, ReleaseFailed
+from .anchoring import Anchoring
 from .append import append_entry
 from .charge import Receipt, ReleaseCharge
 from .derive import rows_of
@@ -36,14 +37,20 @@ from .store import Store, open_store
 __all__ = ["LedgerWriter", "Receipt", "ReleaseCharge", "open_writer"]
 
 
-def open_writer(url: str) -> LedgerWriter:
+def open_writer(url: str, *, anchoring: Anchoring) -> LedgerWriter:
     """Open a ledger for writing; it is never created here.
 
+    Args:
+        url: its address.
+        anchoring: who signs the chain's heads, and where they are copied to.
+
     Raises:
-        InputRefused: there is none, one of another schema revision, or one that can't be written.
+        InputRefused: there is none, one of another schema revision, or one that can't be written; or there is no
+            signing key.
+        AccountantRefused: the ledger is behind its anchor.
     """
     try:
-        return LedgerWriter(open_store(url, read_only=False))
+        return LedgerWriter(open_store(url, anchoring=anchoring))
     except ReleaseFailed as failure:
         raise InputRefused(
             failure.what,

@@ -17,6 +17,8 @@ def test_the_demonstration_publishes_and_explains(desk) -> None:
     for text in ("29,501", "ε = ", "certificate.json", "ledger verify", str(release)):
         assert text in answer.out
     assert desk("verify", release / "certificate.json").code == 0
+    key = desk.folder / "shown" / "public-key.pem"
+    assert desk("verify", release / "certificate.json", "--public-key", key).code == 0
     own = f"sqlite:///{desk.folder / 'shown' / 'ledger.db'}"
     assert desk("ledger", "verify", "--ledger", own).code == 0
     assert not Path(desk.ledger.removeprefix("sqlite:///")).exists()

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from crowdblend.accounting.ledger.anchoring import Anchoring
 from crowdblend.accounting.ledger.creation import create_ledger
 from crowdblend.accounting.ledger.reader import ReleaseState, open_reader
 from crowdblend.accounting.ledger.writer import open_writer
@@ -245,8 +246,10 @@ def scene(
         ledgers = PostgresLedgers(request.getfixturevalue("postgresql_server"), f"crash_{os.getpid()}")
         ledgers._run(f"CREATE DATABASE {ledgers.name}")
     desk.write_spec()
-    create_ledger(ledgers.url)
-    with open_writer(ledgers.url) as writer:
+    anchoring = Anchoring(home=desk.home, file=None)
+    anchoring.keys.create_where_none(os.urandom)
+    create_ledger(ledgers.url, anchoring=anchoring)
+    with open_writer(ledgers.url, anchoring=anchoring) as writer:
         budget = {"epsilon": Decimal(10), "delta": Decimal("0.001"), "relation": "add/remove", "survey_rate": None}
         writer.add_dataset(name="people", **budget, rows_per_person=1, by="steward", day=date(2026, 1, 1))
     made = Scene(desk=desk, ledgers=ledgers, driver=driver, kept=tmp_path_factory.mktemp("kept"))

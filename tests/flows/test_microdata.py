@@ -69,13 +69,14 @@ def test_result_and_ledger_say_the_same(desk) -> None:
     assert desk("verify", result["certificate"]).code == 0
 
 
-def test_every_form_and_format_tells_the_same(desk) -> None:
+def test_every_form_and_format_tells_the_same(desk, monkeypatch) -> None:
     """The same coins, injected here only, in four ledgers."""
     counted = []
     for form in ("microdata", "counts"):
         for file_format in ("parquet", "csv"):
             name = f"{form}-{file_format}"
             own = House(ledger_url=f"sqlite:///{desk.folder / name}.db", home=desk.folder / f"home-{name}")
+            monkeypatch.setenv("CROWDBLEND_HOME", str(own.home))
             words = ("--epsilon", "9", "--delta", "1e-3", "--ledger", own.ledger_url)
             assert desk("dataset", "add", "people", *words).code == 0
             result = run_release(
@@ -236,11 +237,12 @@ def test_persisted_results_do_not_repeat_a_sample(desk, monkeypatch) -> None:
     assert Counter(map(str, one)) != Counter(map(str, two))
 
 
-def test_certificate_says_it_is_unsigned_and_holds_nothing_private(desk) -> None:
+def test_certificate_is_signed_and_holds_nothing_private(desk) -> None:
     desk.add_dataset()
     result, _ = released(desk)
     certificate = json.loads(Path(result["certificate"]).read_text(encoding="utf-8"))
-    assert certificate["signature"] is None
+    key = desk("key", "show", "--json").json["current"]
+    assert certificate["signature"]["key_id"] == key
+    assert desk("verify", result["certificate"], "--json").json["signed_by"] == key
     text = json.dumps(certificate)
-    assert "unsigned" in text
     assert "people.csv" not in text

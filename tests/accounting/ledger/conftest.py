@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -16,10 +17,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from crowdblend.accounting.ledger.anchoring import Anchoring
 from crowdblend.accounting.ledger.charge import Receipt, ReleaseCharge
 from crowdblend.accounting.ledger.creation import create_ledger
 from crowdblend.accounting.ledger.reader import LedgerReader, SeriesState, open_reader
 from crowdblend.accounting.ledger.registration import SeriesRegistration
+from crowdblend.accounting.ledger.signing import SigningKeys
 from crowdblend.accounting.ledger.writer import LedgerWriter, open_writer
 from crowdblend.accounting.theory.price import Price, paper_price, price
 from crowdblend.mechanisms.strongly_safe import StronglySafeRelease
@@ -49,12 +52,19 @@ def series_prices(releases: int) -> tuple[Price, Decimal]:
     return price(MECHANISM, delta=DELTA, releases=releases), paper.epsilon
 
 
+def anchoring_at(home: Path) -> Anchoring:
+    """Keys and anchors in a private store, whose signing key is made where there is none."""
+    SigningKeys(home=home).create_where_none(os.urandom)
+    return Anchoring(home=home, file=None)
+
+
 @dataclass(frozen=True)
 class Books:
     """A fresh ledger, with shorthands."""
 
     url: str
     dialect: str
+    anchoring: Anchoring
     racer: Callable[[dict[str, Any]], list[str]]
 
     @property
@@ -62,7 +72,7 @@ class Books:
         return prices()[0]
 
     def writer(self) -> LedgerWriter:
-        return open_writer(self.url)
+        return open_writer(self.url, anchoring=self.anchoring)
 
     def reader(self) -> LedgerReader:
         return open_reader(self.url)
@@ -164,7 +174,14 @@ class Books:
         self, attempts: list[dict[str, Any]], *, steps: tuple[str, ...] = ("charge",), releases: int = 1
     ) -> list[str]:
         """Let one process an attempt begin at the same moment; gives each one's outcome."""
-        job = {"url": self.url, "attempts": attempts, "steps": steps, "delta": str(DELTA), "releases": releases}
+        job = {
+            "url": self.url,
+            "home": str(self.anchoring.home),
+            "attempts": attempts,
+            "steps": steps,
+            "delta": str(DELTA),
+            "releases": releases,
+        }
         return self.racer(job)
 
 
@@ -174,6 +191,12 @@ def _new_database(server: str, tmp_path: Path, *, template: str) -> str:
     with engine.connect() as connection:
         connection.execute(text(f"CREATE DATABASE {name} TEMPLATE {template}"))
     return server.replace("/postgres?", f"/{name}?")
+
+
+@pytest.fixture
+def anchoring(tmp_path: Path) -> Anchoring:
+    """A fresh private store with a signing key."""
+    return anchoring_at(tmp_path / "home")
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
@@ -188,7 +211,7 @@ def empty_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 def postgresql_template(postgresql_server: str, tmp_path_factory: pytest.TempPathFactory) -> str:
     """Name of a database with an empty ledger: copying it is quicker than making one."""
     url = _new_database(postgresql_server, tmp_path_factory.mktemp("template"), template="template1")
-    create_ledger(url)
+    create_ledger(url, anchoring=anchoring_at(tmp_path_factory.mktemp("home")))
     return str(make_url(url).database)
 
 
@@ -214,20 +237,22 @@ def racer() -> Iterator[Callable[[dict[str, Any]], list[str]]]:
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
-def books(request: pytest.FixtureRequest, tmp_path: Path, racer: Callable[..., list[str]]) -> Books:
+def books(
+    request: pytest.FixtureRequest, tmp_path: Path, anchoring: Anchoring, racer: Callable[..., list[str]]
+) -> Books:
     """A fresh ledger on either database."""
     if request.param == "sqlite":
         url = f"sqlite:///{tmp_path / 'ledger.db'}"
-        create_ledger(url)
+        create_ledger(url, anchoring=anchoring)
     else:
         template = request.getfixturevalue("postgresql_template")
         url = _new_database(request.getfixturevalue("postgresql_server"), tmp_path, template=template)
-    return Books(url=url, dialect=request.param, racer=racer)
+    return Books(url=url, dialect=request.param, anchoring=anchoring, racer=racer)
 
 
 @pytest.fixture
-def sqlite_books(tmp_path: Path, racer: Callable[..., list[str]]) -> Books:
+def sqlite_books(tmp_path: Path, anchoring: Anchoring, racer: Callable[..., list[str]]) -> Books:
     """A fresh ledger on SQLite, for what does not depend on the database."""
     url = f"sqlite:///{tmp_path / 'ledger.db'}"
-    create_ledger(url)
-    return Books(url=url, dialect="sqlite", racer=racer)
+    create_ledger(url, anchoring=anchoring)
+    return Books(url=url, dialect="sqlite", anchoring=anchoring, racer=racer)

@@ -14,8 +14,10 @@ import signal
 import sys
 from datetime import date
 from decimal import Decimal
+from pathlib import Path
 
 from crowdblend.accounting.ledger import writer as writer_module
+from crowdblend.accounting.ledger.anchoring import Anchoring
 from crowdblend.accounting.ledger.append import append_entry
 from crowdblend.accounting.ledger.canonical import sorted_fields
 from crowdblend.accounting.ledger.charge import ReleaseCharge, charged_price
@@ -66,7 +68,7 @@ def outcomes_of(job: dict) -> list[str]:
             series_digest="c" * 64,
         )
         try:
-            work(job["url"], attempt.get("steps", job["steps"]), charge)
+            work(job, attempt.get("steps", job["steps"]), charge)
             outcome = "done"
         except Refusal as refusal:
             outcome = f"{type(refusal).__name__}: {refusal}"
@@ -87,10 +89,11 @@ def append_and_die(*args, **kwargs) -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-def work(url: str, steps: list[str], charge: ReleaseCharge) -> None:
+def work(job: dict, steps: list[str], charge: ReleaseCharge) -> None:
     receipt = None
+    anchoring = Anchoring(home=Path(job["home"]), file=None)
     for step in steps:
-        with open_writer(url) as writer:
+        with open_writer(job["url"], anchoring=anchoring) as writer:
             match step:
                 case "charge":
                     receipt = writer.charge(charge)

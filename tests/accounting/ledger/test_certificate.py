@@ -6,7 +6,8 @@ import json
 from decimal import Decimal
 
 import pytest
-from crowdblend.accounting.ledger.certificate import check_certificate, read_certificate, write_certificate
+from crowdblend.accounting.ledger.certificate import check_certificate, read_certificate
+from crowdblend.accounting.ledger.certificate_writing import write_certificate
 from crowdblend.mechanisms.hierarchy import ValueHierarchy
 from crowdblend.mechanisms.recoding import GeneralizationMap, MappedColumn
 from crowdblend.mechanisms.refusal import InputRefused
@@ -29,6 +30,7 @@ def certificate(sqlite_books, tmp_path):
         form="counts",
         groups=2,
         records=55,
+        key=sqlite_books.anchoring.keys.current(),
     )
     return folder / "certificate.json"
 
@@ -55,8 +57,10 @@ def test_it_says_what_a_reader_needs(certificate, sqlite_books) -> None:
     assert "arXiv:1101.2604v2" in guarantee["theorem"]
     assert document["map"]["columns"] == [{"column": "sex", "level": 0, "hierarchy_sha256": SEX.digest()}]
     assert document["ledger"] == {"position": 2, "hash": "f" * 64}
-    assert document["signature"] is None
-    assert "unsigned" in document["signature_note"]
+    public = sqlite_books.anchoring.keys.current().public
+    assert document["signature"]["key_id"] == public.key_id
+    assert document["signature"]["public_key"] == public.raw.hex()
+    assert document["signature"]["algorithm"] == "Ed25519"
 
 
 def test_it_has_no_field_beyond_the_public_ones(certificate) -> None:
@@ -101,8 +105,10 @@ def test_it_has_no_field_beyond_the_public_ones(certificate) -> None:
         "sample_id",
         "sampler_layout",
         "series",
-        "signature",
-        "signature_note",
+        "signature.algorithm",
+        "signature.key_id",
+        "signature.public_key",
+        "signature.value",
     }
 
 
@@ -161,12 +167,13 @@ def test_a_changed_claim_is_found(certificate, change) -> None:
     assert check_certificate(certificate)
 
 
-@pytest.mark.parametrize("content", [b"", b"[]", b"{}", b'{"format":"crowdblend-certificate/2"}', b"\xff\xfe"])
-def test_what_is_no_certificate_is_refused(tmp_path, content) -> None:
+@pytest.mark.parametrize("content", [b"", b"[]", b"{}", b'{"format":"crowdblend-certificate/9"}', b"\xff\xfe"])
+def test_what_is_no_certificate_is_found(tmp_path, content) -> None:
     path = tmp_path / "certificate.json"
     path.write_bytes(content)
     with pytest.raises(InputRefused, match="not a certificate"):
-        check_certificate(path)
+        read_certificate(path)
+    assert any("not a certificate" in finding for finding in check_certificate(path))
 
 
 def test_a_missing_certificate_is_refused(tmp_path) -> None:
@@ -188,6 +195,7 @@ def certificate_of_series(sqlite_books, tmp_path):
         form="counts",
         groups=2,
         records=55,
+        key=sqlite_books.anchoring.keys.current(),
     )
     return folder / "certificate.json"
 

@@ -16,7 +16,7 @@ from crowdblend.accounting.ledger.store import open_store
 
 def grow(books, *, first: int, count: int) -> None:
     """Charge many releases in one transaction, by the writer's own parts."""
-    store = open_store(books.url, read_only=False)
+    store = open_store(books.url, anchoring=books.anchoring)
     with store.writing() as connection:
         before = account_of(connection, "census")
         for number in range(first, first + count):

@@ -6,6 +6,7 @@ import os
 import stat
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -17,8 +18,19 @@ from crowdblend.mechanisms.refusal import InputRefused
 from sqlalchemy import inspect
 
 
-@pytest.mark.parametrize("open_ledger", [open_reader, open_writer])
-def test_opening_never_creates(empty_url, open_ledger) -> None:
+@pytest.fixture
+def create(anchoring):
+    return partial(create_ledger, anchoring=anchoring)
+
+
+@pytest.fixture
+def write(anchoring):
+    return partial(open_writer, anchoring=anchoring)
+
+
+@pytest.mark.parametrize("for_writing", [False, True])
+def test_opening_never_creates(empty_url, write, for_writing) -> None:
+    open_ledger = write if for_writing else open_reader
     with pytest.raises(InputRefused, match=r"there is no ledger here.*dataset add"):
         open_ledger(empty_url)
     assert not ledger_exists(empty_url)
@@ -26,20 +38,22 @@ def test_opening_never_creates(empty_url, open_ledger) -> None:
         assert not Path(empty_url.removeprefix("sqlite:///")).exists()
 
 
-def test_a_ledger_is_created_once(empty_url) -> None:
-    ledger_id = create_ledger(empty_url)
+def test_a_ledger_is_created_once(empty_url, create) -> None:
+    ledger_id = create(empty_url)
     assert ledger_exists(empty_url)
     with pytest.raises(InputRefused, match="there is a ledger here already"):
-        create_ledger(empty_url)
+        create(empty_url)
     with open_reader(empty_url) as reader:
         assert reader.ledger_id == ledger_id
         assert reader.verify() == ()
 
 
-def test_ten_processes_create_one_ledger(tmp_path) -> None:
+def test_ten_processes_create_one_ledger(tmp_path, anchoring) -> None:
     url = f"sqlite:///{tmp_path / 'ledger.db'}"
     program = (
         "import os, sys\n"
+        "from pathlib import Path\n"
+        "from crowdblend.accounting.ledger.anchoring import Anchoring\n"
         "from crowdblend.accounting.ledger.creation import create_ledger\n"
         "from crowdblend.mechanisms.refusal import InputRefused\n"
         "children = []\n"
@@ -47,7 +61,7 @@ def test_ten_processes_create_one_ledger(tmp_path) -> None:
         "    child = os.fork()\n"
         "    if child == 0:\n"
         "        try:\n"
-        "            create_ledger(sys.argv[1])\n"
+        "            create_ledger(sys.argv[1], anchoring=Anchoring(home=Path(sys.argv[2]), file=None))\n"
         "        except InputRefused:\n"
         "            os._exit(2)\n"
         "        os._exit(0)\n"
@@ -55,35 +69,38 @@ def test_ten_processes_create_one_ledger(tmp_path) -> None:
         "print(sorted(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children))\n"
     )
     ended = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", program, url], capture_output=True, text=True, check=True
+        [sys.executable, "-W", "ignore", "-c", program, url, str(anchoring.home)],
+        capture_output=True,
+        text=True,
+        check=True,
     )
     assert ended.stdout.strip() == str([0] + [2] * 9), ended.stderr
     with open_reader(url) as reader:
         assert reader.verify() == ()
 
 
-def test_a_new_ledger_file_is_its_owners_alone(tmp_path) -> None:
+def test_a_new_ledger_file_is_its_owners_alone(tmp_path, create) -> None:
     path = tmp_path / "ledger.db"
     mask = os.umask(0)
     try:
-        create_ledger(f"sqlite:///{path}")
+        create(f"sqlite:///{path}")
     finally:
         os.umask(mask)
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
 
 
 @pytest.mark.parametrize("content", [b"a,b\n1,2\n" * 100, b"x"])
-def test_a_file_that_is_no_database_is_left_as_it_is(tmp_path, content) -> None:
+def test_a_file_that_is_no_database_is_left_as_it_is(tmp_path, create, write, content) -> None:
     path = tmp_path / "records.csv"
     path.write_bytes(content)
     url = f"sqlite:///{path}"
-    for attempt in (create_ledger, open_reader, open_writer):
+    for attempt in (create, open_reader, write):
         with pytest.raises(InputRefused):
             attempt(url)
     assert path.read_bytes() == content
 
 
-def test_another_programs_database_is_refused(tmp_path) -> None:
+def test_another_programs_database_is_refused(tmp_path, create, write) -> None:
     import sqlite3
 
     path = tmp_path / "other.db"
@@ -91,9 +108,9 @@ def test_another_programs_database_is_refused(tmp_path) -> None:
     connection.execute("CREATE TABLE customers (name TEXT)")
     connection.close()
     with pytest.raises(InputRefused, match="another program's"):
-        create_ledger(f"sqlite:///{path}")
+        create(f"sqlite:///{path}")
     with pytest.raises(InputRefused, match="no ledger here"):
-        open_writer(f"sqlite:///{path}")
+        write(f"sqlite:///{path}")
 
 
 @pytest.mark.parametrize(
@@ -110,8 +127,8 @@ def test_another_programs_database_is_refused(tmp_path) -> None:
         "sqlite:////nonexistent-folder/ledger.db",
     ],
 )
-def test_an_address_that_can_not_hold_a_ledger_is_the_callers_mistake(url) -> None:
-    for attempt in (create_ledger, open_reader, open_writer):
+def test_an_address_that_can_not_hold_a_ledger_is_the_callers_mistake(url, create, write) -> None:
+    for attempt in (create, open_reader, write):
         with pytest.raises(InputRefused):
             attempt(url)
 
@@ -125,8 +142,8 @@ def test_an_address_that_can_not_hold_a_ledger_is_the_callers_mistake(url) -> No
         "mysql://user:sesame-7@127.0.0.1:1/none",
     ],
 )
-def test_a_password_is_never_repeated(url) -> None:
-    for attempt in (create_ledger, open_reader, open_writer, ledger_exists):
+def test_a_password_is_never_repeated(url, create, write) -> None:
+    for attempt in (create, open_reader, write, ledger_exists):
         with pytest.raises(InputRefused) as refused:
             attempt(url)
         assert "sesame-7" not in str(refused.value)
@@ -134,9 +151,9 @@ def test_a_password_is_never_repeated(url) -> None:
         assert refused.value.__context__ is None or refused.value.__suppress_context__
 
 
-def test_another_schema_revision_is_refused(books) -> None:
+def test_another_schema_revision_is_refused(books, write) -> None:
     books.sql(f"UPDATE {VERSION_TABLE} SET version_num = '9999'")
-    for attempt in (open_reader, open_writer):
+    for attempt in (open_reader, write):
         with pytest.raises(InputRefused, match="schema revision 9999"):
             attempt(books.url)
 
@@ -158,19 +175,19 @@ def test_the_migrations_make_the_tables_that_the_code_uses(books) -> None:
     }
 
 
-def test_a_relative_address_is_of_the_folder_at_opening(tmp_path, monkeypatch) -> None:
+def test_a_relative_address_is_of_the_folder_at_opening(tmp_path, create, monkeypatch) -> None:
     monkeypatch.chdir(tmp_path)
-    create_ledger("sqlite:///ledger.db")
+    create("sqlite:///ledger.db")
     with open_reader("sqlite:///ledger.db") as reader:
         monkeypatch.chdir("/")
         assert reader.verify() == ()
 
 
-def test_a_path_with_odd_characters_works(tmp_path) -> None:
+def test_a_path_with_odd_characters_works(tmp_path, create) -> None:
     folder = tmp_path / "100% odd #folder"
     folder.mkdir()
     url = f"sqlite:///{folder / 'ledger.db'}"
-    create_ledger(url)
+    create(url)
     with open_reader(url) as reader:
         assert reader.verify() == ()
     assert (folder / "ledger.db").is_file()

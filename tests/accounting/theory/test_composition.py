@@ -75,6 +75,28 @@ def test_the_supremum_is_at_least_the_largest_over_group_sizes(oracle, times, k,
     assert largest <= found <= 1.5 * largest
 
 
+@pytest.mark.long
+@pytest.mark.parametrize("times", [2, 3])
+@pytest.mark.parametrize("rate", [0.125, 0.5, 0.875])
+@pytest.mark.parametrize("k", [1, 2, 3, 5, 8, 12])
+def test_every_group_size_composed_against_brute_force(oracle, k, rate, times):
+    for n in range(k, min(math.ceil(2.5 * k / rate) + 4, k + 30 // times + 1)):
+        with_t, without = oracle.pair(n=n, k=k, sampling_rate=rate)
+        for upper, lower in ((with_t, without), (without, with_t)):
+            whole = oracle.product([(upper, lower)] * times)
+            one = measure_of_pair(upper, lower)
+            for delta in (0.05, 0.001, 1e-7):
+                truth = oracle.least_epsilon(*whole, delta)
+                found = epsilon_at(power(one, times, cut=delta * 1e-6), delta)
+                if truth is None:
+                    assert found is None
+                elif found is None:
+                    # Masses moved to infinity at the cut: only where brute force has next to nothing left.
+                    assert oracle.least_epsilon(*whole, delta * (1 - 1e-5)) is None
+                else:
+                    assert truth * (1 - 1e-9) <= found <= max(truth * 1.01, truth + 3 * SPACING)
+
+
 def test_reference_values(vectors):
     composed = vectors["exact"]["composed"]
     mechanism = release(composed["k"], composed["sampling_rate"])

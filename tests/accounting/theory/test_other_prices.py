@@ -25,15 +25,13 @@ PURE = Guarantee(epsilon=Decimal(1), delta=Decimal(0))
 
 
 def test_both_halves_of_table_1_of_the_paper(vectors):
-    for half in vectors["lqs"]["table_1"]["halves"]:
-        start = half["start"]
-        epsilon = Decimal(11).ln() if start["epsilon"] == "ln 11" else Decimal(start["epsilon"])
-        guarantee = Guarantee(epsilon=epsilon, delta=Decimal(start["delta"]))
-        for row in half["rows"]:
-            found = amplified(guarantee, from_rate=Decimal(1), to_rate=Decimal(row["sampling_rate"]))
-            printed = Decimal(row["epsilon"])
-            assert round(float(found.epsilon), -printed.as_tuple().exponent) == float(printed)
-            assert found.delta == Decimal(row["delta"])
+    for row in vectors["lqs"]["table_1"]["rows"]:
+        epsilon = Decimal(11).ln() if row["epsilon_at_1"] == "ln 11" else Decimal(row["epsilon_at_1"])
+        guarantee = Guarantee(epsilon=epsilon, delta=Decimal(row["delta_at_1"]))
+        for rate, printed, delta in zip(row["rates"], row["epsilons"], row["deltas"], strict=True):
+            found = amplified(guarantee, from_rate=Decimal(1), to_rate=Decimal(rate))
+            assert round(float(found.epsilon), -Decimal(printed).as_tuple().exponent) == float(printed)
+            assert found.delta == Decimal(delta)
 
 
 def test_fifty_releases_after_sampling_cost_one_in_all():

@@ -30,7 +30,7 @@ def without(name, **changes):
 
 def test_table_2_through_the_planner(vectors):
     table = vectors["lqs"]["table_2"]
-    for rate, printed in table["deltas"].items():
+    for rate, printed in table["rows"].items():
         for epsilon, delta in zip(table["epsilons"], printed, strict=True):
             found = plan(k=table["k"], sampling_rate=Decimal(rate), epsilon=Decimal(epsilon))
             assert f"{float(found.delta_paper):.2e}" == delta

@@ -23,7 +23,7 @@ EXAMPLE = StronglySafeRelease(k=20, sampling_rate=Decimal("0.1"))
 def test_table_2_of_the_paper_to_all_printed_digits(vectors):
     table = vectors["lqs"]["table_2"]
     cells = 0
-    for rate, printed in table["deltas"].items():
+    for rate, printed in table["rows"].items():
         for epsilon, delta in zip(table["epsilons"], printed, strict=True):
             found = delta_paper(k=table["k"], sampling_rate=float(rate), epsilon=float(epsilon))
             assert f"{found:.2e}" == delta

@@ -1,0 +1,155 @@
+"""The certificate of a release: what was done, what it guarantees, what the files must hash to, and who says so."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from ...mechanisms.recoding import GeneralizationMap
+from .budget import amount_text
+from .release_entries import ReleaseCharged
+from .signing import ALGORITHM, SigningKey, canonical_bytes
+
+__all__ = ["DOMAIN", "FORMAT", "certificate_bytes", "sha256_of_file", "signed_bytes", "write_certificate"]
+
+FORMAT = "crowdblend-certificate/2"
+DOMAIN = b"crowdblend certificate 2\n"
+GUARANTEE = (
+    "Whoever sees this release, whatever else they know, has almost the same chance of seeing it had "
+    "any one person's record been absent: every event's probability differs by a factor of at most "
+    "e^epsilon, plus at most delta. The records were sampled with fresh independent coins, recoded with "
+    "a map that was fixed before they were read, and groups of fewer than k sampled records were left "
+    "out."
+)
+SERIES_GUARANTEE = (
+    "This is one release of a series, and the guarantee is for the whole series: whoever sees all its {releases} "
+    "releases, whatever else they know, has almost the same chance of seeing them had any one person's records been "
+    "absent from all of them: every event's probability differs by a factor of at most e^epsilon, plus at most "
+    "delta. The series' parameters were fixed before its first release. Each release sampled the records with "
+    "fresh independent coins, recoded them with a map that was fixed before they were read, and left groups of "
+    "fewer than k sampled records out."
+)
+THEOREMS = {
+    "lqs-theorem-3.9/1": "Li, Qardaji, Su, arXiv:1101.2604v2, Theorem 3.9",
+    "exact-profile/1": "Li, Qardaji, Su, arXiv:1101.2604v2, Section 3; exact form proved in docs/proofs",
+    "basic-exact/1": "Li, Qardaji, Su, arXiv:1101.2604v2, Section 3; exact form proved in docs/proofs, the "
+    "releases' costs added up",
+    "pld/1": "Li, Qardaji, Su, arXiv:1101.2604v2, Section 3; exact form proved in docs/proofs, composed by "
+    "Zhu, Dong, Wang, arXiv:2106.08567",
+}
+LIMITS = (
+    "The guarantee is for one record a person and for this release alone; what other releases of the "
+    "data set cost adds up in the ledger. It doesn't cover a choice of levels, k or rate made by "
+    "looking at the records."
+)
+SERIES_LIMITS = (
+    "The guarantee is for one record a person in each release and for this series alone; what other releases of the "
+    "data set cost adds up in the ledger. It doesn't cover a choice of levels, k or rate made by looking at the "
+    "records."
+)
+
+
+def write_certificate(
+    folder: Path,
+    *,
+    charge: ReleaseCharged,
+    position: int,
+    chain_hash: str,
+    generalization: GeneralizationMap,
+    form: str,
+    groups: int,
+    records: int,
+    key: SigningKey,
+) -> None:
+    """Write `certificate.json` beside the files that it describes.
+
+    PRIVACY: everything here is public before the records are read, or a function of the published files, or a
+    signature over that, which the key and the signed bytes determine.
+
+    Args:
+        folder: holds the complete release but for its certificate.
+        charge: the release's charge, as the ledger has it.
+        position: the charge's place in the ledger's chain.
+        chain_hash: the chain's hash there.
+        generalization: the map.
+        form: "microdata" or "counts".
+        groups: published groups.
+        records: published records.
+        key: signs it.
+
+    Raises:
+        OSError: the folder can't be written.
+    """
+    columns = [
+        {"column": column.name, "level": column.level, "hierarchy_sha256": column.hierarchy.digest()}
+        for column in generalization.columns
+    ]
+    certificate: dict[str, Any] = {
+        "format": FORMAT,
+        "release_id": charge.release_id,
+        "name": charge.label,
+        "dataset": charge.dataset,
+        "day": charge.day.isoformat(),
+        "mechanism": dict(charge.mechanism),
+        "sampler_layout": charge.sampler_layout,
+        "sample_id": charge.sample_id,
+        "code_version": charge.code_version,
+        "series": _series(charge),
+        "guarantee": {
+            "epsilon": amount_text(charge.price.epsilon),
+            "delta": amount_text(charge.price.delta),
+            "rule": charge.price.rule,
+            "theorem": THEOREMS.get(charge.price.rule, charge.price.rule),
+            "epsilon_paper": None if charge.epsilon_paper is None else amount_text(charge.epsilon_paper),
+            "unit": "one person, at most one record",
+            "neighbours": charge.price.relation,
+            "in_words": _in_words(charge),
+            "limits": LIMITS if charge.series is None else SERIES_LIMITS,
+        },
+        "map": {"sha256": charge.map_digest, "columns": columns},
+        "published": {"form": form, "groups": groups, "records": records},
+        "files": {path.name: sha256_of_file(path) for path in sorted(folder.iterdir())},
+        "ledger": {"position": position, "hash": chain_hash},
+        "signature": {"algorithm": ALGORITHM, "key_id": key.public.key_id, "public_key": key.public.raw.hex()},
+    }
+    value = key.sign(domain=DOMAIN, message=signed_bytes(certificate))
+    certificate["signature"] |= {"value": value.hex()}
+    (folder / "certificate.json").write_bytes(certificate_bytes(certificate))
+
+
+def certificate_bytes(certificate: Mapping[str, Any]) -> bytes:
+    """The one form in which a certificate is written, for people to read.
+
+    Raises:
+        ValueError: a text that has no form in UTF-8.
+    """
+    return (json.dumps(certificate, ensure_ascii=False, indent=2, sort_keys=True) + "\n").encode("utf-8")
+
+
+def signed_bytes(certificate: Mapping[str, Any]) -> bytes:
+    """What the signature is over: all of the certificate, the signature's algorithm and key too, but its value.
+
+    Raises:
+        ValueError: a number that JSON has no form for.
+    """
+    signature = {name: part for name, part in certificate["signature"].items() if name != "value"}
+    return canonical_bytes({**certificate, "signature": signature})
+
+
+def sha256_of_file(path: Path) -> str:
+    """SHA-256 (hex) of a file."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _series(charge: ReleaseCharged) -> dict[str, str | int] | None:
+    if charge.series is None:
+        return None
+    return {"name": charge.series.name, "number": charge.series.number, "releases": charge.price.releases}
+
+
+def _in_words(charge: ReleaseCharged) -> str:
+    return GUARANTEE if charge.series is None else SERIES_GUARANTEE.format(releases=charge.price.releases)

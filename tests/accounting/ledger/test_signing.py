@@ -1,0 +1,245 @@
+"""Signing keys are private and replaced without losing what they signed; every byte of a certificate counts."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import stat
+from pathlib import Path
+
+import numpy as np
+import pytest
+from crowdblend.accounting.ledger.certificate import check_certificate, verify_certificate
+from crowdblend.accounting.ledger.certificate_writing import certificate_bytes, write_certificate
+from crowdblend.accounting.ledger.signing import PublicKey, SigningKey, SigningKeys, read_public_keys
+from crowdblend.mechanisms.hierarchy import ValueHierarchy
+from crowdblend.mechanisms.recoding import GeneralizationMap, MappedColumn
+from crowdblend.mechanisms.refusal import InputRefused
+
+MAP = GeneralizationMap(
+    columns=(MappedColumn(name="sex", hierarchy=ValueHierarchy.from_values(["Female", "Male"]), level=0),)
+)
+
+
+def write(folder: Path, books, key: SigningKey) -> Path:
+    folder.mkdir()
+    (folder / "data.csv").write_text("sex,count\nFemale,21\nMale,34\n")
+    write_certificate(
+        folder,
+        charge=books.request(map_digest=MAP.digest()).entry,
+        position=2,
+        chain_hash="f" * 64,
+        generalization=MAP,
+        form="counts",
+        groups=2,
+        records=55,
+        key=key,
+    )
+    return folder / "certificate.json"
+
+
+@pytest.fixture
+def keys(tmp_path) -> SigningKeys:
+    made = SigningKeys(home=tmp_path / "keys")
+    made.create_where_none(os.urandom)
+    return made
+
+
+@pytest.fixture
+def certificate(sqlite_books, keys, tmp_path) -> Path:
+    return write(tmp_path / "output", sqlite_books, keys.current())
+
+
+def test_the_signature_is_that_of_rfc_8032() -> None:
+    """RFC 8032, section 7.1, TEST 2."""
+    key = SigningKey(seed=bytes.fromhex("4ccd089b28ff96da9db6c346ec114e0f5b8a319f35aba624da8cf6ed4fb8a6fb"))
+    assert key.public.raw.hex() == "3d4017c3e843895a92b70aa74d1b7ebc9c982ccf2ec4968cc0cd55f12af4660c"
+    signature = (
+        "92a009a9f0d4cab8720e820b5f642540a2b27b5416503f8fb3762223ebdb69da"
+        "085ac1e43e15996e458f3613d0f11d8c387b2eaeb4302aeeb00d291612bb0c00"
+    )
+    assert key.sign(domain=b"", message=b"\x72").hex() == signature
+    assert key.public.verifies(domain=b"", message=b"\x72", signature=bytes.fromhex(signature))
+    assert not key.public.verifies(domain=b"\x72", message=b"\x72", signature=bytes.fromhex(signature))
+
+
+def test_keys_are_their_owners_alone(tmp_path) -> None:
+    mask = os.umask(0)
+    try:
+        keys = SigningKeys(home=tmp_path / "home")
+        keys.create_where_none(os.urandom)
+        keys.rotate(os.urandom)
+    finally:
+        os.umask(mask)
+    paths = [keys.home, *keys.home.rglob("*")]
+    assert len(paths) == 6
+    for path in paths:
+        assert stat.S_IMODE(path.stat().st_mode) == (0o700 if path.is_dir() else 0o600), path
+    (keys.home / "signing" / "current.key").chmod(0o640)
+    with pytest.raises(InputRefused, match="chmod 600"):
+        keys.current()
+
+
+def test_looking_for_keys_makes_nothing(tmp_path) -> None:
+    keys = SigningKeys(home=tmp_path / "home")
+    assert keys.public_keys() == ()
+    with pytest.raises(InputRefused, match=r"no signing key.*key rotate"):
+        keys.current()
+    assert not keys.home.exists()
+
+
+def test_a_key_is_made_once_and_replaced_on_purpose(keys) -> None:
+    first = keys.current()
+    assert keys.create_where_none(os.urandom) == first.public
+    assert keys.current() == first
+    second, third = keys.rotate(os.urandom), keys.rotate(os.urandom)
+    assert keys.current().public == third
+    assert keys.public_keys()[0] == third
+    assert set(keys.public_keys()) == {first.public, second, third}
+    contents = [path.read_bytes() for path in keys.home.rglob("*") if path.is_file()]
+    assert not any(first.seed in content for content in contents)
+    assert first.seed.hex() not in repr(first)
+
+
+def test_a_crash_in_a_rotation_leaves_a_key_that_is_listed(keys, monkeypatch) -> None:
+    from crowdblend.accounting.ledger import signing
+
+    before = keys.current()
+
+    def crash(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(signing, "replace_private", crash)
+        with pytest.raises(KeyboardInterrupt):
+            keys.rotate(os.urandom)
+    assert keys.current() == before
+    assert keys.public_keys()[0] == before.public
+    assert keys.rotate(os.urandom) in keys.public_keys()
+
+
+def test_public_keys_travel_in_pem(keys, tmp_path) -> None:
+    keys.rotate(os.urandom)
+    file = tmp_path / "keys.pem"
+    file.write_bytes(b"".join(key.pem for key in keys.public_keys()))
+    assert read_public_keys(file) == keys.public_keys()
+    for content in (b"", b"x", keys.current().seed, b"-----BEGIN PUBLIC KEY-----\nAAAA\n-----END PUBLIC KEY-----\n"):
+        file.write_bytes(content)
+        with pytest.raises(InputRefused, match="Ed25519"):
+            read_public_keys(file)
+    with pytest.raises(InputRefused, match="can't be read"):
+        read_public_keys(tmp_path / "none.pem")
+
+
+def test_a_certificate_is_a_function_of_public_facts_and_its_key(sqlite_books, keys, tmp_path) -> None:
+    one, two = (write(tmp_path / name, sqlite_books, keys.current()).read_bytes() for name in ("one", "two"))
+    assert one == two
+
+
+def test_the_signature_says_whose_it_is_only_with_a_key(certificate, keys) -> None:
+    public = keys.current().public
+    open_question = verify_certificate(certificate, trusted=None)
+    assert (open_question.findings, open_question.signed_by) == ((), public.key_id)
+    assert "whose key" in open_question.unchecked[0]
+    answered = verify_certificate(certificate, trusted=(public,))
+    assert (answered.findings, answered.unchecked) == ((), ())
+    other = SigningKey(seed=bytes(32)).public
+    assert "none of those that were given" in check_certificate(certificate, trusted=(other,))[0]
+    keys.rotate(os.urandom)
+    assert check_certificate(certificate, trusted=keys.public_keys()) == ()
+    assert check_certificate(certificate, trusted=keys.public_keys()[:1]) != ()
+
+
+def test_it_verifies_on_a_copy_with_nothing_else(certificate, sqlite_books, keys, tmp_path) -> None:
+    public = keys.current().public
+    shutil.copytree(certificate.parent, tmp_path / "copy")
+    shutil.rmtree(certificate.parent)
+    shutil.rmtree(keys.home)
+    shutil.rmtree(sqlite_books.anchoring.home)
+    Path(sqlite_books.url.removeprefix("sqlite:///")).unlink()
+    assert check_certificate(tmp_path / "copy" / "certificate.json", trusted=(public,)) == ()
+
+
+def test_every_byte_of_a_certificate_counts(certificate, keys) -> None:
+    """Each byte replaced by another, removed, and doubled; fixed seed."""
+    sound = certificate.read_bytes()
+    trusted = (keys.current().public,)
+    randomness = np.random.default_rng(20260304)
+    for place in range(len(sound)):
+        other = bytes([(sound[place] + int(randomness.integers(1, 256))) % 256])
+        flipped = bytes([sound[place] ^ (1 << int(randomness.integers(8)))])
+        for middle in (other, flipped, b"", sound[place : place + 1] + b" "):
+            certificate.write_bytes(sound[:place] + middle + sound[place + 1 :])
+            assert check_certificate(certificate, trusted=trusted), (place, middle)
+            assert check_certificate(certificate), (place, middle)
+    certificate.write_bytes(sound)
+    assert check_certificate(certificate, trusted=trusted) == ()
+
+
+def leaves(value, path: tuple = ()):
+    if isinstance(value, dict | list):
+        pairs = value.items() if isinstance(value, dict) else enumerate(value)
+        for name, member in pairs:
+            yield from leaves(member, (*path, name))
+    else:
+        yield path, value
+
+
+def test_every_field_of_a_certificate_counts(certificate) -> None:
+    """Each value changed, in the form in which certificates are written."""
+    sound = json.loads(certificate.read_bytes())
+    found = list(leaves(sound))
+    assert len(found) > 30
+    for path, value in found:
+        document = json.loads(certificate.read_bytes())
+        inner = document
+        for name in path[:-1]:
+            inner = inner[name]
+        inner[path[-1]] = value + 1 if isinstance(value, int) else "0" + str(value)[1:] + "1"
+        forged = certificate.with_name("certificate.json.forged")
+        forged.write_bytes(certificate_bytes(document))
+        assert any("signature" in what or "not a certificate" in what for what in check_certificate(forged)), path
+        forged.unlink()
+
+
+def test_another_form_of_the_same_fields_is_not_the_certificate(certificate) -> None:
+    """The control: the signature itself still holds, since it is over the fields."""
+    document = json.loads(certificate.read_bytes())
+    certificate.write_text(json.dumps(document))
+    assert check_certificate(certificate) == ("its bytes are not those that were written, though its fields are",)
+
+
+def test_who_signs_a_forgery_with_a_key_of_his_own_is_found_with_the_publishers(certificate, keys) -> None:
+    from crowdblend.accounting.ledger.certificate_writing import DOMAIN, signed_bytes
+
+    forger = SigningKey(seed=bytes(range(32)))
+    document = json.loads(certificate.read_bytes())
+    document["published"]["records"] += 1
+    document["signature"] |= {"key_id": forger.public.key_id, "public_key": forger.public.raw.hex()}
+    document["signature"]["value"] = forger.sign(domain=DOMAIN, message=signed_bytes(document)).hex()
+    certificate.write_bytes(certificate_bytes(document))
+    assert check_certificate(certificate) == ()
+    assert check_certificate(certificate, trusted=keys.public_keys()) != ()
+    document["signature"]["key_id"] = keys.current().public.key_id
+    document["signature"]["value"] = forger.sign(domain=DOMAIN, message=signed_bytes(document)).hex()
+    certificate.write_bytes(certificate_bytes(document))
+    assert check_certificate(certificate) != ()
+
+
+def test_an_unsigned_certificate_of_the_first_format_is_read_and_said_to_be_so(certificate, keys) -> None:
+    document = json.loads(certificate.read_bytes())
+    document |= {"format": "crowdblend-certificate/1", "signature": None, "signature_note": "unsigned"}
+    certificate.write_bytes(certificate_bytes(document))
+    check = verify_certificate(certificate, trusted=None)
+    assert (check.findings, check.signed_by) == ((), None)
+    assert "unsigned" in check.unchecked[0]
+    assert "unsigned" in check_certificate(certificate, trusted=keys.public_keys())[0]
+
+
+def test_a_public_key_has_32_bytes() -> None:
+    for size in (0, 31, 33):
+        with pytest.raises(ValueError, match="32 bytes"):
+            PublicKey(raw=bytes(size))
+        with pytest.raises(ValueError, match="32 bytes"):
+            SigningKey(seed=bytes(size))
