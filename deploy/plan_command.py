@@ -10,6 +10,14 @@ from typing import Any
 
 import click
 
+from ..accounting.theory.planning import Plan
+from ..accounting.theory.planning import plan as plan_of
+from ..accounting.theory.survival import survival_share
+from ..mechanisms.refusal import InputRefused
+from ..mechanisms.strongly_safe import StronglySafeRelease
+from .group_sizes import read_group_sizes
+from .plan_report import draw_plan, print_plan
+
 __all__ = ["ExactNumber", "plan"]
 
 
@@ -39,20 +47,38 @@ class ExactNumber(click.ParamType[Decimal]):
 @click.option(
     "--amplify-from", type=ExactNumber(), help="The rate at which --epsilon and --delta hold (LQS Theorem 1)."
 )
+@click.option(
+    "--group-sizes", type=click.Path(path_type=Path), help="Public group sizes, one a line; tells what survives."
+)
 @click.option("--plot", type=click.Path(path_type=Path), help="Draw the frontier and the ε–δ curve into this file.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object on standard output.")
-def plan(as_json: bool, plot: Path | None, releases: str, **asked: Any) -> None:  # noqa: ANN401 - click hands over the options
+def plan(
+    as_json: bool,
+    plot: Path | None,
+    group_sizes: Path | None,
+    releases: str,
+    **asked: Any,  # noqa: ANN401 - click hands over the options
+) -> None:
     """Price releases: fills in whichever of k, sampling rate, ε and δ is missing."""
-    from ..accounting.theory.planning import plan as plan_of
-    from .plan_report import draw_plan, print_plan
-
     result = plan_of(**asked, releases=_whole(releases))
+    share = None if group_sizes is None else _survival(result, group_sizes)
     if plot is not None:
         draw_plan(result, plot)
     if as_json:
-        click.echo(json.dumps(_plain(dataclasses.asdict(result)), ensure_ascii=False))
-    else:
-        print_plan(result)
+        answer = _plain(dataclasses.asdict(result)) | {"survival_share": share}
+        click.echo(json.dumps(answer, ensure_ascii=False))
+        return
+    print_plan(result)
+    if share is not None:
+        click.echo(f"Of the sampled records {share:.1%} would be published, for groups of the sizes given.")
+
+
+def _survival(result: Plan, group_sizes: Path) -> float:
+    """The share of the sampled records that would survive suppression."""
+    if result.k is None:
+        raise InputRefused("a bare guarantee has no k, so nothing is suppressed.", where="--group-sizes")
+    mechanism = StronglySafeRelease(k=result.k, sampling_rate=result.sampling_rate)
+    return survival_share(mechanism, group_sizes=read_group_sizes(group_sizes))
 
 
 def _whole(releases: str) -> int | None:

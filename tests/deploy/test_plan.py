@@ -76,3 +76,15 @@ def test_it_needs_no_ledger_and_makes_none(desk) -> None:
     asked(desk, k="20", sampling_rate="0.1", delta="1e-6")
     assert not (desk.folder / "ledger.db").exists()
     assert not desk.home.exists()
+
+
+def test_what_would_survive_for_public_group_sizes(desk) -> None:
+    words = ("plan", "--k", "2", "--sampling-rate", "0.5", "--delta", "0.3", "--group-sizes")
+    (desk.folder / "sizes.csv").write_text("1\n2,3\n")
+    # By hand: the single is lost; of two, each survives if the other is sampled too: 6 records, half of them, of 7.
+    assert desk(*words, "sizes.csv", "--json").json["survival_share"] == pytest.approx(3 / 7)
+    assert "42.9%" in desk(*words, "sizes.csv").out
+    (desk.folder / "sizes.csv").write_text("1\nmany\n")
+    refused = desk(*words, "sizes.csv")
+    assert refused.code == 2
+    assert "line 2" in refused.err
