@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import itertools
 import json
+import sys
 from fractions import Fraction
 from pathlib import Path
 from types import SimpleNamespace
 
 import mpmath
 import pytest
+from absl import logging as absl_logging
+
+# dp_accounting brings absl, whose log handler closes the stream that it began with: not one of pytest's captures.
+absl_logging.get_absl_handler().python_handler.stream = sys.__stderr__
 
 DIGITS = 60
 SCALE = 10**DIGITS
