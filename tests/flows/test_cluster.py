@@ -40,7 +40,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory):
 
 
 def released(desk, name: str, *, scheduler: str | None) -> Counter:
-    own = House(ledger_url=f"sqlite:///{desk.folder / name}.db", home=desk.folder / f"home-{name}")
+    own = House(ledger_url=f"sqlite:///{desk.folder / name}.db", home=desk.home)
     words = ("--epsilon", "9", "--delta", "1e-3", "--ledger", own.ledger_url)
     assert desk("dataset", "add", "people", *words).code == 0
     result = run_release(

@@ -180,7 +180,8 @@ def test_the_scan_finds_a_planted_leak(neighbours: tuple[Traces, Traces], leak: 
 NOISE = [
     (rb"127\.0\.0\.1:\d+", b"ADDRESS"),
     (rb"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", b"UUID"),
-    (rb"\b[0-9a-f]{32,64}\b", b"HASH"),
+    (rb"\b[0-9a-f]{32,128}\b", b"HASH"),
+    (rb'"key_id": "[0-9a-f]{16}"', b"KEY-ID"),
     (rb"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(\.\d+)?(\+00:00|Z)?", b"TIME"),
     (rb"\d\d:\d\d:\d\d(\.\d+)?", b"CLOCK"),
     (rb"\b(charge|reading|count|write|publish|close)-[0-9a-f]{3}\b", b"TASK-RUN"),
