@@ -24,6 +24,7 @@ class Stages:
         self.seconds = dict.fromkeys(("start", "charge", "select", "count", "publish", "close"), 0.0)
         self._begun = time.perf_counter()
         self._started = False
+        self._told = ""
         self._console = Console(stderr=True, highlight=False)
         self._progress: Progress | None = None
 
@@ -46,7 +47,9 @@ class Stages:
                     self._progress.add_task(f"{name:8}", total=None)
                     yield
             else:
-                print(f"crowdblend: {name}", file=sys.stderr, flush=True)
+                if name != self._told:
+                    print(f"crowdblend: {name}", file=sys.stderr, flush=True)
+                self._told = name
                 yield
         finally:
             self._progress = None

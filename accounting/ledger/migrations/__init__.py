@@ -1,0 +1,1 @@
+"""The ledger's schema, revision by revision; Alembic runs them in the transaction that creates or migrates it."""

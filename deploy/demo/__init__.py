@@ -1,0 +1,1 @@
+"""The files that the demonstration lays out: a specification and its hierarchies."""
