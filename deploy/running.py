@@ -8,10 +8,12 @@ from typing import Any
 
 from ..accounting.ledger.reader import open_reader
 from ..accounting.theory.price import mechanism_record
+from ..flows.cluster_spec import cluster_of_spec
 from ..flows.prepare import PreparedRelease, prepared_release
 from ..flows.settings import House
 from ..mechanisms.refusal import AccountantRefused
 from ..tasks.staging import SettledRelease, remembered_release
+from .cluster import chosen_cluster, opened_executor
 from .prefect_environment import settle_prefect, settled_api
 from .terminal import Stages
 
@@ -34,7 +36,8 @@ def run_release(
         spec: the specification's file.
         house: where the ledger and the private store lie.
         output: the release's folder, instead of the specification's.
-        scheduler: address of a Dask scheduler, None for this machine's threads.
+        scheduler: address of a Dask scheduler; None for the specification's cluster, or that of Dask's settings, or
+            this machine's threads.
         release_id: id to run, resume or look up; None for a new release.
         series: the series whose next release this is, None for a release that is charged for itself.
         randomness: source of the sampling key, n to n bytes; the operating system's, but for tests.
@@ -48,6 +51,7 @@ def run_release(
         ReleaseFailed: the work failed after the charge.
     """
     stages = Stages()
+    choice = chosen_cluster(scheduler=scheduler, of_spec=cluster_of_spec(spec))
     with prepared_release(spec, house=house, output=output, release_id=release_id, series=series) as prepared:
         if prepared.layout is None:
             published = remembered_release(prepared.folder)
@@ -60,9 +64,10 @@ def run_release(
             wait_for_prefect = settle_prefect(house.home)
             from ..flows.microdata import run_flow
 
-            wait_for_prefect()
-            with settled_api():
-                published = run_flow(prepared, scheduler=scheduler, randomness=randomness, observer=stages)
+            with opened_executor(choice) as executor:
+                wait_for_prefect()
+                with settled_api():
+                    published = run_flow(prepared, executor=executor, randomness=randomness, observer=stages)
         return _result(prepared, published, stages)
 
 

@@ -12,6 +12,7 @@ from prefect import flow
 
 from ..mechanisms.refusal import ReleaseFailed
 from ..tasks.charge import begin_reading, close, reserve
+from ..tasks.executors import Executor
 from ..tasks.released import publish, write_output
 from ..tasks.sampled_counts import surviving_groups
 from ..tasks.source import SourceLayout, manifest_bytes
@@ -36,7 +37,7 @@ class Observer(Protocol):
 def run_flow(
     prepared: PreparedRelease,
     *,
-    scheduler: str | None,
+    executor: Executor,
     randomness: Callable[[int], bytes],
     observer: Observer,
 ) -> SettledRelease:
@@ -46,7 +47,7 @@ def run_flow(
 
     Args:
         prepared: what `prepare.prepared_release` gave, still locked.
-        scheduler: address of a Dask scheduler; None counts on this machine's threads.
+        executor: where the counting is done.
         randomness: source of the sampling key, n to n bytes.
         observer: told of the stages.
 
@@ -68,7 +69,7 @@ def run_flow(
     )
     def microdata_release() -> None:
         """Charge, count, publish and close one release."""
-        published.append(_stages(prepared, layout, scheduler=scheduler, randomness=randomness, observer=observer))
+        published.append(_stages(prepared, layout, executor=executor, randomness=randomness, observer=observer))
 
     microdata_release()
     return published[0]
@@ -78,7 +79,7 @@ def _stages(
     prepared: PreparedRelease,
     layout: SourceLayout,
     *,
-    scheduler: str | None,
+    executor: Executor,
     randomness: Callable[[int], bytes],
     observer: Observer,
 ) -> SettledRelease:
@@ -109,7 +110,7 @@ def _stages(
                 request=request,
                 layout=layout,
                 key=folder.key,
-                scheduler=scheduler,
+                executor=executor,
                 advanced=observer.advanced,
             )
         with observer.stage("publish"):

@@ -19,6 +19,7 @@ from ..mechanisms.refusal import InputRefused
 from ..mechanisms.strongly_safe import StronglySafeRelease
 from ..tasks.hierarchy_file import read_hierarchy
 from ..tasks.request import MicrodataRequest
+from .cluster_spec import ClusterTable
 
 __all__ = ["read_spec"]
 
@@ -85,6 +86,7 @@ class _Spec(_Table):
     suppression: _Suppression | None = None
     privacy: _Privacy
     columns: dict[str, _Column] = Field(min_length=1)
+    cluster: ClusterTable | None = None
 
 
 def read_spec(path: Path, *, output: Path | None, releases: int = 1) -> MicrodataRequest:

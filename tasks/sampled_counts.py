@@ -7,11 +7,11 @@ from contextlib import contextmanager
 
 from ..accounting.ledger.charge import Receipt
 from ..accounting.ledger.keystore import KeyRef
-from ..mechanisms.refusal import ReleaseFailed
 from ..mechanisms.suppression import GroupCounts, suppress
+from .chunk_counts import KeySource
 from .chunks import plan_chunks
 from .count import count_job, group_counts
-from .executors import Advanced, DaskCluster, Executor, LocalThreads
+from .executors import Advanced, DaskCluster, Executor
 from .request import MicrodataRequest
 from .source import SourceLayout
 from .stage import stage
@@ -26,7 +26,7 @@ def surviving_groups(
     request: MicrodataRequest,
     layout: SourceLayout,
     key: KeyRef,
-    scheduler: str | None,
+    executor: Executor,
     advanced: Advanced,
 ) -> GroupCounts:
     """Draw the sample, count its groups and keep those of at least k records.
@@ -35,40 +35,33 @@ def surviving_groups(
         receipt: proof that the release is paid for; the sample is the one that it names.
         request: what is asked for.
         layout: the files of the records.
-        key: where workers read the sampling key.
-        scheduler: address of a Dask scheduler, None for this machine's threads.
+        key: the sampling key in the private store.
+        executor: where the work is done.
         advanced: told of the progress; for the steward's terminal alone.
 
     Raises:
         ReleaseFailed: the records can't be read, or the workers were lost.
     """
-    job = count_job(
-        release_id=receipt.release_id,
-        sample_id=receipt.sample_id,
-        generalization=request.map,
-        rate=request.mechanism.sampling_rate,
-        null_values=request.null_values,
-        key_source=key,
-    )
-    with _executor(scheduler) as executor:
+    with _key_source(key, executor) as key_source:
+        job = count_job(
+            release_id=receipt.release_id,
+            sample_id=receipt.sample_id,
+            generalization=request.map,
+            rate=request.mechanism.sampling_rate,
+            null_values=request.null_values,
+            key_source=key_source,
+        )
         counts = group_counts(plan_chunks(layout), job=job, executor=executor, advanced=advanced)
     return suppress(counts.keys, counts.counts, request.mechanism.k)
 
 
 @contextmanager
-def _executor(scheduler: str | None) -> Iterator[Executor]:
-    if scheduler is None:
-        yield LocalThreads()
+def _key_source(key: KeyRef, executor: Executor) -> Iterator[KeySource]:
+    """Where tasks find the key: in the private store, or where there are other machines, in their memory."""
+    if not isinstance(executor, DaskCluster):
+        yield key
         return
-    from distributed import Client
+    from .key_delivery import delivered_key  # it loads `distributed`, which one machine alone does without
 
-    try:
-        client = Client(scheduler, set_as_default=False, timeout=20)
-    except (OSError, ValueError) as error:
-        raise ReleaseFailed(
-            f"the scheduler can't be reached ({type(error).__name__}).",
-            where=scheduler,
-            remedy="Start it and run again with the same release id: it is not charged twice.",
-        ) from None
-    with client:
-        yield DaskCluster(client=client)
+    with delivered_key(executor.client, key) as delivered:
+        yield delivered
