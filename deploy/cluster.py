@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import importlib
+import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -16,7 +18,8 @@ from ..tasks.executors import DaskCluster, Executor, LocalThreads
 __all__ = ["Choice", "chosen_cluster", "opened_executor"]
 
 Choice = ExistingCluster | StartedCluster | None
-CONNECTED_WITHIN_SECONDS = 20
+CONNECTED_WITHIN_SECONDS = 10
+CANT_CONNECT = (OSError, ValueError, TypeError, RuntimeError)
 
 
 def chosen_cluster(*, scheduler: str | None, of_spec: Choice) -> Choice:
@@ -50,34 +53,25 @@ def opened_executor(choice: Choice) -> Iterator[Executor]:
         case None:
             yield LocalThreads()
         case ExistingCluster():
-            with _connected(choice.address, choice) as executor:
+            address = _address(choice)
+            _require_answer(address)
+            with _connected(address, choice, shown=address) as executor:
                 yield executor
         case StartedCluster():
-            with _started(choice) as cluster, _connected(cluster, choice) as executor:
+            with _started(choice) as cluster, _connected(cluster, choice, shown=choice.cls) as executor:
                 yield executor
 
 
 @contextmanager
-def _connected(where: object, choice: ExistingCluster | StartedCluster) -> Iterator[Executor]:
+def _connected(where: object, choice: ExistingCluster | StartedCluster, *, shown: str) -> Iterator[Executor]:
     from distributed import Client
 
     from ..tasks.worker_identity import require_same_everywhere
 
-    scheduler_file = choice.scheduler_file if isinstance(choice, ExistingCluster) else None
-    shown = str(scheduler_file or (choice.address if isinstance(choice, ExistingCluster) else choice.cls))
     try:
-        client = Client(
-            where,
-            scheduler_file=None if scheduler_file is None else str(scheduler_file),
-            set_as_default=False,
-            timeout=CONNECTED_WITHIN_SECONDS,
-        )
-    except (OSError, ValueError, TypeError, RuntimeError) as error:
-        raise InputRefused(
-            f"the scheduler can't be reached ({type(error).__name__}).",
-            where=shown,
-            remedy="Check that it runs, its address, and Dask's TLS settings (distributed.comm.tls).",
-        ) from None
+        client = Client(where, set_as_default=False, timeout=CONNECTED_WITHIN_SECONDS)
+    except CANT_CONNECT as error:
+        raise _unreachable(shown, error) from None
     with client:
         try:
             client.wait_for_workers(choice.workers, timeout=choice.wait_seconds)
@@ -89,6 +83,40 @@ def _connected(where: object, choice: ExistingCluster | StartedCluster) -> Itera
             ) from None
         require_same_everywhere(client)
         yield DaskCluster(client=client)
+
+
+def _address(choice: ExistingCluster) -> str:
+    if choice.scheduler_file is None:
+        return str(choice.address)
+    try:
+        return str(json.loads(choice.scheduler_file.read_text(encoding="utf-8"))["address"])
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise InputRefused(
+            f"the scheduler file can't be read ({type(error).__name__}).", where=str(choice.scheduler_file)
+        ) from None
+
+
+def _require_answer(address: str) -> None:
+    """See that the scheduler answers and trusts this process, before a `Client` tries it at length and noisily."""
+    from distributed.core import connect
+    from distributed.security import Security
+
+    async def answered() -> None:
+        talk = await connect(address, timeout=CONNECTED_WITHIN_SECONDS, **Security().get_connection_args("client"))
+        await talk.close()
+
+    try:
+        asyncio.run(answered())
+    except CANT_CONNECT as error:
+        raise _unreachable(address, error) from None
+
+
+def _unreachable(where: str, error: Exception) -> InputRefused:
+    return InputRefused(
+        f"the scheduler can't be reached ({type(error).__name__}).",
+        where=where,
+        remedy="Check that it runs, its address, and Dask's TLS settings (distributed.comm.tls).",
+    )
 
 
 @contextmanager

@@ -13,7 +13,7 @@ from ..accounting.ledger.signing import read_public_keys
 from ..flows.settings import House, house
 from ..mechanisms.refusal import InputRefused
 
-__all__ = ["abandon", "demo", "run", "verify"]
+__all__ = ["abandon", "demo", "run", "tell_result", "verify"]
 
 FILE = click.Path(path_type=Path)
 
@@ -50,6 +50,11 @@ def run(
         series=series,
         randomness=secrets.token_bytes,
     )
+    tell_result(result, as_json=as_json)
+
+
+def tell_result(result: dict[str, Any], *, as_json: bool) -> None:
+    """Say what was published and what it cost."""
     if as_json:
         click.echo(json.dumps(result, ensure_ascii=False))
         return

@@ -29,6 +29,7 @@ def run_release(
     release_id: str | None,
     series: str | None = None,
     randomness: Callable[[int], bytes],
+    stages: Stages | None = None,
 ) -> dict[str, Any]:
     """Run one release, or answer with the stored result of one that is published.
 
@@ -41,6 +42,7 @@ def run_release(
         release_id: id to run, resume or look up; None for a new release.
         series: the series whose next release this is, None for a release that is charged for itself.
         randomness: source of the sampling key, n to n bytes; the operating system's, but for tests.
+        stages: who is shown the progress; None for the terminal.
 
     Returns:
         What `run --json` prints.
@@ -50,7 +52,7 @@ def run_release(
         AccountantRefused: the accountant refuses.
         ReleaseFailed: the work failed after the charge.
     """
-    stages = Stages()
+    stages = Stages() if stages is None else stages
     choice = chosen_cluster(scheduler=scheduler, of_spec=cluster_of_spec(spec))
     with prepared_release(spec, house=house, output=output, release_id=release_id, series=series) as prepared:
         if prepared.layout is None:
