@@ -13,6 +13,7 @@ from .key_commands import key
 from .ledger_commands import dataset, ledger
 from .plan_command import plan
 from .release_commands import abandon, demo, run, verify
+from .serve_command import serve
 from .series_commands import series
 
 __all__ = ["main"]
@@ -30,7 +31,7 @@ def crowdblend() -> None:
     """
 
 
-for command in (demo, run, submit, status, cancel, plan, dataset, series, ledger, abandon, verify, key):
+for command in (demo, run, submit, status, cancel, serve, plan, dataset, series, ledger, abandon, verify, key):
     crowdblend.add_command(command)
 
 
