@@ -13,6 +13,7 @@ from .ledger_commands import dataset, ledger
 from .plan_command import plan
 from .release_commands import abandon, demo, run, verify
 from .series_commands import series
+from .token_commands import token
 
 __all__ = ["main"]
 
@@ -29,7 +30,7 @@ def crowdblend() -> None:
     """
 
 
-for command in (demo, run, plan, dataset, series, ledger, abandon, verify, key):
+for command in (demo, run, plan, dataset, series, ledger, abandon, verify, key, token):
     crowdblend.add_command(command)
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import date
 from decimal import Decimal
 
-from ...mechanisms.strongly_safe import StronglySafeRelease
+from ...mechanisms.event import Mechanism
 from ..theory.price import Price, mechanism_record
 from .canonical import sorted_fields
 from .release_entries import ChargedPrice, ReleaseCharged, SeriesPlace
@@ -60,7 +60,7 @@ class ReleaseCharge:
     label: str
     dataset: str
     sample_id: str
-    mechanism: StronglySafeRelease
+    mechanism: Mechanism
     price: Price
     epsilon_paper: Decimal | None
     spec_digest: str

@@ -20,6 +20,7 @@ from .release_entries import (
     SeriesRegistered,
 )
 from .schema import account, dataset, release, release_stage, sample, series, series_release, survey_use
+from .token_entries import TokenAdded, TokenRevoked
 
 __all__ = ["AccountAt", "Row", "account_of_row", "rows_of"]
 
@@ -86,7 +87,7 @@ def rows_of(  # noqa: PLR0911 - one return for each kind
         ValueError: an account or a charge that the entry needs is not there.
     """
     match entry:
-        case LedgerCreated() | ReleaseRefused():
+        case LedgerCreated() | ReleaseRefused() | TokenAdded() | TokenRevoked():
             return ()
         case DatasetAdded():
             return _rows_of_dataset(entry)

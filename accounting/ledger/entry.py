@@ -17,6 +17,7 @@ from .release_entries import (
     ReleaseRefused,
     SeriesRegistered,
 )
+from .token_entries import TokenAdded, TokenRevoked
 
 __all__ = ["BudgetRaised", "DatasetAdded", "Entry", "LedgerCreated"]
 
@@ -121,4 +122,6 @@ Entry = (
     | ReleasePublished
     | ReleaseAbandoned
     | ReleaseRefused
+    | TokenAdded
+    | TokenRevoked
 )

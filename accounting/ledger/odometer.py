@@ -7,11 +7,11 @@ from collections.abc import Iterable
 from decimal import Decimal
 
 from ...mechanisms.refusal import InputRefused
-from ...mechanisms.strongly_safe import StronglySafeRelease
 from ..theory.composition import COMPOSED_FLOOR, epsilon_composed
-from ..theory.guarantee import Guarantee
+from ..theory.loss_curves import Part
 from ..theory.price import mechanism_of_record
 from ..theory.rounding import decimal_up, float_down
+from ..theory.selection import parts_of_mechanism
 from .queries import DatasetState, ReleaseState
 from .release_entries import Fields
 from .series import SeriesState
@@ -55,11 +55,11 @@ def epsilon_estimate(
     delta = dataset.account.delta_spent
     if len(charged) * charged.total() > MOST_WORK or not COMPOSED_FLOOR <= delta < 1:
         return None
-    parts: dict[StronglySafeRelease | Guarantee, int] = {}
+    parts: dict[Part, int] = {}
     try:
         for mechanism, times in charged.items():
-            part = mechanism_of_record(dict(mechanism))
-            parts[part] = parts.get(part, 0) + times
+            for part in parts_of_mechanism(mechanism_of_record(dict(mechanism))):
+                parts[part] = parts.get(part, 0) + times
         composed = epsilon_composed(parts, delta=float_down(delta))
     except (InputRefused, ValueError):
         return None

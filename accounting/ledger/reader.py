@@ -36,6 +36,7 @@ from .series import SeriesState, all_series, free_place, series_of
 from .series_rules import objection_to_specification
 from .signing import PublicKey
 from .store import Store, open_store
+from .tokens import TokenState, tokens_of
 from .unknown import unknown_dataset, unknown_series
 
 __all__ = ["DatasetState", "LedgerReader", "RecordedEntry", "ReleaseState", "SeriesState", "open_reader"]
@@ -165,6 +166,11 @@ class LedgerReader:
         """All releases, in the order of their charges."""
         with self._store.reading() as connection:
             return releases_of(connection)
+
+    def tokens(self) -> tuple[TokenState, ...]:
+        """All tokens of the auditors' pages, in the order of their addition."""
+        with self._store.reading() as connection:
+            return tokens_of(connection)
 
     def head(self) -> Place:
         """The last entry's place in the chain."""

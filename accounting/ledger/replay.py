@@ -21,6 +21,7 @@ from .release_entries import (
 from .repricing import price_faults
 from .schema import account
 from .series_rules import unpaid_parts
+from .token_entries import TokenAdded, TokenRevoked
 
 __all__ = ["Replay"]
 
@@ -37,6 +38,7 @@ class Replay:
         stages: release id → stages and outcomes passed.
         series: name → its registration.
         places: series and number → the releases that took this place, in their order.
+        tokens: token's id → whether it was revoked.
         rows: the derived rows that follow from the last entry.
     """
 
@@ -47,6 +49,7 @@ class Replay:
     stages: dict[str, set[str]] = field(default_factory=dict)
     series: dict[str, SeriesRegistered] = field(default_factory=dict)
     places: dict[tuple[str, int], list[str]] = field(default_factory=dict)
+    tokens: dict[str, bool] = field(default_factory=dict)
     rows: tuple[Row, ...] = ()
 
     def apply(self, entry: Entry, *, position: int) -> tuple[str, ...]:
@@ -83,6 +86,8 @@ class Replay:
                 yield from self._faults_of_charge(entry)
             case ReleaseReading() | ReleasePublished() | ReleaseAbandoned():
                 yield from self._faults_of_stage(entry)
+            case TokenAdded() | TokenRevoked():
+                yield from self._faults_of_token(entry)
             case ReleaseRefused():
                 pass
             case _:
@@ -161,6 +166,20 @@ class Replay:
             case _:
                 pass
 
+    def _faults_of_token(self, entry: TokenAdded | TokenRevoked) -> Iterator[str]:
+        revoked = self.tokens.get(entry.token_id)
+        match entry:
+            case TokenAdded():
+                if revoked is not None:
+                    yield f"token {entry.token_id} is added a second time"
+            case TokenRevoked():
+                if revoked is None:
+                    yield f"token {entry.token_id} was never added"
+                elif revoked:
+                    yield f"token {entry.token_id} is revoked a second time"
+            case _:
+                assert_never(entry)
+
     def _follow(self, entry: Entry) -> None:
         """Take over what the entry changes, whether or not it may."""
         charge = None
@@ -184,6 +203,8 @@ class Replay:
         match entry:
             case DatasetAdded():
                 self.datasets[entry.dataset] = entry
+            case TokenAdded() | TokenRevoked():
+                self.tokens[entry.token_id] = isinstance(entry, TokenRevoked)
             case SeriesRegistered():
                 self.series[entry.series] = entry
             case ReleaseCharged():

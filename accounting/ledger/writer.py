@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import date
 from decimal import Decimal
 from types import TracebackType
@@ -33,6 +34,7 @@ from .release_entries import (
 )
 from .repricing import price_faults
 from .store import Store, open_store
+from .tokens import add_token, revoke_token
 
 __all__ = ["LedgerWriter", "Receipt", "ReleaseCharge", "open_writer"]
 
@@ -288,6 +290,22 @@ class LedgerWriter:
             rows = rows_of(entry, before=before, charge=state.charge, survey=False)
             append_entry(connection, entry, rows=rows)
             return entry.refunded
+
+    def add_token(self, *, name: str, expires: date, by: str, day: date, randomness: Callable[[int], bytes]) -> str:
+        """Let somebody look at the auditors' pages until a day; gives the token's text, which can't be had again.
+
+        Raises:
+            InputRefused: a token of this name is in use, or a value is outside its range.
+        """
+        return add_token(self._store, name=name, expires=expires, by=by, day=day, randomness=randomness)
+
+    def revoke_token(self, *, name: str, by: str, day: date) -> str:
+        """Revoke a token by its name or id; gives its id.
+
+        Raises:
+            InputRefused: there is no such token, or it was revoked before.
+        """
+        return revoke_token(self._store, name=name, by=by, day=day)
 
     def record_refusal(self, *, release_id: str | None, dataset: str, cause: str, reason: str, day: date) -> None:
         """Record a refusal that was made outside the ledger, such as a release id with another specification.
