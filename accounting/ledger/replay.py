@@ -212,10 +212,9 @@ class Replay:
                 self.charges[entry.release_id] = entry
                 self.samples[entry.sample_id] = entry.release_id
                 self.stages[entry.release_id] = {"charged"}
-            case ReleaseReading():
-                self.stages.setdefault(entry.release_id, set()).add("reading")
-            case ReleasePublished():
-                self.stages.setdefault(entry.release_id, set()).add("published")
+            case ReleaseReading() | ReleasePublished():
+                passed = "reading" if isinstance(entry, ReleaseReading) else "published"
+                self.stages.setdefault(entry.release_id, set()).add(passed)
             case ReleaseAbandoned():
                 outcome = "refunded" if entry.refunded else "abandoned"
                 self.stages.setdefault(entry.release_id, set()).add(outcome)

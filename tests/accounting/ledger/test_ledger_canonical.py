@@ -20,6 +20,7 @@ from crowdblend.accounting.ledger.release_entries import (
     SeriesPlace,
     SeriesRegistered,
 )
+from crowdblend.accounting.ledger.token_entries import TokenAdded, TokenRevoked
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -108,6 +109,13 @@ PINNED = {
     b'"release_id":"r"}': ReleaseAbandoned(release_id="r", reason="why", refunded=True, by="me", day=DAY),
     b'{"cause":"over-budget","dataset":"d","day":"2026-03-04","kind":"release-refused/1","reason":"no",'
     b'"release_id":null}': ReleaseRefused(release_id=None, dataset="d", cause="over-budget", reason="no", day=DAY),
+    b'{"by":"me","day":"2026-03-04","expires":"2026-06-02","kind":"token-added/1","name":"auditor",'
+    b'"secret_digest":"' + b"6" * 64 + b'","token_id":"' + b"7" * 16 + b'"}': TokenAdded(
+        token_id="7" * 16, name="auditor", secret_digest="6" * 64, expires=date(2026, 6, 2), by="me", day=DAY
+    ),
+    b'{"by":"me","day":"2026-03-04","kind":"token-revoked/1","token_id":"' + b"7" * 16 + b'"}': TokenRevoked(
+        token_id="7" * 16, by="me", day=DAY
+    ),
 }
 
 
