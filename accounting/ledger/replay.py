@@ -39,7 +39,7 @@ class Replay:
         series: name → its registration.
         places: series and number → the releases that took this place, in their order.
         tokens: token's id → whether it was revoked.
-        rows: every derived row that should exist, with its entry's position.
+        rows: the derived rows that follow from the last entry.
     """
 
     datasets: dict[str, DatasetAdded] = field(default_factory=dict)
@@ -50,7 +50,7 @@ class Replay:
     series: dict[str, SeriesRegistered] = field(default_factory=dict)
     places: dict[tuple[str, int], list[str]] = field(default_factory=dict)
     tokens: dict[str, bool] = field(default_factory=dict)
-    rows: list[tuple[int, Row]] = field(default_factory=list)
+    rows: tuple[Row, ...] = ()
 
     def apply(self, entry: Entry, *, position: int) -> tuple[str, ...]:
         """Take the next entry.
@@ -59,11 +59,16 @@ class Replay:
             Each rule that it breaks, in a sentence.
         """
         faults = tuple(self._faults(entry, position))
+        self.rows = ()
         try:
-            self._follow(entry, position)
+            self._follow(entry)
         except ValueError as error:
             faults = (*faults, f"{error}")
         return faults
+
+    def skip(self) -> None:
+        """Pass over an entry that can't be read: no row follows from it."""
+        self.rows = ()
 
     def _faults(self, entry: Entry, position: int) -> Iterator[str]:
         match entry:
@@ -175,7 +180,7 @@ class Replay:
             case _:
                 assert_never(entry)
 
-    def _follow(self, entry: Entry, position: int) -> None:
+    def _follow(self, entry: Entry) -> None:
         """Take over what the entry changes, whether or not it may."""
         charge = None
         name = getattr(entry, "dataset", None)
@@ -191,9 +196,8 @@ class Replay:
         holders: list[str] = []
         if isinstance(entry, ReleaseCharged) and entry.series is not None:
             holders = self.places.setdefault((entry.series.name, entry.series.number), [])
-        rows = rows_of(entry, before=before, charge=charge, survey=survey, turn=len(holders))
-        for row in rows:
-            self.rows.append((position, row))
+        self.rows = rows_of(entry, before=before, charge=charge, survey=survey, turn=len(holders))
+        for row in self.rows:
             if row.table is account:
                 self.accounts[str(row.values["dataset"])] = account_of_row(row.values)
         match entry:
