@@ -8,8 +8,9 @@ from datetime import date
 
 from ..accounting.ledger.anchoring import Anchoring
 from ..accounting.ledger.charge import Receipt, ReleaseCharge
+from ..accounting.ledger.circumstances import Circumstances
 from ..accounting.ledger.keystore import ReleaseFolder
-from ..accounting.ledger.reader import ReleaseState
+from ..accounting.ledger.reader import ReleaseState, open_reader
 from ..accounting.ledger.release_entries import ReleaseCharged
 from ..accounting.ledger.rules import Objection
 from ..accounting.ledger.writer import LedgerWriter, open_writer
@@ -35,7 +36,7 @@ def reserve(
     code_version: str,
     today: date,
     randomness: Callable[[int], bytes],
-) -> tuple[Receipt, ReleaseCharged]:
+) -> tuple[Receipt, ReleaseCharged, Circumstances]:
     """Reserve the cost and the sample in one transaction, or take up the reservation of a release cut off.
 
     The key is durable in the private store before the ledger knows the sample. A key whose release was never
@@ -55,7 +56,7 @@ def reserve(
         randomness: source of the sampling key, n to n bytes.
 
     Returns:
-        The receipt, and the charge as the ledger has it.
+        The receipt, the charge as the ledger has it, and what the ledger said of the data set then.
 
     Raises:
         AccountantRefused: over budget, no place in the series, id or sample used, the ledger behind its anchor, or
@@ -65,7 +66,7 @@ def reserve(
     binding = {"inputs": folder.fingerprint(inputs), "output": str(request.output)}
     if state is not None:
         _unchanged(state, folder, binding=binding, code_version=code_version)
-        return state.receipt, state.charge
+        return state.receipt, state.charge, _circumstances(ledger_url, state.receipt)
     # INVARIANT: opening holds the ledger against its anchor. One that was set back may have forgotten that this
     # key's sample was read, so no key is destroyed before.
     with open_writer(ledger_url, anchoring=anchoring) as writer:
@@ -82,10 +83,16 @@ def reserve(
         )
         try:
             receipt = writer.charge(charge)
-            return receipt, charge.entry if series is None else writer.charged(receipt)
+            entry = charge.entry if series is None else writer.charged(receipt)
         except AccountantRefused:
             folder.destroy_key()
             raise
+    return receipt, entry, _circumstances(ledger_url, receipt)
+
+
+def _circumstances(ledger_url: str, receipt: Receipt) -> Circumstances:
+    with open_reader(ledger_url) as reader:
+        return reader.circumstances(receipt)
 
 
 def _charge_of(

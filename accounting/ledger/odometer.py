@@ -41,7 +41,8 @@ def epsilon_estimate(
         series: series, of it and of others; each counts with all the releases that it reserved.
 
     Returns:
-        At most the ε spent; None where it can't be computed, or only with too much work.
+        At most the ε spent; None where it can't be computed, where a person may have several records, or only with too
+        much work.
     """
     charged: Counter[Fields] = Counter()
     for state in releases:
@@ -52,6 +53,8 @@ def epsilon_estimate(
             charged[known.registered.mechanism] += known.registered.price.releases
     if not charged:
         return Decimal(0)
+    if dataset.rows_per_person != 1:
+        return None  # losses are composed for one record
     delta = dataset.account.delta_spent
     if len(charged) * charged.total() > MOST_WORK or not COMPOSED_FLOOR <= delta < 1:
         return None

@@ -14,8 +14,9 @@ from ...mechanisms.refusal import InputRefused
 from ...mechanisms.strongly_safe import StronglySafeRelease
 from .composition import COMPOSED_FLOOR, epsilon_composed
 from .exact_decimals import divide_down, multiply_up
+from .group_privacy import best_split, check_records, even_split, rule_for_group
 from .paper_bound import epsilon_paper
-from .profile import epsilon_of_log_delta, log_profile
+from .profile import epsilon_of_log_delta, farthest_epsilon, log_profile
 from .rounding import decimal_up, float_down, float_up, log_down
 
 __all__ = ["RELATION", "Price", "check_request", "mechanism_of_record", "mechanism_record", "paper_price", "price"]
@@ -36,6 +37,7 @@ class Price:
         relation: the neighbour relation, "add/remove": data sets that differ by one person's presence.
         rule: the versioned rule that was applied, for example "exact-profile/1".
         releases: how many releases of the mechanism the price covers, at least 1.
+        rows_per_person: the most records of one person in a delivery that it covers, at least 1.
 
     Raises:
         ValueError: a field outside its range.
@@ -46,6 +48,7 @@ class Price:
     relation: str
     rule: str
     releases: int
+    rows_per_person: int = 1
 
     def __post_init__(self) -> None:
         """Refuse what is not a price."""
@@ -55,23 +58,29 @@ class Price:
             raise ValueError(f"delta must be at least 0 and below 1, not {self.delta}")
         if self.releases < 1:
             raise ValueError(f"releases must be at least 1, not {self.releases}")
+        if self.rows_per_person < 1:
+            raise ValueError(f"a person has at least one record, not {self.rows_per_person}")
 
 
-def price(mechanism: StronglySafeRelease, *, delta: Decimal, releases: int = 1) -> Price:
+def price(mechanism: StronglySafeRelease, *, delta: Decimal, releases: int = 1, rows_per_person: int = 1) -> Price:
     """What is charged for `releases` fresh-sample releases of one mechanism with parameters fixed beforehand.
 
     One release costs its exact profile ("exact-profile/1", docs/proofs/exact-profile.md). Several cost their
     composed privacy losses ("pld/1", docs/proofs/composition.md), or the sum of the exact profiles at δ/T where
-    that is smaller or δ is below the floor of composed prices ("basic-exact/1").
+    that is smaller or δ is below the floor of composed prices ("basic-exact/1"). Where a person has several
+    records, the same prices for one record are carried over by group privacy (docs/proofs/group-privacy.md).
 
     Args:
         mechanism: the release; its rate is rounded up to a double, since δ grows with the rate.
         delta: δ over all releases together, 0 < δ < 1.
         releases: T ≥ 1.
+        rows_per_person: M ≥ 1, the most records of one person in a delivery.
 
     Raises:
-        InputRefused: δ or T is out of range, no finite ε has this δ, or the parameters are beyond double precision.
+        InputRefused: δ, T or M is out of range, no finite ε has this δ, or the parameters are beyond double precision.
     """
+    if rows_per_person != 1:
+        return _price_for_group(mechanism, delta=delta, releases=releases, records=rows_per_person)
     check_request(delta, releases)
     found: float | Decimal | None
     if releases == 1:
@@ -83,15 +92,51 @@ def price(mechanism: StronglySafeRelease, *, delta: Decimal, releases: int = 1) 
     return Price(epsilon=decimal_up(found), delta=delta, relation=RELATION, rule=rule, releases=releases)
 
 
-def paper_price(mechanism: StronglySafeRelease, *, delta: Decimal, releases: int = 1) -> Price | None:
+def _price_for_group(mechanism: StronglySafeRelease, *, delta: Decimal, releases: int, records: int) -> Price:
+    """The price where a person has up to M records, from the prices for one record."""
+    check_request(delta, releases)
+    check_records(records)
+    if releases == 1:
+        k, rate = mechanism.k, float_up(mechanism.sampling_rate)
+        try:
+            found = best_split(
+                lambda epsilons: log_profile(k=k, sampling_rate=rate, epsilons=epsilons),
+                delta=delta,
+                records=records,
+                largest_epsilon=farthest_epsilon(k=k, sampling_rate=rate),
+            )
+        except ValueError as fault:
+            raise InputRefused(f"this release has no price: {fault}.") from fault
+        if found is None:
+            raise _no_finite_price(mechanism, delta)
+        epsilon, rule = decimal_up(found), rule_for_group("exact-profile/1", even=False)
+    else:
+        one, total = even_split(
+            lambda share: price(mechanism, delta=share, releases=releases),
+            lambda cost: cost.epsilon,
+            delta=delta,
+            records=records,
+        )
+        epsilon, rule = decimal_up(total), rule_for_group(one.rule, even=True)
+    return Price(epsilon=epsilon, delta=delta, relation=RELATION, rule=rule, releases=releases, rows_per_person=records)
+
+
+def paper_price(
+    mechanism: StronglySafeRelease, *, delta: Decimal, releases: int = 1, rows_per_person: int = 1
+) -> Price | None:
     """The price by the paper alone: δ split evenly over the releases, ε added up; None where it has none.
+
+    The paper's is a bound for one record, so there is none where a person has several.
 
     Source: LQS, arXiv:1101.2604v2, Theorem 3.9.
 
     Raises:
-        InputRefused: δ or the number of releases is out of range.
+        InputRefused: δ, the number of releases or of records is out of range.
     """
     check_request(delta, releases)
+    check_records(rows_per_person)
+    if rows_per_person != 1:
+        return None
     share = float_down(divide_down(delta, releases))
     rate = float_up(mechanism.sampling_rate)
     if share <= 0.0 or rate >= 1.0:
