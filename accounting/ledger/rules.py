@@ -51,8 +51,8 @@ def unit_differs(rows_per_person: int, dataset: DatasetState) -> Objection | Non
         return None
     return Objection(
         cause="rows-per-person",
-        what=f"the data set was added with up to {dataset.rows_per_person} record(s) of a person in a delivery, and "
-        f"this price covers {rows_per_person}.",
+        what=f"it was added with at most {_records(dataset.rows_per_person)} of a person in a delivery, and this price "
+        f"covers {_records(rows_per_person)}.",
         where=f"dataset '{dataset.name}'",
         remedy=f"Write rows_per_person = {dataset.rows_per_person} below [data].",
     )
@@ -105,6 +105,10 @@ def objection_to(
         where=where,
         remedy=ASK,
     )
+
+
+def _records(count: int) -> str:
+    return "one record" if count == 1 else f"{count} records"
 
 
 def _excess(before: Account, after: Account) -> str:
