@@ -6,6 +6,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import click
+
 from ..accounting.ledger.reader import open_reader
 from ..accounting.theory.price import mechanism_record
 from ..flows.prepare import PreparedRelease, prepared_release
@@ -49,6 +51,8 @@ def run_release(
     """
     stages = Stages()
     with prepared_release(spec, house=house, output=output, release_id=release_id, series=series) as prepared:
+        if prepared.other_names:
+            click.echo(two_names_warning(prepared), err=True)
         if prepared.layout is None:
             published = remembered_release(prepared.folder)
             if published is None:
@@ -64,6 +68,15 @@ def run_release(
             with settled_api():
                 published = run_flow(prepared, scheduler=scheduler, randomness=randomness, observer=stages)
         return _result(prepared, published, stages)
+
+
+def two_names_warning(prepared: PreparedRelease) -> str:
+    """What the steward is told of a source that went by another name; it decides nothing."""
+    return (
+        f"crowdblend: warning: files of the same names, sizes and headers were released before as data set "
+        f"{', '.join(prepared.other_names)}. If these are the same people, '{prepared.request.dataset}' gives them a "
+        "second budget, and what is spent adds up."
+    )
 
 
 def _result(prepared: PreparedRelease, published: SettledRelease, stages: Stages) -> dict[str, Any]:

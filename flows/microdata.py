@@ -86,7 +86,7 @@ def _stages(
     request, folder = prepared.request, prepared.folder
     ledger_url, anchoring = prepared.house.ledger_url, prepared.house.anchoring
     with observer.stage("charge"):
-        receipt, charge = reserve(
+        receipt, charge, circumstances = reserve(
             ledger_url=ledger_url,
             anchoring=anchoring,
             request=request,
@@ -116,6 +116,7 @@ def _stages(
             release = write_output(
                 receipt=receipt,
                 charge=charge,
+                circumstances=circumstances,
                 request=request,
                 surviving=surviving,
                 folder=folder,

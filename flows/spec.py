@@ -100,12 +100,6 @@ def read_spec(path: Path, *, output: Path | None, releases: int = 1) -> Microdat
     """
     spec = _parse(path)
     base = path.resolve().parent
-    if spec.data.rows_per_person != 1:
-        raise InputRefused(
-            "this version prices one record a person; more than one is not covered by its proof.",
-            where=f"{path}: [data].rows_per_person",
-            remedy="Reduce the records to one a person first.",
-        )
     if spec.data.separator in '"\r\n\0' or not spec.data.separator.isascii():
         raise InputRefused(
             "the separator must be one ASCII character other than a quote or a line end.",
@@ -116,14 +110,16 @@ def read_spec(path: Path, *, output: Path | None, releases: int = 1) -> Microdat
             "a release's name is 1 to 100 letters, digits, dots, dashes and underscores.",
             where=f"{path}: [release].name",
         )
-    if releases > 1 and (spec.sampling is None or spec.suppression is None):
+    rows_per_person = spec.data.rows_per_person
+    if (releases > 1 or rows_per_person > 1) and (spec.sampling is None or spec.suppression is None):
+        who = "a series fixes" if releases > 1 else "a release with several records of a person names"
         raise InputRefused(
-            "a series fixes both k and rate, and one of them is missing.",
+            f"{who} both k and rate, and one of them is missing.",
             where=f"{path}: {'[sampling].rate' if spec.sampling is None else '[suppression].k'}",
-            remedy="`crowdblend plan --releases` finds the one that is missing.",
+            remedy="`crowdblend plan --releases` finds the one that is missing." if releases > 1 else "Give both.",
         )
     mechanism = _mechanism(path, spec)
-    charged = price(mechanism, delta=spec.privacy.delta, releases=releases)
+    charged = price(mechanism, delta=spec.privacy.delta, releases=releases, rows_per_person=rows_per_person)
     together = "" if releases == 1 else f" for {releases} releases"
     if spec.privacy.epsilon is not None and charged.epsilon > spec.privacy.epsilon:
         raise InputRefused(
@@ -144,7 +140,9 @@ def read_spec(path: Path, *, output: Path | None, releases: int = 1) -> Microdat
         null_values=tuple(sorted(set(spec.data.null))),
         mechanism=mechanism,
         price=charged,
-        paper_price=paper_price(mechanism, delta=spec.privacy.delta, releases=releases),
+        paper_price=paper_price(
+            mechanism, delta=spec.privacy.delta, releases=releases, rows_per_person=rows_per_person
+        ),
         map=_map(path, spec, base),
     )
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from ..accounting.ledger.certificate_writing import write_certificate
 from ..accounting.ledger.charge import Receipt
+from ..accounting.ledger.circumstances import Circumstances
 from ..accounting.ledger.keystore import ReleaseFolder
 from ..accounting.ledger.release_entries import ReleaseCharged
 from ..accounting.ledger.signing import SigningKey, SigningKeys
@@ -24,6 +25,7 @@ def write_output(
     *,
     receipt: Receipt,
     charge: ReleaseCharged,
+    circumstances: Circumstances,
     request: MicrodataRequest,
     surviving: GroupCounts,
     folder: ReleaseFolder,
@@ -34,6 +36,7 @@ def write_output(
     Args:
         receipt: proof of payment.
         charge: the ledger's entry of the charge.
+        circumstances: what the ledger said of the data set at the charge.
         request: what is asked for.
         surviving: groups of at least k sampled records.
         folder: the release's folder in the private store.
@@ -50,6 +53,7 @@ def write_output(
         write_certificate(
             place,
             charge=charge,
+            circumstances=circumstances,
             position=receipt.position,
             chain_hash=receipt.hash,
             generalization=request.map,

@@ -66,7 +66,7 @@ class MicrodataRequest:
             "delta": str(self.price.delta),
             "map": self.map.digest(),
         }
-        return _digest(b"crowdblend specification 1\n", canonical)
+        return _digest(b"crowdblend specification 1\n", canonical | self._unit)
 
     @property
     def series_digest(self) -> str:
@@ -86,7 +86,13 @@ class MicrodataRequest:
             "releases": self.price.releases,
             "map": self.map.digest(),
         }
-        return _digest(b"crowdblend series 1\n", canonical)
+        return _digest(b"crowdblend series 1\n", canonical | self._unit)
+
+    @property
+    def _unit(self) -> dict[str, object]:
+        """The most records of one person, where it is more than the usual one."""
+        records = self.price.rows_per_person
+        return {} if records == 1 else {"rows_per_person": records}
 
 
 def _digest(domain: bytes, canonical: Mapping[str, object]) -> str:

@@ -68,7 +68,7 @@ def entry_of_bytes(body: bytes) -> Entry:
 
 
 def _document(record: Record) -> dict[str, Any]:
-    return {name: _encoded(getattr(record, name)) for name in _decoders(type(record))}
+    return {name: _encoded(getattr(record, name)) for name in _decoders(type(record))}  # type: ignore[arg-type]
 
 
 def _encoded(value: object) -> object:

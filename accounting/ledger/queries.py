@@ -12,7 +12,7 @@ from .budget import Account
 from .canonical import entry_of_bytes
 from .charge import Receipt
 from .derive import AccountAt, account_of_row
-from .entry import DatasetAdded, LedgerCreated
+from .entry import DatasetAdded, LedgerCreated, PrivateLook
 from .release_entries import ReleaseCharged, ReleasePublished, SeriesRegistered
 from .schema import account, dataset, entry, release, release_stage, sample
 
@@ -31,7 +31,9 @@ __all__ = [
     "unrefunded_release",
 ]
 
-Recorded = TypeVar("Recorded", LedgerCreated, DatasetAdded, ReleaseCharged, ReleasePublished, SeriesRegistered)
+Recorded = TypeVar(
+    "Recorded", LedgerCreated, DatasetAdded, PrivateLook, ReleaseCharged, ReleasePublished, SeriesRegistered
+)
 Stage = Literal["charged", "reading", "published", "abandoned"]
 
 

@@ -267,7 +267,7 @@ def place(name: str, number: int, digit: str = "c") -> dict[str, Any]:
             "budget of dataset 'census' is exceeded",
         ),
         ("dataset-added/1", {"dataset": "census"}, {"relation": "replacement"}, "neighbouring relations"),
-        ("dataset-added/1", {"dataset": "census"}, {"rows_per_person": 2}, "may have more"),
+        ("dataset-added/1", {"dataset": "census"}, {"rows_per_person": 2}, "the rule is recorded as"),
         ("dataset-added/1", {"dataset": "survey"}, {"dataset": "census"}, "added a second time"),
         ("budget-raised/1", {}, {"epsilon": "9"}, "lowered"),
         ("release-abandoned/1", {}, {"refunded": False}, "given back"),
