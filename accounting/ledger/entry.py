@@ -12,6 +12,7 @@ from .identifiers import require_digest, require_name, require_text
 from .release_entries import (
     ReleaseAbandoned,
     ReleaseCharged,
+    ReleaseChargedTwoSamples,
     ReleasePublished,
     ReleaseReading,
     ReleaseRefused,
@@ -117,6 +118,7 @@ Entry = (
     | BudgetRaised
     | SeriesRegistered
     | ReleaseCharged
+    | ReleaseChargedTwoSamples
     | ReleaseReading
     | ReleasePublished
     | ReleaseAbandoned

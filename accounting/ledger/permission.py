@@ -8,7 +8,7 @@ from ...mechanisms.refusal import AccountantRefused, InputRefused
 from .charge import Receipt
 from .queries import DatasetState, ReleaseState, dataset_of, release_of, release_of_sample, unrefunded_release
 from .release_entries import ReleaseCharged, SeriesRegistered
-from .rules import Objection, objection_to, price_differs
+from .rules import Objection, objection_to, price_differs, sample_faults
 from .series import FreePlace, SeriesState, free_place, series_of
 from .series_rules import objection_to_series_release
 from .unknown import unknown_dataset, unknown_series
@@ -50,13 +50,8 @@ def objection_to_charge(
             where=where,
             remedy="Resume that release, or use another id.",
         )
-    if (other := release_of_sample(connection, entry.sample_id)) is not None:
-        return Objection(
-            cause="sample-used",
-            what=f"its sample was used by release '{other}', and a sample serves one release.",
-            where=where,
-            remedy="Draw a fresh sample: run again with a new release id.",
-        )
+    if (objection := _objection_to_samples(connection, entry, where=where)) is not None:
+        return objection
     if series is not None:
         state, place = series
         if (objection := objection_to_series_release(entry, state, full=place is None)) is not None:
@@ -66,6 +61,18 @@ def objection_to_charge(
         return objection
     before = unrefunded_release(connection, entry.dataset) if dataset.survey else None
     return objection_to(entry.price, dataset=dataset, released_before=before)
+
+
+def _objection_to_samples(connection: Connection, entry: ReleaseCharged, *, where: str) -> Objection | None:
+    """What speaks against the samples that a charge takes."""
+    remedy = "Draw a fresh sample: run again with a new release id."
+    for _, sample in entry.samples:
+        if (other := release_of_sample(connection, sample)) is not None:
+            what = f"its sample was used by release '{other}', and a sample serves one release."
+            return Objection(cause="sample-used", what=what, where=where, remedy=remedy)
+    if faults := sample_faults(entry):
+        return Objection(cause="samples-differ", what=f"{faults[0]}.", where=where, remedy=remedy)
+    return None
 
 
 def objection_to_registration(
