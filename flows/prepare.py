@@ -96,7 +96,7 @@ def prepared_release(
         layout = None
         if not published:
             source = list_source(request.source, base=request.base)
-            layout = check_metadata(source, columns=request.map.names, separator=request.separator)
+            layout = check_metadata(source, columns=request.recoding.names, separator=request.separator)
             _check_output(request.output, own=name if state is not None else None, keys=house.anchoring.keys)
         yield PreparedRelease(
             release_id=name, request=request, house=house, folder=folder, state=state, layout=layout, series=series
