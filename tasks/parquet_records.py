@@ -1,4 +1,4 @@
-"""The sampled records of a Parquet row group as group keys: coins first, then only what they chose."""
+"""The records of a Parquet row group, or a sample of them, as group keys: coins first, then what they chose."""
 
 from __future__ import annotations
 
@@ -24,7 +24,12 @@ _BATCH_RECORDS = 1 << 17
 
 
 def parquet_keys(
-    chunks: Sequence[ParquetChunk], *, coders: Sequence[ColumnCoder], words: int, key: bytes, rate: Decimal
+    chunks: Sequence[ParquetChunk],
+    *,
+    coders: Sequence[ColumnCoder],
+    words: int,
+    key: bytes | None,
+    rate: Decimal | None,
 ) -> Iterator[NDArray[np.int64]]:
     """Give the keys of the sampled records, batch by batch; each of shape (words, n).
 
@@ -34,8 +39,8 @@ def parquet_keys(
         chunks: row groups; those of one file stand together.
         coders: one per released column.
         words: 64-bit words of a key.
-        key: the release's secret.
-        rate: sampling rate.
+        key: the release's secret; None where every record is wanted.
+        rate: sampling rate; None is every record.
 
     Raises:
         ReleaseFailed: a page cannot be read, or the file is not the one that was planned.
@@ -66,10 +71,10 @@ def _row_group_keys(
     place: str,
     coders: Sequence[ColumnCoder],
     words: int,
-    key: bytes,
-    rate: Decimal,
+    key: bytes | None,
+    rate: Decimal | None,
 ) -> Iterator[NDArray[np.int64]]:
-    positions = kept_positions(key=key, chunk=chunk.identity, records=chunk.records, rate=rate)
+    positions = _positions(chunk, key=key, rate=rate)
     row_group = chunk.identity.block
     with _reading(place):
         if file.metadata.row_group(row_group).num_rows != chunk.records:
@@ -78,9 +83,8 @@ def _row_group_keys(
         batches = file.iter_batches(batch_size=_BATCH_RECORDS, row_groups=[row_group], columns=names, use_threads=False)
     start = 0
     while (batch := _next_batch(batches, place)) is not None:
-        first, last = np.searchsorted(positions, (start, start + batch.num_rows))
         with _reading(place):
-            keys = batch_keys(batch, positions[first:last] - start, coders=coders, words=words)
+            keys = batch_keys(batch, _within(positions, start, batch.num_rows), coders=coders, words=words)
         yield keys
         start += batch.num_rows
     if start != chunk.records:
@@ -88,13 +92,30 @@ def _row_group_keys(
 
 
 def batch_keys(
-    batch: pa.RecordBatch, positions: NDArray[np.int64], *, coders: Sequence[ColumnCoder], words: int
+    batch: pa.RecordBatch, positions: NDArray[np.int64] | None, *, coders: Sequence[ColumnCoder], words: int
 ) -> NDArray[np.int64]:
-    """Keys of the records at some positions of a batch whose columns bear the released columns' names."""
-    keys = np.zeros((words, positions.size), dtype=np.int64)
+    """Keys of the records at some positions of a batch, None at all; its columns bear the released columns' names."""
+    records = batch.num_rows if positions is None else positions.size
+    keys = np.zeros((words, records), dtype=np.int64)
     for coder in coders:
         keys[coder.placement.word] += coder.scaled_codes(batch.column(coder.column.name), positions)
     return keys
+
+
+def _positions(chunk: ParquetChunk, *, key: bytes | None, rate: Decimal | None) -> NDArray[np.int64] | None:
+    if (key is None) != (rate is None):
+        raise ValueError("a sample needs its key and its rate")
+    if key is None or rate is None:
+        return None
+    return kept_positions(key=key, chunk=chunk.identity, records=chunk.records, rate=rate)
+
+
+def _within(positions: NDArray[np.int64] | None, start: int, records: int) -> NDArray[np.int64] | None:
+    """The positions that lie in a batch, counted from its start."""
+    if positions is None:
+        return None
+    first, last = np.searchsorted(positions, (start, start + records))
+    return positions[first:last] - start
 
 
 def _next_batch(batches: Iterator[pa.RecordBatch], place: str) -> pa.RecordBatch | None:
