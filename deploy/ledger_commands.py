@@ -268,6 +268,7 @@ def _releases(states: Iterable[ReleaseState]) -> list[dict[str, Any]]:
             "stage": state.stage,
             "refunded": state.refunded,
             "sample_id": state.charge.sample_id,
+            "selection_sample_id": state.receipt.selection_sample_id,
             "mechanism": dict(state.charge.mechanism),
             "epsilon": float(state.charge.price.epsilon),
             "delta": float(state.charge.price.delta),

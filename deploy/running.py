@@ -12,7 +12,9 @@ from ..accounting.ledger.reader import open_reader
 from ..accounting.theory.price import mechanism_record
 from ..flows.prepare import PreparedRelease, prepared_release
 from ..flows.settings import House
+from ..mechanisms.recoding import GeneralizationMap
 from ..mechanisms.refusal import AccountantRefused
+from ..tasks.settled_map import settled_map
 from ..tasks.staging import SettledRelease, remembered_release
 from .prefect_environment import settle_prefect, settled_api
 from .terminal import Stages
@@ -67,7 +69,13 @@ def run_release(
             wait_for_prefect()
             with settled_api():
                 published = run_flow(prepared, scheduler=scheduler, randomness=randomness, observer=stages)
-        return _result(prepared, published, stages)
+        generalization = settled_map(prepared.request, folder=prepared.folder, sample_id=published.sample_id)
+        if generalization is None:
+            raise AccountantRefused(
+                f"release '{prepared.release_id}' is published, but this private store doesn't know its map.",
+                remedy="Use the private store (CROWDBLEND_HOME) that it was made with.",
+            )
+        return _result(prepared, published, generalization, stages)
 
 
 def two_names_warning(prepared: PreparedRelease) -> str:
@@ -79,7 +87,9 @@ def two_names_warning(prepared: PreparedRelease) -> str:
     )
 
 
-def _result(prepared: PreparedRelease, published: SettledRelease, stages: Stages) -> dict[str, Any]:
+def _result(
+    prepared: PreparedRelease, published: SettledRelease, generalization: GeneralizationMap, stages: Stages
+) -> dict[str, Any]:
     request = prepared.request
     paper = request.paper_price
     return {
@@ -91,7 +101,7 @@ def _result(prepared: PreparedRelease, published: SettledRelease, stages: Stages
         "epsilon": float(request.price.epsilon),
         "delta": float(request.price.delta),
         "epsilon_paper": None if paper is None else float(paper.epsilon),
-        "levels": {column.name: column.level for column in request.map.columns},
+        "levels": {column.name: column.level for column in generalization.columns},
         "published_groups": published.groups,
         "published_records": published.records,
         "output": str(published.output),

@@ -98,7 +98,7 @@ def prepared_release(
         other_names: tuple[str, ...] = ()
         if not published:
             source = list_source(request.source, base=request.base)
-            layout = check_metadata(source, columns=request.map.names, separator=request.separator)
+            layout = check_metadata(source, columns=request.recoding.names, separator=request.separator)
             _check_output(request.output, own=name if state is not None else None, keys=house.anchoring.keys)
             other_names = other_names_of_source(
                 house.home,

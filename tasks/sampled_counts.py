@@ -7,6 +7,7 @@ from contextlib import contextmanager
 
 from ..accounting.ledger.charge import Receipt
 from ..accounting.ledger.keystore import KeyRef
+from ..mechanisms.recoding import GeneralizationMap
 from ..mechanisms.refusal import ReleaseFailed
 from ..mechanisms.suppression import GroupCounts, suppress
 from .chunks import plan_chunks
@@ -16,7 +17,7 @@ from .request import MicrodataRequest
 from .source import SourceLayout
 from .stage import stage
 
-__all__ = ["surviving_groups"]
+__all__ = ["executor_at", "surviving_groups"]
 
 
 @stage("count")
@@ -24,6 +25,7 @@ def surviving_groups(
     *,
     receipt: Receipt,
     request: MicrodataRequest,
+    generalization: GeneralizationMap,
     layout: SourceLayout,
     key: KeyRef,
     scheduler: str | None,
@@ -34,6 +36,7 @@ def surviving_groups(
     Args:
         receipt: proof that the release is paid for; the sample is the one that it names.
         request: what is asked for.
+        generalization: the map.
         layout: the files of the records.
         key: where workers read the sampling key.
         scheduler: address of a Dask scheduler, None for this machine's threads.
@@ -45,18 +48,26 @@ def surviving_groups(
     job = count_job(
         release_id=receipt.release_id,
         sample_id=receipt.sample_id,
-        generalization=request.map,
+        generalization=generalization,
         rate=request.mechanism.sampling_rate,
         null_values=request.null_values,
         key_source=key,
     )
-    with _executor(scheduler) as executor:
+    with executor_at(scheduler) as executor:
         counts = group_counts(plan_chunks(layout), job=job, executor=executor, advanced=advanced)
     return suppress(counts.keys, counts.counts, request.mechanism.k)
 
 
 @contextmanager
-def _executor(scheduler: str | None) -> Iterator[Executor]:
+def executor_at(scheduler: str | None) -> Iterator[Executor]:
+    """Where the counting runs while the block lasts.
+
+    Args:
+        scheduler: address of a Dask scheduler, None for this machine's threads.
+
+    Raises:
+        ReleaseFailed: the scheduler can't be reached.
+    """
     if scheduler is None:
         yield LocalThreads()
         return

@@ -131,7 +131,10 @@ def _rows_of_dataset(entry: DatasetAdded) -> tuple[Row, ...]:
 def _rows_of_charge(entry: ReleaseCharged, before: AccountAt | None, turn: int) -> tuple[Row, ...]:
     rows = (
         Row(table=release, values={"release_id": entry.release_id, "dataset": entry.dataset}),
-        Row(table=sample, values={"sample_id": entry.sample_id, "release_id": entry.release_id}),
+        *(
+            Row(table=sample, values={"sample_id": taken, "release_id": entry.release_id, "purpose": purpose})
+            for purpose, taken in entry.samples
+        ),
         _stage_row(entry.release_id, "charged", "charged"),
     )
     if entry.series is None:

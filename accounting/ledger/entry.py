@@ -12,6 +12,7 @@ from .identifiers import require_digest, require_name, require_text
 from .release_entries import (
     ReleaseAbandoned,
     ReleaseCharged,
+    ReleaseChargedTwoSamples,
     ReleasePublished,
     ReleaseReading,
     ReleaseRefused,
@@ -151,6 +152,7 @@ Entry = (
     | PrivateLook
     | SeriesRegistered
     | ReleaseCharged
+    | ReleaseChargedTwoSamples
     | ReleaseReading
     | ReleasePublished
     | ReleaseAbandoned

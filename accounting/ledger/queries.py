@@ -152,14 +152,7 @@ def _states(connection: Connection, release_id: str | None) -> tuple[ReleaseStat
     states = []
     for row in connection.execute(charges.order_by(entry.c.position)):
         charge, passed = recorded(row.body, ReleaseCharged), outcomes.get(row.release_id, set())
-        receipt = Receipt(
-            ledger_id=ledger_id,
-            position=row.position,
-            hash=row.hash,
-            release_id=row.release_id,
-            dataset=charge.dataset,
-            sample_id=charge.sample_id,
-        )
+        receipt = Receipt.of(charge, ledger_id=ledger_id, position=row.position, link=row.hash)
         state = ReleaseState(
             release_id=row.release_id,
             stage=_stage(passed),

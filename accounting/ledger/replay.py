@@ -19,6 +19,7 @@ from .release_entries import (
     SeriesRegistered,
 )
 from .repricing import price_faults
+from .rules import sample_faults
 from .schema import account
 from .series_rules import unpaid_parts
 from .token_entries import TokenAdded, TokenRevoked
@@ -116,8 +117,10 @@ class Replay:
     def _faults_of_charge(self, entry: ReleaseCharged) -> Iterator[str]:
         if entry.release_id in self.charges:
             yield f"release id '{entry.release_id}' is charged a second time"
-        if entry.sample_id in self.samples:
-            yield f"its sample was used by release '{self.samples[entry.sample_id]}'"
+        for _, taken in entry.samples:
+            if taken in self.samples:
+                yield f"its sample was used by release '{self.samples[taken]}'"
+        yield from sample_faults(entry)
         yield from self._price_faults(entry)
         if entry.series is not None:
             yield from self._faults_of_place(entry, entry.series)
@@ -213,7 +216,7 @@ class Replay:
             case ReleaseCharged():
                 holders.append(entry.release_id)
                 self.charges[entry.release_id] = entry
-                self.samples[entry.sample_id] = entry.release_id
+                self.samples.update((taken, entry.release_id) for _, taken in entry.samples)
                 self.stages[entry.release_id] = {"charged"}
             case ReleaseReading() | ReleasePublished():
                 passed = "reading" if isinstance(entry, ReleaseReading) else "published"

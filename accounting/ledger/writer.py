@@ -219,14 +219,7 @@ class LedgerWriter:
                 )
         if objection is not None:
             raise objection.refusal
-        return Receipt(
-            ledger_id=self.ledger_id,
-            position=place.position,
-            hash=place.hash,
-            release_id=entry.release_id,
-            dataset=entry.dataset,
-            sample_id=entry.sample_id,
-        )
+        return Receipt.of(entry, ledger_id=self.ledger_id, position=place.position, link=place.hash)
 
     def charged(self, receipt: Receipt) -> ReleaseCharged:
         """The charge that a receipt is for, as the ledger has it.

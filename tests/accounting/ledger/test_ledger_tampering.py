@@ -70,6 +70,7 @@ def fill(books) -> None:
         for name in ("alice", "bob"):
             writer.add_token(name=name, expires=date(2026, 6, 2), by="b", day=date(2026, 3, 4), randomness=os.urandom)
         writer.revoke_token(name="bob", by="b", day=date(2026, 3, 5))
+    books.writer().charge(books.of_two_samples("chosen"))
     books.charge("last")
 
 
