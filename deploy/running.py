@@ -10,12 +10,14 @@ import click
 
 from ..accounting.ledger.reader import open_reader
 from ..accounting.theory.price import mechanism_record
+from ..flows.cluster_spec import cluster_of_spec
 from ..flows.prepare import PreparedRelease, prepared_release
 from ..flows.settings import House
 from ..mechanisms.recoding import GeneralizationMap
 from ..mechanisms.refusal import AccountantRefused
 from ..tasks.settled_map import settled_map
 from ..tasks.staging import SettledRelease, remembered_release
+from .cluster import chosen_cluster, opened_executor
 from .prefect_environment import settle_prefect, settled_api
 from .terminal import Stages
 
@@ -38,7 +40,8 @@ def run_release(
         spec: the specification's file.
         house: where the ledger and the private store lie.
         output: the release's folder, instead of the specification's.
-        scheduler: address of a Dask scheduler, None for this machine's threads.
+        scheduler: address of a Dask scheduler; None for the specification's cluster, or that of Dask's settings, or
+            this machine's threads.
         release_id: id to run, resume or look up; None for a new release.
         series: the series whose next release this is, None for a release that is charged for itself.
         randomness: source of the sampling key, n to n bytes; the operating system's, but for tests.
@@ -52,6 +55,7 @@ def run_release(
         ReleaseFailed: the work failed after the charge.
     """
     stages = Stages()
+    choice = chosen_cluster(scheduler=scheduler, of_spec=cluster_of_spec(spec))
     with prepared_release(spec, house=house, output=output, release_id=release_id, series=series) as prepared:
         if prepared.other_names:
             click.echo(two_names_warning(prepared), err=True)
@@ -66,9 +70,10 @@ def run_release(
             wait_for_prefect = settle_prefect(house.home)
             from ..flows.microdata import run_flow
 
-            wait_for_prefect()
-            with settled_api():
-                published = run_flow(prepared, scheduler=scheduler, randomness=randomness, observer=stages)
+            with opened_executor(choice) as executor:
+                wait_for_prefect()
+                with settled_api():
+                    published = run_flow(prepared, executor=executor, randomness=randomness, observer=stages)
         generalization = settled_map(prepared.request, folder=prepared.folder, sample_id=published.sample_id)
         if generalization is None:
             raise AccountantRefused(

@@ -20,6 +20,7 @@ from .chunks import Chunk, CsvChunk, ParquetChunk
 from .column_codes import ColumnCoder
 from .csv_records import csv_keys
 from .parquet_records import parquet_keys
+from .worker_faults import telling_kinds_only
 
 __all__ = ["CountJob", "KeySource", "count_chunks", "counts_of_frame", "empty_counts", "frame_of_counts"]
 
@@ -30,7 +31,7 @@ class KeySource(Protocol):
     """Where a worker finds the secret; the object travels through the graph and has none of it."""
 
     def load(self) -> bytes:
-        """Read the key from the private key store."""
+        """The key, from the private store or from the memory of the worker."""
         ...
 
 
@@ -71,6 +72,7 @@ class CountJob:
         return ("crowdblend-count", self.release_id, self.token)
 
 
+@telling_kinds_only
 def count_chunks(chunks: tuple[Chunk, ...], *, job: CountJob) -> pd.DataFrame:
     """Sample, recode and count the records of some chunks.
 
@@ -144,12 +146,12 @@ def _key(job: CountJob) -> bytes | None:
     except OSError as error:
         raise ReleaseFailed(
             f"a worker cannot read the sampling key ({type(error).__name__}).",
-            remedy="The private key store (CROWDBLEND_HOME) must be shared with every worker.",
+            remedy="Processes of this machine read it in the private store (CROWDBLEND_HOME).",
         ) from None
     # INVARIANT: one release, one sample; a worker that sees another key store must not mix a second one in.
     if sample_commitment(key) != job.sample_id:
         raise ReleaseFailed(
             "a worker found a sampling key that is not this release's.",
-            remedy="The private key store (CROWDBLEND_HOME) must be shared with every worker.",
+            remedy="Run again with the same release id.",
         )
     return key

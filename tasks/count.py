@@ -22,6 +22,7 @@ from .chunk_counts import (
 )
 from .chunks import Chunk, group_chunks
 from .executors import Advanced, Executor, computed
+from .worker_faults import telling_kinds_only
 
 __all__ = ["count_job", "group_counts", "merged_counts", "partial_counts"]
 
@@ -122,5 +123,6 @@ def _unchanged(frame: pd.DataFrame) -> pd.DataFrame:
     return frame
 
 
+@telling_kinds_only
 def _merged(frame: pd.DataFrame) -> pd.DataFrame:
     return frame_of_counts(merge_counts([counts_of_frame(frame)]))
