@@ -6,12 +6,16 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import click
+
 from ..accounting.ledger.reader import open_reader
 from ..accounting.theory.price import mechanism_record
 from ..flows.cluster_spec import cluster_of_spec
 from ..flows.prepare import PreparedRelease, prepared_release
 from ..flows.settings import House
+from ..mechanisms.recoding import GeneralizationMap
 from ..mechanisms.refusal import AccountantRefused
+from ..tasks.settled_map import settled_map
 from ..tasks.staging import SettledRelease, remembered_release
 from .cluster import chosen_cluster, opened_executor
 from .prefect_environment import settle_prefect, settled_api
@@ -55,6 +59,8 @@ def run_release(
     stages = Stages() if stages is None else stages
     choice = chosen_cluster(scheduler=scheduler, of_spec=cluster_of_spec(spec))
     with prepared_release(spec, house=house, output=output, release_id=release_id, series=series) as prepared:
+        if prepared.other_names:
+            click.echo(two_names_warning(prepared), err=True)
         if prepared.layout is None:
             published = remembered_release(prepared.folder)
             if published is None:
@@ -70,10 +76,27 @@ def run_release(
                 wait_for_prefect()
                 with settled_api():
                     published = run_flow(prepared, executor=executor, randomness=randomness, observer=stages)
-        return _result(prepared, published, stages)
+        generalization = settled_map(prepared.request, folder=prepared.folder, sample_id=published.sample_id)
+        if generalization is None:
+            raise AccountantRefused(
+                f"release '{prepared.release_id}' is published, but this private store doesn't know its map.",
+                remedy="Use the private store (CROWDBLEND_HOME) that it was made with.",
+            )
+        return _result(prepared, published, generalization, stages)
 
 
-def _result(prepared: PreparedRelease, published: SettledRelease, stages: Stages) -> dict[str, Any]:
+def two_names_warning(prepared: PreparedRelease) -> str:
+    """What the steward is told of a source that went by another name; it decides nothing."""
+    return (
+        f"crowdblend: warning: files of the same names, sizes and headers were released before as data set "
+        f"{', '.join(prepared.other_names)}. If these are the same people, '{prepared.request.dataset}' gives them a "
+        "second budget, and what is spent adds up."
+    )
+
+
+def _result(
+    prepared: PreparedRelease, published: SettledRelease, generalization: GeneralizationMap, stages: Stages
+) -> dict[str, Any]:
     request = prepared.request
     paper = request.paper_price
     return {
@@ -85,7 +108,7 @@ def _result(prepared: PreparedRelease, published: SettledRelease, stages: Stages
         "epsilon": float(request.price.epsilon),
         "delta": float(request.price.delta),
         "epsilon_paper": None if paper is None else float(paper.epsilon),
-        "levels": {column.name: column.level for column in request.map.columns},
+        "levels": {column.name: column.level for column in generalization.columns},
         "published_groups": published.groups,
         "published_records": published.records,
         "output": str(published.output),

@@ -65,7 +65,8 @@ def abandon_release(release_id: str, *, reason: str, house: House) -> bool:
 
 
 def _clear(folder: ReleaseFolder, staging: Path | None) -> None:
-    """Destroy the key of an abandoned release and remove what it had prepared; what is gone already is left so."""
+    """Destroy the keys and draws of an abandoned release and remove what it had prepared, if it is still there."""
     folder.destroy_key()
+    folder.draws.forget()
     if staging is not None:
         shutil.rmtree(staging, ignore_errors=True)

@@ -45,20 +45,27 @@ class CountJob:
         release_id: id of the release.
         token: unique to this computation; with the release id it is part of every task's key, because Dask
             takes two tasks of one key for the same and would let two releases share a sample.
-        sample_id: the ledger's name of the sample; another key is refused.
+        sample_id: the ledger's name of the sample; another key is refused. None where every record is counted.
         map: the generalization map.
-        rate: sampling rate.
+        rate: sampling rate; None counts every record and needs no key.
         null_values: texts that mean null.
-        key_source: where the key lies.
+        key_source: where the key lies; None where every record is counted.
+
+    Raises:
+        ValueError: a rate without a sample and its key, or a sample or key without a rate.
     """
 
     release_id: str
     token: str
-    sample_id: str
+    sample_id: str | None
     map: GeneralizationMap
-    rate: Decimal
+    rate: Decimal | None
     null_values: tuple[str, ...]
-    key_source: KeySource = field(repr=False)
+    key_source: KeySource | None = field(repr=False)
+
+    def __post_init__(self) -> None:
+        if not (self.rate is None) == (self.sample_id is None) == (self.key_source is None):
+            raise ValueError("a rate, a sample and its key go together; without a rate every record is counted")
 
     def __dask_tokenize__(self) -> tuple[str, str, str]:
         """What stands for this job in the names of tasks."""
@@ -115,7 +122,7 @@ def counts_of_frame(frame: pd.DataFrame) -> GroupCounts:
 
 
 def _keys(
-    chunks: Sequence[Chunk], *, coders: Sequence[ColumnCoder], key: bytes, job: CountJob
+    chunks: Sequence[Chunk], *, coders: Sequence[ColumnCoder], key: bytes | None, job: CountJob
 ) -> Iterator[NDArray[np.int64]]:
     row_groups = [chunk for chunk in chunks if isinstance(chunk, ParquetChunk)]
     for _, group in groupby(row_groups, key=lambda chunk: chunk.path):
@@ -131,7 +138,9 @@ def _counted(waiting: Sequence[NDArray[np.int64]], job: CountJob) -> GroupCounts
     return count_keys(np.concatenate(waiting, axis=1), cells=job.map.cells)
 
 
-def _key(job: CountJob) -> bytes:
+def _key(job: CountJob) -> bytes | None:
+    if job.key_source is None:
+        return None
     try:
         key = job.key_source.load()
     except OSError as error:

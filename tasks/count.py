@@ -32,21 +32,24 @@ _SPLIT_EVERY = 8
 def count_job(
     *,
     release_id: str,
-    sample_id: str,
+    sample_id: str | None,
     generalization: GeneralizationMap,
-    rate: Decimal,
+    rate: Decimal | None,
     null_values: Sequence[str],
-    key_source: KeySource,
+    key_source: KeySource | None,
 ) -> CountJob:
     """Describe the counting of one release; every call makes a job whose tasks are its own.
 
     Args:
         release_id: id of the release.
-        sample_id: `sample_commitment` of the key, as in the ledger.
+        sample_id: `sample_commitment` of the key, as in the ledger; None where every record is counted.
         generalization: the map.
-        rate: sampling rate.
+        rate: sampling rate; None counts every record.
         null_values: texts that mean null.
-        key_source: where workers read the key.
+        key_source: where workers read the key; None where every record is counted.
+
+    Raises:
+        ValueError: a rate without a sample and its key, or a sample or key without a rate.
     """
     return CountJob(
         release_id=release_id,

@@ -6,9 +6,12 @@ from pathlib import Path
 
 from ..accounting.ledger.certificate_writing import write_certificate
 from ..accounting.ledger.charge import Receipt
+from ..accounting.ledger.circumstances import Circumstances
 from ..accounting.ledger.keystore import ReleaseFolder
 from ..accounting.ledger.release_entries import ReleaseCharged
 from ..accounting.ledger.signing import SigningKey, SigningKeys
+from ..mechanisms.map_choice import MapChoice
+from ..mechanisms.recoding import GeneralizationMap
 from ..mechanisms.refusal import InputRefused, ReleaseFailed
 from ..mechanisms.suppression import GroupCounts
 from .request import MicrodataRequest
@@ -24,7 +27,9 @@ def write_output(
     *,
     receipt: Receipt,
     charge: ReleaseCharged,
+    circumstances: Circumstances,
     request: MicrodataRequest,
+    generalization: GeneralizationMap,
     surviving: GroupCounts,
     folder: ReleaseFolder,
     signing: SigningKeys,
@@ -34,7 +39,9 @@ def write_output(
     Args:
         receipt: proof of payment.
         charge: the ledger's entry of the charge.
+        circumstances: what the ledger said of the data set at the charge.
         request: what is asked for.
+        generalization: the map that the records were recoded with.
         surviving: groups of at least k sampled records.
         folder: the release's folder in the private store.
         signing: the private store's signing keys; the private one is read here and nowhere kept.
@@ -43,16 +50,18 @@ def write_output(
         ReleaseFailed: the signing key is gone.
     """
     key = _key_that_signs(signing)
-    groups = PublishedGroups.of(surviving, generalization=request.map)
+    groups = PublishedGroups.of(surviving, generalization=generalization)
 
     def write(place: Path) -> None:
         write_table(groups, folder=place, form=request.form, file_format=request.file_format)
         write_certificate(
             place,
             charge=charge,
+            circumstances=circumstances,
             position=receipt.position,
             chain_hash=receipt.hash,
-            generalization=request.map,
+            generalization=generalization,
+            choice=request.recoding if isinstance(request.recoding, MapChoice) else None,
             form=request.form,
             groups=len(groups.counts),
             records=groups.records,

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 
 from ..accounting.ledger.charge import Receipt
 from ..accounting.ledger.keystore import KeyRef
+from ..mechanisms.recoding import GeneralizationMap
 from ..mechanisms.suppression import GroupCounts, suppress
 from .chunk_counts import KeySource
 from .chunks import plan_chunks
@@ -16,7 +17,7 @@ from .request import MicrodataRequest
 from .source import SourceLayout
 from .stage import stage
 
-__all__ = ["surviving_groups"]
+__all__ = ["key_source_at", "surviving_groups"]
 
 
 @stage("count")
@@ -24,6 +25,7 @@ def surviving_groups(
     *,
     receipt: Receipt,
     request: MicrodataRequest,
+    generalization: GeneralizationMap,
     layout: SourceLayout,
     key: KeyRef,
     executor: Executor,
@@ -34,6 +36,7 @@ def surviving_groups(
     Args:
         receipt: proof that the release is paid for; the sample is the one that it names.
         request: what is asked for.
+        generalization: the map.
         layout: the files of the records.
         key: the sampling key in the private store.
         executor: where the work is done.
@@ -42,11 +45,11 @@ def surviving_groups(
     Raises:
         ReleaseFailed: the records can't be read, or the workers were lost.
     """
-    with _key_source(key, executor) as key_source:
+    with key_source_at(key, executor) as key_source:
         job = count_job(
             release_id=receipt.release_id,
             sample_id=receipt.sample_id,
-            generalization=request.map,
+            generalization=generalization,
             rate=request.mechanism.sampling_rate,
             null_values=request.null_values,
             key_source=key_source,
@@ -56,9 +59,14 @@ def surviving_groups(
 
 
 @contextmanager
-def _key_source(key: KeyRef, executor: Executor) -> Iterator[KeySource]:
-    """Where tasks find the key: in the private store, or where there are other machines, in their memory."""
-    if not isinstance(executor, DaskCluster):
+def key_source_at(key: KeyRef | None, executor: Executor) -> Iterator[KeySource | None]:
+    """Where tasks find a key: in the private store, or where there are other machines, in their memory.
+
+    Args:
+        key: in the private store; None where every record is counted, for which there is no key.
+        executor: where the tasks run.
+    """
+    if key is None or not isinstance(executor, DaskCluster):
         yield key
         return
     from .key_delivery import delivered_key  # it loads `distributed`, which one machine alone does without

@@ -23,6 +23,7 @@ class NotCanonicalError(ValueError):
     """Bytes that are not the one form of an entry that this version knows."""
 
 
+ENCODER = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=True)
 KINDS: Mapping[str, type[Entry]] = {member.KIND: member for member in get_args(Entry)}
 
 
@@ -38,7 +39,7 @@ def bytes_of_entry(entry: Entry) -> bytes:
         TypeError: a field holds a value of a type that no entry has.
     """
     document = {"kind": entry.KIND} | _document(entry)
-    return json.dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=True).encode("ascii")
+    return ENCODER.encode(document).encode("ascii")
 
 
 def entry_of_bytes(body: bytes) -> Entry:
@@ -67,7 +68,7 @@ def entry_of_bytes(body: bytes) -> Entry:
 
 
 def _document(record: Record) -> dict[str, Any]:
-    return {field.name: _encoded(getattr(record, field.name)) for field in fields(record)}
+    return {name: _encoded(getattr(record, name)) for name in _decoders(type(record))}  # type: ignore[arg-type]
 
 
 def _encoded(value: object) -> object:

@@ -18,8 +18,10 @@ from .audit import verify_ledger
 from .budget import Account
 from .canonical import entry_of_bytes
 from .chain import Finding
-from .charge import charged_price
+from .charge import Receipt, charged_price
+from .circumstances import Circumstances
 from .entry import Entry
+from .private_looks import RecordedLook, circumstances_of, private_looks
 from .queries import (
     DatasetState,
     ReleaseState,
@@ -36,6 +38,7 @@ from .series import SeriesState, all_series, free_place, series_of
 from .series_rules import objection_to_specification
 from .signing import PublicKey
 from .store import Store, open_store
+from .tokens import TokenState, tokens_of
 from .unknown import unknown_dataset, unknown_series
 
 __all__ = ["DatasetState", "LedgerReader", "RecordedEntry", "ReleaseState", "SeriesState", "open_reader"]
@@ -111,15 +114,43 @@ class LedgerReader:
             AccountantRefused: the charge would be refused.
         """
         charged = charged_price(price)
+        state, objection = self._objection(dataset, price)
+        if objection is not None:
+            raise objection.refusal
+        return state.account.charged(epsilon=charged.epsilon, delta=charged.delta)
+
+    def look_for_objection(self, *, dataset: str, price: Price) -> Objection | None:
+        """What speaks against charging a price now, None where nothing does; nothing is reserved or recorded.
+
+        Raises:
+            InputRefused: unknown data set.
+        """
+        return self._objection(dataset, price)[1]
+
+    def _objection(self, dataset: str, price: Price) -> tuple[DatasetState, Objection | None]:
         with self._store.reading() as connection:
             state = dataset_of(connection, dataset)
             if state is None:
                 raise unknown_dataset(dataset)
             before = unrefunded_release(connection, dataset) if state.survey else None
-        objection = objection_to(charged, dataset=state, released_before=before)
-        if objection is not None:
-            raise objection.refusal
-        return state.account.charged(epsilon=charged.epsilon, delta=charged.delta)
+        objection = objection_to(
+            charged_price(price), rows_per_person=price.rows_per_person, dataset=state, released_before=before
+        )
+        return state, objection
+
+    def circumstances(self, receipt: Receipt) -> Circumstances:
+        """What the ledger said of a release's data set when it was charged, whatever was recorded since.
+
+        Raises:
+            AccountantRefused: the receipt is not of this ledger.
+        """
+        with self._store.reading() as connection:
+            return circumstances_of(connection, receipt)
+
+    def private_looks(self) -> tuple[RecordedLook, ...]:
+        """All private looks that were recorded, in their order."""
+        with self._store.reading() as connection:
+            return private_looks(connection)
 
     def series(self, name: str) -> SeriesState:
         """A series as the ledger knows it.
@@ -165,6 +196,11 @@ class LedgerReader:
         """All releases, in the order of their charges."""
         with self._store.reading() as connection:
             return releases_of(connection)
+
+    def tokens(self) -> tuple[TokenState, ...]:
+        """All tokens of the auditors' pages, in the order of their addition."""
+        with self._store.reading() as connection:
+            return tokens_of(connection)
 
     def head(self) -> Place:
         """The last entry's place in the chain."""

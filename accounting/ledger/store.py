@@ -11,6 +11,7 @@ from urllib.parse import quote
 
 from sqlalchemy import Connection, Engine, create_engine, event, inspect, text
 from sqlalchemy.engine import URL, make_url
+from sqlalchemy.engine.interfaces import DBAPIConnection
 from sqlalchemy.exc import ArgumentError, DatabaseError, IntegrityError, NoSuchModuleError, OperationalError
 from sqlalchemy.pool import NullPool
 
@@ -201,7 +202,7 @@ def open_store(url: str, *, anchoring: Anchoring | None, create: bool = False) -
     if dialect == "sqlite":
         engine = _sqlite_engine(Path(str(parsed.database)), read_only=anchoring is None)
     else:
-        engine = _postgresql_engine(parsed, shown)
+        engine = _postgresql_engine(parsed, shown, read_only=anchoring is None)
     store = Store(shown=shown, dialect=dialect, engine=engine, anchoring=anchoring, creating=create)
     if not create:
         _check_schema(store, parsed)
@@ -209,7 +210,8 @@ def open_store(url: str, *, anchoring: Anchoring | None, create: bool = False) -
 
 
 def _sqlite_engine(path: Path, *, read_only: bool) -> Engine:
-    address = f"file:{quote(str(path))}?mode=rw"  # never creates the file
+    # PRIVACY: who only looks has a connection that the database itself lets write nothing; neither creates the file.
+    address = f"file:{quote(str(path))}?mode={'ro' if read_only else 'rw'}"
 
     def connect() -> sqlite3.Connection:
         connection = sqlite3.connect(address, uri=True, timeout=SECONDS_TO_WAIT, isolation_level=None)
@@ -230,15 +232,26 @@ def _sqlite_engine(path: Path, *, read_only: bool) -> Engine:
     return engine
 
 
-def _postgresql_engine(parsed: URL, shown: str) -> Engine:
+def _postgresql_engine(parsed: URL, shown: str, *, read_only: bool) -> Engine:
     try:
-        return create_engine(parsed, poolclass=NullPool, hide_parameters=True)
+        engine = create_engine(parsed, poolclass=NullPool, hide_parameters=True)
     except ModuleNotFoundError:
         raise InputRefused(
             "PostgreSQL needs its driver.",
             where=shown,
             remedy="Install it: pip install 'crowdblend[postgres]'.",
         ) from None
+    if read_only:
+        event.listen(engine, "connect", _let_it_write_nothing)
+    return engine
+
+
+def _let_it_write_nothing(connection: DBAPIConnection, _: object) -> None:
+    """Make every transaction of a PostgreSQL connection read-only, whoever begins it."""
+    cursor = connection.cursor()
+    cursor.execute("SET SESSION CHARACTERISTICS AS TRANSACTION READ ONLY")
+    cursor.close()
+    connection.commit()
 
 
 def _check_schema(store: Store, parsed: URL) -> None:

@@ -25,6 +25,7 @@ from crowdblend.accounting.ledger.registration import SeriesRegistration
 from crowdblend.accounting.ledger.signing import SigningKeys
 from crowdblend.accounting.ledger.writer import LedgerWriter, open_writer
 from crowdblend.accounting.theory.price import Price, paper_price, price
+from crowdblend.mechanisms.epsilon_safe import EpsilonSafeRelease
 from crowdblend.mechanisms.strongly_safe import StronglySafeRelease
 from sqlalchemy import Connection, create_engine, make_url, text
 from sqlalchemy.pool import NullPool
@@ -32,6 +33,9 @@ from sqlalchemy.pool import NullPool
 DAY = date(2026, 3, 4)
 DELTA = Decimal("1e-6")
 MECHANISM = StronglySafeRelease(k=20, sampling_rate=Decimal("0.1"))
+CHOSEN = EpsilonSafeRelease(
+    k=20, sampling_rate=Decimal("0.1"), selection_epsilon=Decimal("0.1"), selection_rate=Decimal("0.05")
+)
 
 
 @cache
@@ -50,6 +54,15 @@ def series_prices(releases: int) -> tuple[Price, Decimal]:
     if paper is None:
         raise ValueError("the tests' mechanism has a price by the paper's bound")
     return price(MECHANISM, delta=DELTA, releases=releases), paper.epsilon
+
+
+@cache
+def chosen_prices(mechanism: EpsilonSafeRelease) -> tuple[Price, Decimal]:
+    """The price of a release that chooses its map, and the paper's ε."""
+    paper = paper_price(mechanism, delta=DELTA)
+    if paper is None:
+        raise ValueError("the tests' mechanism has a price by the paper's bound")
+    return price(mechanism, delta=DELTA), paper.epsilon
 
 
 def anchoring_at(home: Path) -> Anchoring:
@@ -129,6 +142,16 @@ class Books:
     def of_series(self, release_id: str, *, name: str = "monthly", releases: int = 3, **changes: Any) -> ReleaseCharge:
         costs, paper = series_prices(releases)
         values = {"price": costs, "epsilon_paper": paper, "series": name, "series_digest": "c" * 64}
+        return self.request(release_id, **(values | changes))
+
+    def of_two_samples(
+        self, release_id: str, *, mechanism: EpsilonSafeRelease = CHOSEN, **changes: Any
+    ) -> ReleaseCharge:
+        """A release that chooses its map, on a sample of its own where the mechanism has a rate for one."""
+        costs, paper = chosen_prices(mechanism)
+        values: dict[str, Any] = {"mechanism": mechanism, "price": costs, "epsilon_paper": paper}
+        if mechanism.selection_rate is not None:
+            values["selection_sample_id"] = hashlib.sha256(f"{release_id} chooses".encode()).hexdigest()
         return self.request(release_id, **(values | changes))
 
     def series(self, name: str = "monthly") -> SeriesState:
