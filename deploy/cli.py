@@ -13,8 +13,8 @@ from .key_commands import key
 from .ledger_commands import dataset, ledger
 from .plan_command import plan
 from .release_commands import abandon, demo, run, verify
-from .serve_command import serve
 from .series_commands import series
+from .serve_command import serve
 from .token_commands import token
 
 __all__ = ["main"]

@@ -29,7 +29,7 @@ CANCELLED_WITHIN_SECONDS = 120.0
 @click.command()
 @click.argument("spec", type=FILE)
 @LEDGER
-@click.option("--output", help="Folder of the release, instead of [release].output.")
+@click.option("--output", help="Folder or fsspec URL of the release, instead of [release].output.")
 @click.option("--scheduler", help="Address of a Dask scheduler, instead of the specification's [cluster].")
 @click.option("--release-id", help="Run or resume the release of this id; without one it is a new release.")
 @click.option("--series", help="Run the next release of this series.")

@@ -72,7 +72,7 @@ def _end_of(job: Job) -> dict[str, Any]:
         result = run_release(
             Path(asked.spec),
             house=house(),
-            output=None if asked.output is None else Path(asked.output),
+            output=asked.output,
             scheduler=asked.scheduler,
             release_id=job.release_id,
             series=asked.series,

@@ -21,7 +21,7 @@ FILE = click.Path(path_type=Path)
 @click.command()
 @click.argument("spec", type=FILE)
 @click.option("--ledger", help="SQLAlchemy URL of the ledger (or CROWDBLEND_LEDGER).")
-@click.option("--output", type=FILE, help="Folder of the release, instead of [release].output.")
+@click.option("--output", help="Folder or fsspec URL of the release, instead of [release].output.")
 @click.option("--scheduler", help="Address of a Dask scheduler; without one this machine's threads count.")
 @click.option(
     "--release-id",
@@ -32,7 +32,7 @@ FILE = click.Path(path_type=Path)
 def run(
     spec: Path,
     ledger: str | None,
-    output: Path | None,
+    output: str | None,
     scheduler: str | None,
     release_id: str | None,
     series: str | None,

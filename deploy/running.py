@@ -15,6 +15,7 @@ from ..flows.prepare import PreparedRelease, prepared_release
 from ..flows.settings import House
 from ..mechanisms.recoding import GeneralizationMap
 from ..mechanisms.refusal import AccountantRefused
+from ..tasks.objects import certificate_of, output_at
 from ..tasks.settled_map import settled_map
 from ..tasks.staging import SettledRelease, remembered_release
 from .cluster import chosen_cluster, opened_executor
@@ -28,7 +29,7 @@ def run_release(
     spec: Path,
     *,
     house: House,
-    output: Path | None,
+    output: str | None,
     scheduler: str | None,
     release_id: str | None,
     series: str | None = None,
@@ -40,7 +41,7 @@ def run_release(
     Args:
         spec: the specification's file.
         house: where the ledger and the private store lie.
-        output: the release's folder, instead of the specification's.
+        output: the release's folder (from the working folder) or URL, instead of the specification's.
         scheduler: address of a Dask scheduler; None for the specification's cluster, or that of Dask's settings, or
             this machine's threads.
         release_id: id to run, resume or look up; None for a new release.
@@ -58,7 +59,8 @@ def run_release(
     """
     stages = Stages() if stages is None else stages
     choice = chosen_cluster(scheduler=scheduler, of_spec=cluster_of_spec(spec))
-    with prepared_release(spec, house=house, output=output, release_id=release_id, series=series) as prepared:
+    place = None if output is None else output_at(output, base=Path.cwd())
+    with prepared_release(spec, house=house, output=place, release_id=release_id, series=series) as prepared:
         if prepared.other_names:
             click.echo(two_names_warning(prepared), err=True)
         if prepared.layout is None:
@@ -112,7 +114,7 @@ def _result(
         "published_groups": published.groups,
         "published_records": published.records,
         "output": str(published.output),
-        "certificate": str(published.output / "certificate.json"),
+        "certificate": certificate_of(published.output),
         "timings": {name: round(seconds, 4) for name, seconds in stages.seconds.items()},
     }
 

@@ -15,6 +15,7 @@ from ..mechanisms.map_choice import MapChoice
 from ..mechanisms.recoding import GeneralizationMap
 from ..mechanisms.refusal import InputRefused
 from ..mechanisms.strongly_safe import StronglySafeRelease
+from ..tasks.objects import Output, output_at
 from ..tasks.request import MicrodataRequest
 from .declared_columns import declared_choice, declared_map
 from .spec_tables import SelectionTable, SpecTables, parse_spec
@@ -24,12 +25,12 @@ __all__ = ["read_spec"]
 LABEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
 
-def read_spec(path: Path, *, output: Path | None, releases: int = 1) -> MicrodataRequest:
+def read_spec(path: Path, *, output: Output | None, releases: int = 1) -> MicrodataRequest:
     """Read and check a specification and the hierarchies that it names; no record is touched.
 
     Args:
         path: the TOML file; relative paths in it start from its folder.
-        output: replaces [release].output, already relative to the working folder; None keeps the specification's.
+        output: replaces [release].output; None keeps the specification's.
         releases: how many releases of it δ and the price are for; more than one fixes both k and rate.
 
     Raises:
@@ -150,14 +151,11 @@ def _recoding(path: Path, spec: SpecTables, base: Path) -> GeneralizationMap | M
     return declared_choice(path, spec.columns, spec.selection, base=base)
 
 
-def _output(path: Path, spec: SpecTables, base: Path, output: Path | None) -> Path:
+def _output(path: Path, spec: SpecTables, base: Path, output: Output | None) -> Output:
     if output is not None:
-        return output.absolute()
+        return output
     if spec.release.output is None:
         raise InputRefused(
             "no output is named.", where=f"{path}: [release].output", remedy="Name one here or with --output."
         )
-    location = spec.release.output.removeprefix("file://")
-    if "://" in location:
-        raise InputRefused("this version publishes to local folders only.", where=f"{path}: [release].output")
-    return (base / location).absolute()
+    return output_at(spec.release.output, base=base)

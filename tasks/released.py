@@ -16,7 +16,7 @@ from ..mechanisms.refusal import InputRefused, ReleaseFailed
 from ..mechanisms.suppression import GroupCounts
 from .request import MicrodataRequest
 from .stage import stage
-from .staging import SettledRelease, rename_into_view, staging_folder, write_staged
+from .staging import SettledRelease, bring_into_view, staging_folder, write_staged
 from .table import PublishedGroups, write_table
 
 __all__ = ["publish", "write_output"]
@@ -68,7 +68,7 @@ def write_output(
             key=key,
         )
 
-    place = staging_folder(request.output, sample_id=receipt.sample_id)
+    place = staging_folder(request.output, sample_id=receipt.sample_id, private=folder.path)
     staged = write_staged(place, day=charge.day, write=write)
     folder.remember(
         {
@@ -109,4 +109,4 @@ def publish(*, release: SettledRelease) -> None:
     Raises:
         ReleaseFailed: something else is in its place, or its bytes are not what they were.
     """
-    rename_into_view(release.staged, release.output)
+    bring_into_view(release.staged, release.output)

@@ -13,6 +13,7 @@ from ..accounting.theory.price import Price, mechanism_record
 from ..mechanisms.event import Mechanism
 from ..mechanisms.map_choice import MapChoice
 from ..mechanisms.recoding import GeneralizationMap
+from .objects import Output
 
 __all__ = ["MicrodataRequest"]
 
@@ -25,7 +26,7 @@ class MicrodataRequest:
         label: the release's name for people; not its id.
         form: "microdata" repeats each published row, "counts" gives one row a group with its count.
         file_format: "parquet" or "csv", of the published table.
-        output: folder that will hold the published table and its certificate.
+        output: folder or place in an object store that will hold the published table and its certificate.
         dataset: the name under which the ledger keeps this population's budget.
         source: file, folder, glob or URL of the records, as written in the specification.
         base: folder that relative paths of the specification start from.
@@ -41,7 +42,7 @@ class MicrodataRequest:
     label: str
     form: Literal["microdata", "counts"]
     file_format: Literal["parquet", "csv"]
-    output: Path
+    output: Output
     dataset: str
     source: str
     base: Path
