@@ -4,7 +4,14 @@ from __future__ import annotations
 
 import re
 
-__all__ = ["require_digest", "require_name", "require_release_id", "require_series_name", "require_text", "require_token_id"]
+__all__ = [
+    "require_digest",
+    "require_name",
+    "require_release_id",
+    "require_series_name",
+    "require_text",
+    "require_token_id",
+]
 
 RELEASE_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:+@-]{0,127}")
 SERIES_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")

@@ -98,9 +98,7 @@ def recognised(text: str, *, tokens: Iterable[TokenState], today: date) -> bool:
     return same and state is not None and state.opens(today)
 
 
-def add_token(
-    store: Store, *, name: str, expires: date, by: str, day: date, randomness: Callable[[int], bytes]
-) -> str:
+def add_token(store: Store, *, name: str, expires: date, by: str, day: date, randomness: Callable[[int], bytes]) -> str:
     """Add a token; the ledger keeps its digest alone.
 
     Returns:
