@@ -1,4 +1,4 @@
-"""Checks a claim that noise gives ε-differential privacy: the largest ratio of its probabilities, found or unbounded."""
+"""Checks a claim that noise gives ε-differential privacy: its largest ratio of probabilities, or that there is none."""
 
 from __future__ import annotations
 
@@ -82,9 +82,11 @@ def worst_ratio(noise: Noise, *, sensitivity: int = 1) -> WorstRatio:
     if sensitivity < 1:
         raise InputRefused(f"the sensitivity must be at least 1, not {sensitivity}.")
     shift = Decimal(sensitivity)
+    bound: Decimal | None
+    places: tuple[float, ...]
     match noise:
         case TwoSidedGeometricNoise(epsilon=epsilon, sensitivity=covered):
-            bound: Decimal | None = divide_up(multiply_up(epsilon, shift), covered)
+            bound = divide_up(multiply_up(epsilon, shift), covered)
             places, why = (-1.0, 0.0), "successive probabilities have the ratio e^(ε/Δ) everywhere."
         case CoinFlipNoise():
             bound = multiply_up(log_up(Decimal(2)), sensitivity + 1)
@@ -96,8 +98,8 @@ def worst_ratio(noise: Noise, *, sensitivity: int = 1) -> WorstRatio:
             bound = None
             places = tuple(-distance * sigma for distance in _DISTANCES)
             why = (
-                "the loss at output x is (Δ² − 2xΔ)/(2σ²), which grows without bound towards one side: Gaussian noise is "
-                "(ε, δ)-private for some δ > 0, and ε-private for no ε."
+                "the loss at output x is (Δ² − 2xΔ)/(2σ²), which grows without bound towards one side: Gaussian "
+                "noise is (ε, δ)-private for some δ > 0, and ε-private for no ε."
             )
         case OneSidedGeometricNoise():
             bound, places = None, (float(sensitivity), 0.0)
@@ -129,8 +131,8 @@ def require_pure(noise: Noise, *, sensitivity: int, epsilon: Decimal) -> WorstRa
     worst = found.witnesses[-1]
     needed = "no ε is enough" if found.epsilon is None else f"it needs ε = {found.epsilon}"
     raise InputRefused(
-        f"{type(noise).__name__} is not {epsilon}-differentially private for sensitivity {sensitivity}: {needed}, since "
-        f"{found.explanation} At output {worst.output:g} the loss is {worst.log_ratio:g}.",
+        f"{type(noise).__name__} is not {epsilon}-differentially private for sensitivity {sensitivity}: {needed}, "
+        f"since {found.explanation} At output {worst.output:g} the loss is {worst.log_ratio:g}.",
         remedy="Use two-sided geometric or Laplace noise of scale sensitivity/ε.",
     )
 

@@ -21,13 +21,13 @@ REFUSED = MappingProxyType(
         "clustering": (
             "clusters are drawn around the records themselves: one extreme record moves a published boundary, which "
             "shows whether it is there",
-            "Declare hierarchies and a fixed level for every column, or let the exponential mechanism choose the levels.",
+            "Declare hierarchies, with fixed levels or levels chosen by the exponential mechanism.",
         ),
         "mondrian": (
-            "local recoding cuts at the records' own medians and publishes their least and greatest values: one extreme "
-            "record changes a published range, which shows whether it is there (LQS, arXiv:1101.2604v2, Algorithm 1 "
-            "is safe only with a map that the data do not choose)",
-            "Declare hierarchies and a fixed level for every column, or let the exponential mechanism choose the levels.",
+            "local recoding cuts at the records' own medians and publishes their least and greatest values: one "
+            "extreme record changes a published range, which shows whether it is there (compare LQS, "
+            "arXiv:1101.2604v2, Algorithm 1)",
+            "Declare hierarchies, with fixed levels or levels chosen by the exponential mechanism.",
         ),
     }
 )

@@ -26,8 +26,8 @@ def crowd_blending_words(event: SuppressedHistogram | NoisyHistogram) -> str:
         case _:
             assert_never(event)
     words = (
-        f"({event.k}, {loss})-crowd-blending: each person either cannot be told apart from at least {event.k - 1} others "
-        f"in the data, {outside}."
+        f"({event.k}, {loss})-crowd-blending: each person either cannot be told apart from at least {event.k - 1} "
+        f"others in the data, {outside}."
     )
     rate = event.sampling_rate
     if rate is None:
@@ -58,6 +58,6 @@ def outlier_words(event: OutlierPrivateHistogram) -> str:
 def local_words(mechanism: KRandomization | CountMeanSketch) -> str:
     """The guarantee of one report, which needs no trust in whoever collects it."""
     return (
-        f"{local_epsilon(mechanism)}-locally private: a report is randomized before it leaves the device, so that nobody, "
-        "the collector included, need be trusted. That a person reports at all is not hidden."
+        f"{local_epsilon(mechanism)}-locally private: a report is randomized before it leaves the device, so that "
+        "nobody, the collector included, need be trusted. That a person reports at all is not hidden."
     )
