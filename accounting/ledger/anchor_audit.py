@@ -106,9 +106,7 @@ def check_anchor(
     return AnchorCheck(findings=tuple(findings), unchecked=tuple(unchecked))
 
 
-def _claims(
-    file: BinaryIO, length: int, seen: _Differences, unchecked: list[str]
-) -> Iterator[tuple[int, ClaimedHead]]:
+def _claims(file: BinaryIO, length: int, seen: _Differences, unchecked: list[str]) -> Iterator[tuple[int, ClaimedHead]]:
     """Each readable line's number and claim, in the order of rising positions."""
     before, number = -1, 0
     while file.tell() < length and (line := file.readline(LONGEST_LINE)):
