@@ -157,32 +157,40 @@ def _require_no_more(connection: Connection, roles: Roles) -> None:
 
 def _excess(connection: Connection, name: str, *, inserts: bool) -> Iterator[str]:
     """What a role may do beyond what it is for, as the database says it."""
-
-    def asked(question: str, **values: str) -> bool:
-        return bool(connection.execute(text(f"SELECT {question}"), {"role": name} | values).scalar())
-
     for attribute, what in ATTRIBUTES.items():
-        if asked(f"{attribute} FROM pg_roles WHERE rolname = :role"):
+        if _asked(connection, f"{attribute} FROM pg_roles WHERE rolname = :role", role=name):
             yield what
-    if asked(
+    owner = (
         "bool_or(pg_has_role(:role, relowner, 'MEMBER')) FROM pg_class "
         "WHERE relkind = 'r' AND relnamespace = current_schema()::regnamespace"
-    ):
+    )
+    if _asked(connection, owner, role=name):
         yield "is, or can become, the owner of a table"
+    member = "bool_or(pg_has_role(:role, oid, 'MEMBER')) FROM pg_roles WHERE rolname = :other"
     for other in FILE_ROLES:
-        if asked("pg_has_role(:role, :other, 'MEMBER')", other=other):
+        if _asked(connection, member, role=name, other=other):
             yield f"is a member of {other}"
     for table in (*LEDGER_TABLES, VERSION_TABLE):
-        for power in TABLE_POWERS:
-            if asked("has_table_privilege(:role, CAST(:name AS regclass), :power)", name=table, power=power):
-                yield f"can {power} {table}"
-        if asked("has_any_column_privilege(:role, CAST(:name AS regclass), 'UPDATE')", name=table):
-            yield f"can UPDATE columns of {table}"
-        wanted = inserts and table != VERSION_TABLE
-        if asked("has_any_column_privilege(:role, CAST(:name AS regclass), 'INSERT')", name=table) != wanted:
-            yield f"can INSERT INTO {table}" if not wanted else f"can't INSERT INTO {table}"
-    if asked("has_schema_privilege(:role, current_schema(), 'CREATE')"):
+        yield from _excess_on_table(connection, name, table, inserts=inserts and table != VERSION_TABLE)
+    if _asked(connection, "has_schema_privilege(:role, current_schema(), 'CREATE')", role=name):
         yield "can create tables in the ledger's schema"
     for power in ("CREATE", "TEMPORARY"):
-        if asked("has_database_privilege(:role, current_database(), :power)", power=power):
+        if _asked(connection, "has_database_privilege(:role, current_database(), :power)", role=name, power=power):
             yield f"has {power} on the database"
+
+
+def _excess_on_table(connection: Connection, name: str, table: str, *, inserts: bool) -> Iterator[str]:
+    for power in TABLE_POWERS:
+        may = "has_table_privilege(:role, CAST(:name AS regclass), :power)"
+        if _asked(connection, may, role=name, name=table, power=power):
+            yield f"can {power} {table}"
+    some_columns = "has_any_column_privilege(:role, CAST(:name AS regclass), :power)"
+    if _asked(connection, some_columns, role=name, name=table, power="UPDATE"):
+        yield f"can UPDATE columns of {table}"
+    if not inserts and _asked(connection, some_columns, role=name, name=table, power="INSERT"):
+        yield f"can INSERT INTO {table}"
+
+
+def _asked(connection: Connection, question: str, **values: str) -> bool:
+    """The database's answer to a question with yes or no."""
+    return bool(connection.execute(text(f"SELECT {question}"), values).scalar())
