@@ -10,6 +10,7 @@ import click
 from ..mechanisms.refusal import Refusal
 from .job_commands import cancel, status, submit
 from .key_commands import key
+from .ledger_administration import migrate, roles
 from .ledger_commands import dataset, ledger
 from .plan_command import plan
 from .release_commands import abandon, demo, run, verify
@@ -35,6 +36,9 @@ def crowdblend() -> None:
 
 for command in (demo, run, submit, status, cancel, serve, plan, dataset, series, ledger, abandon, verify, key, token):
     crowdblend.add_command(command)
+
+for command in (migrate, roles):
+    ledger.add_command(command)
 
 
 def main(arguments: list[str] | None = None) -> None:

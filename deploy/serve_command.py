@@ -33,7 +33,7 @@ def serve(spec: Path, series: str, cron: str, output: str, ledger: str | None) -
 
     wait = settle_lasting_prefect(places.home)
     wait()
-    from prefect.flows import EntrypointType
+    from prefect.types.entrypoint import EntrypointType
 
     from .scheduled import scheduled_release
 
