@@ -14,7 +14,7 @@ from ...mechanisms.refusal import InputRefused
 from ...mechanisms.strongly_safe import StronglySafeRelease
 from .composition import COMPOSED_FLOOR, epsilon_composed
 from .exact_decimals import divide_down, multiply_up
-from .group_privacy import best_split, check_records, even_split, rule_for_group
+from .group_privacy import best_split, check_records, even_split, no_price_for_group, rule_for_group
 from .paper_bound import epsilon_paper
 from .profile import epsilon_of_log_delta, farthest_epsilon, log_profile
 from .rounding import decimal_up, float_down, float_up, log_down
@@ -108,7 +108,7 @@ def _price_for_group(mechanism: StronglySafeRelease, *, delta: Decimal, releases
         except ValueError as fault:
             raise InputRefused(f"this release has no price: {fault}.") from fault
         if found is None:
-            raise _no_finite_price(mechanism, delta)
+            raise no_price_for_group(delta, records)
         epsilon, rule = decimal_up(found), rule_for_group("exact-profile/1", even=False)
     else:
         one, total = even_split(

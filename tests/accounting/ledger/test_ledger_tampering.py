@@ -58,6 +58,7 @@ def fill(books) -> None:
             by="b",
             day=books.request().day,
         )
+        writer.record_look(dataset="census", what="a report", by="b", day=books.request().day)
         writer.record_refusal(release_id=None, dataset="census", cause="x", reason="y", day=books.request().day)
     books.register()
     books.writer().charge(books.of_series("given-back"))
@@ -264,6 +265,7 @@ def place(name: str, number: int, digit: str = "c") -> dict[str, Any]:
         ("dataset-added/1", {"dataset": "census"}, {"rows_per_person": 2}, "the rule is recorded as"),
         ("dataset-added/1", {"dataset": "survey"}, {"dataset": "census"}, "added a second time"),
         ("budget-raised/1", {}, {"epsilon": "9"}, "lowered"),
+        ("private-look/1", {}, {"dataset": "unknown"}, "not in the ledger"),
         ("release-abandoned/1", {}, {"refunded": False}, "given back"),
         ("release-abandoned/1", {}, {"release_id": "one"}, "closed before"),
         ("release-reading/1", {"release_id": "one"}, {"release_id": "never"}, "never charged"),
