@@ -11,6 +11,7 @@ from ..mechanisms.refusal import Refusal
 from .key_commands import key
 from .ledger_commands import dataset, ledger
 from .plan_command import plan
+from .registry_command import registry
 from .release_commands import abandon, demo, run, verify
 from .series_commands import series
 
@@ -30,7 +31,7 @@ def crowdblend() -> None:
     """
 
 
-for command in (demo, run, plan, dataset, series, ledger, abandon, verify, key):
+for command in (demo, run, plan, dataset, series, ledger, abandon, verify, registry, key):
     crowdblend.add_command(command)
 
 
