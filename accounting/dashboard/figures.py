@@ -86,7 +86,7 @@ def charge_of(entry: Entry | None) -> ReleaseCharged | None:
             assert_never(entry)
 
 
-def described(entry: Entry) -> str:  # noqa: PLR0911 - one return for each kind
+def described(entry: Entry) -> str:  # noqa: PLR0911, PLR0912 - one return for each kind
     """What an entry says, in a sentence."""
     match entry:
         case LedgerCreated():

@@ -21,14 +21,19 @@ from typing import Any
 
 import pytest
 from crowdblend.accounting.ledger.anchoring import Anchoring
+from crowdblend.accounting.ledger.certificate_writing import write_certificate
 from crowdblend.accounting.ledger.charge import Receipt, ReleaseCharge
+from crowdblend.accounting.ledger.circumstances import Circumstances
 from crowdblend.accounting.ledger.creation import create_ledger
 from crowdblend.accounting.ledger.reader import LedgerReader, SeriesState, open_reader
 from crowdblend.accounting.ledger.registration import SeriesRegistration
-from crowdblend.accounting.ledger.signing import SigningKeys
+from crowdblend.accounting.ledger.release_entries import ReleaseCharged
+from crowdblend.accounting.ledger.signing import SigningKey, SigningKeys
 from crowdblend.accounting.ledger.writer import LedgerWriter, open_writer
 from crowdblend.accounting.theory.price import Price, paper_price, price
 from crowdblend.mechanisms.epsilon_safe import EpsilonSafeRelease
+from crowdblend.mechanisms.hierarchy import ValueHierarchy
+from crowdblend.mechanisms.recoding import GeneralizationMap, MappedColumn
 from crowdblend.mechanisms.strongly_safe import StronglySafeRelease
 from sqlalchemy import Connection, create_engine, make_url, text
 from sqlalchemy.pool import NullPool
@@ -217,6 +222,50 @@ def _new_database(server: str, tmp_path: Path, *, template: str) -> str:
     with engine.connect() as connection:
         connection.execute(text(f"CREATE DATABASE {name} TEMPLATE {template}"))
     return server.replace("/postgres?", f"/{name}?")
+
+
+SEX = ValueHierarchy.from_values(["Female", "Male"])
+MAP = GeneralizationMap(columns=(MappedColumn(name="sex", hierarchy=SEX, level=0),))
+
+
+@dataclass(frozen=True)
+class Certified:
+    """Writes a small release and its certificate."""
+
+    books: Books
+    map: GeneralizationMap = MAP
+    hierarchy: ValueHierarchy = SEX
+
+    def __call__(
+        self,
+        folder: Path,
+        *,
+        key: SigningKey | None = None,
+        charge: ReleaseCharged | None = None,
+        rows_per_person: int = 1,
+        look_days: tuple[date, ...] = (),
+    ) -> Path:
+        folder.mkdir()
+        (folder / "data.csv").write_text("sex,count\nFemale,21\nMale,34\n")
+        write_certificate(
+            folder,
+            charge=charge or self.books.request(map_digest=self.map.digest()).entry,
+            circumstances=Circumstances(rows_per_person=rows_per_person, look_days=look_days),
+            position=2,
+            chain_hash="f" * 64,
+            generalization=self.map,
+            form="counts",
+            groups=2,
+            records=55,
+            key=key or self.books.anchoring.keys.current(),
+        )
+        return folder / "certificate.json"
+
+
+@pytest.fixture
+def certified(sqlite_books: Books) -> Certified:
+    """A writer of certificates of a fresh ledger."""
+    return Certified(sqlite_books)
 
 
 @pytest.fixture
