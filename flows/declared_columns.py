@@ -81,9 +81,7 @@ def declared_choice(
             )
         weight = Decimal(1) if column.weight is None else column.weight
         try:
-            bounded.append(
-            LatticeColumn(name=name, hierarchy=hierarchy, min_level=low, max_level=high, weight=weight)
-        )
+            bounded.append(LatticeColumn(name=name, hierarchy=hierarchy, min_level=low, max_level=high, weight=weight))
         except ValueError as error:
             raise InputRefused(f"{error}.", where=f"{where}.weight") from None
     if not any(column.weight for column in bounded):
@@ -154,9 +152,7 @@ def _candidates(
 
 def _require_level(hierarchy: Hierarchy, level: int, *, where: str) -> None:
     if level >= hierarchy.levels:
-        raise InputRefused(
-            f"level {level} does not exist; the levels are 0 to {hierarchy.levels - 1}.", where=where
-        )
+        raise InputRefused(f"level {level} does not exist; the levels are 0 to {hierarchy.levels - 1}.", where=where)
 
 
 def _declared(

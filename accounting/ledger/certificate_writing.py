@@ -8,8 +8,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from ...mechanisms.map_choice import MapChoice
 from ...mechanisms.recoding import GeneralizationMap
 from .budget import amount_text
+from .certificate_map import map_fields
 from .release_entries import ReleaseCharged
 from .signing import ALGORITHM, SigningKey, canonical_bytes
 
@@ -21,16 +23,19 @@ GUARANTEE = (
     "Whoever sees this release, whatever else they know, has almost the same chance of seeing it had "
     "any one person's record been absent: every event's probability differs by a factor of at most "
     "e^epsilon, plus at most delta. The records were sampled with fresh independent coins, recoded with "
-    "a map that was fixed before they were read, and groups of fewer than k sampled records were left "
-    "out."
+    "{map}, and groups of fewer than k sampled records were left out."
 )
 SERIES_GUARANTEE = (
     "This is one release of a series, and the guarantee is for the whole series: whoever sees all its {releases} "
     "releases, whatever else they know, has almost the same chance of seeing them had any one person's records been "
     "absent from all of them: every event's probability differs by a factor of at most e^epsilon, plus at most "
     "delta. The series' parameters were fixed before its first release. Each release sampled the records with "
-    "fresh independent coins, recoded them with a map that was fixed before they were read, and left groups of "
-    "fewer than k sampled records out."
+    "fresh independent coins, recoded them with {map}, and left groups of fewer than k sampled records out."
+)
+FIXED_MAP = "a map that was fixed before they were read"
+DRAWN_MAP = (
+    "a map that was drawn privately, before they were sampled, from candidates declared before any record was read; "
+    "what the draw costs is part of epsilon and delta"
 )
 THEOREMS = {
     "lqs-theorem-3.9/1": "Li, Qardaji, Su, arXiv:1101.2604v2, Theorem 3.9",
@@ -39,16 +44,21 @@ THEOREMS = {
     "releases' costs added up",
     "pld/1": "Li, Qardaji, Su, arXiv:1101.2604v2, Section 3; exact form proved in docs/proofs, composed by "
     "Zhu, Dong, Wang, arXiv:2106.08567",
+    "exact-profile-selection/1": "Li, Qardaji, Su, arXiv:1101.2604v2, Theorem 3.11; exact form proved in "
+    "docs/proofs/selection.md",
+    "pld-selection/1": "Li, Qardaji, Su, arXiv:1101.2604v2, Theorem 3.11; exact form proved in "
+    "docs/proofs/selection.md, composed by Zhu, Dong, Wang, arXiv:2106.08567",
+    "basic-selection/1": "Li, Qardaji, Su, arXiv:1101.2604v2, Theorem 3.11: the draw's cost and that of the releases, "
+    "added up",
 }
 LIMITS = (
     "The guarantee is for one record a person and for this release alone; what other releases of the "
-    "data set cost adds up in the ledger. It doesn't cover a choice of levels, k or rate made by "
+    "data set cost adds up in the ledger. It doesn't cover {chosen} made by "
     "looking at the records."
 )
 SERIES_LIMITS = (
     "The guarantee is for one record a person in each release and for this series alone; what other releases of the "
-    "data set cost adds up in the ledger. It doesn't cover a choice of levels, k or rate made by looking at the "
-    "records."
+    "data set cost adds up in the ledger. It doesn't cover {chosen} made by looking at the records."
 )
 
 
@@ -59,6 +69,7 @@ def write_certificate(
     position: int,
     chain_hash: str,
     generalization: GeneralizationMap,
+    choice: MapChoice | None,
     form: str,
     groups: int,
     records: int,
@@ -75,6 +86,7 @@ def write_certificate(
         position: the charge's place in the ledger's chain.
         chain_hash: the chain's hash there.
         generalization: the map.
+        choice: how it was drawn; None where it was fixed beforehand.
         form: "microdata" or "counts".
         groups: published groups.
         records: published records.
@@ -83,10 +95,6 @@ def write_certificate(
     Raises:
         OSError: the folder can't be written.
     """
-    columns = [
-        {"column": column.name, "level": column.level, "hierarchy_sha256": column.hierarchy.digest()}
-        for column in generalization.columns
-    ]
     certificate: dict[str, Any] = {
         "format": FORMAT,
         "release_id": charge.release_id,
@@ -106,10 +114,10 @@ def write_certificate(
             "epsilon_paper": None if charge.epsilon_paper is None else amount_text(charge.epsilon_paper),
             "unit": "one person, at most one record",
             "neighbours": charge.price.relation,
-            "in_words": _in_words(charge),
-            "limits": LIMITS if charge.series is None else SERIES_LIMITS,
+            "in_words": _in_words(charge, drawn=choice is not None),
+            "limits": _limits(charge, drawn=choice is not None),
         },
-        "map": {"sha256": charge.map_digest, "columns": columns},
+        "map": map_fields(charge, generalization=generalization, choice=choice),
         "published": {"form": form, "groups": groups, "records": records},
         "files": {path.name: sha256_of_file(path) for path in sorted(folder.iterdir())},
         "ledger": {"position": position, "hash": chain_hash},
@@ -151,5 +159,13 @@ def _series(charge: ReleaseCharged) -> dict[str, str | int] | None:
     return {"name": charge.series.name, "number": charge.series.number, "releases": charge.price.releases}
 
 
-def _in_words(charge: ReleaseCharged) -> str:
-    return GUARANTEE if charge.series is None else SERIES_GUARANTEE.format(releases=charge.price.releases)
+def _in_words(charge: ReleaseCharged, *, drawn: bool) -> str:
+    recoding = DRAWN_MAP if drawn else FIXED_MAP
+    if charge.series is None:
+        return GUARANTEE.format(map=recoding)
+    return SERIES_GUARANTEE.format(releases=charge.price.releases, map=recoding)
+
+
+def _limits(charge: ReleaseCharged, *, drawn: bool) -> str:
+    chosen = "a choice of candidates, weights, k or rate" if drawn else "a choice of levels, k or rate"
+    return (LIMITS if charge.series is None else SERIES_LIMITS).format(chosen=chosen)

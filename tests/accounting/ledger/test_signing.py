@@ -30,6 +30,7 @@ def write(folder: Path, books, key: SigningKey) -> Path:
         charge=books.request(map_digest=MAP.digest()).entry,
         position=2,
         chain_hash="f" * 64,
+        choice=None,
         generalization=MAP,
         form="counts",
         groups=2,
