@@ -8,6 +8,7 @@ import sys
 import click
 
 from ..mechanisms.refusal import Refusal
+from .explain_command import explain
 from .key_commands import key
 from .ledger_commands import dataset, ledger
 from .plan_command import plan
@@ -29,7 +30,7 @@ def crowdblend() -> None:
     """
 
 
-for command in (demo, run, plan, dataset, series, ledger, abandon, verify, key):
+for command in (demo, run, explain, plan, dataset, series, ledger, abandon, verify, key):
     crowdblend.add_command(command)
 
 
