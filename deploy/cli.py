@@ -8,6 +8,7 @@ import sys
 import click
 
 from ..mechanisms.refusal import Refusal
+from .explain_command import explain
 from .job_commands import cancel, status, submit
 from .key_commands import key
 from .ledger_administration import migrate, roles
@@ -42,6 +43,7 @@ for command in (
     status,
     cancel,
     serve,
+    explain,
     plan,
     dataset,
     series,

@@ -254,6 +254,7 @@ class Certified:
             position=2,
             chain_hash="f" * 64,
             generalization=self.map,
+            choice=None,
             form="counts",
             groups=2,
             records=55,
