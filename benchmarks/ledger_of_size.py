@@ -72,7 +72,7 @@ def charge_of(number: int, *, series: str | None = None) -> ReleaseCharge:
     return ReleaseCharge(
         release_id=f"release-{number}",
         label=f"quarterly table {number % 40}",
-        dataset=DATASETS[0 if series else number % len(DATASETS)],
+        dataset=DATASETS[0 if series else number // 5 % len(DATASETS)],
         sample_id=digest(f"sample {number}"),
         mechanism=mechanism,
         price=cost.price,

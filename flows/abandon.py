@@ -70,7 +70,7 @@ def abandon_release(release_id: str, *, reason: str, house: House) -> bool:
 
 
 def _clear(folder: ReleaseFolder, staging: Path | None) -> None:
-    """Destroy the keys and draws of an abandoned release and remove what it had prepared, if it is still there."""
+    """Destroy an abandoned release's keys and draws and remove what it had prepared; what is gone is left so."""
     folder.destroy_key()
     folder.draws.forget()
     if staging is not None:

@@ -6,10 +6,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from itertools import groupby
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 
 from ..mechanisms.recoding import GeneralizationMap
@@ -22,7 +21,18 @@ from .csv_records import csv_keys
 from .parquet_records import parquet_keys
 from .worker_faults import telling_kinds_only
 
-__all__ = ["CountJob", "KeySource", "count_chunks", "counts_of_frame", "empty_counts", "frame_of_counts"]
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = [
+    "CountJob",
+    "KeySource",
+    "count_chunks",
+    "counted_chunks",
+    "counts_of_frame",
+    "empty_counts",
+    "frame_of_counts",
+]
 
 _KEYS_AT_ONCE = 1 << 21
 
@@ -74,14 +84,16 @@ class CountJob:
 
 @telling_kinds_only
 def count_chunks(chunks: tuple[Chunk, ...], *, job: CountJob) -> pd.DataFrame:
+    """As `counted_chunks`, as a partition of a Dask dataframe: columns key0 … (int64 words) and count (int64)."""
+    return frame_of_counts(counted_chunks(chunks, job=job))
+
+
+def counted_chunks(chunks: tuple[Chunk, ...], *, job: CountJob) -> GroupCounts:
     """Sample, recode and count the records of some chunks.
 
     Args:
         chunks: chunks of one task.
         job: map, rate, and the place of the key.
-
-    Returns:
-        One row per group: columns key0 … (int64 words) and count (int64).
 
     Raises:
         ReleaseFailed: the key is missing or another one, or the records cannot be read.
@@ -101,7 +113,7 @@ def count_chunks(chunks: tuple[Chunk, ...], *, job: CountJob) -> pd.DataFrame:
         if held >= _KEYS_AT_ONCE:
             parts = [merge_counts([*parts, _counted(waiting, job)])]
             waiting, held = [], 0
-    return frame_of_counts(merge_counts([*parts, _counted(waiting, job)]))
+    return merge_counts([*parts, _counted(waiting, job)])
 
 
 def empty_counts(words: int) -> GroupCounts:
@@ -111,6 +123,8 @@ def empty_counts(words: int) -> GroupCounts:
 
 def frame_of_counts(groups: GroupCounts) -> pd.DataFrame:
     """Partial counts as a partition of a Dask dataframe: columns key0 … and count, all int64."""
+    import pandas as pd  # its import takes longer than counting a few million records
+
     columns = {f"key{word}": values for word, values in enumerate(groups.keys)}
     return pd.DataFrame({**columns, "count": groups.counts})
 

@@ -4,23 +4,22 @@ from __future__ import annotations
 
 import asyncio
 from asyncio import CancelledError
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import BrokenExecutor
-from contextlib import suppress
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, assert_never
 
-import dask.multiprocessing
 import dask.threaded
-import pandas as pd
 from dask.callbacks import Callback
 
 from ..mechanisms.refusal import ReleaseFailed
 
 if TYPE_CHECKING:
     import dask.dataframe as dd
+    import pandas as pd
 
-__all__ = ["Advanced", "DaskCluster", "Executor", "LocalProcesses", "LocalThreads", "computed"]
+__all__ = ["Advanced", "DaskCluster", "Executor", "LocalProcesses", "LocalThreads", "computed", "computed_on_threads"]
 
 Advanced = Callable[[int, int], None]
 """Told how many tasks are done, and of how many."""
@@ -82,18 +81,48 @@ def computed(frame: dd.DataFrame, *, executor: Executor, advanced: Advanced | No
     Raises:
         ReleaseFailed: a task said so, or its workers were lost.
     """
-    try:
+    with _refusals_alone():
         match executor:
             case LocalThreads(workers=workers):
                 return _locally(frame, dask.threaded.get, workers, advanced)
             case LocalProcesses(workers=workers):
-                return _locally(frame, dask.multiprocessing.get, workers, advanced)
+                from dask.multiprocessing import get
+
+                return _locally(frame, get, workers, advanced)
             case DaskCluster(client=client):
                 return _on_cluster(frame, client, advanced)
             case _:
                 assert_never(executor)
+
+
+def computed_on_threads(
+    graph: Mapping[Any, Any],
+    last: Any,  # noqa: ANN401 - a key of Dask's
+    *,
+    executor: LocalThreads,
+    advanced: Advanced | None,
+) -> Any:  # noqa: ANN401 - whatever the graph's functions give
+    """Compute one key of a Dask graph on this process's threads.
+
+    Args:
+        graph: Dask's own form: keys, and tuples of a function and its arguments.
+        last: the key that is wanted.
+        executor: how many threads.
+        advanced: told of the progress, from a thread of the computation's choice.
+
+    Raises:
+        ReleaseFailed: a task said so.
+    """
+    with _refusals_alone(), nullcontext() if advanced is None else _Progress(advanced):
+        return dask.threaded.get(graph, last, num_workers=executor.workers)
+
+
+@contextmanager
+def _refusals_alone() -> Iterator[None]:
+    """A process may have sent a refusal with its traceback attached; only the refusal itself goes on."""
+    try:
+        yield
     except ReleaseFailed as failure:
-        # A process may have sent it with its traceback attached; here only the refusal itself goes on.
         raise ReleaseFailed(
             failure.what, where=failure.where, not_done=failure.not_done, remedy=failure.remedy
         ) from None
@@ -104,9 +133,7 @@ def computed(frame: dd.DataFrame, *, executor: Executor, advanced: Advanced | No
 def _locally(
     frame: dd.DataFrame, get: Callable[..., Any], workers: int | None, advanced: Advanced | None
 ) -> pd.DataFrame:
-    if advanced is None:
-        return frame.compute(scheduler=get, num_workers=workers)
-    with _Progress(advanced):
+    with nullcontext() if advanced is None else _Progress(advanced):
         return frame.compute(scheduler=get, num_workers=workers)
 
 

@@ -2,11 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-import numpy as np
-from numpy.typing import NDArray
-
 from ..accounting.ledger.charge import Receipt
 from ..accounting.ledger.keystore import ReleaseFolder
 from ..mechanisms.epsilon_safe import EpsilonSafeRelease
@@ -15,7 +10,7 @@ from ..mechanisms.map_choice import MapChoice
 from ..mechanisms.quality import group_threshold
 from ..mechanisms.recoding import GeneralizationMap
 from ..mechanisms.refusal import ReleaseFailed
-from ..mechanisms.scoring import scores, scores_of
+from ..mechanisms.scoring import scorer, scores
 from ..mechanisms.selection import draw_map, walk
 from ..mechanisms.suppression import GroupCounts
 from .chunks import plan_chunks
@@ -105,12 +100,10 @@ def _drawn(
     steps = choice.steps or 0
     taken = list(settled_steps(choice, folder=folder, sample_id=receipt.sample_id))
 
-    def score_of(maps: Sequence[Levels]) -> NDArray[np.int64]:
-        return scores_of(maps, counts=counts, lattice=lattice, threshold=threshold)
-
     def keep(levels: Levels) -> None:
         settle_map(levels, choice=choice, folder=folder, sample_id=receipt.sample_id, step=len(taken))
         taken.append(levels)
         advanced(len(taken), steps)
 
+    score_of = scorer(counts, lattice=lattice, threshold=threshold)
     return walk(score_of, lattice=lattice, epsilon=epsilon, steps=steps, taken=tuple(taken), keep=keep)

@@ -68,7 +68,12 @@ def entry_of_bytes(body: bytes) -> Entry:
 
 
 def _document(record: Record) -> dict[str, Any]:
-    return {name: _encoded(getattr(record, name)) for name in _decoders(type(record))}  # type: ignore[arg-type]
+    return {name: _encoded(getattr(record, name)) for name in _names(type(record))}  # type: ignore[arg-type]
+
+
+@cache
+def _names(cls: type[Any]) -> tuple[str, ...]:
+    return tuple(field.name for field in fields(cls))
 
 
 def _encoded(value: object) -> object:

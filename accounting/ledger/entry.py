@@ -69,6 +69,8 @@ class DatasetAdded:
         _require_budget(self.epsilon, self.delta)
         require_name(self.relation, "neighbouring relation")
         require_name(self.by, "name of who does this")
+        if self.epsilon == 0:
+            raise ValueError("a budget's ε must be more than 0")
         if self.survey_rate is not None:
             require_amount(self.survey_rate, "survey rate")
             if not 0 < self.survey_rate < 1:
@@ -135,12 +137,10 @@ def _require_budget(epsilon: Decimal, delta: Decimal) -> None:
     """Check the form of a budget.
 
     Raises:
-        ValueError: ε is not more than 0, δ is not below 1, or either can't be summed exactly.
+        ValueError: δ is not below 1, or either can't be summed exactly.
     """
     require_amount(epsilon, "ε")
     require_amount(delta, "δ")
-    if epsilon == 0:
-        raise ValueError("a budget's ε must be more than 0")
     if delta >= 1:
         raise ValueError(f"a budget's δ must be below 1, not {delta}")
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import date
 from decimal import Decimal
-from types import TracebackType
-from typing import Self
 
 from ...mechanisms.refusal import InputRefused, ReleaseFailed
 from .anchoring import Anchoring
@@ -14,6 +12,7 @@ from .append import append_entry
 from .charge import Receipt, ReleaseCharge
 from .derive import rows_of
 from .entry import BudgetRaised, DatasetAdded, PrivateLook
+from .opened import OpenedLedger
 from .permission import (
     closed_refusal,
     known_dataset,
@@ -62,25 +61,13 @@ def open_writer(url: str, *, anchoring: Anchoring) -> LedgerWriter:
         ) from None
 
 
-class LedgerWriter:
-    """A ledger open for writing; a context manager that gives its connections back."""
+class LedgerWriter(OpenedLedger):
+    """A ledger open for writing."""
 
     def __init__(self, store: Store) -> None:
-        self._store = store
+        super().__init__(store)
         with store.writing() as connection:
             self.ledger_id = ledger_id_of(connection)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """Give the connections back."""
-        self._store.close()
 
     def add_dataset(
         self,

@@ -14,7 +14,7 @@ from ...mechanisms.refusal import InputRefused
 from .exact_decimals import add_up, divide_down, exp_up, multiply_up
 from .rounding import log_down
 
-__all__ = ["MOST_RECORDS", "best_split", "check_records", "even_split", "rule_for_group"]
+__all__ = ["MOST_RECORDS", "best_split", "check_records", "even_split", "no_price_for_group", "rule_for_group"]
 
 MOST_RECORDS = 10_000
 """The largest M that is priced; rounding slack and work are stated for no more."""
@@ -40,6 +40,14 @@ def check_records(records: int) -> None:
     """
     if not 1 <= records <= MOST_RECORDS:
         raise InputRefused(f"the records of a person must be 1 to {MOST_RECORDS}, not {records}.")
+
+
+def no_price_for_group(delta: Decimal, records: int) -> InputRefused:
+    """The refusal where no finite ε was found: many records of one person can lift their own group over k."""
+    return InputRefused(
+        f"no epsilon is enough for delta {delta} where a person has up to {records} records.",
+        remedy="Raise k or delta, lower the rate, or reduce the records of a person.",
+    )
 
 
 def rule_for_group(inner: str, *, even: bool) -> str:
@@ -159,10 +167,7 @@ def even_split(
         if share <= affordable:
             return found, multiply_up(epsilon_of(found), records)
         share = multiply_up(affordable, _UNDERCUT)
-    raise InputRefused(
-        f"no epsilon was found for delta {delta} where a person has up to {records} records.",
-        remedy="Raise k or delta, lower the rate, or reduce the records of a person.",
-    )
+    raise no_price_for_group(delta, records)
 
 
 def _growth(epsilon: Decimal, records: int) -> Decimal:

@@ -12,11 +12,11 @@ from ...mechanisms.event import Mechanism
 from ...mechanisms.refusal import InputRefused
 from ...mechanisms.strongly_safe import StronglySafeRelease
 from .cost import RELATION, Price, check_request
-from .group_privacy import best_split, check_records, even_split, rule_for_group
+from .group_privacy import best_split, check_records, even_split, no_price_for_group, rule_for_group
 from .profile import farthest_epsilon, log_profile
 from .rounding import decimal_up, float_up
 from .selection import paper_price_selected, price_selected
-from .strongly_safe_price import no_finite_price, paper_price_fixed, price_fixed
+from .strongly_safe_price import paper_price_fixed, price_fixed
 
 __all__ = ["RELATION", "Price", "check_request", "mechanism_of_record", "mechanism_record", "paper_price", "price"]
 
@@ -79,7 +79,7 @@ def _price_for_group(mechanism: Mechanism, *, delta: Decimal, releases: int, rec
         except ValueError as fault:
             raise InputRefused(f"this release has no price: {fault}.") from fault
         if found is None:
-            raise no_finite_price(mechanism, delta)
+            raise no_price_for_group(delta, records)
         epsilon, rule = decimal_up(found), rule_for_group("exact-profile/1", even=False)
     else:
         one, total = even_split(

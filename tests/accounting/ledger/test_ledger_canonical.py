@@ -9,7 +9,7 @@ from typing import get_args
 
 import pytest
 from crowdblend.accounting.ledger.canonical import bytes_of_entry, entry_of_bytes
-from crowdblend.accounting.ledger.entry import BudgetRaised, DatasetAdded, Entry, LedgerCreated
+from crowdblend.accounting.ledger.entry import BudgetRaised, DatasetAdded, Entry, LedgerCreated, PrivateLook
 from crowdblend.accounting.ledger.release_entries import (
     ChargedPrice,
     ReleaseAbandoned,
@@ -47,6 +47,9 @@ PINNED = {
     ),
     b'{"by":"me","dataset":"d","day":"2026-03-04","delta":"0","epsilon":"2","kind":"budget-raised/1",'
     b'"reason":"why"}': BudgetRaised(dataset="d", epsilon=Decimal(2), delta=Decimal(0), reason="why", by="me", day=DAY),
+    b'{"by":"me","dataset":"d","day":"2026-03-04","kind":"private-look/1","what":"a report"}': PrivateLook(
+        dataset="d", what="a report", by="me", day=DAY
+    ),
     b'{"dataset":"d","day":"2026-03-04","epsilon_paper":null,"kind":"series-registered/1",'
     b'"map_digest":"' + b"2" * 64 + b'",'
     b'"mechanism":{"k":20,"kind":"strongly-safe-release/1","sampling_rate":"0.1"},'
