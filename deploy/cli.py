@@ -8,12 +8,17 @@ import sys
 import click
 
 from ..mechanisms.refusal import Refusal
+from .explain_command import explain
+from .job_commands import cancel, status, submit
 from .key_commands import key
+from .ledger_administration import migrate, roles
 from .ledger_commands import dataset, ledger
 from .plan_command import plan
 from .registry_command import registry
 from .release_commands import abandon, demo, run, verify
 from .series_commands import series
+from .serve_command import serve
+from .token_commands import token
 
 __all__ = ["main"]
 
@@ -31,8 +36,28 @@ def crowdblend() -> None:
     """
 
 
-for command in (demo, run, plan, dataset, series, ledger, abandon, verify, registry, key):
+for command in (
+    demo,
+    run,
+    submit,
+    status,
+    cancel,
+    serve,
+    explain,
+    plan,
+    dataset,
+    series,
+    ledger,
+    abandon,
+    verify,
+    registry,
+    key,
+    token,
+):
     crowdblend.add_command(command)
+
+for command in (migrate, roles):
+    ledger.add_command(command)
 
 
 def main(arguments: list[str] | None = None) -> None:

@@ -17,7 +17,7 @@ from rich.table import Table
 
 from ..accounting.ledger.canonical import bytes_of_entry
 from ..accounting.ledger.creation import begin_anchor, create_ledger, ledger_exists
-from ..accounting.ledger.odometer import ESTIMATE_NOTE, epsilon_estimate
+from ..accounting.ledger.odometer import ESTIMATE_NOTE
 from ..accounting.ledger.reader import DatasetState, ReleaseState, open_reader
 from ..accounting.ledger.signing import read_public_keys
 from ..accounting.ledger.writer import open_writer
@@ -32,6 +32,7 @@ __all__ = ["dataset", "ledger"]
 
 LEDGER = click.option("--ledger", "ledger_url", help="SQLAlchemy URL of the ledger (or CROWDBLEND_LEDGER).")
 NO_ANCHOR = "truncation, an older copy put back, and a chain written anew as a whole: that takes --anchor FILE."
+NO_ESTIMATE = "not computed (too many releases, or no composed price; --all tries harder)"
 FILE = click.Path(path_type=Path)
 AS_JSON = click.option("--json", "as_json", is_flag=True, help="One JSON object on standard output.")
 
@@ -166,32 +167,47 @@ def anchor(ledger_url: str | None) -> None:
 
 @ledger.command("show")
 @LEDGER
+@click.option(
+    "--latest", type=click.IntRange(min=1), default=50, show_default=True, help="Releases and series to list."
+)
+@click.option("--all", "everything", is_flag=True, help="List all of them, and compute every estimate.")
 @AS_JSON
-def show(ledger_url: str | None, as_json: bool) -> None:
-    """Show the data sets' budgets and the releases."""
+def show(ledger_url: str | None, latest: int, everything: bool, as_json: bool) -> None:
+    """Show the data sets' budgets and the latest series and releases."""
     with open_reader(house(ledger_url=ledger_url).ledger_url) as reader:
-        states, paid, registered = reader.datasets(), reader.releases(), reader.all_series()
-        head, looks = reader.head(), look_rows(reader.private_looks())
-    datasets, releases, series = _datasets(states), _releases(paid), series_rows(registered)
-    for row, state in zip(datasets, states, strict=True):
-        estimate = epsilon_estimate(state, releases=paid, series=registered)
-        row["epsilon_estimate"] = None if estimate is None else float(estimate)
+        overview = reader.overview(latest=None if everything else latest)
+        looks = look_rows(reader.private_looks())
+    datasets, releases = _datasets(known.state for known in overview.datasets), _releases(overview.releases)
+    series = series_rows(overview.series)
+    for row, known in zip(datasets, overview.datasets, strict=True):
+        row["epsilon_estimate"] = None if known.epsilon_estimate is None else float(known.epsilon_estimate)
     if as_json:
-        chain = {"entries": head.position + 1, "head": head.hash}
-        shown = {"datasets": datasets, "series": series, "releases": releases, "private_looks": looks, "chain": chain}
-        click.echo(json.dumps(shown | {"epsilon_estimate_note": ESTIMATE_NOTE}, ensure_ascii=False))
+        shown = {
+            "datasets": datasets,
+            "series": series,
+            "series_count": overview.series_count,
+            "releases": releases,
+            "release_counts": dict(overview.release_counts),
+            "private_looks": looks,
+            "chain": {"entries": overview.head.position + 1, "head": overview.head.hash},
+            "epsilon_estimate_note": ESTIMATE_NOTE,
+        }
+        click.echo(json.dumps(shown, ensure_ascii=False))
         return
     _print_datasets(datasets)
     for row in datasets:
-        shown_estimate = "none" if row["epsilon_estimate"] is None else f"{row['epsilon_estimate']:.6g}"
+        shown_estimate = NO_ESTIMATE if row["epsilon_estimate"] is None else f"{row['epsilon_estimate']:.6g}"
         click.echo(f"  '{row['dataset']}': composed estimate of ε: {shown_estimate}")
     click.echo(f"{ESTIMATE_NOTE}\n")
     if series:
         print_series(series)
+        _tell_of_more(len(series), overview.series_count, "series")
     _print_releases(releases)
+    _tell_of_more(len(releases), overview.release_count, "releases")
     if looks:
         print_looks(looks)
-    click.echo(f"{head.position + 1} entries; head of the chain {head.hash[:16]}…")
+    click.echo("Releases: " + ", ".join(f"{count} {stage}" for stage, count in overview.release_counts.items()) + ".")
+    click.echo(f"{overview.head.position + 1} entries; head of the chain {overview.head.hash[:16]}…")
 
 
 @ledger.command("verify")
@@ -268,6 +284,7 @@ def _releases(states: Iterable[ReleaseState]) -> list[dict[str, Any]]:
             "stage": state.stage,
             "refunded": state.refunded,
             "sample_id": state.charge.sample_id,
+            "selection_sample_id": state.receipt.selection_sample_id,
             "mechanism": dict(state.charge.mechanism),
             "epsilon": float(state.charge.price.epsilon),
             "delta": float(state.charge.price.delta),
@@ -277,6 +294,11 @@ def _releases(states: Iterable[ReleaseState]) -> list[dict[str, Any]]:
         }
         for state in states
     ]
+
+
+def _tell_of_more(listed: int, count: int, what: str) -> None:
+    if listed < count:
+        click.echo(f"The latest {listed} of {count} {what}; --all lists all.\n")
 
 
 def _print_datasets(datasets: list[dict[str, Any]]) -> None:

@@ -24,6 +24,7 @@ from ..accounting.ledger.rules import Objection
 from ..accounting.ledger.signing import SigningKeys
 from ..accounting.ledger.source_names import other_names_of_source
 from ..mechanisms.refusal import InputRefused
+from ..tasks.objects import ObjectPrefix, Output, require_free
 from ..tasks.request import MicrodataRequest
 from ..tasks.source import SourceLayout, check_metadata, list_source, source_metadata_bytes
 from .settings import House
@@ -61,14 +62,14 @@ class PreparedRelease:
 
 @contextmanager
 def prepared_release(
-    spec: Path, *, house: House, output: Path | None, release_id: str | None, series: str | None = None
+    spec: Path, *, house: House, output: Output | None, release_id: str | None, series: str | None = None
 ) -> Iterator[PreparedRelease]:
     """Check a release up to the charge and hold its lock until the block ends.
 
     Args:
         spec: the specification's file.
         house: where the ledger and the private store lie.
-        output: the release's folder, instead of the specification's.
+        output: the release's place, instead of the specification's.
         release_id: id to run, resume or look up; None for a new release.
         series: the series whose next release this is, None for a release that pays for itself.
 
@@ -98,7 +99,7 @@ def prepared_release(
         other_names: tuple[str, ...] = ()
         if not published:
             source = list_source(request.source, base=request.base)
-            layout = check_metadata(source, columns=request.map.names, separator=request.separator)
+            layout = check_metadata(source, columns=request.recoding.names, separator=request.separator)
             _check_output(request.output, own=name if state is not None else None, keys=house.anchoring.keys)
             other_names = other_names_of_source(
                 house.home,
@@ -118,7 +119,7 @@ def prepared_release(
         )
 
 
-def _request_of_series(spec: Path, *, output: Path | None, series: SeriesState) -> MicrodataRequest:
+def _request_of_series(spec: Path, *, output: Output | None, series: SeriesState) -> MicrodataRequest:
     """A release of a series as asked for, with the price that was reserved when the series was registered."""
     reserved = series.registered.price
     request = read_spec(spec, output=output, releases=reserved.releases)
@@ -188,12 +189,16 @@ def _objection_to_resume(state: ReleaseState, request: MicrodataRequest, *, seri
     return None
 
 
-def _check_output(output: Path, *, own: str | None, keys: SigningKeys) -> None:
+def _check_output(output: Output, *, own: str | None, keys: SigningKeys) -> None:
     """Refuse an output that exists, unless it is the complete one of the release `own`, cut off before its close.
 
     Raises:
         InputRefused: something else lies there, or nothing can be written there.
     """
+    if isinstance(output, ObjectPrefix):
+        if own is None:
+            require_free(output)
+        return  # what a resumed release finds there is compared when it is published
     certificate = output / "certificate.json"
     if own is not None and certificate.is_file() and read_certificate(certificate).get("release_id") == own:
         if not check_certificate(certificate, trusted=keys.public_keys()):

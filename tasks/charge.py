@@ -5,18 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import date
-from typing import NoReturn
+from typing import NoReturn, assert_never
 
 from ..accounting.ledger.anchoring import Anchoring
 from ..accounting.ledger.charge import Receipt, ReleaseCharge
 from ..accounting.ledger.circumstances import Circumstances
-from ..accounting.ledger.keystore import ReleaseFolder
+from ..accounting.ledger.keystore import KeyRef, ReleaseFolder
 from ..accounting.ledger.reader import ReleaseState, open_reader
 from ..accounting.ledger.release_entries import ReleaseCharged
 from ..accounting.ledger.rules import Objection
 from ..accounting.ledger.writer import LedgerWriter, open_writer
+from ..mechanisms.epsilon_safe import EpsilonSafeRelease
 from ..mechanisms.refusal import AccountantRefused, InputRefused, Refusal, ReleaseFailed
 from ..mechanisms.sampling import LAYOUT, sample_commitment
+from ..mechanisms.strongly_safe import StronglySafeRelease
 from .request import MicrodataRequest
 from .stage import stage
 
@@ -54,7 +56,7 @@ def reserve(
         inputs: canonical list of the input files; kept as a keyed fingerprint, privately.
         code_version: version of the software; a retry by another is refused.
         today: day of the charge.
-        randomness: source of the sampling key, n to n bytes.
+        randomness: source of the sampling keys, n to n bytes.
 
     Returns:
         The receipt, the charge as the ledger has it, and what the ledger said of the data set then.
@@ -81,12 +83,17 @@ def reserve(
     # key's sample was read, so no key is destroyed before.
     with open_writer(ledger_url, anchoring=anchoring) as writer:
         folder.destroy_key()
+        folder.draws.forget()
         key = folder.create_key(randomness)
+        selection_sample_id = None
+        if _chooses_on_a_sample(request):
+            selection_sample_id = sample_commitment(folder.create_selection_key(randomness).load())
         folder.remember(binding)
         charge = _charge_of(
             request,
             release_id=release_id,
             sample_id=sample_commitment(key.load()),
+            selection_sample_id=selection_sample_id,
             code_version=code_version,
             today=today,
             series=series,
@@ -110,6 +117,7 @@ def _charge_of(
     *,
     release_id: str,
     sample_id: str,
+    selection_sample_id: str | None,
     code_version: str,
     today: date,
     series: str | None,
@@ -124,13 +132,30 @@ def _charge_of(
         price=request.price,
         epsilon_paper=None if paper is None else paper.epsilon,
         spec_digest=request.digest,
-        map_digest=request.map.digest(),
+        map_digest=request.map_digest,
         code_version=code_version,
         sampler_layout=LAYOUT,
         day=today,
         series=series,
         series_digest=request.series_digest,
+        selection_sample_id=selection_sample_id,
     )
+
+
+def _chooses_on_a_sample(request: MicrodataRequest) -> bool:
+    """Whether the map is chosen on a fresh sample of its own, which is taken with the release's."""
+    match request.mechanism:
+        case StronglySafeRelease():
+            return False
+        case EpsilonSafeRelease(selection_rate=rate):
+            return rate is not None
+        case _:
+            assert_never(request.mechanism)
+
+
+def _lost(key: KeyRef, sample_id: str | None) -> bool:
+    """Whether the key of a sample that was taken is gone, or another one."""
+    return sample_id is not None and (not key.exists() or sample_commitment(key.load()) != sample_id)
 
 
 def _unchanged(
@@ -143,7 +168,8 @@ def _unchanged(
         "the sampler's layout": state.charge.sampler_layout != LAYOUT,
         "the input files": remembered.get("inputs") != binding["inputs"],
         "the output's place": remembered.get("output") != binding["output"],
-        "the sampling key": not folder.key.exists() or sample_commitment(folder.key.load()) != state.charge.sample_id,
+        "the sampling key": _lost(folder.key, state.receipt.sample_id),
+        "the selection's sampling key": _lost(folder.selection_key, state.receipt.selection_sample_id),
     }
     changed = [what for what, differs in changes.items() if differs]
     if not changed:
@@ -188,10 +214,11 @@ def give_up(
     today: date,
     folder: ReleaseFolder,
 ) -> bool:
-    """Abandon a release in the ledger, then destroy its key; whether its cost was given back."""
+    """Abandon a release in the ledger, then destroy its keys and draws; whether its cost was given back."""
     with open_writer(ledger_url, anchoring=anchoring) as writer:
         refunded = writer.abandon(release_id=release_id, reason=reason, by=by, day=today)
     folder.destroy_key()
+    folder.draws.forget()
     return refunded
 
 

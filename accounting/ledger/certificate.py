@@ -11,6 +11,7 @@ from typing import Any
 from ...mechanisms.refusal import InputRefused
 from .budget import amount_of_text
 from .canonical import sorted_fields
+from .certificate_map import map_findings
 from .certificate_writing import DOMAIN, FORMAT, certificate_bytes, sha256_of_file, signed_bytes
 from .release_entries import ChargedPrice, SeriesPlace
 from .repricing import price_faults
@@ -111,6 +112,7 @@ def verify_certificate(path: Path, *, trusted: tuple[PublicKey, ...] | None) -> 
     findings += faults
     if not findings:  # a forger's numbers aren't worth computing with
         findings += _price_findings(certificate)
+        findings += map_findings(certificate)
     findings += _file_findings(certificate["files"], path)
     return CertificateCheck(
         findings=tuple(findings),

@@ -12,11 +12,13 @@ from .identifiers import require_digest, require_name, require_text
 from .release_entries import (
     ReleaseAbandoned,
     ReleaseCharged,
+    ReleaseChargedTwoSamples,
     ReleasePublished,
     ReleaseReading,
     ReleaseRefused,
     SeriesRegistered,
 )
+from .token_entries import TokenAdded, TokenRevoked
 
 __all__ = ["BudgetRaised", "DatasetAdded", "Entry", "LedgerCreated", "PrivateLook"]
 
@@ -150,8 +152,11 @@ Entry = (
     | PrivateLook
     | SeriesRegistered
     | ReleaseCharged
+    | ReleaseChargedTwoSamples
     | ReleaseReading
     | ReleasePublished
     | ReleaseAbandoned
     | ReleaseRefused
+    | TokenAdded
+    | TokenRevoked
 )

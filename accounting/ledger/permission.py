@@ -8,7 +8,7 @@ from ...mechanisms.refusal import AccountantRefused, InputRefused
 from .charge import Receipt
 from .queries import DatasetState, ReleaseState, dataset_of, release_of, release_of_sample, unrefunded_release
 from .release_entries import ReleaseCharged, SeriesRegistered
-from .rules import Objection, objection_to, price_differs, unit_differs
+from .rules import Objection, objection_to, price_differs, sample_faults, unit_differs
 from .series import FreePlace, SeriesState, free_place, series_of
 from .series_rules import objection_to_series_release
 from .unknown import unknown_dataset, unknown_series
@@ -52,13 +52,8 @@ def objection_to_charge(
             where=where,
             remedy="Resume that release, or use another id.",
         )
-    if (other := release_of_sample(connection, entry.sample_id)) is not None:
-        return Objection(
-            cause="sample-used",
-            what=f"its sample was used by release '{other}', and a sample serves one release.",
-            where=where,
-            remedy="Draw a fresh sample: run again with a new release id.",
-        )
+    if (objection := _objection_to_samples(connection, entry, where=where)) is not None:
+        return objection
     if series is not None:
         state, place = series
         unpaid = objection_to_series_release(entry, state, full=place is None)
@@ -67,6 +62,18 @@ def objection_to_charge(
         return objection
     before = unrefunded_release(connection, entry.dataset) if dataset.survey else None
     return objection_to(entry.price, rows_per_person=rows_per_person, dataset=dataset, released_before=before)
+
+
+def _objection_to_samples(connection: Connection, entry: ReleaseCharged, *, where: str) -> Objection | None:
+    """What speaks against the samples that a charge takes."""
+    remedy = "Draw a fresh sample: run again with a new release id."
+    for _, sample in entry.samples:
+        if (other := release_of_sample(connection, sample)) is not None:
+            what = f"its sample was used by release '{other}', and a sample serves one release."
+            return Objection(cause="sample-used", what=what, where=where, remedy=remedy)
+    if faults := sample_faults(entry):
+        return Objection(cause="samples-differ", what=f"{faults[0]}.", where=where, remedy=remedy)
+    return None
 
 
 def objection_to_registration(

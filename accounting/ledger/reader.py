@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 
 from sqlalchemy import select
 
@@ -21,6 +19,8 @@ from .chain import Finding
 from .charge import Receipt, charged_price
 from .circumstances import Circumstances
 from .entry import Entry
+from .opened import OpenedLedger
+from .overview import Overview, overview_of
 from .private_looks import RecordedLook, circumstances_of, private_looks
 from .queries import (
     DatasetState,
@@ -37,7 +37,8 @@ from .schema import entry as entry_table
 from .series import SeriesState, all_series, free_place, series_of
 from .series_rules import objection_to_specification
 from .signing import PublicKey
-from .store import Store, open_store
+from .store import open_store
+from .tokens import TokenState, tokens_of
 from .unknown import unknown_dataset, unknown_series
 
 __all__ = ["DatasetState", "LedgerReader", "RecordedEntry", "ReleaseState", "SeriesState", "open_reader"]
@@ -69,23 +70,8 @@ def open_reader(url: str) -> LedgerReader:
     return LedgerReader(open_store(url, anchoring=None))
 
 
-class LedgerReader:
-    """A ledger open for looking; a context manager that gives its connections back."""
-
-    def __init__(self, store: Store) -> None:
-        self._store = store
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """Give the connections back."""
-        self._store.close()
+class LedgerReader(OpenedLedger):
+    """A ledger open for looking."""
 
     @property
     def ledger_id(self) -> str:
@@ -195,6 +181,20 @@ class LedgerReader:
         """All releases, in the order of their charges."""
         with self._store.reading() as connection:
             return releases_of(connection)
+
+    def tokens(self) -> tuple[TokenState, ...]:
+        """All tokens of the auditors' pages, in the order of their addition."""
+        with self._store.reading() as connection:
+            return tokens_of(connection)
+
+    def overview(self, *, latest: int | None) -> Overview:
+        """The whole ledger at a glance, in one state.
+
+        Args:
+            latest: how many series and releases to list; None for all, and for estimates that take their time.
+        """
+        with self._store.reading() as connection:
+            return overview_of(connection, latest=latest)
 
     def head(self) -> Place:
         """The last entry's place in the chain."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import date
 from decimal import Decimal
 
-from ...mechanisms.strongly_safe import StronglySafeRelease
+from ...mechanisms.event import Mechanism
 from ..theory.price import Price, mechanism_record
 from .append import append_entry
 from .canonical import sorted_fields
@@ -42,7 +42,7 @@ class SeriesRegistration:
 
     series: str
     dataset: str
-    mechanism: StronglySafeRelease
+    mechanism: Mechanism
     price: Price
     epsilon_paper: Decimal | None
     spec_digest: str

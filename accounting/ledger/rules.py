@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import assert_never
 
-from ...mechanisms.refusal import AccountantRefused
+from ...mechanisms.epsilon_safe import EpsilonSafeRelease
+from ...mechanisms.refusal import AccountantRefused, InputRefused
+from ...mechanisms.strongly_safe import StronglySafeRelease
+from ..theory.price import mechanism_of_record
 from .budget import Account, amount_shown
 from .queries import DatasetState
-from .release_entries import ChargedPrice
+from .release_entries import ChargedPrice, ReleaseCharged
 
-__all__ = ["Objection", "objection_to", "price_differs", "unit_differs"]
+__all__ = ["Objection", "objection_to", "price_differs", "sample_faults", "unit_differs"]
 
 ASK = "Lower the rate, raise k, or ask the data owner."
 
@@ -56,6 +60,31 @@ def unit_differs(rows_per_person: int, dataset: DatasetState) -> Objection | Non
         where=f"dataset '{dataset.name}'",
         remedy=f"Write rows_per_person = {dataset.rows_per_person} below [data].",
     )
+
+
+def sample_faults(charge: ReleaseCharged) -> tuple[str, ...]:
+    """What is wrong with a charge's samples, in sentences; nothing where they are what its mechanism reads.
+
+    A release reads a sample of its own. A map that is chosen on a fresh sample is chosen on another one, since the
+    release's price holds for a choice that its own sample has no part in (docs/proofs/selection.md).
+    """
+    try:
+        mechanism = mechanism_of_record(dict(charge.mechanism))
+    except InputRefused:
+        return ()  # which has no price either, and that is said
+    match mechanism:
+        case StronglySafeRelease():
+            needed = 1
+        case EpsilonSafeRelease(selection_rate=rate):
+            needed = 1 if rate is None else 2
+        case _:
+            assert_never(mechanism)
+    taken = [sample for _, sample in charge.samples]
+    if len(taken) != needed:
+        return (f"its mechanism reads {needed} samples, and {len(taken)} are taken",)
+    if len(set(taken)) != needed:
+        return ("its map would be chosen on the release's own sample",)
+    return ()
 
 
 def objection_to(

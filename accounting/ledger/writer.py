@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import date
 from decimal import Decimal
-from types import TracebackType
-from typing import Self
 
 from ...mechanisms.refusal import InputRefused, ReleaseFailed
 from .anchoring import Anchoring
@@ -13,6 +12,7 @@ from .append import append_entry
 from .charge import Receipt, ReleaseCharge
 from .derive import rows_of
 from .entry import BudgetRaised, DatasetAdded, PrivateLook
+from .opened import OpenedLedger
 from .permission import (
     closed_refusal,
     known_dataset,
@@ -34,6 +34,7 @@ from .release_entries import (
 )
 from .repricing import price_faults
 from .store import Store, open_store
+from .tokens import add_token, revoke_token
 
 __all__ = ["LedgerWriter", "Receipt", "ReleaseCharge", "open_writer"]
 
@@ -60,25 +61,13 @@ def open_writer(url: str, *, anchoring: Anchoring) -> LedgerWriter:
         ) from None
 
 
-class LedgerWriter:
-    """A ledger open for writing; a context manager that gives its connections back."""
+class LedgerWriter(OpenedLedger):
+    """A ledger open for writing."""
 
     def __init__(self, store: Store) -> None:
-        self._store = store
+        super().__init__(store)
         with store.writing() as connection:
             self.ledger_id = ledger_id_of(connection)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """Give the connections back."""
-        self._store.close()
 
     def add_dataset(
         self,
@@ -217,14 +206,7 @@ class LedgerWriter:
                 )
         if objection is not None:
             raise objection.refusal
-        return Receipt(
-            ledger_id=self.ledger_id,
-            position=place.position,
-            hash=place.hash,
-            release_id=entry.release_id,
-            dataset=entry.dataset,
-            sample_id=entry.sample_id,
-        )
+        return Receipt.of(entry, ledger_id=self.ledger_id, position=place.position, link=place.hash)
 
     def charged(self, receipt: Receipt) -> ReleaseCharged:
         """The charge that a receipt is for, as the ledger has it.
@@ -313,6 +295,22 @@ class LedgerWriter:
             rows = rows_of(entry, before=before, charge=state.charge, survey=False)
             append_entry(connection, entry, rows=rows)
             return entry.refunded
+
+    def add_token(self, *, name: str, expires: date, by: str, day: date, randomness: Callable[[int], bytes]) -> str:
+        """Let somebody look at the auditors' pages until a day; gives the token's text, which can't be had again.
+
+        Raises:
+            InputRefused: a token of this name is in use, or a value is outside its range.
+        """
+        return add_token(self._store, name=name, expires=expires, by=by, day=day, randomness=randomness)
+
+    def revoke_token(self, *, name: str, by: str, day: date) -> str:
+        """Revoke a token by its name or id; gives its id.
+
+        Raises:
+            InputRefused: there is no such token, or it was revoked before.
+        """
+        return revoke_token(self._store, name=name, by=by, day=day)
 
     def record_refusal(self, *, release_id: str | None, dataset: str, cause: str, reason: str, day: date) -> None:
         """Record a refusal that was made outside the ledger, such as a release id with another specification.

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from collections.abc import Callable
+from datetime import date
 from decimal import Decimal
 from pathlib import Path
 from typing import Any, get_args
@@ -66,6 +68,11 @@ def fill(books) -> None:
     books.abandon("given-back")
     for number in range(3):
         books.writer().charge(books.of_series(f"of-series-{number}"))
+    with books.writer() as writer:
+        for name in ("alice", "bob"):
+            writer.add_token(name=name, expires=date(2026, 6, 2), by="b", day=date(2026, 3, 4), randomness=os.urandom)
+        writer.revoke_token(name="bob", by="b", day=date(2026, 3, 5))
+    books.writer().charge(books.of_two_samples("chosen"))
     books.charge("last")
 
 
