@@ -21,8 +21,10 @@ from ..accounting.ledger.odometer import ESTIMATE_NOTE
 from ..accounting.ledger.reader import DatasetState, ReleaseState, open_reader
 from ..accounting.ledger.signing import read_public_keys
 from ..accounting.ledger.writer import open_writer
+from ..accounting.theory.group_privacy import MOST_RECORDS
 from ..flows.settings import house
 from ..mechanisms.refusal import InputRefused
+from .look_report import look_rows, print_looks
 from .plan_command import ExactNumber
 from .series_report import print_series, series_rows
 
@@ -49,8 +51,22 @@ def dataset() -> None:
     type=ExactNumber(),
     help="The data set is itself a sample of this rate: it can be released once.",
 )
+@click.option(
+    "--rows-per-person",
+    type=click.IntRange(min=1, max=MOST_RECORDS),
+    default=1,
+    show_default=True,
+    help="The most records that one person has in a delivery; more than one costs more.",
+)
 @LEDGER
-def add(name: str, epsilon: Decimal, delta: Decimal, survey_rate: Decimal | None, ledger_url: str | None) -> None:
+def add(
+    name: str,
+    epsilon: Decimal,
+    delta: Decimal,
+    survey_rate: Decimal | None,
+    rows_per_person: int,
+    ledger_url: str | None,
+) -> None:
     """Give a data set its budget; creates the SQLite ledger and the signing key where there are none."""
     settled = house(ledger_url=ledger_url)
     _require_budget(epsilon, delta)
@@ -65,11 +81,28 @@ def add(name: str, epsilon: Decimal, delta: Decimal, survey_rate: Decimal | None
             delta=delta,
             relation="add/remove",
             survey_rate=survey_rate,
-            rows_per_person=1,
+            rows_per_person=rows_per_person,
             by=getpass.getuser(),
             day=datetime.now(UTC).date(),
         )
-    click.echo(f"Data set '{name}' has the budget ε = {epsilon}, δ = {delta}.")
+    unit = "" if rows_per_person == 1 else f", for people with up to {rows_per_person} records each"
+    click.echo(f"Data set '{name}' has the budget ε = {epsilon}, δ = {delta}{unit}.")
+
+
+@dataset.command("looked")
+@click.argument("name")
+@click.option("--what", required=True, help="What was looked at, in one line, without any value of the records.")
+@click.option("--by", help="Who looked; default: the account that runs this.")
+@LEDGER
+def looked(name: str, what: str, by: str | None, ledger_url: str | None) -> None:
+    """Record a private look at a data set's records; certificates of later releases will say that there was one."""
+    settled = house(ledger_url=ledger_url)
+    with open_writer(settled.ledger_url, anchoring=settled.anchoring) as writer:
+        writer.record_look(dataset=name, what=what, by=by or getpass.getuser(), day=datetime.now(UTC).date())
+    click.echo(
+        f"The look at '{name}' is recorded. Certificates of its later releases will say that parameters may have been "
+        "chosen after it, which their guarantee doesn't cover."
+    )
 
 
 @dataset.command("raise")
@@ -143,6 +176,7 @@ def show(ledger_url: str | None, latest: int, everything: bool, as_json: bool) -
     """Show the data sets' budgets and the latest series and releases."""
     with open_reader(house(ledger_url=ledger_url).ledger_url) as reader:
         overview = reader.overview(latest=None if everything else latest)
+        looks = look_rows(reader.private_looks())
     datasets, releases = _datasets(known.state for known in overview.datasets), _releases(overview.releases)
     series = series_rows(overview.series)
     for row, known in zip(datasets, overview.datasets, strict=True):
@@ -154,6 +188,7 @@ def show(ledger_url: str | None, latest: int, everything: bool, as_json: bool) -
             "series_count": overview.series_count,
             "releases": releases,
             "release_counts": dict(overview.release_counts),
+            "private_looks": looks,
             "chain": {"entries": overview.head.position + 1, "head": overview.head.hash},
             "epsilon_estimate_note": ESTIMATE_NOTE,
         }
@@ -169,6 +204,8 @@ def show(ledger_url: str | None, latest: int, everything: bool, as_json: bool) -
         _tell_of_more(len(series), overview.series_count, "series")
     _print_releases(releases)
     _tell_of_more(len(releases), overview.release_count, "releases")
+    if looks:
+        print_looks(looks)
     click.echo("Releases: " + ", ".join(f"{count} {stage}" for stage, count in overview.release_counts.items()) + ".")
     click.echo(f"{overview.head.position + 1} entries; head of the chain {overview.head.hash[:16]}…")
 
@@ -230,6 +267,7 @@ def _datasets(states: Iterable[DatasetState]) -> list[dict[str, Any]]:
             "delta_spent": float(state.account.delta_spent),
             "relation": state.relation,
             "survey": state.survey,
+            "rows_per_person": state.rows_per_person,
         }
         for state in states
     ]
@@ -246,6 +284,7 @@ def _releases(states: Iterable[ReleaseState]) -> list[dict[str, Any]]:
             "stage": state.stage,
             "refunded": state.refunded,
             "sample_id": state.charge.sample_id,
+            "selection_sample_id": state.receipt.selection_sample_id,
             "mechanism": dict(state.charge.mechanism),
             "epsilon": float(state.charge.price.epsilon),
             "delta": float(state.charge.price.delta),

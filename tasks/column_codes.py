@@ -43,31 +43,33 @@ class ColumnCoder:
         self._dictionary: pa.Array | None = None
         self._table: NDArray[np.int64] = np.empty(0, dtype=np.int64)
 
-    def scaled_codes(self, values: pa.Array, positions: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The code times the stride of the values at some positions; the shape of `positions`."""
+    def scaled_codes(self, values: pa.Array, positions: NDArray[np.int64] | None) -> NDArray[np.int64]:
+        """The code times the stride of the values at some positions, in their order; None is every position."""
         type_ = values.type
         if pa.types.is_dictionary(type_):
             return self._by_table(values, positions)
         if pa.types.is_string_view(type_):
             values = values.cast(pa.large_string())
-        sampled = values.take(pa.array(positions))
+        sampled = values if positions is None else values.take(pa.array(positions))
         if _is_text(type_):
-            everything = np.arange(len(sampled), dtype=np.int64)
-            return self._by_table(sampled.dictionary_encode(), everything)
+            return self._by_table(sampled.dictionary_encode(), None)
         return self._codes(sampled) * self.placement.stride
 
-    def _by_table(self, values: pa.DictionaryArray, positions: NDArray[np.int64]) -> NDArray[np.int64]:
-        dictionary = values.dictionary
+    def table(self, dictionary: pa.Array) -> NDArray[np.int64]:
+        """The code times the stride of each entry of a dictionary, and at the end that of null."""
         if self._dictionary is None or not dictionary.equals(self._dictionary):
-            # The last entry of the table is for null.
             codes = np.append(self._codes(dictionary), BUCKET_CODE)
             self._table = codes * self.placement.stride
             self._dictionary = dictionary
+        return self._table
+
+    def _by_table(self, values: pa.DictionaryArray, positions: NDArray[np.int64] | None) -> NDArray[np.int64]:
+        table = self.table(values.dictionary)
         indices = values.indices
         if indices.null_count:
-            indices = pc.fill_null(indices.cast(pa.int64()), self._table.size - 1)
-        chosen: NDArray[np.int64] = self._table[_plain(indices)[positions]]
-        return chosen
+            indices = pc.fill_null(indices.cast(pa.int64()), table.size - 1)
+        wanted = _plain(indices) if positions is None else _plain(indices)[positions]
+        return table.take(wanted)
 
     def _codes(self, values: pa.Array) -> NDArray[np.int64]:
         """Codes of an array without a dictionary of its own."""

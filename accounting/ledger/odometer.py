@@ -42,7 +42,8 @@ def epsilon_estimate(
         series: series, of it and of others; each counts with all the releases that it reserved.
 
     Returns:
-        At most the ε spent; None where it can't be computed, or only with too much work.
+        At most the ε spent; None where it can't be computed, where a person may have several records, or only with too
+        much work.
     """
     charged: Counter[Fields] = Counter()
     for state in releases:
@@ -51,18 +52,21 @@ def epsilon_estimate(
     for known in series:
         if known.registered.dataset == dataset.name:
             charged[known.registered.mechanism] += known.registered.price.releases
-    return composed_estimate(charged, account=dataset.account)
+    return composed_estimate(charged, account=dataset.account, rows_per_person=dataset.rows_per_person)
 
 
-def composed_estimate(charged: Counter[Fields], *, account: Account) -> Decimal | None:
+def composed_estimate(charged: Counter[Fields], *, account: Account, rows_per_person: int) -> Decimal | None:
     """The same for mechanisms that are counted already.
 
     Args:
         charged: mechanism's record → how many releases of it were charged and not given back.
         account: what was spent on them.
+        rows_per_person: the most records of one person that the data set may hold.
     """
     if not charged:
         return Decimal(0)
+    if rows_per_person != 1:
+        return None  # losses are composed for one record
     delta = account.delta_spent
     if len(charged) * charged.total() > MOST_WORK or not COMPOSED_FLOOR <= delta < 1:
         return None

@@ -106,7 +106,9 @@ def _with_estimates(
     for state in states:
         estimate = None
         if state.name in affordable:
-            estimate = composed_estimate(_charged(connection, state.name), account=state.account)
+            estimate = composed_estimate(
+                _charged(connection, state.name), account=state.account, rows_per_person=state.rows_per_person
+            )
         yield DatasetOverview(state=state, epsilon_estimate=estimate)
 
 

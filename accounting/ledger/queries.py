@@ -12,7 +12,7 @@ from .budget import Account
 from .canonical import entry_of_bytes
 from .charge import Receipt
 from .derive import AccountAt, account_of_row
-from .entry import DatasetAdded, LedgerCreated
+from .entry import DatasetAdded, LedgerCreated, PrivateLook
 from .release_entries import ReleaseCharged, ReleasePublished, SeriesRegistered
 from .schema import account, dataset, entry, release, release_stage, sample
 
@@ -31,7 +31,9 @@ __all__ = [
     "unrefunded_release",
 ]
 
-Recorded = TypeVar("Recorded", LedgerCreated, DatasetAdded, ReleaseCharged, ReleasePublished, SeriesRegistered)
+Recorded = TypeVar(
+    "Recorded", LedgerCreated, DatasetAdded, PrivateLook, ReleaseCharged, ReleasePublished, SeriesRegistered
+)
 Stage = Literal["charged", "reading", "published", "abandoned"]
 
 
@@ -157,14 +159,7 @@ def _states(connection: Connection, *conditions: ColumnElement[bool]) -> tuple[R
     states = []
     for row in connection.execute(charges.order_by(entry.c.position)):
         charge, passed = recorded(row.body, ReleaseCharged), outcomes.get(row.release_id, set())
-        receipt = Receipt(
-            ledger_id=ledger_id,
-            position=row.position,
-            hash=row.hash,
-            release_id=row.release_id,
-            dataset=charge.dataset,
-            sample_id=charge.sample_id,
-        )
+        receipt = Receipt.of(charge, ledger_id=ledger_id, position=row.position, link=row.hash)
         state = ReleaseState(
             release_id=row.release_id,
             stage=_stage(passed),

@@ -16,11 +16,13 @@ from .audit import verify_ledger
 from .budget import Account
 from .canonical import entry_of_bytes
 from .chain import Finding
-from .charge import charged_price
+from .charge import Receipt, charged_price
+from .circumstances import Circumstances
 from .derived_audit import STREAMED
 from .entry import Entry
 from .opened import OpenedLedger
 from .overview import Overview, overview_of
+from .private_looks import RecordedLook, circumstances_of, private_looks
 from .queries import (
     DatasetState,
     ReleaseState,
@@ -98,15 +100,43 @@ class LedgerReader(OpenedLedger):
             AccountantRefused: the charge would be refused.
         """
         charged = charged_price(price)
+        state, objection = self._objection(dataset, price)
+        if objection is not None:
+            raise objection.refusal
+        return state.account.charged(epsilon=charged.epsilon, delta=charged.delta)
+
+    def look_for_objection(self, *, dataset: str, price: Price) -> Objection | None:
+        """What speaks against charging a price now, None where nothing does; nothing is reserved or recorded.
+
+        Raises:
+            InputRefused: unknown data set.
+        """
+        return self._objection(dataset, price)[1]
+
+    def _objection(self, dataset: str, price: Price) -> tuple[DatasetState, Objection | None]:
         with self._store.reading() as connection:
             state = dataset_of(connection, dataset)
             if state is None:
                 raise unknown_dataset(dataset)
             before = unrefunded_release(connection, dataset) if state.survey else None
-        objection = objection_to(charged, dataset=state, released_before=before)
-        if objection is not None:
-            raise objection.refusal
-        return state.account.charged(epsilon=charged.epsilon, delta=charged.delta)
+        objection = objection_to(
+            charged_price(price), rows_per_person=price.rows_per_person, dataset=state, released_before=before
+        )
+        return state, objection
+
+    def circumstances(self, receipt: Receipt) -> Circumstances:
+        """What the ledger said of a release's data set when it was charged, whatever was recorded since.
+
+        Raises:
+            AccountantRefused: the receipt is not of this ledger.
+        """
+        with self._store.reading() as connection:
+            return circumstances_of(connection, receipt)
+
+    def private_looks(self) -> tuple[RecordedLook, ...]:
+        """All private looks that were recorded, in their order."""
+        with self._store.reading() as connection:
+            return private_looks(connection)
 
     def series(self, name: str) -> SeriesState:
         """A series as the ledger knows it.

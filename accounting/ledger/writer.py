@@ -11,7 +11,7 @@ from .anchoring import Anchoring
 from .append import append_entry
 from .charge import Receipt, ReleaseCharge
 from .derive import rows_of
-from .entry import BudgetRaised, DatasetAdded
+from .entry import BudgetRaised, DatasetAdded, PrivateLook
 from .opened import OpenedLedger
 from .permission import (
     closed_refusal,
@@ -20,6 +20,7 @@ from .permission import (
     objection_to_charge,
     paid_release,
 )
+from .private_looks import record_look
 from .queries import account_of, dataset_of, ledger_id_of, release_of
 from .refusals import malformed, record_objection
 from .registration import SeriesRegistration, register_series
@@ -138,6 +139,24 @@ class LedgerWriter(OpenedLedger):
                 )
             append_entry(connection, raised, rows=rows_of(raised, before=before, charge=None, survey=False))
 
+    def record_look(self, *, dataset: str, what: str, by: str, day: date) -> None:
+        """Record that somebody looked at a data set's records outside any release.
+
+        Args:
+            dataset: its name.
+            what: what was looked at, in one line; never a value of the records.
+            by: who looked.
+            day: today.
+
+        Raises:
+            InputRefused: unknown data set, or a value that the ledger can't hold.
+        """
+        try:
+            look = PrivateLook(dataset=dataset, what=what, by=by, day=day)
+        except ValueError as error:
+            raise malformed(error) from None
+        record_look(self._store, look)
+
     def register_series(self, registration: SeriesRegistration) -> None:
         """Reserve the cost of several releases with fixed parameters, in one entry; a refusal is recorded too.
 
@@ -163,12 +182,18 @@ class LedgerWriter(OpenedLedger):
             entry = charge.entry_at(None if charge.series is None else 1)
         except ValueError as error:
             raise malformed(error) from None
+        rows_per_person = charge.price.rows_per_person
         faults = price_faults(
-            mechanism=entry.mechanism, price=entry.price, epsilon_paper=entry.epsilon_paper
+            mechanism=entry.mechanism,
+            price=entry.price,
+            epsilon_paper=entry.epsilon_paper,
+            rows_per_person=rows_per_person,
         )  # before the transaction: computing a price takes time
         with self._store.writing() as connection:
             series = None if charge.series is None else known_series(connection, charge.series)
-            objection = objection_to_charge(connection, entry, price_faults=faults, series=series)
+            objection = objection_to_charge(
+                connection, entry, rows_per_person=rows_per_person, price_faults=faults, series=series
+            )
             if objection is None:
                 free = None if series is None else series[1]
                 entry = charge.entry_at(None if free is None else free.number)
@@ -181,14 +206,7 @@ class LedgerWriter(OpenedLedger):
                 )
         if objection is not None:
             raise objection.refusal
-        return Receipt(
-            ledger_id=self.ledger_id,
-            position=place.position,
-            hash=place.hash,
-            release_id=entry.release_id,
-            dataset=entry.dataset,
-            sample_id=entry.sample_id,
-        )
+        return Receipt.of(entry, ledger_id=self.ledger_id, position=place.position, link=place.hash)
 
     def charged(self, receipt: Receipt) -> ReleaseCharged:
         """The charge that a receipt is for, as the ledger has it.

@@ -21,13 +21,19 @@ from typing import Any
 
 import pytest
 from crowdblend.accounting.ledger.anchoring import Anchoring
+from crowdblend.accounting.ledger.certificate_writing import write_certificate
 from crowdblend.accounting.ledger.charge import Receipt, ReleaseCharge
+from crowdblend.accounting.ledger.circumstances import Circumstances
 from crowdblend.accounting.ledger.creation import create_ledger
 from crowdblend.accounting.ledger.reader import LedgerReader, SeriesState, open_reader
 from crowdblend.accounting.ledger.registration import SeriesRegistration
-from crowdblend.accounting.ledger.signing import SigningKeys
+from crowdblend.accounting.ledger.release_entries import ReleaseCharged
+from crowdblend.accounting.ledger.signing import SigningKey, SigningKeys
 from crowdblend.accounting.ledger.writer import LedgerWriter, open_writer
 from crowdblend.accounting.theory.price import Price, paper_price, price
+from crowdblend.mechanisms.epsilon_safe import EpsilonSafeRelease
+from crowdblend.mechanisms.hierarchy import ValueHierarchy
+from crowdblend.mechanisms.recoding import GeneralizationMap, MappedColumn
 from crowdblend.mechanisms.strongly_safe import StronglySafeRelease
 from sqlalchemy import Connection, create_engine, make_url, text
 from sqlalchemy.pool import NullPool
@@ -35,6 +41,9 @@ from sqlalchemy.pool import NullPool
 DAY = date(2026, 3, 4)
 DELTA = Decimal("1e-6")
 MECHANISM = StronglySafeRelease(k=20, sampling_rate=Decimal("0.1"))
+CHOSEN = EpsilonSafeRelease(
+    k=20, sampling_rate=Decimal("0.1"), selection_epsilon=Decimal("0.1"), selection_rate=Decimal("0.05")
+)
 
 
 @cache
@@ -53,6 +62,15 @@ def series_prices(releases: int) -> tuple[Price, Decimal]:
     if paper is None:
         raise ValueError("the tests' mechanism has a price by the paper's bound")
     return price(MECHANISM, delta=DELTA, releases=releases), paper.epsilon
+
+
+@cache
+def chosen_prices(mechanism: EpsilonSafeRelease) -> tuple[Price, Decimal]:
+    """The price of a release that chooses its map, and the paper's ε."""
+    paper = paper_price(mechanism, delta=DELTA)
+    if paper is None:
+        raise ValueError("the tests' mechanism has a price by the paper's bound")
+    return price(mechanism, delta=DELTA), paper.epsilon
 
 
 def anchoring_at(home: Path) -> Anchoring:
@@ -134,6 +152,16 @@ class Books:
         values = {"price": costs, "epsilon_paper": paper, "series": name, "series_digest": "c" * 64}
         return self.request(release_id, **(values | changes))
 
+    def of_two_samples(
+        self, release_id: str, *, mechanism: EpsilonSafeRelease = CHOSEN, **changes: Any
+    ) -> ReleaseCharge:
+        """A release that chooses its map, on a sample of its own where the mechanism has a rate for one."""
+        costs, paper = chosen_prices(mechanism)
+        values: dict[str, Any] = {"mechanism": mechanism, "price": costs, "epsilon_paper": paper}
+        if mechanism.selection_rate is not None:
+            values["selection_sample_id"] = hashlib.sha256(f"{release_id} chooses".encode()).hexdigest()
+        return self.request(release_id, **(values | changes))
+
     def series(self, name: str = "monthly") -> SeriesState:
         with self.reader() as reader:
             return reader.series(name)
@@ -194,6 +222,51 @@ def _new_database(server: str, tmp_path: Path, *, template: str) -> str:
     with engine.connect() as connection:
         connection.execute(text(f"CREATE DATABASE {name} TEMPLATE {template}"))
     return server.replace("/postgres?", f"/{name}?")
+
+
+SEX = ValueHierarchy.from_values(["Female", "Male"])
+MAP = GeneralizationMap(columns=(MappedColumn(name="sex", hierarchy=SEX, level=0),))
+
+
+@dataclass(frozen=True)
+class Certified:
+    """Writes a small release and its certificate."""
+
+    books: Books
+    map: GeneralizationMap = MAP
+    hierarchy: ValueHierarchy = SEX
+
+    def __call__(
+        self,
+        folder: Path,
+        *,
+        key: SigningKey | None = None,
+        charge: ReleaseCharged | None = None,
+        rows_per_person: int = 1,
+        look_days: tuple[date, ...] = (),
+    ) -> Path:
+        folder.mkdir()
+        (folder / "data.csv").write_text("sex,count\nFemale,21\nMale,34\n")
+        write_certificate(
+            folder,
+            charge=charge or self.books.request(map_digest=self.map.digest()).entry,
+            circumstances=Circumstances(rows_per_person=rows_per_person, look_days=look_days),
+            position=2,
+            chain_hash="f" * 64,
+            generalization=self.map,
+            choice=None,
+            form="counts",
+            groups=2,
+            records=55,
+            key=key or self.books.anchoring.keys.current(),
+        )
+        return folder / "certificate.json"
+
+
+@pytest.fixture
+def certified(sqlite_books: Books) -> Certified:
+    """A writer of certificates of a fresh ledger."""
+    return Certified(sqlite_books)
 
 
 @pytest.fixture
