@@ -8,6 +8,7 @@ import sys
 import click
 
 from ..mechanisms.refusal import Refusal
+from .dashboard_command import dashboard
 from .key_commands import key
 from .ledger_commands import dataset, ledger
 from .plan_command import plan
@@ -30,7 +31,7 @@ def crowdblend() -> None:
     """
 
 
-for command in (demo, run, plan, dataset, series, ledger, abandon, verify, key, token):
+for command in (demo, run, plan, dataset, series, ledger, abandon, verify, key, token, dashboard):
     crowdblend.add_command(command)
 
 
