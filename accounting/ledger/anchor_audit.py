@@ -11,10 +11,10 @@ from typing import BinaryIO
 
 from sqlalchemy import Connection, select
 
-from ...mechanisms.refusal import InputRefused
+from ...mechanisms.refusal import InputRefused, ReleaseFailed
 from .anchor import LONGEST_LINE, ClaimedHead, claim_of_line
 from .append import head_of
-from .derived_audit import ROWS_AT_A_TIME
+from .derived_audit import STREAMED
 from .queries import ledger_id_of
 from .schema import entry
 from .signing import PublicKey
@@ -128,9 +128,13 @@ def _claims(file: BinaryIO, length: int, seen: _Differences, unchecked: list[str
 
 
 def _compare(connection: Connection, claims: Iterator[tuple[int, ClaimedHead]], seen: _Differences) -> None:
-    ledger_id = ledger_id_of(connection)
-    links = connection.execution_options(yield_per=ROWS_AT_A_TIME).execute(
-        select(entry.c.position, entry.c.hash).order_by(entry.c.position)
+    try:
+        ledger_id = ledger_id_of(connection)
+    except ReleaseFailed:
+        ledger_id = None
+        seen.damaged.append("the ledger's first entry is damaged, so that no anchor can be known to be its own")
+    links = connection.execute(
+        select(entry.c.position, entry.c.hash).order_by(entry.c.position), execution_options=STREAMED
     )
     link = links.fetchone()
     for number, claim in claims:

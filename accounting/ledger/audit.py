@@ -8,7 +8,7 @@ from sqlalchemy import Connection, select, text
 
 from .canonical import entry_of_bytes
 from .chain import Finding, Link, check_links
-from .derived_audit import ROWS_AT_A_TIME, DerivedRows
+from .derived_audit import STREAMED, DerivedRows
 from .replay import Replay
 from .schema import GUARDS, entry
 
@@ -50,7 +50,7 @@ def _links(connection: Connection, derived: DerivedRows, findings: list[Finding]
     """Give each stored entry as a link; on the way replay it, and compare the rows that follow from it."""
     replay = Replay()
     columns = (entry.c.position, entry.c.previous, entry.c.hash, entry.c.kind, entry.c.body)
-    rows = connection.execution_options(yield_per=ROWS_AT_A_TIME).execute(select(*columns).order_by(entry.c.position))
+    rows = connection.execute(select(*columns).order_by(entry.c.position), execution_options=STREAMED)
     empty = True
     for position, previous, own, kind, stored in rows:
         empty = False

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from sqlalchemy import Connection, Table, select
@@ -11,9 +11,10 @@ from .chain import Finding
 from .derive import Row
 from .schema import DERIVED_TABLES
 
-__all__ = ["ROWS_AT_A_TIME", "DerivedRows"]
+__all__ = ["STREAMED", "DerivedRows"]
 
-ROWS_AT_A_TIME = 2_000
+# For one statement at a time: the same options on the connection would stay with it.
+STREAMED: Mapping[str, int] = {"yield_per": 2_000}
 
 
 class DerivedRows:
@@ -50,9 +51,7 @@ class _TableRows:
         self._names = [column.name for column in table.columns if column.name != "position"]
         columns = [table.c.position, *(table.c[name] for name in self._names)]
         # A cursor of its own for each table, so that all can be read in step.
-        result = connection.execution_options(yield_per=ROWS_AT_A_TIME).execute(
-            select(*columns).order_by(table.c.position)
-        )
+        result = connection.execute(select(*columns).order_by(table.c.position), execution_options=STREAMED)
         self._rows: Iterator[tuple[Any, ...]] = (tuple(row) for part in result.partitions() for row in part)
         self._homeless = 0
         self._next: tuple[Any, ...] | None = None

@@ -10,7 +10,7 @@ from .append import append_entry
 from .charge import Receipt
 from .circumstances import Circumstances
 from .entry import PrivateLook
-from .permission import known_dataset, paid_release
+from .permission import known_dataset
 from .queries import recorded
 from .schema import entry
 from .store import Store
@@ -58,14 +58,13 @@ def circumstances_of(connection: Connection, receipt: Receipt) -> Circumstances:
     """What was known of a release's data set at its charge: the same whenever it is asked.
 
     Raises:
-        AccountantRefused: the receipt is not of this ledger.
+        InputRefused: the receipt is not of this ledger.
     """
-    charge = paid_release(connection, receipt).charge
     days = [
         known.look.day
         for known in private_looks(connection)
-        if known.look.dataset == charge.dataset and known.position < receipt.position
+        if known.look.dataset == receipt.dataset and known.position < receipt.position
     ]
     return Circumstances(
-        rows_per_person=known_dataset(connection, charge.dataset).rows_per_person, look_days=tuple(days)
+        rows_per_person=known_dataset(connection, receipt.dataset).rows_per_person, look_days=tuple(days)
     )

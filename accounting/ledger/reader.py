@@ -18,6 +18,7 @@ from .canonical import entry_of_bytes
 from .chain import Finding
 from .charge import Receipt, charged_price
 from .circumstances import Circumstances
+from .derived_audit import STREAMED
 from .entry import Entry
 from .opened import OpenedLedger
 from .overview import Overview, overview_of
@@ -127,7 +128,7 @@ class LedgerReader(OpenedLedger):
         """What the ledger said of a release's data set when it was charged, whatever was recorded since.
 
         Raises:
-            AccountantRefused: the receipt is not of this ledger.
+            InputRefused: the receipt is not of this ledger.
         """
         with self._store.reading() as connection:
             return circumstances_of(connection, receipt)
@@ -226,9 +227,7 @@ class LedgerReader(OpenedLedger):
             ValueError: an entry of a kind that this version does not know, or a damaged one.
         """
         with self._store.reading() as connection:
-            rows = connection.execution_options(yield_per=1000).execute(
-                select(entry_table).order_by(entry_table.c.position)
-            )
+            rows = connection.execute(select(entry_table).order_by(entry_table.c.position), execution_options=STREAMED)
             for row in rows:
                 yield RecordedEntry(
                     position=row.position,

@@ -193,6 +193,8 @@ class Scene:
     ledgers: SqliteLedgers | PostgresLedgers
     driver: Driver
     kept: Path
+    series: str | None
+    paid_before: Decimal
 
     @property
     def folder(self) -> Path:
@@ -216,6 +218,7 @@ class Scene:
         """Have a child run or abandon the release: with `key` if it draws one, on `day`."""
         job = {"action": action, "desk": str(self.folder), "ledger": self.ledgers.url, "release_id": RELEASE}
         extras = {"key": key.hex(), "day": day.isoformat(), "kill_before": None, "version": None, "broken": None}
+        extras["series"] = self.series
         return self.driver(job | extras | changes)
 
     def look(self) -> State:
@@ -236,13 +239,14 @@ class Scene:
         )
 
 
-@pytest.fixture(params=["sqlite", "postgresql"])
+@pytest.fixture(params=["sqlite", "postgresql", "sqlite-series", "postgresql-series"])
 def scene(
     request: pytest.FixtureRequest, desk: Any, driver: Driver, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Scene]:
-    """A desk with a funded ledger, kept as "fresh"."""
+    """A desk with a funded ledger, kept as "fresh"; and perhaps with a series that pays for its releases."""
+    database, _, paying = request.param.partition("-")
     ledgers: SqliteLedgers | PostgresLedgers = SqliteLedgers(desk.folder)
-    if request.param == "postgresql":
+    if database == "postgresql":
         ledgers = PostgresLedgers(request.getfixturevalue("postgresql_server"), f"crash_{os.getpid()}")
         ledgers._run(f"CREATE DATABASE {ledgers.name}")
     desk.write_spec()
@@ -252,7 +256,19 @@ def scene(
     with open_writer(ledgers.url, anchoring=anchoring) as writer:
         budget = {"epsilon": Decimal(10), "delta": Decimal("0.001"), "relation": "add/remove", "survey_rate": None}
         writer.add_dataset(name="people", **budget, rows_per_person=1, by="steward", day=date(2026, 1, 1))
-    made = Scene(desk=desk, ledgers=ledgers, driver=driver, kept=tmp_path_factory.mktemp("kept"))
+    if paying:
+        answer = desk("series", "add", "monthly", "spec.toml", "--releases", "2", "--ledger", ledgers.url)
+        assert answer.code == 0, answer.err
+    with open_reader(ledgers.url) as reader:
+        [dataset] = reader.datasets()
+    made = Scene(
+        desk=desk,
+        ledgers=ledgers,
+        driver=driver,
+        kept=tmp_path_factory.mktemp("kept"),
+        series="monthly" if paying else None,
+        paid_before=dataset.account.epsilon_spent,
+    )
     made.keep("fresh")
     yield made
     made.forget("fresh")
