@@ -29,6 +29,15 @@ from sqlalchemy.pool import NullPool
 
 DRIVER = Path(__file__).with_name("crash_driver.py")
 RELEASE = "the-one"
+CHOICE = """
+[selection]
+epsilon = 0.2
+on = "fresh-sample"
+rate = 0.5
+draw = "exponential"
+candidates = [{ colour = 0, age = 1, town = 2 }, { colour = 1, age = 1, town = 1 }]
+
+[columns.colour]"""
 QUIET = {
     "DO_NOT_TRACK": "1",
     "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
@@ -193,6 +202,16 @@ class Scene:
     ledgers: SqliteLedgers | PostgresLedgers
     driver: Driver
     kept: Path
+    drawn: bool = False
+
+    def write_spec(self, **changes: str) -> None:
+        """The release's specification; where the map is drawn, one of two candidates on a sample of its own."""
+
+        def choose(text: str) -> str:
+            lines = [line for line in text.splitlines() if not line.startswith("level")]
+            return "\n".join(lines).replace("[columns.colour]", CHOICE.lstrip("\n")) + "\n"
+
+        self.desk.write_spec(edit=choose if self.drawn else str, **changes)
 
     @property
     def folder(self) -> Path:
@@ -236,23 +255,25 @@ class Scene:
         )
 
 
-@pytest.fixture(params=["sqlite", "postgresql"])
+@pytest.fixture(params=["sqlite", "postgresql", "sqlite-drawn", "postgresql-drawn"])
 def scene(
     request: pytest.FixtureRequest, desk: Any, driver: Driver, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Scene]:
-    """A desk with a funded ledger, kept as "fresh"."""
+    """A desk with a funded ledger, kept as "fresh"; its release's map is fixed, or drawn."""
+    database, _, drawn = request.param.partition("-")
     ledgers: SqliteLedgers | PostgresLedgers = SqliteLedgers(desk.folder)
-    if request.param == "postgresql":
+    if database == "postgresql":
         ledgers = PostgresLedgers(request.getfixturevalue("postgresql_server"), f"crash_{os.getpid()}")
         ledgers._run(f"CREATE DATABASE {ledgers.name}")
-    desk.write_spec()
     anchoring = Anchoring(home=desk.home, file=None)
     anchoring.keys.create_where_none(os.urandom)
     create_ledger(ledgers.url, anchoring=anchoring)
     with open_writer(ledgers.url, anchoring=anchoring) as writer:
         budget = {"epsilon": Decimal(10), "delta": Decimal("0.001"), "relation": "add/remove", "survey_rate": None}
         writer.add_dataset(name="people", **budget, rows_per_person=1, by="steward", day=date(2026, 1, 1))
-    made = Scene(desk=desk, ledgers=ledgers, driver=driver, kept=tmp_path_factory.mktemp("kept"))
+    kept = tmp_path_factory.mktemp("kept")
+    made = Scene(desk=desk, ledgers=ledgers, driver=driver, kept=kept, drawn=bool(drawn))
+    made.write_spec()
     made.keep("fresh")
     yield made
     made.forget("fresh")
