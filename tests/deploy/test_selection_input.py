@@ -133,7 +133,7 @@ def test_it_explains_a_choice_from_public_things_alone(desk) -> None:
     assert (age["weight"], age["min_level"], age["max_level"]) == (2.0, 1, 3)
     assert [row["possible"] for row in age["levels"]] == [False, True, True, True]
     assert [row["labels"] for row in age["levels"]] == [100, 10, 2, 1]
-    assert age["levels"][1]["examples"] == ["< 0", "[40, 50)", ">= 100"]
+    assert age["levels"][1]["examples"] == ["< 0", "[50, 60)", ">= 100"]
     assert [row["values_per_label"] for row in town["levels"]] == [[1, 1], [2, 2], [4, 4]]
     assert town["levels"][2]["examples"] == ["*"]
     assert [row["information_kept"] for row in colour["levels"]] == [1.0, 0.0]
@@ -183,6 +183,6 @@ def test_people_can_read_it(desk, monkeypatch) -> None:
     monkeypatch.setenv("COLUMNS", "120")
     answer = desk("explain", desk.write_spec(edit=chosen()))
     assert answer.code == 0, answer.err
-    for words in ("permute-and-flip", "k′", "ε of one choice", "[40, 50)", "South", "No record was read"):
+    for words in ("permute-and-flip", "k′", "ε of one choice", "[50, 60)", "South", "No record was read"):
         assert words in answer.out
     assert "ε of one choice" not in desk("explain", desk.write_spec()).out
