@@ -14,6 +14,7 @@ from ..mechanisms.map_choice import MapChoice
 from ..mechanisms.recoding import GeneralizationMap
 from ..mechanisms.refusal import ReleaseFailed
 from ..tasks.charge import begin_reading, close, reserve
+from ..tasks.executors import Executor
 from ..tasks.released import publish, write_output
 from ..tasks.sampled_counts import surviving_groups
 from ..tasks.select import drawn_map
@@ -39,7 +40,7 @@ class Observer(Protocol):
 def run_flow(
     prepared: PreparedRelease,
     *,
-    scheduler: str | None,
+    executor: Executor,
     randomness: Callable[[int], bytes],
     observer: Observer,
 ) -> SettledRelease:
@@ -49,7 +50,7 @@ def run_flow(
 
     Args:
         prepared: what `prepare.prepared_release` gave, still locked.
-        scheduler: address of a Dask scheduler; None counts on this machine's threads.
+        executor: where the counting is done.
         randomness: source of the sampling keys, n to n bytes.
         observer: told of the stages.
 
@@ -71,7 +72,7 @@ def run_flow(
     )
     def microdata_release() -> None:
         """Charge, count, publish and close one release."""
-        published.append(_stages(prepared, layout, scheduler=scheduler, randomness=randomness, observer=observer))
+        published.append(_stages(prepared, layout, executor=executor, randomness=randomness, observer=observer))
 
     microdata_release()
     return published[0]
@@ -81,7 +82,7 @@ def _stages(
     prepared: PreparedRelease,
     layout: SourceLayout,
     *,
-    scheduler: str | None,
+    executor: Executor,
     randomness: Callable[[int], bytes],
     observer: Observer,
 ) -> SettledRelease:
@@ -89,7 +90,7 @@ def _stages(
     request, folder = prepared.request, prepared.folder
     ledger_url, anchoring = prepared.house.ledger_url, prepared.house.anchoring
     with observer.stage("charge"):
-        receipt, charge = reserve(
+        receipt, charge, circumstances = reserve(
             ledger_url=ledger_url,
             anchoring=anchoring,
             request=request,
@@ -117,7 +118,7 @@ def _stages(
                         choice=choice,
                         layout=layout,
                         folder=folder,
-                        scheduler=scheduler,
+                        executor=executor,
                         advanced=observer.advanced,
                     )
             case _:
@@ -129,13 +130,14 @@ def _stages(
                 generalization=generalization,
                 layout=layout,
                 key=folder.key,
-                scheduler=scheduler,
+                executor=executor,
                 advanced=observer.advanced,
             )
         with observer.stage("publish"):
             release = write_output(
                 receipt=receipt,
                 charge=charge,
+                circumstances=circumstances,
                 request=request,
                 generalization=generalization,
                 surviving=surviving,

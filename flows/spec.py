@@ -15,6 +15,7 @@ from ..mechanisms.map_choice import MapChoice
 from ..mechanisms.recoding import GeneralizationMap
 from ..mechanisms.refusal import InputRefused
 from ..mechanisms.strongly_safe import StronglySafeRelease
+from ..tasks.objects import Output, output_at
 from ..tasks.request import MicrodataRequest
 from .declared_columns import declared_choice, declared_map
 from .spec_tables import SelectionTable, SpecTables, parse_spec
@@ -24,12 +25,12 @@ __all__ = ["read_spec"]
 LABEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
 
-def read_spec(path: Path, *, output: Path | None, releases: int = 1) -> MicrodataRequest:
+def read_spec(path: Path, *, output: Output | None, releases: int = 1) -> MicrodataRequest:
     """Read and check a specification and the hierarchies that it names; no record is touched.
 
     Args:
         path: the TOML file; relative paths in it start from its folder.
-        output: replaces [release].output, already relative to the working folder; None keeps the specification's.
+        output: replaces [release].output; None keeps the specification's.
         releases: how many releases of it δ and the price are for; more than one fixes both k and rate.
 
     Raises:
@@ -38,16 +39,18 @@ def read_spec(path: Path, *, output: Path | None, releases: int = 1) -> Microdat
     spec = parse_spec(path)
     base = path.resolve().parent
     _check_data(path, spec)
-    if releases > 1 and (spec.sampling is None or spec.suppression is None):
+    rows_per_person = spec.data.rows_per_person
+    if (releases > 1 or rows_per_person > 1) and (spec.sampling is None or spec.suppression is None):
+        who = "a series fixes" if releases > 1 else "a release with several records of a person names"
         raise InputRefused(
-            "a series fixes both k and rate, and one of them is missing.",
+            f"{who} both k and rate, and one of them is missing.",
             where=f"{path}: {'[sampling].rate' if spec.sampling is None else '[suppression].k'}",
-            remedy="`crowdblend plan --releases` finds the one that is missing.",
+            remedy="`crowdblend plan --releases` finds the one that is missing." if releases > 1 else "Give both.",
         )
     if spec.selection is not None:
         _check_selection(path, spec.selection, epsilon=spec.privacy.epsilon, releases=releases)
     mechanism = _mechanism(path, spec)
-    charged = price(mechanism, delta=spec.privacy.delta, releases=releases)
+    charged = price(mechanism, delta=spec.privacy.delta, releases=releases, rows_per_person=rows_per_person)
     together = "" if releases == 1 else f" for {releases} releases"
     if spec.privacy.epsilon is not None and charged.epsilon > spec.privacy.epsilon:
         raise InputRefused(
@@ -68,18 +71,14 @@ def read_spec(path: Path, *, output: Path | None, releases: int = 1) -> Microdat
         null_values=tuple(sorted(set(spec.data.null))),
         mechanism=mechanism,
         price=charged,
-        paper_price=paper_price(mechanism, delta=spec.privacy.delta, releases=releases),
+        paper_price=paper_price(
+            mechanism, delta=spec.privacy.delta, releases=releases, rows_per_person=rows_per_person
+        ),
         recoding=_recoding(path, spec, base),
     )
 
 
 def _check_data(path: Path, spec: SpecTables) -> None:
-    if spec.data.rows_per_person != 1:
-        raise InputRefused(
-            "this version prices one record a person; more than one is not covered by its proof.",
-            where=f"{path}: [data].rows_per_person",
-            remedy="Reduce the records to one a person first.",
-        )
     if spec.data.separator in '"\r\n\0' or not spec.data.separator.isascii():
         raise InputRefused(
             "the separator must be one ASCII character other than a quote or a line end.",
@@ -152,14 +151,11 @@ def _recoding(path: Path, spec: SpecTables, base: Path) -> GeneralizationMap | M
     return declared_choice(path, spec.columns, spec.selection, base=base)
 
 
-def _output(path: Path, spec: SpecTables, base: Path, output: Path | None) -> Path:
+def _output(path: Path, spec: SpecTables, base: Path, output: Output | None) -> Output:
     if output is not None:
-        return output.absolute()
+        return output
     if spec.release.output is None:
         raise InputRefused(
             "no output is named.", where=f"{path}: [release].output", remedy="Name one here or with --output."
         )
-    location = spec.release.output.removeprefix("file://")
-    if "://" in location:
-        raise InputRefused("this version publishes to local folders only.", where=f"{path}: [release].output")
-    return (base / location).absolute()
+    return output_at(spec.release.output, base=base)

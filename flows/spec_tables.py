@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal, NoReturn
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from ..mechanisms.refusal import InputRefused
+from .cluster_spec import ClusterTable
 
 __all__ = ["ColumnTable", "IntervalTable", "SelectionTable", "SpecTables", "parse_spec"]
 
@@ -95,6 +96,7 @@ class SpecTables(_Table):
     privacy: _Privacy
     selection: SelectionTable | None = None
     columns: dict[str, ColumnTable] = Field(min_length=1)
+    cluster: ClusterTable | None = None
 
 
 def parse_spec(path: Path) -> SpecTables:

@@ -55,18 +55,21 @@ class ColumnCoder:
             return self._by_table(sampled.dictionary_encode(), None)
         return self._codes(sampled) * self.placement.stride
 
-    def _by_table(self, values: pa.DictionaryArray, positions: NDArray[np.int64] | None) -> NDArray[np.int64]:
-        dictionary = values.dictionary
+    def table(self, dictionary: pa.Array) -> NDArray[np.int64]:
+        """The code times the stride of each entry of a dictionary, and at the end that of null."""
         if self._dictionary is None or not dictionary.equals(self._dictionary):
-            # The last entry of the table is for null.
             codes = np.append(self._codes(dictionary), BUCKET_CODE)
             self._table = codes * self.placement.stride
             self._dictionary = dictionary
+        return self._table
+
+    def _by_table(self, values: pa.DictionaryArray, positions: NDArray[np.int64] | None) -> NDArray[np.int64]:
+        table = self.table(values.dictionary)
         indices = values.indices
         if indices.null_count:
-            indices = pc.fill_null(indices.cast(pa.int64()), self._table.size - 1)
+            indices = pc.fill_null(indices.cast(pa.int64()), table.size - 1)
         wanted = _plain(indices) if positions is None else _plain(indices)[positions]
-        return self._table.take(wanted)
+        return table.take(wanted)
 
     def _codes(self, values: pa.Array) -> NDArray[np.int64]:
         """Codes of an array without a dictionary of its own."""

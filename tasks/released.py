@@ -6,6 +6,7 @@ from pathlib import Path
 
 from ..accounting.ledger.certificate_writing import write_certificate
 from ..accounting.ledger.charge import Receipt
+from ..accounting.ledger.circumstances import Circumstances
 from ..accounting.ledger.keystore import ReleaseFolder
 from ..accounting.ledger.release_entries import ReleaseCharged
 from ..accounting.ledger.signing import SigningKey, SigningKeys
@@ -15,7 +16,7 @@ from ..mechanisms.refusal import InputRefused, ReleaseFailed
 from ..mechanisms.suppression import GroupCounts
 from .request import MicrodataRequest
 from .stage import stage
-from .staging import SettledRelease, rename_into_view, staging_folder, write_staged
+from .staging import SettledRelease, bring_into_view, staging_folder, write_staged
 from .table import PublishedGroups, write_table
 
 __all__ = ["publish", "write_output"]
@@ -26,6 +27,7 @@ def write_output(
     *,
     receipt: Receipt,
     charge: ReleaseCharged,
+    circumstances: Circumstances,
     request: MicrodataRequest,
     generalization: GeneralizationMap,
     surviving: GroupCounts,
@@ -37,6 +39,7 @@ def write_output(
     Args:
         receipt: proof of payment.
         charge: the ledger's entry of the charge.
+        circumstances: what the ledger said of the data set at the charge.
         request: what is asked for.
         generalization: the map that the records were recoded with.
         surviving: groups of at least k sampled records.
@@ -54,6 +57,7 @@ def write_output(
         write_certificate(
             place,
             charge=charge,
+            circumstances=circumstances,
             position=receipt.position,
             chain_hash=receipt.hash,
             generalization=generalization,
@@ -64,7 +68,7 @@ def write_output(
             key=key,
         )
 
-    place = staging_folder(request.output, sample_id=receipt.sample_id)
+    place = staging_folder(request.output, sample_id=receipt.sample_id, private=folder.path)
     staged = write_staged(place, day=charge.day, write=write)
     folder.remember(
         {
@@ -105,4 +109,4 @@ def publish(*, release: SettledRelease) -> None:
     Raises:
         ReleaseFailed: something else is in its place, or its bytes are not what they were.
     """
-    rename_into_view(release.staged, release.output)
+    bring_into_view(release.staged, release.output)

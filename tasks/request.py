@@ -13,6 +13,7 @@ from ..accounting.theory.price import Price, mechanism_record
 from ..mechanisms.event import Mechanism
 from ..mechanisms.map_choice import MapChoice
 from ..mechanisms.recoding import GeneralizationMap
+from .objects import Output
 
 __all__ = ["MicrodataRequest"]
 
@@ -25,7 +26,7 @@ class MicrodataRequest:
         label: the release's name for people; not its id.
         form: "microdata" repeats each published row, "counts" gives one row a group with its count.
         file_format: "parquet" or "csv", of the published table.
-        output: folder that will hold the published table and its certificate.
+        output: folder or place in an object store that will hold the published table and its certificate.
         dataset: the name under which the ledger keeps this population's budget.
         source: file, folder, glob or URL of the records, as written in the specification.
         base: folder that relative paths of the specification start from.
@@ -41,7 +42,7 @@ class MicrodataRequest:
     label: str
     form: Literal["microdata", "counts"]
     file_format: Literal["parquet", "csv"]
-    output: Path
+    output: Output
     dataset: str
     source: str
     base: Path
@@ -84,8 +85,7 @@ class MicrodataRequest:
             "delta": str(self.price.delta),
             "map": self.map_digest,
         }
-        canonical |= self._selection
-        return _digest(b"crowdblend specification 1\n", canonical)
+        return _digest(b"crowdblend specification 1\n", canonical | self._selection | self._unit)
 
     @property
     def series_digest(self) -> str:
@@ -105,8 +105,13 @@ class MicrodataRequest:
             "releases": self.price.releases,
             "map": self.map_digest,
         }
-        canonical |= self._selection
-        return _digest(b"crowdblend series 1\n", canonical)
+        return _digest(b"crowdblend series 1\n", canonical | self._selection | self._unit)
+
+    @property
+    def _unit(self) -> dict[str, object]:
+        """The most records of one person, where it is more than the usual one."""
+        records = self.price.rows_per_person
+        return {} if records == 1 else {"rows_per_person": records}
 
 
 def _digest(domain: bytes, canonical: Mapping[str, object]) -> str:

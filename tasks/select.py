@@ -2,11 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-import numpy as np
-from numpy.typing import NDArray
-
 from ..accounting.ledger.charge import Receipt
 from ..accounting.ledger.keystore import ReleaseFolder
 from ..mechanisms.epsilon_safe import EpsilonSafeRelease
@@ -15,15 +10,15 @@ from ..mechanisms.map_choice import MapChoice
 from ..mechanisms.quality import group_threshold
 from ..mechanisms.recoding import GeneralizationMap
 from ..mechanisms.refusal import ReleaseFailed
-from ..mechanisms.scoring import scores, scores_of
+from ..mechanisms.scoring import scorer, scores
 from ..mechanisms.selection import draw_map, walk
 from ..mechanisms.suppression import GroupCounts
 from .chunks import plan_chunks
 from .count import count_job
-from .executors import Advanced
+from .executors import Advanced, Executor
 from .lattice_counts import joint_counts
 from .request import MicrodataRequest
-from .sampled_counts import executor_at
+from .sampled_counts import key_source_at
 from .settled_map import settle_map, settled_map, settled_steps
 from .source import SourceLayout
 from .stage import stage
@@ -39,7 +34,7 @@ def drawn_map(
     choice: MapChoice,
     layout: SourceLayout,
     folder: ReleaseFolder,
-    scheduler: str | None,
+    executor: Executor,
     advanced: Advanced,
 ) -> GeneralizationMap:
     """Draw the map ε₁-privately and store the draw, or take the one that an earlier attempt has stored.
@@ -55,7 +50,7 @@ def drawn_map(
         choice: its candidates and draw.
         layout: the files of the records.
         folder: the release's folder in the private store.
-        scheduler: address of a Dask scheduler, None for this machine's threads.
+        executor: where the counting is done.
         advanced: told of the progress; for the steward's terminal alone.
 
     Raises:
@@ -68,15 +63,15 @@ def drawn_map(
     if not isinstance(mechanism, EpsilonSafeRelease):
         raise ReleaseFailed("a choice of the map has not been paid for.")
     whole = mechanism.selection_rate is None
-    job = count_job(
-        release_id=receipt.release_id,
-        sample_id=receipt.selection_sample_id,
-        generalization=choice.lattice.map_of(choice.lattice.finest),
-        rate=mechanism.selection_rate,
-        null_values=request.null_values,
-        key_source=None if whole else folder.selection_key,
-    )
-    with executor_at(scheduler) as executor:
+    with key_source_at(None if whole else folder.selection_key, executor) as key_source:
+        job = count_job(
+            release_id=receipt.release_id,
+            sample_id=receipt.selection_sample_id,
+            generalization=choice.lattice.map_of(choice.lattice.finest),
+            rate=mechanism.selection_rate,
+            null_values=request.null_values,
+            key_source=key_source,
+        )
         counts = joint_counts(plan_chunks(layout), job=job, executor=executor, advanced=advanced)
     levels = _drawn(counts, choice=choice, mechanism=mechanism, receipt=receipt, folder=folder, advanced=advanced)
     # INVARIANT: durable before it is used; what follows takes the stored draw and no other.
@@ -105,12 +100,10 @@ def _drawn(
     steps = choice.steps or 0
     taken = list(settled_steps(choice, folder=folder, sample_id=receipt.sample_id))
 
-    def score_of(maps: Sequence[Levels]) -> NDArray[np.int64]:
-        return scores_of(maps, counts=counts, lattice=lattice, threshold=threshold)
-
     def keep(levels: Levels) -> None:
         settle_map(levels, choice=choice, folder=folder, sample_id=receipt.sample_id, step=len(taken))
         taken.append(levels)
         advanced(len(taken), steps)
 
+    score_of = scorer(counts, lattice=lattice, threshold=threshold)
     return walk(score_of, lattice=lattice, epsilon=epsilon, steps=steps, taken=tuple(taken), keep=keep)

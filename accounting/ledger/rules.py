@@ -13,7 +13,7 @@ from .budget import Account, amount_shown
 from .queries import DatasetState
 from .release_entries import ChargedPrice, ReleaseCharged
 
-__all__ = ["Objection", "objection_to", "price_differs", "sample_faults"]
+__all__ = ["Objection", "objection_to", "price_differs", "sample_faults", "unit_differs"]
 
 ASK = "Lower the rate, raise k, or ask the data owner."
 
@@ -49,6 +49,19 @@ def price_differs(faults: tuple[str, ...], *, where: str) -> Objection | None:
     )
 
 
+def unit_differs(rows_per_person: int, dataset: DatasetState) -> Objection | None:
+    """The objection to a price for another number of records of a person, None where it is the data set's."""
+    if rows_per_person == dataset.rows_per_person:
+        return None
+    return Objection(
+        cause="rows-per-person",
+        what=f"it was added with at most {_records(dataset.rows_per_person)} of a person in a delivery, and this price "
+        f"covers {_records(rows_per_person)}.",
+        where=f"dataset '{dataset.name}'",
+        remedy=f"Write rows_per_person = {dataset.rows_per_person} below [data].",
+    )
+
+
 def sample_faults(charge: ReleaseCharged) -> tuple[str, ...]:
     """What is wrong with a charge's samples, in sentences; nothing where they are what its mechanism reads.
 
@@ -74,11 +87,14 @@ def sample_faults(charge: ReleaseCharged) -> tuple[str, ...]:
     return ()
 
 
-def objection_to(price: ChargedPrice, *, dataset: DatasetState, released_before: str | None) -> Objection | None:
+def objection_to(
+    price: ChargedPrice, *, rows_per_person: int, dataset: DatasetState, released_before: str | None
+) -> Objection | None:
     """What speaks against charging a price to a data set, None where nothing does.
 
     Args:
         price: what would be charged.
+        rows_per_person: the most records of one person in a delivery that the price covers.
         dataset: the data set and its account now.
         released_before: for a survey, a release whose cost was not given back; None where there is none.
     """
@@ -91,13 +107,8 @@ def objection_to(price: ChargedPrice, *, dataset: DatasetState, released_before:
             where=where,
             remedy="Use a mechanism that is priced for the budget's relation.",
         )
-    if dataset.rows_per_person != 1:
-        return Objection(
-            cause="rows-per-person",
-            what=f"a person may have {dataset.rows_per_person} records, and this price covers one.",
-            where=where,
-            remedy="Reduce the records to one a person and register them as a data set of their own.",
-        )
+    if (objection := unit_differs(rows_per_person, dataset)) is not None:
+        return objection
     if dataset.survey and price.releases > 1:
         return Objection(
             cause="survey-released",
@@ -123,6 +134,10 @@ def objection_to(price: ChargedPrice, *, dataset: DatasetState, released_before:
         where=where,
         remedy=ASK,
     )
+
+
+def _records(count: int) -> str:
+    return "one record" if count == 1 else f"{count} records"
 
 
 def _excess(before: Account, after: Account) -> str:

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import date
 from decimal import Decimal
-from types import TracebackType
-from typing import Self
 
 from ...mechanisms.refusal import InputRefused, ReleaseFailed
 from .anchoring import Anchoring
 from .append import append_entry
 from .charge import Receipt, ReleaseCharge
 from .derive import rows_of
-from .entry import BudgetRaised, DatasetAdded
+from .entry import BudgetRaised, DatasetAdded, PrivateLook
+from .opened import OpenedLedger
 from .permission import (
     closed_refusal,
     known_dataset,
@@ -20,6 +20,7 @@ from .permission import (
     objection_to_charge,
     paid_release,
 )
+from .private_looks import record_look
 from .queries import account_of, dataset_of, ledger_id_of, release_of
 from .refusals import malformed, record_objection
 from .registration import SeriesRegistration, register_series
@@ -33,6 +34,7 @@ from .release_entries import (
 )
 from .repricing import price_faults
 from .store import Store, open_store
+from .tokens import add_token, revoke_token
 
 __all__ = ["LedgerWriter", "Receipt", "ReleaseCharge", "open_writer"]
 
@@ -59,25 +61,13 @@ def open_writer(url: str, *, anchoring: Anchoring) -> LedgerWriter:
         ) from None
 
 
-class LedgerWriter:
-    """A ledger open for writing; a context manager that gives its connections back."""
+class LedgerWriter(OpenedLedger):
+    """A ledger open for writing."""
 
     def __init__(self, store: Store) -> None:
-        self._store = store
+        super().__init__(store)
         with store.writing() as connection:
             self.ledger_id = ledger_id_of(connection)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """Give the connections back."""
-        self._store.close()
 
     def add_dataset(
         self,
@@ -149,6 +139,24 @@ class LedgerWriter:
                 )
             append_entry(connection, raised, rows=rows_of(raised, before=before, charge=None, survey=False))
 
+    def record_look(self, *, dataset: str, what: str, by: str, day: date) -> None:
+        """Record that somebody looked at a data set's records outside any release.
+
+        Args:
+            dataset: its name.
+            what: what was looked at, in one line; never a value of the records.
+            by: who looked.
+            day: today.
+
+        Raises:
+            InputRefused: unknown data set, or a value that the ledger can't hold.
+        """
+        try:
+            look = PrivateLook(dataset=dataset, what=what, by=by, day=day)
+        except ValueError as error:
+            raise malformed(error) from None
+        record_look(self._store, look)
+
     def register_series(self, registration: SeriesRegistration) -> None:
         """Reserve the cost of several releases with fixed parameters, in one entry; a refusal is recorded too.
 
@@ -174,12 +182,18 @@ class LedgerWriter:
             entry = charge.entry_at(None if charge.series is None else 1)
         except ValueError as error:
             raise malformed(error) from None
+        rows_per_person = charge.price.rows_per_person
         faults = price_faults(
-            mechanism=entry.mechanism, price=entry.price, epsilon_paper=entry.epsilon_paper
+            mechanism=entry.mechanism,
+            price=entry.price,
+            epsilon_paper=entry.epsilon_paper,
+            rows_per_person=rows_per_person,
         )  # before the transaction: computing a price takes time
         with self._store.writing() as connection:
             series = None if charge.series is None else known_series(connection, charge.series)
-            objection = objection_to_charge(connection, entry, price_faults=faults, series=series)
+            objection = objection_to_charge(
+                connection, entry, rows_per_person=rows_per_person, price_faults=faults, series=series
+            )
             if objection is None:
                 free = None if series is None else series[1]
                 entry = charge.entry_at(None if free is None else free.number)
@@ -281,6 +295,22 @@ class LedgerWriter:
             rows = rows_of(entry, before=before, charge=state.charge, survey=False)
             append_entry(connection, entry, rows=rows)
             return entry.refunded
+
+    def add_token(self, *, name: str, expires: date, by: str, day: date, randomness: Callable[[int], bytes]) -> str:
+        """Let somebody look at the auditors' pages until a day; gives the token's text, which can't be had again.
+
+        Raises:
+            InputRefused: a token of this name is in use, or a value is outside its range.
+        """
+        return add_token(self._store, name=name, expires=expires, by=by, day=day, randomness=randomness)
+
+    def revoke_token(self, *, name: str, by: str, day: date) -> str:
+        """Revoke a token by its name or id; gives its id.
+
+        Raises:
+            InputRefused: there is no such token, or it was revoked before.
+        """
+        return revoke_token(self._store, name=name, by=by, day=day)
 
     def record_refusal(self, *, release_id: str | None, dataset: str, cause: str, reason: str, day: date) -> None:
         """Record a refusal that was made outside the ledger, such as a release id with another specification.

@@ -202,6 +202,8 @@ class Scene:
     ledgers: SqliteLedgers | PostgresLedgers
     driver: Driver
     kept: Path
+    series: str | None
+    paid_before: Decimal
     drawn: bool = False
 
     def write_spec(self, **changes: str) -> None:
@@ -235,6 +237,7 @@ class Scene:
         """Have a child run or abandon the release: with `key` if it draws one, on `day`."""
         job = {"action": action, "desk": str(self.folder), "ledger": self.ledgers.url, "release_id": RELEASE}
         extras = {"key": key.hex(), "day": day.isoformat(), "kill_before": None, "version": None, "broken": None}
+        extras["series"] = self.series
         return self.driver(job | extras | changes)
 
     def look(self) -> State:
@@ -255,12 +258,14 @@ class Scene:
         )
 
 
-@pytest.fixture(params=["sqlite", "postgresql", "sqlite-drawn", "postgresql-drawn"])
+@pytest.fixture(
+    params=["sqlite", "postgresql", "sqlite-series", "postgresql-series", "sqlite-drawn", "postgresql-drawn"]
+)
 def scene(
     request: pytest.FixtureRequest, desk: Any, driver: Driver, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Scene]:
-    """A desk with a funded ledger, kept as "fresh"; its release's map is fixed, or drawn."""
-    database, _, drawn = request.param.partition("-")
+    """A desk with a funded ledger, kept as "fresh"; perhaps with a series that pays, or a map that is drawn."""
+    database, _, variant = request.param.partition("-")
     ledgers: SqliteLedgers | PostgresLedgers = SqliteLedgers(desk.folder)
     if database == "postgresql":
         ledgers = PostgresLedgers(request.getfixturevalue("postgresql_server"), f"crash_{os.getpid()}")
@@ -271,8 +276,21 @@ def scene(
     with open_writer(ledgers.url, anchoring=anchoring) as writer:
         budget = {"epsilon": Decimal(10), "delta": Decimal("0.001"), "relation": "add/remove", "survey_rate": None}
         writer.add_dataset(name="people", **budget, rows_per_person=1, by="steward", day=date(2026, 1, 1))
-    kept = tmp_path_factory.mktemp("kept")
-    made = Scene(desk=desk, ledgers=ledgers, driver=driver, kept=kept, drawn=bool(drawn))
+    if variant == "series":
+        desk.write_spec()
+        answer = desk("series", "add", "monthly", "spec.toml", "--releases", "2", "--ledger", ledgers.url)
+        assert answer.code == 0, answer.err
+    with open_reader(ledgers.url) as reader:
+        [dataset] = reader.datasets()
+    made = Scene(
+        desk=desk,
+        ledgers=ledgers,
+        driver=driver,
+        kept=tmp_path_factory.mktemp("kept"),
+        series="monthly" if variant == "series" else None,
+        paid_before=dataset.account.epsilon_spent,
+        drawn=variant == "drawn",
+    )
     made.write_spec()
     made.keep("fresh")
     yield made

@@ -283,6 +283,7 @@ def work(job: dict, steps: Steps) -> Any:
         output=None,
         scheduler=None,
         release_id=job["release_id"],
+        series=job["series"],
         randomness=lambda size: next(keys)[:size],
     )
     return {name: value for name, value in result.items() if name != "timings"}
