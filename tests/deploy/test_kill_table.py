@@ -141,6 +141,11 @@ def one_kill(house: House, what: str, number: int, delay: float) -> tuple[str, .
     return what, f"{delay:.2f} s", f"{first} (exit {code})", stage, "same sample, same bytes, no new charge"
 
 
+def say(desk, row: tuple[str, ...]) -> None:
+    with desk.capture.disabled():
+        print(f"| {' | '.join(row)} |", flush=True)
+
+
 OTHERS = ("all workers", "the scheduler", "the flow's process", "Prefect's server")
 
 
@@ -155,10 +160,10 @@ def test_the_kill_table(desk, cluster, prefect_server, command, rig, part: str) 
     kills = [("a worker", delay) for delay in moments]
     if part == "everything else":
         kills = [(what, delay) for what in OTHERS for delay in (0.3, 1.2)]
-    print("\n| killed | after reading began | first attempt | ledger after it | rerun with the same id |")
-    print("|---|---|---|---|---|", flush=True)
+    say(desk, ("killed", "after reading began", "first attempt", "ledger after it", "rerun with the same id"))
+    say(desk, ("---",) * 5)
     for number, (what, delay) in enumerate(kills):
-        print(f"| {' | '.join(one_kill(house, what, number, delay))} |", flush=True)
+        say(desk, one_kill(house, what, number, delay))
     assert desk("ledger", "verify").code == 0
     assert len(desk("ledger", "show", "--json").json["releases"]) == len(kills)
 
