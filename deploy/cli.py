@@ -8,6 +8,7 @@ import sys
 import click
 
 from ..mechanisms.refusal import Refusal
+from .dashboard_command import dashboard
 from .explain_command import explain
 from .job_commands import cancel, status, submit
 from .key_commands import key
@@ -22,7 +23,7 @@ from .token_commands import token
 
 __all__ = ["main"]
 
-CHARGES_NOTHING = frozenset({"abandon", "dataset", "key", "ledger", "plan", "registry", "verify"})
+MAY_CHARGE = frozenset({"demo", "run", "serve", "series", "submit"})
 KINDS = {1: "failed", 2: "input", 3: "accountant"}
 
 
@@ -53,6 +54,7 @@ for command in (
     registry,
     key,
     token,
+    dashboard,
 ):
     crowdblend.add_command(command)
 
@@ -92,7 +94,7 @@ def _exit_code(words: list[str]) -> int:
 def _left(words: list[str]) -> str:
     """What a command that broke off may have left behind."""
     named = next((word for word in words if word in crowdblend.commands), None)
-    return "Nothing was charged." if named in CHARGES_NOTHING else "What was charged stays charged."
+    return "What was charged stays charged." if named in MAY_CHARGE else "Nothing was charged."
 
 
 def _tell(words: list[str], message: str, *, where: str, exit_code: int) -> int:

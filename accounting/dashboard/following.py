@@ -177,9 +177,7 @@ class Follower:
             paid = seen.paid.get(str(document["release_id"]))
             if document["refunded"] is True and paid is not None:
                 dataset, before = paid
-                self._pay(
-                    dataset, replace(before, position=position, releases=-1, epsilon_paper=_back(before.epsilon_paper))
-                )
+                self._pay(dataset, _given_back(before, position))
         else:
             dataset, paper = str(document["dataset"]), document["epsilon_paper"]
             payment = Payment(
@@ -201,8 +199,9 @@ class Follower:
         self._seen.payments.setdefault(dataset, []).append(payment)
 
 
-def _back(paid: Decimal | None) -> Decimal | None:
-    return None if paid is None else -paid
+def _given_back(paid: Payment, position: int) -> Payment:
+    paper = None if paid.epsilon_paper is None else -paid.epsilon_paper
+    return replace(paid, position=position, releases=-1, epsilon_paper=paper)
 
 
 def _fields(mechanism: object) -> Fields:

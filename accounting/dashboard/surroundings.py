@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import date
 
 from ..ledger.append import head_of
 from ..ledger.queries import ledger_id_of
 from ..ledger.store import Store
+from ..ledger.tokens import TokenState
 from .certificates import Certificates
 from .chain_watch import ChainState, ChainWatch, Fault
 from .following import Follower
@@ -63,8 +63,18 @@ class Surroundings:
     certificates: Certificates
     held_back: HeldBack
 
+    def tokens(self) -> tuple[TokenState, ...]:
+        """The tokens as the ledger has them now.
+
+        Raises:
+            ReleaseFailed: the database fails.
+        """
+        with self.store.reading() as connection:
+            self.follower.follow(connection)
+        return self.follower.tokens()
+
     @contextmanager
-    def seen(self, *, today: date) -> Iterator[Seen]:
+    def seen(self, *, path: str = "", query: str = "") -> Iterator[Seen]:
         """One state of the ledger, for one page.
 
         Raises:
@@ -74,7 +84,13 @@ class Surroundings:
             self.follower.follow(connection)
             head = self.held_back.head(head_of(connection))
             view = LedgerView(connection=connection, head=head)
-            yield Seen(view=view, ledger_id=ledger_id_of(connection), around=self, today=today)
+            yield Seen(
+                view=view,
+                ledger_id=ledger_id_of(connection),
+                around=self,
+                path=path,
+                query=f"?{query}" if query else "",
+            )
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -85,13 +101,15 @@ class Seen:
         view: the ledger.
         ledger_id: its id.
         around: the dashboard's long-lived parts.
-        today: in UTC.
+        path: the address that was asked for.
+        query: its query with the question mark, or empty.
     """
 
     view: LedgerView
     ledger_id: str
     around: Surroundings
-    today: date
+    path: str
+    query: str
 
     def frame(self, *stored: Stored | None, faults: tuple[Fault, ...] = ()) -> Frame:
         """The page's frame, with what is wrong with the entries that it shows.

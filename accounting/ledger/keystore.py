@@ -179,7 +179,7 @@ class ReleaseFolder:
 class PrivateStore:
     """The folder that holds what must never be in a ledger; its owner alone can look into it.
 
-    A cluster's machines need it shared, on a file system with locks.
+    Machines that run releases of one ledger need it shared, on a file system with locks; a cluster's workers don't.
     """
 
     def __init__(self, home: Path) -> None:
@@ -256,10 +256,16 @@ class PrivateStore:
 
 
 def _remove_drafts(path: Path) -> None:
-    """Destroy what a killed holder had begun to write; the caller holds the release."""
+    """Destroy what a killed holder had begun to write; the caller holds the release.
+
+    A draft with a second name is complete and in its place: overwriting it would destroy what is kept there.
+    """
     try:
         for draft in path.glob(".*.draft"):
-            destroy(draft)
+            if draft.stat().st_nlink > 1:
+                draft.unlink()
+            else:
+                destroy(draft)
     except OSError as error:
         raise _unusable(path, error) from None
 

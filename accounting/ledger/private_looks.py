@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import date
 
 from sqlalchemy import Connection, select
 
@@ -10,8 +11,9 @@ from .append import append_entry
 from .charge import Receipt
 from .circumstances import Circumstances
 from .entry import PrivateLook
-from .permission import known_dataset, paid_release
+from .permission import known_dataset
 from .queries import recorded
+from .refusals import malformed
 from .schema import entry
 from .store import Store
 
@@ -31,12 +33,23 @@ class RecordedLook:
     look: PrivateLook
 
 
-def record_look(store: Store, look: PrivateLook) -> None:
+def record_look(store: Store, *, dataset: str, what: str, by: str, day: date) -> None:
     """Append a private look.
 
+    Args:
+        store: the ledger.
+        dataset: whose records were looked at.
+        what: what was looked at, in one line; never a value of the records.
+        by: who looked.
+        day: today.
+
     Raises:
-        InputRefused: unknown data set.
+        InputRefused: unknown data set, or a value that the ledger can't hold.
     """
+    try:
+        look = PrivateLook(dataset=dataset, what=what, by=by, day=day)
+    except ValueError as error:
+        raise malformed(error) from None
     with store.writing() as connection:
         known_dataset(connection, look.dataset)
         append_entry(connection, look, rows=())
@@ -58,14 +71,13 @@ def circumstances_of(connection: Connection, receipt: Receipt) -> Circumstances:
     """What was known of a release's data set at its charge: the same whenever it is asked.
 
     Raises:
-        AccountantRefused: the receipt is not of this ledger.
+        InputRefused: the receipt is not of this ledger.
     """
-    charge = paid_release(connection, receipt).charge
     days = [
         known.look.day
         for known in private_looks(connection)
-        if known.look.dataset == charge.dataset and known.position < receipt.position
+        if known.look.dataset == receipt.dataset and known.position < receipt.position
     ]
     return Circumstances(
-        rows_per_person=known_dataset(connection, charge.dataset).rows_per_person, look_days=tuple(days)
+        rows_per_person=known_dataset(connection, receipt.dataset).rows_per_person, look_days=tuple(days)
     )

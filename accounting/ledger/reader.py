@@ -128,7 +128,7 @@ class LedgerReader(OpenedLedger):
         """What the ledger said of a release's data set when it was charged, whatever was recorded since.
 
         Raises:
-            AccountantRefused: the receipt is not of this ledger.
+            InputRefused: the receipt is not of this ledger.
         """
         with self._store.reading() as connection:
             return circumstances_of(connection, receipt)

@@ -8,6 +8,7 @@ import os
 import re
 import signal
 import socket
+import sqlite3
 import subprocess
 import sys
 import time
@@ -16,7 +17,11 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from ipaddress import ip_address
 from pathlib import Path
+from types import SimpleNamespace
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from crowdblend.deploy.prefect_environment import QUIET
 from cryptography import x509
@@ -294,3 +299,57 @@ def command(desk):
 def scan():
     """The two scans for a secret."""
     return memory_holds, files_holding
+
+
+def write_records(folder: Path, records: int, *, files: int = 12) -> None:
+    """Parquet records of the desk's columns, with a rare colour that no threshold lets through."""
+    folder.mkdir()
+    generator = np.random.default_rng(11)
+    each = records // files
+    for number in range(files):
+        table = pa.table(
+            {
+                "colour": pa.array(["blue", "green", "red"]).take(pa.array(generator.integers(0, 3, each))),
+                "age": pa.array(generator.integers(20, 40, each)),
+                "town": pa.array(["Lyon", "Marseille", "Lille", "Paris"]).take(
+                    pa.array(generator.integers(0, 4, each))
+                ),
+            }
+        )
+        pq.write_table(table, folder / f"{number}.parquet", row_group_size=250_000)
+
+
+def secret_of(home: Path, process) -> bytes:
+    """The sampling key of the one release that runs."""
+    deadline = time.monotonic() + 240
+    while time.monotonic() < deadline:
+        assert process.poll() is None, process.communicate()
+        for path in home.rglob("sampling.key"):
+            key = path.read_bytes()
+            if len(key) == 32:
+                return key
+        time.sleep(0.002)
+    raise AssertionError("no key was made")
+
+
+def stage_of(ledger: Path, release_id: str) -> set[str]:
+    """What the ledger has of a release, without the program that wrote it."""
+    database = sqlite3.connect(f"file:{ledger}?mode=ro", uri=True)
+    try:
+        rows = database.execute("SELECT outcome FROM release_stage WHERE release_id = ?", (release_id,)).fetchall()
+    finally:
+        database.close()
+    return {outcome for (outcome,) in rows}
+
+
+def await_stage(ledger: Path, release_id: str, stage: str) -> None:
+    deadline = time.monotonic() + 240
+    while stage not in stage_of(ledger, release_id):
+        assert time.monotonic() < deadline, f"{release_id} never was {stage}"
+        time.sleep(0.005)
+
+
+@pytest.fixture
+def rig():
+    """What several tests do: records, the secret of a running release, and waiting for a stage."""
+    return SimpleNamespace(write_records=write_records, secret_of=secret_of, stage_of=stage_of, await_stage=await_stage)

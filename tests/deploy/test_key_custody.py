@@ -7,48 +7,13 @@ import json
 import os
 import re
 import time
-from pathlib import Path
 
-import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from distributed import Client, Security
 
 PAGES = ("/status", "/workers", "/tasks", "/info/main/workers.html", "/info/main/logs.html", "/info/main/events.html",
          "/individual-plots.json", "/json/counts.json", "/json/identity.json", "/metrics", "/system", "/profile",
          "/graph", "/groups", "/info/main/memory.html")  # fmt: skip
-
-
-def write_records(folder: Path, records: int, *, files: int = 12) -> None:
-    """Parquet records of the desk's columns, with a rare colour that no threshold lets through."""
-    folder.mkdir()
-    generator = np.random.default_rng(11)
-    each = records // files
-    for number in range(files):
-        table = pa.table(
-            {
-                "colour": pa.array(["blue", "green", "red"]).take(pa.array(generator.integers(0, 3, each))),
-                "age": pa.array(generator.integers(20, 40, each)),
-                "town": pa.array(["Lyon", "Marseille", "Lille", "Paris"]).take(
-                    pa.array(generator.integers(0, 4, each))
-                ),
-            }
-        )
-        pq.write_table(table, folder / f"{number}.parquet", row_group_size=250_000)
-
-
-def secret_of(home: Path, process) -> bytes:
-    """The sampling key of the one release that runs."""
-    deadline = time.monotonic() + 240
-    while time.monotonic() < deadline:
-        assert process.poll() is None, process.communicate()
-        for path in home.rglob("sampling.key"):
-            key = path.read_bytes()
-            if len(key) == 32:
-                return key
-        time.sleep(0.002)
-    raise AssertionError("no key was made")
 
 
 def dashboard_pages(address: str) -> dict[str, bytes]:
@@ -63,15 +28,15 @@ def dashboard_pages(address: str) -> dict[str, bytes]:
     return found
 
 
-def release(desk, cluster, command, scan, records: int) -> tuple[dict, bytes, float]:
+def release(desk, cluster, command, scan, rig, records: int) -> tuple[dict, bytes, float]:
     """Submit one release; while it runs and after it the secret is looked for wherever it must not be."""
     memory_holds, files_holding = scan
-    write_records(desk.folder / "many", records)
+    rig.write_records(desk.folder / "many", records)
     desk.add_dataset()
     spec = desk.write_spec(source="many")
     begun = time.perf_counter()
     running = command("submit", spec, "--scheduler", cluster.address, "--json", environment=cluster.environment)
-    secret = secret_of(desk.home, running.process)
+    secret = rig.secret_of(desk.home, running.process)
     scheduler = cluster.processes["scheduler"].pid
     workers = [process.pid for name, process in cluster.processes.items() if name != "scheduler"]
     held = set()
@@ -91,8 +56,8 @@ def release(desk, cluster, command, scan, records: int) -> tuple[dict, bytes, fl
     return json.loads(out), secret, seconds
 
 
-def test_the_secret_is_in_the_workers_alone_and_for_a_while(desk, cluster, command, scan) -> None:
-    result, _, _ = release(desk, cluster, command, scan, 600_000)
+def test_the_secret_is_in_the_workers_alone_and_for_a_while(desk, cluster, command, scan, rig) -> None:
+    result, _, _ = release(desk, cluster, command, scan, rig, 600_000)
     assert result["published_groups"] > 0
     assert desk("ledger", "verify").code == 0
     memory_holds, files_holding = scan
@@ -109,8 +74,8 @@ def test_the_secret_is_in_the_workers_alone_and_for_a_while(desk, cluster, comma
 
 
 @pytest.mark.long
-def test_ten_million_records_are_released_on_a_cluster_with_tls(desk, cluster, command, scan) -> None:
-    result, _, seconds = release(desk, cluster, command, scan, 10_000_000)
+def test_ten_million_records_are_released_on_a_cluster_with_tls(desk, cluster, command, scan, rig) -> None:
+    result, _, seconds = release(desk, cluster, command, scan, rig, 10_000_000)
     print(
         f"10,000,000 records on 3 workers with TLS: {seconds:.1f} s, of which counting {result['timings']['count']} s"
     )
