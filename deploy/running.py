@@ -58,7 +58,6 @@ def run_release(
         ReleaseFailed: the work failed after the charge.
     """
     stages = Stages() if stages is None else stages
-    choice = chosen_cluster(scheduler=scheduler, of_spec=cluster_of_spec(spec))
     place = None if output is None else output_at(output, base=Path.cwd())
     with prepared_release(spec, house=house, output=place, release_id=release_id, series=series) as prepared:
         if prepared.other_names:
@@ -71,6 +70,7 @@ def run_release(
                     remedy="Use the private store (CROWDBLEND_HOME) that it was made with.",
                 )
         else:
+            choice = chosen_cluster(scheduler=scheduler, of_spec=cluster_of_spec(spec))
             wait_for_prefect = settle_prefect(house.home)
             from ..flows.microdata import run_flow
 

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from .arrow_arrays import arrow_of
 from .column_codes import ColumnCoder
 
 try:
@@ -35,6 +36,14 @@ _WIDTHS: Mapping[str, np.dtype[Any]] = {
     "INT64": np.dtype("<i8"),
     "FLOAT": np.dtype("<f4"),
     "DOUBLE": np.dtype("<f8"),
+}
+_NARROW: Mapping[pa.DataType, np.dtype[Any]] = {
+    pa.int8(): np.dtype("i1"),
+    pa.int16(): np.dtype("<i2"),
+    pa.uint8(): np.dtype("u1"),
+    pa.uint16(): np.dtype("<u2"),
+    pa.uint32(): np.dtype("<u4"),
+    pa.uint64(): np.dtype("<u8"),
 }
 _TYPES: Mapping[str, frozenset[pa.DataType]] = {
     "INT32": frozenset({pa.int8(), pa.int16(), pa.int32(), pa.uint8(), pa.uint16(), pa.uint32(), pa.date32()}),
@@ -181,9 +190,10 @@ def _dictionary(octets: memoryview, count: int, column: _Column) -> pa.Array:
     stored = _WIDTHS[column.physical]
     if count * stored.itemsize != octets.nbytes:
         raise ValueError("the dictionary has another length than its header says")
+    numbers = np.frombuffer(octets, dtype=stored)
     if column.type_ == pa.date32():
-        return pa.array(np.frombuffer(octets, dtype=stored)).cast(pa.date32())
-    return pa.array(np.frombuffer(octets, dtype=stored).astype(column.type_.to_pandas_dtype()))
+        return arrow_of(numbers).cast(pa.date32())
+    return arrow_of(numbers.astype(_NARROW.get(column.type_, stored)))
 
 
 def _known_columns(footer: pq.FileMetaData, schema: pa.Schema) -> dict[str, _Column]:

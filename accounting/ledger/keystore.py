@@ -179,7 +179,7 @@ class ReleaseFolder:
 class PrivateStore:
     """The folder that holds what must never be in a ledger; its owner alone can look into it.
 
-    A cluster's machines need it shared, on a file system with locks.
+    Machines that run releases of one ledger need it shared, on a file system with locks; a cluster's workers don't.
     """
 
     def __init__(self, home: Path) -> None:

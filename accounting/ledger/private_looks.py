@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import date
 
 from sqlalchemy import Connection, select
 
@@ -12,6 +13,7 @@ from .circumstances import Circumstances
 from .entry import PrivateLook
 from .permission import known_dataset
 from .queries import recorded
+from .refusals import malformed
 from .schema import entry
 from .store import Store
 
@@ -31,12 +33,23 @@ class RecordedLook:
     look: PrivateLook
 
 
-def record_look(store: Store, look: PrivateLook) -> None:
+def record_look(store: Store, *, dataset: str, what: str, by: str, day: date) -> None:
     """Append a private look.
 
+    Args:
+        store: the ledger.
+        dataset: whose records were looked at.
+        what: what was looked at, in one line; never a value of the records.
+        by: who looked.
+        day: today.
+
     Raises:
-        InputRefused: unknown data set.
+        InputRefused: unknown data set, or a value that the ledger can't hold.
     """
+    try:
+        look = PrivateLook(dataset=dataset, what=what, by=by, day=day)
+    except ValueError as error:
+        raise malformed(error) from None
     with store.writing() as connection:
         known_dataset(connection, look.dataset)
         append_entry(connection, look, rows=())

@@ -9,9 +9,10 @@ from decimal import Decimal
 from ...mechanisms.refusal import InputRefused, ReleaseFailed
 from .anchoring import Anchoring
 from .append import append_entry
+from .budget_changes import add_dataset, raise_budget
 from .charge import Receipt, ReleaseCharge
 from .derive import rows_of
-from .entry import BudgetRaised, DatasetAdded, PrivateLook
+from .entry import BudgetRaised, DatasetAdded
 from .opened import OpenedLedger
 from .permission import (
     closed_refusal,
@@ -21,8 +22,8 @@ from .permission import (
     paid_release,
 )
 from .private_looks import record_look
-from .queries import account_of, dataset_of, ledger_id_of, release_of
-from .refusals import malformed, record_objection
+from .queries import account_of, ledger_id_of, release_of
+from .refusals import malformed, record_objection, record_refusal
 from .registration import SeriesRegistration, register_series
 from .release_entries import (
     OutputHashes,
@@ -30,7 +31,6 @@ from .release_entries import (
     ReleaseCharged,
     ReleasePublished,
     ReleaseReading,
-    ReleaseRefused,
 )
 from .repricing import price_faults
 from .store import Store, open_store
@@ -99,15 +99,7 @@ class LedgerWriter(OpenedLedger):
             )
         except ValueError as error:
             raise malformed(error) from None
-        with self._store.writing() as connection:
-            if dataset_of(connection, name) is not None:
-                raise InputRefused(
-                    "a data set of this name is in the ledger already.",
-                    where=f"dataset '{name}'",
-                    remedy="A new delivery of its records keeps the name and the budget; "
-                    "a larger budget is `crowdblend dataset raise`.",
-                )
-            append_entry(connection, added, rows=rows_of(added, before=None, charge=None, survey=False))
+        add_dataset(self._store, added)
 
     def raise_budget(self, *, name: str, epsilon: Decimal, delta: Decimal, reason: str, by: str, day: date) -> None:
         """Replace a data set's budget by a larger one.
@@ -127,35 +119,15 @@ class LedgerWriter(OpenedLedger):
             raised = BudgetRaised(dataset=name, epsilon=epsilon, delta=delta, reason=reason, by=by, day=day)
         except ValueError as error:
             raise malformed(error) from None
-        with self._store.writing() as connection:
-            known_dataset(connection, name)
-            before = account_of(connection, name)
-            old = (before.account.epsilon_budget, before.account.delta_budget)
-            if epsilon < old[0] or delta < old[1] or (epsilon, delta) == old:
-                raise InputRefused(
-                    f"the budget is (ε, δ) = ({old[0]}, {old[1]}) and can only be raised, not set to "
-                    f"({epsilon}, {delta}).",
-                    where=f"dataset '{name}'",
-                )
-            append_entry(connection, raised, rows=rows_of(raised, before=before, charge=None, survey=False))
+        raise_budget(self._store, raised)
 
     def record_look(self, *, dataset: str, what: str, by: str, day: date) -> None:
         """Record that somebody looked at a data set's records outside any release.
 
-        Args:
-            dataset: its name.
-            what: what was looked at, in one line; never a value of the records.
-            by: who looked.
-            day: today.
-
         Raises:
             InputRefused: unknown data set, or a value that the ledger can't hold.
         """
-        try:
-            look = PrivateLook(dataset=dataset, what=what, by=by, day=day)
-        except ValueError as error:
-            raise malformed(error) from None
-        record_look(self._store, look)
+        record_look(self._store, dataset=dataset, what=what, by=by, day=day)
 
     def register_series(self, registration: SeriesRegistration) -> None:
         """Reserve the cost of several releases with fixed parameters, in one entry; a refusal is recorded too.
@@ -320,9 +292,4 @@ class LedgerWriter(OpenedLedger):
         Raises:
             InputRefused: a value that the ledger can't hold.
         """
-        try:
-            entry = ReleaseRefused(release_id=release_id, dataset=dataset, cause=cause, reason=reason, day=day)
-        except ValueError as error:
-            raise malformed(error) from None
-        with self._store.writing() as connection:
-            append_entry(connection, entry, rows=())
+        record_refusal(self._store, release_id=release_id, dataset=dataset, cause=cause, reason=reason, day=day)

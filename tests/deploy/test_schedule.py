@@ -75,7 +75,7 @@ def deploy(desk, environment: dict[str, str], *, cron: str) -> None:
     deployment["schedules"][0]["cron"] = cron
     (desk.folder / "prefect.yaml").write_text(yaml.safe_dump(manifest))
     for words in (
-        ["work-pool", "create", "crowdblend", "--type", "process"],
+        ["work-pool", "create", "crowdblend", "--type", "process", "--overwrite"],
         ["deploy", "--prefect-file", "prefect.yaml", "--all"],
     ):
         done = subprocess.run(

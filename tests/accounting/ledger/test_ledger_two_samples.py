@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from crowdblend.accounting.ledger.charge import ReleaseCharge
-from crowdblend.accounting.ledger.creation import migrate
+from crowdblend.accounting.ledger.migration import upgrade_tables
 from crowdblend.accounting.ledger.replay import Replay
 from crowdblend.accounting.theory.price import price
 from crowdblend.mechanisms.epsilon_safe import EpsilonSafeRelease
@@ -123,7 +123,7 @@ def test_a_ledger_of_the_first_version_keeps_every_entry_and_verifies(books) -> 
     back_to_the_first_version(books)
     columns = books.raw(lambda connection: list(connection.execute(text("SELECT * FROM sample")).keys()))
     assert columns == ["sample_id", "release_id", "position"]
-    books.raw(lambda connection: migrate(connection, revision="head"))
+    books.raw(lambda connection: upgrade_tables(connection, revision="head"))
     after = books.raw(lambda connection: connection.execute(text("SELECT * FROM entry ORDER BY position")).all())
     assert after == before
     assert books.findings() == []

@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
+from datetime import date
 from decimal import Decimal
 from hashlib import sha256
 from pathlib import Path
@@ -21,10 +22,12 @@ from crowdblend.accounting.ledger.migration import migrate_ledger
 from crowdblend.accounting.ledger.replay import Replay
 from crowdblend.accounting.ledger.schema import DERIVED_TABLES, entry
 from crowdblend.accounting.ledger.signing import PublicKey
+from crowdblend.mechanisms.epsilon_safe import EpsilonSafeRelease
 from sqlalchemy import Connection, Table, create_engine, delete, insert, select, text
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import NullPool
 
+DAY = date(2026, 3, 5)
 Document = dict[str, Any]
 Work = Callable[[Connection], None]
 
@@ -159,6 +162,11 @@ def _others(value: Any) -> list[Any]:
 
 def write_what_came_later(books: Any) -> None:
     """Entries of the kinds that the first version's ledger has not."""
+    mechanism = EpsilonSafeRelease(
+        k=20, sampling_rate=Decimal("0.1"), selection_epsilon=Decimal("0.1"), selection_rate=Decimal("0.05")
+    )
+    books.writer().charge(books.of_two_samples("two-samples", mechanism=mechanism, selection_sample_id="e" * 64))
+    books.writer().record_look(dataset="census", what="a utility report", by="steward", day=DAY)
 
 
 @pytest.fixture(scope="module", params=["sqlite", "postgresql"])
