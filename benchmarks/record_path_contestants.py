@@ -113,7 +113,7 @@ def duckdb(question: Question) -> Callable[[], Answer]:
     connection = database.connect(config={"threads": THREADS})
     for column in question.columns:
         connection.execute(
-            f"CREATE TABLE lookup_{column.name} AS SELECT unnest($values) AS value, unnest($labels) AS label",  # noqa: S608
+            f"CREATE TABLE lookup_{column.name} AS SELECT unnest($values) AS value, unnest($labels) AS label",
             {"values": list(column.values), "labels": list(column.labels)},
         )
     labels = ", ".join(f"lookup_{column.name}.label AS {column.name}" for column in question.columns)
