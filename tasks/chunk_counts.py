@@ -19,6 +19,7 @@ from .chunks import Chunk, CsvChunk, ParquetChunk
 from .column_codes import ColumnCoder
 from .csv_records import csv_keys
 from .parquet_records import parquet_keys
+from .worker_faults import telling_kinds_only
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -40,7 +41,7 @@ class KeySource(Protocol):
     """Where a worker finds the secret; the object travels through the graph and has none of it."""
 
     def load(self) -> bytes:
-        """Read the key from the private key store."""
+        """The key, from the private store or from the memory of the worker."""
         ...
 
 
@@ -81,6 +82,7 @@ class CountJob:
         return ("crowdblend-count", self.release_id, self.token)
 
 
+@telling_kinds_only
 def count_chunks(chunks: tuple[Chunk, ...], *, job: CountJob) -> pd.DataFrame:
     """As `counted_chunks`, as a partition of a Dask dataframe: columns key0 … (int64 words) and count (int64)."""
     return frame_of_counts(counted_chunks(chunks, job=job))
@@ -158,12 +160,12 @@ def _key(job: CountJob) -> bytes | None:
     except OSError as error:
         raise ReleaseFailed(
             f"a worker cannot read the sampling key ({type(error).__name__}).",
-            remedy="The private key store (CROWDBLEND_HOME) must be shared with every worker.",
+            remedy="Processes of this machine read it in the private store (CROWDBLEND_HOME).",
         ) from None
     # INVARIANT: one release, one sample; a worker that sees another key store must not mix a second one in.
     if sample_commitment(key) != job.sample_id:
         raise ReleaseFailed(
             "a worker found a sampling key that is not this release's.",
-            remedy="The private key store (CROWDBLEND_HOME) must be shared with every worker.",
+            remedy="Run again with the same release id.",
         )
     return key

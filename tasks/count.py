@@ -21,6 +21,7 @@ from .chunk_counts import (
 )
 from .chunks import Chunk, group_chunks
 from .executors import Advanced, Executor, LocalThreads, computed, computed_on_threads
+from .worker_faults import telling_kinds_only
 
 if TYPE_CHECKING:
     import dask.dataframe as dd
@@ -162,6 +163,7 @@ def _unchanged(frame: pd.DataFrame) -> pd.DataFrame:
     return frame
 
 
+@telling_kinds_only
 def _merged(frame: pd.DataFrame) -> pd.DataFrame:
     counts = counts_of_frame(frame)
     return frame_of_counts(sum_counts(counts.keys, counts.counts))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+from asyncio import CancelledError
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import BrokenExecutor
 from contextlib import contextmanager, nullcontext, suppress
@@ -23,6 +25,8 @@ Advanced = Callable[[int, int], None]
 """Told how many tasks are done, and of how many."""
 
 _POLL_SECONDS = 0.5
+_FETCHES = 20
+_IN_TOUCH = ("running", "connecting")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -56,6 +60,11 @@ class DaskCluster:
     """
 
     client: Any
+
+    @property
+    def shown(self) -> str:
+        """The scheduler's address."""
+        return str(self.client.scheduler.address)
 
 
 Executor = LocalThreads | LocalProcesses | DaskCluster
@@ -149,31 +158,55 @@ class _Progress(Callback):  # type: ignore[misc]
 
 
 def _on_cluster(frame: dd.DataFrame, client: Any, advanced: Advanced | None) -> pd.DataFrame:  # noqa: ANN401
+    """Compute on a cluster and fetch the result from the worker that has it.
+
+    PRIVACY: the counts have the groups below the threshold, so they don't pass through the scheduler; Dask's own way
+    of gathering would fall back on it.
+    """
     from distributed import KilledWorker
+    from distributed.client import FutureCancelledError
     from distributed.comm import CommClosedError
 
     planned = frame.optimize()
     names = sorted({key[0] for key in planned.__dask_graph__()})
-    future = client.compute(planned)
+    [part] = client.compute(planned.to_delayed(optimize_graph=False))
     try:
-        if advanced is not None:
-            _follow(future, client, names, advanced)
-        result: pd.DataFrame = future.result()
-    except (KilledWorker, CommClosedError, TimeoutError):
+        _follow(part, client, names, advanced)
+        return client.sync(_fetched, client, part)
+    except (KilledWorker, CommClosedError, FutureCancelledError, CancelledError, TimeoutError, OSError):
         raise _lost_workers() from None
     finally:
-        future.release()
-    return result
+        part.release()
 
 
-def _follow(future: Any, client: Any, names: list[str], advanced: Advanced) -> None:  # noqa: ANN401
+async def _fetched(client: Any, part: Any) -> pd.DataFrame:  # noqa: ANN401
+    from distributed.utils_comm import gather_from_workers
+
+    for _ in range(_FETCHES):
+        failure = await part._exception()
+        if failure is not None:
+            raise failure
+        holders = await client.scheduler.who_has(keys=[part.key])
+        found, _missing, _failed, _gone = await gather_from_workers(holders, rpc=client.rpc)
+        if part.key in found:
+            result: pd.DataFrame = found[part.key]
+            return result
+        await asyncio.sleep(_POLL_SECONDS)
+    raise _lost_workers()
+
+
+def _follow(future: Any, client: Any, names: list[str], advanced: Advanced | None) -> None:  # noqa: ANN401
     total = 0
     while not future.done():
-        done, total = client.run_on_scheduler(_tasks_done, names=names)
-        advanced(done, total)
+        if client.status not in _IN_TOUCH:
+            raise _lost_workers()
+        if advanced is not None:
+            done, total = client.run_on_scheduler(_tasks_done, names=names)
+            advanced(done, total)
         with suppress(TimeoutError):
-            future.result(timeout=_POLL_SECONDS)
-    advanced(total, total)
+            future.exception(timeout=_POLL_SECONDS)  # waits, and fetches no result
+    if advanced is not None:
+        advanced(total, total)
 
 
 def _tasks_done(dask_scheduler: Any, names: list[str]) -> tuple[int, int]:  # noqa: ANN401
