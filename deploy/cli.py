@@ -9,15 +9,21 @@ import click
 
 from ..mechanisms.refusal import Refusal
 from .dashboard_command import dashboard
+from .explain_command import explain
+from .job_commands import cancel, status, submit
 from .key_commands import key
+from .ledger_administration import migrate, roles
 from .ledger_commands import dataset, ledger
 from .plan_command import plan
+from .registry_command import registry
 from .release_commands import abandon, demo, run, verify
 from .series_commands import series
+from .serve_command import serve
 from .token_commands import token
 
 __all__ = ["main"]
 
+MAY_CHARGE = frozenset({"demo", "run", "serve", "series", "submit"})
 KINDS = {1: "failed", 2: "input", 3: "accountant"}
 
 
@@ -31,8 +37,29 @@ def crowdblend() -> None:
     """
 
 
-for command in (demo, run, plan, dataset, series, ledger, abandon, verify, key, token, dashboard):
+for command in (
+    demo,
+    run,
+    submit,
+    status,
+    cancel,
+    serve,
+    explain,
+    plan,
+    dataset,
+    series,
+    ledger,
+    abandon,
+    verify,
+    registry,
+    key,
+    token,
+    dashboard,
+):
     crowdblend.add_command(command)
+
+for command in (migrate, roles):
+    ledger.add_command(command)
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -52,16 +79,22 @@ def _exit_code(words: list[str]) -> int:
         hint = f" Run '{error.ctx.command_path} --help'." if isinstance(error, click.UsageError) and error.ctx else ""
         return _tell(words, f"{error.format_message()}{hint}", where="command line", exit_code=2)
     except (KeyboardInterrupt, click.Abort):
-        return _tell(words, "Interrupted. What was charged stays charged.", where="", exit_code=1)
+        return _tell(words, f"Interrupted. {_left(words)}", where="", exit_code=1)
     except Exception as error:  # noqa: BLE001 - the last resort: a person must never be shown a traceback
         # PRIVACY: only the kind of the fault is told; its text could hold a value of the records.
         trace = error.__traceback__
         while trace is not None and trace.tb_next is not None:
             trace = trace.tb_next
         place = f"{trace.tb_frame.f_code.co_name}, line {trace.tb_lineno}" if trace else "an unknown place"
-        message = f"Internal fault ({type(error).__name__} in {place}). What was charged stays charged."
+        message = f"Internal fault ({type(error).__name__} in {place}). {_left(words)}"
         return _tell(words, message, where="", exit_code=1)
     return result if isinstance(result, int) else 0
+
+
+def _left(words: list[str]) -> str:
+    """What a command that broke off may have left behind."""
+    named = next((word for word in words if word in crowdblend.commands), None)
+    return "What was charged stays charged." if named in MAY_CHARGE else "Nothing was charged."
 
 
 def _tell(words: list[str], message: str, *, where: str, exit_code: int) -> int:

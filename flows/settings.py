@@ -32,8 +32,8 @@ class House:
 
     Args:
         ledger_url: SQLAlchemy URL of the ledger; may hold a password, so it is never logged.
-        home: private folder (0700) of signing keys, sampling keys and unfinished releases; a cluster's machines
-            share it.
+        home: private folder (0700) of signing keys, sampling keys, jobs and unfinished releases; it belongs to the
+            machine that runs releases, and a cluster's workers don't need it.
         anchor: the file that the heads of the ledger's chain are copied to; None for one below the private folder.
     """
 

@@ -133,8 +133,8 @@ def dataset_page(seen: Seen, position: int, *, before: int | None) -> DatasetPag
     if last is None or last.account is None:
         raise InputRefused("The account of this data set can't be read.", where=f"entry {position}", not_done="")
     changes = view.changes(name, most=MOST_POINTS)
-    timeline, computing = _timeline(seen, name, changes)
-    estimate = _estimate(seen, name, last.position, last.account, wait=SECONDS_TO_WAIT)
+    timeline, computing = _timeline(seen, added, changes)
+    estimate = _estimate(seen, added, last.position, last.account, wait=SECONDS_TO_WAIT)
     found = view.releases(name=name, before=before, limit=ROWS_A_PAGE + 1)
     releases, stored = release_rows(view, found[:ROWS_A_PAGE])
     series, registered = _series(view, name)
@@ -156,10 +156,12 @@ def dataset_page(seen: Seen, position: int, *, before: int | None) -> DatasetPag
     )
 
 
-def _timeline(seen: Seen, name: str, changes: tuple[AccountChange, ...]) -> tuple[tuple[TimelinePoint, ...], bool]:
+def _timeline(
+    seen: Seen, added: DatasetAdded, changes: tuple[AccountChange, ...]
+) -> tuple[tuple[TimelinePoint, ...], bool]:
     """The points of the picture, and whether some are still being computed."""
     entries = seen.view.entries(change.position for change in changes)
-    papers = seen.around.follower.paper_spent(name, up_to=tuple(change.position for change in changes))
+    papers = seen.around.follower.paper_spent(added.dataset, up_to=tuple(change.position for change in changes))
     step = max(1, -(-len(changes) // MOST_COMPOSED))
     points: list[TimelinePoint] = []
     computing = False
@@ -168,7 +170,7 @@ def _timeline(seen: Seen, name: str, changes: tuple[AccountChange, ...]) -> tupl
             continue
         composed = None
         if (len(changes) - 1 - number) % step == 0:
-            answer = _estimate(seen, name, change.position, change.account, wait=0.0)
+            answer = _estimate(seen, added, change.position, change.account, wait=0.0)
             composed, computing = _epsilon(answer), computing or answer.pending
         stored = entries.get(change.position)
         points.append(
@@ -186,14 +188,15 @@ def _timeline(seen: Seen, name: str, changes: tuple[AccountChange, ...]) -> tupl
     return tuple(points), computing
 
 
-def _estimate(seen: Seen, name: str, position: int, account: Account, *, wait: float) -> Answer:
-    charged = seen.around.follower.payments(name, up_to=position)
+def _estimate(seen: Seen, added: DatasetAdded, position: int, account: Account, *, wait: float) -> Answer:
+    charged = seen.around.follower.payments(added.dataset, up_to=position)
     amounts = {
         part: amount_text(getattr(account, part))
         for part in ("epsilon_spent", "delta_spent", "epsilon_budget", "delta_budget")
     }
     counted = sorted([list(mechanism), times] for mechanism, times in charged.items())
-    return seen.around.desk.ask("estimate", {"charged": counted, "account": amounts}, wait=wait)
+    asked = {"charged": counted, "account": amounts, "rows_per_person": added.rows_per_person}
+    return seen.around.desk.ask("estimate", asked, wait=wait)
 
 
 def _epsilon(answer: Answer) -> Amount | None:

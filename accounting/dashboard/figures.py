@@ -8,7 +8,7 @@ from decimal import Decimal
 from typing import assert_never
 
 from ..ledger.budget import amount_shown, amount_text
-from ..ledger.entry import BudgetRaised, DatasetAdded, Entry, LedgerCreated
+from ..ledger.entry import BudgetRaised, DatasetAdded, Entry, LedgerCreated, PrivateLook
 from ..ledger.release_entries import (
     ReleaseAbandoned,
     ReleaseCharged,
@@ -77,6 +77,7 @@ def charge_of(entry: Entry | None) -> ReleaseCharged | None:
             | ReleasePublished()
             | ReleaseAbandoned()
             | ReleaseRefused()
+            | PrivateLook()
             | TokenAdded()
             | TokenRevoked()
         ):
@@ -85,7 +86,7 @@ def charge_of(entry: Entry | None) -> ReleaseCharged | None:
             assert_never(entry)
 
 
-def described(entry: Entry) -> str:  # noqa: PLR0911 - one return for each kind
+def described(entry: Entry) -> str:  # noqa: PLR0911, PLR0912 - one return for each kind
     """What an entry says, in a sentence."""
     match entry:
         case LedgerCreated():
@@ -114,6 +115,8 @@ def described(entry: Entry) -> str:  # noqa: PLR0911 - one return for each kind
             return f"Release '{entry.release_id}' was abandoned, {back}: {entry.reason}"
         case ReleaseRefused():
             return f"The accountant refused ({entry.cause}): {entry.reason}"
+        case PrivateLook():
+            return f"Somebody looked at the records of '{entry.dataset}' outside any release: {entry.what}"
         case TokenAdded():
             return f"A token of these pages was added for '{entry.name}', until {entry.expires.isoformat()}."
         case TokenRevoked():
@@ -134,6 +137,7 @@ def day_of(entry: Entry | None) -> str | None:
             | ReleaseCharged()
             | ReleaseAbandoned()
             | ReleaseRefused()
+            | PrivateLook()
             | TokenAdded()
             | TokenRevoked()
         ):

@@ -65,11 +65,11 @@ def _plan(**asked: str | int | None) -> dict[str, Any]:
     return {name: str(value) if isinstance(value, Decimal) else value for name, value in asdict(found).items()}
 
 
-def _estimate(charged: list[list[Any]], account: dict[str, str]) -> dict[str, Any]:
+def _estimate(charged: list[list[Any]], account: dict[str, str], rows_per_person: int) -> dict[str, Any]:
     """The composed estimate of what was charged."""
     counted = Counter({tuple((name, value) for name, value in fields): times for fields, times in charged})
     amounts = {name: Decimal(value) for name, value in account.items()}
-    found = composed_estimate(counted, account=Account(**amounts))
+    found = composed_estimate(counted, account=Account(**amounts), rows_per_person=rows_per_person)
     return {"epsilon": None if found is None else str(found)}
 
 

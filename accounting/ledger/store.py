@@ -22,7 +22,7 @@ from .append import head_of
 from .queries import ledger_id_of
 from .schema import SCHEMA_REVISION, VERSION_TABLE, entry
 
-__all__ = ["Store", "keep_write_ahead_log", "locate", "open_store"]
+__all__ = ["Store", "keep_write_ahead_log", "locate", "open_database", "open_store", "revision_of"]
 
 SECONDS_TO_WAIT = 60
 WRITERS_LOCK = 0x63726F77_626C6E64  # one advisory lock for all writers of a PostgreSQL database
@@ -35,6 +35,7 @@ class Store:
     Args:
         shown: its address without password, for messages.
         dialect: "sqlite" or "postgresql".
+        path: the SQLite file, None for another database.
         engine: SQLAlchemy's engine; it keeps no connection between transactions.
         anchoring: who signs the chain's heads, and where they are copied to; None where the database itself refuses
             writes through this store.
@@ -43,6 +44,7 @@ class Store:
 
     shown: str
     dialect: str
+    path: Path | None
     engine: Engine
     anchoring: Anchoring | None
     creating: bool
@@ -81,7 +83,7 @@ class Store:
         if self.anchoring is None:
             raise ReleaseFailed("this ledger is open for looking only.", where=self.shown, not_done="")
         key = self.anchoring.keys.current()
-        with self._transaction() as connection:
+        with self.changing() as connection:
             if not self.creating:
                 ledger_id = ledger_id_of(connection)
                 last = self.anchoring.last_of(ledger_id)
@@ -92,8 +94,13 @@ class Store:
         self.anchoring.record(head, key)
 
     @contextmanager
-    def _transaction(self) -> Iterator[Connection]:
-        """A writing transaction, and its failures as refusals."""
+    def changing(self) -> Iterator[Connection]:
+        """One transaction, alone among writers, for changes below the entries: tables and permissions.
+
+        Raises:
+            AccountantRefused: a constraint of the database refuses, or others hold the ledger too long.
+            ReleaseFailed: the database fails.
+        """
         try:
             with self.engine.begin() as connection:
                 if self.dialect == "postgresql":
@@ -185,28 +192,80 @@ def locate(url: str) -> tuple[URL, str]:
     return parsed.set(drivername="sqlite", database=str(Path(parsed.database).absolute())), shown
 
 
-def open_store(url: str, *, anchoring: Anchoring | None, create: bool = False) -> Store:
-    """Open a ledger's database.
+def open_database(url: str, *, anchoring: Anchoring | None, creating: bool = False) -> Store:
+    """Open a database, whether or not a ledger is in it, and of whatever schema revision.
 
     Args:
         url: its address.
         anchoring: who signs the chain's heads, and where they are copied to; None to look only, and then the
             database refuses writes.
-        create: whether the ledger is about to be created; else it must be there, in this version's schema.
+        creating: whether a ledger is about to be created in it.
+
+    Raises:
+        InputRefused: the address is wrong, or the driver is missing.
+    """
+    parsed, shown = locate(url)
+    dialect = parsed.get_backend_name()
+    path = Path(str(parsed.database)) if dialect == "sqlite" else None
+    if path is not None:
+        engine = _sqlite_engine(path, read_only=anchoring is None)
+    else:
+        engine = _postgresql_engine(parsed, shown, read_only=anchoring is None)
+    return Store(shown=shown, dialect=dialect, path=path, engine=engine, anchoring=anchoring, creating=creating)
+
+
+def open_store(url: str, *, anchoring: Anchoring | None) -> Store:
+    """Open a ledger, which must be there, in this version's schema.
+
+    Args:
+        url: its address.
+        anchoring: who signs the chain's heads, and where they are copied to; None to look only, and then the
+            database refuses writes.
 
     Raises:
         InputRefused: no ledger is there, or one of another schema revision.
     """
-    parsed, shown = locate(url)
-    dialect = parsed.get_backend_name()
-    if dialect == "sqlite":
-        engine = _sqlite_engine(Path(str(parsed.database)), read_only=anchoring is None)
-    else:
-        engine = _postgresql_engine(parsed, shown, read_only=anchoring is None)
-    store = Store(shown=shown, dialect=dialect, engine=engine, anchoring=anchoring, creating=create)
-    if not create:
-        _check_schema(store, parsed)
-    return store
+    store = open_database(url, anchoring=anchoring)
+    revision = revision_of(store)
+    if revision == SCHEMA_REVISION:
+        return store
+    remedy = "Use the version of crowdblend that wrote it, or a later one."
+    if revision < SCHEMA_REVISION:
+        remedy = "Back it up, then bring it to this version's tables: crowdblend ledger migrate."
+    raise InputRefused(
+        f"this ledger has schema revision {revision}; this version of crowdblend uses {SCHEMA_REVISION}.",
+        where=store.shown,
+        not_done="Nothing was read or changed in it.",
+        remedy=remedy,
+    )
+
+
+def revision_of(store: Store) -> str:
+    """The schema revision of the ledger in a database.
+
+    Raises:
+        InputRefused: no ledger is there, or its database can't be opened.
+    """
+    missing = InputRefused(
+        "there is no ledger here.",
+        where=store.shown,
+        remedy="Create one with `crowdblend ledger init` or `crowdblend dataset add`.",
+    )
+    if store.path is not None and not store.path.is_file():
+        raise missing
+    try:
+        with store.engine.connect() as connection:
+            tables = inspect(connection)
+            if not tables.has_table(entry.name) or not tables.has_table(VERSION_TABLE):
+                raise missing
+            revision = connection.execute(text(f"SELECT version_num FROM {VERSION_TABLE}")).scalar()  # noqa: S608
+    except DatabaseError as error:
+        raise InputRefused(
+            f"the ledger can't be opened ({type(error.orig).__name__}).",
+            where=store.shown,
+            remedy="Check the address, the permissions, and that the database is running.",
+        ) from None
+    return str(revision)
 
 
 def _sqlite_engine(path: Path, *, read_only: bool) -> Engine:
@@ -252,32 +311,3 @@ def _let_it_write_nothing(connection: DBAPIConnection, _: object) -> None:
     cursor.execute("SET SESSION CHARACTERISTICS AS TRANSACTION READ ONLY")
     cursor.close()
     connection.commit()
-
-
-def _check_schema(store: Store, parsed: URL) -> None:
-    missing = InputRefused(
-        "there is no ledger here.",
-        where=store.shown,
-        remedy="Create one with `crowdblend ledger init` or `crowdblend dataset add`.",
-    )
-    if store.dialect == "sqlite" and not Path(str(parsed.database)).is_file():
-        raise missing
-    try:
-        with store.engine.connect() as connection:
-            tables = inspect(connection)
-            if not tables.has_table(entry.name) or not tables.has_table(VERSION_TABLE):
-                raise missing
-            revision = connection.execute(text(f"SELECT version_num FROM {VERSION_TABLE}")).scalar()  # noqa: S608
-    except DatabaseError as error:
-        raise InputRefused(
-            f"the ledger can't be opened ({type(error.orig).__name__}).",
-            where=store.shown,
-            remedy="Check the address, the permissions, and that the database is running.",
-        ) from None
-    if revision != SCHEMA_REVISION:
-        raise InputRefused(
-            f"this ledger has schema revision {revision}; this version of crowdblend uses {SCHEMA_REVISION}.",
-            where=store.shown,
-            not_done="Nothing was read or changed in it.",
-            remedy="Use the version of crowdblend that wrote it, or back it up and migrate it first.",
-        )

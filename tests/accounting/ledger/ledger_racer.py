@@ -43,6 +43,7 @@ def outcomes_of(job: dict) -> list[str]:
         mechanism=sorted_fields(mechanism_record(mechanism)),
         price=charged_price(costs),
         epsilon_paper=paper_epsilon,
+        rows_per_person=1,
     )  # once, before the forks, which inherit what it keeps
     start, let_go = os.pipe()
     outcomes, tell = os.pipe()
