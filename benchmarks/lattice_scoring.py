@@ -6,7 +6,8 @@
     python benchmarks/lattice_scoring.py --adult FOLDER [--times 100]    UCI Adult, 12,960 maps, repeated
 
 Data are generated from a seed into --data (kept there), and are not part of the time. Figures called "measured
-elsewhere" are quoted constants of another machine with two processors, for orientation; no command here reproduces them.
+elsewhere" are quoted constants of another machine with two processors, for orientation; no command here
+reproduces them.
 """
 
 from __future__ import annotations
