@@ -45,6 +45,9 @@ class ExactNumber(click.ParamType[Decimal]):
 @click.option("--releases", default="1", show_default=True, help="Releases, each with its sample; max: all that fit.")
 @click.option("--selection-epsilon", type=ExactNumber(), help="ε spent on choosing the map, of each release.")
 @click.option(
+    "--selection-rate", type=ExactNumber(), help="Rate of the choice's own sample; without it the whole data choose."
+)
+@click.option(
     "--amplify-from", type=ExactNumber(), help="The rate at which --epsilon and --delta hold (LQS Theorem 1)."
 )
 @click.option(

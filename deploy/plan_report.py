@@ -41,6 +41,7 @@ def plan_table(plan: Plan) -> Table:
         ("sampling rate", _text(plan.sampling_rate), "probability that a record is sampled"),
         ("releases", str(plan.releases) if many else None, "each with a fresh sample"),
         ("selection ε", _text(plan.selection_epsilon), "for choosing the map privately, each time"),
+        ("selection rate", _text(plan.selection_rate), "of the fresh sample that the choice is made on"),
         ("ε", _short(plan.epsilon), f"charged for {together}"),
         ("δ", _short(plan.delta), f"for {together}"),
     ]
@@ -109,6 +110,7 @@ def draw_plan(plan: Plan, path: Path) -> None:
         delta=plan.delta,
         releases=plan.releases,
         selection_epsilon=plan.selection_epsilon,
+        selection_rate=plan.selection_rate,
     )
     points = frontier(target, sampling_rates=[Decimal(rate) for rate in _FRONTIER_RATES])
     for name, ks, style in (

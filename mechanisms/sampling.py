@@ -29,7 +29,7 @@ _LAYOUT_VERSION = 1
 _BYTE_SPACE = 0
 _TIE_SPACE = 1
 _TIE_BYTES = 7
-_BLOCK_RECORDS = 1 << 20
+_BLOCK_RECORDS = 1 << 17
 _WORD_LIMIT = 1 << 32
 _COMMITMENT_TAG = b"crowdblend/sample-commitment/1\x00"
 _ZEROS = bytes(_BLOCK_RECORDS)
@@ -124,13 +124,17 @@ class Coins:
         kept = [np.empty(0, dtype=np.int64)]
         buffer = bytearray(min(records, _BLOCK_RECORDS))
         octets = np.frombuffer(buffer, dtype=np.uint8)
+        marks = np.empty(octets.size, dtype=np.bool_)
         for start in range(0, records, _BLOCK_RECORDS):
             size = min(_BLOCK_RECORDS, records - start)
             self._first_bytes.update_into(memoryview(_ZEROS)[:size], memoryview(buffer)[:size])
-            candidates = np.flatnonzero(octets[:size] <= self._top_byte)
-            tied = np.flatnonzero(octets[candidates] == self._top_byte)
+            tied = np.flatnonzero(np.equal(octets[:size], self._top_byte, out=marks[:size]))
             dropped = tied[_tie_words(self._tie_bytes, tied.size) >= self._rest]
-            kept.append(np.delete(candidates, dropped) + start)
+            np.less_equal(octets[:size], self._top_byte, out=marks[:size])
+            marks[dropped] = False
+            places = np.flatnonzero(marks[:size])
+            places += start
+            kept.append(places)
         return np.concatenate(kept)
 
 

@@ -6,10 +6,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from itertools import groupby
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 
 from ..mechanisms.recoding import GeneralizationMap
@@ -20,8 +19,20 @@ from .chunks import Chunk, CsvChunk, ParquetChunk
 from .column_codes import ColumnCoder
 from .csv_records import csv_keys
 from .parquet_records import parquet_keys
+from .worker_faults import telling_kinds_only
 
-__all__ = ["CountJob", "KeySource", "count_chunks", "counts_of_frame", "empty_counts", "frame_of_counts"]
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = [
+    "CountJob",
+    "KeySource",
+    "count_chunks",
+    "counted_chunks",
+    "counts_of_frame",
+    "empty_counts",
+    "frame_of_counts",
+]
 
 _KEYS_AT_ONCE = 1 << 21
 
@@ -30,7 +41,7 @@ class KeySource(Protocol):
     """Where a worker finds the secret; the object travels through the graph and has none of it."""
 
     def load(self) -> bytes:
-        """Read the key from the private key store."""
+        """The key, from the private store or from the memory of the worker."""
         ...
 
 
@@ -71,15 +82,18 @@ class CountJob:
         return ("crowdblend-count", self.release_id, self.token)
 
 
+@telling_kinds_only
 def count_chunks(chunks: tuple[Chunk, ...], *, job: CountJob) -> pd.DataFrame:
+    """As `counted_chunks`, as a partition of a Dask dataframe: columns key0 … (int64 words) and count (int64)."""
+    return frame_of_counts(counted_chunks(chunks, job=job))
+
+
+def counted_chunks(chunks: tuple[Chunk, ...], *, job: CountJob) -> GroupCounts:
     """Sample, recode and count the records of some chunks.
 
     Args:
         chunks: chunks of one task.
         job: map, rate, and the place of the key.
-
-    Returns:
-        One row per group: columns key0 … (int64 words) and count (int64).
 
     Raises:
         ReleaseFailed: the key is missing or another one, or the records cannot be read.
@@ -99,7 +113,7 @@ def count_chunks(chunks: tuple[Chunk, ...], *, job: CountJob) -> pd.DataFrame:
         if held >= _KEYS_AT_ONCE:
             parts = [merge_counts([*parts, _counted(waiting, job)])]
             waiting, held = [], 0
-    return frame_of_counts(merge_counts([*parts, _counted(waiting, job)]))
+    return merge_counts([*parts, _counted(waiting, job)])
 
 
 def empty_counts(words: int) -> GroupCounts:
@@ -109,6 +123,8 @@ def empty_counts(words: int) -> GroupCounts:
 
 def frame_of_counts(groups: GroupCounts) -> pd.DataFrame:
     """Partial counts as a partition of a Dask dataframe: columns key0 … and count, all int64."""
+    import pandas as pd  # its import takes longer than counting a few million records
+
     columns = {f"key{word}": values for word, values in enumerate(groups.keys)}
     return pd.DataFrame({**columns, "count": groups.counts})
 
@@ -144,12 +160,12 @@ def _key(job: CountJob) -> bytes | None:
     except OSError as error:
         raise ReleaseFailed(
             f"a worker cannot read the sampling key ({type(error).__name__}).",
-            remedy="The private key store (CROWDBLEND_HOME) must be shared with every worker.",
+            remedy="Processes of this machine read it in the private store (CROWDBLEND_HOME).",
         ) from None
     # INVARIANT: one release, one sample; a worker that sees another key store must not mix a second one in.
     if sample_commitment(key) != job.sample_id:
         raise ReleaseFailed(
             "a worker found a sampling key that is not this release's.",
-            remedy="The private key store (CROWDBLEND_HOME) must be shared with every worker.",
+            remedy="Run again with the same release id.",
         )
     return key

@@ -4,11 +4,19 @@ from __future__ import annotations
 
 import re
 
-__all__ = ["require_digest", "require_name", "require_release_id", "require_series_name", "require_text"]
+__all__ = [
+    "require_digest",
+    "require_name",
+    "require_release_id",
+    "require_series_name",
+    "require_text",
+    "require_token_id",
+]
 
 RELEASE_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:+@-]{0,127}")
 SERIES_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 DIGEST = re.compile(r"[0-9a-f]{64}")
+TOKEN_ID = re.compile(r"[0-9a-f]{16}")
 
 
 def require_release_id(release_id: str) -> None:
@@ -33,6 +41,16 @@ def require_series_name(name: str) -> None:
     """
     if not SERIES_NAME.fullmatch(name):
         raise ValueError("a series' name is 1 to 100 letters, digits, dots, dashes and underscores")
+
+
+def require_token_id(token_id: str) -> None:
+    """Check a token's id: 16 lower-case hexadecimal digits.
+
+    Raises:
+        ValueError: it has another form.
+    """
+    if not TOKEN_ID.fullmatch(token_id):
+        raise ValueError("a token's id must be 16 lower-case hexadecimal digits")
 
 
 def require_digest(digest: str, what: str) -> None:

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import ROUND_FLOOR, Decimal
 
 import numpy as np
 
 from ...mechanisms.refusal import InputRefused
 from ...mechanisms.strongly_safe import StronglySafeRelease
+from .cost import Price
+from .guarantee import Guarantee
 from .loss_curves import Part
-from .price import Price, price
 from .profile import log_profile
 from .rounding import float_down, float_up, log_down
 from .saddle_point import estimated_log_delta
 from .search import first_whole, last_real
 from .selection import log_profile_selected, price_selected, selection_cost
+from .strongly_safe_price import price_fixed
 
 __all__ = ["LARGEST_K", "Target", "largest_sampling_rate", "least_k", "most_releases", "parts_of", "price_of"]
 
@@ -36,7 +38,8 @@ class Target:
         epsilon: ε over everything, at least 0.
         delta: δ over everything, 0 < δ < 1.
         releases: T ≥ 1.
-        selection_epsilon: ε₁ > 0 of each choice of a map on the whole data; None where the map is fixed.
+        selection_epsilon: ε₁ > 0 of each choice of a map; None where the map is fixed.
+        selection_rate: rate of the fresh sample of each choice; None where it is made on the whole data.
 
     Raises:
         InputRefused: a value is out of range.
@@ -46,6 +49,7 @@ class Target:
     delta: Decimal
     releases: int = 1
     selection_epsilon: Decimal | None = None
+    selection_rate: Decimal | None = None
 
     def __post_init__(self) -> None:
         """Refuse what no release could meet."""
@@ -56,7 +60,16 @@ class Target:
         if self.releases < 1:
             raise InputRefused(f"the number of releases must be at least 1, not {self.releases}.")
         if self.selection_epsilon is not None:
-            selection_cost(self.selection_epsilon, selection_rate=None)
+            selection_cost(self.selection_epsilon, selection_rate=self.selection_rate)
+        elif self.selection_rate is not None:
+            raise InputRefused("a selection's rate goes with a selection's epsilon.")
+
+    @property
+    def choice(self) -> Guarantee | None:
+        """What one choice of a map costs, amplified by its sampling; None where the map is fixed."""
+        if self.selection_epsilon is None:
+            return None
+        return selection_cost(self.selection_epsilon, selection_rate=self.selection_rate)
 
 
 def price_of(mechanism: StronglySafeRelease, target: Target) -> Price:
@@ -66,11 +79,11 @@ def price_of(mechanism: StronglySafeRelease, target: Target) -> Price:
         InputRefused: there is no finite price.
     """
     if target.selection_epsilon is None:
-        return price(mechanism, delta=target.delta, releases=target.releases)
+        return price_fixed(mechanism, delta=target.delta, releases=target.releases)
     return price_selected(
         mechanism,
         selection_epsilon=target.selection_epsilon,
-        selection_rate=None,
+        selection_rate=target.selection_rate,
         delta=target.delta,
         releases=target.releases,
     )
@@ -79,8 +92,8 @@ def price_of(mechanism: StronglySafeRelease, target: Target) -> Price:
 def parts_of(mechanism: StronglySafeRelease, target: Target) -> dict[Part, int]:
     """Everything that a target's releases are composed of."""
     parts: dict[Part, int] = {mechanism: target.releases}
-    if target.selection_epsilon is not None:
-        parts[selection_cost(target.selection_epsilon, selection_rate=None)] = target.releases
+    if target.choice is not None:
+        parts[target.choice] = target.releases
     return parts
 
 
@@ -154,12 +167,7 @@ def most_releases(mechanism: StronglySafeRelease, target: Target) -> int:
     """
 
     def many(releases: int) -> Target:
-        return Target(
-            epsilon=target.epsilon,
-            delta=target.delta,
-            releases=releases,
-            selection_epsilon=target.selection_epsilon,
-        )
+        return replace(target, releases=releases)
 
     def inverse(cost: float) -> float:
         return math.inf if cost == 0.0 else 1.0 / cost
@@ -217,13 +225,13 @@ def _cost(mechanism: StronglySafeRelease, target: Target) -> float:
     rate = float_up(mechanism.sampling_rate)
     point = np.array([float_down(target.epsilon)], dtype=np.float64)
     try:
-        if target.selection_epsilon is None:
+        if target.choice is None:
             value = log_profile(k=mechanism.k, sampling_rate=rate, epsilons=point)
         else:
             value = log_profile_selected(
                 k=mechanism.k,
                 sampling_rate=rate,
-                selection_epsilon=float_up(target.selection_epsilon),
+                selection_epsilon=float_up(target.choice.epsilon),
                 epsilons=point,
             )
     except ValueError:

@@ -13,10 +13,10 @@ from .guarantee import Guarantee
 from .inversion import Target, most_releases, price_of
 from .inversion import largest_sampling_rate as largest_rate_of
 from .inversion import least_k as least_k_of
-from .price import paper_price, price
 from .rounding import decimal_up
 from .selection import paper_price_selected
 from .smallest_delta import delta_of_paper, least_delta, least_k_of_paper
+from .strongly_safe_price import paper_price_fixed, price_fixed
 
 __all__ = ["Plan", "largest_sampling_rate", "least_k", "plan"]
 
@@ -31,7 +31,8 @@ class Plan:
         epsilon: ε that would be charged over all releases, selections included.
         delta: δ over all releases.
         releases: T, each with a fresh sample.
-        selection_epsilon: ε₁ of each private choice of a map on the whole data.
+        selection_epsilon: ε₁ of each private choice of a map.
+        selection_rate: rate of the fresh sample of each choice; None where it is made on the whole data.
         amplify_from: the rate at which the given guarantee held, where LQS Theorem 1 was applied.
         epsilon_paper: ε by the paper: Theorems 3.9 and 3.11, δ split evenly, added up.
         epsilon_exact: ε of one release alone by the exact profile at δ.
@@ -49,6 +50,7 @@ class Plan:
     delta: Decimal
     releases: int
     selection_epsilon: Decimal | None
+    selection_rate: Decimal | None
     amplify_from: Decimal | None
     epsilon_paper: Decimal | None
     epsilon_exact: Decimal | None
@@ -67,6 +69,7 @@ def plan(
     delta: Decimal | None = None,
     releases: int | None = 1,
     selection_epsilon: Decimal | None = None,
+    selection_rate: Decimal | None = None,
     amplify_from: Decimal | None = None,
 ) -> Plan:
     """Fill in the one of k, sampling rate, ε, δ and releases that is None, and price the point.
@@ -80,14 +83,17 @@ def plan(
         epsilon: ε over all releases.
         delta: δ over all releases.
         releases: T; None to ask for the most releases that fit.
-        selection_epsilon: ε₁ of each private choice of a map on the whole data.
+        selection_epsilon: ε₁ of each private choice of a map.
+        selection_rate: rate of the fresh sample of each choice; None where it is made on the whole data.
         amplify_from: the rate at which (ε, δ) held.
 
     Raises:
         InputRefused: more than one parameter is missing, a value is out of range, or nothing meets the target.
     """
     if amplify_from is not None:
-        return _amplified_plan(k, sampling_rate, epsilon, delta, releases, selection_epsilon, amplify_from)
+        if k is not None or selection_epsilon is not None or selection_rate is not None:
+            raise InputRefused("amplification of a bare guarantee takes neither k nor a selection.")
+        return _amplified_plan(sampling_rate, epsilon, delta, releases, amplify_from)
     given = {"k": k, "sampling_rate": sampling_rate, "epsilon": epsilon, "delta": delta, "releases": releases}
     missing = [name for name, value in given.items() if value is None]
     if len(missing) > 1:
@@ -100,6 +106,7 @@ def plan(
         delta=Decimal("0.5") if delta is None else delta,
         releases=1 if releases is None else releases,
         selection_epsilon=selection_epsilon,
+        selection_rate=selection_rate,
     )
     if k is None and sampling_rate is not None:
         k = least_k_of(sampling_rate, target)
@@ -118,22 +125,38 @@ def plan(
     return _priced(mechanism, target, missing=missing[0] if missing else None)
 
 
-def least_k(*, sampling_rate: Decimal, epsilon: Decimal, delta: Decimal) -> int:
-    """The least threshold k with which one release is charged at most ε at δ.
+def least_k(
+    *,
+    sampling_rate: Decimal,
+    epsilon: Decimal,
+    delta: Decimal,
+    selection_epsilon: Decimal | None = None,
+    selection_rate: Decimal | None = None,
+) -> int:
+    """The least threshold k with which one release, its map chosen or fixed, is charged at most ε at δ.
 
     Raises:
         InputRefused: a value out of range, or no k is enough.
     """
-    return least_k_of(sampling_rate, Target(epsilon=epsilon, delta=delta))
+    target = Target(epsilon=epsilon, delta=delta, selection_epsilon=selection_epsilon, selection_rate=selection_rate)
+    return least_k_of(sampling_rate, target)
 
 
-def largest_sampling_rate(*, k: int, epsilon: Decimal, delta: Decimal) -> Decimal:
+def largest_sampling_rate(
+    *,
+    k: int,
+    epsilon: Decimal,
+    delta: Decimal,
+    selection_epsilon: Decimal | None = None,
+    selection_rate: Decimal | None = None,
+) -> Decimal:
     """The largest sampling rate of at most 5 significant digits with which one release is charged at most ε at δ.
 
     Raises:
         InputRefused: a value out of range, or no rate is low enough.
     """
-    return largest_rate_of(k, Target(epsilon=epsilon, delta=delta))
+    target = Target(epsilon=epsilon, delta=delta, selection_epsilon=selection_epsilon, selection_rate=selection_rate)
+    return largest_rate_of(k, target)
 
 
 def _priced(mechanism: StronglySafeRelease, target: Target, *, missing: str | None) -> Plan:
@@ -148,9 +171,10 @@ def _priced(mechanism: StronglySafeRelease, target: Target, *, missing: str | No
         delta=target.delta,
         releases=target.releases,
         selection_epsilon=target.selection_epsilon,
+        selection_rate=target.selection_rate,
         amplify_from=None,
         epsilon_paper=_epsilon_of_paper(mechanism, target),
-        epsilon_exact=charged if single else price(mechanism, delta=target.delta).epsilon,
+        epsilon_exact=charged if single else price_fixed(mechanism, delta=target.delta).epsilon,
         epsilon_composed=charged,
         delta_paper=delta_of_paper(mechanism, target) if asked else None,
         delta_exact=_delta_exact(mechanism, target, charged, missing) if asked else None,
@@ -162,12 +186,12 @@ def _priced(mechanism: StronglySafeRelease, target: Target, *, missing: str | No
 
 def _epsilon_of_paper(mechanism: StronglySafeRelease, target: Target) -> Decimal | None:
     if target.selection_epsilon is None:
-        paper = paper_price(mechanism, delta=target.delta, releases=target.releases)
+        paper = paper_price_fixed(mechanism, delta=target.delta, releases=target.releases)
     else:
         paper = paper_price_selected(
             mechanism,
             selection_epsilon=target.selection_epsilon,
-            selection_rate=None,
+            selection_rate=target.selection_rate,
             delta=target.delta,
             releases=target.releases,
         )
@@ -197,16 +221,12 @@ def _k_exact(mechanism: StronglySafeRelease, target: Target, missing: str | None
 
 
 def _amplified_plan(
-    k: int | None,
     sampling_rate: Decimal | None,
     epsilon: Decimal | None,
     delta: Decimal | None,
     releases: int | None,
-    selection_epsilon: Decimal | None,
     amplify_from: Decimal,
 ) -> Plan:
-    if k is not None or selection_epsilon is not None:
-        raise InputRefused("amplification of a bare guarantee takes neither k nor a selection.")
     if sampling_rate is None or epsilon is None or releases is None or releases < 1:
         raise InputRefused(
             "amplification needs the guarantee's epsilon, the lower sampling rate, and at least one release.",
@@ -225,6 +245,7 @@ def _amplified_plan(
         delta=decimal_up(multiply_up(each.delta, releases)),
         releases=releases,
         selection_epsilon=None,
+        selection_rate=None,
         amplify_from=amplify_from,
         epsilon_paper=total,
         epsilon_exact=decimal_up(each.epsilon),

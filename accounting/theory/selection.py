@@ -4,23 +4,27 @@ from __future__ import annotations
 
 import math
 from decimal import Decimal
+from typing import assert_never
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ...mechanisms.epsilon_safe import EpsilonSafeRelease
+from ...mechanisms.event import Mechanism
 from ...mechanisms.refusal import InputRefused
 from ...mechanisms.strongly_safe import StronglySafeRelease
 from .amplification import amplified
 from .composition import COMPOSED_FLOOR, epsilon_composed
+from .cost import RELATION, Price, check_request
 from .exact_decimals import add_up, multiply_up
 from .guarantee import Guarantee
 from .hockey_stick import log_adding, log_removing
 from .loss_curves import Part
-from .price import RELATION, Price, check_request, paper_price, price
 from .profile import check_parameters
 from .rounding import decimal_up, float_down, float_up, log_down
+from .strongly_safe_price import paper_price_fixed, price_fixed
 
-__all__ = ["log_profile_selected", "paper_price_selected", "price_selected", "selection_cost"]
+__all__ = ["log_profile_selected", "paper_price_selected", "parts_of_mechanism", "price_selected", "selection_cost"]
 
 _BISECTIONS = 200
 _LOG_SLACK = 1e-13
@@ -42,6 +46,17 @@ def selection_cost(selection_epsilon: Decimal, *, selection_rate: Decimal | None
     if selection_rate is None:
         return whole
     return amplified(whole, from_rate=Decimal(1), to_rate=selection_rate)
+
+
+def parts_of_mechanism(mechanism: Mechanism) -> tuple[Part, ...]:
+    """What one run of a mechanism is composed of: its release, and the choice of its map where there is one."""
+    match mechanism:
+        case StronglySafeRelease():
+            return (mechanism,)
+        case EpsilonSafeRelease(selection_epsilon=epsilon, selection_rate=rate):
+            return (mechanism.release, selection_cost(epsilon, selection_rate=rate))
+        case _:
+            assert_never(mechanism)
 
 
 def log_profile_selected(
@@ -95,11 +110,11 @@ def price_selected(
         releases: rounds, at least 1.
 
     Raises:
-        InputRefused: as `price` and `selection_cost`.
+        InputRefused: as `price_fixed` and `selection_cost`.
     """
     check_request(delta, releases)
     cost = selection_cost(selection_epsilon, selection_rate=selection_rate)
-    rest = price(mechanism, delta=delta, releases=releases)
+    rest = price_fixed(mechanism, delta=delta, releases=releases)
     best = decimal_up(add_up(rest.epsilon, multiply_up(cost.epsilon, releases)))
     rule = "basic-selection/1"
     try:
@@ -162,7 +177,7 @@ def paper_price_selected(
         InputRefused: as `selection_cost`.
     """
     cost = selection_cost(selection_epsilon, selection_rate=selection_rate)
-    rest = paper_price(mechanism, delta=delta, releases=releases)
+    rest = paper_price_fixed(mechanism, delta=delta, releases=releases)
     if rest is None:
         return None
     return Price(

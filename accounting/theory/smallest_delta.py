@@ -45,13 +45,13 @@ def least_delta(mechanism: StronglySafeRelease, target: Target) -> Decimal:
 def _sum_of_single(mechanism: StronglySafeRelease, target: Target) -> Decimal:
     point = np.array([float_down(divide_down(target.epsilon, target.releases))], dtype=np.float64)
     rate = float_up(mechanism.sampling_rate)
-    if target.selection_epsilon is None:
+    if target.choice is None:
         each = log_profile(k=mechanism.k, sampling_rate=rate, epsilons=point)
     else:
         each = log_profile_selected(
             k=mechanism.k,
             sampling_rate=rate,
-            selection_epsilon=float_up(target.selection_epsilon),
+            selection_epsilon=float_up(target.choice.epsilon),
             epsilons=point,
         )
     return multiply_up(decimal_up(exp_up(float(each[0]))), target.releases)
@@ -72,7 +72,7 @@ def _composed(mechanism: StronglySafeRelease, target: Target) -> Decimal:
 
 def _paper_epsilon_each(target: Target) -> float:
     """ε/T − ε₁ rounded down: what the paper leaves for one release."""
-    spent = Decimal(0) if target.selection_epsilon is None else target.selection_epsilon
+    spent = Decimal(0) if target.choice is None else target.choice.epsilon
     return float_down(add_up(divide_down(target.epsilon, target.releases), -spent).next_minus())
 
 

@@ -1,0 +1,156 @@
+"""The auditors' tokens: made, recognised, and looked up in the ledger."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from datetime import date
+from typing import assert_never
+
+from sqlalchemy import Connection, select
+
+from ...mechanisms.refusal import InputRefused
+from .append import append_entry
+from .canonical import entry_of_bytes
+from .refusals import malformed
+from .schema import entry as entry_table
+from .store import Store
+from .token_entries import TokenAdded, TokenRevoked
+
+__all__ = ["TOKEN_KINDS", "TokenState", "add_token", "recognised", "revoke_token", "token_states", "tokens_of"]
+
+DOMAIN = b"crowdblend token 1\n"
+TOKEN = re.compile(r"cb-([0-9a-f]{16})-([0-9a-f]{64})")
+TOKEN_KINDS = (TokenAdded.KIND, TokenRevoked.KIND)
+NOBODY = "0" * 64
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TokenState:
+    """A token as the ledger knows it.
+
+    Args:
+        added: its entry.
+        position: place of that entry in the chain.
+        revoked: the day of its revocation, None where there was none.
+    """
+
+    added: TokenAdded
+    position: int
+    revoked: date | None
+
+    def opens(self, today: date) -> bool:
+        """Whether it lets somebody in on a day."""
+        return self.revoked is None and today < self.added.expires
+
+
+def token_states(entries: Iterable[tuple[int, TokenAdded | TokenRevoked]]) -> tuple[TokenState, ...]:
+    """The tokens that follow from their entries, in the order of their addition.
+
+    INVARIANT: a revocation counts wherever it stands, so that no order of entries lets a revoked token in.
+    """
+    added: dict[str, tuple[int, TokenAdded]] = {}
+    revoked: dict[str, date] = {}
+    for position, found in entries:
+        match found:
+            case TokenAdded():
+                added.setdefault(found.token_id, (position, found))
+            case TokenRevoked():
+                revoked.setdefault(found.token_id, found.day)
+            case _:
+                assert_never(found)
+    return tuple(
+        TokenState(added=found, position=position, revoked=revoked.get(token_id))
+        for token_id, (position, found) in added.items()
+    )
+
+
+def tokens_of(connection: Connection) -> tuple[TokenState, ...]:
+    """All tokens of a ledger, in the order of their addition.
+
+    Raises:
+        ValueError: an entry is damaged.
+    """
+    rows = connection.execute(
+        select(entry_table.c.position, entry_table.c.body)
+        .where(entry_table.c.kind.in_(TOKEN_KINDS))
+        .order_by(entry_table.c.position)
+    )
+    found = ((row.position, entry_of_bytes(row.body.encode("ascii"))) for row in rows)
+    return token_states((place, one) for place, one in found if isinstance(one, TokenAdded | TokenRevoked))
+
+
+def recognised(text: str, *, tokens: Iterable[TokenState], today: date) -> bool:
+    """Whether a presented text is a token that opens the pages today.
+
+    The secret is compared in constant time; an unknown id takes as long as a wrong secret.
+    """
+    parts = TOKEN.fullmatch(text)
+    if parts is None:
+        return False
+    token_id, secret = parts[1], bytes.fromhex(parts[2])
+    state = next((token for token in tokens if token.added.token_id == token_id), None)
+    expected = NOBODY if state is None else state.added.secret_digest
+    same = hmac.compare_digest(_digest(token_id, secret), expected)
+    return same and state is not None and state.opens(today)
+
+
+def add_token(store: Store, *, name: str, expires: date, by: str, day: date, randomness: Callable[[int], bytes]) -> str:
+    """Add a token; the ledger keeps its digest alone.
+
+    Returns:
+        The token's text, which can't be had again.
+
+    Raises:
+        InputRefused: a token of this name opens the pages already, or a value that the ledger can't hold.
+    """
+    token_id, secret = randomness(8).hex(), randomness(32)
+    try:
+        added = TokenAdded(
+            token_id=token_id, name=name, secret_digest=_digest(token_id, secret), expires=expires, by=by, day=day
+        )
+    except ValueError as error:
+        raise malformed(error) from None
+    with store.writing() as connection:
+        if any(state.added.name == name and state.opens(day) for state in tokens_of(connection)):
+            raise InputRefused(
+                "a token of this name is in use.",
+                where=f"token '{name}'",
+                remedy="Revoke it first with `crowdblend token revoke`, or choose another name.",
+            )
+        append_entry(connection, added, rows=())
+    return f"cb-{token_id}-{secret.hex()}"
+
+
+def revoke_token(store: Store, *, name: str, by: str, day: date) -> str:
+    """Revoke the token of a name or id; it opens nothing from the next request on.
+
+    Returns:
+        Its id.
+
+    Raises:
+        InputRefused: there is none that was not revoked, or a value that the ledger can't hold.
+    """
+    with store.writing() as connection:
+        known = [state for state in tokens_of(connection) if state.revoked is None]
+        found = [state for state in known if name in (state.added.name, state.added.token_id)]
+        if not found:
+            raise InputRefused(
+                "there is no such token, or it was revoked before.",
+                where=f"token '{name}'",
+                remedy="`crowdblend token list` shows them.",
+            )
+        token_id = found[-1].added.token_id
+        try:
+            revoked = TokenRevoked(token_id=token_id, by=by, day=day)
+        except ValueError as error:
+            raise malformed(error) from None
+        append_entry(connection, revoked, rows=())
+    return token_id
+
+
+def _digest(token_id: str, secret: bytes) -> str:
+    return hashlib.sha256(DOMAIN + token_id.encode("ascii") + secret).hexdigest()

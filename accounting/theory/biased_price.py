@@ -1,0 +1,71 @@
+"""The price of suppressed counts of data that are themselves a sample with unequal rates."""
+
+from __future__ import annotations
+
+import math
+from decimal import Decimal
+
+from ...mechanisms.biased_sampling import BiasedSampleCounts
+from ...mechanisms.refusal import InputRefused
+from .crowd_blending import epsilon_zero_knowledge_robust
+from .least_epsilon import least_epsilon
+from .price import RELATION, Price, check_request
+from .robust_sampling import delta_robust
+from .rounding import decimal_up, float_down, float_up
+
+__all__ = ["delta_biased", "price_biased_counts", "zero_knowledge_epsilon_biased"]
+
+_LARGEST_EPSILON = 60.0
+
+
+def delta_biased(event: BiasedSampleCounts, *, epsilon: float) -> float:
+    """δ at ε of the suppressed counts, with the rates rounded outward.
+
+    Raises:
+        InputRefused: ε below −ln(1 − p_max), or rates too far apart for it.
+    """
+    return delta_robust(
+        k=event.k,
+        lowest_rate=float_down(event.lowest_rate),
+        highest_rate=float_up(event.highest_rate),
+        largest_rate=float_up(event.largest_rate),
+        exceptions=event.exceptions,
+        epsilon=epsilon,
+    )
+
+
+def zero_knowledge_epsilon_biased(event: BiasedSampleCounts) -> Decimal:
+    """ε of zero-knowledge privacy for the aggregates iRS(p, p′, ℓ); its δ has no stated constant. CBP, Theorem 2."""
+    return epsilon_zero_knowledge_robust(
+        Decimal(0), lowest_rate=event.lowest_rate, highest_rate=event.highest_rate, largest_rate=event.largest_rate
+    )
+
+
+def price_biased_counts(event: BiasedSampleCounts, *, delta: Decimal) -> Price:
+    """What the release costs under add/remove ("robust-counts/1"); the data set's own sample is spent by it.
+
+    [Ours] The least ε from −ln(1 − p_max) on with `delta_biased` at most δ (docs/proofs/robust-sampling.md).
+
+    Raises:
+        InputRefused: δ out of range, or no ε is enough.
+    """
+    check_request(delta, 1)
+    least = math.nextafter(-math.log1p(-float_up(event.largest_rate)), math.inf) * (1.0 + 1e-15)
+
+    def evaluated(epsilon: float) -> float:
+        if epsilon < least:
+            return math.inf
+        try:
+            return delta_biased(event, epsilon=epsilon)
+        except InputRefused:
+            return math.inf
+
+    target = float_down(delta)
+    found = least if evaluated(least) <= target else least_epsilon(evaluated, target, high=_LARGEST_EPSILON)
+    if found is None:
+        raise InputRefused(
+            f"no epsilon is enough for delta {delta} with rates from {event.lowest_rate} to {event.highest_rate}, and "
+            f"up to {event.largest_rate} for {event.exceptions} records.",
+            remedy="Raise k, or bound the rates more tightly.",
+        )
+    return Price(epsilon=decimal_up(found), delta=delta, relation=RELATION, rule="robust-counts/1", releases=1)

@@ -1,0 +1,144 @@
+"""Checks a claim that noise gives ε-differential privacy: its largest ratio of probabilities, or that there is none."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import assert_never
+
+from ...mechanisms.noise import (
+    CoinFlipNoise,
+    GaussianNoise,
+    LaplaceNoise,
+    Noise,
+    OneSidedGeometricNoise,
+    TwoSidedGeometricNoise,
+)
+from ...mechanisms.refusal import InputRefused
+from .exact_decimals import divide_up, log_up, multiply_up
+from .rounding import decimal_up
+
+__all__ = ["Witness", "WorstRatio", "log_probability", "require_pure", "worst_ratio"]
+
+_DISTANCES = (1, 10, 100, 1000)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Witness:
+    """An output and how much likelier it is under one of the neighbours.
+
+    Args:
+        output: the published number, where the neighbours' exact answers are 0 and the sensitivity.
+        log_ratio: natural logarithm of the likelier neighbour's probability over the other's; infinite if that is 0.
+    """
+
+    output: float
+    log_ratio: float
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class WorstRatio:
+    """The largest loss of a noise, or that there is none.
+
+    Args:
+        epsilon: the least ε for which the noise is ε-private, rounded up; None where none is enough.
+        witnesses: outputs with their losses, the last the worst that was evaluated.
+        explanation: why, in words.
+    """
+
+    epsilon: Decimal | None
+    witnesses: tuple[Witness, ...]
+    explanation: str
+
+
+def log_probability(noise: Noise, output: float) -> float:
+    """ln of the noise's probability (density for Laplace and Gauss) of an output; −∞ where it is impossible."""
+    match noise:
+        case TwoSidedGeometricNoise():
+            return math.log(math.tanh(0.5 / noise.scale)) - abs(output) / noise.scale
+        case CoinFlipNoise():
+            return -math.log(2.0) * (1.0 if output == 0 else abs(output) + 2.0)
+        case LaplaceNoise(scale=scale):
+            return -abs(output) / scale - math.log(2.0 * scale)
+        case GaussianNoise(standard_deviation=sigma):
+            return -0.5 * (output / sigma) ** 2 - math.log(sigma * math.sqrt(2.0 * math.pi))
+        case OneSidedGeometricNoise(epsilon=epsilon):
+            if output < 0:
+                return -math.inf
+            return math.log(-math.expm1(-float(epsilon))) - float(epsilon) * output
+        case _:
+            assert_never(noise)
+
+
+def worst_ratio(noise: Noise, *, sensitivity: int = 1) -> WorstRatio:
+    """The largest ratio over all outputs between answers that differ by up to the sensitivity, with witnesses.
+
+    Source: Notes-DP, Examples 1 to 4 (geometric by coins; Laplace; Gauss; one-sided).
+
+    Raises:
+        InputRefused: a sensitivity below 1.
+    """
+    if sensitivity < 1:
+        raise InputRefused(f"the sensitivity must be at least 1, not {sensitivity}.")
+    shift = Decimal(sensitivity)
+    bound: Decimal | None
+    places: tuple[float, ...]
+    match noise:
+        case TwoSidedGeometricNoise(epsilon=epsilon, sensitivity=covered):
+            bound = divide_up(multiply_up(epsilon, shift), covered)
+            places, why = (-1.0, 0.0), "successive probabilities have the ratio e^(ε/Δ) everywhere."
+        case CoinFlipNoise():
+            bound = multiply_up(log_up(Decimal(2)), sensitivity + 1)
+            places, why = (-1.0, 0.0), "the ratio is 4 from 0 to its neighbours and 2 elsewhere."
+        case LaplaceNoise(scale=scale):
+            bound = divide_up(shift, Decimal(scale))
+            places, why = (-1.0, 0.0), "the density falls by e^(Δ/b) at most over the distance Δ."
+        case GaussianNoise(standard_deviation=sigma):
+            bound = None
+            places = tuple(-distance * sigma for distance in _DISTANCES)
+            why = (
+                "the loss at output x is (Δ² − 2xΔ)/(2σ²), which grows without bound towards one side: Gaussian "
+                "noise is (ε, δ)-private for some δ > 0, and ε-private for no ε."
+            )
+        case OneSidedGeometricNoise():
+            bound, places = None, (float(sensitivity), 0.0)
+            why = (
+                "an output below the larger answer is impossible under it and possible under the smaller one: "
+                "it tells the neighbours apart for certain."
+            )
+        case _:
+            assert_never(noise)
+    return WorstRatio(
+        epsilon=None if bound is None else decimal_up(bound),
+        witnesses=tuple(_witness(noise, place, sensitivity) for place in places),
+        explanation=why,
+    )
+
+
+def require_pure(noise: Noise, *, sensitivity: int, epsilon: Decimal) -> WorstRatio:
+    """Check a claim of ε-privacy.
+
+    Returns:
+        The largest ratio, which is within the claim.
+
+    Raises:
+        InputRefused: the noise is not ε-private for the ε claimed; says why, with an output that shows it.
+    """
+    found = worst_ratio(noise, sensitivity=sensitivity)
+    if found.epsilon is not None and found.epsilon <= decimal_up(epsilon):
+        return found
+    worst = found.witnesses[-1]
+    needed = "no ε is enough" if found.epsilon is None else f"it needs ε = {found.epsilon}"
+    raise InputRefused(
+        f"{type(noise).__name__} is not {epsilon}-differentially private for sensitivity {sensitivity}: {needed}, "
+        f"since {found.explanation} At output {worst.output:g} the loss is {worst.log_ratio:g}.",
+        remedy="Use two-sided geometric or Laplace noise of scale sensitivity/ε.",
+    )
+
+
+def _witness(noise: Noise, output: float, sensitivity: int) -> Witness:
+    here, there = log_probability(noise, output), log_probability(noise, output - sensitivity)
+    if math.isinf(here) and math.isinf(there):
+        return Witness(output=output, log_ratio=0.0)
+    return Witness(output=output, log_ratio=abs(here - there))

@@ -1,0 +1,182 @@
+"""The exact privacy profile of a sampled histogram whose counts below k are noisy and the others exact."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from decimal import Decimal
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.signal import lfilter
+
+from ...mechanisms.histogram import NoisyHistogram
+from ...mechanisms.noise import TwoSidedGeometricNoise
+from ...mechanisms.refusal import InputRefused
+from .binomial import ULP, log_binomial_pmf
+from .least_epsilon import least_epsilon
+from .price import RELATION, Price, check_request
+from .rounding import decimal_up, float_down, float_up
+
+__all__ = ["NoisyProfile", "price_noisy_histogram"]
+
+_MOST_GROUPS = 20_000
+_NEGLIGIBLE = 1e-300
+_LARGEST_EPSILON = 500.0
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class _Group:
+    """One size of the group of the record in question: outcome masses as bounds, and those without noise.
+
+    Published outcomes: everything up to 0 (one ratio), 1 … top, everything above (one ratio); sampled ones: 0 … top.
+    Each pair is (upper, lower). What is sampled above the top, far beyond its mean, is at most `rest`.
+    """
+
+    published: tuple[Array, Array]
+    sampled: tuple[Array, Array]
+    rest: float
+
+
+class NoisyProfile:
+    """δ(ε) of a `NoisyHistogram` on a fresh sample, add/remove, both directions; keeps the masses it has computed.
+
+    [Ours] The largest hockey-stick divergence over all group sizes n, each a finite sum and two geometric series; the
+    search over n ends where the divergence of the bare sampled counts, which covers that of the published ones and
+    falls with n, is at most the largest found (docs/proofs/noisy-histogram.md).
+
+    Args:
+        event: the mechanism, with a sampling rate.
+
+    Raises:
+        InputRefused: the mechanism doesn't sample, so that it has no such price.
+    """
+
+    def __init__(self, event: NoisyHistogram) -> None:
+        if event.sampling_rate is None:
+            raise InputRefused(
+                "a histogram that is exact above k is crowd-blending, but not differentially private without sampling.",
+                remedy="Give it a sampling rate of its own.",
+            )
+        self._k = event.k
+        self._rate = float_up(event.sampling_rate)
+        if not 1e-9 < self._rate < 1.0 - 1e-9:
+            raise InputRefused(f"a sampling rate of {event.sampling_rate} is beyond the enumeration.")
+        self._loss = 1.0 / TwoSidedGeometricNoise(epsilon=event.epsilon).scale
+        self._groups: list[_Group] = []
+
+    def delta(self, epsilon: float, *, enough: float = _NEGLIGIBLE) -> float:
+        """An upper bound on the least δ at ε ≥ 0, above it by rounding only; or by up to `enough` where it is below.
+
+        Raises:
+            InputRefused: the search over group sizes is too long.
+        """
+        growth = math.exp(min(epsilon, _LARGEST_EPSILON)) * (1.0 - 8.0 * ULP)
+        best = 0.0
+        for n in range(1, _MOST_GROUPS):
+            larger, smaller = self._group(n), self._group(n - 1)
+            rest = larger.rest + smaller.rest
+            more = larger.sampled[0].size - smaller.sampled[0].size
+            absent = [np.append(masses, np.zeros(more)) for masses in smaller.sampled]
+            # INVARIANT: the bare divergence falls with n and is at least the published one.
+            bare = rest + max(
+                _divergence(larger.sampled[0], absent[1], growth), _divergence(absent[0], larger.sampled[1], growth)
+            )
+            if bare <= max(best, enough):
+                return min(1.0, max(best, bare))
+            absent = [self._split(masses, more) for masses in smaller.published]
+            best = max(
+                best,
+                rest + _divergence(larger.published[0], absent[1], growth),
+                rest + _divergence(absent[0], larger.published[1], growth),
+            )
+        raise InputRefused(
+            f"the search for delta at epsilon {epsilon:g} is too long.", remedy="Raise the rate, or lower k."
+        )
+
+    def epsilon(self, delta: float) -> float | None:
+        """About the least ε with δ(ε) ≤ δ; it has been evaluated itself. None where none below 500 has it."""
+
+        def evaluated(epsilon: float) -> float:
+            try:
+                return self.delta(epsilon, enough=delta)
+            except InputRefused:
+                return math.inf
+
+        return least_epsilon(evaluated, delta, high=_LARGEST_EPSILON)
+
+    def _group(self, n: int) -> _Group:
+        while len(self._groups) <= n:
+            self._groups.append(self._computed(len(self._groups)))
+        return self._groups[n]
+
+    def _computed(self, n: int) -> _Group:
+        mean = n * self._rate
+        top = min(n, math.ceil(mean + 30.0 * math.sqrt(mean) + 200.0))
+        rest = 0.0
+        if n == 0:
+            upper = lower = np.array([1.0])
+        else:
+            counts = np.arange(top + 1, dtype=np.float64)
+            logs, errors = log_binomial_pmf(counts, np.full_like(counts, float(n)), self._rate)
+            upper = np.exp(logs + errors) * (1.0 + 8.0 * ULP)
+            lower = np.exp(logs - errors) * (1.0 - 8.0 * ULP)
+        if top < n:
+            # Successive probabilities fall by at most this ratio, which is below ½ there.
+            ratio = (n - top) / (top + 1.0) * self._rate / (1.0 - self._rate)
+            rest = float(upper[-1]) * ratio / (1.0 - ratio) * (1.0 + 1e-9)
+        slack = (16.0 * (top + self._k) + 64.0) * ULP
+        published = (self._published(upper) * (1.0 + slack), self._published(lower) * (1.0 - slack))
+        return _Group(published=published, sampled=(upper, lower), rest=rest)
+
+    def _split(self, masses: Array, more: int) -> Array:
+        """Published outcomes with their open end taken apart into single places and a new open end."""
+        ends = masses[-1] * np.exp(-self._loss * np.arange(more + 1))
+        ends[:-1] *= -math.expm1(-self._loss)
+        return np.append(masses[:-1], ends)
+
+    def _published(self, sampled: Array) -> Array:
+        top = sampled.size - 1
+        decay = math.exp(-self._loss)
+        unit = -math.expm1(-self._loss)
+        norm = unit / (1.0 + decay)
+        small = sampled[: self._k]
+        last = small.size - 1
+        places = np.arange(last + 1)
+        # Noise reaches outcome o from counts up to o and from those above it.
+        from_below = lfilter([1.0], [1.0, -decay], small)
+        from_above = np.append(decay * lfilter([1.0], [1.0, -decay], small[::-1])[::-1][1:], 0.0)
+        masses = np.zeros(top + 2)
+        masses[0] = norm / unit * float(small @ np.exp(-self._loss * places))
+        masses[1 : last + 1] = norm * (from_below + from_above)[1:]
+        beyond = np.arange(last + 1, top + 1)
+        end = norm * float(from_below[-1])
+        masses[last + 1 : top + 1] = end * np.exp(-self._loss * (beyond - last))
+        masses[self._k : top + 1] += sampled[self._k :]
+        masses[top + 1] = end * math.exp(-self._loss * (top + 1 - last)) / unit
+        return masses
+
+
+def _bare(masses: Array) -> Array:
+    """The sampled counts of a group without the record, on the outcomes of the group with it."""
+    return np.append(masses, 0.0)
+
+
+def _divergence(upper: Array, lower: Array, growth: float) -> float:
+    """Σ max(0, P − E·Q) for upper bounds of P and lower ones of Q."""
+    return float(np.maximum(upper - growth * lower, 0.0).sum()) * (1.0 + (upper.size + 8.0) * ULP)
+
+
+def price_noisy_histogram(event: NoisyHistogram, *, delta: Decimal) -> Price:
+    """What one sampled histogram with noise below k costs under add/remove ("exact-noisy-profile/1").
+
+    Raises:
+        InputRefused: no sampling, δ out of range, no ε is enough, or too long a search.
+    """
+    check_request(delta, 1)
+    found = NoisyProfile(event).epsilon(float_down(delta))
+    if found is None:
+        raise InputRefused(f"no epsilon is enough for delta {delta}.", remedy="Raise k or delta, or lower the rate.")
+    return Price(epsilon=decimal_up(found), delta=delta, relation=RELATION, rule="exact-noisy-profile/1", releases=1)

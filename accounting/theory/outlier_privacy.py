@@ -1,0 +1,114 @@
+"""What an outlier-private histogram guarantees to the members of a group of each size, and to all of them."""
+
+from __future__ import annotations
+
+import math
+from decimal import Decimal
+from fractions import Fraction
+
+from ...mechanisms.histogram import OutlierPrivateHistogram
+from ...mechanisms.refusal import InputRefused
+from .least_epsilon import least_epsilon
+from .price import RELATION, Price, check_request
+from .rounding import decimal_up, float_down
+
+__all__ = ["delta_for_group", "delta_outlier", "epsilon_for_group", "group_epsilon", "price_outlier_histogram"]
+
+_SLACK = 1e-12
+_LARGEST_EPSILON = 500.0
+_LARGEST_HORIZON = 1_000_000
+
+
+def group_epsilon(event: OutlierPrivateHistogram, count: int) -> Fraction:
+    """ε(c) = tε/(K − c) below K − t and ε from there on, exactly. Source: Notes-CBP, Theorem 8."""
+    noise = event.noise(count)
+    return Fraction(noise.epsilon) / noise.sensitivity
+
+
+def delta_for_group(event: OutlierPrivateHistogram, *, count: int, epsilon: float) -> float:
+    """The least δ at ε for one member of a group of `count`, that member being present or not, both directions.
+
+    [Ours] The hockey-stick divergence of count + noise(count) and count − 1 + noise(count − 1): on either side of
+    the two counts both masses are geometric, so that each sum is in closed form (docs/proofs/outlier-privacy.md).
+
+    Args:
+        event: the mechanism.
+        count: c, records in the group with the member, at least 1.
+        epsilon: ε of at least 0.
+
+    Returns:
+        δ, rounded outward.
+
+    Raises:
+        ValueError: a count or an ε out of range.
+    """
+    if count < 1 or not epsilon >= 0.0:
+        raise ValueError(f"a member's group has at least one record and epsilon is at least 0, not {count}, {epsilon}")
+    present, absent = (1.0 / event.noise(c).scale for c in (count, count - 1))
+    growth = min(epsilon, _LARGEST_EPSILON)
+    return min(1.0, max(_one_way(present, absent, growth), _one_way(absent, present, growth)) + 5e-324)
+
+
+def delta_outlier(event: OutlierPrivateHistogram, *, epsilon: float) -> float:
+    """The largest of `delta_for_group` over all group sizes: from K − t + 1 on they are all alike."""
+    return max(
+        delta_for_group(event, count=count, epsilon=epsilon) for count in range(1, event.horizon - event.margin + 2)
+    )
+
+
+def epsilon_for_group(event: OutlierPrivateHistogram, *, count: int, delta: float) -> float | None:
+    """About the least ε at which the members of a group of `count` have δ; None where none below 500 has it."""
+    return least_epsilon(
+        lambda epsilon: delta_for_group(event, count=count, epsilon=epsilon), delta, high=_LARGEST_EPSILON
+    )
+
+
+def price_outlier_histogram(event: OutlierPrivateHistogram, *, delta: Decimal) -> Price:
+    """What the histogram costs everybody under add/remove ("outlier-exact/1"): the least ε of all groups together.
+
+    Raises:
+        InputRefused: δ out of range, K too large, or no ε is enough.
+    """
+    check_request(delta, 1)
+    if event.horizon > _LARGEST_HORIZON:
+        raise InputRefused(f"K of {event.horizon} is beyond the enumeration; at most {_LARGEST_HORIZON}.")
+    target = float_down(delta)
+    found: float | None = 0.0
+    for count in range(1, event.horizon - event.margin + 2):
+        if found is not None and delta_for_group(event, count=count, epsilon=found) > target:
+            found = epsilon_for_group(event, count=count, delta=target)
+    if found is None:
+        raise InputRefused(f"no epsilon is enough for delta {delta}.", remedy="Raise the margin t, or delta.")
+    return Price(epsilon=decimal_up(found), delta=delta, relation=RELATION, rule="outlier-exact/1", releases=1)
+
+
+def _one_way(upper: float, lower: float, epsilon: float) -> float:
+    """Σ max(0, P − e^ε·Q) for P with losses `upper` round 0 and Q with losses `lower` round 1 (the place is symmetric).
+
+    Away from 1 on Q's side: P = N·x^{i+1}, Q = M·y^i; away from 0 on P's side: P = N·x^i, Q = M·y^{i+1}.
+    """
+    norm, other = math.tanh(0.5 * upper), math.exp(epsilon) * math.tanh(0.5 * lower)
+    behind = _ray(norm, upper, other * math.exp(-lower), lower)
+    ahead = _ray(norm * math.exp(-upper), upper, other, lower)
+    return (behind + ahead) * (1.0 + _SLACK)
+
+
+def _ray(first: float, loss: float, other_first: float, other_loss: float) -> float:
+    """Σ_{i≥0} max(0, A·e^{−ai} − B·e^{−bi}), with what rounding may lose added."""
+    gap = math.log(first) - math.log(other_first)
+    slope = loss - other_loss
+    if slope == 0.0:
+        if gap < -_SLACK:
+            return 0.0
+        return max(0.0, first - other_first) / -math.expm1(-loss) + first * _SLACK / -math.expm1(-loss)
+    # The terms are positive while gap > slope·i: before the crossing where P falls faster, after it where slower.
+    crossing = gap / slope
+    if slope > 0.0:
+        terms = max(0, math.ceil(crossing))
+        mass = first * math.expm1(-loss * terms) / math.expm1(-loss)
+        other = other_first * math.expm1(-other_loss * terms) / math.expm1(-other_loss)
+    else:
+        start = max(0, math.floor(crossing) + 1)
+        mass = first * math.exp(-loss * start) / -math.expm1(-loss)
+        other = other_first * math.exp(-other_loss * start) / -math.expm1(-other_loss)
+    return max(0.0, mass - other) + mass * _SLACK

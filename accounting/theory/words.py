@@ -1,0 +1,63 @@
+"""What a mechanism guarantees, in plain words with its numbers, for certificates and pages."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import assert_never
+
+from ...mechanisms.count_sketch import CountMeanSketch
+from ...mechanisms.histogram import NoisyHistogram, OutlierPrivateHistogram, SuppressedHistogram
+from ...mechanisms.krandomization import KRandomization
+from .crowd_blending import delta_zero_knowledge, epsilon_zero_knowledge
+from .local_reports import local_epsilon
+
+__all__ = ["crowd_blending_words", "local_words", "outlier_words"]
+
+
+def crowd_blending_words(event: SuppressedHistogram | NoisyHistogram) -> str:
+    """The crowd-blending guarantee, and with a sample the zero-knowledge one. CBP, Definition 3 and Theorem 1."""
+    match event:
+        case SuppressedHistogram():
+            loss = Decimal(0)
+            outside = "or the release is exactly as if they were not in the data"
+        case NoisyHistogram(epsilon=epsilon):
+            loss = epsilon
+            outside = f"or the release is almost as if they were not in the data (a factor of at most e^{epsilon})"
+        case _:
+            assert_never(event)
+    words = (
+        f"({event.k}, {loss})-crowd-blending: each person either cannot be told apart from at least {event.k - 1} "
+        f"others in the data, {outside}."
+    )
+    rate = event.sampling_rate
+    if rate is None:
+        return (
+            f"{words} This alone is not differential privacy: the count of a group of {event.k} or more is published "
+            "exactly."
+        )
+    if event.k < 2:
+        return words
+    epsilon_zk = epsilon_zero_knowledge(loss, sampling_rate=rate)
+    delta_zk = delta_zero_knowledge(k=event.k, sampling_rate=rate)
+    return (
+        f"{words} On a fresh sample at rate {rate} it is ({epsilon_zk}, {delta_zk})-zero-knowledge private: what it "
+        f"tells about a person could almost be told from a {rate} sample of everybody else (aggregates iRS({rate}))."
+    )
+
+
+def outlier_words(event: OutlierPrivateHistogram) -> str:
+    """The outlier-private guarantee. Notes-CBP, Definition 7."""
+    edge = event.horizon - event.margin
+    return (
+        f"Outlier-private: the rarer a person's group, the better the protection. In a group of c people below {edge} "
+        f"the noise has loss {event.margin * event.epsilon}/({event.horizon} − c) per record, in larger ones "
+        f"{event.epsilon}; neighbouring groups' scales differ, which is paid for in δ."
+    )
+
+
+def local_words(mechanism: KRandomization | CountMeanSketch) -> str:
+    """The guarantee of one report, which needs no trust in whoever collects it."""
+    return (
+        f"{local_epsilon(mechanism)}-locally private: a report is randomized before it leaves the device, so that "
+        "nobody, the collector included, need be trusted. That a person reports at all is not hidden."
+    )

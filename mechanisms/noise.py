@@ -1,0 +1,219 @@
+"""Noise: what each kind is, exactly, and its draws; the kinds that give no privacy are described too."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .neighbours import Randomness
+
+if TYPE_CHECKING:
+    from opendp.mod import Measurement
+
+__all__ = [
+    "CoinFlipNoise",
+    "GaussianNoise",
+    "LaplaceNoise",
+    "Noise",
+    "OneSidedGeometricNoise",
+    "TwoSidedGeometricNoise",
+    "add_laplace",
+    "add_two_sided_geometric",
+    "coin_flip_draws",
+]
+
+_WORD_BITS = 64
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TwoSidedGeometricNoise:
+    """The discrete Laplace distribution: Pr[x] = (1−α)/(1+α)·α^|x| on the whole numbers, α = e^{−ε/Δ}.
+
+    Args:
+        epsilon: ε above 0, exact.
+        sensitivity: Δ, the most that one record can move the answer, in whole steps; at least 1.
+
+    Raises:
+        ValueError: a field outside its range.
+    """
+
+    epsilon: Decimal
+    sensitivity: int = 1
+
+    def __post_init__(self) -> None:
+        if not (self.epsilon.is_finite() and self.epsilon > 0):
+            raise ValueError(f"epsilon must be positive and finite, not {self.epsilon}")
+        if self.sensitivity < 1:
+            raise ValueError(f"the sensitivity must be at least 1, not {self.sensitivity}")
+
+    @property
+    def scale(self) -> float:
+        """The least double that is not below Δ/ε: so that the real ε is never above the declared one."""
+        return _double_up(Fraction(self.sensitivity) / Fraction(self.epsilon))
+
+    @property
+    def decay(self) -> float:
+        """The ratio α of successive probabilities."""
+        return math.exp(-1.0 / self.scale)
+
+    @property
+    def variance(self) -> float:
+        """The variance 2α/(1−α)²."""
+        return 2.0 * self.decay / math.expm1(-1.0 / self.scale) ** 2
+
+    def half_width(self, confidence: float) -> int:
+        """The least w with Pr[|x| > w] = 2α^{w+1}/(1+α) of at most 1 − confidence.
+
+        Raises:
+            ValueError: a confidence outside (0, 1).
+        """
+        if not 0.0 < confidence < 1.0:
+            raise ValueError(f"a confidence must lie strictly between 0 and 1, not {confidence}")
+        steps = -self.scale * math.log((1.0 - confidence) * (1.0 + self.decay) / 2.0)
+        return max(0, math.ceil(steps) - 1)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CoinFlipNoise:
+    """Noise made with fair coins: flip until heads, take the number of tails, and a last coin for the sign.
+
+    Pr[0] = 1/2 and Pr[±d] = 2^{−(d+2)}: the ratio of neighbours is 4 at 0 and 2 elsewhere, so that a counting
+    query is ln 4-private, exactly. Source: Notes-DP, Example 1.
+    """
+
+    @property
+    def variance(self) -> float:
+        """The variance 2·Σ d²·2^{−(d+2)} = 3."""
+        return 3.0
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class LaplaceNoise:
+    """The Laplace distribution of density e^{−|x|/b}/(2b).
+
+    Args:
+        scale: b above 0.
+
+    Raises:
+        ValueError: a scale outside its range.
+    """
+
+    scale: float
+
+    def __post_init__(self) -> None:
+        _require_positive(self.scale)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class GaussianNoise:
+    """The normal distribution of standard deviation σ; described so that its claim can be refused.
+
+    Args:
+        standard_deviation: σ above 0.
+
+    Raises:
+        ValueError: a standard deviation outside its range.
+    """
+
+    standard_deviation: float
+
+    def __post_init__(self) -> None:
+        _require_positive(self.standard_deviation)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class OneSidedGeometricNoise:
+    """Noise on 0, 1, 2, … only: Pr[x] = (1−α)·α^x, α = e^{−ε}; described so that its claim can be refused.
+
+    Args:
+        epsilon: ε above 0.
+
+    Raises:
+        ValueError: a field outside its range.
+    """
+
+    epsilon: Decimal
+
+    def __post_init__(self) -> None:
+        if not (self.epsilon.is_finite() and self.epsilon > 0):
+            raise ValueError(f"epsilon must be positive and finite, not {self.epsilon}")
+
+
+Noise = TwoSidedGeometricNoise | CoinFlipNoise | LaplaceNoise | GaussianNoise | OneSidedGeometricNoise
+
+
+def add_two_sided_geometric(values: Sequence[int], noise: TwoSidedGeometricNoise) -> list[int]:
+    """Each value plus an independent draw of the noise, saturating at 64 bits.
+
+    PRIVACY: OpenDP's sampler draws from the operating system by itself and is exact for the scale as a double;
+    a second call is a second draw. Store the result before anything depends on it.
+
+    Args:
+        values: whole numbers within 64 bits.
+        noise: the distribution.
+    """
+    if not values:
+        return []
+    measurement = _laplace(scale=noise.scale, numbers="i64")
+    return [int(value) for value in measurement([int(value) for value in values])]
+
+
+def add_laplace(values: Sequence[float], noise: LaplaceNoise) -> list[float]:
+    """Each value plus an independent draw of Laplace noise, rounded to a double after an exact draw.
+
+    PRIVACY: as in `add_two_sided_geometric`. The caller's arithmetic is not covered: a sum of doubles has rounding
+    errors that belong to its sensitivity; prefer whole steps and `add_two_sided_geometric`.
+
+    Args:
+        values: finite numbers.
+        noise: the distribution.
+    """
+    if not values:
+        return []
+    measurement = _laplace(scale=noise.scale, numbers="f64")
+    return [float(value) for value in measurement([float(value) for value in values])]
+
+
+def coin_flip_draws(count: int, *, randomness: Randomness) -> NDArray[np.int64]:
+    """Independent draws of `CoinFlipNoise`, shape (count,).
+
+    Args:
+        count: how many, at least 0.
+        randomness: n to n secret bytes; each bit is a coin.
+    """
+    tails = np.zeros(count, dtype=np.int64)
+    running = np.arange(count)
+    while running.size:
+        words = np.frombuffer(randomness(8 * running.size), dtype="<u8")
+        # The lowest set bit is the first heads; a word of 64 tails goes on with the next word.
+        lowest = words & (~words + np.uint64(1))
+        first = np.where(words == 0, _WORD_BITS, np.log2(np.maximum(lowest, 1).astype(np.float64)).astype(np.int64))
+        tails[running] += first
+        running = running[words == 0]
+    signs = np.unpackbits(np.frombuffer(randomness((count + 7) // 8), dtype=np.uint8))[:count]
+    return np.where(signs == 1, tails, -tails)
+
+
+def _laplace(*, scale: float, numbers: str) -> Measurement:
+    import opendp.prelude as dp
+
+    dp.enable_features("contrib")
+    atoms = dp.atom_domain(T=numbers, nan=False) if numbers == "f64" else dp.atom_domain(T=numbers)
+    return dp.m.make_laplace(dp.vector_domain(atoms), dp.l1_distance(T=numbers), scale=scale)
+
+
+def _double_up(exact: Fraction) -> float:
+    nearest = float(exact)
+    return nearest if Fraction(nearest) >= exact else math.nextafter(nearest, math.inf)
+
+
+def _require_positive(amount: float) -> None:
+    if not (math.isfinite(amount) and amount > 0.0):
+        raise ValueError(f"a scale of noise must be positive and finite, not {amount}")

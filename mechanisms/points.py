@@ -1,0 +1,127 @@
+"""Synthetic points in the unit cube, from the counts of a declared grid, for averages of smooth functions."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .histogram import NoisyHistogram
+from .strongly_safe import StronglySafeRelease
+
+__all__ = ["SyntheticPoints", "cell_numbers", "error_bound", "lipschitz_modulus", "points_of_counts"]
+
+MOST_CELLS = 1 << 26
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SyntheticPoints:
+    """A grid of equal cells on [0,1]^d; each cell's published count of points at its centre.
+
+    Source: CBP, Example 4 (full version). Its price is that of the counts: the points are a function of them.
+
+    Args:
+        dimensions: d, at least 1.
+        cells_per_side: r, at least 1; r^d at most 2²⁶.
+        counts: how the cells' counts are released.
+
+    Raises:
+        ValueError: a field outside its range.
+    """
+
+    dimensions: int
+    cells_per_side: int
+    counts: StronglySafeRelease | NoisyHistogram
+
+    def __post_init__(self) -> None:
+        if self.dimensions < 1 or self.cells_per_side < 1 or self.cells > MOST_CELLS:
+            raise ValueError(
+                f"a grid has at least one dimension and one cell a side, and at most {MOST_CELLS} cells, not "
+                f"{self.cells_per_side}^{self.dimensions}"
+            )
+
+    @property
+    def cells(self) -> int:
+        """Number of cells r^d."""
+        return int(self.cells_per_side**self.dimensions)
+
+    @property
+    def radius(self) -> float:
+        """The greatest distance of a point from its cell's centre, √d/(2r)."""
+        return math.sqrt(self.dimensions) / (2.0 * self.cells_per_side)
+
+
+def cell_numbers(grid: SyntheticPoints, points: NDArray[np.float64]) -> NDArray[np.int64]:
+    """The cell of each point; total: what lies outside is moved to the nearest edge, what is not a number to 0.
+
+    Args:
+        grid: the declared grid.
+        points: shape (n, d).
+
+    Returns:
+        Numbers 0 … r^d − 1, the first coordinate the most significant; shape (n,).
+
+    Raises:
+        ValueError: points of another dimension.
+    """
+    if points.ndim != 2 or points.shape[1] != grid.dimensions:
+        raise ValueError(f"points of {grid.dimensions} dimensions have shape (n, {grid.dimensions})")
+    inside = np.clip(np.nan_to_num(points, nan=0.0, posinf=1.0, neginf=0.0), 0.0, 1.0)
+    places = np.minimum((inside * grid.cells_per_side).astype(np.int64), grid.cells_per_side - 1)
+    numbers = np.ravel_multi_index(tuple(places.T), (grid.cells_per_side,) * grid.dimensions)
+    return np.asarray(numbers, dtype=np.int64)
+
+
+def points_of_counts(grid: SyntheticPoints, counts: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Every cell's centre, as often as its published count says; negative counts give none.
+
+    Args:
+        grid: the declared grid.
+        counts: published counts, shape (r^d,).
+
+    Returns:
+        Shape (points, d), cells ascending.
+    """
+    sides = np.unravel_index(np.arange(grid.cells), (grid.cells_per_side,) * grid.dimensions)
+    centres = (np.column_stack(sides) + 0.5) / grid.cells_per_side
+    return np.repeat(centres, np.maximum(counts, 0), axis=0)
+
+
+def lipschitz_modulus(constant: float) -> Callable[[float], float]:
+    """The modulus of continuity of functions that change by at most `constant` times the Euclidean distance."""
+    return lambda distance: constant * distance
+
+
+def error_bound(
+    grid: SyntheticPoints,
+    *,
+    modulus: Callable[[float], float],
+    oscillation: float,
+    counts: NDArray[np.int64],
+    published: NDArray[np.int64],
+) -> float:
+    """A bound on |mean of f over the counted points − mean of f over the synthetic ones|, for every smooth f.
+
+    ω(√d/(2r)) + osc(f)·½Σ_cells |share of the counts − share of the published ones|; where counts are only
+    dropped the second term is osc(f) times the dropped share (docs/proofs/points.md).
+
+    PRIVACY: it needs the counts before suppression, so it is the steward's, or for public or synthetic data.
+
+    Args:
+        grid: the declared grid.
+        modulus: ω, an upper bound on |f(x) − f(y)| for each distance of x and y.
+        oscillation: sup f − inf f.
+        counts: exact counts of the points (of the sample, if one was drawn), shape (r^d,), not all 0.
+        published: published counts, shape (r^d,).
+
+    Raises:
+        ValueError: nothing was counted or nothing is published.
+    """
+    shown = np.maximum(published, 0)
+    if counts.sum() == 0 or shown.sum() == 0:
+        raise ValueError("a mean needs at least one counted and one published point")
+    moved = 0.5 * float(np.abs(counts / counts.sum() - shown / shown.sum()).sum())
+    return modulus(grid.radius) + oscillation * moved

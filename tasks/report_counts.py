@@ -1,0 +1,121 @@
+"""Adding up local reports: a Dask dataframe of partial sums over files, merged in a tree."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import assert_never
+
+import dask
+import dask.dataframe as dd
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from ..mechanisms.count_sketch import CountMeanSketch, SketchSums, empty_sums, summed
+from ..mechanisms.krandomization import KRandomization, outcome_counts
+from .executors import Advanced, Executor, computed
+from .report_files import Collection, ReportGroup, sketch_batches, vector_batches
+
+__all__ = ["added_up", "outcome_totals", "sketch_totals"]
+
+_SPLIT_EVERY = 4
+_COLUMN = "count"
+
+
+def sketch_totals(
+    groups: Sequence[ReportGroup],
+    *,
+    sketch: CountMeanSketch,
+    executor: Executor,
+    advanced: Advanced | None = None,
+) -> SketchSums:
+    """Add up the reports of a count mean sketch; memory is a few megabytes a thread and a few tables of k·m counts.
+
+    Args:
+        groups: as `check_report_files`.
+        sketch: the collection's parameters.
+        executor: where the work is done.
+        advanced: told of the progress.
+
+    Raises:
+        ReleaseFailed: reports cannot be read, or the workers were lost.
+    """
+    flat = _totals(groups, collection=sketch, executor=executor, advanced=advanced)
+    return SketchSums(reports=flat[: sketch.hashes], ones=flat[sketch.hashes :].reshape(sketch.hashes, sketch.bits))
+
+
+def outcome_totals(
+    groups: Sequence[ReportGroup],
+    *,
+    mechanism: KRandomization,
+    executor: Executor,
+    advanced: Advanced | None = None,
+) -> NDArray[np.int64]:
+    """Count K-randomized vectors; shape (2^L,). Args and errors as in `sketch_totals`."""
+    return _totals(groups, collection=mechanism, executor=executor, advanced=advanced)
+
+
+def added_up(group: ReportGroup, *, collection: Collection) -> pd.DataFrame:
+    """What a worker does: the partial sums of one group of reports, as one column of whole numbers."""
+    match collection:
+        case CountMeanSketch():
+            sums = empty_sums(collection)
+            for batch in sketch_batches(group, collection):
+                more = summed(collection, batch)
+                np.add(sums.reports, more.reports, out=sums.reports)
+                np.add(sums.ones, more.ones, out=sums.ones)
+            return _frame(np.concatenate((sums.reports, sums.ones.ravel())))
+        case KRandomization():
+            counts = np.zeros(1 << collection.bits, dtype=np.int64)
+            for vectors in vector_batches(group):
+                counts += outcome_counts(collection, vectors)
+            return _frame(counts)
+        case _:
+            assert_never(collection)
+
+
+def _totals(
+    groups: Sequence[ReportGroup], *, collection: Collection, executor: Executor, advanced: Advanced | None
+) -> NDArray[np.int64]:
+    size = _size(collection)
+    if not groups:
+        return np.zeros(size, dtype=np.int64)
+    meta = _frame(np.empty(0, dtype=np.int64))
+    with dask.config.set({"dataframe.convert-string": False}):
+        partial = dd.from_map(
+            added_up, list(groups), collection=collection, meta=meta, label="reports", enforce_metadata=False
+        )
+        whole = partial.reduction(
+            chunk=_unchanged,
+            combine=_added,
+            aggregate=_added,
+            meta=meta,
+            split_every=_SPLIT_EVERY,
+            combine_kwargs={"size": size},
+            aggregate_kwargs={"size": size},
+        )
+    total = computed(whole, executor=executor, advanced=advanced)[_COLUMN]
+    return np.asarray(total, dtype=np.int64)
+
+
+def _size(collection: Collection) -> int:
+    match collection:
+        case CountMeanSketch(hashes=hashes, bits=bits):
+            return hashes * (bits + 1)
+        case KRandomization(bits=bits):
+            return 1 << bits
+        case _:
+            assert_never(collection)
+
+
+def _unchanged(frame: pd.DataFrame) -> pd.DataFrame:
+    return frame
+
+
+def _added(frame: pd.DataFrame, *, size: int) -> pd.DataFrame:
+    """Add up partial sums that stand one below the other."""
+    return _frame(frame[_COLUMN].to_numpy(dtype=np.int64).reshape(-1, size).sum(axis=0))
+
+
+def _frame(counts: NDArray[np.int64]) -> pd.DataFrame:
+    return pd.DataFrame({_COLUMN: counts})

@@ -1,0 +1,40 @@
+"""What a person's device imports is small: neither Dask nor Prefect nor pandas comes with it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+CLIENT = """
+import os, sys
+from decimal import Decimal
+from crowdblend.mechanisms.bit_encoding import BloomEncoding, OneHotEncoding
+from crowdblend.mechanisms.count_sketch import CountMeanSketch, encode
+from crowdblend.mechanisms.krandomization import KRandomization, flipped
+sketch = CountMeanSketch(epsilon=Decimal(4), hashes=64, bits=1024, seed=b"public")
+report = encode(sketch, ["a value"], randomness=os.urandom)
+assert report.packed_bits.shape == (1, 128)
+mechanism = KRandomization(bits=3, flip_probability=Decimal("0.25"))
+flipped(mechanism, OneHotEncoding(values=("a", "b", "c")).encode(["b"]), randomness=os.urandom)
+{more}
+heavy = {{"dask", "distributed", "prefect", "pandas", "pyarrow", "scipy", "opendp", "sqlalchemy"}} & set(sys.modules)
+assert not heavy, heavy
+"""
+
+
+def run(more):
+    return subprocess.run(
+        [sys.executable, "-c", CLIENT.format(more=more)], capture_output=True, text=True, timeout=120, check=False
+    )
+
+
+def test_a_device_imports_nothing_heavy():
+    done = run("")
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("module", ["dask", "pandas"])
+def test_the_check_would_see_it(module):
+    assert "AssertionError" in run(f"import {module}").stderr

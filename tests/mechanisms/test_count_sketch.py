@@ -1,0 +1,150 @@
+"""The count mean sketch: its reports' distribution, its estimates' mean and variance, its lasting hash functions."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from decimal import Decimal
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from crowdblend.mechanisms.coin_bits import WORD
+from crowdblend.mechanisms.count_sketch import (
+    CountMeanSketch,
+    SketchReports,
+    empty_sums,
+    encode,
+    estimated_counts,
+    expected_estimate,
+    hash_positions,
+    merged_sums,
+    standard_error,
+    summed,
+    variance_given_hashes,
+    variance_over_hashes,
+)
+from scipy import stats
+
+SMALL = CountMeanSketch(epsilon=Decimal(2), hashes=4, bits=16, seed=b"small")
+COUNTS = {"red": 60, "blue": 25, "green": 10, "mauve": 5}
+PEOPLE = [value for value, count in COUNTS.items() for _ in range(count)]
+
+
+def test_hash_functions_never_change(examples):
+    stored = examples["count_mean_sketch_positions"]
+    sketch = CountMeanSketch(
+        epsilon=Decimal(4), hashes=len(stored["positions"]), bits=stored["bits"], seed=stored["seed"].encode()
+    )
+    assert hash_positions(sketch, stored["value"]).tolist() == stored["positions"]
+
+
+@pytest.mark.parametrize("epsilon", ["0.01", "1", "4", "40"])
+def test_the_real_flips_are_the_stated_ones_rounded_towards_privacy(epsilon):
+    sketch = CountMeanSketch(epsilon=Decimal(epsilon), hashes=1, bits=8, seed=b"x")
+    stated = 1 / (Decimal(epsilon) / 2).exp().__add__(1)
+    real = Fraction(sketch.flip_threshold, WORD)
+    assert real >= Fraction(stated) * (1 - Fraction(1, 10**26))
+    assert real <= Fraction(stated) + Fraction(2, WORD)
+    assert sketch.correction == pytest.approx(1 / math.tanh(float(epsilon) / 4), rel=1e-6)
+
+
+def test_each_bit_is_flipped_with_its_probability(seeded_bytes, false_alarm):
+    reports = encode(SMALL, ["red"] * 20_000, randomness=seeded_bytes)
+    places = hash_positions(SMALL, "red")[reports.hash_numbers]
+    bits = np.unpackbits(reports.packed_bits, axis=1).astype(bool)
+    bits[np.arange(places.size), places] ^= True
+
+    def p_value(q):
+        per_bit = [stats.binomtest(int(column.sum()), column.size, q).pvalue for column in bits.T]
+        return min(per_bit) * SMALL.bits
+
+    stated = 1 / (math.e + 1)
+    assert p_value(stated) > false_alarm
+    assert p_value(stated * 1.1) < false_alarm
+    assert p_value(stated / 1.1) < false_alarm
+    assert np.corrcoef(bits.T)[0, 1] < 6 / math.sqrt(places.size), "and independently"
+
+
+def test_hash_functions_are_drawn_evenly(fit, seeded_bytes):
+    drawn = encode(SMALL, ["red"] * 20_000, randomness=seeded_bytes).hash_numbers.astype(np.int64)
+    assert fit(drawn, lambda x: 1 / SMALL.hashes)
+    assert not fit(np.where(drawn == 3, drawn, drawn * (drawn % 2)), lambda x: 1 / SMALL.hashes)
+
+
+def test_the_estimate_has_its_mean_and_variance_for_given_hash_functions(seeded_bytes):
+    trials = 4000
+    everybody = encode(SMALL, PEOPLE * trials, randomness=seeded_bytes)
+    found = []
+    for trial in range(trials):
+        rows = slice(trial * len(PEOPLE), (trial + 1) * len(PEOPLE))
+        part = SketchReports(hash_numbers=everybody.hash_numbers[rows], packed_bits=everybody.packed_bits[rows])
+        found.append(estimated_counts(SMALL, summed(SMALL, part), list(COUNTS)))
+    for place, value in enumerate(COUNTS):
+        drawn = np.array(found)[:, place]
+        mean = expected_estimate(SMALL, value=value, counts=COUNTS)
+        variance = variance_given_hashes(SMALL, value=value, counts=COUNTS)
+        # 6 standard errors; the variance's relative one is about √(2/trials) for a sum of many coins.
+        assert abs(drawn.mean() - mean) < 6 * math.sqrt(variance / trials)
+        assert abs(drawn.var() / variance - 1) < 6 * math.sqrt(2 / trials)
+        assert variance <= standard_error(SMALL, reports=len(PEOPLE)) ** 2
+        assert abs(1.1**3 * drawn.var() / variance - 1) > 6 * math.sqrt(2 / trials)
+
+
+def test_over_hash_functions_the_estimate_is_unbiased_with_the_whole_variance(seeded_bytes):
+    """Collisions cancel on average: fresh hash functions in every trial."""
+    trials = 4000
+    found = np.empty(trials)
+    for trial in range(trials):
+        sketch = CountMeanSketch(epsilon=Decimal(4), hashes=3, bits=8, seed=f"trial {trial}".encode())
+        sums = summed(sketch, encode(sketch, PEOPLE, randomness=seeded_bytes))
+        found[trial] = estimated_counts(sketch, sums, ["green"])[0]
+    variance = variance_over_hashes(sketch, value="green", counts=COUNTS)
+    coins = variance_over_hashes(sketch, value="green", counts={"green": 10, **{f"o{i}": 1 for i in range(90)}})
+    assert abs(found.mean() - COUNTS["green"]) < 6 * math.sqrt(variance / trials)
+    # Collisions of whole groups are far from normal, hence the wide margin; without them it would be rejected.
+    assert found.var() == pytest.approx(variance, rel=0.2)
+    assert coins < 0.75 * variance
+
+
+def test_without_the_collision_correction_the_estimate_is_wrong():
+    """The control: m/(m−1) and n/m are what takes the expected collisions out."""
+    means = []
+    for trial in range(400):
+        sketch = CountMeanSketch(epsilon=Decimal(4), hashes=8, bits=8, seed=f"s{trial}".encode())
+        means.append(expected_estimate(sketch, value="green", counts=COUNTS))
+    assert np.mean(means) == pytest.approx(10, abs=2)
+    uncorrected = np.array(means) * 7 / 8 + 100 / 8
+    assert abs(uncorrected.mean() - 10) > 8
+
+
+def test_sums_merge_in_any_order_and_unknown_hash_functions_count_nowhere(seeded_bytes):
+    reports = encode(SMALL, PEOPLE, randomness=seeded_bytes)
+    whole = summed(SMALL, reports)
+    parts = [
+        summed(SMALL, SketchReports(hash_numbers=reports.hash_numbers[a::3], packed_bits=reports.packed_bits[a::3]))
+        for a in range(3)
+    ]
+    for order in (parts, parts[::-1]):
+        merged = merged_sums(SMALL, order)
+        assert (merged.ones == whole.ones).all()
+        assert (merged.reports == whole.reports).all()
+    slow = np.zeros_like(whole.ones)
+    for number, row in zip(reports.hash_numbers, reports.packed_bits, strict=True):
+        slow[number] += np.unpackbits(row)
+    assert (slow == whole.ones).all()
+    assert Counter(reports.hash_numbers.tolist()) == Counter(dict(enumerate(whole.reports.tolist())))
+    strange = SketchReports(hash_numbers=np.array([9], dtype=np.uint16), packed_bits=reports.packed_bits[:1])
+    assert summed(SMALL, strange).reports.sum() == 0
+    assert empty_sums(SMALL).ones.sum() == 0
+    with pytest.raises(ValueError, match="shape"):
+        summed(SMALL, SketchReports(hash_numbers=reports.hash_numbers, packed_bits=reports.packed_bits[:, :1]))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"epsilon": Decimal(0)}, {"epsilon": Decimal(41)}, {"hashes": 0}, {"hashes": 70_000}, {"bits": 12}, {"seed": b""}],
+)
+def test_fields_out_of_range(change):
+    with pytest.raises(ValueError, match=r"must|bytes"):
+        CountMeanSketch(**{"epsilon": Decimal(1), "hashes": 2, "bits": 8, "seed": b"x"} | change)

@@ -1,0 +1,102 @@
+"""K-randomization: the outcomes' distribution, the inverse of the flips, the estimates' mean and variance."""
+
+from __future__ import annotations
+
+import math
+from decimal import Decimal
+
+import numpy as np
+import pytest
+from crowdblend.mechanisms.krandomization import (
+    KRandomization,
+    estimated_distribution,
+    expected_outcomes,
+    flipped,
+    merged_outcomes,
+    outcome_counts,
+    standard_errors,
+    variances,
+)
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+THREE = KRandomization(bits=3, flip_probability=Decimal("0.2"))
+
+
+def matrix(bits, q):
+    """Pr[outcome | vector] from the definition: q to the number of differing bits."""
+    size = 1 << bits
+    apart = np.array([[bin(a ^ b).count("1") for b in range(size)] for a in range(size)])
+    return q**apart * (1 - q) ** (bits - apart)
+
+
+@pytest.mark.parametrize("vector", [0, 5, 7])
+def test_outcomes_have_their_distribution(fit, seeded_bytes, vector):
+    drawn = flipped(THREE, np.full(40_000, vector, dtype=np.uint32), randomness=seeded_bytes).astype(np.int64)
+    assert fit(drawn, lambda outcome: matrix(3, 0.2)[outcome, vector])
+    assert not fit(drawn, lambda outcome: matrix(3, 0.22)[outcome, vector])
+    assert not fit(drawn, lambda outcome: matrix(3, 0.2 / 1.1)[outcome, vector])
+
+
+@given(bits=st.integers(1, 7), q=st.decimals("0.001", "0.49", places=3), seed=st.integers(0, 2**32 - 1))
+@settings(derandomize=True, deadline=None, max_examples=60)
+def test_the_estimate_is_the_inverse_of_the_flip_matrix(bits, q, seed):
+    mechanism = KRandomization(bits=bits, flip_probability=q)
+    flips = matrix(bits, float(q))
+    counts = np.random.default_rng(seed).integers(0, 1000, 1 << bits)
+    assert np.allclose(expected_outcomes(mechanism, counts.astype(float)), flips @ counts, rtol=1e-10)
+    assert np.allclose(flips @ estimated_distribution(mechanism, counts), counts, rtol=1e-6, atol=1e-6 * counts.sum())
+
+
+@given(bits=st.integers(1, 5), q=st.decimals("0.01", "0.45", places=2), seed=st.integers(0, 2**32 - 1))
+@settings(derandomize=True, deadline=None, max_examples=40)
+def test_variances_are_those_of_the_dense_matrices(bits, q, seed):
+    mechanism = KRandomization(bits=bits, flip_probability=q)
+    flips = matrix(bits, float(q))
+    inverse = np.linalg.inv(flips)
+    people = np.random.default_rng(seed).integers(0, 50, 1 << bits)
+    covariance = sum(
+        count * (np.diag(column) - np.outer(column, column)) for count, column in zip(people, flips.T, strict=True)
+    )
+    dense = np.diag(inverse @ covariance @ inverse.T)
+    assert np.allclose(variances(mechanism, people.astype(float)), dense, rtol=1e-6, atol=1e-6)
+
+
+def test_estimates_are_unbiased_and_standard_errors_are_right(seeded_bytes):
+    people = np.array([500, 0, 20, 130, 0, 60, 3, 287])
+    vectors = np.repeat(np.arange(8), people).astype(np.uint32)
+    trials = 3000
+    found, squares = np.empty((trials, 8)), np.empty((trials, 8))
+    for trial in range(trials):
+        outcomes = outcome_counts(THREE, flipped(THREE, vectors, randomness=seeded_bytes))
+        found[trial] = estimated_distribution(THREE, outcomes)
+        squares[trial] = standard_errors(THREE, outcomes) ** 2
+    exact = variances(THREE, people.astype(float))
+    assert (np.abs(found.mean(axis=0) - people) < 6 * np.sqrt(exact / trials)).all()
+    assert (np.abs(found.var(axis=0) / exact - 1) < 6 * math.sqrt(2 / trials)).all()
+    assert (np.abs(squares.mean(axis=0) / exact - 1) < 0.02).all()
+    # A server that believes in a flip probability 10% higher or lower is biased.
+    for q in ("0.22", "0.1818"):
+        other = KRandomization(bits=3, flip_probability=Decimal(q))
+        wrong = estimated_distribution(other, expected_outcomes(THREE, people.astype(float)).round().astype(np.int64))
+        assert (np.abs(wrong - people) > 6 * np.sqrt(exact / trials)).any()
+
+
+def test_counts_merge_and_strange_reports_count_nowhere():
+    reports = np.array([0, 1, 7, 7, 8, 200], dtype=np.uint16)
+    counts = outcome_counts(THREE, reports)
+    assert counts.tolist() == [1, 1, 0, 0, 0, 0, 0, 2]
+    assert merged_outcomes(THREE, [counts, counts]).tolist() == (2 * counts).tolist()
+    assert merged_outcomes(THREE, []).sum() == 0
+    assert outcome_counts(THREE, np.empty(0, dtype=np.uint16)).sum() == 0
+
+
+def test_a_vector_with_more_bits_is_refused_on_the_device(seeded_bytes):
+    with pytest.raises(ValueError, match="3 bits"):
+        flipped(THREE, np.array([8], dtype=np.uint32), randomness=seeded_bytes)
+
+
+@pytest.mark.parametrize(("bits", "q"), [(0, "0.1"), (25, "0.1"), (1, "0"), (1, "0.5"), (1, "nan")])
+def test_fields_out_of_range(bits, q):
+    with pytest.raises((ValueError, ArithmeticError)):
+        KRandomization(bits=bits, flip_probability=Decimal(q))

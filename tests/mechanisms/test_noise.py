@@ -1,0 +1,134 @@
+"""Every noise has the distribution that its description states; one that is 10% off is rejected.
+
+OpenDP draws by itself, so those tests have no seed: each has a false-alarm rate of one in a million.
+"""
+
+from __future__ import annotations
+
+import math
+from decimal import Decimal
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from crowdblend.mechanisms.noise import (
+    CoinFlipNoise,
+    GaussianNoise,
+    LaplaceNoise,
+    OneSidedGeometricNoise,
+    TwoSidedGeometricNoise,
+    add_laplace,
+    add_two_sided_geometric,
+    coin_flip_draws,
+)
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+
+DRAWS = 40_000
+
+
+def geometric_mass(noise):
+    """The formula, not the code: (1−α)/(1+α)·α^|x| with α = e^{−ε/Δ}."""
+    alpha = math.exp(-float(noise.epsilon) / noise.sensitivity)
+    return lambda x: (1 - alpha) / (1 + alpha) * alpha ** abs(x)
+
+
+@pytest.mark.parametrize(("epsilon", "sensitivity"), [("1", 1), ("0.3", 1), ("2.5", 1), ("1", 4)])
+def test_two_sided_geometric_noise_has_its_formula(fit, epsilon, sensitivity):
+    noise = TwoSidedGeometricNoise(epsilon=Decimal(epsilon), sensitivity=sensitivity)
+    drawn = add_two_sided_geometric([0] * DRAWS, noise)
+    assert fit(drawn, geometric_mass(noise))
+    for factor in (Decimal("1.1"), 1 / Decimal("1.1")):
+        off = TwoSidedGeometricNoise(epsilon=Decimal(epsilon) * factor, sensitivity=sensitivity)
+        assert not fit(add_two_sided_geometric([0] * DRAWS, off), geometric_mass(noise))
+
+
+def test_its_mean_is_0_and_its_variance_the_formulas():
+    noise = TwoSidedGeometricNoise(epsilon=Decimal("0.4"))
+    drawn = np.array(add_two_sided_geometric([7] * DRAWS, noise)) - 7
+    alpha = math.exp(-0.4)
+    assert noise.variance == pytest.approx(2 * alpha / (1 - alpha) ** 2)
+    # The fourth moment of a Laplace-like law is about 6 variances squared: 6 standard errors, one in 10^8.
+    assert abs(drawn.mean()) < 6 * math.sqrt(noise.variance / DRAWS)
+    assert abs(drawn.var() / noise.variance - 1) < 6 * math.sqrt(5.1 / DRAWS)
+    assert abs((1.1**2 * drawn.var()) / noise.variance - 1) > 6 * math.sqrt(5.1 / DRAWS)
+
+
+def test_laplace_noise_has_its_formula(false_alarm):
+    def p_value(scale, stated):
+        return stats.kstest(np.array(add_laplace([0.0] * DRAWS, LaplaceNoise(scale=scale))) / stated, "laplace").pvalue
+
+    assert p_value(2.0, 2.0) > false_alarm
+    assert p_value(2.2, 2.0) < false_alarm
+    assert p_value(2.0 / 1.1, 2.0) < false_alarm
+
+
+def test_coin_flip_noise_has_the_probabilities_of_the_notes(fit, examples, seeded_bytes):
+    stated = {int(x): Fraction(p) for x, p in examples["coin_flips"]["probabilities"].items()}
+
+    def mass(x):
+        return 0.5 if x == 0 else 2.0 ** -(abs(x) + 2)
+
+    assert all(mass(x) == p for x, p in stated.items())
+    assert Fraction(mass(0)) / Fraction(mass(1)) == examples["coin_flips"]["ratio_at_0"]
+    assert Fraction(mass(3)) / Fraction(mass(4)) == examples["coin_flips"]["ratio_elsewhere"]
+    drawn = coin_flip_draws(DRAWS, randomness=seeded_bytes)
+    assert fit(drawn, mass)
+    assert drawn.var() == pytest.approx(CoinFlipNoise().variance, rel=0.08)
+    for factor in (1.1, 1 / 1.1):
+        # A coin that lands heads 10% more or less often.
+        tails = np.random.default_rng(5).geometric(0.5 * factor, DRAWS) - 1
+        signs = np.random.default_rng(6).choice([-1, 1], DRAWS)
+        assert not fit(tails * signs, mass)
+
+
+def test_a_word_without_heads_goes_on():
+    words = [bytes(8), (4).to_bytes(8, "little"), b"\xff"]
+    assert coin_flip_draws(1, randomness=lambda n: words.pop(0)).tolist() == [66]
+
+
+@given(epsilon=st.decimals("0.001", "20", places=3).filter(lambda e: e > 0), sensitivity=st.integers(1, 10**6))
+@settings(derandomize=True, deadline=None)
+def test_the_scale_is_never_below_sensitivity_over_epsilon(epsilon, sensitivity):
+    noise = TwoSidedGeometricNoise(epsilon=epsilon, sensitivity=sensitivity)
+    exact = Fraction(sensitivity) / Fraction(epsilon)
+    assert exact <= Fraction(noise.scale) <= exact * (1 + Fraction(1, 2**50))
+
+
+@pytest.mark.parametrize("confidence", [0.5, 0.9, 0.95, 0.999])
+@pytest.mark.parametrize("epsilon", ["0.05", "0.7", "3"])
+def test_the_interval_is_the_shortest_with_its_confidence(confidence, epsilon):
+    noise = TwoSidedGeometricNoise(epsilon=Decimal(epsilon))
+    mass = geometric_mass(noise)
+
+    def inside(width):
+        return math.fsum(mass(x) for x in range(-width, width + 1))
+
+    width = noise.half_width(confidence)
+    assert inside(width) >= confidence - 1e-12
+    assert width == 0 or inside(width - 1) < confidence
+
+
+def test_huge_values_saturate_instead_of_wrapping():
+    noise = TwoSidedGeometricNoise(epsilon=Decimal("1e-12"))
+    assert all(value >= 0 for value in add_two_sided_geometric([2**63 - 1] * 20, noise))
+    assert add_two_sided_geometric([], noise) == []
+    assert add_laplace([], LaplaceNoise(scale=1.0)) == []
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: TwoSidedGeometricNoise(epsilon=Decimal(0)),
+        lambda: TwoSidedGeometricNoise(epsilon=Decimal("nan")),
+        lambda: TwoSidedGeometricNoise(epsilon=Decimal(1), sensitivity=0),
+        lambda: LaplaceNoise(scale=0.0),
+        lambda: GaussianNoise(standard_deviation=math.inf),
+        lambda: OneSidedGeometricNoise(epsilon=Decimal(-1)),
+        lambda: TwoSidedGeometricNoise(epsilon=Decimal(1)).half_width(1.0),
+    ],
+)
+def test_what_is_no_noise_cannot_be_described(make):
+    with pytest.raises(ValueError, match="must"):
+        make()

@@ -1,0 +1,107 @@
+"""Synthetic points: total on any input, faithful to the counts, and within their stated error."""
+
+from __future__ import annotations
+
+import math
+from decimal import Decimal
+
+import numpy as np
+import pytest
+from crowdblend.mechanisms.histogram import NoisyHistogram, noisy_counts
+from crowdblend.mechanisms.points import (
+    SyntheticPoints,
+    cell_numbers,
+    error_bound,
+    lipschitz_modulus,
+    points_of_counts,
+)
+from crowdblend.mechanisms.strongly_safe import StronglySafeRelease
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+
+SUPPRESSED = StronglySafeRelease(k=5, sampling_rate=Decimal("0.1"))
+GRID = SyntheticPoints(dimensions=2, cells_per_side=4, counts=SUPPRESSED)
+
+
+@given(points=arrays(np.float64, st.tuples(st.integers(0, 20), st.just(2)), elements=st.floats(width=64)))
+@settings(derandomize=True, deadline=None)
+def test_every_point_has_a_cell_even_what_is_not_a_number(points):
+    cells = cell_numbers(GRID, points)
+    assert cells.shape == (len(points),)
+    assert ((cells >= 0) & (cells < GRID.cells)).all()
+
+
+def test_edges_and_corners():
+    points = np.array([[0, 0], [1, 1], [0.25, 0.999], [-3, 7], [math.nan, 0.5], [math.inf, -math.inf]])
+    assert cell_numbers(GRID, points).tolist() == [0, 15, 7, 3, 2, 12]
+
+
+def test_centres_as_often_as_counted():
+    counts = np.zeros(16, dtype=np.int64)
+    counts[[0, 7, 15]] = [2, 1, -4]
+    assert points_of_counts(GRID, counts).tolist() == [[0.125, 0.125], [0.125, 0.125], [0.375, 0.875]]
+
+
+def test_a_centre_lies_in_its_cell_and_within_the_radius():
+    centres = points_of_counts(GRID, np.ones(16, dtype=np.int64))
+    assert cell_numbers(GRID, centres).tolist() == list(range(16))
+    points = np.random.default_rng(1).random((5000, 2))
+    distance = np.linalg.norm(points - centres[cell_numbers(GRID, points)], axis=1)
+    assert GRID.radius * 0.95 < distance.max() <= GRID.radius
+
+
+FUNCTIONS = {
+    "distance to a corner": (lambda x: np.linalg.norm(x, axis=1), 1.0, math.sqrt(2)),
+    "first coordinate": (lambda x: x[:, 0], 1.0, 1.0),
+    "waves": (lambda x: np.sin(6 * x[:, 0]) / 6 + np.cos(4 * x[:, 1]) / 8, math.sqrt(1.25), 0.55),
+}
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+@pytest.mark.parametrize("side", [2, 5, 20])
+@pytest.mark.parametrize("noisy", [False, True])
+def test_means_of_smooth_functions_are_within_the_stated_error(name, side, noisy):
+    function, constant, oscillation = FUNCTIONS[name]
+    counted = NoisyHistogram(k=5, epsilon=Decimal(1), sampling_rate=Decimal("0.1")) if noisy else SUPPRESSED
+    grid = SyntheticPoints(dimensions=2, cells_per_side=side, counts=counted)
+    points = np.random.default_rng(side).beta(2, 5, (1500, 2))
+    counts = np.bincount(cell_numbers(grid, points), minlength=grid.cells)
+    published = noisy_counts(counts, counted) if noisy else np.where(counts >= 5, counts, 0)
+    error = abs(function(points).mean() - function(points_of_counts(grid, published)).mean())
+    bound = error_bound(
+        grid, modulus=lipschitz_modulus(constant), oscillation=oscillation, counts=counts, published=published
+    )
+    assert error <= bound
+
+
+def test_the_bound_is_the_modulus_plus_the_suppressed_share():
+    counts = np.zeros(16, dtype=np.int64)
+    counts[:3] = [6, 10, 4]
+    published = np.where(counts >= 5, counts, 0)
+    bound = error_bound(GRID, modulus=lipschitz_modulus(2.0), oscillation=1.0, counts=counts, published=published)
+    assert bound == pytest.approx(2 * GRID.radius + 4 / 20)
+
+
+def test_the_bound_can_be_met():
+    """A function that differs by its modulus between centre and corner, and by its oscillation where dropped."""
+    grid = SyntheticPoints(dimensions=1, cells_per_side=2, counts=SUPPRESSED)
+    points = np.array([[0.0]] * 8 + [[1.0]] * 2)
+    counts = np.bincount(cell_numbers(grid, points), minlength=2)
+    published = np.where(counts >= 5, counts, 0)
+    error = abs(points.mean() - points_of_counts(grid, published).mean())
+    bound = error_bound(grid, modulus=lipschitz_modulus(1.0), oscillation=1.0, counts=counts, published=published)
+    assert error == pytest.approx(0.05)
+    assert error <= bound == pytest.approx(0.45)
+
+
+def test_refusals():
+    with pytest.raises(ValueError, match="at most"):
+        SyntheticPoints(dimensions=3, cells_per_side=1000, counts=SUPPRESSED)
+    with pytest.raises(ValueError, match="at least one"):
+        SyntheticPoints(dimensions=0, cells_per_side=1, counts=SUPPRESSED)
+    with pytest.raises(ValueError, match="shape"):
+        cell_numbers(GRID, np.zeros((3, 3)))
+    empty = np.zeros(16, dtype=np.int64)
+    with pytest.raises(ValueError, match="at least one"):
+        error_bound(GRID, modulus=lipschitz_modulus(1), oscillation=1, counts=empty, published=empty)

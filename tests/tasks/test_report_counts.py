@@ -1,0 +1,133 @@
+"""Adding up reports over files: the sums of one pass in memory, however cut; bad files are refused by their footers."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from crowdblend.mechanisms.count_sketch import CountMeanSketch, encode, estimated_counts, standard_error, summed
+from crowdblend.mechanisms.krandomization import KRandomization, outcome_counts
+from crowdblend.mechanisms.refusal import InputRefused, ReleaseFailed
+from crowdblend.tasks import report_files
+from crowdblend.tasks.executors import LocalProcesses, LocalThreads
+from crowdblend.tasks.report_counts import outcome_totals, sketch_totals
+from crowdblend.tasks.report_files import ReportGroup, check_report_files, sketch_table, vector_table
+from crowdblend.tasks.source import list_source
+
+SKETCH = CountMeanSketch(epsilon=Decimal(4), hashes=8, bits=64, seed=b"reports")
+FLIPS = KRandomization(bits=10, flip_probability=Decimal("0.2"))
+PEOPLE = [f"value {i % 7 * (i % 3)}" for i in range(3000)]
+
+
+@pytest.fixture
+def reports():
+    return encode(SKETCH, PEOPLE, randomness=np.random.default_rng(11).bytes)
+
+
+def written(folder, table, files=3, row_group=170):
+    folder.mkdir()
+    size = -(-table.num_rows // files)
+    for number in range(files):
+        part = table.slice(number * size, size)
+        pq.write_table(part, folder / f"part-{number}.parquet", row_group_size=row_group)
+    return list_source(".", base=folder)
+
+
+@pytest.mark.parametrize("executor", [LocalThreads(), LocalProcesses(workers=2)])
+def test_sketches_add_up_however_they_are_cut(tmp_path, monkeypatch, reports, executor):
+    whole = summed(SKETCH, reports)
+    for cut, (files, row_group, task) in enumerate([(1, 5000, 1 << 20), (3, 170, 1 << 20), (11, 40, 500)]):
+        monkeypatch.setattr(report_files, "_TASK_BYTES", task)
+        source = written(tmp_path / str(cut), sketch_table(SKETCH, reports), files, row_group)
+        groups = check_report_files(source, collection=SKETCH)
+        assert sum(group.reports for group in groups) == len(PEOPLE)
+        found = sketch_totals(groups, sketch=SKETCH, executor=executor)
+        assert (found.ones == whole.ones).all()
+        assert (found.reports == whole.reports).all()
+        if isinstance(executor, LocalProcesses):
+            break
+
+
+def test_vectors_add_up_however_they_are_cut(tmp_path):
+    vectors = np.random.default_rng(2).integers(0, 1 << 10, 5000)
+    for kind in (np.uint16, np.uint32):
+        source = written(tmp_path / kind.__name__, vector_table(vectors.astype(kind)))
+        groups = check_report_files(source, collection=FLIPS)
+        found = outcome_totals(groups, mechanism=FLIPS, executor=LocalThreads())
+        assert (found == outcome_counts(FLIPS, vectors.astype(np.uint16))).all()
+
+
+def test_estimates_of_files_are_near_the_truth(tmp_path, reports):
+    source = written(tmp_path / "r", sketch_table(SKETCH, reports))
+    sums = sketch_totals(check_report_files(source, collection=SKETCH), sketch=SKETCH, executor=LocalThreads())
+    found = estimated_counts(SKETCH, sums, ["value 0", "value 12"])
+    truth = [PEOPLE.count("value 0"), PEOPLE.count("value 12")]
+    # Six standard errors of the coins, and the collisions of eight hash functions on 64 bits.
+    margin = 6 * standard_error(SKETCH, reports=len(PEOPLE)) + 6 * len(PEOPLE) / 8**1.5
+    assert np.abs(found - truth).max() < margin
+
+
+def test_a_report_with_a_missing_field_is_passed_over_alone(tmp_path, reports):
+    table = sketch_table(SKETCH, reports)
+    gone = np.zeros(len(PEOPLE), dtype=bool)
+    gone[[0, 77, 2999]] = True
+    columns = {
+        name: pa.array(table[name].to_pylist(), type=table.schema.field(name).type, mask=gone) for name in ("hash",)
+    }
+    holed = pa.table({"hash": columns["hash"], "bits": table["bits"]})
+    groups = check_report_files(written(tmp_path / "r", holed), collection=SKETCH)
+    found = sketch_totals(groups, sketch=SKETCH, executor=LocalThreads())
+    kept = type(reports)(hash_numbers=reports.hash_numbers[~gone], packed_bits=reports.packed_bits[~gone])
+    assert (found.ones == summed(SKETCH, kept).ones).all()
+    vectors = pa.table({"vector": pa.array([1, None, 3, 3], type=pa.uint16())})
+    groups = check_report_files(written(tmp_path / "v", vectors, files=1), collection=FLIPS)
+    assert outcome_totals(groups, mechanism=FLIPS, executor=LocalThreads())[:4].tolist() == [0, 1, 0, 2]
+
+
+def test_no_reports_at_all(tmp_path):
+    source = written(tmp_path / "v", vector_table(np.empty(0, dtype=np.uint16)), files=1)
+    groups = check_report_files(source, collection=FLIPS)
+    assert groups == ()
+    assert outcome_totals(groups, mechanism=FLIPS, executor=LocalThreads()).sum() == 0
+    assert sketch_totals((), sketch=SKETCH, executor=LocalThreads()).ones.shape == (8, 64)
+
+
+@pytest.mark.parametrize(
+    "table",
+    [
+        pa.table({"vector": pa.array([1.5])}),
+        pa.table({"other": pa.array([1], type=pa.uint16())}),
+        pa.table({"hash": pa.array([1], type=pa.uint16()), "bits": pa.array([b"x" * 16], type=pa.binary(16))}),
+    ],
+)
+def test_other_columns_are_refused_by_the_footer(tmp_path, table):
+    source = written(tmp_path / "r", table, files=1)
+    for collection in (SKETCH, FLIPS):
+        with pytest.raises(InputRefused, match="must stand there once"):
+            check_report_files(source, collection=collection)
+
+
+def test_files_that_are_not_parquet(tmp_path):
+    (tmp_path / "a.csv").write_text("vector\n1\n")
+    with pytest.raises(InputRefused, match="Parquet"):
+        check_report_files(list_source("a.csv", base=tmp_path), collection=FLIPS)
+    (tmp_path / "b.parquet").write_bytes(b"PAR1 no footer")
+    with pytest.raises(InputRefused, match="footer"):
+        check_report_files(list_source("b.parquet", base=tmp_path), collection=FLIPS)
+
+
+def test_a_page_that_cannot_be_read_fails_without_a_value(tmp_path):
+    source = written(tmp_path / "v", vector_table(np.arange(1000, dtype=np.uint16)), files=1)
+    groups = check_report_files(source, collection=FLIPS)
+    path = tmp_path / "v" / "part-0.parquet"
+    damaged = bytearray(path.read_bytes())
+    damaged[4:60] = bytes(56)
+    path.write_bytes(damaged)
+    with pytest.raises(ReleaseFailed, match="cannot be read"):
+        outcome_totals(groups, mechanism=FLIPS, executor=LocalThreads())
+    missing = ReportGroup(path=str(tmp_path / "none.parquet"), blocks=(0,), reports=1)
+    with pytest.raises(ReleaseFailed, match="cannot be read"):
+        outcome_totals([missing], mechanism=FLIPS, executor=LocalThreads())
