@@ -9,7 +9,6 @@ from fractions import Fraction
 from typing import Literal, assert_never
 
 import numpy as np
-import opendp.prelude as dp
 from numpy.typing import NDArray
 
 from .lattice import Lattice, Levels
@@ -59,6 +58,8 @@ def draw_map(scores: NDArray[np.int64], *, epsilon: Decimal, rule: Rule) -> int:
     """
     if scores.ndim != 1 or scores.size == 0:
         raise ValueError("there is no candidate to draw from")
+    import opendp.prelude as dp  # it takes its time to load, and only a drawn map needs it
+
     dp.enable_features("contrib")
     match rule:
         case "permute-and-flip":
