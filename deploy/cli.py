@@ -2,25 +2,59 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import sys
 
 import click
 
 from ..mechanisms.refusal import Refusal
-from .key_commands import key
-from .ledger_commands import dataset, ledger
-from .plan_command import plan
-from .release_commands import abandon, demo, run, verify
-from .series_commands import series
-from .token_commands import token
 
 __all__ = ["main"]
 
+MAY_CHARGE = frozenset({"demo", "run", "serve", "series", "submit"})
+COMMANDS = {
+    "demo": "release_commands",
+    "run": "release_commands",
+    "submit": "job_commands",
+    "status": "job_commands",
+    "cancel": "job_commands",
+    "serve": "serve_command",
+    "explain": "explain_command",
+    "plan": "plan_command",
+    "dataset": "ledger_commands",
+    "series": "series_commands",
+    "ledger": "ledger_administration",
+    "abandon": "release_commands",
+    "verify": "release_commands",
+    "registry": "registry_command",
+    "key": "key_commands",
+    "token": "token_commands",
+    "dashboard": "dashboard_command",
+}
+"""Each command's name, which is also its function's, and the module that has it."""
 KINDS = {1: "failed", 2: "input", 3: "accountant"}
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+class _Commands(click.Group):
+    """Commands that are loaded when they are asked for: no command waits for what only others need."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """All names, in the order of the table."""
+        del ctx
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Load one command."""
+        del ctx
+        if cmd_name not in COMMANDS:
+            return None
+        module = importlib.import_module(f".{COMMANDS[cmd_name]}", __package__)
+        command: click.Command = getattr(module, cmd_name)
+        return command
+
+
+@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="crowdblend")
 def crowdblend() -> None:
     """Truthful microdata with a proved privacy guarantee, and an accountant that keeps its rules.
@@ -28,10 +62,6 @@ def crowdblend() -> None:
     Exit codes: 0 done; 1 failed; 2 the specification or the command is wrong, nothing was charged;
     3 refused by the accountant, nothing was read or published.
     """
-
-
-for command in (demo, run, plan, dataset, series, ledger, abandon, verify, key, token):
-    crowdblend.add_command(command)
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -51,16 +81,22 @@ def _exit_code(words: list[str]) -> int:
         hint = f" Run '{error.ctx.command_path} --help'." if isinstance(error, click.UsageError) and error.ctx else ""
         return _tell(words, f"{error.format_message()}{hint}", where="command line", exit_code=2)
     except (KeyboardInterrupt, click.Abort):
-        return _tell(words, "Interrupted. What was charged stays charged.", where="", exit_code=1)
+        return _tell(words, f"Interrupted. {_left(words)}", where="", exit_code=1)
     except Exception as error:  # noqa: BLE001 - the last resort: a person must never be shown a traceback
         # PRIVACY: only the kind of the fault is told; its text could hold a value of the records.
         trace = error.__traceback__
         while trace is not None and trace.tb_next is not None:
             trace = trace.tb_next
         place = f"{trace.tb_frame.f_code.co_name}, line {trace.tb_lineno}" if trace else "an unknown place"
-        message = f"Internal fault ({type(error).__name__} in {place}). What was charged stays charged."
+        message = f"Internal fault ({type(error).__name__} in {place}). {_left(words)}"
         return _tell(words, message, where="", exit_code=1)
     return result if isinstance(result, int) else 0
+
+
+def _left(words: list[str]) -> str:
+    """What a command that broke off may have left behind."""
+    named = next((word for word in words if word in crowdblend.commands), None)
+    return "What was charged stays charged." if named in MAY_CHARGE else "Nothing was charged."
 
 
 def _tell(words: list[str], message: str, *, where: str, exit_code: int) -> int:

@@ -5,24 +5,23 @@ from __future__ import annotations
 import getpass
 import json
 import secrets
-from collections.abc import Iterable
 from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
-from typing import Any
 
 import click
-from rich.console import Console
-from rich.table import Table
 
 from ..accounting.ledger.canonical import bytes_of_entry
 from ..accounting.ledger.creation import begin_anchor, create_ledger, ledger_exists
-from ..accounting.ledger.odometer import ESTIMATE_NOTE, epsilon_estimate
-from ..accounting.ledger.reader import DatasetState, ReleaseState, open_reader
+from ..accounting.ledger.odometer import ESTIMATE_NOTE
+from ..accounting.ledger.reader import open_reader
 from ..accounting.ledger.signing import read_public_keys
 from ..accounting.ledger.writer import open_writer
+from ..accounting.theory.group_privacy import MOST_RECORDS
 from ..flows.settings import house
 from ..mechanisms.refusal import InputRefused
+from .ledger_report import dataset_rows, print_datasets, print_releases, release_rows, tell_of_more
+from .look_report import look_rows, print_looks
 from .plan_command import ExactNumber
 from .series_report import print_series, series_rows
 
@@ -30,6 +29,7 @@ __all__ = ["dataset", "ledger"]
 
 LEDGER = click.option("--ledger", "ledger_url", help="SQLAlchemy URL of the ledger (or CROWDBLEND_LEDGER).")
 NO_ANCHOR = "truncation, an older copy put back, and a chain written anew as a whole: that takes --anchor FILE."
+NO_ESTIMATE = "not computed (too many releases, or no composed price; --all tries harder)"
 FILE = click.Path(path_type=Path)
 AS_JSON = click.option("--json", "as_json", is_flag=True, help="One JSON object on standard output.")
 
@@ -48,8 +48,22 @@ def dataset() -> None:
     type=ExactNumber(),
     help="The data set is itself a sample of this rate: it can be released once.",
 )
+@click.option(
+    "--rows-per-person",
+    type=click.IntRange(min=1, max=MOST_RECORDS),
+    default=1,
+    show_default=True,
+    help="The most records that one person has in a delivery; more than one costs more.",
+)
 @LEDGER
-def add(name: str, epsilon: Decimal, delta: Decimal, survey_rate: Decimal | None, ledger_url: str | None) -> None:
+def add(
+    name: str,
+    epsilon: Decimal,
+    delta: Decimal,
+    survey_rate: Decimal | None,
+    rows_per_person: int,
+    ledger_url: str | None,
+) -> None:
     """Give a data set its budget; creates the SQLite ledger and the signing key where there are none."""
     settled = house(ledger_url=ledger_url)
     _require_budget(epsilon, delta)
@@ -64,11 +78,28 @@ def add(name: str, epsilon: Decimal, delta: Decimal, survey_rate: Decimal | None
             delta=delta,
             relation="add/remove",
             survey_rate=survey_rate,
-            rows_per_person=1,
+            rows_per_person=rows_per_person,
             by=getpass.getuser(),
             day=datetime.now(UTC).date(),
         )
-    click.echo(f"Data set '{name}' has the budget ε = {epsilon}, δ = {delta}.")
+    unit = "" if rows_per_person == 1 else f", for people with up to {rows_per_person} records each"
+    click.echo(f"Data set '{name}' has the budget ε = {epsilon}, δ = {delta}{unit}.")
+
+
+@dataset.command("looked")
+@click.argument("name")
+@click.option("--what", required=True, help="What was looked at, in one line, without any value of the records.")
+@click.option("--by", help="Who looked; default: the account that runs this.")
+@LEDGER
+def looked(name: str, what: str, by: str | None, ledger_url: str | None) -> None:
+    """Record a private look at a data set's records; certificates of later releases will say that there was one."""
+    settled = house(ledger_url=ledger_url)
+    with open_writer(settled.ledger_url, anchoring=settled.anchoring) as writer:
+        writer.record_look(dataset=name, what=what, by=by or getpass.getuser(), day=datetime.now(UTC).date())
+    click.echo(
+        f"The look at '{name}' is recorded. Certificates of its later releases will say that parameters may have been "
+        "chosen after it, which their guarantee doesn't cover."
+    )
 
 
 @dataset.command("raise")
@@ -99,11 +130,11 @@ def raise_budget(name: str, epsilon: Decimal, delta: Decimal, reason: str, ledge
 def list_datasets(ledger_url: str | None, as_json: bool) -> None:
     """List the data sets with what is spent and what is left."""
     with open_reader(house(ledger_url=ledger_url).ledger_url) as reader:
-        datasets = _datasets(reader.datasets())
+        datasets = dataset_rows(reader.datasets())
     if as_json:
         click.echo(json.dumps({"datasets": datasets}, ensure_ascii=False))
     else:
-        _print_datasets(datasets)
+        print_datasets(datasets)
 
 
 @click.group()
@@ -133,30 +164,47 @@ def anchor(ledger_url: str | None) -> None:
 
 @ledger.command("show")
 @LEDGER
+@click.option(
+    "--latest", type=click.IntRange(min=1), default=50, show_default=True, help="Releases and series to list."
+)
+@click.option("--all", "everything", is_flag=True, help="List all of them, and compute every estimate.")
 @AS_JSON
-def show(ledger_url: str | None, as_json: bool) -> None:
-    """Show the data sets' budgets and the releases."""
+def show(ledger_url: str | None, latest: int, everything: bool, as_json: bool) -> None:
+    """Show the data sets' budgets and the latest series and releases."""
     with open_reader(house(ledger_url=ledger_url).ledger_url) as reader:
-        states, paid, registered = reader.datasets(), reader.releases(), reader.all_series()
-        head = reader.head()
-    datasets, releases, series = _datasets(states), _releases(paid), series_rows(registered)
-    for row, state in zip(datasets, states, strict=True):
-        estimate = epsilon_estimate(state, releases=paid, series=registered)
-        row["epsilon_estimate"] = None if estimate is None else float(estimate)
+        overview = reader.overview(latest=None if everything else latest)
+        looks = look_rows(reader.private_looks())
+    datasets, releases = dataset_rows(known.state for known in overview.datasets), release_rows(overview.releases)
+    series = series_rows(overview.series)
+    for row, known in zip(datasets, overview.datasets, strict=True):
+        row["epsilon_estimate"] = None if known.epsilon_estimate is None else float(known.epsilon_estimate)
     if as_json:
-        chain = {"entries": head.position + 1, "head": head.hash}
-        shown = {"datasets": datasets, "series": series, "releases": releases, "chain": chain}
-        click.echo(json.dumps(shown | {"epsilon_estimate_note": ESTIMATE_NOTE}, ensure_ascii=False))
+        shown = {
+            "datasets": datasets,
+            "series": series,
+            "series_count": overview.series_count,
+            "releases": releases,
+            "release_counts": dict(overview.release_counts),
+            "private_looks": looks,
+            "chain": {"entries": overview.head.position + 1, "head": overview.head.hash},
+            "epsilon_estimate_note": ESTIMATE_NOTE,
+        }
+        click.echo(json.dumps(shown, ensure_ascii=False))
         return
-    _print_datasets(datasets)
+    print_datasets(datasets)
     for row in datasets:
-        shown_estimate = "none" if row["epsilon_estimate"] is None else f"{row['epsilon_estimate']:.6g}"
+        shown_estimate = NO_ESTIMATE if row["epsilon_estimate"] is None else f"{row['epsilon_estimate']:.6g}"
         click.echo(f"  '{row['dataset']}': composed estimate of ε: {shown_estimate}")
     click.echo(f"{ESTIMATE_NOTE}\n")
     if series:
         print_series(series)
-    _print_releases(releases)
-    click.echo(f"{head.position + 1} entries; head of the chain {head.hash[:16]}…")
+        tell_of_more(len(series), overview.series_count, "series")
+    print_releases(releases)
+    tell_of_more(len(releases), overview.release_count, "releases")
+    if looks:
+        print_looks(looks)
+    click.echo("Releases: " + ", ".join(f"{count} {stage}" for stage, count in overview.release_counts.items()) + ".")
+    click.echo(f"{overview.head.position + 1} entries; head of the chain {overview.head.hash[:16]}…")
 
 
 @ledger.command("verify")
@@ -204,59 +252,3 @@ def _require_budget(epsilon: Decimal, delta: Decimal) -> None:
         raise InputRefused(f"a budget's ε must be more than 0, not {epsilon}.", where="--epsilon")
     if not 0 <= delta < 1:
         raise InputRefused(f"a budget's δ must be at least 0 and below 1, not {delta}.", where="--delta")
-
-
-def _datasets(states: Iterable[DatasetState]) -> list[dict[str, Any]]:
-    return [
-        {
-            "dataset": state.name,
-            "epsilon_budget": float(state.account.epsilon_budget),
-            "epsilon_spent": float(state.account.epsilon_spent),
-            "delta_budget": float(state.account.delta_budget),
-            "delta_spent": float(state.account.delta_spent),
-            "relation": state.relation,
-            "survey": state.survey,
-        }
-        for state in states
-    ]
-
-
-def _releases(states: Iterable[ReleaseState]) -> list[dict[str, Any]]:
-    return [
-        {
-            "release_id": state.release_id,
-            "dataset": state.charge.dataset,
-            "label": state.charge.label,
-            "series": None if state.charge.series is None else state.charge.series.name,
-            "series_number": None if state.charge.series is None else state.charge.series.number,
-            "stage": state.stage,
-            "refunded": state.refunded,
-            "sample_id": state.charge.sample_id,
-            "mechanism": dict(state.charge.mechanism),
-            "epsilon": float(state.charge.price.epsilon),
-            "delta": float(state.charge.price.delta),
-            "rule": state.charge.price.rule,
-            "day": state.charge.day.isoformat(),
-            "position": state.receipt.position,
-        }
-        for state in states
-    ]
-
-
-def _print_datasets(datasets: list[dict[str, Any]]) -> None:
-    table = Table("data set", "ε spent", "of", "δ spent", "of", title="Budgets", title_justify="left")
-    for row in datasets:
-        spent = (f"{row['epsilon_spent']:.6g}", f"{row['epsilon_budget']:.6g}")
-        table.add_row(row["dataset"], *spent, f"{row['delta_spent']:.3g}", f"{row['delta_budget']:.3g}")
-    Console().print(table)
-
-
-def _print_releases(releases: list[dict[str, Any]]) -> None:
-    table = Table("release", "data set", "stage", "ε", "δ", "sample", "day", title="Releases", title_justify="left")
-    for row in releases:
-        price = (f"{row['epsilon']:.6g}", f"{row['delta']:.3g}")
-        if row["series"] is not None:
-            price = (f"{row['series']}, {row['series_number']}", "")
-        sample = row["sample_id"][:12] + "…"
-        table.add_row(row["release_id"], row["dataset"], row["stage"], *price, sample, row["day"])
-    Console().print(table)

@@ -10,9 +10,9 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from pathlib import Path
 
-from .prefect_server import start_server
+from .prefect_server import SCHEDULING, start_server
 
-__all__ = ["QUIET", "settle_prefect", "settled_api"]
+__all__ = ["QUIET", "settle_lasting_prefect", "settle_prefect", "settled_api"]
 
 QUIET = {
     "DO_NOT_TRACK": "1",
@@ -49,6 +49,28 @@ def settle_prefect(private_home: Path) -> Callable[[], None]:
         os.environ["PREFECT_HOME"] = folder
         atexit.register(shutil.rmtree, folder, ignore_errors=True)
     server = start_server(Path(os.environ["PREFECT_HOME"]))
+    atexit.register(server.stop)
+    os.environ["PREFECT_API_URL"] = server.api_url
+    return server.wait
+
+
+def settle_lasting_prefect(private_home: Path) -> Callable[[], None]:
+    """As `settle_prefect`, but a server of this process's own keeps its records and runs Prefect's schedules.
+
+    Args:
+        private_home: the private store's folder (0700); the records lie in it unless PREFECT_HOME says otherwise.
+
+    Raises:
+        InputRefused: no server can be started.
+    """
+    for name, value in QUIET.items():
+        os.environ.setdefault(name, value)
+    if "PREFECT_API_URL" in os.environ:
+        return _no_wait
+    lasting = private_home / "prefect"
+    lasting.mkdir(mode=0o700, parents=True, exist_ok=True)
+    os.environ.setdefault("PREFECT_HOME", str(lasting))
+    server = start_server(Path(os.environ["PREFECT_HOME"]), role=SCHEDULING)
     atexit.register(server.stop)
     os.environ["PREFECT_API_URL"] = server.api_url
     return server.wait

@@ -14,15 +14,19 @@ import threading
 import time
 import urllib.error
 import urllib.request
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from ..mechanisms.refusal import InputRefused
 
-__all__ = ["EmbeddedServer", "start_server"]
+__all__ = ["SCHEDULING", "EmbeddedServer", "start_server"]
 
 SECONDS_TO_START = 180
 ROLE = {"PREFECT_UI_ENABLED": "0", "PREFECT__SERVER_EPHEMERAL": "1", "PREFECT__SERVER_FINAL": "1"}
+"""A server for one run: no pages, and no services that a schedule would need."""
+SCHEDULING = {"PREFECT_UI_ENABLED": "0"}
+"""A server that also runs schedules."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -66,11 +70,12 @@ class EmbeddedServer:
             self.process.stdout.close()
 
 
-def start_server(home: Path) -> EmbeddedServer:
+def start_server(home: Path, *, role: Mapping[str, str] = ROLE) -> EmbeddedServer:
     """Start a server whose records lie in a folder; it starts up while the caller does other things.
 
     Args:
         home: Prefect's home.
+        role: settings of what it is for, `ROLE` or `SCHEDULING`.
 
     Raises:
         InputRefused: it can't be started; nothing was charged.
@@ -80,7 +85,7 @@ def start_server(home: Path) -> EmbeddedServer:
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
-        env={**os.environ, **ROLE, "PREFECT_HOME": str(home)},
+        env={**os.environ, **role, "PREFECT_HOME": str(home)},
     )
     line = process.stdout.readline() if process.stdout is not None else b""
     if not line.strip().isdigit():

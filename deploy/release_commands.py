@@ -13,7 +13,7 @@ from ..accounting.ledger.signing import read_public_keys
 from ..flows.settings import House, house
 from ..mechanisms.refusal import InputRefused
 
-__all__ = ["abandon", "demo", "run", "verify"]
+__all__ = ["abandon", "demo", "run", "tell_result", "verify"]
 
 FILE = click.Path(path_type=Path)
 
@@ -21,7 +21,7 @@ FILE = click.Path(path_type=Path)
 @click.command()
 @click.argument("spec", type=FILE)
 @click.option("--ledger", help="SQLAlchemy URL of the ledger (or CROWDBLEND_LEDGER).")
-@click.option("--output", type=FILE, help="Folder of the release, instead of [release].output.")
+@click.option("--output", help="Folder or fsspec URL of the release, instead of [release].output.")
 @click.option("--scheduler", help="Address of a Dask scheduler; without one this machine's threads count.")
 @click.option(
     "--release-id",
@@ -32,7 +32,7 @@ FILE = click.Path(path_type=Path)
 def run(
     spec: Path,
     ledger: str | None,
-    output: Path | None,
+    output: str | None,
     scheduler: str | None,
     release_id: str | None,
     series: str | None,
@@ -50,6 +50,11 @@ def run(
         series=series,
         randomness=secrets.token_bytes,
     )
+    tell_result(result, as_json=as_json)
+
+
+def tell_result(result: dict[str, Any], *, as_json: bool) -> None:
+    """Say what was published and what it cost."""
     if as_json:
         click.echo(json.dumps(result, ensure_ascii=False))
         return

@@ -6,12 +6,19 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import click
+
 from ..accounting.ledger.reader import open_reader
 from ..accounting.theory.price import mechanism_record
+from ..flows.cluster_spec import cluster_of_spec
 from ..flows.prepare import PreparedRelease, prepared_release
 from ..flows.settings import House
+from ..mechanisms.recoding import GeneralizationMap
 from ..mechanisms.refusal import AccountantRefused
+from ..tasks.objects import certificate_of, output_at
+from ..tasks.settled_map import settled_map
 from ..tasks.staging import SettledRelease, remembered_release
+from .cluster import chosen_cluster, opened_executor
 from .prefect_environment import settle_prefect, settled_api
 from .terminal import Stages
 
@@ -22,22 +29,25 @@ def run_release(
     spec: Path,
     *,
     house: House,
-    output: Path | None,
+    output: str | None,
     scheduler: str | None,
     release_id: str | None,
     series: str | None = None,
     randomness: Callable[[int], bytes],
+    stages: Stages | None = None,
 ) -> dict[str, Any]:
     """Run one release, or answer with the stored result of one that is published.
 
     Args:
         spec: the specification's file.
         house: where the ledger and the private store lie.
-        output: the release's folder, instead of the specification's.
-        scheduler: address of a Dask scheduler, None for this machine's threads.
+        output: the release's folder (from the working folder) or URL, instead of the specification's.
+        scheduler: address of a Dask scheduler; None for the specification's cluster, or that of Dask's settings, or
+            this machine's threads.
         release_id: id to run, resume or look up; None for a new release.
         series: the series whose next release this is, None for a release that is charged for itself.
         randomness: source of the sampling key, n to n bytes; the operating system's, but for tests.
+        stages: who is shown the progress; None for the terminal.
 
     Returns:
         What `run --json` prints.
@@ -47,8 +57,11 @@ def run_release(
         AccountantRefused: the accountant refuses.
         ReleaseFailed: the work failed after the charge.
     """
-    stages = Stages()
-    with prepared_release(spec, house=house, output=output, release_id=release_id, series=series) as prepared:
+    stages = Stages() if stages is None else stages
+    place = None if output is None else output_at(output, base=Path.cwd())
+    with prepared_release(spec, house=house, output=place, release_id=release_id, series=series) as prepared:
+        if prepared.other_names:
+            click.echo(two_names_warning(prepared), err=True)
         if prepared.layout is None:
             published = remembered_release(prepared.folder)
             if published is None:
@@ -57,16 +70,35 @@ def run_release(
                     remedy="Use the private store (CROWDBLEND_HOME) that it was made with.",
                 )
         else:
+            choice = chosen_cluster(scheduler=scheduler, of_spec=cluster_of_spec(spec))
             wait_for_prefect = settle_prefect(house.home)
             from ..flows.microdata import run_flow
 
-            wait_for_prefect()
-            with settled_api():
-                published = run_flow(prepared, scheduler=scheduler, randomness=randomness, observer=stages)
-        return _result(prepared, published, stages)
+            with opened_executor(choice) as executor:
+                wait_for_prefect()
+                with settled_api():
+                    published = run_flow(prepared, executor=executor, randomness=randomness, observer=stages)
+        generalization = settled_map(prepared.request, folder=prepared.folder, sample_id=published.sample_id)
+        if generalization is None:
+            raise AccountantRefused(
+                f"release '{prepared.release_id}' is published, but this private store doesn't know its map.",
+                remedy="Use the private store (CROWDBLEND_HOME) that it was made with.",
+            )
+        return _result(prepared, published, generalization, stages)
 
 
-def _result(prepared: PreparedRelease, published: SettledRelease, stages: Stages) -> dict[str, Any]:
+def two_names_warning(prepared: PreparedRelease) -> str:
+    """What the steward is told of a source that went by another name; it decides nothing."""
+    return (
+        f"crowdblend: warning: files of the same names, sizes and headers were released before as data set "
+        f"{', '.join(prepared.other_names)}. If these are the same people, '{prepared.request.dataset}' gives them a "
+        "second budget, and what is spent adds up."
+    )
+
+
+def _result(
+    prepared: PreparedRelease, published: SettledRelease, generalization: GeneralizationMap, stages: Stages
+) -> dict[str, Any]:
     request = prepared.request
     paper = request.paper_price
     return {
@@ -78,11 +110,11 @@ def _result(prepared: PreparedRelease, published: SettledRelease, stages: Stages
         "epsilon": float(request.price.epsilon),
         "delta": float(request.price.delta),
         "epsilon_paper": None if paper is None else float(paper.epsilon),
-        "levels": {column.name: column.level for column in request.map.columns},
+        "levels": {column.name: column.level for column in generalization.columns},
         "published_groups": published.groups,
         "published_records": published.records,
         "output": str(published.output),
-        "certificate": str(published.output / "certificate.json"),
+        "certificate": certificate_of(published.output),
         "timings": {name: round(seconds, 4) for name, seconds in stages.seconds.items()},
     }
 

@@ -47,7 +47,7 @@ def add(name: str, spec: Path, releases: int, ledger_url: str | None, as_json: b
                 price=request.price,
                 epsilon_paper=None if request.paper_price is None else request.paper_price.epsilon,
                 spec_digest=request.series_digest,
-                map_digest=request.map.digest(),
+                map_digest=request.map_digest,
                 day=datetime.now(UTC).date(),
             )
         )

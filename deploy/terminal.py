@@ -36,24 +36,27 @@ class Stages:
             self.seconds["start"] = begun - self._begun
             self._started = True
         try:
-            if self._console.is_terminal:
-                columns = (
-                    SpinnerColumn(),
-                    TextColumn("{task.description}"),
-                    BarColumn(),
-                    TimeElapsedColumn(),
-                )
-                with Progress(*columns, console=self._console) as self._progress:
-                    self._progress.add_task(f"{name:8}", total=None)
-                    yield
-            else:
-                if name != self._told:
-                    print(f"crowdblend: {name}", file=sys.stderr, flush=True)
-                self._told = name
+            with self.shown(name):
+                yield
+        finally:
+            self.seconds[name] += time.perf_counter() - begun
+
+    @contextmanager
+    def shown(self, name: str) -> Iterator[None]:
+        """Show one stage, from its beginning to its end."""
+        if not self._console.is_terminal:
+            if name != self._told:
+                print(f"crowdblend: {name}", file=sys.stderr, flush=True)
+            self._told = name
+            yield
+            return
+        columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
+        try:
+            with Progress(*columns, console=self._console) as self._progress:
+                self._progress.add_task(f"{name:8}", total=None)
                 yield
         finally:
             self._progress = None
-            self.seconds[name] += time.perf_counter() - begun
 
     def advanced(self, done: int, total: int) -> None:
         """Show how much of the running stage is done."""

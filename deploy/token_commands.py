@@ -10,7 +10,8 @@ from datetime import UTC, date, datetime, timedelta
 
 import click
 
-from ..accounting.ledger.reader import TokenState, open_reader
+from ..accounting.ledger.reader import open_reader
+from ..accounting.ledger.tokens import TokenState
 from ..accounting.ledger.writer import open_writer
 from ..flows.settings import house
 from .ledger_commands import AS_JSON, LEDGER

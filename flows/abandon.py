@@ -11,6 +11,7 @@ from ..accounting.ledger.keystore import PrivateStore, ReleaseFolder
 from ..accounting.ledger.reader import open_reader
 from ..mechanisms.refusal import AccountantRefused
 from ..tasks.charge import give_up
+from ..tasks.objects import ObjectPrefix, discard, output_at
 from ..tasks.staging import remembered_release, staging_folder
 from .settings import House
 
@@ -40,7 +41,9 @@ def abandon_release(release_id: str, *, reason: str, house: House) -> bool:
         place = folder.remembered().get("output")
         staging = None
         if state is not None and place is not None:
-            staging = staging_folder(Path(place), sample_id=state.charge.sample_id)
+            staging = staging_folder(
+                output_at(place, base=Path("/")), sample_id=state.charge.sample_id, private=folder.path
+            )
         if state is not None and state.stage == "abandoned":
             _clear(folder, staging)  # what an attempt to abandon it left undone
         release = remembered_release(folder)
@@ -60,12 +63,15 @@ def abandon_release(release_id: str, *, reason: str, house: House) -> bool:
             today=datetime.now(UTC).date(),
             folder=folder,
         )
+        if release is not None and isinstance(release.output, ObjectPrefix):
+            discard(release.output, release.staged.hashes)
         _clear(folder, staging)
         return refunded
 
 
 def _clear(folder: ReleaseFolder, staging: Path | None) -> None:
-    """Destroy the key of an abandoned release and remove what it had prepared; what is gone already is left so."""
+    """Destroy an abandoned release's keys and draws and remove what it had prepared; what is gone is left so."""
     folder.destroy_key()
+    folder.draws.forget()
     if staging is not None:
         shutil.rmtree(staging, ignore_errors=True)

@@ -1,4 +1,4 @@
-"""The flow of a strongly-safe microdata release: charge, sample, recode, count, suppress, publish, close."""
+"""The flow of a microdata release: charge, choose the map, sample, recode, count, suppress, publish, close."""
 
 from __future__ import annotations
 
@@ -6,14 +6,18 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from datetime import UTC, datetime
 from importlib.metadata import version
-from typing import Protocol
+from typing import Protocol, assert_never
 
 from prefect import flow
 
+from ..mechanisms.map_choice import MapChoice
+from ..mechanisms.recoding import GeneralizationMap
 from ..mechanisms.refusal import ReleaseFailed
 from ..tasks.charge import begin_reading, close, reserve
+from ..tasks.executors import Executor
 from ..tasks.released import publish, write_output
 from ..tasks.sampled_counts import surviving_groups
+from ..tasks.select import drawn_map
 from ..tasks.source import SourceLayout, manifest_bytes
 from ..tasks.staging import SettledRelease, remembered_release
 from .prepare import PreparedRelease
@@ -36,7 +40,7 @@ class Observer(Protocol):
 def run_flow(
     prepared: PreparedRelease,
     *,
-    scheduler: str | None,
+    executor: Executor,
     randomness: Callable[[int], bytes],
     observer: Observer,
 ) -> SettledRelease:
@@ -46,8 +50,8 @@ def run_flow(
 
     Args:
         prepared: what `prepare.prepared_release` gave, still locked.
-        scheduler: address of a Dask scheduler; None counts on this machine's threads.
-        randomness: source of the sampling key, n to n bytes.
+        executor: where the counting is done.
+        randomness: source of the sampling keys, n to n bytes.
         observer: told of the stages.
 
     Raises:
@@ -68,7 +72,7 @@ def run_flow(
     )
     def microdata_release() -> None:
         """Charge, count, publish and close one release."""
-        published.append(_stages(prepared, layout, scheduler=scheduler, randomness=randomness, observer=observer))
+        published.append(_stages(prepared, layout, executor=executor, randomness=randomness, observer=observer))
 
     microdata_release()
     return published[0]
@@ -78,7 +82,7 @@ def _stages(
     prepared: PreparedRelease,
     layout: SourceLayout,
     *,
-    scheduler: str | None,
+    executor: Executor,
     randomness: Callable[[int], bytes],
     observer: Observer,
 ) -> SettledRelease:
@@ -86,7 +90,7 @@ def _stages(
     request, folder = prepared.request, prepared.folder
     ledger_url, anchoring = prepared.house.ledger_url, prepared.house.anchoring
     with observer.stage("charge"):
-        receipt, charge = reserve(
+        receipt, charge, circumstances = reserve(
             ledger_url=ledger_url,
             anchoring=anchoring,
             request=request,
@@ -103,20 +107,39 @@ def _stages(
         if release is None:
             begin_reading(ledger_url=ledger_url, anchoring=anchoring, receipt=receipt)
     if release is None:
+        match request.recoding:
+            case GeneralizationMap() as generalization:
+                pass
+            case MapChoice() as choice:
+                with observer.stage("select"):
+                    generalization = drawn_map(
+                        receipt=receipt,
+                        request=request,
+                        choice=choice,
+                        layout=layout,
+                        folder=folder,
+                        executor=executor,
+                        advanced=observer.advanced,
+                    )
+            case _:
+                assert_never(request.recoding)
         with observer.stage("count"):
             surviving = surviving_groups(
                 receipt=receipt,
                 request=request,
+                generalization=generalization,
                 layout=layout,
                 key=folder.key,
-                scheduler=scheduler,
+                executor=executor,
                 advanced=observer.advanced,
             )
         with observer.stage("publish"):
             release = write_output(
                 receipt=receipt,
                 charge=charge,
+                circumstances=circumstances,
                 request=request,
+                generalization=generalization,
                 surviving=surviving,
                 folder=folder,
                 signing=anchoring.keys,

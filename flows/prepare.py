@@ -15,14 +15,18 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import NoReturn
 
 from ..accounting.ledger.certificate import check_certificate, read_certificate
 from ..accounting.ledger.keystore import PrivateStore, ReleaseFolder
 from ..accounting.ledger.reader import LedgerReader, ReleaseState, SeriesState, open_reader
+from ..accounting.ledger.rules import Objection
 from ..accounting.ledger.signing import SigningKeys
-from ..mechanisms.refusal import AccountantRefused, InputRefused
+from ..accounting.ledger.source_names import other_names_of_source
+from ..mechanisms.refusal import InputRefused
+from ..tasks.objects import ObjectPrefix, Output, require_free
 from ..tasks.request import MicrodataRequest
-from ..tasks.source import SourceLayout, check_metadata, list_source
+from ..tasks.source import SourceLayout, check_metadata, list_source, source_metadata_bytes
 from .settings import House
 from .spec import read_spec
 
@@ -43,6 +47,7 @@ class PreparedRelease:
         state: what the ledger knows of this id; None where it is new.
         layout: the files of the records with their headers; None where the release is published already.
         series: the series that has paid for the release, None for one that pays for itself.
+        other_names: names of data sets under which the same source was released before; for a warning alone.
     """
 
     release_id: str
@@ -52,18 +57,19 @@ class PreparedRelease:
     state: ReleaseState | None
     layout: SourceLayout | None
     series: str | None
+    other_names: tuple[str, ...] = ()
 
 
 @contextmanager
 def prepared_release(
-    spec: Path, *, house: House, output: Path | None, release_id: str | None, series: str | None = None
+    spec: Path, *, house: House, output: Output | None, release_id: str | None, series: str | None = None
 ) -> Iterator[PreparedRelease]:
     """Check a release up to the charge and hold its lock until the block ends.
 
     Args:
         spec: the specification's file.
         house: where the ledger and the private store lie.
-        output: the release's folder, instead of the specification's.
+        output: the release's place, instead of the specification's.
         release_id: id to run, resume or look up; None for a new release.
         series: the series whose next release this is, None for a release that pays for itself.
 
@@ -71,7 +77,7 @@ def prepared_release(
         InputRefused: the specification, its hierarchies, the source's metadata or the output is wrong, there is no
             signing key, or the ledger has no such series.
         AccountantRefused: the ledger is behind its anchor, the budget or the series does not allow it, the id is
-            taken, or a live process holds it.
+            taken, or a live process holds it. What the ledger's rules refuse is recorded in it.
     """
     if release_id is not None and not RELEASE_ID.fullmatch(release_id):
         raise InputRefused("a release id is 1 to 128 letters, digits and any of . _ : + @ -.", where="--release-id")
@@ -84,26 +90,36 @@ def prepared_release(
     name = release_id or f"{series or request.label}-{secrets.token_hex(6)}"
     with PrivateStore(house.home).hold(ledger_id=reader.ledger_id, release_id=name) as folder:
         state = reader.release(name)
-        if state is None and series is not None:
-            _look_at_series(reader, series, request, house=house, release_id=name)
-        elif state is None:
-            reader.look(dataset=request.dataset, price=request.price)
-        else:
-            _same_release(state, request, series=series)
+        if (objection := _objection(reader, request, state=state, series=series)) is not None:
+            _refuse(objection, house=house, release_id=name, dataset=_payer(reader, request, state, series))
         published = state is not None and state.stage == "published"
         if published:
             folder.destroy_key()  # a crash may have come between the close and the end of the key
         layout = None
+        other_names: tuple[str, ...] = ()
         if not published:
             source = list_source(request.source, base=request.base)
-            layout = check_metadata(source, columns=request.map.names, separator=request.separator)
+            layout = check_metadata(source, columns=request.recoding.names, separator=request.separator)
             _check_output(request.output, own=name if state is not None else None, keys=house.anchoring.keys)
+            other_names = other_names_of_source(
+                house.home,
+                fingerprint=folder.fingerprint(source_metadata_bytes(layout)),
+                ledger_id=reader.ledger_id,
+                dataset=request.dataset,
+            )
         yield PreparedRelease(
-            release_id=name, request=request, house=house, folder=folder, state=state, layout=layout, series=series
+            release_id=name,
+            request=request,
+            house=house,
+            folder=folder,
+            state=state,
+            layout=layout,
+            series=series,
+            other_names=other_names,
         )
 
 
-def _request_of_series(spec: Path, *, output: Path | None, series: SeriesState) -> MicrodataRequest:
+def _request_of_series(spec: Path, *, output: Output | None, series: SeriesState) -> MicrodataRequest:
     """A release of a series as asked for, with the price that was reserved when the series was registered."""
     reserved = series.registered.price
     request = read_spec(spec, output=output, releases=reserved.releases)
@@ -113,52 +129,76 @@ def _request_of_series(spec: Path, *, output: Path | None, series: SeriesState) 
     return dataclasses.replace(request, price=price)
 
 
-def _look_at_series(
-    reader: LedgerReader, series: str, request: MicrodataRequest, *, house: House, release_id: str
-) -> None:
-    """Refuse, with a record of it, a release that its series does not pay for."""
-    objection = reader.look_at_series(name=series, dataset=request.dataset, spec_digest=request.series_digest)
-    if objection is None:
-        return
-    from ..tasks.charge import record_refusal  # it loads Prefect, which a release that goes on needs settled first
+def _objection(
+    reader: LedgerReader, request: MicrodataRequest, *, state: ReleaseState | None, series: str | None
+) -> Objection | None:
+    """What the ledger's rules say against a release now, with its source unopened; None where they say nothing."""
+    if state is not None:
+        return _objection_to_resume(state, request, series=series)
+    if series is None:
+        return reader.look_for_objection(dataset=request.dataset, price=request.price)
+    return reader.look_at_series(name=series, dataset=request.dataset, spec_digest=request.series_digest)
 
-    record_refusal(
+
+def _payer(reader: LedgerReader, request: MicrodataRequest, state: ReleaseState | None, series: str | None) -> str:
+    """The data set whose budget was asked."""
+    if state is not None:
+        return state.charge.dataset
+    return request.dataset if series is None else reader.series(series).registered.dataset
+
+
+def _refuse(objection: Objection, *, house: House, release_id: str, dataset: str) -> NoReturn:
+    """Refuse, with a record of it."""
+    from ..tasks.charge import refuse  # it loads Prefect, which a release that goes on needs settled first
+
+    refuse(
         ledger_url=house.ledger_url,
         anchoring=house.anchoring,
         objection=objection,
         release_id=release_id,
-        dataset=reader.series(series).registered.dataset,
+        dataset=dataset,
         today=datetime.now(UTC).date(),
     )
-    raise objection.refusal
 
 
-def _same_release(state: ReleaseState, request: MicrodataRequest, *, series: str | None) -> None:
-    """Refuse a known id unless it stands for exactly this release."""
+def _objection_to_resume(state: ReleaseState, request: MicrodataRequest, *, series: str | None) -> Objection | None:
+    """What speaks against a known id: anything but exactly this release, still open or published."""
     if state.stage == "abandoned":
-        raise AccountantRefused(
-            f"release id '{state.release_id}' was abandoned.", remedy="Run again with another release id."
+        return Objection(
+            cause="release-abandoned",
+            what=f"release id '{state.release_id}' was abandoned.",
+            where="",
+            remedy="Run again with another release id.",
         )
     paid_by = None if state.charge.series is None else state.charge.series.name
     if paid_by != series:
-        raise AccountantRefused(
-            f"release id '{state.release_id}' belongs to "
+        return Objection(
+            cause="other-series",
+            what=f"release id '{state.release_id}' belongs to "
             + ("no series." if paid_by is None else f"the series '{paid_by}'."),
+            where="",
             remedy="Run it as it was charged, or run with another release id.",
         )
     if state.charge.spec_digest != request.digest:
-        raise AccountantRefused(
-            f"release id '{state.release_id}' belongs to another specification.",
+        return Objection(
+            cause="other-specification",
+            what=f"release id '{state.release_id}' belongs to another specification.",
+            where="",
             remedy="Restore that specification, or run with another release id.",
         )
+    return None
 
 
-def _check_output(output: Path, *, own: str | None, keys: SigningKeys) -> None:
+def _check_output(output: Output, *, own: str | None, keys: SigningKeys) -> None:
     """Refuse an output that exists, unless it is the complete one of the release `own`, cut off before its close.
 
     Raises:
         InputRefused: something else lies there, or nothing can be written there.
     """
+    if isinstance(output, ObjectPrefix):
+        if own is None:
+            require_free(output)
+        return  # what a resumed release finds there is compared when it is published
     certificate = output / "certificate.json"
     if own is not None and certificate.is_file() and read_certificate(certificate).get("release_id") == own:
         if not check_certificate(certificate, trusted=keys.public_keys()):

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from platformdirs import user_data_path
 from pydantic import Field
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from ..accounting.ledger.anchoring import Anchoring
+if TYPE_CHECKING:
+    from ..accounting.ledger.anchoring import Anchoring
 
 __all__ = ["House", "house"]
 
@@ -32,8 +34,8 @@ class House:
 
     Args:
         ledger_url: SQLAlchemy URL of the ledger; may hold a password, so it is never logged.
-        home: private folder (0700) of signing keys, sampling keys and unfinished releases; a cluster's machines
-            share it.
+        home: private folder (0700) of signing keys, sampling keys, jobs and unfinished releases; it belongs to the
+            machine that runs releases, and a cluster's workers don't need it.
         anchor: the file that the heads of the ledger's chain are copied to; None for one below the private folder.
     """
 
@@ -44,6 +46,10 @@ class House:
     @property
     def anchoring(self) -> Anchoring:
         """Who signs the heads of the chain, and where they are copied to."""
+        from ..accounting.ledger.anchoring import (
+            Anchoring,  # with it comes the ledger, which a job's terminal doesn't need
+        )
+
         return Anchoring(home=self.home, file=self.anchor)
 
     def __repr__(self) -> str:

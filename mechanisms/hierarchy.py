@@ -47,6 +47,14 @@ class Hierarchy(Protocol):
         """Code of each integer at a level; shape (n,)."""
         ...
 
+    def coarser(self, codes: NDArray[np.int64], *, level: int, to: int) -> NDArray[np.int64]:
+        """Codes at level `to` of codes at a level that is not above it; shape as given."""
+        ...
+
+    def label_sizes(self, level: int) -> dict[int, int]:
+        """How many labels of a level cover how many declared values: {values: labels}; no unseen values."""
+        ...
+
     def labels(self, codes: NDArray[np.int64], level: int) -> list[str]:
         """Published label of each code of a level."""
         ...
@@ -146,6 +154,24 @@ class ValueHierarchy:
     def codes_of_integers(self, values: NDArray[np.int64], level: int) -> NDArray[np.int64]:
         """Code of each integer at a level, by its canonical decimal text; shape (n,)."""
         return self.level_codes[level][self.leaf_of_integer.lookup(values)]
+
+    def coarser(self, codes: NDArray[np.int64], *, level: int, to: int) -> NDArray[np.int64]:
+        """Codes at level `to` of codes at a level that is not above it; shape as given.
+
+        Raises:
+            ValueError: `to` lies below the level.
+        """
+        if to < level:
+            raise ValueError(f"level {to} is finer than level {level}")
+        table = np.zeros(self.size(level), dtype=np.int64)
+        table[self.level_codes[level]] = self.level_codes[to]  # monotone: all leaves of a label agree
+        return table[codes]
+
+    def label_sizes(self, level: int) -> dict[int, int]:
+        """How many labels of a level cover how many declared values: {values: labels}."""
+        covered = np.bincount(self.level_codes[level][1:], minlength=self.size(level))
+        sizes, labels = np.unique(covered[covered > 0], return_counts=True)
+        return dict(zip(sizes.tolist(), labels.tolist(), strict=True))
 
     def labels(self, codes: NDArray[np.int64], level: int) -> list[str]:
         """Published label of each code of a level."""

@@ -80,6 +80,31 @@ class IntervalHierarchy:
         codes[offsets == self.upper - self.lower] = self.size(level) - 1
         return codes
 
+    def coarser(self, codes: NDArray[np.int64], *, level: int, to: int) -> NDArray[np.int64]:
+        """Codes at level `to` of codes at a level that is not above it; shape as given.
+
+        Raises:
+            ValueError: `to` lies below the level.
+        """
+        if to < level:
+            raise ValueError(f"level {to} is finer than level {level}")
+        width, coarse = self._width(level), self._width(to)
+        if coarse is None or width is None:
+            return np.zeros(codes.shape, dtype=np.int64)
+        merged = (codes - _FIRST_CODE) // (coarse // width) + _FIRST_CODE  # the bottom code stays what it is
+        merged[codes == BUCKET_CODE] = BUCKET_CODE
+        merged[codes == self.size(level) - 1] = self.size(to) - 1
+        return merged
+
+    def label_sizes(self, level: int) -> dict[int, int]:
+        """How many labels of a level cover how many declared values: {values: labels}; no bottom or top."""
+        width = self._width(level)
+        domain = self.upper - self.lower
+        if width is None or width >= domain:
+            return {domain: 1}
+        whole, rest = divmod(domain, width)
+        return {width: whole} | ({rest: 1} if rest else {})
+
     def labels(self, codes: NDArray[np.int64], level: int) -> list[str]:
         """Published label of each code of a level, for example `[0, 5000)`, `< 0` or `>= 200000`."""
         return [self._label(code, level) for code in codes.tolist()]

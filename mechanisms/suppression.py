@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["GroupCounts", "count_keys", "merge_counts", "suppress"]
+__all__ = ["GroupCounts", "count_keys", "merge_counts", "sum_counts", "suppress"]
 
 _DENSE_CELLS = 1 << 16
 _DENSE_CELLS_PER_KEY = 4
@@ -57,8 +57,33 @@ def merge_counts(parts: Sequence[GroupCounts]) -> GroupCounts:
     """
     if not parts:
         raise ValueError("there are no partial counts to merge")
+    if len(parts) == 1:
+        return parts[0]
+    if parts[0].keys.shape[0] == 1:
+        largest = max((int(part.keys[0, -1]) for part in parts if part.counts.size), default=0)
+        if largest < max(_DENSE_CELLS, _DENSE_CELLS_PER_KEY * sum(part.counts.size for part in parts)):
+            return _merge_dense(parts, largest + 1)
     keys = np.concatenate([part.keys for part in parts], axis=1)
-    return _merge_sorted(*_sorted(keys, np.concatenate([part.counts for part in parts])))
+    return sum_counts(keys, np.concatenate([part.counts for part in parts]))
+
+
+def sum_counts(keys: NDArray[np.int64], counts: NDArray[np.int64]) -> GroupCounts:
+    """Add up the counts of equal keys, which may come in any order and repeat.
+
+    Args:
+        keys: shape (words, n).
+        counts: shape (n,).
+    """
+    return _merge_sorted(*_sorted(keys, counts))
+
+
+def _merge_dense(parts: Sequence[GroupCounts], cells: int) -> GroupCounts:
+    """Add up by one place per possible group, where these are not many more than the groups."""
+    tally = np.zeros(cells, dtype=np.int64)
+    for part in parts:
+        tally[part.keys[0]] += part.counts  # the keys of one part are distinct
+    present = np.flatnonzero(tally)
+    return GroupCounts(present.reshape(1, -1), tally[present])
 
 
 def suppress(keys: NDArray[np.int64], counts: NDArray[np.int64], k: int) -> GroupCounts:

@@ -5,20 +5,24 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import date
+from typing import NoReturn, assert_never
 
 from ..accounting.ledger.anchoring import Anchoring
 from ..accounting.ledger.charge import Receipt, ReleaseCharge
-from ..accounting.ledger.keystore import ReleaseFolder
-from ..accounting.ledger.reader import ReleaseState
+from ..accounting.ledger.circumstances import Circumstances
+from ..accounting.ledger.keystore import KeyRef, ReleaseFolder
+from ..accounting.ledger.reader import ReleaseState, open_reader
 from ..accounting.ledger.release_entries import ReleaseCharged
 from ..accounting.ledger.rules import Objection
 from ..accounting.ledger.writer import LedgerWriter, open_writer
-from ..mechanisms.refusal import AccountantRefused, InputRefused, ReleaseFailed
+from ..mechanisms.epsilon_safe import EpsilonSafeRelease
+from ..mechanisms.refusal import AccountantRefused, InputRefused, Refusal, ReleaseFailed
 from ..mechanisms.sampling import LAYOUT, sample_commitment
+from ..mechanisms.strongly_safe import StronglySafeRelease
 from .request import MicrodataRequest
 from .stage import stage
 
-__all__ = ["begin_reading", "close", "give_up", "record_refusal", "reserve"]
+__all__ = ["begin_reading", "close", "give_up", "refuse", "reserve"]
 
 
 @stage("charge")
@@ -35,7 +39,7 @@ def reserve(
     code_version: str,
     today: date,
     randomness: Callable[[int], bytes],
-) -> tuple[Receipt, ReleaseCharged]:
+) -> tuple[Receipt, ReleaseCharged, Circumstances]:
     """Reserve the cost and the sample in one transaction, or take up the reservation of a release cut off.
 
     The key is durable in the private store before the ledger knows the sample. A key whose release was never
@@ -52,10 +56,10 @@ def reserve(
         inputs: canonical list of the input files; kept as a keyed fingerprint, privately.
         code_version: version of the software; a retry by another is refused.
         today: day of the charge.
-        randomness: source of the sampling key, n to n bytes.
+        randomness: source of the sampling keys, n to n bytes.
 
     Returns:
-        The receipt, and the charge as the ledger has it.
+        The receipt, the charge as the ledger has it, and what the ledger said of the data set then.
 
     Raises:
         AccountantRefused: over budget, no place in the series, id or sample used, the ledger behind its anchor, or
@@ -64,28 +68,48 @@ def reserve(
     """
     binding = {"inputs": folder.fingerprint(inputs), "output": str(request.output)}
     if state is not None:
-        _unchanged(state, folder, binding=binding, code_version=code_version)
-        return state.receipt, state.charge
+        objection = _unchanged(state, folder, binding=binding, code_version=code_version)
+        if objection is not None:
+            refuse(
+                ledger_url=ledger_url,
+                anchoring=anchoring,
+                objection=objection,
+                release_id=release_id,
+                dataset=state.charge.dataset,
+                today=today,
+            )
+        return state.receipt, state.charge, _circumstances(ledger_url, state.receipt)
     # INVARIANT: opening holds the ledger against its anchor. One that was set back may have forgotten that this
     # key's sample was read, so no key is destroyed before.
     with open_writer(ledger_url, anchoring=anchoring) as writer:
         folder.destroy_key()
+        folder.draws.forget()
         key = folder.create_key(randomness)
+        selection_sample_id = None
+        if _chooses_on_a_sample(request):
+            selection_sample_id = sample_commitment(folder.create_selection_key(randomness).load())
         folder.remember(binding)
         charge = _charge_of(
             request,
             release_id=release_id,
             sample_id=sample_commitment(key.load()),
+            selection_sample_id=selection_sample_id,
             code_version=code_version,
             today=today,
             series=series,
         )
         try:
             receipt = writer.charge(charge)
-            return receipt, charge.entry if series is None else writer.charged(receipt)
+            entry = charge.entry if series is None else writer.charged(receipt)
         except AccountantRefused:
             folder.destroy_key()
             raise
+    return receipt, entry, _circumstances(ledger_url, receipt)
+
+
+def _circumstances(ledger_url: str, receipt: Receipt) -> Circumstances:
+    with open_reader(ledger_url) as reader:
+        return reader.circumstances(receipt)
 
 
 def _charge_of(
@@ -93,6 +117,7 @@ def _charge_of(
     *,
     release_id: str,
     sample_id: str,
+    selection_sample_id: str | None,
     code_version: str,
     today: date,
     series: str | None,
@@ -107,31 +132,54 @@ def _charge_of(
         price=request.price,
         epsilon_paper=None if paper is None else paper.epsilon,
         spec_digest=request.digest,
-        map_digest=request.map.digest(),
+        map_digest=request.map_digest,
         code_version=code_version,
         sampler_layout=LAYOUT,
         day=today,
         series=series,
         series_digest=request.series_digest,
+        selection_sample_id=selection_sample_id,
     )
 
 
-def _unchanged(state: ReleaseState, folder: ReleaseFolder, *, binding: dict[str, str], code_version: str) -> None:
-    """Refuse to resume unless everything is as it was at the charge."""
+def _chooses_on_a_sample(request: MicrodataRequest) -> bool:
+    """Whether the map is chosen on a fresh sample of its own, which is taken with the release's."""
+    match request.mechanism:
+        case StronglySafeRelease():
+            return False
+        case EpsilonSafeRelease(selection_rate=rate):
+            return rate is not None
+        case _:
+            assert_never(request.mechanism)
+
+
+def _lost(key: KeyRef, sample_id: str | None) -> bool:
+    """Whether the key of a sample that was taken is gone, or another one."""
+    return sample_id is not None and (not key.exists() or sample_commitment(key.load()) != sample_id)
+
+
+def _unchanged(
+    state: ReleaseState, folder: ReleaseFolder, *, binding: dict[str, str], code_version: str
+) -> Objection | None:
+    """What speaks against resuming: anything that is not as it was at the charge."""
     remembered = folder.remembered()
     changes = {
         "the software's version": state.charge.code_version != code_version,
         "the sampler's layout": state.charge.sampler_layout != LAYOUT,
         "the input files": remembered.get("inputs") != binding["inputs"],
         "the output's place": remembered.get("output") != binding["output"],
-        "the sampling key": not folder.key.exists() or sample_commitment(folder.key.load()) != state.charge.sample_id,
+        "the sampling key": _lost(folder.key, state.receipt.sample_id),
+        "the selection's sampling key": _lost(folder.selection_key, state.receipt.selection_sample_id),
     }
     changed = [what for what, differs in changes.items() if differs]
-    if changed:
-        raise AccountantRefused(
-            f"release id '{state.release_id}' was charged before, and since then this changed: {', '.join(changed)}.",
-            remedy="Restore it and run again, or give the release up with `crowdblend abandon`.",
-        )
+    if not changed:
+        return None
+    return Objection(
+        cause="changed-since-charge",
+        what=f"release id '{state.release_id}' was charged before, and since then this changed: {', '.join(changed)}.",
+        where="",
+        remedy="Restore it and run again, or give the release up with `crowdblend abandon`.",
+    )
 
 
 @stage("reading")
@@ -166,25 +214,40 @@ def give_up(
     today: date,
     folder: ReleaseFolder,
 ) -> bool:
-    """Abandon a release in the ledger, then destroy its key; whether its cost was given back."""
+    """Abandon a release in the ledger, then destroy its keys and draws; whether its cost was given back."""
     with open_writer(ledger_url, anchoring=anchoring) as writer:
         refunded = writer.abandon(release_id=release_id, reason=reason, by=by, day=today)
     folder.destroy_key()
+    folder.draws.forget()
     return refunded
 
 
-def record_refusal(
+def refuse(
     *, ledger_url: str, anchoring: Anchoring, objection: Objection, release_id: str, dataset: str, today: date
-) -> None:
-    """Keep a refusal that a look at the ledger gave as evidence in it."""
-    with open_writer(ledger_url, anchoring=anchoring) as writer:
-        writer.record_refusal(
-            release_id=release_id,
-            dataset=dataset,
-            cause=objection.cause,
-            reason=objection.refusal.message,
-            day=today,
-        )
+) -> NoReturn:
+    """Refuse for an objection that was found outside a charge, and keep the refusal as evidence in the ledger.
+
+    Raises:
+        AccountantRefused: always; it says so where the ledger could not be written.
+    """
+    refusal = objection.refusal
+    try:
+        with open_writer(ledger_url, anchoring=anchoring) as writer:
+            writer.record_refusal(
+                release_id=release_id,
+                dataset=dataset,
+                cause=objection.cause,
+                reason=refusal.message,
+                day=today,
+            )
+    except Refusal:
+        raise AccountantRefused(
+            refusal.what,
+            where=refusal.where,
+            not_done=f"{refusal.not_done} This refusal could not be recorded: the ledger can't be written.",
+            remedy=refusal.remedy,
+        ) from None
+    raise refusal
 
 
 @contextmanager

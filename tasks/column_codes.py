@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -13,6 +12,7 @@ from numpy.typing import NDArray
 from ..mechanisms.hierarchy import BUCKET_CODE
 from ..mechanisms.integers import INT64_MAX, INT64_MIN, canonical_integer
 from ..mechanisms.recoding import MappedColumn, Placement
+from .arrow_arrays import arrow_of, numbers_of
 
 __all__ = ["ColumnCoder"]
 
@@ -43,31 +43,33 @@ class ColumnCoder:
         self._dictionary: pa.Array | None = None
         self._table: NDArray[np.int64] = np.empty(0, dtype=np.int64)
 
-    def scaled_codes(self, values: pa.Array, positions: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The code times the stride of the values at some positions; the shape of `positions`."""
+    def scaled_codes(self, values: pa.Array, positions: NDArray[np.int64] | None) -> NDArray[np.int64]:
+        """The code times the stride of the values at some positions, in their order; None is every position."""
         type_ = values.type
         if pa.types.is_dictionary(type_):
             return self._by_table(values, positions)
         if pa.types.is_string_view(type_):
             values = values.cast(pa.large_string())
-        sampled = values.take(pa.array(positions))
+        sampled = values if positions is None else values.take(arrow_of(positions))
         if _is_text(type_):
-            everything = np.arange(len(sampled), dtype=np.int64)
-            return self._by_table(sampled.dictionary_encode(), everything)
+            return self._by_table(sampled.dictionary_encode(), None)
         return self._codes(sampled) * self.placement.stride
 
-    def _by_table(self, values: pa.DictionaryArray, positions: NDArray[np.int64]) -> NDArray[np.int64]:
-        dictionary = values.dictionary
+    def table(self, dictionary: pa.Array) -> NDArray[np.int64]:
+        """The code times the stride of each entry of a dictionary, and at the end that of null."""
         if self._dictionary is None or not dictionary.equals(self._dictionary):
-            # The last entry of the table is for null.
             codes = np.append(self._codes(dictionary), BUCKET_CODE)
             self._table = codes * self.placement.stride
             self._dictionary = dictionary
+        return self._table
+
+    def _by_table(self, values: pa.DictionaryArray, positions: NDArray[np.int64] | None) -> NDArray[np.int64]:
+        table = self.table(values.dictionary)
         indices = values.indices
         if indices.null_count:
-            indices = pc.fill_null(indices.cast(pa.int64()), self._table.size - 1)
-        chosen: NDArray[np.int64] = self._table[_plain(indices)[positions]]
-        return chosen
+            indices = pc.fill_null(indices.cast(pa.int64()), table.size - 1)
+        wanted = numbers_of(indices) if positions is None else numbers_of(indices)[positions]
+        return table.take(wanted)
 
     def _codes(self, values: pa.Array) -> NDArray[np.int64]:
         """Codes of an array without a dictionary of its own."""
@@ -84,26 +86,26 @@ class ColumnCoder:
             distinct = values.cast(pa.string()).dictionary_encode()
             table = np.append(self._codes_of_texts(distinct.dictionary), BUCKET_CODE)
             known = pc.fill_null(distinct.indices.cast(pa.int64()), table.size - 1)
-            codes: NDArray[np.int64] = table[_plain(known)]
+            codes: NDArray[np.int64] = table[numbers_of(known)]
             return codes
         return self._codes_of_texts(values)
 
     def _codes_of_integers(self, values: pa.Array) -> NDArray[np.int64]:
         known = pc.fill_null(values, 0) if values.null_count else values
-        numbers = _plain(known)
+        numbers = numbers_of(known)
         codes = self.column.hierarchy.codes_of_integers(numbers, self.column.level)
         if self._null_integers.size:
             codes[np.isin(numbers, self._null_integers)] = BUCKET_CODE
         if values.null_count:
-            codes[_plain(values.is_null().cast(pa.uint8())).astype(np.bool_)] = BUCKET_CODE
+            codes[numbers_of(values.is_null().cast(pa.uint8())).astype(np.bool_)] = BUCKET_CODE
         return codes
 
     def _codes_of_floats(self, values: pa.Array) -> NDArray[np.int64]:
         """A number that is not whole, or not within 64 bits, has the bucket's code."""
-        numbers = _plain(pc.fill_null(values.cast(pa.float64()), float("nan")))
+        numbers = numbers_of(pc.fill_null(values.cast(pa.float64()), float("nan")))
         whole = (numbers >= -_FLOAT_LIMIT) & (numbers < _FLOAT_LIMIT) & (numbers == np.floor(numbers))
         integers = np.where(whole, numbers, 0.0).astype(np.int64)
-        codes = self._codes_of_integers(pa.array(integers))
+        codes = self._codes_of_integers(arrow_of(integers))
         codes[~whole] = BUCKET_CODE
         return codes
 
@@ -115,7 +117,7 @@ class ColumnCoder:
             return self._codes_of_bytes(octets.to_pylist())
         # Long lists are mostly numbers, for which no Python object need be made.
         numeric = pc.fill_null(pc.match_substring_regex(octets, _CANONICAL_PATTERN), False)
-        chosen = _plain(numeric.cast(pa.uint8())).astype(np.bool_)
+        chosen = numbers_of(numeric.cast(pa.uint8())).astype(np.bool_)
         codes = np.empty(len(octets), dtype=np.int64)
         numbers = octets.filter(numeric).cast(pa.large_string()).cast(pa.int64())
         codes[chosen] = self._codes_of_integers(numbers)
@@ -136,12 +138,3 @@ def _is_text(type_: pa.DataType) -> bool:
         pa.types.is_large_binary,
     )
     return any(test(type_) for test in tests)
-
-
-def _plain(values: pa.Array) -> NDArray[Any]:
-    """A view of a fixed-width array's values; null slots hold anything. Does not import pandas."""
-    kind = np.dtype(values.type.to_pandas_dtype())
-    buffer = values.buffers()[1]
-    if len(values) == 0:
-        return np.empty(0, dtype=kind)
-    return np.frombuffer(buffer, dtype=kind, count=len(values), offset=values.offset * kind.itemsize)

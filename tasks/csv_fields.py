@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from .arrow_arrays import arrow_of
 from .csv_header import CsvLayout
 from .csv_lines import LineBlock
 
@@ -56,7 +57,7 @@ class RegularLines:
         everything = pa.Array.from_buffers(
             pa.large_binary(), 2 * count, [None, pa.py_buffer(bounds), pa.py_buffer(self.octets)]
         )
-        return everything.take(pa.array(np.arange(0, 2 * count, 2, dtype=np.int64)))
+        return everything.take(arrow_of(np.arange(0, 2 * count, 2, dtype=np.int64)))
 
 
 def take_lines(block: LineBlock, chosen: NDArray[np.int64]) -> TakenLines:
@@ -64,7 +65,7 @@ def take_lines(block: LineBlock, chosen: NDArray[np.int64]) -> TakenLines:
     bounds = np.append(block.starts, min(int(block.ends[-1]) + 1, block.octets.size))
     lines = pa.Array.from_buffers(
         pa.large_binary(), block.starts.size, [None, pa.py_buffer(bounds), pa.py_buffer(block.octets)]
-    ).take(pa.array(chosen))
+    ).take(arrow_of(chosen))
     _, offsets, octets = lines.buffers()
     starts = np.frombuffer(offsets, dtype=np.int64)[lines.offset : lines.offset + chosen.size + 1]
     lengths = block.content_ends()[chosen] - block.starts[chosen]

@@ -1,4 +1,4 @@
-"""The sampled records of a CSV range as group keys: a total parser that looks at sampled lines only."""
+"""The records of a CSV range, or a sample of them, as group keys: a total parser that looks at wanted lines only."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _WINDOW_BYTES = 8 << 20
 
 
 def csv_keys(
-    chunk: CsvChunk, *, coders: Sequence[ColumnCoder], words: int, key: bytes, rate: Decimal
+    chunk: CsvChunk, *, coders: Sequence[ColumnCoder], words: int, key: bytes | None, rate: Decimal | None
 ) -> Iterator[NDArray[np.int64]]:
     """Give the keys of the range's sampled records, window by window; each of shape (words, n).
 
@@ -33,13 +33,13 @@ def csv_keys(
         chunk: the range.
         coders: one per released column, in the order of `chunk.layout.positions`.
         words: 64-bit words of a key.
-        key: the release's secret.
-        rate: sampling rate.
+        key: the release's secret; None where every record is wanted.
+        rate: sampling rate; None is every record.
 
     Raises:
         ReleaseFailed: the file cannot be read.
     """
-    coins = Coins(key=key, chunk=chunk.identity, rate=rate)
+    coins = _coins(chunk, key=key, rate=rate)
     try:
         yield from keys_of_range(
             chunk, coders=coders, words=words, coins=coins, line_limit=LINE_LIMIT, window=_WINDOW_BYTES
@@ -57,11 +57,11 @@ def keys_of_range(
     *,
     coders: Sequence[ColumnCoder],
     words: int,
-    coins: Coins,
+    coins: Coins | None,
     line_limit: int,
     window: int,
 ) -> Iterator[NDArray[np.int64]]:
-    """As `csv_keys`, for any limit and window; a release always takes the fixed ones.
+    """As `csv_keys`, for any limit and window; a release always takes the fixed ones. No coins: every record.
 
     INVARIANT: every line stands alone, and every line is a record but the header and empty ones. A line with
     another number of fields than the header, with quotes that do not close, or longer than `line_limit` is
@@ -75,18 +75,26 @@ def keys_of_range(
             yield _block_keys(block, chunk.layout, coders=coders, words=words, coins=coins, limit=line_limit)
 
 
+def _coins(chunk: CsvChunk, *, key: bytes | None, rate: Decimal | None) -> Coins | None:
+    if (key is None) != (rate is None):
+        raise ValueError("a sample needs its key and its rate")
+    if key is None or rate is None:
+        return None
+    return Coins(key=key, chunk=chunk.identity, rate=rate)
+
+
 def _block_keys(
     block: LineBlock,
     layout: CsvLayout,
     *,
     coders: Sequence[ColumnCoder],
     words: int,
-    coins: Coins,
+    coins: Coins | None,
     limit: int,
 ) -> NDArray[np.int64]:
     content_ends = block.content_ends()
     records = np.flatnonzero(content_ends > block.starts)
-    sampled = records[coins.kept(records.size)]
+    sampled = records if coins is None else records[coins.kept(records.size)]
     keys = np.zeros((words, sampled.size), dtype=np.int64)  # the bucket's code is 0 in every column
     usable = sampled[block.ends[sampled] - block.starts[sampled] <= limit]
     lines = take_lines(block, usable)
@@ -96,10 +104,10 @@ def _block_keys(
     for coder, position in zip(coders, layout.positions, strict=True):
         word = keys[coder.placement.word]
         fields = regular.column(position)
-        word[:split] += coder.scaled_codes(fields, np.arange(split, dtype=np.int64))
+        word[:split] += coder.scaled_codes(fields, None)
         if alone:
             values = pa.array([fields[position] for fields in alone], type=pa.large_binary())
-            word[split : split + len(alone)] += coder.scaled_codes(values, np.arange(len(alone), dtype=np.int64))
+            word[split : split + len(alone)] += coder.scaled_codes(values, None)
     return keys
 
 

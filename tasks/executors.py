@@ -2,28 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import asyncio
+from asyncio import CancelledError
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import BrokenExecutor
-from contextlib import suppress
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, assert_never
 
-import dask.multiprocessing
 import dask.threaded
-import pandas as pd
 from dask.callbacks import Callback
 
 from ..mechanisms.refusal import ReleaseFailed
 
 if TYPE_CHECKING:
     import dask.dataframe as dd
+    import pandas as pd
 
-__all__ = ["Advanced", "DaskCluster", "Executor", "LocalProcesses", "LocalThreads", "computed"]
+__all__ = ["Advanced", "DaskCluster", "Executor", "LocalProcesses", "LocalThreads", "computed", "computed_on_threads"]
 
 Advanced = Callable[[int, int], None]
 """Told how many tasks are done, and of how many."""
 
 _POLL_SECONDS = 0.5
+_FETCHES = 20
+_IN_TOUCH = ("running", "connecting")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -58,6 +61,11 @@ class DaskCluster:
 
     client: Any
 
+    @property
+    def shown(self) -> str:
+        """The scheduler's address."""
+        return str(self.client.scheduler.address)
+
 
 Executor = LocalThreads | LocalProcesses | DaskCluster
 
@@ -73,18 +81,48 @@ def computed(frame: dd.DataFrame, *, executor: Executor, advanced: Advanced | No
     Raises:
         ReleaseFailed: a task said so, or its workers were lost.
     """
-    try:
+    with _refusals_alone():
         match executor:
             case LocalThreads(workers=workers):
                 return _locally(frame, dask.threaded.get, workers, advanced)
             case LocalProcesses(workers=workers):
-                return _locally(frame, dask.multiprocessing.get, workers, advanced)
+                from dask.multiprocessing import get
+
+                return _locally(frame, get, workers, advanced)
             case DaskCluster(client=client):
                 return _on_cluster(frame, client, advanced)
             case _:
                 assert_never(executor)
+
+
+def computed_on_threads(
+    graph: Mapping[Any, Any],
+    last: Any,  # noqa: ANN401 - a key of Dask's
+    *,
+    executor: LocalThreads,
+    advanced: Advanced | None,
+) -> Any:  # noqa: ANN401 - whatever the graph's functions give
+    """Compute one key of a Dask graph on this process's threads.
+
+    Args:
+        graph: Dask's own form: keys, and tuples of a function and its arguments.
+        last: the key that is wanted.
+        executor: how many threads.
+        advanced: told of the progress, from a thread of the computation's choice.
+
+    Raises:
+        ReleaseFailed: a task said so.
+    """
+    with _refusals_alone(), nullcontext() if advanced is None else _Progress(advanced):
+        return dask.threaded.get(graph, last, num_workers=executor.workers)
+
+
+@contextmanager
+def _refusals_alone() -> Iterator[None]:
+    """A process may have sent a refusal with its traceback attached; only the refusal itself goes on."""
+    try:
+        yield
     except ReleaseFailed as failure:
-        # A process may have sent it with its traceback attached; here only the refusal itself goes on.
         raise ReleaseFailed(
             failure.what, where=failure.where, not_done=failure.not_done, remedy=failure.remedy
         ) from None
@@ -95,9 +133,7 @@ def computed(frame: dd.DataFrame, *, executor: Executor, advanced: Advanced | No
 def _locally(
     frame: dd.DataFrame, get: Callable[..., Any], workers: int | None, advanced: Advanced | None
 ) -> pd.DataFrame:
-    if advanced is None:
-        return frame.compute(scheduler=get, num_workers=workers)
-    with _Progress(advanced):
+    with nullcontext() if advanced is None else _Progress(advanced):
         return frame.compute(scheduler=get, num_workers=workers)
 
 
@@ -122,31 +158,55 @@ class _Progress(Callback):  # type: ignore[misc]
 
 
 def _on_cluster(frame: dd.DataFrame, client: Any, advanced: Advanced | None) -> pd.DataFrame:  # noqa: ANN401
+    """Compute on a cluster and fetch the result from the worker that has it.
+
+    PRIVACY: the counts have the groups below the threshold, so they don't pass through the scheduler; Dask's own way
+    of gathering would fall back on it.
+    """
     from distributed import KilledWorker
+    from distributed.client import FutureCancelledError
     from distributed.comm import CommClosedError
 
     planned = frame.optimize()
     names = sorted({key[0] for key in planned.__dask_graph__()})
-    future = client.compute(planned)
+    [part] = client.compute(planned.to_delayed(optimize_graph=False))
     try:
-        if advanced is not None:
-            _follow(future, client, names, advanced)
-        result: pd.DataFrame = future.result()
-    except (KilledWorker, CommClosedError, TimeoutError):
+        _follow(part, client, names, advanced)
+        return client.sync(_fetched, client, part)
+    except (KilledWorker, CommClosedError, FutureCancelledError, CancelledError, TimeoutError, OSError):
         raise _lost_workers() from None
     finally:
-        future.release()
-    return result
+        part.release()
 
 
-def _follow(future: Any, client: Any, names: list[str], advanced: Advanced) -> None:  # noqa: ANN401
+async def _fetched(client: Any, part: Any) -> pd.DataFrame:  # noqa: ANN401
+    from distributed.utils_comm import gather_from_workers
+
+    for _ in range(_FETCHES):
+        failure = await part._exception()
+        if failure is not None:
+            raise failure
+        holders = await client.scheduler.who_has(keys=[part.key])
+        found, _missing, _failed, _gone = await gather_from_workers(holders, rpc=client.rpc)
+        if part.key in found:
+            result: pd.DataFrame = found[part.key]
+            return result
+        await asyncio.sleep(_POLL_SECONDS)
+    raise _lost_workers()
+
+
+def _follow(future: Any, client: Any, names: list[str], advanced: Advanced | None) -> None:  # noqa: ANN401
     total = 0
     while not future.done():
-        done, total = client.run_on_scheduler(_tasks_done, names=names)
-        advanced(done, total)
+        if client.status not in _IN_TOUCH:
+            raise _lost_workers()
+        if advanced is not None:
+            done, total = client.run_on_scheduler(_tasks_done, names=names)
+            advanced(done, total)
         with suppress(TimeoutError):
-            future.result(timeout=_POLL_SECONDS)
-    advanced(total, total)
+            future.exception(timeout=_POLL_SECONDS)  # waits, and fetches no result
+    if advanced is not None:
+        advanced(total, total)
 
 
 def _tasks_done(dask_scheduler: Any, names: list[str]) -> tuple[int, int]:  # noqa: ANN401

@@ -1,10 +1,11 @@
-"""The sampled records of a Parquet row group as group keys: coins first, then only what they chose."""
+"""The records of a Parquet row group, or a sample of them, as group keys: coins first, then what they chose."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from decimal import Decimal
+from functools import cached_property
 
 import numpy as np
 import pyarrow as pa
@@ -15,16 +16,23 @@ from ..mechanisms.refusal import ReleaseFailed
 from ..mechanisms.sampling import kept_positions
 from .chunks import ParquetChunk
 from .column_codes import ColumnCoder
-from .opening import open_parquet
+from .opening import is_url, open_parquet
 from .parquet_schema import dictionary_columns
+from .sampled_pages import AVAILABLE, SampledPages
 
 __all__ = ["parquet_keys"]
 
 _BATCH_RECORDS = 1 << 17
+_WHOLE_RECORDS = 1 << 22
 
 
 def parquet_keys(
-    chunks: Sequence[ParquetChunk], *, coders: Sequence[ColumnCoder], words: int, key: bytes, rate: Decimal
+    chunks: Sequence[ParquetChunk],
+    *,
+    coders: Sequence[ColumnCoder],
+    words: int,
+    key: bytes | None,
+    rate: Decimal | None,
 ) -> Iterator[NDArray[np.int64]]:
     """Give the keys of the sampled records, batch by batch; each of shape (words, n).
 
@@ -34,53 +42,104 @@ def parquet_keys(
         chunks: row groups; those of one file stand together.
         coders: one per released column.
         words: 64-bit words of a key.
-        key: the release's secret.
-        rate: sampling rate.
+        key: the release's secret; None where every record is wanted.
+        rate: sampling rate; None is every record.
 
     Raises:
         ReleaseFailed: a page cannot be read, or the file is not the one that was planned.
     """
-    path, file = "", None
+    opened: _OpenFile | None = None
     for chunk in chunks:
         place = f"{chunk.path}, row group {chunk.identity.block}"
         with _reading(place):
-            if chunk.path != path:
-                path, file = chunk.path, _opened(chunks, chunk.path, [coder.column.name for coder in coders])
-        if file is not None:
-            yield from _row_group_keys(file, chunk, place=place, coders=coders, words=words, key=key, rate=rate)
+            if opened is None or opened.path != chunk.path:
+                blocks = [other.identity.block for other in chunks if other.path == chunk.path]
+                opened = _OpenFile(chunk.path, blocks, [coder.column.name for coder in coders])
+            footer = opened.parquet.metadata
+            if chunk.identity.block >= footer.num_row_groups:
+                raise _changed(place)
+            if footer.row_group(chunk.identity.block).num_rows != chunk.records:
+                raise _changed(place)
+        positions = _positions(chunk, key=key, rate=rate)
+        wanted = chunk.records if positions is None else positions.size
+        if opened.pages is not None and wanted <= _WHOLE_RECORDS:
+            with _reading(place):
+                yield _keys_by_pages(opened, chunk, positions, place=place, coders=coders, words=words)
+        else:
+            yield from _keys_by_batches(opened, chunk, positions, place=place, coders=coders, words=words)
 
 
-def _opened(chunks: Sequence[ParquetChunk], path: str, columns: Sequence[str]) -> pq.ParquetFile:
-    footer = open_parquet(path).metadata
-    wanted = [chunk.identity.block for chunk in chunks if chunk.path == path]
-    if wanted and max(wanted) >= footer.num_row_groups:
-        raise _changed(path)
-    readable = dictionary_columns(footer, columns, row_groups=wanted)
-    return open_parquet(path, dictionary_columns=readable, footer=footer)
+class _OpenFile:
+    """One file as the readers need it.
+
+    Args:
+        path: file or URL.
+        row_groups: those that will be read.
+        columns: the released columns.
+    """
+
+    def __init__(self, path: str, row_groups: Sequence[int], columns: Sequence[str]) -> None:
+        self.path = path
+        self.parquet = open_parquet(path)
+        # A store behind a URL answers few large reads best, which pyarrow makes.
+        self.pages = None if is_url(path) or not AVAILABLE else SampledPages(path, self.parquet)
+        self._row_groups = row_groups
+        self._columns = columns
+
+    @cached_property
+    def dictionaries(self) -> pq.ParquetFile:
+        """The file with its texts as dictionaries."""
+        footer = self.parquet.metadata
+        known = [block for block in self._row_groups if block < footer.num_row_groups]
+        readable = dictionary_columns(footer, self._columns, row_groups=known)
+        return open_parquet(self.path, dictionary_columns=readable, footer=footer)
 
 
-def _row_group_keys(
-    file: pq.ParquetFile,
+def _keys_by_pages(
+    opened: _OpenFile,
     chunk: ParquetChunk,
+    positions: NDArray[np.int64] | None,
     *,
     place: str,
     coders: Sequence[ColumnCoder],
     words: int,
-    key: bytes,
-    rate: Decimal,
+) -> NDArray[np.int64]:
+    """Keys of a row group's wanted records, column by column; pyarrow reads the columns that pages are no use for."""
+    wanted = np.arange(chunk.records, dtype=np.int64) if positions is None else positions
+    keys = np.zeros((words, wanted.size), dtype=np.int64)
+    left: list[ColumnCoder] = []
+    for coder in coders:
+        codes = None if opened.pages is None else opened.pages.codes(coder, chunk.identity.block, wanted)
+        if codes is None:
+            left.append(coder)
+        else:
+            keys[coder.placement.word] += codes
+    done = 0
+    for batch in _keys_by_batches(opened, chunk, positions, place=place, coders=left, words=words) if left else ():
+        keys[:, done : done + batch.shape[1]] += batch
+        done += batch.shape[1]
+    return keys
+
+
+def _keys_by_batches(
+    opened: _OpenFile,
+    chunk: ParquetChunk,
+    positions: NDArray[np.int64] | None,
+    *,
+    place: str,
+    coders: Sequence[ColumnCoder],
+    words: int,
 ) -> Iterator[NDArray[np.int64]]:
-    positions = kept_positions(key=key, chunk=chunk.identity, records=chunk.records, rate=rate)
-    row_group = chunk.identity.block
+    """Keys of a row group's wanted records, batch by batch, from what pyarrow decodes."""
     with _reading(place):
-        if file.metadata.row_group(row_group).num_rows != chunk.records:
-            raise _changed(place)
         names = [coder.column.name for coder in coders]
-        batches = file.iter_batches(batch_size=_BATCH_RECORDS, row_groups=[row_group], columns=names, use_threads=False)
+        batches = opened.dictionaries.iter_batches(
+            batch_size=_BATCH_RECORDS, row_groups=[chunk.identity.block], columns=names, use_threads=False
+        )
     start = 0
     while (batch := _next_batch(batches, place)) is not None:
-        first, last = np.searchsorted(positions, (start, start + batch.num_rows))
         with _reading(place):
-            keys = batch_keys(batch, positions[first:last] - start, coders=coders, words=words)
+            keys = batch_keys(batch, _within(positions, start, batch.num_rows), coders=coders, words=words)
         yield keys
         start += batch.num_rows
     if start != chunk.records:
@@ -88,13 +147,30 @@ def _row_group_keys(
 
 
 def batch_keys(
-    batch: pa.RecordBatch, positions: NDArray[np.int64], *, coders: Sequence[ColumnCoder], words: int
+    batch: pa.RecordBatch, positions: NDArray[np.int64] | None, *, coders: Sequence[ColumnCoder], words: int
 ) -> NDArray[np.int64]:
-    """Keys of the records at some positions of a batch whose columns bear the released columns' names."""
-    keys = np.zeros((words, positions.size), dtype=np.int64)
+    """Keys of the records at some positions of a batch, None at all; its columns bear the released columns' names."""
+    records = batch.num_rows if positions is None else positions.size
+    keys = np.zeros((words, records), dtype=np.int64)
     for coder in coders:
         keys[coder.placement.word] += coder.scaled_codes(batch.column(coder.column.name), positions)
     return keys
+
+
+def _positions(chunk: ParquetChunk, *, key: bytes | None, rate: Decimal | None) -> NDArray[np.int64] | None:
+    if (key is None) != (rate is None):
+        raise ValueError("a sample needs its key and its rate")
+    if key is None or rate is None:
+        return None
+    return kept_positions(key=key, chunk=chunk.identity, records=chunk.records, rate=rate)
+
+
+def _within(positions: NDArray[np.int64] | None, start: int, records: int) -> NDArray[np.int64] | None:
+    """The positions that lie in a batch, counted from its start."""
+    if positions is None:
+        return None
+    first, last = np.searchsorted(positions, (start, start + records))
+    return positions[first:last] - start
 
 
 def _next_batch(batches: Iterator[pa.RecordBatch], place: str) -> pa.RecordBatch | None:

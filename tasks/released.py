@@ -6,14 +6,17 @@ from pathlib import Path
 
 from ..accounting.ledger.certificate_writing import write_certificate
 from ..accounting.ledger.charge import Receipt
+from ..accounting.ledger.circumstances import Circumstances
 from ..accounting.ledger.keystore import ReleaseFolder
 from ..accounting.ledger.release_entries import ReleaseCharged
 from ..accounting.ledger.signing import SigningKey, SigningKeys
+from ..mechanisms.map_choice import MapChoice
+from ..mechanisms.recoding import GeneralizationMap
 from ..mechanisms.refusal import InputRefused, ReleaseFailed
 from ..mechanisms.suppression import GroupCounts
 from .request import MicrodataRequest
 from .stage import stage
-from .staging import SettledRelease, rename_into_view, staging_folder, write_staged
+from .staging import SettledRelease, bring_into_view, staging_folder, write_staged
 from .table import PublishedGroups, write_table
 
 __all__ = ["publish", "write_output"]
@@ -24,7 +27,9 @@ def write_output(
     *,
     receipt: Receipt,
     charge: ReleaseCharged,
+    circumstances: Circumstances,
     request: MicrodataRequest,
+    generalization: GeneralizationMap,
     surviving: GroupCounts,
     folder: ReleaseFolder,
     signing: SigningKeys,
@@ -34,7 +39,9 @@ def write_output(
     Args:
         receipt: proof of payment.
         charge: the ledger's entry of the charge.
+        circumstances: what the ledger said of the data set at the charge.
         request: what is asked for.
+        generalization: the map that the records were recoded with.
         surviving: groups of at least k sampled records.
         folder: the release's folder in the private store.
         signing: the private store's signing keys; the private one is read here and nowhere kept.
@@ -43,23 +50,25 @@ def write_output(
         ReleaseFailed: the signing key is gone.
     """
     key = _key_that_signs(signing)
-    groups = PublishedGroups.of(surviving, generalization=request.map)
+    groups = PublishedGroups.of(surviving, generalization=generalization)
 
     def write(place: Path) -> None:
         write_table(groups, folder=place, form=request.form, file_format=request.file_format)
         write_certificate(
             place,
             charge=charge,
+            circumstances=circumstances,
             position=receipt.position,
             chain_hash=receipt.hash,
-            generalization=request.map,
+            generalization=generalization,
+            choice=request.recoding if isinstance(request.recoding, MapChoice) else None,
             form=request.form,
             groups=len(groups.counts),
             records=groups.records,
             key=key,
         )
 
-    place = staging_folder(request.output, sample_id=receipt.sample_id)
+    place = staging_folder(request.output, sample_id=receipt.sample_id, private=folder.path)
     staged = write_staged(place, day=charge.day, write=write)
     folder.remember(
         {
@@ -100,4 +109,4 @@ def publish(*, release: SettledRelease) -> None:
     Raises:
         ReleaseFailed: something else is in its place, or its bytes are not what they were.
     """
-    rename_into_view(release.staged, release.output)
+    bring_into_view(release.staged, release.output)

@@ -7,11 +7,13 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Literal, assert_never
 
 from ..accounting.theory.price import Price, mechanism_record
+from ..mechanisms.event import Mechanism
+from ..mechanisms.map_choice import MapChoice
 from ..mechanisms.recoding import GeneralizationMap
-from ..mechanisms.strongly_safe import StronglySafeRelease
+from .objects import Output
 
 __all__ = ["MicrodataRequest"]
 
@@ -24,7 +26,7 @@ class MicrodataRequest:
         label: the release's name for people; not its id.
         form: "microdata" repeats each published row, "counts" gives one row a group with its count.
         file_format: "parquet" or "csv", of the published table.
-        output: folder that will hold the published table and its certificate.
+        output: folder or place in an object store that will hold the published table and its certificate.
         dataset: the name under which the ledger keeps this population's budget.
         source: file, folder, glob or URL of the records, as written in the specification.
         base: folder that relative paths of the specification start from.
@@ -33,27 +35,44 @@ class MicrodataRequest:
         mechanism: what is run, fully enough to be priced.
         price: what the release is charged; for one of a series, what the whole series was charged.
         paper_price: the price by the paper's bound, None where the bound gives no guarantee.
-        map: the generalization map, fixed before the records are read.
+        recoding: the generalization map, fixed before the records are read, or the candidates and the draw that will
+            choose one of them.
     """
 
     label: str
     form: Literal["microdata", "counts"]
     file_format: Literal["parquet", "csv"]
-    output: Path
+    output: Output
     dataset: str
     source: str
     base: Path
     separator: str
     null_values: tuple[str, ...]
-    mechanism: StronglySafeRelease
+    mechanism: Mechanism
     price: Price
     paper_price: Price | None
-    map: GeneralizationMap
+    recoding: GeneralizationMap | MapChoice
+
+    @property
+    def map_digest(self) -> str:
+        """SHA-256 (hex) of the map, or of the lattice that it is drawn from."""
+        return self.recoding.digest()
+
+    @property
+    def _selection(self) -> dict[str, object]:
+        """What beside mechanism and lattice decides the draw; nothing where the map is fixed."""
+        match self.recoding:
+            case GeneralizationMap():
+                return {}
+            case MapChoice(draw=draw, steps=steps):
+                return {"selection": {"draw": draw, "steps": steps}}
+            case _:
+                assert_never(self.recoding)
 
     @property
     def digest(self) -> str:
         """SHA-256 (hex) of all that decides what is released; the output's place is not part of it."""
-        canonical = {
+        canonical: dict[str, object] = {
             "label": self.label,
             "form": self.form,
             "format": self.file_format,
@@ -64,9 +83,9 @@ class MicrodataRequest:
             "null": list(self.null_values),
             "mechanism": mechanism_record(self.mechanism),
             "delta": str(self.price.delta),
-            "map": self.map.digest(),
+            "map": self.map_digest,
         }
-        return _digest(b"crowdblend specification 1\n", canonical)
+        return _digest(b"crowdblend specification 1\n", canonical | self._selection | self._unit)
 
     @property
     def series_digest(self) -> str:
@@ -76,7 +95,7 @@ class MicrodataRequest:
         proved for parameters fixed beforehand. Not in it are the source, which is another with each delivery, and
         what decides nothing: label, file format, and the output's place.
         """
-        canonical = {
+        canonical: dict[str, object] = {
             "form": self.form,
             "dataset": self.dataset,
             "separator": self.separator,
@@ -84,9 +103,15 @@ class MicrodataRequest:
             "mechanism": mechanism_record(self.mechanism),
             "delta": str(self.price.delta),
             "releases": self.price.releases,
-            "map": self.map.digest(),
+            "map": self.map_digest,
         }
-        return _digest(b"crowdblend series 1\n", canonical)
+        return _digest(b"crowdblend series 1\n", canonical | self._selection | self._unit)
+
+    @property
+    def _unit(self) -> dict[str, object]:
+        """The most records of one person, where it is more than the usual one."""
+        records = self.price.rows_per_person
+        return {} if records == 1 else {"rows_per_person": records}
 
 
 def _digest(domain: bytes, canonical: Mapping[str, object]) -> str:

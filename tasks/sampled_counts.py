@@ -7,16 +7,17 @@ from contextlib import contextmanager
 
 from ..accounting.ledger.charge import Receipt
 from ..accounting.ledger.keystore import KeyRef
-from ..mechanisms.refusal import ReleaseFailed
+from ..mechanisms.recoding import GeneralizationMap
 from ..mechanisms.suppression import GroupCounts, suppress
+from .chunk_counts import KeySource
 from .chunks import plan_chunks
 from .count import count_job, group_counts
-from .executors import Advanced, DaskCluster, Executor, LocalThreads
+from .executors import Advanced, DaskCluster, Executor
 from .request import MicrodataRequest
 from .source import SourceLayout
 from .stage import stage
 
-__all__ = ["surviving_groups"]
+__all__ = ["key_source_at", "surviving_groups"]
 
 
 @stage("count")
@@ -24,9 +25,10 @@ def surviving_groups(
     *,
     receipt: Receipt,
     request: MicrodataRequest,
+    generalization: GeneralizationMap,
     layout: SourceLayout,
     key: KeyRef,
-    scheduler: str | None,
+    executor: Executor,
     advanced: Advanced,
 ) -> GroupCounts:
     """Draw the sample, count its groups and keep those of at least k records.
@@ -34,41 +36,40 @@ def surviving_groups(
     Args:
         receipt: proof that the release is paid for; the sample is the one that it names.
         request: what is asked for.
+        generalization: the map.
         layout: the files of the records.
-        key: where workers read the sampling key.
-        scheduler: address of a Dask scheduler, None for this machine's threads.
+        key: the sampling key in the private store.
+        executor: where the work is done.
         advanced: told of the progress; for the steward's terminal alone.
 
     Raises:
         ReleaseFailed: the records can't be read, or the workers were lost.
     """
-    job = count_job(
-        release_id=receipt.release_id,
-        sample_id=receipt.sample_id,
-        generalization=request.map,
-        rate=request.mechanism.sampling_rate,
-        null_values=request.null_values,
-        key_source=key,
-    )
-    with _executor(scheduler) as executor:
+    with key_source_at(key, executor) as key_source:
+        job = count_job(
+            release_id=receipt.release_id,
+            sample_id=receipt.sample_id,
+            generalization=generalization,
+            rate=request.mechanism.sampling_rate,
+            null_values=request.null_values,
+            key_source=key_source,
+        )
         counts = group_counts(plan_chunks(layout), job=job, executor=executor, advanced=advanced)
     return suppress(counts.keys, counts.counts, request.mechanism.k)
 
 
 @contextmanager
-def _executor(scheduler: str | None) -> Iterator[Executor]:
-    if scheduler is None:
-        yield LocalThreads()
-        return
-    from distributed import Client
+def key_source_at(key: KeyRef | None, executor: Executor) -> Iterator[KeySource | None]:
+    """Where tasks find a key: in the private store, or where there are other machines, in their memory.
 
-    try:
-        client = Client(scheduler, set_as_default=False, timeout=20)
-    except (OSError, ValueError) as error:
-        raise ReleaseFailed(
-            f"the scheduler can't be reached ({type(error).__name__}).",
-            where=scheduler,
-            remedy="Start it and run again with the same release id: it is not charged twice.",
-        ) from None
-    with client:
-        yield DaskCluster(client=client)
+    Args:
+        key: in the private store; None where every record is counted, for which there is no key.
+        executor: where the tasks run.
+    """
+    if key is None or not isinstance(executor, DaskCluster):
+        yield key
+        return
+    from .key_delivery import delivered_key  # it loads `distributed`, which one machine alone does without
+
+    with delivered_key(executor.client, key) as delivered:
+        yield delivered

@@ -26,6 +26,7 @@ __all__ = [
     "check_metadata",
     "list_source",
     "manifest_bytes",
+    "source_metadata_bytes",
 ]
 
 
@@ -154,6 +155,23 @@ def manifest_bytes(source: Source) -> bytes:
     """
     rows = [[file.path, file.size, file.version] for file in source.files]
     return json.dumps({"kind": "manifest/1", "files": rows}, separators=(",", ":")).encode("ascii")
+
+
+def source_metadata_bytes(layout: SourceLayout) -> bytes:
+    """Canonical bytes of what a copy of the input would share with it: names, sizes and what headers or footers say.
+
+    PRIVACY: as `manifest_bytes`.
+    """
+    rows = [
+        [PurePosixPath(file.path).name, file.size, _told(layout.layouts[place])]
+        for place, file in enumerate(layout.source.files)
+    ]
+    return json.dumps({"kind": "source-metadata/1", "files": rows}, separators=(",", ":")).encode("ascii")
+
+
+def _told(layout: CsvLayout | ParquetLayout) -> list[int]:
+    """What a header or footer says whatever columns are released."""
+    return list(layout.rows) if isinstance(layout, ParquetLayout) else [layout.first_record, layout.fields]
 
 
 def _local_files(path: Path, source: str) -> list[SourceFile]:

@@ -12,12 +12,13 @@ from pathlib import Path
 
 from ..accounting.ledger.keystore import ReleaseFolder
 from ..mechanisms.refusal import ReleaseFailed
+from .objects import ObjectPrefix, Output, in_view, output_at, put_into_view
 
 __all__ = [
     "SettledRelease",
     "Staged",
+    "bring_into_view",
     "remembered_release",
-    "rename_into_view",
     "staging_folder",
     "write_staged",
 ]
@@ -28,7 +29,7 @@ class Staged:
     """A complete output that is not in view yet.
 
     Args:
-        folder: hidden folder beside the output, on the same file system.
+        folder: hidden folder; beside an output that is a folder, on the same file system.
         hashes: name and SHA-256 (hex) of each file in it, sorted by name.
     """
 
@@ -47,14 +48,14 @@ class SettledRelease:
 
     Args:
         sample_id: commitment to its sample.
-        output: its folder.
+        output: its folder, or its place in an object store.
         groups: published groups.
         records: published records.
         staged: where its bytes were written, and their digests.
     """
 
     sample_id: str
-    output: Path
+    output: Output
     groups: int
     records: int
     staged: Staged
@@ -62,6 +63,8 @@ class SettledRelease:
     @property
     def in_view(self) -> bool:
         """Whether the output holds exactly these bytes."""
+        if isinstance(self.output, ObjectPrefix):
+            return in_view(self.output, self.staged.hashes)
         return _holds(self.output, self.staged.hashes)
 
 
@@ -77,15 +80,25 @@ def remembered_release(folder: ReleaseFolder) -> SettledRelease | None:
     hashes = tuple((str(name), str(digest)) for name, digest in known["hashes"])
     return SettledRelease(
         sample_id=str(known["sample_id"]),
-        output=Path(known["output"]),
+        output=output_at(str(known["output"]), base=Path("/")),
         groups=int(known["groups"]),
         records=int(known["records"]),
         staged=Staged(folder=Path(known["staging"]), hashes=hashes),
     )
 
 
-def staging_folder(output: Path, *, sample_id: str) -> Path:
-    """Where a release's output is written before it comes into view: beside it, hidden, the release's own."""
+def staging_folder(output: Output, *, sample_id: str, private: Path) -> Path:
+    """Where a release's output is written before it comes into view; hidden, and the release's own.
+
+    Beside a folder, so that a rename brings it into view; for an object store, in the private store.
+
+    Args:
+        output: where it will be published.
+        sample_id: commitment to its sample.
+        private: the release's folder in the private store.
+    """
+    if isinstance(output, ObjectPrefix):
+        return private / f"staged-{sample_id[:16]}"
     return output.parent / f".{output.name}.crowdblend-{sample_id[:16]}"
 
 
@@ -117,21 +130,22 @@ def write_staged(folder: Path, *, day: date, write: Callable[[Path], None]) -> S
     return Staged(folder=folder, hashes=tuple(hashes))
 
 
-def rename_into_view(staged: Staged, output: Path) -> None:
+def bring_into_view(staged: Staged, output: Output) -> None:
     """Make a staged output visible in one step; an output that is already in view as these bytes is left.
 
     Raises:
         ReleaseFailed: something else is in the output's place, or the staged bytes are not what they were.
     """
+    if isinstance(output, ObjectPrefix):
+        if not in_view(output, staged.hashes):
+            _require_intact(staged)
+            put_into_view(staged.folder, output, staged.hashes)
+        shutil.rmtree(staged.folder, ignore_errors=True)
+        return
     if _holds(output, staged.hashes):
         shutil.rmtree(staged.folder, ignore_errors=True)
         return
-    if not staged.intact:
-        raise ReleaseFailed(
-            "the prepared output is not what was written.",
-            where=str(staged.folder),
-            remedy="The release can only be abandoned: it is never computed twice.",
-        )
+    _require_intact(staged)
     if output.exists() or output.is_symlink():
         raise ReleaseFailed(
             "something else has come into the output's place.",
@@ -140,6 +154,15 @@ def rename_into_view(staged: Staged, output: Path) -> None:
         )
     staged.folder.rename(output)
     _sync(output.parent)
+
+
+def _require_intact(staged: Staged) -> None:
+    if not staged.intact:
+        raise ReleaseFailed(
+            "the prepared output is not what was written.",
+            where=str(staged.folder),
+            remedy="The release can only be abandoned: it is never computed twice.",
+        )
 
 
 def digest_of_file(path: Path) -> str:

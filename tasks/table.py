@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from ..mechanisms.recoding import GeneralizationMap
 from ..mechanisms.suppression import GroupCounts
+from .arrow_arrays import arrow_of
 
 __all__ = ["PublishedGroups", "write_table"]
 
@@ -98,11 +99,11 @@ def _write_parquet(groups: PublishedGroups, path: Path, *, form: str) -> None:
     with pq.ParquetWriter(path, schema, compression="zstd", store_schema=False) as writer:
         for rows in _row_blocks(groups, form):
             arrays: list[pa.Array] = [
-                pa.DictionaryArray.from_arrays(pa.array(codes[rows], type=pa.int32()), dictionary)
+                pa.DictionaryArray.from_arrays(arrow_of(codes[rows]), dictionary)
                 for codes, dictionary in zip(groups.codes, dictionaries, strict=True)
             ]
             if form == "counts":
-                arrays.append(pa.array(groups.counts[rows], type=pa.int64()))
+                arrays.append(arrow_of(groups.counts[rows]))
             writer.write_table(pa.Table.from_arrays(arrays, schema=schema), row_group_size=ROWS_AT_ONCE)
 
 

@@ -15,7 +15,7 @@ from .durable import private_folder, sync_folder
 from .identifiers import require_digest
 from .signing import PublicKey, SigningKey, canonical_bytes
 
-__all__ = ["AnchorFile", "Head", "SignedHead", "head_of_line", "line_of_head"]
+__all__ = ["AnchorFile", "ClaimedHead", "Head", "SignedHead", "claim_of_line", "head_of_line", "line_of_head"]
 
 DOMAIN = b"crowdblend ledger anchor 1\n"
 LONGEST_LINE = 4096  # bytes; a line of this version has fewer than 600
@@ -56,6 +56,28 @@ class SignedHead:
     key: PublicKey
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ClaimedHead:
+    """A head as an anchor's line states it, its signature not checked yet.
+
+    Args:
+        head: the head.
+        key: the public key that the line names.
+        message: the bytes that were signed.
+        signature: over them, 64 bytes where it holds.
+    """
+
+    head: Head
+    key: PublicKey
+    message: bytes
+    signature: bytes
+
+    @property
+    def holds(self) -> bool:
+        """Whether the signature is the key's over this head."""
+        return self.key.verifies(domain=DOMAIN, message=self.message, signature=self.signature)
+
+
 def line_of_head(head: Head, key: SigningKey) -> bytes:
     """The anchor's line for a head, with its newline."""
     public = key.public
@@ -70,13 +92,13 @@ def line_of_head(head: Head, key: SigningKey) -> bytes:
     return canonical_bytes(fields | {"signature": signature.hex()}) + b"\n"
 
 
-def head_of_line(line: bytes) -> SignedHead:
-    """Read an anchor's line back, and check its signature against the key that it names.
+def claim_of_line(line: bytes) -> ClaimedHead:
+    """Read an anchor's line without checking its signature.
 
     INVARIANT: only the one form of a line is accepted, so that no byte of it can change unseen.
 
     Raises:
-        ValueError: it has another form, or its signature doesn't hold.
+        ValueError: it has another form.
     """
     try:
         fields = json.loads(line)
@@ -95,9 +117,19 @@ def head_of_line(line: bytes) -> SignedHead:
         raise ValueError("its hexadecimal digits have another form")
     if fields["key_id"] != key.key_id:
         raise ValueError("the key's id is not that of the key")
-    if not key.verifies(domain=DOMAIN, message=canonical_bytes(fields), signature=signature):
+    return ClaimedHead(head=head, key=key, message=canonical_bytes(fields), signature=signature)
+
+
+def head_of_line(line: bytes) -> SignedHead:
+    """Read an anchor's line back, and check its signature against the key that it names.
+
+    Raises:
+        ValueError: it has another form, or its signature doesn't hold.
+    """
+    claim = claim_of_line(line)
+    if not claim.holds:
         raise ValueError("the signature doesn't hold")
-    return SignedHead(head=head, key=key)
+    return SignedHead(head=claim.head, key=claim.key)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

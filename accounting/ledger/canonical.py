@@ -23,6 +23,7 @@ class NotCanonicalError(ValueError):
     """Bytes that are not the one form of an entry that this version knows."""
 
 
+ENCODER = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=True)
 KINDS: Mapping[str, type[Entry]] = {member.KIND: member for member in get_args(Entry)}
 
 
@@ -38,7 +39,7 @@ def bytes_of_entry(entry: Entry) -> bytes:
         TypeError: a field holds a value of a type that no entry has.
     """
     document = {"kind": entry.KIND} | _document(entry)
-    return json.dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=True).encode("ascii")
+    return ENCODER.encode(document).encode("ascii")
 
 
 def entry_of_bytes(body: bytes) -> Entry:
@@ -67,7 +68,12 @@ def entry_of_bytes(body: bytes) -> Entry:
 
 
 def _document(record: Record) -> dict[str, Any]:
-    return {field.name: _encoded(getattr(record, field.name)) for field in fields(record)}
+    return {name: _encoded(getattr(record, name)) for name in _names(type(record))}  # type: ignore[arg-type]
+
+
+@cache
+def _names(cls: type[Any]) -> tuple[str, ...]:
+    return tuple(field.name for field in fields(cls))
 
 
 def _encoded(value: object) -> object:

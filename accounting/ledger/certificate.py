@@ -11,6 +11,7 @@ from typing import Any
 from ...mechanisms.refusal import InputRefused
 from .budget import amount_of_text
 from .canonical import sorted_fields
+from .certificate_map import map_findings
 from .certificate_writing import DOMAIN, FORMAT, certificate_bytes, sha256_of_file, signed_bytes
 from .release_entries import ChargedPrice, SeriesPlace
 from .repricing import price_faults
@@ -18,8 +19,8 @@ from .signing import ALGORITHM, PublicKey
 
 __all__ = ["CertificateCheck", "check_certificate", "read_certificate", "verify_certificate"]
 
-UNSIGNED_FORMAT = "crowdblend-certificate/1"
-SIGNED_FIELDS = frozenset(
+EARLIER_FORMAT = "crowdblend-certificate/2"
+EARLIER_FIELDS = frozenset(
     {
         "code_version",
         "dataset",
@@ -40,9 +41,10 @@ SIGNED_FIELDS = frozenset(
     }
 )
 FIELDS: Mapping[str, frozenset[str]] = {
-    FORMAT: SIGNED_FIELDS,
-    UNSIGNED_FORMAT: SIGNED_FIELDS | {"signature_note"},
+    FORMAT: EARLIER_FIELDS | {"private_looks"},
+    EARLIER_FORMAT: EARLIER_FIELDS,
 }
+DOMAINS: Mapping[str, bytes] = {FORMAT: DOMAIN, EARLIER_FORMAT: b"crowdblend certificate 2\n"}
 SIGNATURE_FIELDS = frozenset({"algorithm", "key_id", "public_key", "value"})
 
 
@@ -86,7 +88,7 @@ def verify_certificate(path: Path, *, trusted: tuple[PublicKey, ...] | None) -> 
     """Check a certificate and the files beside it.
 
     The signature is checked, the files are hashed again, and the price is computed again from the mechanism. No byte
-    of a signed certificate can change unseen: it has one form.
+    of a certificate can change unseen: it has one form.
 
     Args:
         path: the certificate; its files lie in the same folder, and nothing else does.
@@ -105,19 +107,12 @@ def verify_certificate(path: Path, *, trusted: tuple[PublicKey, ...] | None) -> 
     findings += [f"the field {name[:60]!r} is unknown" for name in sorted(certificate.keys() - fields)]
     if findings:
         return CertificateCheck(findings=tuple(findings), signed_by=None, unchecked=())
-    if certificate["format"] == UNSIGNED_FORMAT:
-        unchecked = "who wrote it: it is unsigned, as all certificates of its format are."
-        if certificate["signature"] is not None:
-            findings.append("it bears a signature, which its format has none of")
-        if trusted is not None:
-            findings.append("it is unsigned, so it isn't shown that it comes from the key's owner")
-        signer = None
-    else:
-        unchecked = "whose key signed it: compare the key's id with what the publisher says, or give --public-key."
-        signer, faults = _signature_findings(certificate, content, trusted)
-        findings += faults
+    unchecked = "whose key signed it: compare the key's id with what the publisher says, or give --public-key."
+    signer, faults = _signature_findings(certificate, content, trusted)
+    findings += faults
     if not findings:  # a forger's numbers aren't worth computing with
         findings += _price_findings(certificate)
+        findings += map_findings(certificate)
     findings += _file_findings(certificate["files"], path)
     return CertificateCheck(
         findings=tuple(findings),
@@ -145,7 +140,7 @@ def _parsed(content: bytes) -> Mapping[str, Any]:
         certificate = None
     known = isinstance(certificate, dict) and isinstance(certificate.get("format"), str)
     if not isinstance(certificate, dict) or not known or certificate["format"] not in FIELDS:
-        raise ValueError(f"this is not a certificate of the format {FORMAT} or {UNSIGNED_FORMAT}")
+        raise ValueError(f"this is not a certificate of the format {FORMAT} or {EARLIER_FORMAT}")
     return certificate
 
 
@@ -172,7 +167,7 @@ def _signature_findings(
         and signature["key_id"] == key.key_id
         and signature["public_key"] == key.raw.hex()
         and signature["value"] == value.hex()
-        and key.verifies(domain=DOMAIN, message=message, signature=value)
+        and key.verifies(domain=DOMAINS[certificate["format"]], message=message, signature=value)
     )
     if not holds:
         return None, ("its signature does not hold: the certificate was changed after it was signed",)
@@ -198,6 +193,17 @@ def _releases_of_series(series: Mapping[str, Any] | None) -> int:
     return releases
 
 
+def _count(value: object) -> int:
+    """A whole number as a certificate has it.
+
+    Raises:
+        ValueError: it is something else.
+    """
+    if type(value) is not int:
+        raise ValueError("a number of records is a whole number")
+    return value
+
+
 def _price_findings(certificate: Mapping[str, Any]) -> tuple[str, ...]:
     guarantee, mechanism = certificate["guarantee"], certificate["mechanism"]
     try:
@@ -213,6 +219,7 @@ def _price_findings(certificate: Mapping[str, Any]) -> tuple[str, ...]:
             mechanism=sorted_fields(mechanism),
             price=price,
             epsilon_paper=None if paper is None else amount_of_text(paper),
+            rows_per_person=1 if certificate["format"] == EARLIER_FORMAT else _count(guarantee["rows_per_person"]),
         )
     except (AttributeError, KeyError, TypeError, ValueError):
         return ("its mechanism or its guarantee can't be read",)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from datetime import date
 from decimal import Decimal
 
 from ...mechanisms.event import Mechanism
 from ..theory.price import Price, mechanism_record
 from .canonical import sorted_fields
-from .release_entries import ChargedPrice, ReleaseCharged, SeriesPlace
+from .release_entries import ChargedPrice, ReleaseCharged, ReleaseChargedTwoSamples, SeriesPlace
 
 __all__ = ["Receipt", "ReleaseCharge", "charged_price"]
 
@@ -25,6 +25,7 @@ class Receipt:
         release_id: the release that is paid for.
         dataset: whose budget paid.
         sample_id: the one sample that may be read for it.
+        selection_sample_id: the one sample that its map may be chosen on; None where there is none.
     """
 
     ledger_id: str
@@ -33,6 +34,27 @@ class Receipt:
     release_id: str
     dataset: str
     sample_id: str
+    selection_sample_id: str | None = None
+
+    @classmethod
+    def of(cls, charge: ReleaseCharged, *, ledger_id: str, position: int, link: str) -> Receipt:
+        """The receipt for a charge at its place in the chain.
+
+        Args:
+            charge: the entry.
+            ledger_id: which ledger.
+            position: place of the charge.
+            link: hash of the charge's link.
+        """
+        return cls(
+            ledger_id=ledger_id,
+            position=position,
+            hash=link,
+            release_id=charge.release_id,
+            dataset=charge.dataset,
+            sample_id=charge.sample_id,
+            selection_sample_id=dict(charge.samples).get("selection"),
+        )
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -48,12 +70,13 @@ class ReleaseCharge:
         price: what it costs, as `price` of the theory gives it.
         epsilon_paper: price by the published bound, None where it gives no guarantee.
         spec_digest: SHA-256 (hex) of the canonical specification.
-        map_digest: SHA-256 (hex) of the generalization map.
+        map_digest: SHA-256 (hex) of the generalization map, or of the lattice that it is drawn from.
         code_version: version of the software.
         sampler_layout: version of the layout of random words.
         day: of the charge, before any record is read.
         series: the series that has paid for it, None for a release that pays for itself.
         series_digest: SHA-256 (hex) of all that the specifications of a series must have in common.
+        selection_sample_id: commitment to the key of the sample that the map is chosen on; None where there is none.
     """
 
     release_id: str
@@ -70,6 +93,7 @@ class ReleaseCharge:
     day: date
     series: str | None = None
     series_digest: str = ""
+    selection_sample_id: str | None = None
 
     @property
     def entry(self) -> ReleaseCharged:
@@ -94,7 +118,7 @@ class ReleaseCharge:
         place = None
         if self.series is not None and number is not None:
             place = SeriesPlace(name=self.series, number=number, spec_digest=self.series_digest)
-        return ReleaseCharged(
+        charged = ReleaseCharged(
             release_id=self.release_id,
             label=self.label,
             dataset=self.dataset,
@@ -109,6 +133,10 @@ class ReleaseCharge:
             series=place,
             day=self.day,
         )
+        if self.selection_sample_id is None:
+            return charged
+        values = {field.name: getattr(charged, field.name) for field in fields(charged)}
+        return ReleaseChargedTwoSamples(**values, selection_sample_id=self.selection_sample_id)
 
 
 def charged_price(price: Price) -> ChargedPrice:

@@ -6,38 +6,22 @@ import os
 import secrets
 from pathlib import Path
 
-from alembic import command
-from alembic.config import Config
-from sqlalchemy import Connection, inspect
+from sqlalchemy import inspect
 
 from ...mechanisms.refusal import InputRefused, ReleaseFailed
 from .anchor import AnchorFile, Head
 from .anchoring import Anchoring
 from .append import append_entry, head_of
+from .connection import locate
 from .entry import LedgerCreated
+from .migration import upgrade_tables
 from .queries import ledger_id_of
 from .schema import VERSION_TABLE, entry
-from .store import keep_write_ahead_log, locate, open_store
+from .store import keep_write_ahead_log, open_database, open_store
 
-__all__ = ["begin_anchor", "create_ledger", "ledger_exists", "migrate"]
+__all__ = ["begin_anchor", "create_ledger", "ledger_exists"]
 
 SQLITE_FILE = b"SQLite format 3\0"
-MIGRATIONS = Path(__file__).parent / "migrations"
-
-
-def migrate(connection: Connection, *, revision: str) -> None:
-    """Bring the tables to a schema revision, inside the transaction of the connection.
-
-    Args:
-        connection: a connection in a writing transaction.
-        revision: the revision to reach.
-    """
-    config = Config()
-    config.set_main_option("script_location", str(MIGRATIONS).replace("%", "%%"))
-    config.set_main_option("path_separator", "os")
-    config.attributes["connection"] = connection
-    config.attributes["version_table"] = VERSION_TABLE
-    command.upgrade(config, revision)
 
 
 def create_ledger(url: str, *, anchoring: Anchoring) -> str:
@@ -60,7 +44,7 @@ def create_ledger(url: str, *, anchoring: Anchoring) -> str:
     _require_unused(anchoring.anchor_of(ledger_id))
     if parsed.get_backend_name() == "sqlite":
         _create_file(Path(str(parsed.database)), shown)
-    store = open_store(url, anchoring=anchoring, create=True)
+    store = open_database(url, anchoring=anchoring, creating=True)
     try:
         if store.dialect == "sqlite":
             keep_write_ahead_log(store)
@@ -70,7 +54,7 @@ def create_ledger(url: str, *, anchoring: Anchoring) -> str:
                 raise InputRefused("there is a ledger here already.", where=shown, remedy="Use it as it is.")
             if store.dialect == "sqlite" and tables.get_table_names():
                 raise InputRefused("this file is another program's database.", where=shown)
-            migrate(connection, revision="head")
+            upgrade_tables(connection, revision="head")
             append_entry(connection, LedgerCreated(ledger_id=ledger_id), rows=())
     except ReleaseFailed as failure:
         raise InputRefused(
@@ -124,7 +108,7 @@ def ledger_exists(url: str) -> bool:
     parsed, shown = locate(url)
     if parsed.get_backend_name() == "sqlite" and not Path(str(parsed.database)).is_file():
         return False
-    store = open_store(url, anchoring=None, create=True)
+    store = open_database(url, anchoring=None)
     try:
         with store.reading() as connection:
             return inspect(connection).has_table(entry.name)

@@ -10,7 +10,7 @@ from typing import TypeVar, assert_never
 from sqlalchemy import Table
 
 from .budget import Account, amount_of_text, amount_text
-from .entry import BudgetRaised, DatasetAdded, Entry, LedgerCreated
+from .entry import BudgetRaised, DatasetAdded, Entry, LedgerCreated, PrivateLook
 from .release_entries import (
     ReleaseAbandoned,
     ReleaseCharged,
@@ -87,7 +87,7 @@ def rows_of(  # noqa: PLR0911 - one return for each kind
         ValueError: an account or a charge that the entry needs is not there.
     """
     match entry:
-        case LedgerCreated() | ReleaseRefused() | TokenAdded() | TokenRevoked():
+        case LedgerCreated() | PrivateLook() | ReleaseRefused() | TokenAdded() | TokenRevoked():
             return ()
         case DatasetAdded():
             return _rows_of_dataset(entry)
@@ -131,7 +131,10 @@ def _rows_of_dataset(entry: DatasetAdded) -> tuple[Row, ...]:
 def _rows_of_charge(entry: ReleaseCharged, before: AccountAt | None, turn: int) -> tuple[Row, ...]:
     rows = (
         Row(table=release, values={"release_id": entry.release_id, "dataset": entry.dataset}),
-        Row(table=sample, values={"sample_id": entry.sample_id, "release_id": entry.release_id}),
+        *(
+            Row(table=sample, values={"sample_id": taken, "release_id": entry.release_id, "purpose": purpose})
+            for purpose, taken in entry.samples
+        ),
         _stage_row(entry.release_id, "charged", "charged"),
     )
     if entry.series is None:

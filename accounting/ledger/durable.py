@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
+from typing import Any
 
-__all__ = ["create_private", "destroy", "private_folder", "replace_private", "sync_folder"]
+__all__ = [
+    "create_private",
+    "destroy",
+    "private_folder",
+    "read_private_record",
+    "replace_private",
+    "sync_folder",
+]
 
 PRIVATE_FILE = 0o600
 PRIVATE_FOLDER = 0o700
@@ -46,6 +55,22 @@ def replace_private(path: Path, content: bytes) -> None:
     """
     _write_draft(path, content).replace(path)
     sync_folder(path.parent)
+
+
+def read_private_record(path: Path) -> dict[str, Any] | None:
+    """Read a JSON object back; None where there is no such file.
+
+    Raises:
+        OSError: it can't be read.
+        ValueError: it holds something else.
+    """
+    try:
+        record = json.loads(path.read_bytes())
+    except FileNotFoundError:
+        return None
+    if not isinstance(record, dict):
+        raise ValueError("the file holds no record")  # noqa: TRY004 - what a file holds is a value
+    return record
 
 
 def destroy(path: Path) -> None:

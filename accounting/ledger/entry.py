@@ -12,6 +12,7 @@ from .identifiers import require_digest, require_name, require_text
 from .release_entries import (
     ReleaseAbandoned,
     ReleaseCharged,
+    ReleaseChargedTwoSamples,
     ReleasePublished,
     ReleaseReading,
     ReleaseRefused,
@@ -19,7 +20,7 @@ from .release_entries import (
 )
 from .token_entries import TokenAdded, TokenRevoked
 
-__all__ = ["BudgetRaised", "DatasetAdded", "Entry", "LedgerCreated"]
+__all__ = ["BudgetRaised", "DatasetAdded", "Entry", "LedgerCreated", "PrivateLook"]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -65,14 +66,11 @@ class DatasetAdded:
 
     def __post_init__(self) -> None:
         require_name(self.dataset, "data set's name")
-        require_amount(self.epsilon, "ε")
-        require_amount(self.delta, "δ")
+        _require_budget(self.epsilon, self.delta)
         require_name(self.relation, "neighbouring relation")
         require_name(self.by, "name of who does this")
         if self.epsilon == 0:
             raise ValueError("a budget's ε must be more than 0")
-        if self.delta >= 1:
-            raise ValueError(f"a budget's δ must be below 1, not {self.delta}")
         if self.survey_rate is not None:
             require_amount(self.survey_rate, "survey rate")
             if not 0 < self.survey_rate < 1:
@@ -104,20 +102,57 @@ class BudgetRaised:
 
     def __post_init__(self) -> None:
         require_name(self.dataset, "data set's name")
-        require_amount(self.epsilon, "ε")
-        require_amount(self.delta, "δ")
+        _require_budget(self.epsilon, self.delta)
         require_text(self.reason, "reason")
         require_name(self.by, "name of who does this")
-        if self.delta >= 1:
-            raise ValueError(f"a budget's δ must be below 1, not {self.delta}")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PrivateLook:
+    """Somebody looked at a data set's records outside any release, such as by a report of what a release would lose.
+
+    What is chosen after such a look depends on the records in a way that no price covers, so the certificates of
+    later releases say that there was one.
+
+    Args:
+        dataset: its name.
+        what: what was looked at, in one line; never a value of the records.
+        by: who looked.
+        day: when.
+    """
+
+    KIND: ClassVar[str] = "private-look/1"
+    dataset: str
+    what: str
+    by: str
+    day: date
+
+    def __post_init__(self) -> None:
+        require_name(self.dataset, "data set's name")
+        require_text(self.what, "description of what was looked at")
+        require_name(self.by, "name of who does this")
+
+
+def _require_budget(epsilon: Decimal, delta: Decimal) -> None:
+    """Check the form of a budget.
+
+    Raises:
+        ValueError: δ is not below 1, or either can't be summed exactly.
+    """
+    require_amount(epsilon, "ε")
+    require_amount(delta, "δ")
+    if delta >= 1:
+        raise ValueError(f"a budget's δ must be below 1, not {delta}")
 
 
 Entry = (
     LedgerCreated
     | DatasetAdded
     | BudgetRaised
+    | PrivateLook
     | SeriesRegistered
     | ReleaseCharged
+    | ReleaseChargedTwoSamples
     | ReleaseReading
     | ReleasePublished
     | ReleaseAbandoned

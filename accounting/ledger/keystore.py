@@ -15,8 +15,9 @@ from pathlib import Path
 from typing import Any
 
 from ...mechanisms.refusal import AccountantRefused, InputRefused, ReleaseFailed
-from .durable import create_private, destroy, private_folder, replace_private
+from .durable import create_private, destroy, private_folder, read_private_record, replace_private
 from .identifiers import require_digest, require_release_id
+from .settled_draws import SettledDraws
 
 __all__ = ["KeyRef", "PrivateStore", "ReleaseFolder"]
 
@@ -77,8 +78,21 @@ class ReleaseFolder:
         """A reference to the release's sampling key, whether or not it is there."""
         return KeyRef(path=self.path / "sampling.key")
 
+    @property
+    def selection_key(self) -> KeyRef:
+        """A reference to the key of the sample that the map is chosen on, whether or not it is there."""
+        return KeyRef(path=self.path / "selection.key")
+
     def create_key(self, randomness: Callable[[int], bytes]) -> KeyRef:
-        """Draw the release's sampling key and make it durable.
+        """Draw the release's sampling key and make it durable; as `_create`."""
+        return self._create(self.key, randomness)
+
+    def create_selection_key(self, randomness: Callable[[int], bytes]) -> KeyRef:
+        """Draw the key of the sample that the map is chosen on and make it durable; as `_create`."""
+        return self._create(self.selection_key, randomness)
+
+    def _create(self, reference: KeyRef, randomness: Callable[[int], bytes]) -> KeyRef:
+        """Draw a key and make it durable.
 
         INVARIANT: a key that is there is never replaced, so a charged release can't be given another sample.
 
@@ -94,25 +108,31 @@ class ReleaseFolder:
         if len(key) != KEY_BYTES:
             raise ValueError(f"a sampling key has {KEY_BYTES} bytes, and the source gave {len(key)}")
         try:
-            create_private(self.key.path, key)
+            create_private(reference.path, key)
         except FileExistsError:
             raise AccountantRefused(
                 "this release has its sampling key already.", remedy="Resume it, or use another release id."
             ) from None
         except OSError as error:
             raise _failed(error) from None
-        return self.key
+        return reference
 
     def destroy_key(self) -> None:
-        """Overwrite and remove the sampling key; a second call changes nothing.
+        """Overwrite and remove the sampling keys, the selection's too; a second call changes nothing.
 
         Raises:
             ReleaseFailed: the key can't be removed.
         """
         try:
             destroy(self.key.path)
+            destroy(self.selection_key.path)
         except OSError as error:
             raise _failed(error) from None
+
+    @property
+    def draws(self) -> SettledDraws:
+        """What was drawn at random for the release and must not be drawn again."""
+        return SettledDraws(folder=self.path)
 
     def fingerprint(self, content: bytes) -> str:
         """HMAC-SHA256 (hex) under the store's own key.
@@ -144,16 +164,12 @@ class ReleaseFolder:
             ReleaseFailed: the record can't be read.
         """
         try:
-            record = json.loads(self._record.read_bytes())
-        except FileNotFoundError:
-            return {}
+            record = read_private_record(self._record)
         except OSError as error:
             raise _failed(error) from None
         except ValueError:
-            record = None
-        if not isinstance(record, dict):
-            raise ReleaseFailed("the release's private record is damaged.", remedy=LOST)
-        return record
+            raise ReleaseFailed("the release's private record is damaged.", remedy=LOST) from None
+        return record or {}
 
     @property
     def _record(self) -> Path:
@@ -163,7 +179,7 @@ class ReleaseFolder:
 class PrivateStore:
     """The folder that holds what must never be in a ledger; its owner alone can look into it.
 
-    A cluster's machines need it shared, on a file system with locks.
+    Machines that run releases of one ledger need it shared, on a file system with locks; a cluster's workers don't.
     """
 
     def __init__(self, home: Path) -> None:
@@ -240,10 +256,16 @@ class PrivateStore:
 
 
 def _remove_drafts(path: Path) -> None:
-    """Destroy what a killed holder had begun to write; the caller holds the release."""
+    """Destroy what a killed holder had begun to write; the caller holds the release.
+
+    A draft with a second name is complete and in its place: overwriting it would destroy what is kept there.
+    """
     try:
         for draft in path.glob(".*.draft"):
-            destroy(draft)
+            if draft.stat().st_nlink > 1:
+                draft.unlink()
+            else:
+                destroy(draft)
     except OSError as error:
         raise _unusable(path, error) from None
 

@@ -12,11 +12,12 @@ from ..theory.loss_curves import Part
 from ..theory.price import mechanism_of_record
 from ..theory.rounding import decimal_up, float_down
 from ..theory.selection import parts_of_mechanism
+from .budget import Account
 from .queries import DatasetState, ReleaseState
 from .release_entries import Fields
 from .series import SeriesState
 
-__all__ = ["ESTIMATE_NOTE", "epsilon_estimate"]
+__all__ = ["ESTIMATE_NOTE", "composed_estimate", "epsilon_estimate"]
 
 ESTIMATE_NOTE = (
     "The estimate composes all that was charged at the δ spent, as if every parameter had been fixed beforehand; "
@@ -41,7 +42,8 @@ def epsilon_estimate(
         series: series, of it and of others; each counts with all the releases that it reserved.
 
     Returns:
-        At most the ε spent; None where it can't be computed, or only with too much work.
+        At most the ε spent; None where it can't be computed, where a person may have several records, or only with too
+        much work.
     """
     charged: Counter[Fields] = Counter()
     for state in releases:
@@ -50,9 +52,22 @@ def epsilon_estimate(
     for known in series:
         if known.registered.dataset == dataset.name:
             charged[known.registered.mechanism] += known.registered.price.releases
+    return composed_estimate(charged, account=dataset.account, rows_per_person=dataset.rows_per_person)
+
+
+def composed_estimate(charged: Counter[Fields], *, account: Account, rows_per_person: int) -> Decimal | None:
+    """The same for mechanisms that are counted already.
+
+    Args:
+        charged: mechanism's record → how many releases of it were charged and not given back.
+        account: what was spent on them.
+        rows_per_person: the most records of one person that the data set may hold.
+    """
     if not charged:
         return Decimal(0)
-    delta = dataset.account.delta_spent
+    if rows_per_person != 1:
+        return None  # losses are composed for one record
+    delta = account.delta_spent
     if len(charged) * charged.total() > MOST_WORK or not COMPOSED_FLOOR <= delta < 1:
         return None
     parts: dict[Part, int] = {}
@@ -63,4 +78,4 @@ def epsilon_estimate(
         composed = epsilon_composed(parts, delta=float_down(delta))
     except (InputRefused, ValueError):
         return None
-    return None if composed is None else min(decimal_up(composed), dataset.account.epsilon_spent)
+    return None if composed is None else min(decimal_up(composed), account.epsilon_spent)

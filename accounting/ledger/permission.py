@@ -8,7 +8,7 @@ from ...mechanisms.refusal import AccountantRefused, InputRefused
 from .charge import Receipt
 from .queries import DatasetState, ReleaseState, dataset_of, release_of, release_of_sample, unrefunded_release
 from .release_entries import ReleaseCharged, SeriesRegistered
-from .rules import Objection, objection_to, price_differs
+from .rules import Objection, objection_to, price_differs, sample_faults, unit_differs
 from .series import FreePlace, SeriesState, free_place, series_of
 from .series_rules import objection_to_series_release
 from .unknown import unknown_dataset, unknown_series
@@ -27,6 +27,7 @@ def objection_to_charge(
     connection: Connection,
     entry: ReleaseCharged,
     *,
+    rows_per_person: int,
     price_faults: tuple[str, ...],
     series: tuple[SeriesState, FreePlace | None] | None,
 ) -> Objection | None:
@@ -35,6 +36,7 @@ def objection_to_charge(
     Args:
         connection: a connection in a writing transaction.
         entry: the charge.
+        rows_per_person: the most records of one person in a delivery that its price covers.
         price_faults: how its price differs from its mechanism's.
         series: the series that is to pay for it and its next free place, None for a release that pays for itself.
 
@@ -50,32 +52,39 @@ def objection_to_charge(
             where=where,
             remedy="Resume that release, or use another id.",
         )
-    if (other := release_of_sample(connection, entry.sample_id)) is not None:
-        return Objection(
-            cause="sample-used",
-            what=f"its sample was used by release '{other}', and a sample serves one release.",
-            where=where,
-            remedy="Draw a fresh sample: run again with a new release id.",
-        )
+    if (objection := _objection_to_samples(connection, entry, where=where)) is not None:
+        return objection
     if series is not None:
         state, place = series
-        if (objection := objection_to_series_release(entry, state, full=place is None)) is not None:
-            return objection
-        return price_differs(price_faults, where=where)
+        unpaid = objection_to_series_release(entry, state, full=place is None)
+        return unit_differs(rows_per_person, dataset) or unpaid or price_differs(price_faults, where=where)
     if (objection := price_differs(price_faults, where=where)) is not None:
         return objection
     before = unrefunded_release(connection, entry.dataset) if dataset.survey else None
-    return objection_to(entry.price, dataset=dataset, released_before=before)
+    return objection_to(entry.price, rows_per_person=rows_per_person, dataset=dataset, released_before=before)
+
+
+def _objection_to_samples(connection: Connection, entry: ReleaseCharged, *, where: str) -> Objection | None:
+    """What speaks against the samples that a charge takes."""
+    remedy = "Draw a fresh sample: run again with a new release id."
+    for _, sample in entry.samples:
+        if (other := release_of_sample(connection, sample)) is not None:
+            what = f"its sample was used by release '{other}', and a sample serves one release."
+            return Objection(cause="sample-used", what=what, where=where, remedy=remedy)
+    if faults := sample_faults(entry):
+        return Objection(cause="samples-differ", what=f"{faults[0]}.", where=where, remedy=remedy)
+    return None
 
 
 def objection_to_registration(
-    connection: Connection, entry: SeriesRegistered, *, price_faults: tuple[str, ...]
+    connection: Connection, entry: SeriesRegistered, *, rows_per_person: int, price_faults: tuple[str, ...]
 ) -> Objection | None:
     """What speaks against registering a series now, None where nothing does.
 
     Args:
         connection: a connection in a writing transaction.
         entry: the registration.
+        rows_per_person: the most records of one person in a delivery that its price covers.
         price_faults: how its price differs from its mechanism's.
 
     Raises:
@@ -88,10 +97,11 @@ def objection_to_registration(
             where=where,
             remedy="Run its releases, or register another under a new name.",
         )
-    if (objection := price_differs(price_faults, where=where)) is not None:
+    objection = unit_differs(rows_per_person, dataset) or price_differs(price_faults, where=where)
+    if objection is not None:
         return objection
     before = unrefunded_release(connection, entry.dataset) if dataset.survey else None
-    return objection_to(entry.price, dataset=dataset, released_before=before)
+    return objection_to(entry.price, rows_per_person=rows_per_person, dataset=dataset, released_before=before)
 
 
 def known_series(connection: Connection, name: str) -> tuple[SeriesState, FreePlace | None]:

@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, TypeVar
 
-from sqlalchemy import Connection, select
+from sqlalchemy import ColumnElement, Connection, select
 
 from ...mechanisms.refusal import ReleaseFailed
 from .budget import Account
 from .canonical import entry_of_bytes
 from .charge import Receipt
 from .derive import AccountAt, account_of_row
-from .entry import DatasetAdded, LedgerCreated
+from .entry import DatasetAdded, LedgerCreated, PrivateLook
 from .release_entries import ReleaseCharged, ReleasePublished, SeriesRegistered
 from .schema import account, dataset, entry, release, release_stage, sample
 
@@ -31,7 +31,9 @@ __all__ = [
     "unrefunded_release",
 ]
 
-Recorded = TypeVar("Recorded", LedgerCreated, DatasetAdded, ReleaseCharged, ReleasePublished, SeriesRegistered)
+Recorded = TypeVar(
+    "Recorded", LedgerCreated, DatasetAdded, PrivateLook, ReleaseCharged, ReleasePublished, SeriesRegistered
+)
 Stage = Literal["charged", "reading", "published", "abandoned"]
 
 
@@ -117,29 +119,36 @@ def account_of(connection: Connection, name: str) -> AccountAt:
 
 def release_of(connection: Connection, release_id: str) -> ReleaseState | None:
     """A release, None where the ledger has none of this id."""
-    return next(iter(_states(connection, release_id)), None)
+    return next(iter(_states(connection, release.c.release_id == release_id)), None)
 
 
-def releases_of(connection: Connection) -> tuple[ReleaseState, ...]:
-    """All releases, in the order of their charges."""
-    return _states(connection, None)
+def releases_of(connection: Connection, *, latest: int | None = None) -> tuple[ReleaseState, ...]:
+    """Releases in the order of their charges: the latest so many, or all."""
+    if latest is None:
+        return _states(connection)
+    places = select(release.c.position).order_by(release.c.position.desc()).limit(latest)
+    first = min(connection.execute(places).scalars(), default=0)
+    return _states(connection, release.c.position >= first)
 
 
-def _states(connection: Connection, release_id: str | None) -> tuple[ReleaseState, ...]:
-    """One release or all of them."""
-    charges = select(release.c.release_id, entry.c.position, entry.c.hash, entry.c.body).join(
-        entry, release.c.position == entry.c.position
+def _states(connection: Connection, *conditions: ColumnElement[bool]) -> tuple[ReleaseState, ...]:
+    """The releases for which some conditions on the table `release` hold."""
+    charges = (
+        select(release.c.release_id, entry.c.position, entry.c.hash, entry.c.body)
+        .join(entry, release.c.position == entry.c.position)
+        .where(*conditions)
     )
-    stages = select(release_stage.c.release_id, release_stage.c.outcome)
+    stages = (
+        select(release_stage.c.release_id, release_stage.c.outcome)
+        .join(release, release.c.release_id == release_stage.c.release_id)
+        .where(*conditions)
+    )
     files = (
         select(release_stage.c.release_id, entry.c.body)
         .join(entry, release_stage.c.position == entry.c.position)
-        .where(release_stage.c.outcome == "published")
+        .join(release, release.c.release_id == release_stage.c.release_id)
+        .where(release_stage.c.outcome == "published", *conditions)
     )
-    if release_id is not None:
-        charges = charges.where(release.c.release_id == release_id)
-        stages = stages.where(release_stage.c.release_id == release_id)
-        files = files.where(release_stage.c.release_id == release_id)
     outcomes: dict[str, set[str]] = {}
     for row in connection.execute(stages):
         outcomes.setdefault(row.release_id, set()).add(row.outcome)
@@ -150,14 +159,7 @@ def _states(connection: Connection, release_id: str | None) -> tuple[ReleaseStat
     states = []
     for row in connection.execute(charges.order_by(entry.c.position)):
         charge, passed = recorded(row.body, ReleaseCharged), outcomes.get(row.release_id, set())
-        receipt = Receipt(
-            ledger_id=ledger_id,
-            position=row.position,
-            hash=row.hash,
-            release_id=row.release_id,
-            dataset=charge.dataset,
-            sample_id=charge.sample_id,
-        )
+        receipt = Receipt.of(charge, ledger_id=ledger_id, position=row.position, link=row.hash)
         state = ReleaseState(
             release_id=row.release_id,
             stage=_stage(passed),

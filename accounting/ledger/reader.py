@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 
 from sqlalchemy import select
 
@@ -18,8 +16,13 @@ from .audit import verify_ledger
 from .budget import Account
 from .canonical import entry_of_bytes
 from .chain import Finding
-from .charge import charged_price
+from .charge import Receipt, charged_price
+from .circumstances import Circumstances
+from .derived_audit import STREAMED
 from .entry import Entry
+from .opened import OpenedLedger
+from .overview import Overview, overview_of
+from .private_looks import RecordedLook, circumstances_of, private_looks
 from .queries import (
     DatasetState,
     ReleaseState,
@@ -35,7 +38,7 @@ from .schema import entry as entry_table
 from .series import SeriesState, all_series, free_place, series_of
 from .series_rules import objection_to_specification
 from .signing import PublicKey
-from .store import Store, open_store
+from .store import open_store
 from .tokens import TokenState, tokens_of
 from .unknown import unknown_dataset, unknown_series
 
@@ -68,23 +71,8 @@ def open_reader(url: str) -> LedgerReader:
     return LedgerReader(open_store(url, anchoring=None))
 
 
-class LedgerReader:
-    """A ledger open for looking; a context manager that gives its connections back."""
-
-    def __init__(self, store: Store) -> None:
-        self._store = store
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """Give the connections back."""
-        self._store.close()
+class LedgerReader(OpenedLedger):
+    """A ledger open for looking."""
 
     @property
     def ledger_id(self) -> str:
@@ -112,15 +100,43 @@ class LedgerReader:
             AccountantRefused: the charge would be refused.
         """
         charged = charged_price(price)
+        state, objection = self._objection(dataset, price)
+        if objection is not None:
+            raise objection.refusal
+        return state.account.charged(epsilon=charged.epsilon, delta=charged.delta)
+
+    def look_for_objection(self, *, dataset: str, price: Price) -> Objection | None:
+        """What speaks against charging a price now, None where nothing does; nothing is reserved or recorded.
+
+        Raises:
+            InputRefused: unknown data set.
+        """
+        return self._objection(dataset, price)[1]
+
+    def _objection(self, dataset: str, price: Price) -> tuple[DatasetState, Objection | None]:
         with self._store.reading() as connection:
             state = dataset_of(connection, dataset)
             if state is None:
                 raise unknown_dataset(dataset)
             before = unrefunded_release(connection, dataset) if state.survey else None
-        objection = objection_to(charged, dataset=state, released_before=before)
-        if objection is not None:
-            raise objection.refusal
-        return state.account.charged(epsilon=charged.epsilon, delta=charged.delta)
+        objection = objection_to(
+            charged_price(price), rows_per_person=price.rows_per_person, dataset=state, released_before=before
+        )
+        return state, objection
+
+    def circumstances(self, receipt: Receipt) -> Circumstances:
+        """What the ledger said of a release's data set when it was charged, whatever was recorded since.
+
+        Raises:
+            InputRefused: the receipt is not of this ledger.
+        """
+        with self._store.reading() as connection:
+            return circumstances_of(connection, receipt)
+
+    def private_looks(self) -> tuple[RecordedLook, ...]:
+        """All private looks that were recorded, in their order."""
+        with self._store.reading() as connection:
+            return private_looks(connection)
 
     def series(self, name: str) -> SeriesState:
         """A series as the ledger knows it.
@@ -172,6 +188,15 @@ class LedgerReader:
         with self._store.reading() as connection:
             return tokens_of(connection)
 
+    def overview(self, *, latest: int | None) -> Overview:
+        """The whole ledger at a glance, in one state.
+
+        Args:
+            latest: how many series and releases to list; None for all, and for estimates that take their time.
+        """
+        with self._store.reading() as connection:
+            return overview_of(connection, latest=latest)
+
     def head(self) -> Place:
         """The last entry's place in the chain."""
         with self._store.reading() as connection:
@@ -202,9 +227,7 @@ class LedgerReader:
             ValueError: an entry of a kind that this version does not know, or a damaged one.
         """
         with self._store.reading() as connection:
-            rows = connection.execution_options(yield_per=1000).execute(
-                select(entry_table).order_by(entry_table.c.position)
-            )
+            rows = connection.execute(select(entry_table).order_by(entry_table.c.position), execution_options=STREAMED)
             for row in rows:
                 yield RecordedEntry(
                     position=row.position,

@@ -10,8 +10,9 @@ from ...mechanisms.refusal import InputRefused
 from .append import append_entry
 from .release_entries import ReleaseRefused
 from .rules import Objection
+from .store import Store
 
-__all__ = ["malformed", "record_objection"]
+__all__ = ["malformed", "record_objection", "record_refusal"]
 
 
 def malformed(error: ValueError) -> InputRefused:
@@ -39,3 +40,17 @@ def record_objection(
         day=day,
     )
     append_entry(connection, refused, rows=())
+
+
+def record_refusal(store: Store, *, release_id: str | None, dataset: str, cause: str, reason: str, day: date) -> None:
+    """Append the entry that keeps a refusal made outside the ledger's own transactions.
+
+    Raises:
+        InputRefused: a value that the ledger can't hold.
+    """
+    try:
+        refused = ReleaseRefused(release_id=release_id, dataset=dataset, cause=cause, reason=reason, day=day)
+    except ValueError as error:
+        raise malformed(error) from None
+    with store.writing() as connection:
+        append_entry(connection, refused, rows=())

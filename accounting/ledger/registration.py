@@ -79,11 +79,15 @@ def register_series(store: Store, registration: SeriesRegistration) -> None:
         entry = registration.entry
     except ValueError as error:
         raise malformed(error) from None
+    rows_per_person = registration.price.rows_per_person
     faults = price_faults(
-        mechanism=entry.mechanism, price=entry.price, epsilon_paper=entry.epsilon_paper
+        mechanism=entry.mechanism,
+        price=entry.price,
+        epsilon_paper=entry.epsilon_paper,
+        rows_per_person=rows_per_person,
     )  # before the transaction: computing a price takes time
     with store.writing() as connection:
-        objection = objection_to_registration(connection, entry, price_faults=faults)
+        objection = objection_to_registration(connection, entry, rows_per_person=rows_per_person, price_faults=faults)
         if objection is None:
             before = account_of(connection, entry.dataset)
             append_entry(connection, entry, rows=rows_of(entry, before=before, charge=None, survey=False))

@@ -16,6 +16,7 @@ __all__ = [
     "OutputHashes",
     "ReleaseAbandoned",
     "ReleaseCharged",
+    "ReleaseChargedTwoSamples",
     "ReleasePublished",
     "ReleaseReading",
     "ReleaseRefused",
@@ -65,7 +66,7 @@ class SeriesRegistered:
         price: of all its releases together.
         epsilon_paper: price by the published bound, None where it gives no guarantee.
         spec_digest: SHA-256 (hex) of all that its releases' specifications must have in common.
-        map_digest: SHA-256 (hex) of the generalization map.
+        map_digest: SHA-256 (hex) of the generalization map, or of the lattice that each release draws one from.
         day: when.
     """
 
@@ -127,6 +128,8 @@ class ReleaseCharged:
         sampler_layout: version of the layout of random words.
         series: its place in the series whose reservation pays, None for a release that pays for itself.
         day: of the charge, before any record is read.
+
+    For a release whose map is drawn, the map's digest is that of the lattice that it is drawn from.
     """
 
     KIND: ClassVar[str] = "release-charged/1"
@@ -157,6 +160,32 @@ class ReleaseCharged:
         require_name(self.sampler_layout, "sampler's layout")
         if self.series is None and self.price.releases != 1:
             raise ValueError("a release that pays for itself has the price of one release")
+
+    @property
+    def samples(self) -> tuple[tuple[str, str], ...]:
+        """What each of its samples is for, "release" or "selection", and the sample's id."""
+        own = ("release", self.sample_id)
+        match self:
+            case ReleaseChargedTwoSamples(selection_sample_id=other):
+                return (own, ("selection", other))
+            case _:
+                return (own,)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ReleaseChargedTwoSamples(ReleaseCharged):
+    """The same for a release whose map is chosen on a fresh sample: that one is taken in the entry too.
+
+    Args:
+        selection_sample_id: commitment to the key of the sample that the map is chosen on, unique among all samples.
+    """
+
+    KIND: ClassVar[str] = "release-charged/2"
+    selection_sample_id: str
+
+    def __post_init__(self) -> None:
+        ReleaseCharged.__post_init__(self)  # `super()` doesn't know a class with slots
+        require_digest(self.selection_sample_id, "selection's sample's id")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

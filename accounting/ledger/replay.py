@@ -8,7 +8,7 @@ from typing import assert_never
 
 from .budget import Account
 from .derive import AccountAt, Row, account_of_row, rows_of
-from .entry import BudgetRaised, DatasetAdded, Entry, LedgerCreated
+from .entry import BudgetRaised, DatasetAdded, Entry, LedgerCreated, PrivateLook
 from .release_entries import (
     ReleaseAbandoned,
     ReleaseCharged,
@@ -19,6 +19,7 @@ from .release_entries import (
     SeriesRegistered,
 )
 from .repricing import price_faults
+from .rules import sample_faults
 from .schema import account
 from .series_rules import unpaid_parts
 from .token_entries import TokenAdded, TokenRevoked
@@ -39,7 +40,7 @@ class Replay:
         series: name → its registration.
         places: series and number → the releases that took this place, in their order.
         tokens: token's id → whether it was revoked.
-        rows: every derived row that should exist, with its entry's position.
+        rows: the derived rows that follow from the last entry.
     """
 
     datasets: dict[str, DatasetAdded] = field(default_factory=dict)
@@ -50,7 +51,7 @@ class Replay:
     series: dict[str, SeriesRegistered] = field(default_factory=dict)
     places: dict[tuple[str, int], list[str]] = field(default_factory=dict)
     tokens: dict[str, bool] = field(default_factory=dict)
-    rows: list[tuple[int, Row]] = field(default_factory=list)
+    rows: tuple[Row, ...] = ()
 
     def apply(self, entry: Entry, *, position: int) -> tuple[str, ...]:
         """Take the next entry.
@@ -59,20 +60,21 @@ class Replay:
             Each rule that it breaks, in a sentence.
         """
         faults = tuple(self._faults(entry, position))
+        self.rows = ()
         try:
-            self._follow(entry, position)
+            self._follow(entry)
         except ValueError as error:
             faults = (*faults, f"{error}")
         return faults
 
+    def skip(self) -> None:
+        """Pass over an entry that can't be read: no row follows from it."""
+        self.rows = ()
+
     def _faults(self, entry: Entry, position: int) -> Iterator[str]:
         match entry:
-            case LedgerCreated():
-                if position != 0:
-                    yield "a ledger is created once, by its first entry"
-            case DatasetAdded(dataset=name):
-                if name in self.datasets:
-                    yield f"dataset '{name}' is added a second time"
+            case DatasetAdded() | PrivateLook():
+                yield from self._faults_of_dataset(entry)
             case BudgetRaised():
                 yield from self._faults_of_raise(entry)
             case SeriesRegistered():
@@ -83,12 +85,21 @@ class Replay:
                 yield from self._faults_of_stage(entry)
             case TokenAdded() | TokenRevoked():
                 yield from self._faults_of_token(entry)
-            case ReleaseRefused():
+            case LedgerCreated() | ReleaseRefused():
                 pass
             case _:
                 assert_never(entry)
+        if position != 0 and isinstance(entry, LedgerCreated):
+            yield "a ledger is created once, by its first entry"
         if position == 0 and not isinstance(entry, LedgerCreated):
             yield "the first entry does not create the ledger"
+
+    def _faults_of_dataset(self, entry: DatasetAdded | PrivateLook) -> Iterator[str]:
+        known = entry.dataset in self.datasets
+        if isinstance(entry, DatasetAdded) and known:
+            yield f"dataset '{entry.dataset}' is added a second time"
+        if isinstance(entry, PrivateLook) and not known:
+            yield f"dataset '{entry.dataset}' is not in the ledger"
 
     def _faults_of_raise(self, entry: BudgetRaised) -> Iterator[str]:
         before = self._account(entry.dataset)
@@ -100,15 +111,17 @@ class Replay:
     def _faults_of_series(self, entry: SeriesRegistered) -> Iterator[str]:
         if entry.series in self.series:
             yield f"series '{entry.series}' is registered a second time"
-        yield from _price_faults(entry)
+        yield from self._price_faults(entry)
         yield from self._faults_of_payment(entry)
 
     def _faults_of_charge(self, entry: ReleaseCharged) -> Iterator[str]:
         if entry.release_id in self.charges:
             yield f"release id '{entry.release_id}' is charged a second time"
-        if entry.sample_id in self.samples:
-            yield f"its sample was used by release '{self.samples[entry.sample_id]}'"
-        yield from _price_faults(entry)
+        for _, taken in entry.samples:
+            if taken in self.samples:
+                yield f"its sample was used by release '{self.samples[taken]}'"
+        yield from sample_faults(entry)
+        yield from self._price_faults(entry)
         if entry.series is not None:
             yield from self._faults_of_place(entry, entry.series)
             return
@@ -132,8 +145,6 @@ class Replay:
             return
         if entry.price.relation != registered.relation:
             yield "the price and the budget hold for different neighbouring relations"
-        if registered.rows_per_person != 1:
-            yield "the price covers one record a person, and a person may have more"
         if not before.charged(epsilon=entry.price.epsilon, delta=entry.price.delta).within_budget:
             yield f"the budget of dataset '{entry.dataset}' is exceeded"
         if registered.survey_rate is not None and entry.price.releases > 1:
@@ -175,7 +186,7 @@ class Replay:
             case _:
                 assert_never(entry)
 
-    def _follow(self, entry: Entry, position: int) -> None:
+    def _follow(self, entry: Entry) -> None:
         """Take over what the entry changes, whether or not it may."""
         charge = None
         name = getattr(entry, "dataset", None)
@@ -191,9 +202,8 @@ class Replay:
         holders: list[str] = []
         if isinstance(entry, ReleaseCharged) and entry.series is not None:
             holders = self.places.setdefault((entry.series.name, entry.series.number), [])
-        rows = rows_of(entry, before=before, charge=charge, survey=survey, turn=len(holders))
-        for row in rows:
-            self.rows.append((position, row))
+        self.rows = rows_of(entry, before=before, charge=charge, survey=survey, turn=len(holders))
+        for row in self.rows:
             if row.table is account:
                 self.accounts[str(row.values["dataset"])] = account_of_row(row.values)
         match entry:
@@ -206,12 +216,11 @@ class Replay:
             case ReleaseCharged():
                 holders.append(entry.release_id)
                 self.charges[entry.release_id] = entry
-                self.samples[entry.sample_id] = entry.release_id
+                self.samples.update((taken, entry.release_id) for _, taken in entry.samples)
                 self.stages[entry.release_id] = {"charged"}
-            case ReleaseReading():
-                self.stages.setdefault(entry.release_id, set()).add("reading")
-            case ReleasePublished():
-                self.stages.setdefault(entry.release_id, set()).add("published")
+            case ReleaseReading() | ReleasePublished():
+                passed = "reading" if isinstance(entry, ReleaseReading) else "published"
+                self.stages.setdefault(entry.release_id, set()).add(passed)
             case ReleaseAbandoned():
                 outcome = "refunded" if entry.refunded else "abandoned"
                 self.stages.setdefault(entry.release_id, set()).add(outcome)
@@ -222,6 +231,11 @@ class Replay:
         known = self.accounts.get(name)
         return None if known is None else known.account
 
-
-def _price_faults(entry: SeriesRegistered | ReleaseCharged) -> tuple[str, ...]:
-    return price_faults(mechanism=entry.mechanism, price=entry.price, epsilon_paper=entry.epsilon_paper)
+    def _price_faults(self, entry: SeriesRegistered | ReleaseCharged) -> tuple[str, ...]:
+        registered = self.datasets.get(entry.dataset)
+        return price_faults(
+            mechanism=entry.mechanism,
+            price=entry.price,
+            epsilon_paper=entry.epsilon_paper,
+            rows_per_person=1 if registered is None else registered.rows_per_person,
+        )

@@ -16,16 +16,19 @@ __all__ = ["price_faults"]
 TOLERANCE = Decimal("1e-9")
 
 
-def price_faults(*, mechanism: Fields, price: ChargedPrice, epsilon_paper: Decimal | None) -> tuple[str, ...]:
+def price_faults(
+    *, mechanism: Fields, price: ChargedPrice, epsilon_paper: Decimal | None, rows_per_person: int
+) -> tuple[str, ...]:
     """What is wrong with a recorded price, in sentences; nothing where it is its mechanism's.
 
     Args:
         mechanism: the mechanism's versioned record.
         price: as recorded; its δ and its number of releases are taken as given.
         epsilon_paper: the published bound's ε as recorded, None where it was said to give no guarantee.
+        rows_per_person: the most records of one person in a delivery, as declared of the data set.
     """
     try:
-        exact, paper = _prices(mechanism, price.delta, price.releases)
+        exact, paper = _prices(mechanism, price.delta, price.releases, rows_per_person)
     except (InputRefused, ValueError) as error:
         return (f"the mechanism can't be priced: {error}",)
     faults = []
@@ -44,11 +47,11 @@ def price_faults(*, mechanism: Fields, price: ChargedPrice, epsilon_paper: Decim
 
 
 @lru_cache(maxsize=1024)
-def _prices(record: Fields, delta: Decimal, releases: int) -> tuple[Price, Price | None]:
+def _prices(record: Fields, delta: Decimal, releases: int, rows_per_person: int) -> tuple[Price, Price | None]:
     mechanism = mechanism_of_record(dict(record))
     return (
-        price(mechanism, delta=delta, releases=releases),
-        paper_price(mechanism, delta=delta, releases=releases),
+        price(mechanism, delta=delta, releases=releases, rows_per_person=rows_per_person),
+        paper_price(mechanism, delta=delta, releases=releases, rows_per_person=rows_per_person),
     )
 
 

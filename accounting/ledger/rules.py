@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import assert_never
 
-from ...mechanisms.refusal import AccountantRefused
+from ...mechanisms.epsilon_safe import EpsilonSafeRelease
+from ...mechanisms.refusal import AccountantRefused, InputRefused
+from ...mechanisms.strongly_safe import StronglySafeRelease
+from ..theory.price import mechanism_of_record
 from .budget import Account, amount_shown
 from .queries import DatasetState
-from .release_entries import ChargedPrice
+from .release_entries import ChargedPrice, ReleaseCharged
 
-__all__ = ["Objection", "objection_to", "price_differs"]
+__all__ = ["Objection", "objection_to", "price_differs", "sample_faults", "unit_differs"]
 
 ASK = "Lower the rate, raise k, or ask the data owner."
 
@@ -45,11 +49,52 @@ def price_differs(faults: tuple[str, ...], *, where: str) -> Objection | None:
     )
 
 
-def objection_to(price: ChargedPrice, *, dataset: DatasetState, released_before: str | None) -> Objection | None:
+def unit_differs(rows_per_person: int, dataset: DatasetState) -> Objection | None:
+    """The objection to a price for another number of records of a person, None where it is the data set's."""
+    if rows_per_person == dataset.rows_per_person:
+        return None
+    return Objection(
+        cause="rows-per-person",
+        what=f"it was added with at most {_records(dataset.rows_per_person)} of a person in a delivery, and this price "
+        f"covers {_records(rows_per_person)}.",
+        where=f"dataset '{dataset.name}'",
+        remedy=f"Write rows_per_person = {dataset.rows_per_person} below [data].",
+    )
+
+
+def sample_faults(charge: ReleaseCharged) -> tuple[str, ...]:
+    """What is wrong with a charge's samples, in sentences; nothing where they are what its mechanism reads.
+
+    A release reads a sample of its own. A map that is chosen on a fresh sample is chosen on another one, since the
+    release's price holds for a choice that its own sample has no part in (docs/proofs/selection.md).
+    """
+    try:
+        mechanism = mechanism_of_record(dict(charge.mechanism))
+    except InputRefused:
+        return ()  # which has no price either, and that is said
+    match mechanism:
+        case StronglySafeRelease():
+            needed = 1
+        case EpsilonSafeRelease(selection_rate=rate):
+            needed = 1 if rate is None else 2
+        case _:
+            assert_never(mechanism)
+    taken = [sample for _, sample in charge.samples]
+    if len(taken) != needed:
+        return (f"its mechanism reads {needed} samples, and {len(taken)} are taken",)
+    if len(set(taken)) != needed:
+        return ("its map would be chosen on the release's own sample",)
+    return ()
+
+
+def objection_to(
+    price: ChargedPrice, *, rows_per_person: int, dataset: DatasetState, released_before: str | None
+) -> Objection | None:
     """What speaks against charging a price to a data set, None where nothing does.
 
     Args:
         price: what would be charged.
+        rows_per_person: the most records of one person in a delivery that the price covers.
         dataset: the data set and its account now.
         released_before: for a survey, a release whose cost was not given back; None where there is none.
     """
@@ -62,13 +107,8 @@ def objection_to(price: ChargedPrice, *, dataset: DatasetState, released_before:
             where=where,
             remedy="Use a mechanism that is priced for the budget's relation.",
         )
-    if dataset.rows_per_person != 1:
-        return Objection(
-            cause="rows-per-person",
-            what=f"a person may have {dataset.rows_per_person} records, and this price covers one.",
-            where=where,
-            remedy="Reduce the records to one a person and register them as a data set of their own.",
-        )
+    if (objection := unit_differs(rows_per_person, dataset)) is not None:
+        return objection
     if dataset.survey and price.releases > 1:
         return Objection(
             cause="survey-released",
@@ -94,6 +134,10 @@ def objection_to(price: ChargedPrice, *, dataset: DatasetState, released_before:
         where=where,
         remedy=ASK,
     )
+
+
+def _records(count: int) -> str:
+    return "one record" if count == 1 else f"{count} records"
 
 
 def _excess(before: Account, after: Account) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sqlalchemy import BigInteger, Column, ForeignKey, Integer, MetaData, Table, Text
+from sqlalchemy import BigInteger, Column, ForeignKey, Integer, MetaData, Table, Text, UniqueConstraint
 
 __all__ = [
     "DERIVED_TABLES",
@@ -21,7 +21,7 @@ __all__ = [
     "survey_use",
 ]
 
-SCHEMA_REVISION = "0001"
+SCHEMA_REVISION = "0002"
 VERSION_TABLE = "ledger_version"
 METADATA = MetaData()
 
@@ -77,8 +77,11 @@ sample = Table(
     "sample",
     METADATA,
     Column("sample_id", Text, primary_key=True),
-    Column("release_id", Text, ForeignKey("release.release_id"), nullable=False, unique=True),
-    _position(),
+    Column("release_id", Text, ForeignKey("release.release_id"), nullable=False),
+    Column("position", PLACE, ForeignKey("entry.position"), nullable=False),
+    Column("purpose", Text, nullable=False),
+    UniqueConstraint("release_id", "purpose"),
+    UniqueConstraint("position", "purpose"),
 )
 release_stage = Table(
     "release_stage",
@@ -115,7 +118,7 @@ series_release = Table(
 
 DERIVED_TABLES = (dataset, account, release, sample, release_stage, survey_use, series, series_release)
 
-ORDERED = frozenset(f"{name}_in_order" for name in ("entry", "account", "release_stage", "series_release"))
+ORDERED = frozenset(f"{name}_in_order" for name in ("entry", "account", "sample", "release_stage", "series_release"))
 
 # Triggers that the migrations create, by database; a ledger that lacks one is found by its verification.
 GUARDS: dict[str, frozenset[str]] = {

@@ -51,9 +51,13 @@ def series_of(connection: Connection, name: str) -> SeriesState | None:
     return next(iter(_states(connection, _registrations().where(series.c.name == name))), None)
 
 
-def all_series(connection: Connection) -> tuple[SeriesState, ...]:
-    """All series, in the order of their registration."""
-    return _states(connection, _registrations())
+def all_series(connection: Connection, *, latest: int | None = None) -> tuple[SeriesState, ...]:
+    """Series in the order of their registration: the latest so many, or all."""
+    if latest is None:
+        return _states(connection, _registrations())
+    places = select(series.c.position).order_by(series.c.position.desc()).limit(latest)
+    first = min(connection.execute(places).scalars(), default=0)
+    return _states(connection, _registrations().where(series.c.position >= first))
 
 
 def free_place(connection: Connection, state: SeriesState) -> FreePlace | None:

@@ -7,23 +7,20 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from urllib.parse import quote
 
-from sqlalchemy import Connection, Engine, create_engine, event, inspect, text
-from sqlalchemy.engine import URL, make_url
-from sqlalchemy.exc import ArgumentError, DatabaseError, IntegrityError, NoSuchModuleError, OperationalError
-from sqlalchemy.pool import NullPool
+from sqlalchemy import Connection, Engine, inspect, text
+from sqlalchemy.exc import DatabaseError, IntegrityError, OperationalError
 
 from ...mechanisms.refusal import AccountantRefused, InputRefused, ReleaseFailed
 from .anchor import Head
 from .anchoring import Anchoring
 from .append import head_of
+from .connection import SECONDS_TO_WAIT, locate, postgresql_engine, sqlite_engine
 from .queries import ledger_id_of
 from .schema import SCHEMA_REVISION, VERSION_TABLE, entry
 
-__all__ = ["Store", "keep_write_ahead_log", "locate", "open_store"]
+__all__ = ["Store", "keep_write_ahead_log", "open_database", "open_store", "revision_of"]
 
-SECONDS_TO_WAIT = 60
 WRITERS_LOCK = 0x63726F77_626C6E64  # one advisory lock for all writers of a PostgreSQL database
 
 
@@ -34,6 +31,7 @@ class Store:
     Args:
         shown: its address without password, for messages.
         dialect: "sqlite" or "postgresql".
+        path: the SQLite file, None for another database.
         engine: SQLAlchemy's engine; it keeps no connection between transactions.
         anchoring: who signs the chain's heads, and where they are copied to; None where the database itself refuses
             writes through this store.
@@ -42,6 +40,7 @@ class Store:
 
     shown: str
     dialect: str
+    path: Path | None
     engine: Engine
     anchoring: Anchoring | None
     creating: bool
@@ -80,7 +79,7 @@ class Store:
         if self.anchoring is None:
             raise ReleaseFailed("this ledger is open for looking only.", where=self.shown, not_done="")
         key = self.anchoring.keys.current()
-        with self._transaction() as connection:
+        with self.changing() as connection:
             if not self.creating:
                 ledger_id = ledger_id_of(connection)
                 last = self.anchoring.last_of(ledger_id)
@@ -91,8 +90,13 @@ class Store:
         self.anchoring.record(head, key)
 
     @contextmanager
-    def _transaction(self) -> Iterator[Connection]:
-        """A writing transaction, and its failures as refusals."""
+    def changing(self) -> Iterator[Connection]:
+        """One transaction, alone among writers, for changes below the entries: tables and permissions.
+
+        Raises:
+            AccountantRefused: a constraint of the database refuses, or others hold the ledger too long.
+            ReleaseFailed: the database fails.
+        """
         try:
             with self.engine.begin() as connection:
                 if self.dialect == "postgresql":
@@ -150,104 +154,66 @@ def _write_failed(shown: str, error: DatabaseError) -> ReleaseFailed:
     )
 
 
-def locate(url: str) -> tuple[URL, str]:
-    """Parse a ledger's address.
-
-    Args:
-        url: an SQLAlchemy URL of an SQLite file or of a PostgreSQL database.
-
-    Returns:
-        The parsed address, an SQLite file's path made absolute, and its text without password.
-
-    Raises:
-        InputRefused: it is not such an address.
-    """
-    try:
-        parsed = make_url(url)
-        backend = parsed.get_backend_name()
-    except (ArgumentError, NoSuchModuleError, ValueError):
-        # PRIVACY: the text is not repeated; it may hold a password.
-        raise InputRefused(
-            "the ledger's address is not a database URL.",
-            where="--ledger",
-            remedy="Write sqlite:///FILE or postgresql://USER@HOST/DATABASE.",
-        ) from None
-    shown = parsed.set(query={}).render_as_string(hide_password=True)
-    if backend == "postgresql":
-        return parsed.set(drivername="postgresql+psycopg"), shown
-    if backend != "sqlite" or parsed.query or not parsed.database or parsed.database == ":memory:":
-        raise InputRefused(
-            "a ledger lies in an SQLite file or a PostgreSQL database.",
-            where=shown,
-            remedy="Write sqlite:///FILE or postgresql://USER@HOST/DATABASE.",
-        )
-    return parsed.set(drivername="sqlite", database=str(Path(parsed.database).absolute())), shown
-
-
-def open_store(url: str, *, anchoring: Anchoring | None, create: bool = False) -> Store:
-    """Open a ledger's database.
+def open_database(url: str, *, anchoring: Anchoring | None, creating: bool = False) -> Store:
+    """Open a database, whether or not a ledger is in it, and of whatever schema revision.
 
     Args:
         url: its address.
         anchoring: who signs the chain's heads, and where they are copied to; None to look only, and then the
             database refuses writes.
-        create: whether the ledger is about to be created; else it must be there, in this version's schema.
+        creating: whether a ledger is about to be created in it.
+
+    Raises:
+        InputRefused: the address is wrong, or the driver is missing.
+    """
+    parsed, shown = locate(url)
+    dialect = parsed.get_backend_name()
+    path = Path(str(parsed.database)) if dialect == "sqlite" else None
+    if path is not None:
+        engine = sqlite_engine(path, read_only=anchoring is None)
+    else:
+        engine = postgresql_engine(parsed, shown, read_only=anchoring is None)
+    return Store(shown=shown, dialect=dialect, path=path, engine=engine, anchoring=anchoring, creating=creating)
+
+
+def open_store(url: str, *, anchoring: Anchoring | None) -> Store:
+    """Open a ledger, which must be there, in this version's schema.
+
+    Args:
+        url: its address.
+        anchoring: who signs the chain's heads, and where they are copied to; None to look only, and then the
+            database refuses writes.
 
     Raises:
         InputRefused: no ledger is there, or one of another schema revision.
     """
-    parsed, shown = locate(url)
-    dialect = parsed.get_backend_name()
-    if dialect == "sqlite":
-        engine = _sqlite_engine(Path(str(parsed.database)), read_only=anchoring is None)
-    else:
-        engine = _postgresql_engine(parsed, shown)
-    store = Store(shown=shown, dialect=dialect, engine=engine, anchoring=anchoring, creating=create)
-    if not create:
-        _check_schema(store, parsed)
-    return store
+    store = open_database(url, anchoring=anchoring)
+    revision = revision_of(store)
+    if revision == SCHEMA_REVISION:
+        return store
+    remedy = "Use the version of crowdblend that wrote it, or a later one."
+    if revision < SCHEMA_REVISION:
+        remedy = "Back it up, then bring it to this version's tables: crowdblend ledger migrate."
+    raise InputRefused(
+        f"this ledger has schema revision {revision}; this version of crowdblend uses {SCHEMA_REVISION}.",
+        where=store.shown,
+        not_done="Nothing was read or changed in it.",
+        remedy=remedy,
+    )
 
 
-def _sqlite_engine(path: Path, *, read_only: bool) -> Engine:
-    address = f"file:{quote(str(path))}?mode=rw"  # never creates the file
+def revision_of(store: Store) -> str:
+    """The schema revision of the ledger in a database.
 
-    def connect() -> sqlite3.Connection:
-        connection = sqlite3.connect(address, uri=True, timeout=SECONDS_TO_WAIT, isolation_level=None)
-        connection.execute("PRAGMA foreign_keys = ON")
-        connection.execute("PRAGMA synchronous = FULL")
-        connection.execute("PRAGMA recursive_triggers = ON")
-        if read_only:
-            connection.execute("PRAGMA query_only = ON")
-        return connection
-
-    engine = create_engine("sqlite://", creator=connect, poolclass=NullPool, hide_parameters=True)
-    begin = "BEGIN" if read_only else "BEGIN IMMEDIATE"
-
-    def start(connection: Connection) -> None:
-        connection.exec_driver_sql(begin)
-
-    event.listen(engine, "begin", start)
-    return engine
-
-
-def _postgresql_engine(parsed: URL, shown: str) -> Engine:
-    try:
-        return create_engine(parsed, poolclass=NullPool, hide_parameters=True)
-    except ModuleNotFoundError:
-        raise InputRefused(
-            "PostgreSQL needs its driver.",
-            where=shown,
-            remedy="Install it: pip install 'crowdblend[postgres]'.",
-        ) from None
-
-
-def _check_schema(store: Store, parsed: URL) -> None:
+    Raises:
+        InputRefused: no ledger is there, or its database can't be opened.
+    """
     missing = InputRefused(
         "there is no ledger here.",
         where=store.shown,
         remedy="Create one with `crowdblend ledger init` or `crowdblend dataset add`.",
     )
-    if store.dialect == "sqlite" and not Path(str(parsed.database)).is_file():
+    if store.path is not None and not store.path.is_file():
         raise missing
     try:
         with store.engine.connect() as connection:
@@ -261,10 +227,4 @@ def _check_schema(store: Store, parsed: URL) -> None:
             where=store.shown,
             remedy="Check the address, the permissions, and that the database is running.",
         ) from None
-    if revision != SCHEMA_REVISION:
-        raise InputRefused(
-            f"this ledger has schema revision {revision}; this version of crowdblend uses {SCHEMA_REVISION}.",
-            where=store.shown,
-            not_done="Nothing was read or changed in it.",
-            remedy="Use the version of crowdblend that wrote it, or back it up and migrate it first.",
-        )
+    return str(revision)

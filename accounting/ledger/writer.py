@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import date
 from decimal import Decimal
-from types import TracebackType
-from typing import Self
 
 from ...mechanisms.refusal import InputRefused, ReleaseFailed
 from .anchoring import Anchoring
 from .append import append_entry
+from .budget_changes import add_dataset, raise_budget
 from .charge import Receipt, ReleaseCharge
 from .derive import rows_of
 from .entry import BudgetRaised, DatasetAdded
+from .opened import OpenedLedger
 from .permission import (
     closed_refusal,
     known_dataset,
@@ -21,8 +21,9 @@ from .permission import (
     objection_to_charge,
     paid_release,
 )
-from .queries import account_of, dataset_of, ledger_id_of, release_of
-from .refusals import malformed, record_objection
+from .private_looks import record_look
+from .queries import account_of, ledger_id_of, release_of
+from .refusals import malformed, record_objection, record_refusal
 from .registration import SeriesRegistration, register_series
 from .release_entries import (
     OutputHashes,
@@ -30,7 +31,6 @@ from .release_entries import (
     ReleaseCharged,
     ReleasePublished,
     ReleaseReading,
-    ReleaseRefused,
 )
 from .repricing import price_faults
 from .store import Store, open_store
@@ -61,25 +61,13 @@ def open_writer(url: str, *, anchoring: Anchoring) -> LedgerWriter:
         ) from None
 
 
-class LedgerWriter:
-    """A ledger open for writing; a context manager that gives its connections back."""
+class LedgerWriter(OpenedLedger):
+    """A ledger open for writing."""
 
     def __init__(self, store: Store) -> None:
-        self._store = store
+        super().__init__(store)
         with store.writing() as connection:
             self.ledger_id = ledger_id_of(connection)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """Give the connections back."""
-        self._store.close()
 
     def add_dataset(
         self,
@@ -111,15 +99,7 @@ class LedgerWriter:
             )
         except ValueError as error:
             raise malformed(error) from None
-        with self._store.writing() as connection:
-            if dataset_of(connection, name) is not None:
-                raise InputRefused(
-                    "a data set of this name is in the ledger already.",
-                    where=f"dataset '{name}'",
-                    remedy="A new delivery of its records keeps the name and the budget; "
-                    "a larger budget is `crowdblend dataset raise`.",
-                )
-            append_entry(connection, added, rows=rows_of(added, before=None, charge=None, survey=False))
+        add_dataset(self._store, added)
 
     def raise_budget(self, *, name: str, epsilon: Decimal, delta: Decimal, reason: str, by: str, day: date) -> None:
         """Replace a data set's budget by a larger one.
@@ -139,17 +119,15 @@ class LedgerWriter:
             raised = BudgetRaised(dataset=name, epsilon=epsilon, delta=delta, reason=reason, by=by, day=day)
         except ValueError as error:
             raise malformed(error) from None
-        with self._store.writing() as connection:
-            known_dataset(connection, name)
-            before = account_of(connection, name)
-            old = (before.account.epsilon_budget, before.account.delta_budget)
-            if epsilon < old[0] or delta < old[1] or (epsilon, delta) == old:
-                raise InputRefused(
-                    f"the budget is (ε, δ) = ({old[0]}, {old[1]}) and can only be raised, not set to "
-                    f"({epsilon}, {delta}).",
-                    where=f"dataset '{name}'",
-                )
-            append_entry(connection, raised, rows=rows_of(raised, before=before, charge=None, survey=False))
+        raise_budget(self._store, raised)
+
+    def record_look(self, *, dataset: str, what: str, by: str, day: date) -> None:
+        """Record that somebody looked at a data set's records outside any release.
+
+        Raises:
+            InputRefused: unknown data set, or a value that the ledger can't hold.
+        """
+        record_look(self._store, dataset=dataset, what=what, by=by, day=day)
 
     def register_series(self, registration: SeriesRegistration) -> None:
         """Reserve the cost of several releases with fixed parameters, in one entry; a refusal is recorded too.
@@ -176,12 +154,18 @@ class LedgerWriter:
             entry = charge.entry_at(None if charge.series is None else 1)
         except ValueError as error:
             raise malformed(error) from None
+        rows_per_person = charge.price.rows_per_person
         faults = price_faults(
-            mechanism=entry.mechanism, price=entry.price, epsilon_paper=entry.epsilon_paper
+            mechanism=entry.mechanism,
+            price=entry.price,
+            epsilon_paper=entry.epsilon_paper,
+            rows_per_person=rows_per_person,
         )  # before the transaction: computing a price takes time
         with self._store.writing() as connection:
             series = None if charge.series is None else known_series(connection, charge.series)
-            objection = objection_to_charge(connection, entry, price_faults=faults, series=series)
+            objection = objection_to_charge(
+                connection, entry, rows_per_person=rows_per_person, price_faults=faults, series=series
+            )
             if objection is None:
                 free = None if series is None else series[1]
                 entry = charge.entry_at(None if free is None else free.number)
@@ -194,14 +178,7 @@ class LedgerWriter:
                 )
         if objection is not None:
             raise objection.refusal
-        return Receipt(
-            ledger_id=self.ledger_id,
-            position=place.position,
-            hash=place.hash,
-            release_id=entry.release_id,
-            dataset=entry.dataset,
-            sample_id=entry.sample_id,
-        )
+        return Receipt.of(entry, ledger_id=self.ledger_id, position=place.position, link=place.hash)
 
     def charged(self, receipt: Receipt) -> ReleaseCharged:
         """The charge that a receipt is for, as the ledger has it.
@@ -315,9 +292,4 @@ class LedgerWriter:
         Raises:
             InputRefused: a value that the ledger can't hold.
         """
-        try:
-            entry = ReleaseRefused(release_id=release_id, dataset=dataset, cause=cause, reason=reason, day=day)
-        except ValueError as error:
-            raise malformed(error) from None
-        with self._store.writing() as connection:
-            append_entry(connection, entry, rows=())
+        record_refusal(self._store, release_id=release_id, dataset=dataset, cause=cause, reason=reason, day=day)

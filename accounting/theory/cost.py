@@ -22,6 +22,7 @@ class Price:
         relation: the neighbour relation, "add/remove": data sets that differ by one person's presence.
         rule: the versioned rule that was applied, for example "exact-profile/1".
         releases: how many releases of the mechanism the price covers, at least 1.
+        rows_per_person: the most records of one person in a delivery that it covers, at least 1.
 
     Raises:
         ValueError: a field outside its range.
@@ -32,6 +33,7 @@ class Price:
     relation: str
     rule: str
     releases: int
+    rows_per_person: int = 1
 
     def __post_init__(self) -> None:
         """Refuse what is not a price."""
@@ -41,6 +43,8 @@ class Price:
             raise ValueError(f"delta must be at least 0 and below 1, not {self.delta}")
         if self.releases < 1:
             raise ValueError(f"releases must be at least 1, not {self.releases}")
+        if self.rows_per_person < 1:
+            raise ValueError(f"a person has at least one record, not {self.rows_per_person}")
 
 
 def check_request(delta: Decimal, releases: int) -> None:

@@ -12,6 +12,9 @@ from ...mechanisms.event import Mechanism
 from ...mechanisms.refusal import InputRefused
 from ...mechanisms.strongly_safe import StronglySafeRelease
 from .cost import RELATION, Price, check_request
+from .group_privacy import best_split, check_records, even_split, no_price_for_group, rule_for_group
+from .profile import farthest_epsilon, log_profile
+from .rounding import decimal_up, float_up
 from .selection import paper_price_selected, price_selected
 from .strongly_safe_price import paper_price_fixed, price_fixed
 
@@ -27,20 +30,24 @@ _WHOLE_DATA = "whole"
 _AMOUNT_TEXT = re.compile(r"[0-9]+(\.[0-9]+)?(E[+-]?[0-9]+)?")
 
 
-def price(mechanism: Mechanism, *, delta: Decimal, releases: int = 1) -> Price:
+def price(mechanism: Mechanism, *, delta: Decimal, releases: int = 1, rows_per_person: int = 1) -> Price:
     """What is charged for `releases` fresh-sample releases of one mechanism with parameters fixed beforehand.
 
     Strongly-safe releases: docs/proofs/exact-profile.md and docs/proofs/composition.md. ε-safe releases, each with
-    a choice of its own: docs/proofs/selection.md.
+    a choice of its own: docs/proofs/selection.md. Where a person has several records, the same prices for one record
+    are carried over by group privacy: docs/proofs/group-privacy.md.
 
     Args:
         mechanism: the release.
         delta: δ over all releases together, 0 < δ < 1.
         releases: T ≥ 1.
+        rows_per_person: M ≥ 1, the most records of one person in a delivery.
 
     Raises:
-        InputRefused: δ or T is out of range, no finite ε has this δ, or the parameters are beyond double precision.
+        InputRefused: δ, T or M is out of range, no finite ε has this δ, or the parameters are beyond double precision.
     """
+    if rows_per_person != 1:
+        return _price_for_group(mechanism, delta=delta, releases=releases, records=rows_per_person)
     match mechanism:
         case StronglySafeRelease():
             return price_fixed(mechanism, delta=delta, releases=releases)
@@ -56,14 +63,49 @@ def price(mechanism: Mechanism, *, delta: Decimal, releases: int = 1) -> Price:
             assert_never(mechanism)
 
 
-def paper_price(mechanism: Mechanism, *, delta: Decimal, releases: int = 1) -> Price | None:
+def _price_for_group(mechanism: Mechanism, *, delta: Decimal, releases: int, records: int) -> Price:
+    """The price where a person has up to M records, from the prices for one record."""
+    check_request(delta, releases)
+    check_records(records)
+    if releases == 1 and isinstance(mechanism, StronglySafeRelease):
+        k, rate = mechanism.k, float_up(mechanism.sampling_rate)
+        try:
+            found = best_split(
+                lambda epsilons: log_profile(k=k, sampling_rate=rate, epsilons=epsilons),
+                delta=delta,
+                records=records,
+                largest_epsilon=farthest_epsilon(k=k, sampling_rate=rate),
+            )
+        except ValueError as fault:
+            raise InputRefused(f"this release has no price: {fault}.") from fault
+        if found is None:
+            raise no_price_for_group(delta, records)
+        epsilon, rule = decimal_up(found), rule_for_group("exact-profile/1", even=False)
+    else:
+        one, total = even_split(
+            lambda share: price(mechanism, delta=share, releases=releases),
+            lambda cost: cost.epsilon,
+            delta=delta,
+            records=records,
+        )
+        epsilon, rule = decimal_up(total), rule_for_group(one.rule, even=True)
+    return Price(epsilon=epsilon, delta=delta, relation=RELATION, rule=rule, releases=releases, rows_per_person=records)
+
+
+def paper_price(mechanism: Mechanism, *, delta: Decimal, releases: int = 1, rows_per_person: int = 1) -> Price | None:
     """The price by the paper alone: δ split evenly over the releases, ε added up; None where it has none.
+
+    The paper's is a bound for one record, so there is none where a person has several.
 
     Source: LQS, arXiv:1101.2604v2, Theorem 3.9; with a choice of the map Theorem 3.11.
 
     Raises:
-        InputRefused: δ or the number of releases is out of range.
+        InputRefused: δ, the number of releases or of records is out of range.
     """
+    check_records(rows_per_person)
+    if rows_per_person != 1:
+        check_request(delta, releases)
+        return None
     match mechanism:
         case StronglySafeRelease():
             return paper_price_fixed(mechanism, delta=delta, releases=releases)

@@ -15,6 +15,7 @@ __all__ = [
     "delta_exact",
     "epsilon_exact",
     "epsilon_of_log_delta",
+    "farthest_epsilon",
     "least_log_delta",
     "log_profile",
 ]
@@ -82,6 +83,11 @@ def least_log_delta(*, k: int, sampling_rate: float) -> float:
     return k * math.log(sampling_rate) * (1.0 - 8.0 * ULP)
 
 
+def farthest_epsilon(*, k: int, sampling_rate: float) -> float:
+    """An ε > 0 beyond which the decisive group has k records, and δ(ε) = β^k is constant."""
+    return max(math.log(k) + math.log1p(-sampling_rate), -math.log1p(-sampling_rate), 0.0) + 1e-6
+
+
 def epsilon_exact(*, k: int, sampling_rate: float, delta: float) -> float | None:
     """The least ε ≥ 0 with δ(ε) ≤ δ, rounded outward; None where no finite ε has it (δ below β^k).
 
@@ -105,8 +111,7 @@ def epsilon_of_log_delta(*, k: int, sampling_rate: float, log_delta: float) -> f
 
     if holds(0.0):
         return 0.0
-    # Beyond this ε the decisive group has k records, and δ(ε) = β^k is constant.
-    high = max(math.log(k) + math.log1p(-sampling_rate), -math.log1p(-sampling_rate), 0.0) + 1e-6
+    high = farthest_epsilon(k=k, sampling_rate=sampling_rate)
     if not holds(high):
         return None
     low = 0.0

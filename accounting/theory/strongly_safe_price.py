@@ -16,7 +16,7 @@ from .paper_bound import epsilon_paper
 from .profile import epsilon_of_log_delta, log_profile
 from .rounding import decimal_up, float_down, float_up, log_down
 
-__all__ = ["paper_price_fixed", "price_fixed"]
+__all__ = ["no_finite_price", "paper_price_fixed", "price_fixed"]
 
 
 def price_fixed(mechanism: StronglySafeRelease, *, delta: Decimal, releases: int = 1) -> Price:
@@ -41,7 +41,7 @@ def price_fixed(mechanism: StronglySafeRelease, *, delta: Decimal, releases: int
     else:
         found, rule = _epsilon_of_series(mechanism, delta, releases)
     if found is None:
-        raise _no_finite_price(mechanism, delta)
+        raise no_finite_price(mechanism, delta)
     return Price(epsilon=decimal_up(found), delta=delta, relation=RELATION, rule=rule, releases=releases)
 
 
@@ -95,7 +95,8 @@ def _epsilon_of_series(
     return None if each is None else multiply_up(decimal_up(each), releases), "basic-exact/1"
 
 
-def _no_finite_price(mechanism: StronglySafeRelease, delta: Decimal) -> InputRefused:
+def no_finite_price(mechanism: StronglySafeRelease, delta: Decimal) -> InputRefused:
+    """The refusal of a δ that no ε is enough for."""
     floor = mechanism.k * float(mechanism.sampling_rate.log10())
     return InputRefused(
         f"no epsilon is enough for delta {delta} with k = {mechanism.k} at sampling rate {mechanism.sampling_rate}: "

@@ -136,9 +136,7 @@ def test_the_committed_pictures_are_what_the_command_draws(made, name):
     """Equal up to a hundredth of a point, which leaves room for another processor's last digit."""
     then, now = ((folder / name).read_text(encoding="utf-8") for folder in (COMMITTED, made))
     creators = [re.search(r"Matplotlib v[\w.]+", text)[0] for text in (then, now)]
-    assert creators[0] == creators[1], (
-        "another Matplotlib than the lock's: install constraints.txt, or run `make paper`"
-    )
+    assert creators[0] == creators[1], "Matplotlib is not the lock's: install constraints.txt, or run `make paper`"
     assert same_picture(then, now), "run `make paper`"
     assert not same_picture(then, re.sub(r"L (\d)", r"L 1\1", now, count=1))
     assert not re.search(r"<dc:date>", now)

@@ -29,6 +29,15 @@ from sqlalchemy.pool import NullPool
 
 DRIVER = Path(__file__).with_name("crash_driver.py")
 RELEASE = "the-one"
+CHOICE = """
+[selection]
+epsilon = 0.2
+on = "fresh-sample"
+rate = 0.5
+draw = "exponential"
+candidates = [{ colour = 0, age = 1, town = 2 }, { colour = 1, age = 1, town = 1 }]
+
+[columns.colour]"""
 QUIET = {
     "DO_NOT_TRACK": "1",
     "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
@@ -193,6 +202,18 @@ class Scene:
     ledgers: SqliteLedgers | PostgresLedgers
     driver: Driver
     kept: Path
+    series: str | None
+    paid_before: Decimal
+    drawn: bool = False
+
+    def write_spec(self, **changes: str) -> None:
+        """The release's specification; where the map is drawn, one of two candidates on a sample of its own."""
+
+        def choose(text: str) -> str:
+            lines = [line for line in text.splitlines() if not line.startswith("level")]
+            return "\n".join(lines).replace("[columns.colour]", CHOICE.lstrip("\n")) + "\n"
+
+        self.desk.write_spec(edit=choose if self.drawn else str, **changes)
 
     @property
     def folder(self) -> Path:
@@ -216,6 +237,7 @@ class Scene:
         """Have a child run or abandon the release: with `key` if it draws one, on `day`."""
         job = {"action": action, "desk": str(self.folder), "ledger": self.ledgers.url, "release_id": RELEASE}
         extras = {"key": key.hex(), "day": day.isoformat(), "kill_before": None, "version": None, "broken": None}
+        extras["series"] = self.series
         return self.driver(job | extras | changes)
 
     def look(self) -> State:
@@ -236,23 +258,40 @@ class Scene:
         )
 
 
-@pytest.fixture(params=["sqlite", "postgresql"])
+@pytest.fixture(
+    params=["sqlite", "postgresql", "sqlite-series", "postgresql-series", "sqlite-drawn", "postgresql-drawn"]
+)
 def scene(
     request: pytest.FixtureRequest, desk: Any, driver: Driver, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Scene]:
-    """A desk with a funded ledger, kept as "fresh"."""
+    """A desk with a funded ledger, kept as "fresh"; perhaps with a series that pays, or a map that is drawn."""
+    database, _, variant = request.param.partition("-")
     ledgers: SqliteLedgers | PostgresLedgers = SqliteLedgers(desk.folder)
-    if request.param == "postgresql":
+    if database == "postgresql":
         ledgers = PostgresLedgers(request.getfixturevalue("postgresql_server"), f"crash_{os.getpid()}")
         ledgers._run(f"CREATE DATABASE {ledgers.name}")
-    desk.write_spec()
     anchoring = Anchoring(home=desk.home, file=None)
     anchoring.keys.create_where_none(os.urandom)
     create_ledger(ledgers.url, anchoring=anchoring)
     with open_writer(ledgers.url, anchoring=anchoring) as writer:
         budget = {"epsilon": Decimal(10), "delta": Decimal("0.001"), "relation": "add/remove", "survey_rate": None}
         writer.add_dataset(name="people", **budget, rows_per_person=1, by="steward", day=date(2026, 1, 1))
-    made = Scene(desk=desk, ledgers=ledgers, driver=driver, kept=tmp_path_factory.mktemp("kept"))
+    if variant == "series":
+        desk.write_spec()
+        answer = desk("series", "add", "monthly", "spec.toml", "--releases", "2", "--ledger", ledgers.url)
+        assert answer.code == 0, answer.err
+    with open_reader(ledgers.url) as reader:
+        [dataset] = reader.datasets()
+    made = Scene(
+        desk=desk,
+        ledgers=ledgers,
+        driver=driver,
+        kept=tmp_path_factory.mktemp("kept"),
+        series="monthly" if variant == "series" else None,
+        paid_before=dataset.account.epsilon_spent,
+        drawn=variant == "drawn",
+    )
+    made.write_spec()
     made.keep("fresh")
     yield made
     made.forget("fresh")

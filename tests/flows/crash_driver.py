@@ -7,6 +7,7 @@ writes that Python does not audit, and SQLAlchemy's events.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import signal
@@ -19,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import dask.dataframe
+import opendp.prelude
 import psycopg
 import pyarrow.fs
 import pyarrow.parquet
@@ -33,9 +35,9 @@ from crowdblend.flows.abandon import abandon_release
 from crowdblend.flows.settings import House
 from crowdblend.mechanisms.refusal import Refusal
 from crowdblend.tasks import charge as charge_stages
-from crowdblend.tasks import chunk_counts
+from crowdblend.tasks import chunk_counts, select
 
-IMPORTED_BEFORE_THE_FORK = (dask.dataframe, psycopg, sqlalchemy)
+IMPORTED_BEFORE_THE_FORK = (dask.dataframe, opendp.prelude, psycopg, sqlalchemy)
 WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 ROOMS_OF_EVENTS = ("os", "shutil", "fcntl")
 LOOKS_ONLY = {"os.listdir", "os.scandir", "os.walk", "os.fwalk", "os.getxattr", "os.listxattr", "os.chdir"}
@@ -212,6 +214,35 @@ def keep_key() -> None:
     ReleaseFolder.destroy_key = lambda self: None
 
 
+def redraw_map() -> None:
+    """A broken release: resumed with another draw than the one that is stored."""
+    drawn_map = microdata.drawn_map
+
+    def redrawing(**given: Any) -> Any:
+        given["folder"].draws.forget()
+        return drawn_map(**given)
+
+    microdata.drawn_map = redrawing
+
+
+def store_late() -> None:
+    """A broken release: its draw is stored after it was used."""
+    settle, settled, publish, held = select.settle_map, select.settled_map, microdata.publish, []
+
+    def hold(levels: Any, **given: Any) -> None:
+        held.append((levels, given))
+
+    def known(request: Any, **given: Any) -> Any:
+        return request.recoding.lattice.map_of(held[-1][0]) if held else settled(request, **given)
+
+    def late(*, release: Any) -> None:
+        for levels, given in held:
+            settle(levels, **given)
+        publish(release=release)
+
+    select.settle_map, select.settled_map, microdata.publish = hold, known, late
+
+
 def hide_steps() -> None:
     """A release with steps that no event tells of."""
     publish = microdata.publish
@@ -226,7 +257,17 @@ def hide_steps() -> None:
 
 BROKEN = {
     function.__name__: function
-    for function in (charge_last, read_unrecorded, redraw, charge_again, forgive, keep_key, hide_steps)
+    for function in (
+        charge_last,
+        read_unrecorded,
+        redraw,
+        charge_again,
+        forgive,
+        keep_key,
+        hide_steps,
+        redraw_map,
+        store_late,
+    )
 }
 
 
@@ -235,13 +276,15 @@ def work(job: dict, steps: Steps) -> Any:
     if job["action"] == "abandon":
         return abandon_release(job["release_id"], reason="a test", house=house)
     key = bytes.fromhex(job["key"])
+    keys = iter((key, hashlib.sha256(key).digest()))
     result = run_release(
         Path(job["desk"], "spec.toml"),
         house=house,
         output=None,
         scheduler=None,
         release_id=job["release_id"],
-        randomness=lambda size: key[:size],
+        series=job["series"],
+        randomness=lambda size: next(keys)[:size],
     )
     return {name: value for name, value in result.items() if name != "timings"}
 
@@ -256,6 +299,8 @@ def child(job: dict, answers: int) -> None:
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
     noon = datetime.fromisoformat(f"{job['day']}T12:00:00+00:00")
     microdata.datetime = type("Today", (), {"now": staticmethod(noon.astimezone)})
+    draw_map = select.draw_map
+    select.draw_map = lambda scores, **given: draw_map(scores, **given) * 0 + job["draw"]  # the coins, told beforehand
     if job["version"] is not None:
         microdata.version = lambda name: job["version"]
     if job["broken"] is not None:

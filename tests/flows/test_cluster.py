@@ -69,14 +69,12 @@ def test_a_cluster_draws_the_sample_that_threads_draw(desk, cluster) -> None:
             assert KEY.hex().encode() not in path.read_bytes()
 
 
-def test_a_scheduler_that_is_not_there_fails_and_can_be_resumed(desk) -> None:
+def test_a_scheduler_that_is_not_there_is_refused_before_the_charge(desk) -> None:
     desk.add_dataset()
     spec = desk.write_spec()
     lost = desk("run", spec, "--release-id", "later", "--scheduler", "tcp://127.0.0.1:9")
-    assert lost.code == 1
-    assert "Traceback" not in lost.err
-    assert not (desk.folder / "out").exists()
+    assert lost.code == 2
+    assert "Nothing was read, written or charged." in lost.err
+    assert desk("ledger", "show", "--json").json["releases"] == []
     again = desk("run", spec, "--release-id", "later", "--json")
     assert again.code == 0, again.err
-    [dataset] = desk("ledger", "show", "--json").json["datasets"]
-    assert dataset["epsilon_spent"] == again.json["epsilon"]

@@ -6,6 +6,7 @@ killed at, and the run shows that no two changes of the desk's folder lie betwee
 
 from __future__ import annotations
 
+import hashlib
 import os
 import signal
 from collections.abc import Callable, Iterator
@@ -19,11 +20,14 @@ import pytest
 from crowdblend.accounting.ledger.certificate import check_certificate
 from crowdblend.mechanisms.sampling import sample_commitment
 
-FIRST = {"key": b"\x11" * 32, "day": date(2026, 3, 4)}  # what the first attempt draws, and when it runs
-LATER = {"key": b"\x22" * 32, "day": date(2026, 3, 9)}  # what any later attempt would draw, and when it runs
+# What the first attempt draws as its sample and its map, and when it runs; and what any later attempt would draw.
+FIRST = {"key": b"\x11" * 32, "draw": 0, "day": date(2026, 3, 4)}
+LATER = {"key": b"\x22" * 32, "draw": 1, "day": date(2026, 3, 9)}
 KINDS = {"open", "os.link", "os.rename", "os.mkdir", "os.remove", "write", "fsync", "INSERT", "commit", "end"}
 CHANGES_NOTHING = {"fsync", "fdatasync", "os.utime", "fcntl.flock", "shutil.rmtree", "INSERT", "commit"}
 ON_SQLITE = pytest.mark.parametrize("scene", ["sqlite"], indirect=True)
+EACH_WAY_TO_PAY = pytest.mark.parametrize("scene", ["sqlite", "sqlite-series"], indirect=True)
+DRAWN_ON_SQLITE = pytest.mark.parametrize("scene", ["sqlite-drawn"], indirect=True)
 
 
 @dataclass(frozen=True)
@@ -53,11 +57,15 @@ class Matrix:
     scene: Any
     by_first: Undisturbed
     by_later: Undisturbed
+    by_both: Undisturbed
     broken: str | None = None
 
     @classmethod
     def of(cls, scene: Any) -> Matrix:
-        return cls(scene=scene, by_first=undisturbed(scene, FIRST), by_later=undisturbed(scene, LATER))
+        """What the first draws, what the later draws, and what the later draws for the sample of the first."""
+        both = FIRST | {"draw": LATER["draw"]}
+        first, later, mixed = (undisturbed(scene, attempt) for attempt in (FIRST, LATER, both))
+        return cls(scene=scene, by_first=first, by_later=later, by_both=mixed)
 
     def killed(self, place: int, **changes: Any) -> Iterator[str]:
         """Kill the first attempt there; then nothing may be wrong already."""
@@ -77,15 +85,19 @@ class Matrix:
         staged = any(name.startswith(".out.") for name in state.beside)
         if state.stage in (None, "charged") and (state.output or staged):
             yield "bytes of an output before its reading is recorded"
+        if state.stage in (None, "charged") and drawn_map(state):
+            yield "a map is drawn before its reading is recorded"
+        if self.scene.drawn and (state.output or staged) and not drawn_map(state):
+            yield "bytes of an output before its map is stored"
         price = self.by_first.state.spent
-        if state.spent != (0 if state.release is None else price):
+        if state.spent != (self.scene.paid_before if state.release is None else price):
             yield f"{state.spent} is spent, and one release costs {price}"
-        if state.stage in ("charged", "reading") and self.key_of(state) not in state.private.values():
+        if state.stage in ("charged", "reading") and not self.keys_of(state) <= set(state.private.values()):
             yield "the key of a charged sample is lost"
 
-    def key_of(self, state: Any) -> bytes:
-        keys = {sample_commitment(attempt["key"]): attempt["key"] for attempt in (FIRST, LATER)}
-        return keys[state.release.charge.sample_id]
+    def keys_of(self, state: Any) -> set[bytes]:
+        keys = {sample_commitment(key): key for attempt in (FIRST, LATER) for key in drawn_keys(attempt)}
+        return {keys[sample] for _, sample in state.release.charge.samples}
 
     def resumed(self, before: Any) -> Iterator[str]:
         """Run it again to its end: what must be there then, and nothing else."""
@@ -94,7 +106,8 @@ class Matrix:
             yield f"it can't be resumed: {ended['refused']}"
             return
         after = self.scene.look()
-        model = self.by_later if before.release is None else self.by_first
+        model = self.by_first if drawn_map(before) or not self.scene.drawn else self.by_both
+        model = self.by_later if before.release is None else model
         if before.stage != "published" and ended["result"] != model.result:
             yield "the resumed release tells another result"
         if after.output != model.state.output:
@@ -107,7 +120,7 @@ class Matrix:
 
     def closed(self, state: Any) -> Iterator[str]:
         """What may not outlive a release."""
-        if {FIRST["key"], LATER["key"]} & set(state.private.values()):
+        if {*drawn_keys(FIRST), *drawn_keys(LATER)} & set(state.private.values()):
             yield "a sampling key outlives its release"
         others = {name for name in state.private.keys() - self.by_first.state.private.keys() if "releases/" in name}
         if others:
@@ -124,7 +137,7 @@ class Matrix:
             kept = {name: (folder / name) for name in ("spec.toml", "people.csv")}
             for path in kept.values():
                 path.rename(path.with_suffix(".kept"))
-            self.scene.desk.write_spec(k="25" if what == "spec" else "20")
+            self.scene.write_spec(k="25" if what == "spec" else "20")
             if what == "inputs":
                 self.scene.desk.write_people(2_401)
             else:
@@ -163,10 +176,12 @@ class Matrix:
         yield from (f"the ledger does not hold: {finding}" for finding in after.findings)
         if refunded != (before.stage == "charged"):
             yield f"abandoned at stage {before.stage}, refunded: {refunded}"
-        if after.stage != "abandoned" or after.spent != (0 if refunded else before.spent):
+        if after.stage != "abandoned" or after.spent != (self.scene.paid_before if refunded else before.spent):
             yield f"abandoned with {after.spent} spent at stage {after.stage}"
         if after.output:
             yield "an abandoned release has an output"
+        if drawn_map(after):
+            yield "an abandoned release keeps its draw"
         yield from self.closed(after)
 
     def examined(self, place: int) -> Iterator[str]:
@@ -190,11 +205,26 @@ class Matrix:
         return found
 
 
+def drawn_keys(attempt: dict) -> tuple[bytes, bytes]:
+    """The keys that an attempt draws: of its sample, and of the sample that its map is chosen on."""
+    return attempt["key"], hashlib.sha256(attempt["key"]).digest()
+
+
+def drawn_map(state: Any) -> bool:
+    return any(Path(name).name == "map.draw.json" for name in state.private)
+
+
 def harmed(before: Any, after: Any) -> bool:
     """Whether a refused attempt changed anything that the release still needs."""
     needed = before.private.items() if before.stage in ("charged", "reading") else ()
-    lost = [name for name, content in needed if "draft" not in name and after.private.get(name) != content]
+    lost = [name for name, content in needed if "draft" not in name and not kept(name, content, after)]
     return bool(lost) or (before.release, before.spent, before.output) != (after.release, after.spent, after.output)
+
+
+def kept(name: str, content: bytes, after: Any) -> bool:
+    """Whether a private file is what it was; the anchor grows by the entry that records the refusal."""
+    now = after.private.get(name, b"")
+    return now.startswith(content) if name.startswith("anchors/") else now == content
 
 
 def unseen_changes(steps: list) -> list[str]:
@@ -216,6 +246,16 @@ def first_in_view(steps: list) -> int:
     return [in_view for *_, in_view in steps].index(True)
 
 
+def before_it_is_stored(steps: list) -> int:
+    """A place at which an output is written and its remembering is not yet done."""
+    return next(place for place, (kind, where, *_) in enumerate(steps) if "data.parquet" in where) + 4
+
+
+def after_the_draw(steps: list) -> int:
+    """The first place at which the draw is stored."""
+    return [Path(where.split()[-1]).name for _, where, *_ in steps if where].index("map.draw.json") + 1
+
+
 def test_the_places_to_be_killed_at_are_the_releases_own(scene: Any) -> None:
     """Every change lies between two neighbouring places; with hidden steps that does not hold."""
     seen = undisturbed(scene, FIRST)
@@ -224,12 +264,14 @@ def test_the_places_to_be_killed_at_are_the_releases_own(scene: Any) -> None:
     assert sum(kind == "commit" for kind in seen.kinds) == 3
     touched = {(kind, Path(where.split()[-1]).name) for kind, where, *_ in seen.steps if where}
     assert touched >= {("os.link", "sampling.key"), ("os.remove", "sampling.key"), ("os.rename", "out")}
+    if scene.drawn:
+        assert touched >= {("os.link", "selection.key"), ("os.link", "map.draw.json"), ("os.remove", "selection.key")}
     assert unseen_changes(seen.steps) == []
     assert undisturbed(scene, LATER).kinds == seen.kinds
     assert unseen_changes(undisturbed(scene, FIRST, broken="hide_steps").steps)
 
 
-@ON_SQLITE
+@EACH_WAY_TO_PAY
 def test_killed_at_some_of_its_steps_a_release_is_charged_once_and_ends_the_same(scene: Any) -> None:
     matrix = Matrix.of(scene)
     steps = len(matrix.by_first.steps)
@@ -265,7 +307,32 @@ def test_killed_at_any_step_a_release_is_charged_once_and_ends_the_same(scene: A
 def test_a_broken_release_is_caught(scene: Any, broken: str, place: Callable[[list], int], fault: str) -> None:
     """The control of the matrix: the same examination of releases that break what it is for."""
     steps, sound = undisturbed(scene, FIRST, broken=broken).steps, undisturbed(scene, FIRST)
-    matrix = Matrix(scene=scene, by_first=sound, by_later=sound, broken=broken)
+    matrix = Matrix(scene=scene, by_first=sound, by_later=sound, by_both=sound, broken=broken)
+    found = list(matrix.examined(place(steps)))
+    assert any(fault in each for each in found), found
+
+
+@DRAWN_ON_SQLITE
+def test_killed_around_its_draw_a_release_draws_once_and_ends_the_same(scene: Any) -> None:
+    """What was drawn and not stored gave nothing away and may be drawn anew; what is stored stays."""
+    matrix = Matrix.of(scene)
+    assert matrix.by_first.result["levels"] != matrix.by_both.result["levels"]
+    stored = after_the_draw(matrix.by_first.steps)
+    faults = matrix.faults([stored - 3, stored, stored + 2, first_in_view(matrix.by_first.steps)])
+    assert faults == [], "\n".join(faults)
+
+
+@DRAWN_ON_SQLITE
+@pytest.mark.parametrize(
+    ("broken", "place", "fault"),
+    [
+        ("redraw_map", lambda steps: after_the_draw(steps) + 2, "the resumed release has another output"),
+        ("store_late", before_it_is_stored, "bytes of an output before its map is stored"),
+    ],
+)
+def test_a_release_that_breaks_with_its_draw_is_caught(scene: Any, broken: str, place: Any, fault: str) -> None:
+    steps, sound = undisturbed(scene, FIRST, broken=broken).steps, undisturbed(scene, FIRST)
+    matrix = Matrix(scene=scene, by_first=sound, by_later=sound, by_both=sound, broken=broken)
     found = list(matrix.examined(place(steps)))
     assert any(fault in each for each in found), found
 

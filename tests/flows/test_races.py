@@ -11,6 +11,9 @@ import sys
 import time
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
+
 COMMAND = [sys.executable, "-m", "crowdblend.deploy"]
 
 
@@ -110,8 +113,13 @@ def test_a_killed_release_is_resumed_by_rule(desk) -> None:
 def test_what_was_read_is_not_refunded(desk) -> None:
     """A release that failed after its reading began can be given up, never taken back; its id stays used."""
     desk.add_dataset()
-    desk.write_spec()
-    assert desk("run", "spec.toml", "--release-id", "failed", "--scheduler", "tcp://127.0.0.1:9").code == 1
+    desk.write_spec(source="people.parquet")
+    people = {"colour": ["blue"] * 5_000, "age": list(range(5_000)), "town": ["Lyon"] * 5_000}
+    pq.write_table(pa.table(people), desk.folder / "people.parquet")
+    with (desk.folder / "people.parquet").open("r+b") as records:
+        records.seek(4)
+        records.write(bytes(300))  # the pages' headers; the footer, which is read before the charge, is whole
+    assert desk("run", "spec.toml", "--release-id", "failed").code == 1
     assert desk("abandon", "failed", "--reason", "new delivery").code == 0
     [dataset] = desk("ledger", "show", "--json").json["datasets"]
     assert dataset["epsilon_spent"] > 0

@@ -111,6 +111,26 @@ def test_nearly_everything_is_counted_at_a_rate_near_one(tmp_path, key):
     assert unseen == table["letter"].to_pylist().count("zz")
 
 
+@pytest.mark.parametrize("kind", ["parquet", "csv"])
+def test_without_a_rate_every_record_is_counted_and_no_key_is_read(tmp_path, key, kind):
+    """As a coin that never fails would count them. Control: a job with half of the coins counts fewer."""
+    chunks = chunks_of(tmp_path / "in", kind=kind)
+    job = count_job(release_id="r-1", sample_id=None, generalization=MAP, rate=None, null_values=[""], key_source=None)
+    counted = group_counts(chunks, job=job, executor=LocalThreads(workers=2))
+    nearly = group_counts(chunks, job=job_of(key, rate=1 - Decimal("1e-19")), executor=LocalThreads(workers=2))
+    assert as_counter(counted) == as_counter(nearly)
+    assert counted.counts.sum() == (6000 if kind == "parquet" else 4000)
+    half = group_counts(chunks, job=job_of(key, rate=Decimal("0.5")), executor=LocalThreads(workers=2))
+    assert half.counts.sum() < 0.6 * counted.counts.sum()
+
+
+def test_a_rate_a_sample_and_its_key_go_together(key):
+    with pytest.raises(ValueError, match="go together"):
+        count_job(release_id="r", sample_id=None, generalization=MAP, rate=RATE, null_values=[], key_source=key)
+    with pytest.raises(ValueError, match="go together"):
+        count_job(release_id="r", sample_id="ab", generalization=MAP, rate=None, null_values=[], key_source=None)
+
+
 def test_large_tasks_are_counted_in_pieces(tmp_path, key, monkeypatch):
     chunks = chunks_of(tmp_path / "in")
     whole = count_chunks(chunks, job=job_of(key))

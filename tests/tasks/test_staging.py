@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 from crowdblend.mechanisms.refusal import ReleaseFailed
-from crowdblend.tasks.staging import Staged, rename_into_view, staging_folder, write_staged
+from crowdblend.tasks.staging import Staged, bring_into_view, staging_folder, write_staged
 
 DAY = date(2026, 3, 1)
 
 
 def prepared(tmp_path: Path) -> tuple[Staged, Path]:
     output = tmp_path / "deep" / "out"
-    folder = staging_folder(output, sample_id="ab" * 32)
+    folder = staging_folder(output, sample_id="ab" * 32, private=tmp_path)
 
     def write(place: Path) -> None:
         (place / "data.csv").write_text("x\n1\n")
@@ -27,21 +27,21 @@ def test_it_comes_into_view_in_one_step(tmp_path: Path) -> None:
     staged, output = prepared(tmp_path)
     assert not output.exists()
     assert staged.intact
-    rename_into_view(staged, output)
+    bring_into_view(staged, output)
     assert sorted(path.name for path in output.iterdir()) == ["certificate.json", "data.csv"]
     assert not staged.folder.exists()
 
 
 def test_a_second_time_changes_nothing(tmp_path: Path) -> None:
     staged, output = prepared(tmp_path)
-    rename_into_view(staged, output)
-    rename_into_view(staged, output)
+    bring_into_view(staged, output)
+    bring_into_view(staged, output)
     assert (output / "data.csv").read_text() == "x\n1\n"
 
 
 def test_times_are_the_day_of_the_charge(tmp_path: Path) -> None:
     staged, output = prepared(tmp_path)
-    rename_into_view(staged, output)
+    bring_into_view(staged, output)
     times = {path.stat().st_mtime for path in [output, *output.iterdir()]}
     assert times == {1772323200.0}
 
@@ -50,7 +50,7 @@ def test_changed_bytes_are_not_published(tmp_path: Path) -> None:
     staged, output = prepared(tmp_path)
     (staged.folder / "data.csv").write_text("x\n2\n")
     with pytest.raises(ReleaseFailed):
-        rename_into_view(staged, output)
+        bring_into_view(staged, output)
     assert not output.exists()
 
 
@@ -58,7 +58,7 @@ def test_an_extra_file_is_not_published(tmp_path: Path) -> None:
     staged, output = prepared(tmp_path)
     (staged.folder / "extra").write_text("")
     with pytest.raises(ReleaseFailed):
-        rename_into_view(staged, output)
+        bring_into_view(staged, output)
 
 
 def test_what_lies_in_the_way_is_left_alone(tmp_path: Path) -> None:
@@ -66,13 +66,13 @@ def test_what_lies_in_the_way_is_left_alone(tmp_path: Path) -> None:
     output.mkdir()
     (output / "mine").write_text("keep")
     with pytest.raises(ReleaseFailed):
-        rename_into_view(staged, output)
+        bring_into_view(staged, output)
     assert (output / "mine").read_text() == "keep"
     assert staged.intact
 
 
 def test_what_an_unfinished_attempt_left_is_replaced(tmp_path: Path) -> None:
-    folder = staging_folder(tmp_path / "out", sample_id="ab" * 32)
+    folder = staging_folder(tmp_path / "out", sample_id="ab" * 32, private=tmp_path)
     folder.mkdir()
     (folder / "half").write_text("written")
     staged, _ = prepared(tmp_path)

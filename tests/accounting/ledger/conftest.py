@@ -6,9 +6,12 @@ import dataclasses
 import hashlib
 import json
 import os
+import shutil
+import sqlite3
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from dataclasses import dataclass
 from datetime import date
 from decimal import Decimal
@@ -18,13 +21,19 @@ from typing import Any
 
 import pytest
 from crowdblend.accounting.ledger.anchoring import Anchoring
+from crowdblend.accounting.ledger.certificate_writing import write_certificate
 from crowdblend.accounting.ledger.charge import Receipt, ReleaseCharge
+from crowdblend.accounting.ledger.circumstances import Circumstances
 from crowdblend.accounting.ledger.creation import create_ledger
 from crowdblend.accounting.ledger.reader import LedgerReader, SeriesState, open_reader
 from crowdblend.accounting.ledger.registration import SeriesRegistration
-from crowdblend.accounting.ledger.signing import SigningKeys
+from crowdblend.accounting.ledger.release_entries import ReleaseCharged
+from crowdblend.accounting.ledger.signing import SigningKey, SigningKeys
 from crowdblend.accounting.ledger.writer import LedgerWriter, open_writer
 from crowdblend.accounting.theory.price import Price, paper_price, price
+from crowdblend.mechanisms.epsilon_safe import EpsilonSafeRelease
+from crowdblend.mechanisms.hierarchy import ValueHierarchy
+from crowdblend.mechanisms.recoding import GeneralizationMap, MappedColumn
 from crowdblend.mechanisms.strongly_safe import StronglySafeRelease
 from sqlalchemy import Connection, create_engine, make_url, text
 from sqlalchemy.pool import NullPool
@@ -32,6 +41,9 @@ from sqlalchemy.pool import NullPool
 DAY = date(2026, 3, 4)
 DELTA = Decimal("1e-6")
 MECHANISM = StronglySafeRelease(k=20, sampling_rate=Decimal("0.1"))
+CHOSEN = EpsilonSafeRelease(
+    k=20, sampling_rate=Decimal("0.1"), selection_epsilon=Decimal("0.1"), selection_rate=Decimal("0.05")
+)
 
 
 @cache
@@ -50,6 +62,15 @@ def series_prices(releases: int) -> tuple[Price, Decimal]:
     if paper is None:
         raise ValueError("the tests' mechanism has a price by the paper's bound")
     return price(MECHANISM, delta=DELTA, releases=releases), paper.epsilon
+
+
+@cache
+def chosen_prices(mechanism: EpsilonSafeRelease) -> tuple[Price, Decimal]:
+    """The price of a release that chooses its map, and the paper's ε."""
+    paper = paper_price(mechanism, delta=DELTA)
+    if paper is None:
+        raise ValueError("the tests' mechanism has a price by the paper's bound")
+    return price(mechanism, delta=DELTA), paper.epsilon
 
 
 def anchoring_at(home: Path) -> Anchoring:
@@ -131,6 +152,16 @@ class Books:
         values = {"price": costs, "epsilon_paper": paper, "series": name, "series_digest": "c" * 64}
         return self.request(release_id, **(values | changes))
 
+    def of_two_samples(
+        self, release_id: str, *, mechanism: EpsilonSafeRelease = CHOSEN, **changes: Any
+    ) -> ReleaseCharge:
+        """A release that chooses its map, on a sample of its own where the mechanism has a rate for one."""
+        costs, paper = chosen_prices(mechanism)
+        values: dict[str, Any] = {"mechanism": mechanism, "price": costs, "epsilon_paper": paper}
+        if mechanism.selection_rate is not None:
+            values["selection_sample_id"] = hashlib.sha256(f"{release_id} chooses".encode()).hexdigest()
+        return self.request(release_id, **(values | changes))
+
     def series(self, name: str = "monthly") -> SeriesState:
         with self.reader() as reader:
             return reader.series(name)
@@ -171,9 +202,14 @@ class Books:
             engine.dispose()
 
     def race(
-        self, attempts: list[dict[str, Any]], *, steps: tuple[str, ...] = ("charge",), releases: int = 1
+        self,
+        attempts: list[dict[str, Any]],
+        *,
+        steps: tuple[str, ...] = ("charge",),
+        releases: int = 1,
+        processes: int | None = None,
     ) -> list[str]:
-        """Let one process an attempt begin at the same moment; gives each one's outcome."""
+        """Let one process an attempt, or so many in all, begin at the same moment; gives each attempt's outcome."""
         job = {
             "url": self.url,
             "home": str(self.anchoring.home),
@@ -181,6 +217,7 @@ class Books:
             "steps": steps,
             "delta": str(DELTA),
             "releases": releases,
+            "processes": processes,
         }
         return self.racer(job)
 
@@ -191,6 +228,51 @@ def _new_database(server: str, tmp_path: Path, *, template: str) -> str:
     with engine.connect() as connection:
         connection.execute(text(f"CREATE DATABASE {name} TEMPLATE {template}"))
     return server.replace("/postgres?", f"/{name}?")
+
+
+SEX = ValueHierarchy.from_values(["Female", "Male"])
+MAP = GeneralizationMap(columns=(MappedColumn(name="sex", hierarchy=SEX, level=0),))
+
+
+@dataclass(frozen=True)
+class Certified:
+    """Writes a small release and its certificate."""
+
+    books: Books
+    map: GeneralizationMap = MAP
+    hierarchy: ValueHierarchy = SEX
+
+    def __call__(
+        self,
+        folder: Path,
+        *,
+        key: SigningKey | None = None,
+        charge: ReleaseCharged | None = None,
+        rows_per_person: int = 1,
+        look_days: tuple[date, ...] = (),
+    ) -> Path:
+        folder.mkdir()
+        (folder / "data.csv").write_text("sex,count\nFemale,21\nMale,34\n")
+        write_certificate(
+            folder,
+            charge=charge or self.books.request(map_digest=self.map.digest()).entry,
+            circumstances=Circumstances(rows_per_person=rows_per_person, look_days=look_days),
+            position=2,
+            chain_hash="f" * 64,
+            generalization=self.map,
+            choice=None,
+            form="counts",
+            groups=2,
+            records=55,
+            key=key or self.books.anchoring.keys.current(),
+        )
+        return folder / "certificate.json"
+
+
+@pytest.fixture
+def certified(sqlite_books: Books) -> Certified:
+    """A writer of certificates of a fresh ledger."""
+    return Certified(sqlite_books)
 
 
 @pytest.fixture
@@ -237,17 +319,23 @@ def racer() -> Iterator[Callable[[dict[str, Any]], list[str]]]:
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
-def books(
-    request: pytest.FixtureRequest, tmp_path: Path, anchoring: Anchoring, racer: Callable[..., list[str]]
-) -> Books:
+def books(request: pytest.FixtureRequest) -> Books:
     """A fresh ledger on either database."""
-    if request.param == "sqlite":
-        url = f"sqlite:///{tmp_path / 'ledger.db'}"
-        create_ledger(url, anchoring=anchoring)
-    else:
-        template = request.getfixturevalue("postgresql_template")
-        url = _new_database(request.getfixturevalue("postgresql_server"), tmp_path, template=template)
-    return Books(url=url, dialect=request.param, anchoring=anchoring, racer=racer)
+    fresh: Books = request.getfixturevalue(f"{request.param}_books")
+    return fresh
+
+
+@pytest.fixture
+def postgresql_books(
+    postgresql_server: str,
+    postgresql_template: str,
+    tmp_path: Path,
+    anchoring: Anchoring,
+    racer: Callable[..., list[str]],
+) -> Books:
+    """A fresh ledger on PostgreSQL, for what is that database's own."""
+    url = _new_database(postgresql_server, tmp_path, template=postgresql_template)
+    return Books(url=url, dialect="postgresql", anchoring=anchoring, racer=racer)
 
 
 @pytest.fixture
@@ -256,3 +344,59 @@ def sqlite_books(tmp_path: Path, anchoring: Anchoring, racer: Callable[..., list
     url = f"sqlite:///{tmp_path / 'ledger.db'}"
     create_ledger(url, anchoring=anchoring)
     return Books(url=url, dialect="sqlite", anchoring=anchoring, racer=racer)
+
+
+GOLDEN = Path(__file__).parents[2] / "vectors" / "ledger_0001"
+
+
+@pytest.fixture(scope="session")
+def golden_ledger() -> Callable[[str, Path], Books]:
+    """Puts the ledger of the first version into an empty database, and its keys and anchor into a private store."""
+
+    def put(url: str, home: Path) -> Books:
+        keys = SigningKeys(home=home)
+        keys.create_where_none(lambda size: b"\x2a" * size)
+        keys.rotate(lambda size: b"\x2b" * size)
+        dialect = make_url(url).get_backend_name()
+        if dialect == "sqlite":
+            with closing(sqlite3.connect(url.removeprefix("sqlite:///"))) as connection:
+                connection.executescript((GOLDEN / "sqlite.sql").read_text(encoding="utf-8"))
+                connection.execute("PRAGMA journal_mode = WAL")
+        else:
+            engine = create_engine(url, poolclass=NullPool)
+            with engine.begin() as opened:
+                driver: Any = opened.connection.driver_connection
+                driver.execute((GOLDEN / "postgresql.sql").read_text(encoding="utf-8"))
+        books = Books(url=url, dialect=dialect, anchoring=Anchoring(home=home, file=None), racer=lambda job: [])
+        first = books.raw(lambda connection: connection.execute(text("SELECT body FROM entry")).scalar())
+        anchor = books.anchoring.anchor_of(json.loads(first)["ledger_id"]).path
+        anchor.parent.mkdir(mode=0o700)
+        shutil.copy(GOLDEN / "anchor.jsonl", anchor)
+        anchor.chmod(0o600)
+        return books
+
+    return put
+
+
+@pytest.fixture
+def forge_past_guards() -> Callable[..., Any]:
+    """Changes a ledger past its guards, which are there again afterwards; gives the entries as they are then."""
+
+    def forge(books: Books, *statements: str) -> Any:
+        def work(connection: Connection) -> Any:
+            if books.dialect == "postgresql":
+                connection.execute(text("SET session_replication_role = replica"))
+            else:
+                guards = connection.execute(text("SELECT name, sql FROM sqlite_master WHERE type = 'trigger'")).all()
+                for name, _ in guards:
+                    connection.exec_driver_sql(f"DROP TRIGGER {name}")
+            for statement in statements:
+                connection.execute(text(statement))
+            if books.dialect == "sqlite":
+                for _, definition in guards:
+                    connection.exec_driver_sql(definition)
+            return connection.execute(text("SELECT * FROM entry ORDER BY position")).all()
+
+        return books.raw(work)
+
+    return forge

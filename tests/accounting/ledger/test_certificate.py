@@ -3,36 +3,22 @@
 from __future__ import annotations
 
 import json
+from datetime import date
 from decimal import Decimal
 
 import pytest
 from crowdblend.accounting.ledger.certificate import check_certificate, read_certificate
-from crowdblend.accounting.ledger.certificate_writing import write_certificate
-from crowdblend.mechanisms.hierarchy import ValueHierarchy
-from crowdblend.mechanisms.recoding import GeneralizationMap, MappedColumn
+from crowdblend.accounting.ledger.certificate_writing import certificate_bytes, signed_bytes
+from crowdblend.accounting.theory.price import price
 from crowdblend.mechanisms.refusal import InputRefused
+from crowdblend.mechanisms.strongly_safe import StronglySafeRelease
 
-SEX = ValueHierarchy.from_values(["Female", "Male"])
-MAP = GeneralizationMap(columns=(MappedColumn(name="sex", hierarchy=SEX, level=0),))
+MECHANISM = StronglySafeRelease(k=20, sampling_rate=Decimal("0.1"))
 
 
 @pytest.fixture
-def certificate(sqlite_books, tmp_path):
-    folder = tmp_path / "output"
-    folder.mkdir()
-    (folder / "data.csv").write_text("sex,count\nFemale,21\nMale,34\n")
-    write_certificate(
-        folder,
-        charge=sqlite_books.request(map_digest=MAP.digest()).entry,
-        position=2,
-        chain_hash="f" * 64,
-        generalization=MAP,
-        form="counts",
-        groups=2,
-        records=55,
-        key=sqlite_books.anchoring.keys.current(),
-    )
-    return folder / "certificate.json"
+def certificate(certified, tmp_path):
+    return certified(tmp_path / "output")
 
 
 def rewritten(path, change) -> None:
@@ -45,7 +31,7 @@ def test_a_sound_certificate_has_no_findings(certificate) -> None:
     assert check_certificate(certificate) == ()
 
 
-def test_it_says_what_a_reader_needs(certificate, sqlite_books) -> None:
+def test_it_says_what_a_reader_needs(certificate, certified, sqlite_books) -> None:
     document = read_certificate(certificate)
     assert document["release_id"] == "one"
     assert document["mechanism"] == {"kind": "strongly-safe-release/1", "k": 20, "sampling_rate": "0.1"}
@@ -55,7 +41,9 @@ def test_it_says_what_a_reader_needs(certificate, sqlite_books) -> None:
     assert guarantee["neighbours"] == "add/remove"
     assert "one record" in guarantee["unit"]
     assert "arXiv:1101.2604v2" in guarantee["theorem"]
-    assert document["map"]["columns"] == [{"column": "sex", "level": 0, "hierarchy_sha256": SEX.digest()}]
+    assert document["map"]["columns"] == [
+        {"column": "sex", "level": 0, "hierarchy_sha256": certified.hierarchy.digest()}
+    ]
     assert document["ledger"] == {"position": 2, "hash": "f" * 64}
     public = sqlite_books.anchoring.keys.current().public
     assert document["signature"]["key_id"] == public.key_id
@@ -85,6 +73,7 @@ def test_it_has_no_field_beyond_the_public_ones(certificate) -> None:
         "guarantee.in_words",
         "guarantee.limits",
         "guarantee.neighbours",
+        "guarantee.rows_per_person",
         "guarantee.rule",
         "guarantee.theorem",
         "guarantee.unit",
@@ -98,6 +87,8 @@ def test_it_has_no_field_beyond_the_public_ones(certificate) -> None:
         "mechanism.kind",
         "mechanism.sampling_rate",
         "name",
+        "private_looks.count",
+        "private_looks.last_day",
         "published.form",
         "published.groups",
         "published.records",
@@ -159,6 +150,10 @@ def test_a_changed_missing_added_or_linked_file_is_found(certificate, tmp_path) 
         lambda document: document["guarantee"].update(delta="0.0000000001"),
         lambda document: document["guarantee"].update(neighbours="replacement"),
         lambda document: document["guarantee"].update(rule="guess/1"),
+        lambda document: document["guarantee"].update(rows_per_person=2),
+        lambda document: document["guarantee"].update(rows_per_person=True),
+        lambda document: document["guarantee"].pop("rows_per_person"),
+        lambda document: document.pop("private_looks"),
         lambda document: document.update(guarantee=None),
     ],
 )
@@ -182,22 +177,9 @@ def test_a_missing_certificate_is_refused(tmp_path) -> None:
 
 
 @pytest.fixture
-def certificate_of_series(sqlite_books, tmp_path):
-    folder = tmp_path / "third"
-    folder.mkdir()
-    (folder / "data.csv").write_text("sex,count\nFemale,21\nMale,34\n")
-    write_certificate(
-        folder,
-        charge=sqlite_books.of_series("third", releases=12).entry_at(3),
-        position=7,
-        chain_hash="f" * 64,
-        generalization=MAP,
-        form="counts",
-        groups=2,
-        records=55,
-        key=sqlite_books.anchoring.keys.current(),
-    )
-    return folder / "certificate.json"
+def certificate_of_series(certified, tmp_path):
+    charge = certified.books.of_series("third", releases=12, map_digest=certified.map.digest()).entry_at(3)
+    return certified(tmp_path / "third", charge=charge)
 
 
 def test_a_release_of_a_series_has_the_guarantee_of_the_whole_series(certificate_of_series) -> None:
@@ -225,3 +207,61 @@ def test_a_release_of_a_series_has_the_guarantee_of_the_whole_series(certificate
 def test_a_changed_claim_of_a_series_is_found(certificate_of_series, change) -> None:
     rewritten(certificate_of_series, change)
     assert check_certificate(certificate_of_series)
+
+
+def charge_for(books, records: int, **changes):
+    cost = price(MECHANISM, delta=Decimal("1e-6"), rows_per_person=records)
+    return books.request(price=cost, epsilon_paper=None, **changes).entry
+
+
+def test_several_records_of_a_person_are_its_unit_and_in_its_words(certified, tmp_path) -> None:
+    charge = charge_for(certified.books, 3, map_digest=certified.map.digest())
+    path = certified(tmp_path / "output", charge=charge, rows_per_person=3)
+    assert check_certificate(path) == ()
+    guarantee = read_certificate(path)["guarantee"]
+    assert guarantee["unit"] == "one person, at most 3 records"
+    assert guarantee["rows_per_person"] == 3
+    assert guarantee["rule"] == "group-privacy/1+exact-profile/1"
+    assert "group privacy" in guarantee["theorem"]
+    assert "arXiv:1101.2604v2" in guarantee["theorem"]
+    assert "all of any one person's records, at most 3," in guarantee["in_words"]
+    assert "at most 3 records a person" in guarantee["limits"]
+    assert guarantee["epsilon_paper"] is None
+
+
+@pytest.mark.parametrize("claimed", [1, 2, 4])
+def test_a_certificate_that_claims_another_unit_than_its_price_is_for_does_not_verify(
+    certified, tmp_path, claimed
+) -> None:
+    """Though its own key has signed it: the price is computed again for the claimed unit."""
+    charge = charge_for(certified.books, 3)
+    path = certified(tmp_path / "output", charge=charge, rows_per_person=claimed)
+    assert any("recorded as" in finding for finding in check_certificate(path))
+
+
+def test_a_private_look_before_the_charge_is_told_without_what_was_seen(certified, tmp_path) -> None:
+    silent = read_certificate(certified(tmp_path / "silent"))
+    assert silent["private_looks"] == {"count": 0, "last_day": None}
+    assert "inspection" not in silent["guarantee"]["limits"]
+    path = certified(tmp_path / "told", look_days=(date(2026, 3, 2), date(2026, 3, 1)))
+    assert check_certificate(path) == ()
+    told = read_certificate(path)
+    assert told["private_looks"] == {"count": 2, "last_day": "2026-03-02"}
+    assert (
+        "2 private looks were recorded at this data set's records, the last on 2026-03-02"
+        in told["guarantee"]["limits"]
+    )
+    assert "chosen after private inspection, which the guarantee doesn't cover" in told["guarantee"]["limits"]
+
+
+def test_a_certificate_of_the_earlier_format_still_verifies(certified, tmp_path) -> None:
+    """Format 2 as it was: no unit beyond one record, no private looks, and a signing domain of its own."""
+    path = certified(tmp_path / "output")
+    document = json.loads(path.read_text())
+    del document["private_looks"], document["guarantee"]["rows_per_person"]
+    document["format"] = "crowdblend-certificate/2"
+    key = certified.books.anchoring.keys.current()
+    for domain, sound in ((b"crowdblend certificate 2\n", True), (b"crowdblend certificate 3\n", False)):
+        document["signature"]["value"] = key.sign(domain=domain, message=signed_bytes(document)).hex()
+        path.write_bytes(certificate_bytes(document))
+        assert (check_certificate(path, trusted=(key.public,)) == ()) is sound

@@ -9,17 +9,19 @@ from typing import get_args
 
 import pytest
 from crowdblend.accounting.ledger.canonical import bytes_of_entry, entry_of_bytes
-from crowdblend.accounting.ledger.entry import BudgetRaised, DatasetAdded, Entry, LedgerCreated
+from crowdblend.accounting.ledger.entry import BudgetRaised, DatasetAdded, Entry, LedgerCreated, PrivateLook
 from crowdblend.accounting.ledger.release_entries import (
     ChargedPrice,
     ReleaseAbandoned,
     ReleaseCharged,
+    ReleaseChargedTwoSamples,
     ReleasePublished,
     ReleaseReading,
     ReleaseRefused,
     SeriesPlace,
     SeriesRegistered,
 )
+from crowdblend.accounting.ledger.token_entries import TokenAdded, TokenRevoked
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -45,6 +47,9 @@ PINNED = {
     ),
     b'{"by":"me","dataset":"d","day":"2026-03-04","delta":"0","epsilon":"2","kind":"budget-raised/1",'
     b'"reason":"why"}': BudgetRaised(dataset="d", epsilon=Decimal(2), delta=Decimal(0), reason="why", by="me", day=DAY),
+    b'{"by":"me","dataset":"d","day":"2026-03-04","kind":"private-look/1","what":"a report"}': PrivateLook(
+        dataset="d", what="a report", by="me", day=DAY
+    ),
     b'{"dataset":"d","day":"2026-03-04","epsilon_paper":null,"kind":"series-registered/1",'
     b'"map_digest":"' + b"2" * 64 + b'",'
     b'"mechanism":{"k":20,"kind":"strongly-safe-release/1","sampling_rate":"0.1"},'
@@ -100,6 +105,35 @@ PINNED = {
         series=None,
         day=DAY,
     ),
+    b'{"code_version":"0.1.0","dataset":"d","day":"2026-03-04","epsilon_paper":"0.3",'
+    b'"kind":"release-charged/2","label":"l","map_digest":"' + b"2" * 64 + b'",'
+    b'"mechanism":{"k":20,"kind":"epsilon-safe-release/1","sampling_rate":"0.1","selection_epsilon":"0.2",'
+    b'"selection_rate":"0.05"},'
+    b'"price":{"delta":"0.000001","epsilon":"0.25","relation":"add/remove","releases":1,'
+    b'"rule":"exact-profile/1"},"release_id":"r","sample_id":"' + b"3" * 64 + b'",'
+    b'"sampler_layout":"x/1","selection_sample_id":"' + b"6" * 64 + b'","series":null,'
+    b'"spec_digest":"' + b"1" * 64 + b'"}': ReleaseChargedTwoSamples(
+        release_id="r",
+        label="l",
+        dataset="d",
+        sample_id="3" * 64,
+        mechanism=(
+            ("k", 20),
+            ("kind", "epsilon-safe-release/1"),
+            ("sampling_rate", "0.1"),
+            ("selection_epsilon", "0.2"),
+            ("selection_rate", "0.05"),
+        ),
+        price=PRICE,
+        epsilon_paper=Decimal("0.300"),
+        spec_digest="1" * 64,
+        map_digest="2" * 64,
+        code_version="0.1.0",
+        sampler_layout="x/1",
+        series=None,
+        day=DAY,
+        selection_sample_id="6" * 64,
+    ),
     b'{"kind":"release-reading/1","release_id":"r"}': ReleaseReading(release_id="r"),
     b'{"kind":"release-published/1","output_hashes":{"a.csv":"' + b"4" * 64 + b'"},"release_id":"r"}': (
         ReleasePublished(release_id="r", output_hashes=(("a.csv", "4" * 64),))
@@ -108,6 +142,13 @@ PINNED = {
     b'"release_id":"r"}': ReleaseAbandoned(release_id="r", reason="why", refunded=True, by="me", day=DAY),
     b'{"cause":"over-budget","dataset":"d","day":"2026-03-04","kind":"release-refused/1","reason":"no",'
     b'"release_id":null}': ReleaseRefused(release_id=None, dataset="d", cause="over-budget", reason="no", day=DAY),
+    b'{"by":"me","day":"2026-03-04","expires":"2026-06-02","kind":"token-added/1","name":"auditor",'
+    b'"secret_digest":"' + b"6" * 64 + b'","token_id":"' + b"7" * 16 + b'"}': TokenAdded(
+        token_id="7" * 16, name="auditor", secret_digest="6" * 64, expires=date(2026, 6, 2), by="me", day=DAY
+    ),
+    b'{"by":"me","day":"2026-03-04","kind":"token-revoked/1","token_id":"' + b"7" * 16 + b'"}': TokenRevoked(
+        token_id="7" * 16, by="me", day=DAY
+    ),
 }
 
 

@@ -48,8 +48,12 @@ def add_entry(books) -> int:
 
 
 AGAINST_THE_RULES = (
-    "INSERT INTO sample VALUES ('fresh', 'charged', :position)",
-    "INSERT INTO sample SELECT sample_id, 'unknown', :position FROM sample WHERE release_id = 'charged'",
+    "INSERT INTO sample VALUES ('fresh', 'charged', :position, 'release')",
+    "INSERT INTO sample VALUES ('fresh', 'charged', :position, 'selection')",
+    "INSERT INTO sample SELECT 'fresh', release_id, position, 'other' FROM sample WHERE release_id = 'charged'",
+    "INSERT INTO sample SELECT sample_id, 'unknown', :position, purpose FROM sample WHERE release_id = 'charged'",
+    "INSERT INTO sample SELECT other.sample_id, release.release_id, release.position, 'selection' "
+    "FROM release, sample AS other WHERE release.release_id = 'charged' AND other.release_id = 'refunded'",
     "INSERT INTO release VALUES ('charged', 'census', :position)",
     "INSERT INTO release VALUES ('new', 'unknown', :position)",
     "INSERT INTO dataset VALUES ('census', :position)",
@@ -110,6 +114,7 @@ def test_a_control_rows_within_the_rules_are_taken(filled) -> None:
     for statement in (
         "INSERT INTO account VALUES ('census', 5, :position, '9', '0.1', '9', '0.1')",
         "INSERT INTO release_stage VALUES ('charged', 'closed', 'refunded', :position)",
+        "INSERT INTO sample SELECT 'fresh', release_id, position, 'selection' FROM sample WHERE release_id = 'charged'",
     ):
         filled.sql(statement, position=add_entry(filled))
 

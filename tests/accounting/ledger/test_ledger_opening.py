@@ -10,7 +10,8 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from crowdblend.accounting.ledger.creation import MIGRATIONS, create_ledger, ledger_exists
+from crowdblend.accounting.ledger.creation import create_ledger, ledger_exists
+from crowdblend.accounting.ledger.migration import MIGRATIONS
 from crowdblend.accounting.ledger.reader import open_reader
 from crowdblend.accounting.ledger.schema import METADATA, SCHEMA_REVISION, VERSION_TABLE
 from crowdblend.accounting.ledger.writer import open_writer

@@ -11,32 +11,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 from crowdblend.accounting.ledger.certificate import check_certificate, verify_certificate
-from crowdblend.accounting.ledger.certificate_writing import certificate_bytes, write_certificate
+from crowdblend.accounting.ledger.certificate_writing import certificate_bytes
 from crowdblend.accounting.ledger.signing import PublicKey, SigningKey, SigningKeys, read_public_keys
-from crowdblend.mechanisms.hierarchy import ValueHierarchy
-from crowdblend.mechanisms.recoding import GeneralizationMap, MappedColumn
 from crowdblend.mechanisms.refusal import InputRefused
-
-MAP = GeneralizationMap(
-    columns=(MappedColumn(name="sex", hierarchy=ValueHierarchy.from_values(["Female", "Male"]), level=0),)
-)
-
-
-def write(folder: Path, books, key: SigningKey) -> Path:
-    folder.mkdir()
-    (folder / "data.csv").write_text("sex,count\nFemale,21\nMale,34\n")
-    write_certificate(
-        folder,
-        charge=books.request(map_digest=MAP.digest()).entry,
-        position=2,
-        chain_hash="f" * 64,
-        generalization=MAP,
-        form="counts",
-        groups=2,
-        records=55,
-        key=key,
-    )
-    return folder / "certificate.json"
 
 
 @pytest.fixture
@@ -47,8 +24,8 @@ def keys(tmp_path) -> SigningKeys:
 
 
 @pytest.fixture
-def certificate(sqlite_books, keys, tmp_path) -> Path:
-    return write(tmp_path / "output", sqlite_books, keys.current())
+def certificate(certified, keys, tmp_path) -> Path:
+    return certified(tmp_path / "output", key=keys.current())
 
 
 def test_the_signature_is_that_of_rfc_8032() -> None:
@@ -132,8 +109,8 @@ def test_public_keys_travel_in_pem(keys, tmp_path) -> None:
         read_public_keys(tmp_path / "none.pem")
 
 
-def test_a_certificate_is_a_function_of_public_facts_and_its_key(sqlite_books, keys, tmp_path) -> None:
-    one, two = (write(tmp_path / name, sqlite_books, keys.current()).read_bytes() for name in ("one", "two"))
+def test_a_certificate_is_a_function_of_public_facts_and_its_key(certified, keys, tmp_path) -> None:
+    one, two = (certified(tmp_path / name, key=keys.current()).read_bytes() for name in ("one", "two"))
     assert one == two
 
 
@@ -225,16 +202,6 @@ def test_who_signs_a_forgery_with_a_key_of_his_own_is_found_with_the_publishers(
     document["signature"]["value"] = forger.sign(domain=DOMAIN, message=signed_bytes(document)).hex()
     certificate.write_bytes(certificate_bytes(document))
     assert check_certificate(certificate) != ()
-
-
-def test_an_unsigned_certificate_of_the_first_format_is_read_and_said_to_be_so(certificate, keys) -> None:
-    document = json.loads(certificate.read_bytes())
-    document |= {"format": "crowdblend-certificate/1", "signature": None, "signature_note": "unsigned"}
-    certificate.write_bytes(certificate_bytes(document))
-    check = verify_certificate(certificate, trusted=None)
-    assert (check.findings, check.signed_by) == ((), None)
-    assert "unsigned" in check.unchecked[0]
-    assert "unsigned" in check_certificate(certificate, trusted=keys.public_keys())[0]
 
 
 def test_a_public_key_has_32_bytes() -> None:

@@ -1,0 +1,121 @@
+"""Published certificates, found by the digest that the ledger has of them, and by nothing else."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+__all__ = ["CertificateColumn", "Certificates", "MapOfColumns", "columns_of"]
+
+NAME = "certificate.json"
+LARGEST = 1 << 20
+MOST_FILES = 20_000
+SECONDS_BETWEEN = 5.0
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CertificateColumn:
+    """A released column, as its certificate describes it.
+
+    Args:
+        name: of the column.
+        level: of the hierarchy that was published.
+        hierarchy_sha256: digest of the hierarchy.
+    """
+
+    name: str
+    level: str
+    hierarchy_sha256: str
+
+
+MapOfColumns = tuple[CertificateColumn, ...]
+
+
+class Certificates:
+    """The certificates below the folders of published releases.
+
+    A request names a digest from the ledger, never a path; what is given out has that digest.
+
+    Args:
+        folders: where published releases lie; none where certificates are not given out.
+    """
+
+    def __init__(self, folders: tuple[Path, ...]) -> None:
+        self._folders = folders
+        self._lock = threading.Lock()
+        self._looked = 0.0
+        self._known: dict[Path, tuple[int, int, str]] = {}
+        self._places: dict[str, Path] = {}
+
+    def content(self, digest: str) -> bytes | None:
+        """The certificate of this SHA-256 (hex), None where no folder has it."""
+        if not self._folders:
+            return None
+        with self._lock:
+            if digest not in self._places and time.monotonic() - self._looked > SECONDS_BETWEEN:
+                self._look()
+            place = self._places.get(digest)
+        content = None if place is None else _read(place)
+        if content is None or hashlib.sha256(content).hexdigest() != digest:
+            return None
+        return content
+
+    def _look(self) -> None:
+        """Hash the certificates that are new or changed since the last look."""
+        found: dict[Path, tuple[int, int, str]] = {}
+        for path in self._candidates():
+            try:
+                status = path.stat()
+            except OSError:
+                continue
+            known = self._known.get(path)
+            if known is not None and known[:2] == (status.st_mtime_ns, status.st_size):
+                found[path] = known
+            elif (content := _read(path)) is not None:
+                found[path] = (status.st_mtime_ns, status.st_size, hashlib.sha256(content).hexdigest())
+        self._known = found
+        self._places = {digest: path for path, (_, _, digest) in found.items()}
+        self._looked = time.monotonic()
+
+    def _candidates(self) -> Iterator[Path]:
+        left = MOST_FILES
+        for folder in self._folders:
+            for path in folder.rglob(NAME):
+                if left == 0:
+                    return
+                if path.is_file() and not path.is_symlink():
+                    left -= 1
+                    yield path
+
+
+def columns_of(content: bytes) -> MapOfColumns:
+    """The columns that a certificate describes; none where it can't be read."""
+    try:
+        columns = json.loads(content)["map"]["columns"]
+        return tuple(_column(one) for one in columns)
+    except (KeyError, TypeError, ValueError, RecursionError):
+        return ()
+
+
+def _column(described: dict[str, Any]) -> CertificateColumn:
+    return CertificateColumn(
+        name=str(described["column"]),
+        level=str(described["level"]),
+        hierarchy_sha256=str(described["hierarchy_sha256"]),
+    )
+
+
+def _read(path: Path) -> bytes | None:
+    """A file's bytes, None where it can't be read or is no certificate by its size."""
+    try:
+        with path.open("rb") as file:
+            content = file.read(LARGEST + 1)
+    except OSError:
+        return None
+    return content if len(content) <= LARGEST else None

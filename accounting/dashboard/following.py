@@ -1,0 +1,210 @@
+"""What pages need of the entries beyond the ledger's tables: followed as the chain grows, held in memory."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from decimal import Decimal
+
+from sqlalchemy import Connection, select
+
+from ..ledger.append import head_of
+from ..ledger.budget import amount_of_text
+from ..ledger.canonical import NotCanonicalError, entry_of_bytes
+from ..ledger.release_entries import Fields, ReleaseAbandoned, ReleaseRefused, SeriesRegistered
+from ..ledger.schema import entry as entry_table
+from ..ledger.token_entries import TokenAdded, TokenRevoked
+from ..ledger.tokens import TokenState, token_states
+
+__all__ = ["Follower", "Payment", "Refusal"]
+
+CHARGE = "release-charged/"
+PLAIN_KINDS = frozenset(kind.KIND for kind in (ReleaseRefused, ReleaseAbandoned, SeriesRegistered))
+TOKEN_KINDS = frozenset(kind.KIND for kind in (TokenAdded, TokenRevoked))
+BATCH = 2_000
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Refusal:
+    """Where a refusal stands.
+
+    Args:
+        position: of its entry.
+        dataset: whose budget was asked.
+        cause: the rule that refused.
+    """
+
+    position: int
+    dataset: str
+    cause: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Payment:
+    """Releases of a mechanism that were paid for, or given back.
+
+    Args:
+        position: of the entry.
+        mechanism: the mechanism's record.
+        releases: how many; below 0 where they were given back.
+        epsilon_paper: what the published bound would have charged for them, None where it gives no guarantee.
+    """
+
+    position: int
+    mechanism: Fields
+    releases: int
+    epsilon_paper: Decimal | None
+
+
+@dataclass(kw_only=True, slots=True)
+class _Seen:
+    """Everything followed so far."""
+
+    position: int = -1
+    hash: str = ""
+    kinds: Counter[str] = field(default_factory=Counter)
+    refusals: list[Refusal] = field(default_factory=list)
+    payments: dict[str, list[Payment]] = field(default_factory=dict)
+    paid: dict[str, tuple[str, Payment]] = field(default_factory=dict)
+    tokens: list[tuple[int, TokenAdded | TokenRevoked]] = field(default_factory=list)
+
+
+class Follower:
+    """Follows the chain from its beginning; the cost of a call is that of the entries since the last one."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._seen = _Seen()
+
+    def follow(self, connection: Connection) -> None:
+        """Take over what was appended; begins anew where the chain is not the one followed before."""
+        with self._lock:
+            if not self._continues(connection):
+                self._seen = _Seen()
+            if head_of(connection).position == self._seen.position:
+                return
+            rows = connection.execution_options(yield_per=BATCH).execute(
+                select(entry_table.c.position, entry_table.c.hash, entry_table.c.kind, entry_table.c.body)
+                .where(entry_table.c.position > self._seen.position)
+                .order_by(entry_table.c.position)
+            )
+            for row in rows:
+                self._take(row.position, str(row.kind), str(row.body))
+                self._seen.position, self._seen.hash = row.position, row.hash
+
+    def start_again(self) -> None:
+        """Forget everything, so that the next call reads the whole chain."""
+        with self._lock:
+            self._seen = _Seen()
+
+    def refusals(self, *, up_to: int) -> Iterator[Refusal]:
+        """Refusals, the latest first."""
+        with self._lock:
+            known = tuple(self._seen.refusals)
+        return (refusal for refusal in reversed(known) if refusal.position <= up_to)
+
+    def payments(self, dataset: str, *, up_to: int) -> Counter[Fields]:
+        """Mechanism → releases of it that a data set has paid for and not got back, up to an entry."""
+        counted: Counter[Fields] = Counter()
+        with self._lock:
+            for payment in self._seen.payments.get(dataset, ()):
+                if payment.position > up_to:
+                    break
+                counted[payment.mechanism] += payment.releases
+        return +counted
+
+    def paper_spent(self, dataset: str, *, up_to: tuple[int, ...]) -> tuple[Decimal | None, ...]:
+        """What a data set would have spent by the published bound, at each of some rising places.
+
+        None from the first payment on for which that bound gives no guarantee.
+        """
+        spent: Decimal | None = Decimal(0)
+        found: list[Decimal | None] = []
+        with self._lock:
+            payments = iter(tuple(self._seen.payments.get(dataset, ())))
+        payment = next(payments, None)
+        for place in up_to:
+            while payment is not None and payment.position <= place:
+                paper = payment.epsilon_paper
+                spent = None if spent is None or paper is None else spent + paper
+                payment = next(payments, None)
+            found.append(spent)
+        return tuple(found)
+
+    def kinds(self) -> dict[str, int]:
+        """Kind of entry → how many there are."""
+        with self._lock:
+            return dict(self._seen.kinds)
+
+    def tokens(self) -> tuple[TokenState, ...]:
+        """All tokens, with their revocations."""
+        with self._lock:
+            return token_states(self._seen.tokens)
+
+    def _continues(self, connection: Connection) -> bool:
+        seen = self._seen
+        if seen.position < 0:
+            return True
+        found = connection.execute(select(entry_table.c.hash).where(entry_table.c.position == seen.position)).scalar()
+        return found == seen.hash
+
+    def _take(self, position: int, kind: str, body: str) -> None:
+        self._seen.kinds[kind] += 1
+        try:
+            if kind in TOKEN_KINDS:
+                self._take_token(position, body)
+            elif kind in PLAIN_KINDS or kind.startswith(CHARGE):
+                self._take_plain(position, kind, json.loads(body))
+        except (AttributeError, KeyError, TypeError, ValueError, RecursionError):
+            return  # a damaged entry: the verification tells it, and here it counts as nothing
+
+    def _take_token(self, position: int, body: str) -> None:
+        # INVARIANT: a token counts only in its canonical form, as everything that decides something.
+        found = entry_of_bytes(body.encode("ascii"))
+        if not isinstance(found, TokenAdded | TokenRevoked):
+            raise NotCanonicalError("another kind than the row's")
+        self._seen.tokens.append((position, found))
+
+    def _take_plain(self, position: int, kind: str, document: dict[str, object]) -> None:
+        seen = self._seen
+        if kind == ReleaseRefused.KIND:
+            cause, dataset = str(document["cause"]), str(document["dataset"])
+            seen.refusals.append(Refusal(position=position, dataset=dataset, cause=cause))
+        elif kind == ReleaseAbandoned.KIND:
+            paid = seen.paid.get(str(document["release_id"]))
+            if document["refunded"] is True and paid is not None:
+                dataset, before = paid
+                self._pay(dataset, _given_back(before, position))
+        else:
+            dataset, paper = str(document["dataset"]), document["epsilon_paper"]
+            payment = Payment(
+                position=position,
+                mechanism=_fields(document["mechanism"]),
+                releases=1,
+                epsilon_paper=None if paper is None else amount_of_text(str(paper)),
+            )
+            if kind == SeriesRegistered.KIND:
+                price = document["price"]
+                payment = replace(payment, releases=int(price["releases"]) if isinstance(price, dict) else 0)
+            elif document["series"] is not None:
+                return  # the series has paid
+            else:
+                seen.paid[str(document["release_id"])] = (dataset, payment)
+            self._pay(dataset, payment)
+
+    def _pay(self, dataset: str, payment: Payment) -> None:
+        self._seen.payments.setdefault(dataset, []).append(payment)
+
+
+def _given_back(paid: Payment, position: int) -> Payment:
+    paper = None if paid.epsilon_paper is None else -paid.epsilon_paper
+    return replace(paid, position=position, releases=-1, epsilon_paper=paper)
+
+
+def _fields(mechanism: object) -> Fields:
+    if not isinstance(mechanism, dict):
+        raise TypeError("a mechanism is an object")
+    return tuple(sorted(mechanism.items()))

@@ -1,0 +1,228 @@
+"""What a page may see of the ledger: one state of it, read without trusting what is stored."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from sqlalchemy import Connection, Row, Select, func, select
+
+from ..ledger.append import Place
+from ..ledger.budget import Account
+from ..ledger.canonical import entry_of_bytes
+from ..ledger.chain import link_hash
+from ..ledger.derive import account_of_row
+from ..ledger.entry import Entry
+from ..ledger.schema import account, dataset, release, release_stage, sample, series, series_release
+from ..ledger.schema import entry as entry_table
+
+__all__ = ["AccountChange", "LedgerView", "Stored"]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Stored:
+    """One entry as stored.
+
+    Args:
+        position: its place.
+        previous: hash of the entry before it.
+        hash: its own hash.
+        body: its bytes as text.
+        entry: what it records, None where it can't be read.
+        fault: what is wrong with it alone, None where nothing is.
+    """
+
+    position: int
+    previous: str
+    hash: str
+    body: str
+    entry: Entry | None
+    fault: str | None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class AccountChange:
+    """A data set's account after one change.
+
+    Args:
+        sequence: how many changes came before.
+        position: the entry that changed it.
+        account: the account, None where its row is damaged.
+    """
+
+    sequence: int
+    position: int
+    account: Account | None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class LedgerView:
+    """The ledger up to a head, in one reading transaction.
+
+    PRIVACY: every question is bounded by the head, so that pages that are held back show nothing newer.
+
+    Args:
+        connection: in a reading transaction, and unable to write.
+        head: the last entry that pages may show.
+    """
+
+    connection: Connection
+    head: Place
+
+    def entries(self, positions: Iterable[int]) -> dict[int, Stored]:
+        """Entries by their places; one that is missing is left out."""
+        wanted = sorted({position for position in positions if 0 <= position <= self.head.position})
+        rows = self.connection.execute(select(entry_table).where(entry_table.c.position.in_(wanted)))
+        return {row.position: _stored(row) for row in rows}
+
+    def count(self, table: str) -> int:
+        """How many rows follow from the entries: of "release", "sample" or "dataset"."""
+        known = {"release": release, "sample": sample, "dataset": dataset}[table]
+        counted = select(func.count()).select_from(known).where(known.c.position <= self.head.position)
+        return self.connection.execute(counted).scalar_one()
+
+    def datasets(self, *, after: int, limit: int) -> tuple[tuple[str, int], ...]:
+        """Names of data sets and the places of their registrations, in the order of these, past a place."""
+        rows = self.connection.execute(
+            select(dataset.c.name, dataset.c.position)
+            .where(dataset.c.position > after, dataset.c.position <= self.head.position)
+            .order_by(dataset.c.position)
+            .limit(limit)
+        )
+        return tuple((row.name, row.position) for row in rows)
+
+    def places_of_datasets(self, names: Iterable[str]) -> dict[str, int]:
+        """Where data sets are registered, by name."""
+        rows = self.connection.execute(
+            select(dataset.c.name, dataset.c.position).where(
+                dataset.c.name.in_(set(names)), dataset.c.position <= self.head.position
+            )
+        )
+        return {row.name: row.position for row in rows}
+
+    def last_change(self, name: str) -> AccountChange | None:
+        """The latest change of a data set's account."""
+        row = self.connection.execute(
+            select(account)
+            .where(account.c.dataset == name, account.c.position <= self.head.position)
+            .order_by(account.c.sequence.desc())
+            .limit(1)
+        ).one_or_none()
+        return None if row is None else _change(row)
+
+    def changes(self, name: str, *, most: int) -> tuple[AccountChange, ...]:
+        """Changes of a data set's account in their order: all, or as many spread evenly, with first and last."""
+        last = self.last_change(name)
+        if last is None:
+            return ()
+        step = max(1, -(-last.sequence // max(1, most - 1)))
+        wanted = sorted({*range(0, last.sequence + 1, step), last.sequence})
+        rows = self.connection.execute(
+            select(account)
+            .where(
+                account.c.dataset == name,
+                account.c.sequence.in_(wanted),
+                account.c.position <= self.head.position,
+            )
+            .order_by(account.c.sequence)
+        )
+        return tuple(_change(row) for row in rows)
+
+    def releases(self, *, name: str | None, before: int | None, limit: int) -> tuple[int, ...]:
+        """Places of charges, the latest first; of one data set, or of all."""
+        places = select(release.c.position).where(release.c.position <= self._last(before))
+        if name is not None:
+            places = places.where(release.c.dataset == name)
+        return self._scalars(places.order_by(release.c.position.desc()).limit(limit))
+
+    def place_of_release(self, release_id: str) -> int | None:
+        """Where a release is charged, None where the ledger has none of this id."""
+        return self._bounded(select(release.c.position).where(release.c.release_id == release_id))
+
+    def place_of_sample(self, sample_id: str) -> int | None:
+        """Where a sample is reserved, None where it serves no release."""
+        return self._bounded(select(sample.c.position).where(sample.c.sample_id == sample_id))
+
+    def samples(self, *, before: int | None, limit: int) -> tuple[tuple[str, str, int], ...]:
+        """Samples with their releases and places, the latest first."""
+        rows = self.connection.execute(
+            select(sample)
+            .where(sample.c.position <= self._last(before))
+            .order_by(sample.c.position.desc())
+            .limit(limit)
+        )
+        return tuple((row.sample_id, row.release_id, row.position) for row in rows)
+
+    def outcomes(self, release_ids: Iterable[str]) -> dict[str, Mapping[str, int]]:
+        """What became of releases: release id → outcome → place of its entry."""
+        rows = self.connection.execute(
+            select(release_stage).where(
+                release_stage.c.release_id.in_(set(release_ids)), release_stage.c.position <= self.head.position
+            )
+        )
+        found: dict[str, dict[str, int]] = {}
+        for row in rows:
+            found.setdefault(row.release_id, {})[row.outcome] = row.position
+        return dict(found)
+
+    def series_of(self, name: str, *, limit: int) -> tuple[tuple[str, int, int], ...]:
+        """Series of a data set, the latest first: name, place of its registration, places taken in it."""
+        given_back = (
+            select(release_stage.c.release_id)
+            .where(
+                release_stage.c.release_id == series_release.c.release_id,
+                release_stage.c.outcome == "refunded",
+                release_stage.c.position <= self.head.position,
+            )
+            .exists()
+        )
+        taken = (
+            select(func.count())
+            .select_from(series_release)
+            .where(
+                series_release.c.series == series.c.name,
+                series_release.c.position <= self.head.position,
+                ~given_back,
+            )
+            .scalar_subquery()
+        )
+        rows = self.connection.execute(
+            select(series.c.name, series.c.position, taken.label("taken"))
+            .where(series.c.dataset == name, series.c.position <= self.head.position)
+            .order_by(series.c.position.desc())
+            .limit(limit)
+        )
+        return tuple((row.name, row.position, row.taken) for row in rows)
+
+    def _last(self, before: int | None) -> int:
+        return self.head.position if before is None else min(self.head.position, before - 1)
+
+    def _scalars(self, query: Select[tuple[int]]) -> tuple[int, ...]:
+        return tuple(self.connection.execute(query).scalars())
+
+    def _bounded(self, query: Select[tuple[int]]) -> int | None:
+        found = self.connection.execute(query).scalar()
+        return found if found is not None and found <= self.head.position else None
+
+
+def _stored(row: Row[tuple[object, ...]]) -> Stored:
+    position, previous, own, kind, body = row.position, row.previous, row.hash, row.kind, row.body
+    entry, fault = None, None
+    try:
+        if link_hash(previous=previous, position=position, body=body.encode("utf-8")) != own:
+            fault = "the entry's content differs from its hash"
+        entry = entry_of_bytes(body.encode("ascii"))
+        if kind != entry.KIND:
+            fault = "the entry's kind differs from its content"
+    except (AttributeError, TypeError, ValueError):
+        fault = "the entry can't be read"
+    return Stored(position=position, previous=str(previous), hash=str(own), body=str(body), entry=entry, fault=fault)
+
+
+def _change(row: Row[tuple[object, ...]]) -> AccountChange:
+    known: Account | None = None
+    try:
+        known = account_of_row(row._asdict()).account
+    except ValueError:
+        known = None
+    return AccountChange(sequence=row.sequence, position=row.position, account=known)

@@ -1,0 +1,216 @@
+"""A release: what was run, what it guarantees and by which theorem, and where it stands in the chain."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from ...mechanisms.refusal import InputRefused
+from ..ledger.release_entries import ReleaseCharged, ReleasePublished
+from .certificates import MapOfColumns, columns_of
+from .curve import Curve, curve_of
+from .figures import charge_of, day_of, described, factor_shown, theorem_of
+from .ledger_view import LedgerView, Stored
+from .rows import ReleaseRow, release_rows
+from .surroundings import Frame, Seen
+
+__all__ = ["ReleasePage", "certificate_of", "release_page"]
+
+CERTIFICATE = "certificate.json"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Parameter:
+    """One of the mechanism's parameters.
+
+    Args:
+        name: as the ledger has it.
+        value: as text.
+    """
+
+    name: str
+    value: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Step:
+    """One of the release's entries in the chain.
+
+    Args:
+        position: its place.
+        hash: its link's hash.
+        day: when, None where the entry bears no day.
+        what: what it says.
+    """
+
+    position: int
+    hash: str
+    day: str | None
+    what: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class File:
+    """A published file.
+
+    Args:
+        name: of the file.
+        sha256: what it must hash to.
+    """
+
+    name: str
+    sha256: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ReleasePage:
+    """A release.
+
+    Args:
+        frame: of the ledger.
+        release: what its row in a table says.
+        parameters: of the mechanism.
+        rule: the versioned rule that gave the price.
+        theorem: what proves it.
+        relation: the neighbouring relation.
+        releases_covered: how many releases the price covers.
+        guarantee: the guarantee in words.
+        limits: what it does not cover.
+        steps: its entries in the chain.
+        previous: hash of the entry before its charge.
+        files: what was published, none before publication.
+        certificate: digest of its certificate, None before publication.
+        certificate_here: whether these pages can give it out.
+        columns: the generalization map by column; none where the certificate isn't here.
+        map_digest: SHA-256 (hex) of the map.
+        spec_digest: SHA-256 (hex) of the specification.
+        code_version: of the software.
+        sampler_layout: of the coins.
+        curve: the ε–δ curve of one release of this mechanism.
+    """
+
+    frame: Frame
+    release: ReleaseRow
+    parameters: tuple[Parameter, ...]
+    rule: str
+    theorem: str
+    relation: str
+    releases_covered: int
+    guarantee: str
+    limits: str
+    steps: tuple[Step, ...]
+    previous: str
+    files: tuple[File, ...]
+    certificate: str | None
+    certificate_here: bool
+    columns: MapOfColumns
+    map_digest: str
+    spec_digest: str
+    code_version: str
+    sampler_layout: str
+    curve: Curve
+
+
+def release_page(seen: Seen, release_id: str) -> ReleasePage:
+    """Build the page of a release.
+
+    Raises:
+        InputRefused: the ledger has none of this id, or its charge can't be read.
+    """
+    stored, charge = _charge(seen.view, release_id)
+    rows, _ = release_rows(seen.view, [stored.position])
+    entries = _entries(seen.view, stored, release_id)
+    published = _published(entries)
+    digest = None if published is None else dict(published.output_hashes).get(CERTIFICATE)
+    content = None if digest is None else seen.around.certificates.content(digest)
+    return ReleasePage(
+        frame=seen.frame(*entries),
+        release=rows[0],
+        parameters=tuple(Parameter(name=name, value=str(value)) for name, value in charge.mechanism),
+        rule=charge.price.rule,
+        theorem=theorem_of(charge.price.rule),
+        relation=charge.price.relation,
+        releases_covered=charge.price.releases,
+        guarantee=_guarantee(charge),
+        limits=_limits(charge),
+        steps=tuple(_step(one) for one in entries if one.entry is not None),
+        previous=stored.previous,
+        files=() if published is None else tuple(File(name=n, sha256=d) for n, d in published.output_hashes),
+        certificate=digest,
+        certificate_here=content is not None,
+        columns=() if content is None else columns_of(content),
+        map_digest=charge.map_digest,
+        spec_digest=charge.spec_digest,
+        code_version=charge.code_version,
+        sampler_layout=charge.sampler_layout,
+        curve=curve_of(dict(charge.mechanism), delta=rows[0].delta.exact, desk=seen.around.desk),
+    )
+
+
+def certificate_of(seen: Seen, release_id: str) -> bytes:
+    """The certificate of a published release.
+
+    Raises:
+        InputRefused: the ledger has no such release, it isn't published, or its certificate isn't here.
+    """
+    stored, _ = _charge(seen.view, release_id)
+    published = _published(_entries(seen.view, stored, release_id))
+    digest = None if published is None else dict(published.output_hashes).get(CERTIFICATE)
+    content = None if digest is None else seen.around.certificates.content(digest)
+    if content is None:
+        raise InputRefused("The certificate of this release isn't here.", where=f"release '{release_id}'", not_done="")
+    return content
+
+
+def _charge(view: LedgerView, release_id: str) -> tuple[Stored, ReleaseCharged]:
+    position = view.place_of_release(release_id)
+    stored = None if position is None else view.entries([position]).get(position)
+    charge = None if stored is None else charge_of(stored.entry)
+    if stored is None or charge is None or charge.release_id != release_id:
+        raise InputRefused("The ledger has no release of this id that can be read.", where="release", not_done="")
+    return stored, charge
+
+
+def _entries(view: LedgerView, stored: Stored, release_id: str) -> tuple[Stored, ...]:
+    """The release's entries in the order of the chain, that of its charge first."""
+    outcomes = view.outcomes([release_id]).get(release_id, {})
+    found = {stored.position: stored} | view.entries(outcomes.values())
+    return tuple(found[position] for position in sorted(found))
+
+
+def _published(entries: tuple[Stored, ...]) -> ReleasePublished | None:
+    return next((one.entry for one in entries if isinstance(one.entry, ReleasePublished)), None)
+
+
+def _step(stored: Stored) -> Step:
+    said = "" if stored.entry is None else described(stored.entry)
+    return Step(position=stored.position, hash=stored.hash, day=day_of(stored.entry), what=said)
+
+
+def _guarantee(charge: ReleaseCharged) -> str:
+    epsilon, delta = charge.price.epsilon, charge.price.delta
+    factor = factor_shown(math.exp(min(float(epsilon), 700.0)))
+    bound = (
+        f"the chance of every outcome differs by a factor of at most e^{epsilon} (about {factor}), plus at most {delta}"
+    )
+    if charge.price.releases == 1:
+        return (
+            "Whoever sees this release, whatever else they know, has almost the same chance of seeing it had any one "
+            f"person's record been absent: {bound}."
+        )
+    return (
+        f"This is one of {charge.price.releases} releases that were paid for together, and the guarantee is for all "
+        "of them: whoever sees them all, whatever else they know, has almost the same chance of seeing them had any "
+        f"one person's records been absent from all of them: {bound}."
+    )
+
+
+def _limits(charge: ReleaseCharged) -> str:
+    rest = "other releases of the data set add to it, in the data set's account"
+    alone = (
+        f"It is for this release alone; {rest}." if charge.price.releases == 1 else f"Beyond these releases, {rest}."
+    )
+    return (
+        "It is for one record a person, under the neighbouring relation "
+        f"{charge.price.relation}. {alone} It doesn't cover a choice of parameters made by looking at the records."
+    )

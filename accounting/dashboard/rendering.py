@@ -1,0 +1,151 @@
+"""A page's context as HTML, as a printable report and as CSV."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterable, Mapping
+from dataclasses import fields, is_dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any, Literal
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+from .calculator_page import CalculatorPage
+from .dataset_page import DatasetPage
+from .entry_page import EntryPage
+from .figures import Amount
+from .overview import OverviewPage
+from .pictures import budget_bar, curve_picture, timeline_picture
+from .refusals_page import RefusalsPage
+from .release_page import ReleasePage
+from .releases_page import ReleasesPage
+from .samples_page import SamplesPage
+from .verification_page import VerificationPage
+
+__all__ = ["STATIC", "Page", "csv_of", "fault_page", "html_of", "rows_of_page"]
+
+HERE = Path(__file__).parent
+STATIC = HERE / "static"
+
+Page = (
+    OverviewPage
+    | DatasetPage
+    | ReleasesPage
+    | ReleasePage
+    | SamplesPage
+    | RefusalsPage
+    | VerificationPage
+    | EntryPage
+    | CalculatorPage
+)
+Form = Literal["page", "report"]
+TEMPLATES: Mapping[type[Page], str] = {
+    OverviewPage: "overview.html",
+    DatasetPage: "dataset.html",
+    ReleasesPage: "releases.html",
+    ReleasePage: "release.html",
+    SamplesPage: "samples.html",
+    RefusalsPage: "refusals.html",
+    VerificationPage: "verification.html",
+    EntryPage: "entry.html",
+    CalculatorPage: "calculator.html",
+}
+# A spreadsheet takes a cell that begins so for a formula.
+FORMULA = ("=", "+", "-", "@", "\t", "\r")
+
+
+def html_of(page: Page, *, path: str, query: str, form: Form) -> str:
+    """A page as HTML.
+
+    Args:
+        page: its context.
+        path: the page's address without query.
+        query: the address's query, with its question mark, or empty.
+        form: "report" for one without navigation, to be printed or kept.
+    """
+    template = _environment().get_template(TEMPLATES[type(page)])
+    return template.render(page=page, frame=page.frame, path=path, query=query, form=form)
+
+
+def fault_page(*, status: int, title: str, text: str, path: str) -> str:
+    """A page that says why there is none."""
+    template = _environment().get_template("fault.html")
+    return template.render(status=status, title=title, text=text, path=path, frame=None, form="page", query="")
+
+
+def csv_of(page: Page) -> str:
+    """A page's main table as CSV, with a header; text that a spreadsheet would take for a formula is quoted."""
+    rows = rows_of_page(page)
+    sink = io.StringIO()
+    writer = csv.writer(sink, lineterminator="\n")
+    for number, row in enumerate(rows):
+        flat = dict(_flat(row))
+        if number == 0:
+            writer.writerow(flat)
+        writer.writerow(_harmless(value) for value in flat.values())
+    return sink.getvalue()
+
+
+def rows_of_page(page: Page) -> tuple[object, ...]:  # noqa: PLR0911 - one return for each page
+    """The rows of a page's main table."""
+    match page:
+        case OverviewPage():
+            return page.datasets
+        case DatasetPage():
+            return page.timeline
+        case ReleasesPage():
+            return page.releases
+        case ReleasePage():
+            return (page.release,)
+        case SamplesPage():
+            return page.samples
+        case RefusalsPage():
+            return page.refusals
+        case VerificationPage():
+            return page.findings or page.entries
+        case EntryPage():
+            return ({name: getattr(page, name) for name in ("position", "kind", "previous", "hash", "body", "what")},)
+        case CalculatorPage():
+            return page.prices
+
+
+def _flat(row: object) -> Iterable[tuple[str, object]]:
+    named = (
+        row.items() if isinstance(row, Mapping) else ((field.name, getattr(row, field.name)) for field in fields(row))  # type: ignore[arg-type]
+    )
+    for name, value in named:
+        if isinstance(value, Amount):
+            yield name, value.exact
+        elif not is_dataclass(value):
+            yield name, value
+
+
+def _harmless(value: object) -> str:
+    text = "" if value is None else str(value)
+    return f"'{text}" if isinstance(value, str) and text.startswith(FORMULA) else text
+
+
+@cache
+def _environment() -> Environment:
+    made = Environment(
+        loader=FileSystemLoader(HERE / "templates"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    made.globals.update(budget_bar=budget_bar, curve_picture=curve_picture, timeline_picture=timeline_picture)
+    made.filters["short"] = _short
+    made.filters["grouped"] = _grouped
+    made.tests["number"] = lambda value: isinstance(value, int | float)
+    return made
+
+
+def _short(digest: str) -> str:
+    return f"{digest[:12]}…"
+
+
+def _grouped(number: Any) -> str:  # noqa: ANN401 - Jinja hands over anything
+    return f"{number:,}".replace(",", "\u202f")

@@ -1,0 +1,98 @@
+"""Rows that several pages have: releases and their outcomes, as the chain tells them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from ..ledger.release_entries import ReleaseCharged
+from .figures import Amount, amount, amount_or_none, charge_of, mechanism_in_words
+from .ledger_view import LedgerView, Stored
+
+__all__ = ["ReleaseRow", "Stage", "release_rows", "stage_of"]
+
+Stage = Literal["charged", "reading", "published", "abandoned", "given back"]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ReleaseRow:
+    """A release in a table.
+
+    Args:
+        release_id: its id.
+        label: its name for people.
+        dataset: whose budget paid.
+        dataset_position: where that data set is registered, None where it isn't.
+        stage: what became of it: "charged", "reading", "published", "abandoned", "given back".
+        series: the series that paid for it, None for a release that paid for itself.
+        series_number: its place there.
+        mechanism: what was run.
+        epsilon: charged; for a release of a series what the whole series was charged.
+        delta: the same of δ.
+        epsilon_paper: by the published bound, None where that gives none.
+        sample_id: its one sample.
+        day: of the charge.
+        position: of the charge in the chain.
+    """
+
+    release_id: str
+    label: str
+    dataset: str
+    dataset_position: int | None
+    stage: Stage
+    series: str | None
+    series_number: int | None
+    mechanism: str
+    epsilon: Amount
+    delta: Amount
+    epsilon_paper: Amount | None
+    sample_id: str
+    day: str
+    position: int
+
+
+def release_rows(view: LedgerView, positions: Iterable[int]) -> tuple[tuple[ReleaseRow, ...], tuple[Stored, ...]]:
+    """The releases charged at these places, the latest first, and the entries that say so.
+
+    An entry that can't be read has no row; its fault is in the entries.
+    """
+    stored = sorted(view.entries(positions).values(), key=lambda one: -one.position)
+    charges = [(one, charge) for one in stored if (charge := charge_of(one.entry)) is not None]
+    outcomes = view.outcomes(charge.release_id for _, charge in charges)
+    places = view.places_of_datasets(charge.dataset for _, charge in charges)
+    rows = tuple(
+        _row(charge, one.position, outcomes.get(charge.release_id, {}), places.get(charge.dataset))
+        for one, charge in charges
+    )
+    return rows, tuple(stored)
+
+
+def stage_of(outcomes: Mapping[str, int]) -> Stage:
+    """What became of a release."""
+    if "published" in outcomes:
+        return "published"
+    if "refunded" in outcomes:
+        return "given back"
+    if "abandoned" in outcomes:
+        return "abandoned"
+    return "reading" if "reading" in outcomes else "charged"
+
+
+def _row(charge: ReleaseCharged, position: int, outcomes: Mapping[str, int], place: int | None) -> ReleaseRow:
+    return ReleaseRow(
+        release_id=charge.release_id,
+        label=charge.label,
+        dataset=charge.dataset,
+        dataset_position=place,
+        stage=stage_of(outcomes),
+        series=None if charge.series is None else charge.series.name,
+        series_number=None if charge.series is None else charge.series.number,
+        mechanism=mechanism_in_words(dict(charge.mechanism)),
+        epsilon=amount(charge.price.epsilon),
+        delta=amount(charge.price.delta),
+        epsilon_paper=amount_or_none(charge.epsilon_paper),
+        sample_id=charge.sample_id,
+        day=charge.day.isoformat(),
+        position=position,
+    )

@@ -1,0 +1,135 @@
+"""What every page works with: the open ledger, what follows it, what is computed beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from ..ledger.append import head_of
+from ..ledger.queries import ledger_id_of
+from ..ledger.store import Store
+from ..ledger.tokens import TokenState
+from .certificates import Certificates
+from .chain_watch import ChainState, ChainWatch, Fault
+from .following import Follower
+from .held_back import HeldBack
+from .ledger_view import LedgerView, Stored
+from .work import Desk
+
+__all__ = ["Fault", "Frame", "Seen", "Surroundings"]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Frame:
+    """What every page says of the ledger.
+
+    Args:
+        ledger_id: 64 hexadecimal digits.
+        entries: how many entries the page's state of the ledger has.
+        head: hash of the last of them.
+        chain: what the last verification found.
+        not_verified: how many entries came after it, None before the first verification.
+        faults: what this page itself found wrong with the entries that it shows.
+    """
+
+    ledger_id: str
+    entries: int
+    head: str
+    chain: ChainState
+    not_verified: int | None
+    faults: tuple[Fault, ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Surroundings:
+    """The dashboard's long-lived parts.
+
+    Args:
+        store: the ledger, open for looking.
+        follower: what is known of entries beyond the tables.
+        watch: verifies the chain.
+        desk: computes estimates and curves.
+        calculator: computes what visitors ask for.
+        certificates: published certificates by their digest.
+        held_back: up to which entry pages may look.
+    """
+
+    store: Store
+    follower: Follower
+    watch: ChainWatch
+    desk: Desk
+    calculator: Desk
+    certificates: Certificates
+    held_back: HeldBack
+
+    def tokens(self) -> tuple[TokenState, ...]:
+        """The tokens as the ledger has them now.
+
+        Raises:
+            ReleaseFailed: the database fails.
+        """
+        with self.store.reading() as connection:
+            self.follower.follow(connection)
+        return self.follower.tokens()
+
+    @contextmanager
+    def seen(self, *, path: str = "", query: str = "") -> Iterator[Seen]:
+        """One state of the ledger, for one page.
+
+        Raises:
+            ReleaseFailed: the database fails, or the first entry is damaged.
+        """
+        with self.store.reading() as connection:
+            self.follower.follow(connection)
+            head = self.held_back.head(head_of(connection))
+            view = LedgerView(connection=connection, head=head)
+            yield Seen(
+                view=view,
+                ledger_id=ledger_id_of(connection),
+                around=self,
+                path=path,
+                query=f"?{query}" if query else "",
+            )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Seen:
+    """What one page sees.
+
+    Args:
+        view: the ledger.
+        ledger_id: its id.
+        around: the dashboard's long-lived parts.
+        path: the address that was asked for.
+        query: its query with the question mark, or empty.
+    """
+
+    view: LedgerView
+    ledger_id: str
+    around: Surroundings
+    path: str
+    query: str
+
+    def frame(self, *stored: Stored | None, faults: tuple[Fault, ...] = ()) -> Frame:
+        """The page's frame, with what is wrong with the entries that it shows.
+
+        A fault that is seen here asks for a verification, which tells all of them.
+        """
+        chain = self.around.watch.state
+        head = self.view.head
+        found = tuple(
+            Fault(position=one.position, what=one.fault) for one in stored if one is not None and one.fault is not None
+        )
+        if found or faults:
+            self.around.watch.ask()
+        if chain.verified_to is not None and head.position > chain.verified_to:
+            self.around.watch.ask()
+        return Frame(
+            ledger_id=self.ledger_id,
+            entries=head.position + 1,
+            head=head.hash,
+            chain=chain,
+            not_verified=None if chain.verified_to is None else max(0, head.position - chain.verified_to),
+            faults=tuple(dict.fromkeys((*found, *faults))),
+        )

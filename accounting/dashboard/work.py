@@ -1,0 +1,157 @@
+"""Long computations outside the server's process: bounded in time, in number, and computed once."""
+
+from __future__ import annotations
+
+import json
+import os
+import selectors
+import subprocess
+import sys
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Mapping
+from dataclasses import dataclass
+from queue import Full, Queue
+from typing import Any
+
+__all__ = ["Answer", "Desk", "WorkerProcess"]
+
+MOST_WAITING = 64
+MOST_REMEMBERED = 2_000
+SECONDS_A_JOB = 6.0
+PROGRAM = [sys.executable, "-P", "-W", "ignore", "-m", "crowdblend.accounting.dashboard.worker"]
+
+
+class WorkerProcess:
+    """A process that answers jobs one by one, and is ended where one takes too long."""
+
+    def __init__(self) -> None:
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def run(self, job: str, of: Mapping[str, Any], *, seconds: float) -> dict[str, Any] | None:
+        """The job's answer; None where it took longer, or the process broke."""
+        process = self._started()
+        if process.stdin is None or process.stdout is None:
+            raise RuntimeError("the worker has no pipes")
+        try:
+            process.stdin.write(json.dumps({"job": job, "of": of}).encode() + b"\n")
+            process.stdin.flush()
+            line = _line(process.stdout.fileno(), until=time.monotonic() + seconds)
+        except OSError:
+            line = b""
+        if not line.endswith(b"\n"):
+            self.close()
+            return None
+        answer: dict[str, Any] = json.loads(line)
+        return answer
+
+    def close(self) -> None:
+        """End the process."""
+        process, self._process = self._process, None
+        if process is not None:
+            process.kill()
+            process.communicate()
+
+    def _started(self) -> subprocess.Popen[bytes]:
+        if self._process is None or self._process.poll() is not None:
+            self.close()
+            self._process = subprocess.Popen(  # noqa: S603 - this program's own interpreter and module
+                PROGRAM, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+            )
+        return self._process
+
+
+def _line(source: int, *, until: float) -> bytes:
+    """Bytes up to the end of a line, or up to a moment."""
+    read = b""
+    with selectors.DefaultSelector() as selector:
+        selector.register(source, selectors.EVENT_READ)
+        while not read.endswith(b"\n") and (left := until - time.monotonic()) > 0:
+            if not selector.select(left):
+                break
+            chunk = os.read(source, 1 << 16)
+            if not chunk:
+                break
+            read += chunk
+    return read
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Answer:
+    """What became of a computation.
+
+    Args:
+        found: its result, None where there is none.
+        why_not: why there is none, for people; None where there is one, or it isn't known yet.
+    """
+
+    found: Mapping[str, Any] | None
+    why_not: str | None
+
+    @property
+    def pending(self) -> bool:
+        """Whether it is still being computed."""
+        return self.found is None and self.why_not is None
+
+
+PENDING = Answer(found=None, why_not=None)
+TOO_LONG = Answer(
+    found=None, why_not="This takes too long for a page. On the command line there is no such limit: crowdblend plan."
+)
+TOO_MANY = Answer(found=None, why_not="Too many computations are waiting. Try again in a minute.")
+
+
+class Desk:
+    """Takes jobs, has one worker do them in their order, and remembers their answers."""
+
+    def __init__(self) -> None:
+        self._answers: OrderedDict[str, Answer] = OrderedDict()
+        self._changed = threading.Condition()
+        self._queue: Queue[tuple[str, str, Mapping[str, Any]] | None] = Queue(maxsize=MOST_WAITING)
+        self._thread = threading.Thread(target=self._work, name="computations", daemon=True)
+        self._thread.start()
+
+    def ask(self, job: str, of: Mapping[str, Any], *, wait: float) -> Answer:
+        """The answer, as far as it is known after some seconds of waiting."""
+        key = json.dumps([job, of], sort_keys=True)
+        with self._changed:
+            if key not in self._answers:
+                try:
+                    self._queue.put_nowait((key, job, of))
+                except Full:
+                    return TOO_MANY
+                self._remember(key, PENDING)
+            self._answers.move_to_end(key)
+            self._changed.wait_for(lambda: not self._answers.get(key, TOO_LONG).pending, timeout=wait)
+            return self._answers.get(key, PENDING)
+
+    def close(self) -> None:
+        """End the worker."""
+        while not self._queue.empty():
+            self._queue.get_nowait()
+        self._queue.put(None)
+        self._thread.join(timeout=SECONDS_A_JOB + 2)
+
+    def _work(self) -> None:
+        process = WorkerProcess()
+        try:
+            while (taken := self._queue.get()) is not None:
+                key, job, of = taken
+                found = process.run(job, of, seconds=SECONDS_A_JOB)
+                if found is None:
+                    answer = TOO_LONG
+                elif "refused" in found:
+                    answer = Answer(found=None, why_not=str(found["refused"]))
+                else:
+                    answer = Answer(found=found, why_not=None)
+                with self._changed:
+                    self._remember(key, answer)
+                    self._changed.notify_all()
+        finally:
+            process.close()
+
+    def _remember(self, key: str, answer: Answer) -> None:
+        self._answers[key] = answer
+        while len(self._answers) > MOST_REMEMBERED:
+            self._answers.popitem(last=False)

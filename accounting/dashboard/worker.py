@@ -1,0 +1,114 @@
+"""The program of a worker process: long computations of the pages, one JSON job a line."""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import asdict
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ...mechanisms.refusal import InputRefused, Refusal
+from ..ledger.budget import Account
+from ..ledger.odometer import composed_estimate
+from ..ledger.reader import open_reader
+from ..ledger.signing import PublicKey
+from ..theory.paper_bound import delta_paper, least_epsilon_of_paper
+from ..theory.planning import plan
+from ..theory.profile import exp_up, log_profile
+from ..theory.rounding import float_up
+
+__all__ = ["main"]
+
+POINTS = 121
+LEAST_DELTA = 1e-30
+
+
+def main() -> None:
+    """Answer each line of standard input with a line of standard output, until the input ends."""
+    for line in sys.stdin:
+        job = json.loads(line)
+        try:
+            answer = JOBS[job["job"]](**job["of"])
+        except Refusal as refusal:
+            answer = {"refused": " ".join(part for part in (refusal.what, refusal.remedy) if part)}
+        except (ArithmeticError, MemoryError, ValueError) as fault:
+            answer = {"refused": f"These parameters can't be computed with ({type(fault).__name__})."}
+        sys.stdout.write(json.dumps(answer) + "\n")
+        sys.stdout.flush()
+
+
+def _verify(url: str, anchor: str | None, keys: list[str]) -> dict[str, Any]:
+    """Verify a whole ledger; says where and what."""
+    with open_reader(url) as reader:
+        head = reader.head()
+        findings = [{"position": finding.position, "what": finding.what} for finding in reader.verify()]
+        unchecked: list[str] = []
+        if anchor is not None:
+            trusted = tuple(PublicKey(raw=bytes.fromhex(key)) for key in keys)
+            check = reader.verify_anchor(Path(anchor), trusted=trusted)
+            findings += [{"position": None, "what": what} for what in check.findings]
+            unchecked += check.unchecked
+    return {"position": head.position, "hash": head.hash, "findings": findings, "unchecked": unchecked}
+
+
+def _plan(**asked: str | int | None) -> dict[str, Any]:
+    """A priced point; amounts as texts."""
+    exact = {name: Decimal(value) if isinstance(value, str) else value for name, value in asked.items() if value != ""}
+    found = plan(**exact)  # type: ignore[arg-type]
+    return {name: str(value) if isinstance(value, Decimal) else value for name, value in asdict(found).items()}
+
+
+def _estimate(charged: list[list[Any]], account: dict[str, str], rows_per_person: int) -> dict[str, Any]:
+    """The composed estimate of what was charged."""
+    counted = Counter({tuple((name, value) for name, value in fields): times for fields, times in charged})
+    amounts = {name: Decimal(value) for name, value in account.items()}
+    found = composed_estimate(counted, account=Account(**amounts), rows_per_person=rows_per_person)
+    return {"epsilon": None if found is None else str(found)}
+
+
+def _curve(k: int, sampling_rate: str, delta: str) -> dict[str, Any]:
+    """The ε–δ curve of one strongly-safe release, by the exact profile and by the paper.
+
+    Both are upper bounds; a point of the paper's is null below −ln(1−β), where it proves nothing.
+    """
+    rate = float_up(Decimal(sampling_rate))
+    farthest = _where_small(k, rate, min(float(Decimal(delta)) * 1e-3, 1e-9))
+    epsilons = np.linspace(0.0, farthest, POINTS)
+    exact = [exp_up(float(value)) for value in log_profile(k=k, sampling_rate=rate, epsilons=epsilons)]
+    start = least_epsilon_of_paper(rate)
+    paper = [delta_paper(k=k, sampling_rate=rate, epsilon=float(one)) if one >= start else None for one in epsilons]
+    return {"epsilons": [float(one) for one in epsilons], "exact": exact, "paper": paper}
+
+
+def _where_small(k: int, rate: float, delta: float) -> float:
+    """Some ε at which the exact δ is small, to end the picture at."""
+    high = 2.0 * max(math.log(k) + math.log1p(-rate), least_epsilon_of_paper(rate), 0.05)
+    low = 0.0
+    for _ in range(30):
+        middle = 0.5 * (low + high)
+        value = float(log_profile(k=k, sampling_rate=rate, epsilons=np.array([middle], dtype=np.float64))[0])
+        low, high = (low, middle) if value <= math.log(max(delta, LEAST_DELTA)) else (middle, high)
+    return high
+
+
+def _refuse(**_: object) -> dict[str, Any]:
+    raise InputRefused("there is no such job.")
+
+
+JOBS: dict[str, Callable[..., dict[str, Any]]] = {
+    "verify": _verify,
+    "plan": _plan,
+    "estimate": _estimate,
+    "curve": _curve,
+    "none": _refuse,
+}
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,152 @@
+"""What a certificate says of the map: its levels, and where it was drawn, from which candidates and how."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from decimal import Decimal
+from typing import Any
+
+from ...mechanisms.epsilon_safe import EpsilonSafeRelease
+from ...mechanisms.map_choice import MapChoice
+from ...mechanisms.quality import QUALITY, group_threshold
+from ...mechanisms.recoding import GeneralizationMap
+from ...mechanisms.refusal import InputRefused
+from ..theory.price import mechanism_of_record
+from .release_entries import ReleaseCharged
+from .signing import canonical_bytes
+
+__all__ = ["map_fields", "map_findings"]
+
+CHOICE_IN_WORDS = {
+    "permute-and-flip": "One of the candidates was drawn by permute-and-flip (McKenna and Sheldon, "
+    "arXiv:2010.12603v1), which is epsilon-private at the epsilon given here.",
+    "exponential": "One of the candidates was drawn by the exponential mechanism, which is epsilon-private at the "
+    "epsilon given here.",
+    "walk": "The map is the last draw of a walk whose steps are exponential mechanisms with equal shares of the "
+    "epsilon given here.",
+}
+MAP_FIELDS = frozenset({"sha256", "columns"})
+SELECTION_FIELDS = frozenset(
+    {
+        "draw",
+        "epsilon",
+        "in_words",
+        "lattice",
+        "lattice_sha256",
+        "maps",
+        "quality",
+        "rate",
+        "sample_id",
+        "steps",
+        "threshold",
+    }
+)
+
+
+def map_fields(
+    charge: ReleaseCharged, *, generalization: GeneralizationMap, choice: MapChoice | None
+) -> dict[str, Any]:
+    """The certificate's part about the map.
+
+    PRIVACY: candidates, bounds, weights and draw are public before the records are read; the levels are the draw
+    that is published. No quality of any map is here.
+
+    Args:
+        charge: the release's charge, as the ledger has it.
+        generalization: the map that the records were recoded with.
+        choice: how it was chosen; None where it was fixed beforehand.
+
+    Raises:
+        ValueError: a choice that the charge has not paid for.
+    """
+    columns = [
+        {"column": column.name, "level": column.level, "hierarchy_sha256": column.hierarchy.digest()}
+        for column in generalization.columns
+    ]
+    fields: dict[str, Any] = {"sha256": generalization.digest(), "columns": columns}
+    if choice is None:
+        return fields
+    mechanism = mechanism_of_record(dict(charge.mechanism))
+    if not isinstance(mechanism, EpsilonSafeRelease):
+        raise ValueError("the charge has paid for no choice of the map")  # noqa: TRY004 - of two entries, not of types
+    rate = mechanism.selection_rate
+    where = "all records" if rate is None else "a fresh sample of the records that served nothing else"
+    fields["selection"] = {
+        "epsilon": str(mechanism.selection_epsilon),
+        "draw": choice.draw,
+        "steps": choice.steps,
+        "rate": None if rate is None else str(rate),
+        "sample_id": dict(charge.samples).get("selection"),
+        "maps": choice.lattice.size,
+        "lattice": choice.lattice.description(),
+        "lattice_sha256": charge.map_digest,
+        "quality": QUALITY,
+        "threshold": group_threshold(mechanism.k, mechanism.sampling_rate, rate),
+        "in_words": f"{CHOICE_IN_WORDS[choice.draw]} The draw was made on {where}, with coins of its own, before the "
+        "release's sample was read; it is the map that is published.",
+    }
+    return fields
+
+
+def map_findings(certificate: Mapping[str, Any]) -> tuple[str, ...]:
+    """What does not hold of a certificate's map: nothing here needs the hierarchies or the ledger."""
+    try:
+        return tuple(_findings(certificate["map"], certificate["mechanism"]))
+    except (AttributeError, InputRefused, KeyError, TypeError, ValueError):
+        return ("its map can't be read",)
+
+
+def _findings(stated: Mapping[str, Any], record: Mapping[str, object]) -> list[str]:
+    columns = [(column["column"], column["hierarchy_sha256"], column["level"]) for column in stated["columns"]]
+    digest = _digest({"kind": "map/1", "columns": [list(column) for column in columns]})
+    findings = [] if digest == stated["sha256"] else ["its map's digest is not that of the levels and hierarchies"]
+    mechanism = mechanism_of_record(record)
+    selected = isinstance(mechanism, EpsilonSafeRelease)
+    if stated.keys() != (MAP_FIELDS | {"selection"} if selected else MAP_FIELDS):
+        return [*findings, "it names a choice of the map exactly where its mechanism has one, and here it does not"]
+    if not isinstance(mechanism, EpsilonSafeRelease):
+        return findings
+    chosen, lattice = stated["selection"], stated["selection"]["lattice"]
+    if chosen.keys() != SELECTION_FIELDS:
+        return [*findings, "its choice of the map has other fields than its format"]
+    if _digest(lattice) != chosen["lattice_sha256"]:
+        findings.append("its lattice's digest is not that of its candidates")
+    if not _is_candidate(columns, lattice) or chosen["maps"] != _size(lattice):
+        findings.append("its map is none of the candidates that it names")
+    rate = mechanism.selection_rate
+    threshold = group_threshold(mechanism.k, mechanism.sampling_rate, rate)
+    stated_choice = (chosen["epsilon"], chosen["rate"], chosen["threshold"], chosen["quality"])
+    if stated_choice != (str(mechanism.selection_epsilon), None if rate is None else str(rate), threshold, QUALITY):
+        findings.append("its choice of the map is not the one of its mechanism")
+    if (rate is None) is not (chosen["sample_id"] is None):
+        findings.append("it names a sample for the choice exactly where its mechanism reads one, and here it does not")
+    if chosen["draw"] not in CHOICE_IN_WORDS or (chosen["draw"] == "walk") is not (type(chosen["steps"]) is int):
+        findings.append("its draw is none that this version knows")
+    return findings
+
+
+def _is_candidate(columns: Sequence[tuple[str, str, int]], lattice: Mapping[str, Any]) -> bool:
+    """Whether a map's columns are the lattice's, at levels that one of its candidates has."""
+    bounds = lattice["columns"]
+    if [(name, hierarchy) for name, hierarchy, _ in columns] != [(one["name"], one["hierarchy"]) for one in bounds]:
+        return False
+    levels = [level for _, _, level in columns]
+    if any(type(level) is not int for level in levels) or any(Decimal(one["weight"]) < 0 for one in bounds):
+        return False
+    if lattice["candidates"] is not None:
+        return levels in lattice["candidates"]
+    return all(one["min_level"] <= level <= one["max_level"] for one, level in zip(bounds, levels, strict=True))
+
+
+def _size(lattice: Mapping[str, Any]) -> int:
+    if lattice["candidates"] is not None:
+        return len(lattice["candidates"])
+    size = 1
+    for one in lattice["columns"]:
+        size *= one["max_level"] - one["min_level"] + 1
+    return size
+
+
+def _digest(description: Mapping[str, object]) -> str:
+    return hashlib.sha256(canonical_bytes(description)).hexdigest()

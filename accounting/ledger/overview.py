@@ -1,0 +1,141 @@
+"""A ledger at a glance: every budget, and the latest of what grows, at a cost that doesn't grow much with it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from decimal import Decimal
+
+from sqlalchemy import ColumnElement, Connection, func, select
+
+from .append import Place, head_of
+from .odometer import composed_estimate
+from .queries import DatasetState, ReleaseState, Stage, dataset_names, dataset_of, recorded, releases_of
+from .release_entries import Fields, ReleaseCharged, SeriesRegistered
+from .schema import entry, release, release_stage, series, series_release
+from .series import SeriesState, all_series
+
+__all__ = ["DatasetOverview", "Overview", "overview_of"]
+
+# Releases whose mechanisms are looked up for the estimates, all data sets together, unless everything is asked for.
+MOST_COMPOSED = 1_000
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class DatasetOverview:
+    """A data set, and what everything charged to it costs when composed tightly.
+
+    Args:
+        state: the data set and its account.
+        epsilon_estimate: composed ε, None where it can't be computed, or only with too much work.
+    """
+
+    state: DatasetState
+    epsilon_estimate: Decimal | None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Overview:
+    """One state of a ledger.
+
+    Args:
+        datasets: all of them, by name.
+        series: the latest, in the order of their registration.
+        series_count: how many there are in all.
+        releases: the latest, in the order of their charges.
+        release_counts: stage → how many releases are there.
+        head: the last entry's place.
+    """
+
+    datasets: tuple[DatasetOverview, ...]
+    series: tuple[SeriesState, ...]
+    series_count: int
+    releases: tuple[ReleaseState, ...]
+    release_counts: Mapping[Stage, int]
+    head: Place
+
+    @property
+    def release_count(self) -> int:
+        """How many releases there are in all."""
+        return sum(self.release_counts.values())
+
+
+def overview_of(connection: Connection, *, latest: int | None) -> Overview:
+    """Look at a whole ledger.
+
+    Args:
+        connection: a connection in a reading transaction.
+        latest: how many series and releases to list; None for all, and for estimates that take their time.
+    """
+    states = [state for name in dataset_names(connection) if (state := dataset_of(connection, name)) is not None]
+    return Overview(
+        datasets=tuple(_with_estimates(connection, states, most=None if latest is None else MOST_COMPOSED)),
+        series=all_series(connection, latest=latest),
+        series_count=connection.execute(select(func.count()).select_from(series)).scalar_one(),
+        releases=releases_of(connection, latest=latest),
+        release_counts=_counts(connection),
+        head=head_of(connection),
+    )
+
+
+def _counts(connection: Connection) -> dict[Stage, int]:
+    grouped = select(release_stage.c.outcome, func.count()).group_by(release_stage.c.outcome)
+    passed = dict(connection.execute(grouped).tuples().all())
+    charged, published = passed.get("charged", 0), passed.get("published", 0)
+    abandoned, refunded = passed.get("abandoned", 0), passed.get("refunded", 0)
+    reading = passed.get("reading", 0) - published - abandoned
+    return {
+        "charged": charged - refunded - published - abandoned - reading,
+        "reading": reading,
+        "published": published,
+        "abandoned": abandoned + refunded,
+    }
+
+
+def _with_estimates(
+    connection: Connection, states: list[DatasetState], *, most: int | None
+) -> Iterator[DatasetOverview]:
+    """Each data set with its estimate; with a limit, the data sets with the fewest releases have theirs first."""
+    counts = {state.name: _count_of(connection, state.name) for state in states}
+    affordable, left = set(), most
+    for name in sorted(counts, key=lambda name: counts[name]):
+        if left is None or counts[name] <= left:
+            affordable.add(name)
+            left = None if left is None else left - counts[name]
+    for state in states:
+        estimate = None
+        if state.name in affordable:
+            estimate = composed_estimate(
+                _charged(connection, state.name), account=state.account, rows_per_person=state.rows_per_person
+            )
+        yield DatasetOverview(state=state, epsilon_estimate=estimate)
+
+
+def _pays_for_itself(name: str) -> tuple[ColumnElement[bool], ...]:
+    """Releases of a data set that no series paid for and whose cost was not given back."""
+    in_series = select(series_release.c.release_id).where(series_release.c.release_id == release.c.release_id)
+    refunded = select(release_stage.c.release_id).where(
+        release_stage.c.release_id == release.c.release_id, release_stage.c.outcome == "refunded"
+    )
+    return release.c.dataset == name, ~in_series.exists(), ~refunded.exists()
+
+
+def _count_of(connection: Connection, name: str) -> int:
+    """How many mechanisms `_charged` would look up."""
+    alone = connection.execute(select(func.count()).select_from(release).where(*_pays_for_itself(name))).scalar_one()
+    registered = select(func.count()).select_from(series).where(series.c.dataset == name)
+    return alone + connection.execute(registered).scalar_one()
+
+
+def _charged(connection: Connection, name: str) -> Counter[Fields]:
+    """Mechanism → how many releases of it were charged to a data set and not given back; series count whole."""
+    charged: Counter[Fields] = Counter()
+    releases = select(entry.c.body).join(release, release.c.position == entry.c.position)
+    for body in connection.execute(releases.where(*_pays_for_itself(name))).scalars():
+        charged[recorded(body, ReleaseCharged).mechanism] += 1
+    registrations = select(entry.c.body).join(series, series.c.position == entry.c.position)
+    for body in connection.execute(registrations.where(series.c.dataset == name)).scalars():
+        registered = recorded(body, SeriesRegistered)
+        charged[registered.mechanism] += registered.price.releases
+    return charged

@@ -1,0 +1,83 @@
+"""Private looks at a data set's records, and what they mean for the releases that were charged after them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import date
+
+from sqlalchemy import Connection, select
+
+from .append import append_entry
+from .charge import Receipt
+from .circumstances import Circumstances
+from .entry import PrivateLook
+from .permission import known_dataset
+from .queries import recorded
+from .refusals import malformed
+from .schema import entry
+from .store import Store
+
+__all__ = ["RecordedLook", "circumstances_of", "private_looks", "record_look"]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RecordedLook:
+    """A private look and its place in the chain.
+
+    Args:
+        position: from 0.
+        look: what was recorded.
+    """
+
+    position: int
+    look: PrivateLook
+
+
+def record_look(store: Store, *, dataset: str, what: str, by: str, day: date) -> None:
+    """Append a private look.
+
+    Args:
+        store: the ledger.
+        dataset: whose records were looked at.
+        what: what was looked at, in one line; never a value of the records.
+        by: who looked.
+        day: today.
+
+    Raises:
+        InputRefused: unknown data set, or a value that the ledger can't hold.
+    """
+    try:
+        look = PrivateLook(dataset=dataset, what=what, by=by, day=day)
+    except ValueError as error:
+        raise malformed(error) from None
+    with store.writing() as connection:
+        known_dataset(connection, look.dataset)
+        append_entry(connection, look, rows=())
+
+
+def private_looks(connection: Connection) -> tuple[RecordedLook, ...]:
+    """All private looks, in their order."""
+    rows = connection.execute(
+        select(entry.c.position, entry.c.body).where(entry.c.kind == PrivateLook.KIND).order_by(entry.c.position)
+    )
+    found = []
+    for row in rows:
+        look = recorded(row.body, PrivateLook)
+        found.append(RecordedLook(position=row.position, look=look))
+    return tuple(found)
+
+
+def circumstances_of(connection: Connection, receipt: Receipt) -> Circumstances:
+    """What was known of a release's data set at its charge: the same whenever it is asked.
+
+    Raises:
+        InputRefused: the receipt is not of this ledger.
+    """
+    days = [
+        known.look.day
+        for known in private_looks(connection)
+        if known.look.dataset == receipt.dataset and known.position < receipt.position
+    ]
+    return Circumstances(
+        rows_per_person=known_dataset(connection, receipt.dataset).rows_per_person, look_days=tuple(days)
+    )

@@ -1,0 +1,204 @@
+"""A sound ledger of any size, quickly: the ledger's own entries and rows, checked as they are made, written in bulk."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import date, timedelta
+from decimal import Decimal
+from functools import cache
+from itertools import count
+
+from crowdblend.accounting.ledger.anchoring import Anchoring
+from crowdblend.accounting.ledger.append import head_of
+from crowdblend.accounting.ledger.canonical import bytes_of_entry, entry_of_bytes
+from crowdblend.accounting.ledger.chain import link_hash
+from crowdblend.accounting.ledger.charge import ReleaseCharge
+from crowdblend.accounting.ledger.entry import DatasetAdded, Entry
+from crowdblend.accounting.ledger.registration import SeriesRegistration
+from crowdblend.accounting.ledger.release_entries import (
+    ReleaseAbandoned,
+    ReleasePublished,
+    ReleaseReading,
+    ReleaseRefused,
+)
+from crowdblend.accounting.ledger.replay import Replay
+from crowdblend.accounting.ledger.schema import DERIVED_TABLES, entry
+from crowdblend.accounting.ledger.store import open_store
+from crowdblend.accounting.theory.price import Price, paper_price, price
+from crowdblend.mechanisms.strongly_safe import StronglySafeRelease
+from sqlalchemy import Connection, Table, insert, select
+
+__all__ = ["charge_of", "grow"]
+
+DELTA = Decimal("1e-6")
+FIRST_DAY = date(2026, 1, 1)
+MECHANISMS = tuple(
+    StronglySafeRelease(k=k, sampling_rate=Decimal(rate)) for k in (20, 25, 30, 40) for rate in ("0.05", "0.1")
+)
+DATASETS = tuple(f"population-{number}" for number in range(10))
+RELEASES_OF_A_SERIES = 52
+BATCH = 2_000
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Cost:
+    """What a mechanism costs, by the exact price and by the paper's."""
+
+    price: Price
+    paper: Decimal | None
+
+
+@cache
+def cost_of(mechanism: StronglySafeRelease, releases: int = 1) -> Cost:
+    """The price of releases of a mechanism together."""
+    paper = paper_price(mechanism, delta=DELTA, releases=releases)
+    return Cost(
+        price=price(mechanism, delta=DELTA, releases=releases),
+        paper=None if paper is None else paper.epsilon,
+    )
+
+
+def digest(text: str) -> str:
+    """64 hexadecimal digits that stand for a text."""
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def charge_of(number: int, *, label: str = "release", series: str | None = None) -> ReleaseCharge:
+    """The charge of release `number` among those with a label, in a series where one is named."""
+    mechanism = MECHANISMS[0 if series else number % len(MECHANISMS)]
+    cost = cost_of(mechanism, RELEASES_OF_A_SERIES if series else 1)
+    return ReleaseCharge(
+        release_id=f"{label}-{number}",
+        label=f"quarterly table {number % 40}",
+        dataset=DATASETS[0 if series else number // 5 % len(DATASETS)],
+        sample_id=digest(f"{label} sample {number}"),
+        mechanism=mechanism,
+        price=cost.price,
+        epsilon_paper=cost.paper,
+        spec_digest=digest(f"specification {number}"),
+        map_digest=digest("map"),
+        code_version="0.1.0",
+        sampler_layout="chacha20-byte-first/1",
+        day=FIRST_DAY + timedelta(days=number // 100),
+        series=series,
+        series_digest=digest("series") if series else "",
+    )
+
+
+def grow(url: str, *, anchoring: Anchoring, entries: int) -> None:
+    """Bring a ledger that is empty, or that this function made, to a number of entries.
+
+    Two of five releases are of series of 52; of twenty, one is given up unread, one while it is read, and one more is
+    refused; the others are published.
+
+    Args:
+        url: of the ledger.
+        anchoring: of the ledger; its last head is anchored.
+        entries: how many entries it shall have.
+
+    Raises:
+        ValueError: an entry breaks a rule of the ledger.
+    """
+    store = open_store(url, anchoring=anchoring)
+    try:
+        with store.writing() as connection:
+            replay = Replay()
+            bodies = connection.execute(select(entry.c.body).order_by(entry.c.position)).scalars()
+            for position, body in enumerate(bodies):
+                replay.apply(entry_of_bytes(body.encode("ascii")), position=position)
+            _append(connection, replay, entries)
+    finally:
+        store.close()
+
+
+def _append(connection: Connection, replay: Replay, entries: int) -> None:
+    head = head_of(connection)
+    position, previous = head.position, head.hash
+    batch: dict[Table, list[dict[str, object]]] = {table: [] for table in (entry, *DERIVED_TABLES)}
+    following = _story(replay)
+    while position + 1 < entries:
+        recorded = next(following)
+        position += 1
+        if faults := replay.apply(recorded, position=position):
+            raise ValueError(f"entry {position}: {faults[0]}")
+        body = bytes_of_entry(recorded)
+        own = link_hash(previous=previous, position=position, body=body)
+        batch[entry].append(
+            {"position": position, "previous": previous, "hash": own, "kind": recorded.KIND, "body": body.decode()}
+        )
+        for row in replay.rows:
+            batch[row.table].append({"position": position, **row.values})
+        previous = own
+        if len(batch[entry]) == BATCH or position + 1 == entries:
+            for table, rows in batch.items():
+                if rows:
+                    connection.execute(insert(table), rows)
+                rows.clear()
+
+
+def _story(replay: Replay) -> Iterator[Entry]:
+    """Entries without end, each allowed after those before it, continuing what was replayed."""
+    for name in DATASETS:
+        if name not in replay.datasets:
+            yield _dataset(name)
+    for number in count(len(replay.charges)):
+        yield from _release(number, replay)
+
+
+def _dataset(name: str) -> DatasetAdded:
+    return DatasetAdded(
+        dataset=name,
+        epsilon=Decimal(10**6),
+        delta=Decimal("0.9"),
+        relation="add/remove",
+        survey_rate=None,
+        rows_per_person=1,
+        by="steward",
+        day=FIRST_DAY,
+    )
+
+
+def _release(number: int, replay: Replay) -> Iterator[Entry]:
+    if number % 5 > 2:
+        place = (number // 5) * 2 + number % 5 - 3
+        series = f"weekly-{place // RELEASES_OF_A_SERIES}"
+        if series not in replay.series:
+            yield _series(series)
+        charge = charge_of(number, series=series).entry_at(place % RELEASES_OF_A_SERIES + 1)
+    else:
+        charge = charge_of(number).entry
+    yield charge
+    release_id = charge.release_id
+    end = {"release_id": release_id, "by": "operator", "day": charge.day}
+    if number % 20 == 1:
+        yield ReleaseAbandoned(reason="the source was not there", refunded=True, **end)
+        return
+    yield ReleaseReading(release_id=release_id)
+    if number % 20 == 6:
+        yield ReleaseAbandoned(reason="the key was lost", refunded=False, **end)
+        return
+    yield ReleasePublished(release_id=release_id, output_hashes=(("data.parquet", digest(f"output {number}")),))
+    if number % 20 == 11:
+        yield ReleaseRefused(
+            release_id=release_id,
+            dataset=charge.dataset,
+            cause="release-known",
+            reason="this release id is in the ledger already (published).",
+            day=charge.day,
+        )
+
+
+def _series(name: str) -> Entry:
+    cost = cost_of(MECHANISMS[0], RELEASES_OF_A_SERIES)
+    return SeriesRegistration(
+        series=name,
+        dataset=DATASETS[0],
+        mechanism=MECHANISMS[0],
+        price=cost.price,
+        epsilon_paper=cost.paper,
+        spec_digest=digest("series"),
+        map_digest=digest("map"),
+        day=FIRST_DAY,
+    ).entry

@@ -1,0 +1,243 @@
+"""The same release by hand and by this project: sample, generalize, count, drop small groups; one process each."""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from census_data import COLUMNS, Column
+from numpy.typing import NDArray
+
+__all__ = ["CONTESTANTS", "Question", "cell_counts", "main"]
+
+THREADS = 2
+Answer = tuple[list[Sequence[str]], NDArray[np.int64]]
+"""Per released column the label of each group, and each group's count."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Question:
+    """What every contestant is asked.
+
+    Args:
+        files: Parquet files.
+        rate: sampling rate.
+        k: groups below it are dropped.
+        columns: with their labels.
+        seed: of the coins, where a contestant has any use for it.
+    """
+
+    files: tuple[str, ...]
+    rate: float = 0.1
+    k: int = 20
+    columns: tuple[Column, ...] = field(default=COLUMNS)
+    seed: int = 1
+
+
+def ours(question: Question) -> Callable[[], Answer]:
+    """This project's record path on threads, from the listing of the files to the surviving groups' labels."""
+    from crowdblend.accounting.ledger.keystore import KeyRef
+    from crowdblend.mechanisms.hierarchy import ValueHierarchy
+    from crowdblend.mechanisms.recoding import GeneralizationMap, MappedColumn
+    from crowdblend.mechanisms.sampling import sample_commitment
+    from crowdblend.mechanisms.suppression import suppress
+    from crowdblend.tasks.chunks import plan_chunks
+    from crowdblend.tasks.count import count_job, group_counts
+    from crowdblend.tasks.executors import LocalThreads
+    from crowdblend.tasks.source import check_metadata, list_source
+    from crowdblend.tasks.table import PublishedGroups
+
+    pattern = str(Path(question.files[0]).parent / "*.parquet")
+    generation = GeneralizationMap(
+        columns=tuple(
+            MappedColumn(
+                name=column.name,
+                hierarchy=ValueHierarchy.from_rows(
+                    [(str(value), label, "*") for value, label in zip(column.values, column.labels, strict=True)]
+                ),
+                level=1,
+            )
+            for column in question.columns
+        )
+    )
+    folder = tempfile.TemporaryDirectory(prefix="record-path-")
+    path = Path(folder.name) / "sampling.key"
+
+    def release() -> Answer:
+        key = np.random.default_rng([question.seed, time.perf_counter_ns()]).bytes(32)
+        path.write_bytes(key)
+        chunks = plan_chunks(
+            check_metadata(list_source(pattern, base=Path(folder.name)), columns=generation.names, separator=",")
+        )
+        job = count_job(
+            release_id="benchmark",
+            sample_id=sample_commitment(key),
+            generalization=generation,
+            rate=Decimal(str(question.rate)),
+            null_values=[""],
+            key_source=KeyRef(path=path),
+        )
+        counts = group_counts(chunks, job=job, executor=LocalThreads(workers=THREADS))
+        groups = PublishedGroups.of(suppress(counts.keys, counts.counts, question.k), generalization=generation)
+        labels = [np.array(names)[codes] for names, codes in zip(groups.labels, groups.codes, strict=True)]
+        return [*labels], groups.counts
+
+    return release
+
+
+def ours_by_pyarrow(question: Question) -> Callable[[], Answer]:
+    """The same as it is installed where there is no compiler: pyarrow decodes every page."""
+    sys.modules["crowdblend.tasks.page_decoder"] = None  # type: ignore[assignment]
+    release = ours(question)
+    from crowdblend.tasks import sampled_pages
+
+    if sampled_pages.AVAILABLE:
+        raise RuntimeError("the sampled-position reader was imported before")
+    return release
+
+
+def duckdb(question: Question) -> Callable[[], Answer]:
+    """DuckDB: Bernoulli TABLESAMPLE, one lookup table and join per column."""
+    import duckdb as database
+
+    connection = database.connect(config={"threads": THREADS})
+    for column in question.columns:
+        connection.execute(
+            f"CREATE TABLE lookup_{column.name} AS SELECT unnest($values) AS value, unnest($labels) AS label",
+            {"values": list(column.values), "labels": list(column.labels)},
+        )
+    labels = ", ".join(f"lookup_{column.name}.label AS {column.name}" for column in question.columns)
+    joins = " ".join(
+        f"JOIN lookup_{column.name} ON lookup_{column.name}.value = r.{column.name}" for column in question.columns
+    )
+    # The sample is drawn from the records, before any join.
+    query = (
+        f"SELECT {labels}, count(*) AS n FROM (SELECT * FROM read_parquet($files) "  # noqa: S608
+        f"TABLESAMPLE BERNOULLI({question.rate * 100}%)) r {joins} GROUP BY ALL HAVING count(*) >= {question.k}"
+    )
+
+    def release() -> Answer:
+        found = connection.execute(query, {"files": list(question.files)}).fetchnumpy()
+        return [found[column.name].tolist() for column in question.columns], found["n"].astype(np.int64)
+
+    return release
+
+
+def polars(question: Question) -> Callable[[], Answer]:
+    """Polars: a mask over the row numbers, replacement by a dictionary per column."""
+    import polars as frames
+
+    names = [column.name for column in question.columns]
+    mapped = [
+        frames.col(column.name).replace_strict(list(column.values), list(column.labels), return_dtype=frames.String)
+        for column in question.columns
+    ]
+
+    def release() -> Answer:
+        rng = np.random.default_rng([question.seed, time.perf_counter_ns()])
+        lazy = frames.scan_parquet(list(question.files)).select(names)
+        rows = lazy.select(frames.len()).collect().item()
+        kept = frames.Series("kept", rng.random(rows, dtype=np.float32) < question.rate)
+        found = (
+            lazy.filter(kept)
+            .group_by(names)
+            .len("n")
+            .with_columns(mapped)
+            .group_by(names)
+            .agg(frames.col("n").sum())
+            .filter(frames.col("n") >= question.k)
+            .collect()
+        )
+        return [found[name].to_list() for name in names], found["n"].to_numpy().astype(np.int64)
+
+    return release
+
+
+def dask_dataframe(question: Question) -> Callable[[], Answer]:
+    """Plain dask.dataframe on threads: a random mask per partition, `map` per column, `groupby().size()`."""
+    import dask
+    import dask.dataframe as dd
+
+    names = [column.name for column in question.columns]
+    tables = {column.name: dict(zip(column.values, column.labels, strict=True)) for column in question.columns}
+
+    def part(frame: Any) -> Any:
+        rng = np.random.default_rng([question.seed, time.perf_counter_ns()])
+        sampled = frame[rng.random(len(frame)) < question.rate]
+        return sampled.assign(**{name: sampled[name].map(table) for name, table in tables.items()})
+
+    def release() -> Answer:
+        with dask.config.set(num_workers=THREADS):
+            frame = dd.read_parquet(list(question.files), columns=names)
+            sizes = frame.map_partitions(part).groupby(names).size().compute(scheduler="threads")
+        sizes = sizes[sizes >= question.k]
+        return [sizes.index.get_level_values(name).tolist() for name in names], sizes.to_numpy().astype(np.int64)
+
+    return release
+
+
+CONTESTANTS: dict[str, Callable[[Question], Callable[[], Answer]]] = {
+    "ours": ours,
+    "ours, pyarrow alone": ours_by_pyarrow,
+    "DuckDB": duckdb,
+    "Polars": polars,
+    "dask.dataframe": dask_dataframe,
+}
+
+
+def cell_counts(answer: Answer, columns: tuple[Column, ...] = COLUMNS) -> NDArray[np.int64]:
+    """An answer as one count for every combination of labels; shape (cells,)."""
+    labels, counts = answer
+    keys = np.zeros(len(counts), dtype=np.int64)
+    cells = 1
+    for column, found in zip(columns, labels, strict=True):
+        place_of = {label: place for place, label in enumerate(column.classes)}
+        keys = keys * len(column.classes) + np.array([place_of[label] for label in found], dtype=np.int64)
+        cells *= len(column.classes)
+    dense = np.zeros(cells, dtype=np.int64)
+    np.add.at(dense, keys, counts)
+    return dense
+
+
+def _peak_mb() -> float:
+    """Most memory of this process so far, MiB; what the system tells its parent starts with the parent's own."""
+    status = Path("/proc/self/status")
+    if not status.exists():
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    found = [line.split() for line in status.read_text(encoding="ascii").splitlines() if line.startswith("VmHWM")]
+    return int(found[0][1]) / 1024
+
+
+def main(words: list[str]) -> None:
+    """`NAME FOLDER RATE K TARGET`: answer once at the start, and again for each line of standard input.
+
+    For each answer one JSON line: seconds and processor seconds. The last answer's counts go to TARGET.
+    """
+    name, folder, rate, k, target = words
+    files = tuple(str(path) for path in sorted(Path(folder).glob("*.parquet")))
+    release = CONTESTANTS[name](Question(files=files, rate=float(rate), k=int(k)))
+    while True:
+        begun, used = time.perf_counter(), time.process_time()
+        answer = release()
+        line = {"seconds": time.perf_counter() - begun, "processor": time.process_time() - used}
+        line["peak_mb"] = _peak_mb()
+        print(json.dumps(line), flush=True)
+        if not sys.stdin.readline():
+            break
+    np.save(target, cell_counts(answer))
+    sys.stdout.flush()
+    os._exit(0)  # what a library does at its exit is not part of the release
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,145 @@
+"""Where the counting of a release runs: this machine's threads, a cluster that exists, or one started for it."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import dask.config
+
+from ..flows.cluster_spec import CLASSES, ExistingCluster, StartedCluster
+from ..mechanisms.refusal import InputRefused
+from ..tasks.executors import DaskCluster, Executor, LocalThreads
+
+__all__ = ["Choice", "chosen_cluster", "opened_executor"]
+
+Choice = ExistingCluster | StartedCluster | None
+CONNECTED_WITHIN_SECONDS = 10
+CANT_CONNECT = (OSError, ValueError, TypeError, RuntimeError)
+
+
+def chosen_cluster(*, scheduler: str | None, of_spec: Choice) -> Choice:
+    """Settle on a cluster: the command's, else the specification's, else Dask's own setting, else none.
+
+    Args:
+        scheduler: address given on the command line.
+        of_spec: the specification's [cluster].
+    """
+    if scheduler is not None:
+        return ExistingCluster(address=scheduler)
+    if of_spec is not None:
+        return of_spec
+    address = dask.config.get("scheduler-address", None)  # DASK_SCHEDULER_ADDRESS, or Dask's files
+    return None if address is None else ExistingCluster(address=str(address))
+
+
+@contextmanager
+def opened_executor(choice: Choice) -> Iterator[Executor]:
+    """Connect to the cluster, or start it, and see that all its machines run this version.
+
+    PRIVACY: this comes before the charge, so a cluster that can't be used costs nothing.
+
+    Args:
+        choice: as `chosen_cluster`.
+
+    Raises:
+        InputRefused: it can't be started or reached, its workers don't come, or one runs another version.
+    """
+    match choice:
+        case None:
+            yield LocalThreads()
+        case ExistingCluster():
+            address = _address(choice)
+            _require_answer(address)
+            with _connected(address, choice, shown=address) as executor:
+                yield executor
+        case StartedCluster():
+            with _started(choice) as cluster, _connected(cluster, choice, shown=choice.cls) as executor:
+                yield executor
+
+
+@contextmanager
+def _connected(where: object, choice: ExistingCluster | StartedCluster, *, shown: str) -> Iterator[Executor]:
+    from distributed import Client
+
+    from ..tasks.worker_identity import require_same_everywhere
+
+    try:
+        client = Client(where, set_as_default=False, timeout=CONNECTED_WITHIN_SECONDS)
+    except CANT_CONNECT as error:
+        raise _unreachable(shown, error) from None
+    with client:
+        try:
+            client.wait_for_workers(choice.workers, timeout=choice.wait_seconds)
+        except TimeoutError:
+            raise InputRefused(
+                f"fewer than {choice.workers} workers joined within {choice.wait_seconds} seconds.",
+                where=shown,
+                remedy="Start workers, or change workers and wait_seconds in [cluster].",
+            ) from None
+        require_same_everywhere(client)
+        yield DaskCluster(client=client)
+
+
+def _address(choice: ExistingCluster) -> str:
+    if choice.scheduler_file is None:
+        return str(choice.address)
+    try:
+        return str(json.loads(choice.scheduler_file.read_text(encoding="utf-8"))["address"])
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise InputRefused(
+            f"the scheduler file can't be read ({type(error).__name__}).", where=str(choice.scheduler_file)
+        ) from None
+
+
+def _require_answer(address: str) -> None:
+    """See that the scheduler answers and trusts this process, before a `Client` tries it at length and noisily."""
+    from distributed.core import connect
+    from distributed.security import Security
+
+    async def answered() -> None:
+        talk = await connect(address, timeout=CONNECTED_WITHIN_SECONDS, **Security().get_connection_args("client"))
+        await talk.close()
+
+    try:
+        asyncio.run(answered())
+    except CANT_CONNECT as error:
+        raise _unreachable(address, error) from None
+
+
+def _unreachable(where: str, error: Exception) -> InputRefused:
+    return InputRefused(
+        f"the scheduler can't be reached ({type(error).__name__}).",
+        where=where,
+        remedy="Check that it runs, its address, and Dask's TLS settings (distributed.comm.tls).",
+    )
+
+
+@contextmanager
+def _started(choice: StartedCluster) -> Iterator[Any]:
+    module, _, name = choice.cls.rpartition(".")
+    try:
+        kind = getattr(importlib.import_module(module), name)
+    except ImportError:
+        raise InputRefused(
+            f"{choice.cls} is not installed.",
+            where="[cluster].class",
+            remedy=f"Install {CLASSES[choice.cls]}.",
+        ) from None
+    settings = {"dashboard_address": "127.0.0.1:0"} if choice.cls == "distributed.LocalCluster" else {}
+    try:
+        cluster = kind(**(settings | choice.kwargs))
+    except Exception as error:  # noqa: BLE001 - other people's code: whatever it raises, nothing was charged yet
+        raise InputRefused(
+            f"{choice.cls} can't be started ({type(error).__name__}: {error}).", where="[cluster].kwargs"
+        ) from None
+    with cluster:
+        if choice.adapt is not None:
+            cluster.adapt(**choice.adapt)
+        elif choice.scale is not None:
+            cluster.scale(choice.scale)
+        yield cluster

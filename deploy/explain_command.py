@@ -1,0 +1,26 @@
+"""`crowdblend explain`: what a specification means and costs, before anything is spent or read."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import click
+
+from ..flows.spec import read_spec
+from .explanation import explanation, print_explanation
+
+__all__ = ["explain"]
+
+
+@click.command()
+@click.argument("spec", type=click.Path(path_type=Path))
+@click.option("--releases", type=click.IntRange(min=1), default=1, help="Price a series of so many releases.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object on standard output.")
+def explain(spec: Path, releases: int, as_json: bool) -> None:
+    """Explain SPEC.toml: how many maps, what each level means, what it costs. No record is read, nothing is charged."""
+    explained = explanation(read_spec(spec, output=spec.parent, releases=releases))
+    if as_json:
+        click.echo(json.dumps(explained, ensure_ascii=False))
+        return
+    print_explanation(explained)

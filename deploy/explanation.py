@@ -1,0 +1,177 @@
+"""What a specification would do and cost, from its public parts alone: rows for `--json`, tables for people."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from decimal import Decimal
+from typing import Any, assert_never
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+from ..accounting.theory.price import mechanism_record, price
+from ..accounting.theory.selection import selection_cost
+from ..mechanisms.epsilon_safe import EpsilonSafeRelease
+from ..mechanisms.hierarchy import Hierarchy
+from ..mechanisms.map_choice import MapChoice
+from ..mechanisms.quality import group_threshold, information_kept
+from ..mechanisms.recoding import GeneralizationMap
+from ..tasks.request import MicrodataRequest
+
+__all__ = ["explanation", "print_explanation"]
+
+MOST_EXAMPLES = 3
+
+
+def explanation(request: MicrodataRequest) -> dict[str, Any]:
+    """What `explain --json` prints.
+
+    PRIVACY: nothing here is of the records: the source is not opened, and there need be none.
+    """
+    mechanism, charged, paper = request.mechanism, request.price, request.paper_price
+    explained = {
+        "dataset": request.dataset,
+        "mechanism": mechanism_record(mechanism),
+        "epsilon": float(charged.epsilon),
+        "delta": float(charged.delta),
+        "epsilon_paper": None if paper is None else float(paper.epsilon),
+        "rule": charged.rule,
+        "releases": charged.releases,
+        "columns": list(_columns(request.recoding)),
+    }
+    match request.recoding:
+        case GeneralizationMap():
+            return explained | {"maps": 1, "selection": None}
+        case MapChoice() as choice:
+            return explained | {"maps": choice.lattice.size, "selection": _selection(request, choice)}
+        case _:
+            assert_never(request.recoding)
+
+
+def _selection(request: MicrodataRequest, choice: MapChoice) -> dict[str, Any] | None:
+    mechanism, charged = request.mechanism, request.price
+    if not isinstance(mechanism, EpsilonSafeRelease):
+        return None
+    rate = mechanism.selection_rate
+    alone = price(mechanism.release, delta=charged.delta, releases=charged.releases)
+    cost = selection_cost(mechanism.selection_epsilon, selection_rate=rate)
+    return {
+        "draw": choice.draw,
+        "steps": choice.steps,
+        "on": "whole" if rate is None else "fresh-sample",
+        "rate": None if rate is None else float(rate),
+        "epsilon": float(mechanism.selection_epsilon),
+        "epsilon_of_choice": float(cost.epsilon),
+        "epsilon_of_release": float(alone.epsilon),
+        "threshold": group_threshold(mechanism.k, mechanism.sampling_rate, rate),
+        "candidates": None
+        if choice.lattice.candidates is None
+        else [dict(zip(choice.names, levels, strict=True)) for levels in choice.lattice.candidates],
+    }
+
+
+def _columns(recoding: GeneralizationMap | MapChoice) -> Iterator[dict[str, Any]]:
+    match recoding:
+        case GeneralizationMap(columns=fixed):
+            for column in fixed:
+                yield _column(column.name, column.hierarchy, {column.level}, weight=None)
+        case MapChoice(lattice=lattice):
+            for place, candidate in enumerate(lattice.columns):
+                possible = set(range(candidate.min_level, candidate.max_level + 1))
+                if lattice.candidates is not None:
+                    possible = {levels[place] for levels in lattice.candidates}
+                yield _column(candidate.name, candidate.hierarchy, possible, weight=candidate.weight)
+        case _:
+            assert_never(recoding)
+
+
+def _column(name: str, hierarchy: Hierarchy, possible: set[int], *, weight: Decimal | None) -> dict[str, Any]:
+    levels = []
+    for level in range(hierarchy.levels):
+        sizes = hierarchy.label_sizes(level) or {0: 0}
+        levels.append(
+            {
+                "level": level,
+                "labels": sum(sizes.values()),
+                "values_per_label": [min(sizes), max(sizes)],
+                "information_kept": float(information_kept(hierarchy, level)),
+                "examples": _examples(hierarchy, level),
+                "possible": level in possible,
+            }
+        )
+    return {
+        "column": name,
+        "weight": None if weight is None else float(weight),
+        "min_level": min(possible),
+        "max_level": max(possible),
+        "levels": levels,
+    }
+
+
+def _examples(hierarchy: Hierarchy, level: int) -> list[str]:
+    """A few labels: the first, the middle and the last, but for the bucket where there is another."""
+    size = hierarchy.size(level)
+    codes = sorted({code for code in (1, (size + 1) // 2, size - 1) if 0 < code < size}) or [0]
+    return hierarchy.labels(np.array(codes[:MOST_EXAMPLES], dtype=np.int64), level)
+
+
+def print_explanation(explained: Mapping[str, Any], console: Console | None = None) -> None:
+    """Write the tables to the console (standard output where none is given)."""
+    out = console or Console()
+    out.print(_costs(explained))
+    out.print(_levels(explained))
+    out.print("No record was read, and nothing was charged.")
+
+
+def _costs(explained: Mapping[str, Any]) -> Table:
+    mechanism, selection, releases = explained["mechanism"], explained["selection"], explained["releases"]
+    table = Table("", "value", "meaning", title="What this would do and cost", title_justify="left")
+    many = "" if releases == 1 else f", all {releases} releases together"
+    rows: list[tuple[str, object, str]] = [
+        ("maps", explained["maps"], "fixed beforehand" if selection is None else "candidates for the draw"),
+        ("k", mechanism["k"], "groups with fewer sampled records are dropped"),
+        ("sampling rate", mechanism["sampling_rate"], "probability that a record is sampled"),
+    ]
+    if selection is not None:
+        on = "all records" if selection["rate"] is None else f"a fresh sample at rate {selection['rate']}, spent too"
+        steps = "" if selection["steps"] is None else f" of {selection['steps']} steps"
+        rows += [
+            ("draw", f"{selection['draw']}{steps}", f"made on {on}"),
+            ("k′", selection["threshold"], "groups below this size there count nothing for a map"),
+            ("ε of one choice", f"{selection['epsilon_of_choice']:.6g}", "of drawing the map"),
+            ("ε of the release", f"{selection['epsilon_of_release']:.6g}", f"with the map drawn{many}"),
+        ]
+    paper = "none" if explained["epsilon_paper"] is None else f"{explained['epsilon_paper']:.6g}"
+    rows += [
+        ("ε", f"{explained['epsilon']:.6g}", f"what would be charged{many}"),
+        ("δ", f"{explained['delta']:.3g}", f"what would be charged{many}"),
+        ("ε by the paper", paper, "the same by the published bound"),
+    ]
+    for name, value, meaning in rows:
+        table.add_row(name, str(value), meaning)
+    return table
+
+
+def _levels(explained: Mapping[str, Any]) -> Table:
+    table = Table(
+        "column", "level", "labels", "values a label", "kept", "for example", title="Columns and their levels"
+    )
+    table.title_justify = "left"
+    for column in explained["columns"]:
+        name = column["column"] if column["weight"] is None else f"{column['column']} (weight {column['weight']:g})"
+        for row in column["levels"]:
+            low, high = row["values_per_label"]
+            table.add_row(
+                name,
+                f"{row['level']} {'•' if row['possible'] else ' '}",
+                str(row["labels"]),
+                str(low) if low == high else f"{low}–{high}",
+                f"{row['information_kept']:.0%}",
+                ", ".join(row["examples"]),
+                style="" if row["possible"] else "dim",
+            )
+            name = ""
+        table.add_section()
+    table.caption = "• a level that the release may have; kept: share of the value's information that the label keeps"
+    return table

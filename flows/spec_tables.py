@@ -1,0 +1,133 @@
+"""The tables of a release specification (TOML) and their parsing; pydantic ends here."""
+
+from __future__ import annotations
+
+import tomllib
+from decimal import Decimal
+from pathlib import Path
+from typing import Annotated, Any, Literal, NoReturn
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+
+from ..mechanisms.refusal import InputRefused
+from .cluster_spec import ClusterTable
+
+__all__ = ["ColumnTable", "IntervalTable", "SelectionTable", "SpecTables", "parse_spec"]
+
+
+def _exact(value: object) -> object:
+    """Take a TOML integer as an exact decimal; floats arrive as decimals already."""
+    return Decimal(value) if isinstance(value, int) and not isinstance(value, bool) else value
+
+
+Exact = Annotated[Decimal, BeforeValidator(_exact)]
+
+
+class _Table(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+
+
+class _Release(_Table):
+    name: str
+    form: Literal["microdata", "counts"] = "microdata"
+    format: Literal["parquet", "csv"] = "parquet"
+    output: str | None = None
+
+
+class _Data(_Table):
+    dataset: str = Field(min_length=1, max_length=200)
+    source: str = Field(min_length=1)
+    separator: str = Field(default=",", min_length=1, max_length=1)
+    null: list[str] = [""]
+    rows_per_person: int = Field(default=1, ge=1)
+
+
+class _Sampling(_Table):
+    rate: Exact = Field(gt=0, lt=1)
+
+
+class _Suppression(_Table):
+    k: int = Field(ge=1, le=10**9)
+
+
+class _Privacy(_Table):
+    delta: Exact = Field(gt=0, lt=1)
+    epsilon: Exact | None = Field(default=None, gt=0)
+
+
+class SelectionTable(_Table):
+    """[selection]: how the map is chosen, instead of a level for each column."""
+
+    epsilon: Exact = Field(gt=0, le=100)
+    on: Literal["whole", "fresh-sample"] = "whole"
+    rate: Exact | None = Field(default=None, gt=0, lt=1)
+    draw: Literal["permute-and-flip", "exponential"] | None = None
+    steps: int | None = Field(default=None, ge=1, le=10_000)
+    candidates: list[dict[str, int]] | None = Field(default=None, min_length=1)
+
+
+class IntervalTable(_Table):
+    """Intervals of whole numbers."""
+
+    lower: int
+    upper: int
+    widths: list[int]
+
+
+class ColumnTable(_Table):
+    """[columns.NAME]: one released column."""
+
+    hierarchy: str | None = None
+    values: list[str] | None = None
+    interval: IntervalTable | None = None
+    level: int | None = Field(default=None, ge=0)
+    min_level: int | None = Field(default=None, ge=0)
+    max_level: int | None = Field(default=None, ge=0)
+    weight: Exact | None = Field(default=None, ge=0, le=10**6)
+
+
+class SpecTables(_Table):
+    """A whole specification."""
+
+    release: _Release
+    data: _Data
+    sampling: _Sampling | None = None
+    suppression: _Suppression | None = None
+    privacy: _Privacy
+    selection: SelectionTable | None = None
+    columns: dict[str, ColumnTable] = Field(min_length=1)
+    cluster: ClusterTable | None = None
+
+
+def parse_spec(path: Path) -> SpecTables:
+    """Read a specification's tables; each value is checked by itself.
+
+    Raises:
+        InputRefused: it can't be read, is no TOML, or a value is wrong; with file and key.
+    """
+    try:
+        tables = tomllib.loads(path.read_bytes().decode("utf-8-sig"), parse_float=Decimal)
+    except OSError as error:
+        raise InputRefused(
+            f"the specification can't be read ({error.strerror}).", where=str(path), remedy="Check the path."
+        ) from None
+    except UnicodeDecodeError:
+        raise InputRefused("the specification is not UTF-8 text.", where=str(path)) from None
+    except tomllib.TOMLDecodeError as error:
+        raise InputRefused(f"this is not TOML: {error}.", where=str(path)) from None
+    try:
+        return SpecTables.model_validate(tables)
+    except ValidationError as error:
+        _refuse_first(path, error)
+
+
+def _refuse_first(path: Path, error: ValidationError) -> NoReturn:
+    """Turn the first of pydantic's findings into a refusal that names file and key."""
+    finding: Any = error.errors(include_url=False, include_context=False)[0]
+    *tables, key = [str(part) for part in finding["loc"]]
+    where = f"{path}: [{'.'.join(tables)}].{key}" if tables else f"{path}: [{key}]"
+    more = error.error_count() - 1
+    what = {"missing": "this is required and missing", "extra_forbidden": "there is no such key"}.get(
+        finding["type"], str(finding["msg"])
+    )
+    raise InputRefused(f"{what}.", where=where, remedy=f"{more} more such faults follow." if more else "")

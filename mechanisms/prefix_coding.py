@@ -1,0 +1,164 @@
+"""From a map's group keys to prefix keys: every column's codes renumbered so that levels nest by prefix."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .hierarchy import Hierarchy
+from .lattice import Lattice, LatticeColumn
+from .prefix_keys import PrefixKeys, PrefixLayout, ordered_groups
+from .recoding import GeneralizationMap
+from .suppression import GroupCounts
+
+__all__ = ["prefix_keys"]
+
+_WORD_BITS = 64
+_MOST_RECORDS = 1 << 42
+_DENSE_CODES = 1 << 16
+_AT_ONCE = 1 << 18
+
+
+def prefix_keys(counts: GroupCounts, *, lattice: Lattice) -> PrefixKeys:
+    """Recode the groups of the map `lattice.finest`.
+
+    The column with most levels stands last, where a roll-up needs no sorting, the others before it by the number of
+    labels that occur, the most first, so that the early steps of a roll-up leave small arrays to the later ones.
+
+    Raises:
+        ValueError: more than 2**42 records, or groups of another map.
+    """
+    finest = lattice.finest
+    generalization = lattice.map_of(finest)
+    if counts.keys.shape[0] != generalization.words:
+        raise ValueError("these groups are not of the lattice's finest map")
+    if int(counts.counts.sum()) > _MOST_RECORDS:
+        raise ValueError("qualities are exact up to 2**42 records, and here are more")
+    present = _present(generalization, counts.keys)
+    paths = [
+        _paths_of(column, codes, levels=range(low, high + 1))
+        for column, codes, low, high in zip(lattice.columns, present, finest, lattice.coarsest, strict=True)
+    ]
+    layout, shifts = _layout(paths, lattice)
+    keys = np.zeros((layout.words, counts.counts.size), dtype=np.uint64)
+    tables = [path.table << np.uint64(shift) for path, shift in zip(paths, shifts, strict=True)]
+    for part in _parts(counts.counts.size):
+        decoded = _decoded(generalization, counts.keys[:, part])
+        for path, table, codes, word in zip(paths, tables, decoded, layout.word_of, strict=True):
+            keys[word, part] |= table.take(path.places(codes))
+    keys, ordered = ordered_groups(keys, counts.counts)
+    return PrefixKeys(layout=layout, levels=finest, keys=keys, counts=ordered)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class _Paths:
+    """A column's paths.
+
+    Args:
+        present: codes that occur, ascending.
+        place: place of each code among them, or empty where codes are too many for a table.
+        table: path of each present code.
+        widths: bits of each digit, from the finest level on.
+    """
+
+    present: NDArray[np.int64]
+    place: NDArray[np.int64]
+    table: NDArray[np.uint64]
+    widths: tuple[int, ...]
+
+    @property
+    def bits(self) -> int:
+        """Bits of a path."""
+        return sum(self.widths)
+
+    def places(self, codes: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Where each code stands among the present ones."""
+        return self.place.take(codes) if self.place.size else np.searchsorted(self.present, codes)
+
+    def masks(self, shift: int) -> tuple[int, ...]:
+        """Per level from the finest, the bits that are left of a path that stands at a shift."""
+        everything = (1 << self.bits) - 1
+        cleared = 0
+        masks: list[int] = []
+        for width in (0, *self.widths[:-1]):
+            cleared += width
+            masks.append((everything >> cleared << cleared) << shift)
+        return tuple(masks)
+
+
+def _paths_of(column: LatticeColumn, present: NDArray[np.int64], *, levels: range) -> _Paths:
+    place = np.empty(0, dtype=np.int64)
+    if present.size and present[-1] < max(_DENSE_CODES, 4 * present.size):
+        place = np.zeros(int(present[-1]) + 1, dtype=np.int64)
+        place[present] = np.arange(present.size)
+    table = np.zeros(present.size, dtype=np.uint64)
+    parents = np.zeros(present.size, dtype=np.int64)
+    widths: list[int] = []
+    for level in reversed(levels):
+        labels = column.hierarchy.coarser(present, level=levels[0], to=level)
+        nodes, node = np.unique(np.stack((parents, labels)), axis=1, return_inverse=True)
+        first = np.searchsorted(nodes[0], np.arange(present.size))
+        digits = node - first.take(parents)
+        widths.append(int(digits.max(initial=0)).bit_length())
+        table = (table << np.uint64(widths[-1])) | digits.astype(np.uint64)
+        parents = node
+    return _Paths(present=present, place=place, table=table, widths=tuple(reversed(widths)))
+
+
+def _layout(paths: Sequence[_Paths], lattice: Lattice) -> tuple[PrefixLayout, list[int]]:
+    """The layout, and each column's shift; words are filled from the first column of the order on."""
+    spans = [high - low for low, high in zip(lattice.finest, lattice.coarsest, strict=True)]
+    by_labels = sorted(range(len(paths)), key=lambda column: -paths[column].present.size)
+    last = max(reversed(by_labels), key=lambda column: spans[column])
+    order = [column for column in by_labels if column != last] + [last]
+    words: list[list[int]] = [[]]
+    for column in order:
+        if sum(paths[member].bits for member in (*words[-1], column)) > _WORD_BITS:
+            words.append([])
+        words[-1].append(column)
+    word_of, shifts = [0] * len(paths), [0] * len(paths)
+    for word, members in enumerate(words):
+        shift = 0
+        for column in reversed(members):
+            word_of[column], shifts[column] = word, shift
+            shift += paths[column].bits
+    layout = PrefixLayout(
+        finest=lattice.finest,
+        order=tuple(order),
+        masks=tuple(path.masks(shift) for path, shift in zip(paths, shifts, strict=True)),
+        word_of=tuple(word_of),
+        words=len(words),
+    )
+    return layout, shifts
+
+
+def _present(generalization: GeneralizationMap, keys: NDArray[np.int64]) -> list[NDArray[np.int64]]:
+    """Per column, the codes that occur, ascending."""
+    found: list[list[NDArray[np.int64]]] = [[] for _ in generalization.columns]
+    for part in _parts(keys.shape[1]):
+        for column, codes, seen in zip(
+            generalization.columns, _decoded(generalization, keys[:, part]), found, strict=True
+        ):
+            seen.append(_distinct(codes, column.hierarchy, column.level))
+    return [np.unique(np.concatenate([np.empty(0, dtype=np.int64), *seen])) for seen in found]
+
+
+def _distinct(codes: NDArray[np.int64], hierarchy: Hierarchy, level: int) -> NDArray[np.int64]:
+    if hierarchy.size(level) > max(_DENSE_CODES, 4 * codes.size):
+        return np.unique(codes)
+    return np.flatnonzero(np.bincount(codes))
+
+
+def _decoded(generalization: GeneralizationMap, keys: NDArray[np.int64]) -> Iterator[NDArray[np.int64]]:
+    """Codes column by column, by divisions alone, which are several times faster than remainders."""
+    for column, place in zip(generalization.columns, generalization.placements, strict=True):
+        upper = keys[place.word] // place.stride
+        yield upper - upper // column.size * column.size
+
+
+def _parts(size: int) -> list[slice]:
+    """Pieces that fit a processor's cache."""
+    return [slice(start, start + _AT_ONCE) for start in range(0, size, _AT_ONCE)]

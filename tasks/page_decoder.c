@@ -1,0 +1,580 @@
+/* Parquet pages at chosen positions: page headers, RLE/bit-packed indices, plain values, each read within bounds.
+ *
+ * The bytes come from files that others wrote. Every offset and length is checked against the buffer that it
+ * points into before it is used, and whatever this file does not know is refused with ValueError, so that the
+ * caller can leave the column to pyarrow. Format: Apache Parquet, "Encodings" and "parquet.thrift"; Thrift's
+ * compact protocol. */
+
+#define PY_SSIZE_T_CLEAN
+#define Py_LIMITED_API 0x030B0000
+#include <Python.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#if defined(__BYTE_ORDER__) && __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
+#error "numbers are read as little-endian; without this module the readers use pyarrow alone"
+#endif
+
+typedef struct {
+    const uint8_t *at;
+    const uint8_t *end;
+} Span;
+
+/* ---- Thrift's compact protocol ------------------------------------------------------------------------ */
+
+static int read_varint(Span *in, uint64_t *value)
+{
+    uint64_t found = 0;
+    for (unsigned shift = 0; shift < 64; shift += 7) {
+        if (in->at >= in->end)
+            return 0;
+        uint8_t octet = *in->at++;
+        found |= (uint64_t)(octet & 0x7f) << shift;
+        if (!(octet & 0x80)) {
+            *value = found;
+            return 1;
+        }
+    }
+    return 0;
+}
+
+static int read_int(Span *in, int64_t *value)
+{
+    uint64_t raw;
+    if (!read_varint(in, &raw))
+        return 0;
+    *value = (int64_t)(raw >> 1) ^ -(int64_t)(raw & 1);
+    return 1;
+}
+
+static int skip_octets(Span *in, uint64_t count)
+{
+    if (count > (uint64_t)(in->end - in->at))
+        return 0;
+    in->at += count;
+    return 1;
+}
+
+enum { STOP = 0, YES = 1, NO = 2, BYTE = 3, I16 = 4, I32 = 5, I64 = 6, DOUBLE = 7, BINARY = 8, LIST = 9, SET = 10,
+       STRUCT = 12 };
+
+static int read_field(Span *in, int64_t *id, int *type)
+{
+    if (in->at >= in->end)
+        return 0;
+    uint8_t head = *in->at++;
+    *type = head & 0x0f;
+    if (*type == STOP)
+        return head == 0;
+    if (head >> 4) {
+        *id += head >> 4;
+        return 1;
+    }
+    return read_int(in, id);
+}
+
+static int skip_value(Span *in, int type, int depth)
+{
+    uint64_t count;
+    int64_t ignored = 0;
+    int inner;
+    if (depth > 8)
+        return 0;
+    switch (type) {
+    case YES:
+    case NO:
+        return 1;
+    case BYTE:
+        return skip_octets(in, 1);
+    case I16:
+    case I32:
+    case I64:
+        return read_varint(in, &count);
+    case DOUBLE:
+        return skip_octets(in, 8);
+    case BINARY:
+        return read_varint(in, &count) && skip_octets(in, count);
+    case STRUCT:
+        for (;;) {
+            if (!read_field(in, &ignored, &inner))
+                return 0;
+            if (inner == STOP)
+                return 1;
+            if (!skip_value(in, inner, depth + 1))
+                return 0;
+        }
+    default: /* lists, sets and maps have no place in a page header */
+        return 0;
+    }
+}
+
+/* ---- Page headers ------------------------------------------------------------------------------------- */
+
+enum { V1 = 0, DICTIONARY = 2, V2 = 3 };
+
+typedef struct {
+    int64_t kind, raw_size, packed_size, values, encoding, levels, repetition, definition_octets, repetition_octets,
+        nulls, packed;
+} Header;
+
+/* The numbered 32-bit fields of a page header's inner struct; Booleans are written as 0 or 1. */
+static int read_inner(Span *in, int64_t *const *places, int count)
+{
+    int64_t id = 0, value;
+    int type;
+    for (;;) {
+        if (!read_field(in, &id, &type))
+            return 0;
+        if (type == STOP)
+            return 1;
+        int64_t *place = id >= 1 && id <= count ? places[id - 1] : NULL;
+        if (place == NULL) {
+            if (!skip_value(in, type, 0))
+                return 0;
+        } else if (type == YES || type == NO) {
+            *place = type == YES;
+        } else if (type == I32) {
+            if (!read_int(in, &value))
+                return 0;
+            *place = value;
+        } else {
+            return 0;
+        }
+    }
+}
+
+static int read_header(Span *in, Header *header)
+{
+    int64_t id = 0;
+    int type, inner = -1;
+    *header = (Header){-1, -1, -1, -1, -1, -1, -1, 0, 0, 0, 1};
+    int64_t *const first[] = {&header->values, &header->encoding, &header->levels, &header->repetition};
+    int64_t *const dictionary[] = {&header->values, &header->encoding};
+    int64_t *const second[] = {&header->values, &header->nulls, NULL, &header->encoding, &header->definition_octets,
+                               &header->repetition_octets, &header->packed};
+    for (;;) {
+        if (!read_field(in, &id, &type))
+            return 0;
+        if (type == STOP)
+            break;
+        if (id == 1 && type == I32) {
+            if (!read_int(in, &header->kind))
+                return 0;
+        } else if (id == 2 && type == I32) {
+            if (!read_int(in, &header->raw_size))
+                return 0;
+        } else if (id == 3 && type == I32) {
+            if (!read_int(in, &header->packed_size))
+                return 0;
+        } else if (id == 5 && type == STRUCT && inner < 0) {
+            inner = V1;
+            if (!read_inner(in, first, 4))
+                return 0;
+        } else if (id == 7 && type == STRUCT && inner < 0) {
+            inner = DICTIONARY;
+            if (!read_inner(in, dictionary, 2))
+                return 0;
+        } else if (id == 8 && type == STRUCT && inner < 0) {
+            inner = V2;
+            if (!read_inner(in, second, 7))
+                return 0;
+        } else if (!skip_value(in, type, 0)) {
+            return 0;
+        }
+    }
+    const int64_t limit = INT32_MAX;
+    const int64_t checked[] = {header->raw_size, header->packed_size, header->values, header->encoding,
+                               header->definition_octets, header->repetition_octets, header->nulls};
+    for (size_t place = 0; place < sizeof(checked) / sizeof(checked[0]); place++)
+        if (checked[place] < 0 || checked[place] > limit)
+            return 0;
+    return inner == header->kind;
+}
+
+/* Whether a compressed page says itself how long it is when unpacked, and says the same as its header; the
+ * codecs check that against what they produce, and an output buffer is then never left partly unwritten. */
+static int size_agrees(int codec, const uint8_t *page, int64_t packed, uint64_t raw)
+{
+    Span in = {page, page + packed};
+    uint64_t said = 0;
+    if (codec == 0)
+        return (uint64_t)packed == raw;
+    if (codec == 1) /* snappy: a varint */
+        return read_varint(&in, &said) && said == raw;
+    if (codec == 2) { /* gzip: the last four octets of its one member */
+        uint32_t tail;
+        if (packed < 18 || page[0] != 0x1f || page[1] != 0x8b)
+            return 0;
+        memcpy(&tail, page + packed - 4, 4);
+        return tail == raw;
+    }
+    if (codec == 6) { /* zstd: the frame header (RFC 8878, section 3.1.1.1) */
+        if (packed < 6 || memcmp(page, "\x28\xb5\x2f\xfd", 4) != 0)
+            return 0;
+        unsigned flags = page[4], single = flags >> 5 & 1, size_code = flags >> 6;
+        static const unsigned dictionary_octets[] = {0, 1, 2, 4};
+        unsigned size_octets = size_code ? 1u << size_code : single;
+        int64_t before = 5 + (single ? 0 : 1) + dictionary_octets[flags & 3];
+        if (size_octets == 0 || packed < before + (int64_t)size_octets)
+            return 0;
+        memcpy(&said, page + before, size_octets);
+        return said + (size_octets == 2 ? 256 : 0) == raw;
+    }
+    return 0;
+}
+
+static PyObject *page_headers(PyObject *self, PyObject *args)
+{
+    Py_buffer chunk;
+    long long records;
+    int codec;
+    (void)self;
+    if (!PyArg_ParseTuple(args, "y*Li", &chunk, &records, &codec))
+        return NULL;
+    PyObject *pages = PyList_New(0);
+    Span in = {chunk.buf, (const uint8_t *)chunk.buf + chunk.len};
+    const uint8_t *origin = chunk.buf;
+    int64_t seen = 0;
+    int sound = pages != NULL;
+    while (sound && seen < records) {
+        Header header;
+        if (!read_header(&in, &header) || header.packed_size > in.end - in.at) {
+            sound = 0;
+            break;
+        }
+        int64_t levels = 0;
+        if (header.kind == V2) {
+            levels = header.definition_octets + header.repetition_octets;
+            if (header.repetition_octets || levels > header.packed_size || levels > header.raw_size)
+                sound = 0;
+        } else if (header.kind == V1 && header.levels != 3) {
+            sound = 0; /* levels in the old bit-packed encoding */
+        }
+        int unpacked = codec == 0 || (header.kind == V2 && !header.packed);
+        if (sound && (header.kind != V2 || header.packed_size > levels || header.raw_size > levels))
+            sound = size_agrees(unpacked ? 0 : codec, in.at + levels, header.packed_size - levels,
+                                (uint64_t)(header.raw_size - levels));
+        if (sound && header.kind != DICTIONARY) {
+            seen += header.values;
+            sound = seen <= records;
+        }
+        if (sound) {
+            PyObject *page = Py_BuildValue("(LLLLLLLi)", (long long)header.kind, (long long)(in.at - origin),
+                                           (long long)header.packed_size, (long long)header.raw_size,
+                                           (long long)header.values, (long long)header.encoding,
+                                           (long long)levels, unpacked);
+            sound = page != NULL && PyList_Append(pages, page) == 0;
+            Py_XDECREF(page);
+        }
+        in.at += header.packed_size;
+    }
+    PyBuffer_Release(&chunk);
+    if (sound)
+        return pages;
+    Py_XDECREF(pages);
+    if (!PyErr_Occurred())
+        PyErr_SetString(PyExc_ValueError, "these are not page headers that this reader knows");
+    return NULL;
+}
+
+/* ---- RLE and bit-packed numbers ----------------------------------------------------------------------- */
+
+static inline uint64_t unpack(const uint8_t *packed, int64_t octets, unsigned width, int64_t place)
+{
+    uint64_t word = 0;
+    int64_t bit = place * (int64_t)width, octet = bit >> 3;
+    if (octets - octet >= 8)
+        memcpy(&word, packed + octet, 8);
+    else
+        memcpy(&word, packed + octet, (size_t)(octets - octet));
+    return word >> (bit & 7) & (((uint64_t)1 << width) - 1);
+}
+
+typedef struct {
+    int packed;          /* whether the run is bit-packed */
+    uint64_t count;      /* numbers in the run */
+    uint64_t value;      /* the number that repeats */
+    const uint8_t *data; /* the packed numbers */
+    int64_t octets;      /* their bytes */
+} Run;
+
+static int next_run(Span *in, unsigned width, Run *run)
+{
+    uint64_t head;
+    if (!read_varint(in, &head) || head >> 32 || head < 2)
+        return 0;
+    run->packed = head & 1;
+    if (run->packed) {
+        uint64_t octets = (head >> 1) * width; /* below 2**37 */
+        if (octets > (uint64_t)(in->end - in->at))
+            return 0;
+        run->count = (head >> 1) * 8;
+        run->data = in->at;
+        run->octets = (int64_t)octets;
+        in->at += octets;
+        return 1;
+    }
+    unsigned octets = (width + 7) / 8;
+    if ((ptrdiff_t)octets > in->end - in->at)
+        return 0;
+    run->count = head >> 1;
+    run->value = 0;
+    memcpy(&run->value, in->at, octets);
+    in->at += octets;
+    return run->value >> width == 0;
+}
+
+/* Which value of the page each chosen record has: `ranks` gets its place among the values that are not null, -1
+ * for a null. Returns the number of values, or -1 if the levels are not sound; `*dense` is set, and `ranks` left,
+ * where no record is null. */
+static int64_t rank(Span in, int64_t records, const int64_t *positions, int64_t chosen, int64_t origin, int64_t *ranks,
+                    int *dense)
+{
+    int64_t start = 0, present = 0, place = 0;
+    Run run;
+    *dense = 0;
+    while (start < records) {
+        if (!next_run(&in, 1, &run))
+            return -1;
+        int64_t left = records - start;
+        int64_t count = run.count < (uint64_t)left ? (int64_t)run.count : left;
+        if (!run.packed) {
+            if (start == 0 && count == records && run.value == 1) {
+                *dense = 1;
+                return records;
+            }
+            for (; place < chosen && positions[place] - origin < start + count; place++)
+                ranks[place] = run.value ? present + (positions[place] - origin - start) : -1;
+            present += run.value ? count : 0;
+        } else {
+            for (int64_t item = 0; item < count; item++) {
+                int64_t level = (int64_t)(run.data[item >> 3] >> (item & 7) & 1);
+                if (place < chosen && positions[place] - origin == start + item)
+                    ranks[place++] = level ? present : -1;
+                present += level;
+            }
+        }
+        start += count;
+    }
+    return place == chosen ? present : -1;
+}
+
+/* ---- What a page's chosen records are ------------------------------------------------------------------ */
+
+typedef struct {
+    Py_buffer page, positions;
+    long long first, last, origin, records, levels;
+    int optional;
+    const int64_t *chosen; /* places of the chosen records' values, or -1 */
+    int64_t origin_of_chosen, count, values;
+    int64_t *ranks;
+    Span body;
+} Page;
+
+/* Find the values of records positions[first:last] of a page that begins with record `origin`; levels is the
+ * number of bytes that hold them, or -1 where the page begins with that number. */
+static const char *locate(Page *page)
+{
+    const int64_t *positions = page->positions.buf;
+    int64_t total = page->positions.len / 8, dense = 1;
+    page->body.at = page->page.buf;
+    page->body.end = page->body.at + page->page.len;
+    page->ranks = NULL;
+    if (page->first < 0 || page->last < page->first || page->last > total || page->records < 0)
+        return "the positions do not lie in the page";
+    page->count = page->last - page->first;
+    page->chosen = positions + page->first;
+    page->origin_of_chosen = page->origin;
+    page->values = page->records;
+    for (int64_t place = 0; place < page->count; place++) {
+        int64_t before = place ? page->chosen[place - 1] : page->origin - 1;
+        if (page->chosen[place] <= before || page->chosen[place] - page->origin >= page->records)
+            return "the positions do not lie in the page, ascending";
+    }
+    if (!page->optional)
+        return page->levels > 0 ? "a required column has no levels" : NULL;
+    if (page->levels < 0) {
+        uint32_t said;
+        if (page->page.len < 4)
+            return "the levels are cut off";
+        memcpy(&said, page->body.at, 4);
+        page->body.at += 4;
+        page->levels = said;
+    }
+    if (page->levels > page->body.end - page->body.at)
+        return "the levels are cut off";
+    Span levels = {page->body.at, page->body.at + page->levels};
+    page->body.at = levels.end;
+    page->ranks = malloc(page->count ? (size_t)page->count * 8 : 8);
+    if (page->ranks == NULL)
+        return "there is no memory";
+    int all = 0;
+    page->values = rank(levels, page->records, page->chosen, page->count, page->origin, page->ranks, &all);
+    dense = all;
+    if (page->values < 0)
+        return "the levels are not sound";
+    if (!dense) {
+        page->chosen = page->ranks;
+        page->origin_of_chosen = 0;
+    }
+    return NULL;
+}
+
+static void release(Page *page)
+{
+    free(page->ranks);
+    PyBuffer_Release(&page->page);
+    PyBuffer_Release(&page->positions);
+}
+
+static const char *add_indexed(Page *page, const int64_t *table, int64_t entries, int64_t *out)
+{
+    const int64_t *chosen = page->chosen, origin = page->origin_of_chosen, count = page->count;
+    int64_t start = 0, place = 0, null_code = table[entries];
+    Span in = page->body;
+    Run run;
+    if (page->values == 0) {
+        for (; place < count; place++)
+            out[place] += null_code;
+        return NULL;
+    }
+    if (in.at >= in.end)
+        return "the indices are cut off";
+    unsigned width = *in.at++;
+    if (width > 32)
+        return "the indices are too wide";
+    while (start < page->values) {
+        if (!next_run(&in, width, &run))
+            return "the indices are not sound";
+        int64_t left = page->values - start;
+        int64_t count_of_run = run.count < (uint64_t)left ? (int64_t)run.count : left;
+        int64_t stop = start + count_of_run;
+        if (!run.packed) {
+            if (run.value >= (uint64_t)entries)
+                return "an index lies beyond the dictionary";
+            int64_t code = table[run.value];
+            for (; place < count && chosen[place] - origin < stop; place++)
+                out[place] += chosen[place] < 0 ? null_code : code;
+        } else {
+            for (; place < count && chosen[place] - origin < stop; place++) {
+                if (chosen[place] < 0) {
+                    out[place] += null_code;
+                    continue;
+                }
+                uint64_t index = unpack(run.data, run.octets, width, chosen[place] - origin - start);
+                if (index >= (uint64_t)entries)
+                    return "an index lies beyond the dictionary";
+                out[place] += table[index];
+            }
+        }
+        start = stop;
+    }
+    for (; place < count; place++) {
+        if (chosen[place] >= 0)
+            return "the indices are cut off";
+        out[place] += null_code;
+    }
+    return NULL;
+}
+
+static PyObject *add_codes(PyObject *self, PyObject *args)
+{
+    Page page;
+    Py_buffer table, out;
+    (void)self;
+    if (!PyArg_ParseTuple(args, "y*y*LLLLLpy*w*", &page.page, &page.positions, &page.first, &page.last, &page.origin,
+                          &page.records, &page.levels, &page.optional, &table, &out))
+        return NULL;
+    const char *fault = NULL;
+    page.ranks = NULL;
+    Py_BEGIN_ALLOW_THREADS
+    if (table.len < 8 || table.len % 8 || page.positions.len % 8 || out.len != page.positions.len)
+        fault = "the arrays do not fit each other";
+    else
+        fault = locate(&page);
+    if (fault == NULL)
+        fault = add_indexed(&page, table.buf, table.len / 8 - 1, (int64_t *)out.buf + page.first);
+    Py_END_ALLOW_THREADS
+    release(&page);
+    PyBuffer_Release(&table);
+    PyBuffer_Release(&out);
+    if (fault != NULL) {
+        PyErr_SetString(PyExc_ValueError, fault);
+        return NULL;
+    }
+    Py_RETURN_NONE;
+}
+
+/* ---- Plain values -------------------------------------------------------------------------------------- */
+
+static PyObject *plain_texts(PyObject *self, PyObject *args)
+{
+    Py_buffer page;
+    long long count;
+    (void)self;
+    if (!PyArg_ParseTuple(args, "y*L", &page, &count))
+        return NULL;
+    PyObject *offsets = NULL, *octets = NULL, *made = NULL;
+    if (count < 0 || count > page.len / 4) {
+        PyErr_SetString(PyExc_ValueError, "the texts are cut off");
+        goto done;
+    }
+    offsets = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)(count + 1) * 8);
+    octets = PyBytes_FromStringAndSize(NULL, page.len - (Py_ssize_t)count * 4);
+    if (offsets == NULL || octets == NULL)
+        goto done;
+    char *offset = PyBytes_AsString(offsets), *target = PyBytes_AsString(octets);
+    const uint8_t *at = page.buf, *end = at + page.len;
+    int64_t written = 0;
+    memcpy(offset, &written, 8);
+    for (long long place = 0; place < count; place++) {
+        uint32_t length;
+        if (end - at < 4)
+            goto cut;
+        memcpy(&length, at, 4);
+        at += 4;
+        /* what is left in `octets` is never less than what is left in the page, less a length for each text to come */
+        if ((int64_t)length > end - at || written + (int64_t)length > page.len - count * 4)
+            goto cut;
+        memcpy(target + written, at, length);
+        at += length;
+        written += length;
+        memcpy(offset + (place + 1) * 8, &written, 8);
+    }
+    if (at != end)
+        goto cut;
+    made = Py_BuildValue("(OO)", offsets, octets);
+    goto done;
+cut:
+    PyErr_SetString(PyExc_ValueError, "the texts are cut off, or followed by something else");
+done:
+    Py_XDECREF(offsets);
+    Py_XDECREF(octets);
+    PyBuffer_Release(&page);
+    return made;
+}
+
+static PyMethodDef methods[] = {
+    {"page_headers", page_headers, METH_VARARGS, NULL},
+    {"add_codes", add_codes, METH_VARARGS, NULL},
+    {"plain_texts", plain_texts, METH_VARARGS, NULL},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyModuleDef_Slot slots[] = {{0, NULL}};
+
+static struct PyModuleDef module = {
+    PyModuleDef_HEAD_INIT,
+    .m_name = "page_decoder",
+    .m_doc = "Parquet pages at chosen positions.",
+    .m_size = 0,
+    .m_methods = methods,
+    .m_slots = slots,
+};
+
+PyMODINIT_FUNC PyInit_page_decoder(void)
+{
+    return PyModuleDef_Init(&module);
+}

@@ -1,0 +1,201 @@
+"""A ledger with every kind of entry, and a forger who gets past its guards and computes every hash again."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
+from datetime import date
+from decimal import Decimal
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import pytest
+from crowdblend.accounting.ledger.anchor_audit import check_anchor
+from crowdblend.accounting.ledger.audit import verify_ledger
+from crowdblend.accounting.ledger.budget import amount_text
+from crowdblend.accounting.ledger.canonical import entry_of_bytes
+from crowdblend.accounting.ledger.chain import GENESIS, link_hash
+from crowdblend.accounting.ledger.migration import migrate_ledger
+from crowdblend.accounting.ledger.replay import Replay
+from crowdblend.accounting.ledger.schema import DERIVED_TABLES, entry
+from crowdblend.accounting.ledger.signing import PublicKey
+from crowdblend.mechanisms.epsilon_safe import EpsilonSafeRelease
+from sqlalchemy import Connection, Table, create_engine, delete, insert, select, text
+from sqlalchemy.exc import DBAPIError
+from sqlalchemy.pool import NullPool
+
+DAY = date(2026, 3, 5)
+Document = dict[str, Any]
+Work = Callable[[Connection], None]
+
+
+class Refused(Exception):
+    """The database refuses a change even of somebody who has switched its guards off."""
+
+
+@dataclass(frozen=True)
+class Found:
+    """What a verification says without the anchor, and what the anchor adds."""
+
+    inside: tuple[str, ...]
+    anchor: tuple[str, ...]
+    unchecked: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Victim:
+    """A ledger with every kind of entry; each forgery is looked at and then undone."""
+
+    connection: Connection
+    anchor: Path
+    trusted: tuple[PublicKey, ...]
+
+    @property
+    def dialect(self) -> str:
+        return self.connection.dialect.name
+
+    def documents(self) -> list[Document]:
+        with self.connection.begin():
+            bodies = self.connection.execute(select(entry.c.body).order_by(entry.c.position)).scalars().all()
+        return [json.loads(body) for body in bodies]
+
+    def rows(self, table: Table) -> list[dict[str, Any]]:
+        with self.connection.begin():
+            return [dict(row) for row in self.connection.execute(select(table)).mappings()]
+
+    def after(self, *work: Work) -> Found:
+        """What is found after a forgery past the guards, which are there again when it is verified."""
+        with self.connection.begin() as transaction:
+            with _past_guards(self.connection):
+                for one in work:
+                    try:
+                        one(self.connection)
+                    except DBAPIError as error:
+                        transaction.rollback()
+                        raise Refused from error
+            found = self._look()
+            transaction.rollback()
+        return found
+
+    def found(self, *work: Work) -> bool:
+        """Whether a forgery is found from inside, or can't be stored at all."""
+        try:
+            return self.after(*work).inside != ()
+        except Refused:
+            return True
+
+    def some(self, items: Sequence[Any], *, thorough: bool) -> Sequence[Any]:
+        """All of them, or some that are spread over the whole; fewer where each look costs more."""
+        return items if thorough else items[:: 5 if self.dialect == "sqlite" else 10]
+
+    def rewritten(self, documents: list[Any]) -> Work:
+        """Write a whole ledger anew: every hash, and every derived row that follows from the entries."""
+        return lambda connection: _rewrite(connection, documents)
+
+    @staticmethod
+    def others(value: Any) -> list[Any]:
+        """Values that stand for every other one, the most plausible first."""
+        return [other for other in _others(value) if other != value or type(other) is not type(value)]
+
+    def _look(self) -> Found:
+        inside = tuple(str(finding) for finding in verify_ledger(self.connection, dialect=self.dialect))
+        check = check_anchor(self.anchor, connect=lambda: nullcontext(self.connection), trusted=self.trusted)
+        return Found(inside=inside, anchor=check.findings, unchecked=check.unchecked)
+
+
+@contextmanager
+def _past_guards(connection: Connection) -> Iterator[None]:
+    if connection.dialect.name == "postgresql":
+        connection.exec_driver_sql("SET LOCAL session_replication_role = replica")
+        yield
+        return
+    guards = connection.execute(text("SELECT name, sql FROM sqlite_master WHERE type = 'trigger'")).all()
+    for name, _ in guards:
+        connection.exec_driver_sql(f"DROP TRIGGER {name}")
+    yield
+    for _, definition in guards:
+        connection.exec_driver_sql(definition)
+
+
+def _rewrite(connection: Connection, documents: list[Any]) -> None:
+    for table in (*reversed(DERIVED_TABLES), entry):
+        connection.execute(delete(table))
+    replay, previous = Replay(), GENESIS
+    for position, document in enumerate(documents):
+        body = json.dumps(document, sort_keys=True, separators=(",", ":")).encode()
+        own = link_hash(previous=previous, position=position, body=body)
+        values = {"position": position, "previous": previous, "hash": own, "body": body.decode()}
+        connection.execute(insert(entry).values(kind=str(document.get("kind")), **values))
+        previous = own
+        try:
+            replay.apply(entry_of_bytes(body), position=position)
+        except ValueError:
+            continue
+        for row in replay.rows:
+            with connection.begin_nested() as attempt:
+                try:
+                    connection.execute(insert(row.table).values(position=position, **row.values))
+                except DBAPIError:  # the forger leaves out what the tables refuse
+                    attempt.rollback()
+
+
+def _others(value: Any) -> list[Any]:
+    match value:
+        case bool():
+            return [not value, None, "true", 1]
+        case int():
+            return [value + 1, max(0, value - 1) or 7, -value - 1, str(value), None]
+        case None:
+            return ["0.5", "x", 1, {}]
+        case dict():
+            return [{}, None, {**value, "more": "x"}]
+        case str() if value.replace(".", "", 1).isdigit():  # prices are compared to a billionth
+            return [amount_text(Decimal(value) * Decimal("1.001") or Decimal("0.5")), "0.25", "0", "1e-3", "", None, 1]
+        case str():
+            return [value[:-1] + ("0" if value[-1:] != "0" else "1"), value + "x", value.upper() + "é", "", None, 1]
+        case _:
+            raise TypeError(value)
+
+
+def write_what_came_later(books: Any) -> None:
+    """Entries of the kinds that the first version's ledger has not."""
+    mechanism = EpsilonSafeRelease(
+        k=20, sampling_rate=Decimal("0.1"), selection_epsilon=Decimal("0.1"), selection_rate=Decimal("0.05")
+    )
+    books.writer().charge(books.of_two_samples("two-samples", mechanism=mechanism, selection_sample_id="e" * 64))
+    books.writer().record_look(dataset="census", what="a utility report", by="steward", day=DAY)
+
+
+@pytest.fixture(scope="module", params=["sqlite", "postgresql"])
+def victim(request, tmp_path_factory, golden_ledger) -> Iterator[Victim]:
+    folder = tmp_path_factory.mktemp("victim")
+    url = f"sqlite:///{folder / 'ledger.db'}"
+    if request.param == "postgresql":
+        server = request.getfixturevalue("postgresql_server")
+        engine = create_engine(server, poolclass=NullPool, isolation_level="AUTOCOMMIT")
+        with engine.connect() as connection:
+            name = f"forgery_{sha256(str(folder).encode()).hexdigest()[:16]}"
+            connection.execute(text(f"CREATE DATABASE {name}"))
+        url = server.replace("/postgres?", f"/{name}?")
+    books = golden_ledger(url, folder / "home")
+    migrate_ledger(books.url, anchoring=books.anchoring)
+    write_what_came_later(books)
+    with books.reader() as reader:
+        anchor = books.anchoring.anchor_of(reader.ledger_id).path
+    engine = create_engine(url, poolclass=NullPool)
+    if request.param == "sqlite":
+        from sqlalchemy import event
+
+        event.listen(engine, "connect", lambda driver, _: setattr(driver, "isolation_level", None))
+        event.listen(engine, "begin", lambda connection: connection.exec_driver_sql("BEGIN"))
+    with engine.connect() as connection:
+        yield Victim(connection=connection, anchor=anchor, trusted=books.anchoring.keys.public_keys())
+
+
+@pytest.fixture(params=[pytest.param(False, id="some"), pytest.param(True, id="all", marks=pytest.mark.long)])
+def thorough(request: pytest.FixtureRequest) -> bool:
+    """Whether every case is tried, or some."""
+    return bool(request.param)

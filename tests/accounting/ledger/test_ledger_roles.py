@@ -1,0 +1,190 @@
+"""PostgreSQL itself holds the writer to appending and the auditor to looking."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from crowdblend.accounting.ledger.roles import Roles, grant_roles
+from crowdblend.accounting.ledger.schema import METADATA, VERSION_TABLE
+from crowdblend.mechanisms.refusal import AccountantRefused, InputRefused, ReleaseFailed
+from sqlalchemy import create_engine, text
+from sqlalchemy.exc import DatabaseError
+from sqlalchemy.pool import NullPool
+
+FILES = (("data.csv", "c" * 64),)
+FORBIDDEN = (
+    "CREATE TABLE mine (x int)",
+    "CREATE TEMPORARY TABLE entry (x int)",
+    "CREATE SCHEMA mine",
+    "DROP FUNCTION ledger_append_only CASCADE",
+    "CREATE OR REPLACE FUNCTION ledger_append_only() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END'",
+    "ALTER FUNCTION ledger_entry_in_order() RESET search_path",
+    "SET session_replication_role = replica",
+    f"UPDATE {VERSION_TABLE} SET version_num = '0000'",
+    f"INSERT INTO {VERSION_TABLE} VALUES ('0000')",
+    f"DELETE FROM {VERSION_TABLE}",
+)
+FORBIDDEN_ON_A_TABLE = (
+    "UPDATE {0} SET position = position",
+    "DELETE FROM {0}",
+    "TRUNCATE {0} CASCADE",
+    "DROP TABLE {0} CASCADE",
+    "ALTER TABLE {0} DISABLE TRIGGER ALL",
+    "ALTER TABLE {0} ADD COLUMN x int",
+    "ALTER TABLE {0} OWNER TO CURRENT_USER",
+    "DROP TRIGGER {0}_append_only ON {0}",
+    "CREATE TRIGGER mine BEFORE INSERT ON {0} FOR EACH ROW EXECUTE FUNCTION ledger_append_only()",
+    "CREATE RULE mine AS ON INSERT TO {0} DO INSTEAD NOTHING",
+    "CREATE INDEX mine ON {0} (position)",
+    "LOCK TABLE {0} IN ACCESS EXCLUSIVE MODE",
+)
+
+
+@pytest.fixture(scope="session")
+def server_roles(postgresql_server: str) -> Roles:
+    """Two fresh roles of the server, and a third that does not own, but is a superuser."""
+    engine = create_engine(postgresql_server, poolclass=NullPool, isolation_level="AUTOCOMMIT")
+    with engine.connect() as connection:
+        for role in ("cb_writer LOGIN", '"cb Auditor" LOGIN', "cb_above LOGIN SUPERUSER", "cb_heir LOGIN"):
+            connection.execute(text(f"CREATE ROLE {role}"))
+        connection.execute(text("GRANT pg_write_all_data TO cb_heir"))
+    return Roles(writer="cb_writer", auditor="cb Auditor")
+
+
+@pytest.fixture
+def owned(postgresql_books, server_roles):
+    """A ledger with some entries, opened as the owner of its tables, its roles granted."""
+    postgresql_books.add()
+    grant_roles(postgresql_books.url, server_roles, anchoring=postgresql_books.anchoring, apply=True)
+    return postgresql_books
+
+
+def as_role(books, name: str):
+    return replace(books, url=books.url.replace("postgres@", f"{name.replace(' ', '%20')}@"))
+
+
+def test_a_whole_life_of_releases_runs_as_the_writer(owned, server_roles) -> None:
+    books = as_role(owned, server_roles.writer)
+    books.add("survey")
+    receipt = books.charge("one")
+    with books.writer() as writer:
+        writer.mark_reading(receipt)
+        writer.mark_published(receipt, FILES)
+    books.charge("two")
+    assert books.abandon("two")
+    books.register()
+    books.writer().charge(books.of_series("of-series"))
+    with pytest.raises(AccountantRefused):
+        books.charge("one")
+    assert books.findings() == []
+    assert owned.findings() == []
+
+
+def test_sixteen_writers_at_once_run_as_the_writer(owned, server_roles) -> None:
+    books = as_role(owned, server_roles.writer)
+    attempts = [{"release_id": f"r{number}", "sample_id": f"{number:064x}"} for number in range(16)]
+    assert books.race(attempts, steps=("charge", "reading", "publish")) == ["done"] * 16
+
+
+@pytest.mark.parametrize("role", ["writer", "auditor"])
+def test_nothing_that_is_written_can_be_changed_and_no_guard_weakened(owned, server_roles, role) -> None:
+    books = as_role(owned, getattr(server_roles, role))
+    owned.charge("one")
+    statements = [*FORBIDDEN, *(form.format(table) for table in METADATA.tables for form in FORBIDDEN_ON_A_TABLE)]
+    for statement in statements:
+        with pytest.raises(DatabaseError, match=r"permission denied|must be owner"):
+            books.sql(statement)
+    assert owned.findings() == []
+
+
+def test_the_control_the_owner_could(owned) -> None:
+    """The same statements are no nonsense: who owns the tables gets past what is not a guard."""
+    owned.sql(
+        "ALTER TABLE entry DISABLE TRIGGER ALL", "UPDATE entry SET position = position", "DROP TABLE series CASCADE"
+    )
+
+
+def test_the_auditor_sees_all_and_appends_nothing(owned, server_roles) -> None:
+    books = as_role(owned, server_roles.auditor)
+    owned.charge("one")
+    with books.reader() as reader:
+        assert reader.verify() == ()
+        assert [entry.position for entry in reader.entries()] == [0, 1, 2]
+        assert reader.overview(latest=5).release_count == 1
+        anchor = books.anchoring.anchor_of(reader.ledger_id).path
+        assert reader.verify_anchor(anchor, trusted=books.anchoring.keys.public_keys()).findings == ()
+    with pytest.raises(ReleaseFailed, match="InsufficientPrivilege"):
+        books.charge("two")
+    for table in METADATA.tables:
+        with pytest.raises(DatabaseError, match="permission denied"):
+            books.sql(f"INSERT INTO {table} SELECT * FROM {table}")
+
+
+def test_a_guard_looks_at_no_other_table_of_that_name(owned, server_roles) -> None:
+    """Even a writer who was given a schema of its own can't lead a guard to its own tables."""
+    owned.sql(f"CREATE SCHEMA aside AUTHORIZATION {server_roles.writer}")
+    writer = as_role(owned, server_roles.writer)
+    owned.charge("one")
+    forged = (
+        "CREATE TABLE aside.release_stage AS SELECT * FROM public.release_stage",
+        "INSERT INTO aside.release_stage VALUES ('one', 'reading', 'reading', 2)",
+        "SET search_path = aside, public",
+        "INSERT INTO public.release_stage VALUES ('one', 'closed', 'published', 2)",
+    )
+    with pytest.raises(DatabaseError, match="breaks a rule"):
+        writer.sql(*forged)
+
+
+def test_the_control_without_a_pinned_path_the_guard_is_led_astray(owned, server_roles) -> None:
+    owned.sql(
+        f"CREATE SCHEMA aside AUTHORIZATION {server_roles.writer}",
+        "ALTER FUNCTION ledger_release_stage_in_order() RESET search_path",
+    )
+    writer = as_role(owned, server_roles.writer)
+    receipt = owned.charge("one")
+    writer.sql(
+        "CREATE TABLE aside.release_stage AS SELECT * FROM public.release_stage",
+        "INSERT INTO aside.release_stage VALUES ('one', 'reading', 'reading', 2)",
+        "SET search_path = aside, public",
+        "INSERT INTO public.entry SELECT position + 1, hash, repeat('e', 64), 'x', 'x' FROM public.entry "
+        "ORDER BY position DESC LIMIT 1",
+        f"INSERT INTO public.release_stage VALUES ('one', 'closed', 'published', {receipt.position + 1})",
+    )
+    assert any("can't be read" in finding for finding in owned.findings())
+
+
+@pytest.mark.parametrize("role", ["cb_above", "cb_heir", "postgres"])
+def test_a_role_that_could_do_more_is_refused_and_nothing_changes(owned, server_roles, role) -> None:
+    for roles in (replace(server_roles, writer=role), replace(server_roles, auditor=role)):
+        with pytest.raises(InputRefused, match=r"whatever is granted here.*Nothing was changed"):
+            grant_roles(owned.url, roles, anchoring=owned.anchoring, apply=True)
+    as_role(owned, server_roles.writer).charge("still")
+
+
+def test_only_the_owner_grants(owned, server_roles) -> None:
+    writer = as_role(owned, server_roles.writer)
+    with pytest.raises(InputRefused, match="only the role that owns"):
+        grant_roles(writer.url, server_roles, anchoring=owned.anchoring, apply=True)
+    with pytest.raises(InputRefused, match="no role of this name"):
+        grant_roles(owned.url, replace(server_roles, auditor="x y"), anchoring=owned.anchoring, apply=True)
+    with pytest.raises(ValueError, match="different"):
+        replace(server_roles, auditor=server_roles.writer)
+
+
+def test_what_is_printed_is_what_is_done(postgresql_books, server_roles) -> None:
+    """Without --apply nothing changes; the printed statements, run by the owner, have the same effect."""
+    books = postgresql_books
+    books.add()
+    printed = grant_roles(books.url, server_roles, anchoring=books.anchoring, apply=False)
+    writer = as_role(books, server_roles.writer)
+    with pytest.raises(InputRefused):
+        writer.charge("one")
+    books.sql(*printed)
+    writer.charge("one")
+    assert grant_roles(books.url, server_roles, anchoring=books.anchoring, apply=True) == printed
+
+
+def test_an_sqlite_file_has_no_roles(sqlite_books, server_roles) -> None:
+    with pytest.raises(InputRefused, match="has no roles"):
+        grant_roles(sqlite_books.url, server_roles, anchoring=sqlite_books.anchoring, apply=True)

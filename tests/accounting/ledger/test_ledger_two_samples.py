@@ -1,0 +1,163 @@
+"""A release whose map is chosen on a fresh sample takes two samples in one entry; each of them serves once, ever."""
+
+from __future__ import annotations
+
+import dataclasses
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from crowdblend.accounting.ledger.charge import ReleaseCharge
+from crowdblend.accounting.ledger.migration import upgrade_tables
+from crowdblend.accounting.ledger.replay import Replay
+from crowdblend.accounting.theory.price import price
+from crowdblend.mechanisms.epsilon_safe import EpsilonSafeRelease
+from crowdblend.mechanisms.refusal import AccountantRefused
+from sqlalchemy import text
+
+DELTA = Decimal("1e-6")
+FRESH = EpsilonSafeRelease(
+    k=20, sampling_rate=Decimal("0.1"), selection_epsilon=Decimal("0.1"), selection_rate=Decimal("0.05")
+)
+WHOLE = dataclasses.replace(FRESH, selection_rate=None)
+
+
+def selected(books: Any, release_id: str = "one", *, mechanism: Any = FRESH, **changes: Any) -> ReleaseCharge:
+    other = {} if mechanism.selection_rate is None else {"selection_sample_id": "e" * 64}
+    return books.of_two_samples(release_id, mechanism=mechanism, **(other | changes))
+
+
+def test_both_samples_are_taken_in_one_entry(books) -> None:
+    books.add()
+    receipt = books.writer().charge(selected(books))
+    assert receipt.selection_sample_id == "e" * 64
+    assert books.kinds() == ["ledger-created/1", "dataset-added/1", "release-charged/2"]
+    with books.reader() as reader:
+        state = reader.release("one")
+    assert state.receipt == receipt
+    assert state.charge.samples == (("release", receipt.sample_id), ("selection", "e" * 64))
+    rows = books.raw(lambda connection: connection.execute(text("SELECT * FROM sample ORDER BY purpose")).all())
+    position = receipt.position
+    assert [tuple(row) for row in rows] == [
+        (receipt.sample_id, "one", position, "release"),
+        ("e" * 64, "one", position, "selection"),
+    ]
+    with books.writer() as writer:
+        writer.mark_reading(receipt)
+        writer.mark_published(receipt, (("data.csv", "c" * 64),))
+    assert books.findings() == []
+
+
+def test_a_choice_on_the_whole_data_takes_no_other_sample(books) -> None:
+    books.add()
+    receipt = books.writer().charge(selected(books, mechanism=WHOLE))
+    assert receipt.selection_sample_id is None
+    assert books.kinds()[-1] == "release-charged/1"
+    assert books.findings() == []
+
+
+@pytest.mark.parametrize("purpose", ["sample_id", "selection_sample_id"])
+def test_either_sample_serves_once_whatever_it_served(books, purpose) -> None:
+    books.add()
+    books.writer().charge(selected(books))
+    for used in (books.request("one").sample_id, "e" * 64):
+        again = selected(books, "two", **({"selection_sample_id": "d" * 64} | {purpose: used}))
+        with pytest.raises(AccountantRefused, match="was used by release 'one'"):
+            books.writer().charge(again)
+    assert books.spent()[0] == price(FRESH, delta=DELTA).epsilon
+    assert books.findings() == []
+
+
+def test_a_map_is_never_chosen_on_the_releases_own_sample(books) -> None:
+    books.add()
+    one = selected(books)
+    with pytest.raises(AccountantRefused, match="the release's own sample"):
+        books.writer().charge(dataclasses.replace(one, selection_sample_id=one.sample_id))
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "other"), [(FRESH, None), (WHOLE, "e" * 64)], ids=["none for a choice", "one for no choice"]
+)
+def test_samples_that_the_mechanism_does_not_read_are_refused(books, mechanism, other) -> None:
+    books.add()
+    with pytest.raises(AccountantRefused, match="its mechanism reads"):
+        books.writer().charge(selected(books, mechanism=mechanism, selection_sample_id=other))
+    assert books.kinds()[-1] == "release-refused/1"
+
+
+@pytest.mark.parametrize(
+    ("change", "what"),
+    [
+        ({"selection_sample_id": "used"}, "its sample was used by release 'zero'"),
+        ({"selection_sample_id": "own"}, "the release's own sample"),
+        ({"mechanism": WHOLE}, "its mechanism reads 1 samples"),
+    ],
+)
+def test_a_forger_of_samples_is_found_by_the_rules(books, change, what) -> None:
+    """What the writer refuses the replay finds in a chain that somebody wrote by hand."""
+    books.add()
+    books.charge("zero")
+    replay = Replay()
+    with books.reader() as reader:
+        for recorded in reader.entries():
+            assert replay.apply(recorded.entry, position=recorded.position) == ()
+    named = {"used": books.request("zero").sample_id, "own": books.request("one").sample_id}
+    change = {name: named.get(value, value) if isinstance(value, str) else value for name, value in change.items()}
+    faults = replay.apply(dataclasses.replace(selected(books), **change).entry, position=3)
+    assert any(what in fault for fault in faults), faults
+
+
+def test_a_second_sample_that_no_entry_takes_is_found(books) -> None:
+    books.add()
+    books.charge("one")
+    statement = "INSERT INTO sample SELECT :sample, release_id, position, 'selection' FROM sample"
+    books.sql(statement, sample="e" * 64)
+    assert books.findings() == ["entry 2: a row in the table sample does not follow from it"]
+
+
+def test_a_ledger_of_the_first_version_keeps_every_entry_and_verifies(books) -> None:
+    """Its tables are brought to the present ones; what was in them stays, and the guards hold again."""
+    books.add()
+    books.charge("one")
+    before = books.raw(lambda connection: connection.execute(text("SELECT * FROM entry ORDER BY position")).all())
+    back_to_the_first_version(books)
+    columns = books.raw(lambda connection: list(connection.execute(text("SELECT * FROM sample")).keys()))
+    assert columns == ["sample_id", "release_id", "position"]
+    books.raw(lambda connection: upgrade_tables(connection, revision="head"))
+    after = books.raw(lambda connection: connection.execute(text("SELECT * FROM entry ORDER BY position")).all())
+    assert after == before
+    assert books.findings() == []
+    books.writer().charge(selected(books, "two"))
+    with pytest.raises(AccountantRefused, match="was used"):
+        books.charge("three", sample_id="e" * 64)
+    assert books.findings() == []
+
+
+def back_to_the_first_version(books) -> None:
+    """Undo the second migration by hand, which the ledger itself never does."""
+    if books.dialect == "postgresql":
+        books.sql(
+            "DROP TRIGGER sample_in_order ON sample",
+            "DROP FUNCTION ledger_sample_in_order",
+            "ALTER TABLE sample DROP COLUMN purpose",
+            "ALTER TABLE sample ADD UNIQUE (release_id)",
+            "ALTER TABLE sample ADD UNIQUE (position)",
+            "UPDATE ledger_version SET version_num = '0001'",
+        )
+        return
+    triggers = ("no_update", "no_delete", "no_replace", "in_order")
+    books.sql(
+        *(f"DROP TRIGGER sample_{name}" for name in triggers),
+        "CREATE TABLE first AS SELECT sample_id, release_id, position FROM sample",
+        "DROP TABLE sample",
+        "CREATE TABLE sample (sample_id TEXT NOT NULL PRIMARY KEY, "
+        "release_id TEXT NOT NULL UNIQUE REFERENCES release (release_id), "
+        "position INTEGER NOT NULL UNIQUE REFERENCES entry (position))",
+        "INSERT INTO sample SELECT * FROM first",
+        "DROP TABLE first",
+        *(
+            f"CREATE TRIGGER sample_{name} BEFORE {what} ON sample BEGIN SELECT RAISE(ABORT, 'append-only'); END"
+            for name, what in (("no_update", "UPDATE"), ("no_delete", "DELETE"), ("no_replace", "INSERT"))
+        ),
+        "UPDATE ledger_version SET version_num = '0001'",
+    )

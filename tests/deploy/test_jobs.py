@@ -1,0 +1,112 @@
+"""Jobs outlive their terminal, answer as `run` does, and say what they cost when they are cut off."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import time
+
+import pytest
+
+RESULT = {"release_id", "dataset", "sample_id", "epsilon", "delta", "levels", "published_groups", "output", "timings"}
+
+
+@pytest.fixture
+def environment(prefect_server):
+    return prefect_server.environment
+
+
+def many(desk, rig) -> None:
+    rig.write_records(desk.folder / "many", 6_000_000)
+
+
+def job_process(desk, release_id: str) -> int:
+    return int((desk.home / "jobs" / release_id / "alive").read_text())
+
+
+def ledger(desk):
+    return desk.folder / "ledger.db"
+
+
+def test_a_job_answers_as_run_does(desk, command, environment) -> None:
+    desk.add_dataset()
+    desk.write_spec()
+    code, out, err = command("submit", "spec.toml", "--json", environment=environment).finish()
+    assert code == 0, err
+    result = json.loads(out)
+    assert result.keys() >= RESULT
+    assert "crowdblend: count" in err
+    again = ("submit", "spec.toml", "--release-id", result["release_id"], "--json")
+    code, out, err = command(*again, environment=environment).finish()
+    assert code == 0, err
+    assert json.loads(out)["sample_id"] == result["sample_id"]
+    code, out, err = command("submit", "spec.toml", "--json", environment=environment).finish()
+    assert code == 2
+    assert json.loads(out)["error"]["exit_code"] == 2
+    desk.write_spec(k="1", rate="0.9", delta="1e-7", output="too-dear")
+    code, out, err = command("submit", "spec.toml", environment=environment).finish()
+    assert code in (2, 3)
+    assert "Traceback" not in err
+
+
+def test_a_job_outlives_its_terminal(desk, command, rig, environment) -> None:
+    many(desk, rig)
+    desk.add_dataset()
+    desk.write_spec(source="many")
+    words = ("submit", "spec.toml", "--release-id", "lasting")
+    terminal = command(*words, environment=environment).process
+    rig.await_stage(ledger(desk), "lasting", "reading")
+    terminal.send_signal(signal.SIGKILL)
+    terminal.wait()
+    running = desk("status", "lasting", "--json").json
+    assert running["state"] in ("running", "published")
+    twice = desk(*words)
+    assert twice.code in (0, 3)
+    rig.await_stage(ledger(desk), "lasting", "published")
+    deadline = time.monotonic() + 60
+    while (told := desk("status", "lasting", "--json").json)["state"] == "running":
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+    assert told["exit_code"] == 0
+    assert (desk.folder / "out" / "certificate.json").exists()
+
+
+@pytest.mark.parametrize("how", ["ctrl-c", "cancel", "kill"])
+def test_a_job_that_is_cut_off_says_what_it_cost_and_can_be_finished(desk, command, rig, environment, how) -> None:
+    many(desk, rig)
+    desk.add_dataset()
+    desk.write_spec(source="many")
+    words = ("submit", "spec.toml", "--release-id", "cut")
+    running = command(*words, environment=environment)
+    rig.await_stage(ledger(desk), "cut", "reading")
+    match how:
+        case "ctrl-c":
+            running.process.send_signal(signal.SIGINT)
+        case "cancel":
+            answer = desk("cancel", "cut")
+            assert answer.code == 0, answer.err
+            assert "is spent" in answer.err
+        case "kill":
+            os.kill(job_process(desk, "cut"), signal.SIGKILL)
+    code, _, err = running.finish()
+    assert code == 1, err
+    assert "is spent, since reading had begun" in err
+    assert "--release-id cut" in err
+    assert "Traceback" not in err
+    assert not (desk.folder / "out").exists()
+    told = desk("status", "cut", "--json").json
+    assert told["state"] == {"kill": "killed"}.get(how, "cancelled")
+    [before] = desk("ledger", "show", "--json").json["releases"]
+    code, out, err = command(*words, "--json", environment=environment).finish()
+    assert code == 0, err
+    assert json.loads(out)["sample_id"] == before["sample_id"]
+    shown = desk("ledger", "show", "--json").json
+    assert shown["datasets"][0]["epsilon_spent"] == before["epsilon"]
+
+
+def test_an_unknown_job_is_refused(desk) -> None:
+    desk.add_dataset()
+    assert desk("status", "nothing").code == 2
+    assert desk("cancel", "nothing").code == 2
+    assert desk("status", "../x").code == 2

@@ -1,0 +1,173 @@
+"""kill -9 of whatever a release depends on: the identical sample's output or none, and a rerun at no new charge."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import time
+from collections import Counter
+from dataclasses import dataclass
+from decimal import Decimal
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+from crowdblend.flows.spec import read_spec
+from crowdblend.mechanisms.refusal import Refusal
+from crowdblend.mechanisms.sampling import sample_commitment
+from crowdblend.mechanisms.suppression import suppress
+from crowdblend.tasks.chunks import plan_chunks
+from crowdblend.tasks.count import count_job, group_counts
+from crowdblend.tasks.executors import LocalThreads
+from crowdblend.tasks.source import check_metadata, list_source
+from crowdblend.tasks.table import PublishedGroups, write_table
+
+RECORDS = 2_000_000
+MOMENTS = 10
+SPREAD_SECONDS = 2.5
+
+
+@dataclass(frozen=True)
+class KnownKey:
+    key: bytes
+
+    def load(self) -> bytes:
+        return self.key
+
+
+def published_by(key: bytes, spec: Path, folder: Path) -> Counter:
+    """What a release under this key must publish, counted on this process's threads."""
+    request = read_spec(spec, output=None)
+    layout = check_metadata(
+        list_source(request.source, base=request.base), columns=request.recoding.names, separator=request.separator
+    )
+    job = count_job(
+        release_id="expected",
+        sample_id=sample_commitment(key),
+        generalization=request.recoding,
+        rate=Decimal("0.1"),
+        null_values=request.null_values,
+        key_source=KnownKey(key),
+    )
+    counts = group_counts(plan_chunks(layout), job=job, executor=LocalThreads())
+    folder.mkdir()
+    groups = PublishedGroups.of(
+        suppress(counts.keys, counts.counts, request.mechanism.k), generalization=request.recoding
+    )
+    write_table(groups, folder=folder, form="counts", file_format="parquet")
+    return table(folder)
+
+
+def table(folder: Path) -> Counter:
+    return Counter(map(str, pq.read_table(folder / "data.parquet").to_pylist()))
+
+
+@dataclass
+class House:
+    """Everything that can be killed, and how it is made whole again."""
+
+    desk: object
+    cluster: object
+    server: object
+    command: object
+    rig: object
+
+    def environment(self) -> dict[str, str]:
+        server = self.server.environment
+        return self.cluster.environment | {name: server[name] for name in ("PREFECT_HOME", "PREFECT_API_URL")}
+
+    def submit(self, release_id: str):
+        words = ("submit", "spec.toml", "--release-id", release_id, "--output", f"out-{release_id}", "--json")
+        return self.command(*words, "--scheduler", self.cluster.address, environment=self.environment())
+
+    def kill(self, what: str, release_id: str) -> None:
+        workers = [name for name in self.cluster.processes if name != "scheduler"]
+        match what:
+            case "a worker":
+                self.cluster.kill(workers[0])
+            case "all workers":
+                for name in workers:
+                    self.cluster.kill(name)
+            case "the scheduler":
+                self.cluster.kill("scheduler")
+            case "the flow's process":
+                job = self.desk.home / "jobs" / release_id / "alive"
+                os.kill(int(job.read_text()), signal.SIGKILL)
+            case "Prefect's server":
+                self.server.stop(signal.SIGKILL)
+
+    def make_whole(self) -> None:
+        if "scheduler" not in self.cluster.processes:
+            for name in [name for name in self.cluster.processes if name != "scheduler"]:
+                self.cluster.kill(name)
+            self.cluster.start_scheduler()
+        for number in range(3):
+            if f"worker-{number}" not in self.cluster.processes:
+                self.cluster.start_worker(f"worker-{number}")
+        if self.server.process is None:
+            self.server.start()
+
+
+def one_kill(house: House, what: str, number: int, delay: float) -> tuple[str, ...]:
+    """One release with one kill; the row of the table."""
+    desk, release_id = house.desk, f"kill-{number}"
+    out = desk.folder / f"out-{release_id}"
+    running = house.submit(release_id)
+    key = house.rig.secret_of(desk.home, running.process)
+    house.rig.await_stage(desk.folder / "ledger.db", release_id, "reading")
+    time.sleep(delay)
+    house.kill(what, release_id)
+    if what in ("all workers", "the scheduler"):
+        time.sleep(1)
+        house.make_whole()
+    code, _, err = running.finish()
+    assert "Traceback" not in err, err
+    assert code in (0, 1), err
+    assert out.exists() == (code == 0) or "published" in house.rig.stage_of(desk.folder / "ledger.db", release_id)
+    stage = "published" if "published" in house.rig.stage_of(desk.folder / "ledger.db", release_id) else "reading"
+    charged = desk("ledger", "show", "--json").json["datasets"][0]["epsilon_spent"]
+    house.make_whole()
+    again, answer, err = house.submit(release_id).finish()
+    assert again == 0, err
+    shown = desk("ledger", "show", "--json").json
+    assert shown["datasets"][0]["epsilon_spent"] == charged, "the rerun cost something"
+    assert json.loads(answer)["sample_id"] == sample_commitment(key)
+    same = table(out) == published_by(key, desk.folder / "spec.toml", desk.folder / f"expected-{number}")
+    assert same, "another sample's output"
+    assert not list(desk.home.rglob("sampling.key"))
+    first = "identical output" if code == 0 else "no output"
+    return what, f"{delay:.2f} s", f"{first} (exit {code})", stage, "same sample, same bytes, no new charge"
+
+
+OTHERS = ("all workers", "the scheduler", "the flow's process", "Prefect's server")
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("part", ["a worker at ten moments", "everything else"])
+def test_the_kill_table(desk, cluster, prefect_server, command, rig, part: str) -> None:
+    rig.write_records(desk.folder / "many", RECORDS)
+    desk.add_dataset(epsilon="1000", delta="1e-2")
+    desk.write_spec(source="many", form="counts")
+    house = House(desk=desk, cluster=cluster, server=prefect_server, command=command, rig=rig)
+    moments = np.random.default_rng(5).uniform(0, SPREAD_SECONDS, MOMENTS)
+    kills = [("a worker", delay) for delay in moments]
+    if part == "everything else":
+        kills = [(what, delay) for what in OTHERS for delay in (0.3, 1.2)]
+    print("\n| killed | after reading began | first attempt | ledger after it | rerun with the same id |")
+    print("|---|---|---|---|---|", flush=True)
+    for number, (what, delay) in enumerate(kills):
+        print(f"| {' | '.join(one_kill(house, what, number, delay))} |", flush=True)
+    assert desk("ledger", "verify").code == 0
+    assert len(desk("ledger", "show", "--json").json["releases"]) == len(kills)
+
+
+def test_what_another_key_publishes_is_told_apart(desk, rig) -> None:
+    rig.write_records(desk.folder / "many", 240_000)
+    spec = desk.write_spec(source="many", form="counts")
+    try:
+        one, other = (published_by(bytes([number]) * 32, spec, desk.folder / f"expected-{number}") for number in (1, 2))
+    except Refusal as refusal:
+        pytest.fail(refusal.message)
+    assert one != other

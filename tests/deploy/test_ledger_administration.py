@@ -1,0 +1,103 @@
+"""The owner of a ledger's tables limits two roles; a whole release then runs as the one, and the other only looks."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pytest
+from sqlalchemy import create_engine, text
+from sqlalchemy.pool import NullPool
+
+
+@dataclass(frozen=True)
+class Addresses:
+    owner: str
+    writer: str
+    auditor: str
+
+
+@pytest.fixture
+def addresses(postgresql_server: str) -> Iterator[Addresses]:
+    """A fresh database of an owner who is no superuser, and two more roles."""
+    engine = create_engine(postgresql_server, poolclass=NullPool, isolation_level="AUTOCOMMIT")
+    names = ("lm_owner", "lm_writer", "lm_auditor")
+    with engine.connect() as connection:
+        for name in names:
+            connection.execute(text(f"CREATE ROLE {name} LOGIN"))
+        connection.execute(text("CREATE DATABASE lm_ledger OWNER lm_owner"))
+        connection.execute(text("ALTER DATABASE lm_ledger SET client_min_messages = warning"))
+    of = {name: postgresql_server.replace("postgres@/postgres?", f"{name}@/lm_ledger?") for name in names}
+    yield Addresses(owner=of["lm_owner"], writer=of["lm_writer"], auditor=of["lm_auditor"])
+    with engine.connect() as connection:
+        connection.execute(text("DROP DATABASE lm_ledger"))
+        for name in names:
+            connection.execute(text(f"DROP ROLE {name}"))
+
+
+def test_a_release_runs_as_the_writer_and_the_auditor_sees_it(desk, addresses, monkeypatch) -> None:
+    monkeypatch.setenv("CROWDBLEND_LEDGER", addresses.owner)
+    assert desk("ledger", "init").code == 0
+    words = ("ledger", "roles", "--writer", "lm_writer", "--auditor", "lm_auditor")
+    printed = desk(*words)
+    assert printed.code == 0, printed.err
+    assert "GRANT INSERT ON" in printed.out
+    assert "Nothing was changed" in printed.err
+    monkeypatch.setenv("CROWDBLEND_LEDGER", addresses.writer)
+    assert desk("ledger", "show").code == 2
+    applied = desk(*words, "--apply", "--ledger", addresses.owner)
+    assert applied.code == 0, applied.err
+    assert applied.out == printed.out
+
+    desk.add_dataset()
+    desk.write_spec()
+    run = desk("run", "spec.toml", "--json")
+    assert run.code == 0, run.err
+    assert desk(*words, "--apply").code == 2
+    assert desk("ledger", "migrate").code == 0
+
+    monkeypatch.setenv("CROWDBLEND_LEDGER", addresses.auditor)
+    shown = desk("ledger", "show", "--json").json
+    assert [release["stage"] for release in shown["releases"]] == ["published"]
+    anchor = desk.home / "anchors" / next(path.name for path in (desk.home / "anchors").iterdir())
+    assert desk("ledger", "verify", "--anchor", anchor, "--json").json["ok"]
+    kinds = [json.loads(line)["entry"]["kind"] for line in desk("ledger", "export").out.splitlines()]
+    assert kinds[-1] == "release-published/1"
+    for command in (
+        ("run", "spec.toml", "--output", "again"),
+        ("dataset", "add", "more", "--epsilon", "1", "--delta", "0"),
+        ("dataset", "raise", "people", "--epsilon", "99", "--delta", "0.5", "--reason", "none"),
+    ):
+        answer = desk(*command)
+        assert answer.code == 1, (command, answer.err)
+        assert "InsufficientPrivilege" in answer.err
+    assert desk("ledger", "show", "--json").json == shown
+    assert not (desk.folder / "again").exists()
+
+
+def test_roles_are_refused_where_there_are_none(desk) -> None:
+    desk.add_dataset()
+    answer = desk("ledger", "roles", "--writer", "a", "--auditor", "b")
+    assert answer.code == 2
+    assert "no roles" in answer.err
+    assert desk("ledger", "roles", "--writer", "a", "--auditor", "a").code == 2
+
+
+def test_a_present_ledger_needs_no_migration(desk) -> None:
+    desk.add_dataset()
+    before = desk("ledger", "export").out
+    answer = desk("ledger", "migrate")
+    assert answer.code == 0
+    assert "nothing was done" in answer.out
+    done = desk("ledger", "migrate", "--json").json
+    assert done["before"] == done["after"]
+    assert done["entries"] == len(before.splitlines())
+    assert desk("ledger", "export").out == before
+
+
+def test_show_lists_the_latest_and_counts_all(desk) -> None:
+    desk.add_dataset()
+    shown = desk("ledger", "show", "--latest", "1", "--json").json
+    assert shown["release_counts"] == {"charged": 0, "reading": 0, "published": 0, "abandoned": 0}
+    assert shown["series_count"] == 0

@@ -1,0 +1,187 @@
+"""Pages decoded at sampled positions give what pyarrow gives, whoever wrote the file, or are left to pyarrow."""
+
+from __future__ import annotations
+
+import datetime
+from pathlib import Path
+
+import duckdb
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from crowdblend.mechanisms.hierarchy import ValueHierarchy
+from crowdblend.mechanisms.recoding import MappedColumn, Placement
+from crowdblend.tasks import page_decoder, sampled_pages
+from crowdblend.tasks.column_codes import ColumnCoder
+from crowdblend.tasks.sampled_pages import SampledPages
+
+RECORDS = 9_000
+STRIDE = 3
+TEXTS = [f"text {number}" for number in range(300)]
+NUMBERS = [str(number) for number in range(-150, 150)]
+DAYS = [(datetime.date(2026, 1, 1) + datetime.timedelta(days=number)).isoformat() for number in range(300)]
+EVERYTHING = ValueHierarchy.from_values([*TEXTS, *NUMBERS, *DAYS, "4294967295", "18446744073709551615"])
+
+
+def table_of(records: int = RECORDS, seed: int = 1) -> pa.Table:
+    """Runs, short runs, one value only, nulls in runs and here and there, and every type that is decoded."""
+    rng = np.random.default_rng(seed)
+    mixed = rng.integers(0, 300, records)
+    runs = np.repeat(rng.integers(0, 300, records // 50 + 1), 50)[:records]
+    halves = np.where(np.arange(records) // 700 % 2, mixed, runs)
+    texts = np.array(TEXTS, dtype=object)
+    scattered = rng.random(records) < 0.2
+    in_runs = np.arange(records) // 900 % 3 == 1
+    columns = {
+        "text": pa.array(texts[mixed]),
+        "runs": pa.array(texts[runs]),
+        "halves": pa.array(texts[halves]),
+        "one": pa.array(["text 7"] * records),
+        "two": pa.array(texts[mixed % 2]),
+        "scattered_nulls": pa.array(texts[halves], mask=scattered),
+        "null_runs": pa.array(texts[mixed], mask=in_runs),
+        "all_null": pa.array([None] * records, type=pa.string()),
+        "last_only": pa.array([None] * (records - 1) + ["text 9"], type=pa.string()),
+        "int64": pa.array(mixed - 150),
+        "int64_nulls": pa.array(mixed - 150, mask=scattered),
+        "int32": pa.array((halves - 150).astype(np.int32)),
+        "int8": pa.array((mixed % 200 - 100).astype(np.int8)),
+        "uint16": pa.array(mixed.astype(np.uint16)),
+        "uint32": pa.array(np.where(mixed < 9, 2**32 - 1, mixed).astype(np.uint32)),
+        "uint64": pa.array(np.where(mixed < 9, 2**64 - 1, mixed.astype(np.uint64)).astype(np.uint64)),
+        "day": pa.array([datetime.date(2026, 1, 1) + datetime.timedelta(days=int(n)) for n in mixed]),
+        "float64": pa.array((mixed - 150).astype(np.float64)),
+        "float32": pa.array((mixed - 150).astype(np.float32)),
+    }
+    return pa.table(columns)
+
+
+def coder(name: str) -> ColumnCoder:
+    column = MappedColumn(name=name, hierarchy=EVERYTHING, level=0)
+    return ColumnCoder(column=column, placement=Placement(word=0, stride=STRIDE), null_values=frozenset({b""}))
+
+
+def differences(path: Path) -> tuple[list[str], list[str]]:
+    """Columns that were decoded here and those that were left, after comparing all that were with pyarrow."""
+    parquet = pq.ParquetFile(path)
+    pages = SampledPages(str(path), parquet)
+    taken, left = [], []
+    rng = np.random.default_rng(5)
+    for name in parquet.schema_arrow.names:
+        used = True
+        for row_group in range(parquet.metadata.num_row_groups):
+            values = pa.concat_arrays(parquet.read_row_group(row_group, columns=[name])[name].chunks)
+            records = len(values)
+            for rate in (0.0, 0.001, 0.1, 0.9, 1.0):
+                positions = np.flatnonzero(rng.random(records) < rate).astype(np.int64)
+                found = pages.codes(coder(name), row_group, positions)
+                used &= found is not None
+                if found is not None:
+                    assert np.array_equal(found, coder(name).scaled_codes(values, positions)), (name, row_group, rate)
+        (taken if used else left).append(name)
+    return taken, left
+
+
+@pytest.mark.parametrize("codec", ["NONE", "snappy", "zstd", "gzip"])
+@pytest.mark.parametrize("version", ["1.0", "2.0"])
+@pytest.mark.parametrize(
+    "layout",
+    [
+        {},
+        {"data_page_size": 200, "write_batch_size": 64},
+        {"row_group_size": 1000, "store_schema": False},
+        {"version": "1.0"},
+        {"write_page_checksum": True, "write_page_index": True},
+    ],
+    ids=["default", "small pages", "small row groups", "old types", "checksums"],
+)
+def test_files_of_pyarrow(tmp_path, codec, version, layout):
+    table = table_of()
+    pq.write_table(table, tmp_path / "in.parquet", compression=codec, data_page_version=version, **layout)
+    _, left = differences(tmp_path / "in.parquet")
+    assert set(left) <= ({"uint32"} if layout.get("version") == "1.0" else set())  # stored as INT64 then
+
+
+def test_required_columns_have_no_levels(tmp_path):
+    table = table_of().select(["text", "int64", "one"])
+    strict = table.cast(pa.schema([field.with_nullable(False) for field in table.schema]))
+    pq.write_table(strict, tmp_path / "in.parquet")
+    assert differences(tmp_path / "in.parquet")[1] == []
+
+
+def test_dictionaries_and_long_strings_of_arrow(tmp_path):
+    table = table_of().select(["text", "null_runs"])
+    table = table.append_column("coded", table["text"].dictionary_encode())
+    table = table.append_column("large", table["text"].cast(pa.large_string()))
+    table = table.append_column("view", table["text"].cast(pa.string_view()))
+    pq.write_table(table, tmp_path / "in.parquet")
+    assert differences(tmp_path / "in.parquet")[1] == []
+
+
+def test_files_of_pandas(tmp_path):
+    frame = table_of().to_pandas()
+    frame["category"] = frame["text"].astype("category")
+    frame.to_parquet(tmp_path / "in.parquet", row_group_size=4000)
+    assert differences(tmp_path / "in.parquet")[1] == []
+    assert isinstance(frame, pd.DataFrame)
+
+
+@pytest.mark.parametrize("codec", ["zstd", "snappy", "gzip", "uncompressed"])
+def test_files_of_polars(tmp_path, codec):
+    pl.from_arrow(table_of()).write_parquet(tmp_path / "in.parquet", compression=codec, row_group_size=2500)
+    taken, _ = differences(tmp_path / "in.parquet")
+    assert {"text", "runs", "one", "scattered_nulls"} <= set(taken)
+
+
+@pytest.mark.parametrize("settings", ["", ", PARQUET_VERSION V2", ", COMPRESSION ZSTD, ROW_GROUP_SIZE 2048"])
+def test_files_of_duckdb(tmp_path, settings):
+    table = table_of()
+    with duckdb.connect() as connection:
+        connection.register("records", table)
+        connection.execute(f"COPY records TO '{tmp_path / 'in.parquet'}' (FORMAT parquet{settings})")
+    taken, _ = differences(tmp_path / "in.parquet")
+    assert {"two", "runs", "one"} <= set(taken)
+
+
+def test_layouts_like_those_of_spark(tmp_path):
+    """Snappy, version 1 pages, optional columns, several pages of a dictionary; then a dictionary given up midway."""
+    pq.write_table(
+        table_of(),
+        tmp_path / "in.parquet",
+        compression="snappy",
+        version="1.0",
+        store_schema=False,
+        data_page_size=2000,
+    )
+    assert "text" in differences(tmp_path / "in.parquet")[0]
+    pq.write_table(table_of(), tmp_path / "mixed.parquet", dictionary_pagesize_limit=600, data_page_size=500)
+    encodings = pq.ParquetFile(tmp_path / "mixed.parquet").metadata.row_group(0).column(0).encodings
+    assert {"PLAIN", "RLE_DICTIONARY"} <= set(encodings)
+    taken, left = differences(tmp_path / "mixed.parquet")
+    assert "text" in left
+    assert "two" in taken
+
+
+def test_what_is_not_known_is_left(tmp_path):
+    table = pa.table({"list": [[1], [2]], "flag": [True, False], "text": ["text 1", "text 2"]})
+    pq.write_table(table, tmp_path / "in.parquet", compression="brotli")
+    pages = SampledPages(str(tmp_path / "in.parquet"), pq.ParquetFile(tmp_path / "in.parquet"))
+    everything = np.arange(2, dtype=np.int64)
+    assert all(pages.codes(coder(name), 0, everything) is None for name in ("list", "flag", "text", "none"))
+
+
+def test_the_comparison_finds_a_reader_that_is_off_by_one(tmp_path, monkeypatch):
+    pq.write_table(table_of(), tmp_path / "in.parquet")
+    real = page_decoder.add_codes
+
+    def shifted(*asked):
+        real(*asked)
+        first, last, out = asked[2], asked[3], asked[-1]
+        out[first:last] = np.roll(out[first:last], 1)
+
+    monkeypatch.setattr(sampled_pages.page_decoder, "add_codes", shifted)
+    with pytest.raises(AssertionError):
+        differences(tmp_path / "in.parquet")
