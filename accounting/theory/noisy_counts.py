@@ -15,7 +15,7 @@ from ...mechanisms.noise import TwoSidedGeometricNoise
 from ...mechanisms.refusal import InputRefused
 from .binomial import ULP, log_binomial_pmf
 from .least_epsilon import least_epsilon
-from .price import RELATION, Price, check_request
+from .cost import RELATION, Price, check_request
 from .rounding import decimal_up, float_down, float_up
 
 __all__ = ["NoisyProfile", "price_noisy_histogram"]

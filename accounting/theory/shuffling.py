@@ -11,7 +11,7 @@ from .exact_decimals import add_down, add_up, divide_up, exp_up, log_up, multipl
 from .least_epsilon import least_epsilon
 from .local_reports import local_epsilon
 from .outcome_counts import OnesProfile
-from .price import Price, check_request
+from .cost import Price, check_request
 from .rounding import decimal_up, float_down
 
 __all__ = ["epsilon_shuffled", "price_outcome_counts"]
