@@ -75,10 +75,19 @@ class Gate:
 
         scope = {**scope, "method": "GET"} if hidden else scope
         refusal = await self._refusal(scope)
-        if refusal is None:
-            await self._inner(scope, receive, guarded)
-        else:
-            await _answer(guarded, *refusal)
+        try:
+            if refusal is None:
+                await self._inner(scope, receive, guarded)
+            else:
+                await _answer(guarded, *refusal)
+        except Exception as fault:  # noqa: BLE001 - the last resort: nobody is shown a traceback, nor is the log
+            trace = fault.__traceback__
+            while trace is not None and trace.tb_next is not None:
+                trace = trace.tb_next
+            place = None if trace is None else f"{trace.tb_frame.f_code.co_name}, line {trace.tb_lineno}"
+            self._observer.event("fault", kind=type(fault).__name__, place=place)
+            if not said["status"]:
+                await _answer(guarded, 500, "This page can't be shown.", {})
         route = "refused" if refusal is not None else str(getattr(scope.get("route"), "path", "none"))
         self._observer.request(
             route=route,

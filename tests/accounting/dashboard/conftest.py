@@ -1,0 +1,243 @@
+"""A ledger made by real commands, and the real server on it, in a process of its own."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import date
+from decimal import Decimal
+from pathlib import Path
+
+import httpx
+import pytest
+from crowdblend.accounting.ledger.anchoring import Anchoring
+from crowdblend.accounting.ledger.charge import ReleaseCharge
+from crowdblend.accounting.ledger.reader import open_reader
+from crowdblend.accounting.ledger.writer import LedgerWriter, open_writer
+from crowdblend.accounting.theory.price import paper_price, price
+from crowdblend.mechanisms.refusal import AccountantRefused
+from crowdblend.mechanisms.strongly_safe import StronglySafeRelease
+
+DAY = date(2026, 3, 4)
+SPEC = """
+[release]
+name = "{name}"
+form = "microdata"
+format = "parquet"
+output = "out/{name}"
+[data]
+dataset = "people"
+source = "people.csv"
+separator = ";"
+[sampling]
+rate = {rate}
+[suppression]
+k = {k}
+[privacy]
+delta = 1e-6
+[columns.colour]
+values = ["blue", "green", "red"]
+level = 0
+[columns.age]
+interval = {{ lower = 0, upper = 100, widths = [10, 50] }}
+level = 1
+[columns.town]
+hierarchy = "towns.csv"
+level = 1
+"""
+
+
+@dataclass(frozen=True)
+class Town:
+    """A folder with a ledger, its private store, and what was released from it."""
+
+    folder: Path
+    token: str = ""
+
+    @property
+    def url(self) -> str:
+        return f"sqlite:///{self.folder / 'ledger.db'}"
+
+    @property
+    def anchoring(self) -> Anchoring:
+        return Anchoring(home=self.folder / "home", file=None)
+
+    @property
+    def environment(self) -> dict[str, str]:
+        own = {"CROWDBLEND_LEDGER": self.url, "CROWDBLEND_HOME": str(self.folder / "home")}
+        return {name: value for name, value in os.environ.items() if not name.startswith("CROWDBLEND_")} | own
+
+    def writer(self) -> LedgerWriter:
+        return open_writer(self.url, anchoring=self.anchoring)
+
+    def command(self, *words: str | Path, code: int = 0) -> str:
+        """Run one real command, in a process of its own."""
+        ended = subprocess.run(
+            [sys.executable, "-W", "ignore", "-m", "crowdblend.deploy", *map(str, words)],
+            cwd=self.folder,
+            env=self.environment,
+            capture_output=True,
+            text=True,
+            timeout=300,
+            check=False,
+        )
+        assert ended.returncode == code, ended.stderr
+        return ended.stdout
+
+    def charge(self, release_id: str, *, dataset: str = "people", sample: str | None = None, label: str = "x") -> None:
+        """Charge a release that is never read, as a process does that dies after the charge."""
+        mechanism = StronglySafeRelease(k=20, sampling_rate=Decimal("0.1"))
+        paper = paper_price(mechanism, delta=Decimal("1e-6"))
+        assert paper is not None
+        with self.writer() as writer:
+            writer.charge(
+                ReleaseCharge(
+                    release_id=release_id,
+                    label=label,
+                    dataset=dataset,
+                    sample_id=sample or os.urandom(32).hex(),
+                    mechanism=mechanism,
+                    price=price(mechanism, delta=Decimal("1e-6")),
+                    epsilon_paper=paper.epsilon,
+                    spec_digest="a" * 64,
+                    map_digest="b" * 64,
+                    code_version="0.1.0",
+                    sampler_layout="chacha20-byte-first/1",
+                    day=DAY,
+                )
+            )
+
+    def copy(self, folder: Path) -> Town:
+        """Another ledger of the same content."""
+        shutil.copytree(self.folder, folder, dirs_exist_ok=True)
+        return Town(folder=folder, token=self.token)
+
+
+def build(folder: Path) -> Town:
+    """Data sets, releases, a series, a raised budget, refusals, a reused sample, and a token: by real commands."""
+    town = Town(folder=folder)
+    rows = [f"{('blue', 'green', 'red')[i % 3]};{20 + 10 * (i % 2)};{('Lyon', 'Lille')[i % 2]}" for i in range(12_000)]
+    (folder / "people.csv").write_text("\n".join(["colour;age;town", *rows]) + "\n", encoding="utf-8")
+    (folder / "towns.csv").write_text("Lyon;South;*\nLille;North;*\n", encoding="utf-8")
+    specs = {"spring": ("0.1", 20), "summer": ("0.05", 15), "month-1": ("0.05", 20), "greedy": ("0.5", 25)}
+    for name, (rate, k) in specs.items():
+        (folder / f"{name}.toml").write_text(SPEC.format(name=name, rate=rate, k=k), encoding="utf-8")
+    town.command("dataset", "add", "people", "--epsilon", "1.5", "--delta", "1e-5")
+    town.command("dataset", "add", "schools, north", "--epsilon", "0.5", "--delta", "1e-6")
+    town.command("run", "spring.toml", "--release-id", "people-spring")
+    town.command("run", "summer.toml", "--release-id", "people-summer")
+    town.command("series", "add", "monthly", "month-1.toml", "--releases", "12")
+    town.command("run", "month-1.toml", "--series", "monthly", "--release-id", "monthly-1")
+    town.command("run", "greedy.toml", "--release-id", "people-greedy", code=3)
+    town.command("dataset", "raise", "people", "--epsilon", "2", "--delta", "1e-5", "--reason", "Agreed in writing")
+    town.charge("people-autumn", label="autumn", sample="7" * 64)
+    with pytest.raises(AccountantRefused):
+        town.charge("people-again", sample="7" * 64)
+    town.command("abandon", "people-autumn", "--reason", "wrong columns")
+    token = town.command("token", "add", "auditor", "--expires", "90d").strip()
+    with open_reader(town.url) as reader:
+        assert reader.verify() == ()
+    return Town(folder=folder, token=token)
+
+
+@pytest.fixture(scope="session")
+def town(tmp_path_factory: pytest.TempPathFactory) -> Town:
+    """The ledger that most tests look at; nothing writes to it."""
+    return build(tmp_path_factory.mktemp("town"))
+
+
+@dataclass
+class Served:
+    """A running dashboard."""
+
+    url: str
+    process: subprocess.Popen[str]
+    log: Path
+    headers: dict[str, str] = field(default_factory=dict)
+
+    def get(self, path: str, **options) -> httpx.Response:
+        headers = self.headers | options.pop("headers", {})
+        return httpx.get(self.url.rstrip("/") + path, headers=headers, timeout=30, **options)
+
+    def verified(self, *, past: str | None = None) -> dict:
+        """Wait until a verification has ended, another one than that which ended at a time."""
+        for _ in range(300):
+            chain = self.get("/api/v1/verification").json()["frame"]["chain"]
+            if chain["ended"] is not None and chain["ended"] != past and not chain["running"]:
+                return chain
+            time.sleep(0.1)
+        pytest.fail("no verification ended in 30 seconds")
+
+
+@contextmanager
+def serving(town: Town, *options: str, url: str | None = None) -> Iterator[Served]:
+    """The real command, on any free port, ended afterwards."""
+    log = town.folder / f"dashboard-{os.urandom(4).hex()}.log"
+    with log.open("wb") as sink:
+        process = subprocess.Popen(
+            [sys.executable, "-W", "ignore", "-m", "crowdblend.deploy", "dashboard", "--port", "0", *options],
+            cwd=town.folder,
+            env=town.environment | ({} if url is None else {"CROWDBLEND_LEDGER": url}),
+            stdout=subprocess.PIPE,
+            stderr=sink,
+            text=True,
+        )
+    assert process.stdout is not None
+    try:
+        said = process.stdout.readline()
+        assert "http://" in said, log.read_text()
+        yield Served(url=said.split()[-1], process=process, log=log)
+    finally:
+        process.terminate()
+        process.communicate(timeout=30)
+
+
+@pytest.fixture(scope="session")
+def serve() -> Callable[..., object]:
+    """Starts a dashboard for a ledger."""
+    return serving
+
+
+@pytest.fixture(scope="session")
+def served(town: Town) -> Iterator[Served]:
+    """One dashboard on the common ledger, open on this machine, with the published releases."""
+    with serving(town, "--releases", "out") as running:
+        running.verified()
+        yield running
+
+
+PATHS = (
+    "/",
+    "/overview",
+    "/datasets/1",
+    "/datasets/2",
+    "/releases",
+    "/releases/people-spring",
+    "/releases/monthly-1",
+    "/releases/people-autumn",
+    "/samples",
+    "/refusals",
+    "/verification",
+    "/entries/0",
+    "/entries/3",
+    "/calculator",
+    "/calculator?k=20&sampling_rate=0.1&delta=1e-6&releases=12",
+)
+
+
+@pytest.fixture(scope="session")
+def paths() -> tuple[str, ...]:
+    """The address of every kind of page on the common ledger."""
+    return PATHS
+
+
+@pytest.fixture
+def copied(town: Town, tmp_path: Path) -> Town:
+    """A copy of the common ledger that a test may write to."""
+    return town.copy(tmp_path / "copy")

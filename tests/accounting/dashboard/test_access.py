@@ -1,0 +1,344 @@
+"""Nobody looks who may not, nothing but looking is possible, and no text becomes anything else than text."""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+import socket
+import subprocess
+import sys
+import time
+from datetime import UTC, datetime, timedelta
+from urllib.parse import urlsplit
+
+import pytest
+from crowdblend.accounting.dashboard.access import Access, host_of
+from crowdblend.accounting.dashboard.options import Options
+from crowdblend.accounting.dashboard.rendering import csv_of
+from crowdblend.mechanisms.refusal import InputRefused
+
+
+def basic(password: str, user: str = "anybody") -> dict[str, str]:
+    return {"Authorization": "Basic " + base64.b64encode(f"{user}:{password}".encode()).decode()}
+
+
+def bearer(token: str) -> dict[str, str]:
+    return {"Authorization": f"Bearer {token}"}
+
+
+@pytest.fixture(scope="module")
+def guarded(serve, town, tmp_path_factory):
+    """A dashboard that asks everybody for a token, on a ledger with good, expired and revoked ones."""
+    import os
+
+    copy = town.copy(tmp_path_factory.mktemp("guarded"))
+    today = datetime.now(UTC).date()
+    with copy.writer() as writer:
+        expired = writer.add_token(
+            name="expired", expires=today, by="b", day=today - timedelta(days=1), randomness=os.urandom
+        )
+        revoked = writer.add_token(
+            name="revoked", expires=today + timedelta(days=9), by="b", day=today, randomness=os.urandom
+        )
+        writer.revoke_token(name="revoked", by="b", day=today)
+    with serve(copy, "--public-name", "audit.example", "--proxy", "127.0.0.2/32") as running:
+        yield running, copy, expired, revoked
+
+
+def test_only_a_valid_token_opens_any_page(guarded, paths) -> None:
+    running, copy, expired, revoked = guarded
+    wrong = copy.token[:-1] + ("0" if copy.token[-1] != "0" else "1")
+    assert running.get("/health").json() == {"status": "ok"}
+    for headers in ({}, bearer(wrong), basic(wrong), bearer(expired), basic(expired), bearer(revoked)):
+        answer = running.get("/", headers=headers)
+        assert answer.status_code == 401, headers
+        assert answer.headers["www-authenticate"].startswith("Basic realm=")
+        assert "people" not in answer.text
+    for headers in (bearer(copy.token), basic(copy.token), basic(copy.token, user="")):
+        assert running.get("/", headers=headers).status_code == 200
+    for path in (*paths, "/metrics", "/static/style.css", "/api/v1/openapi.json", "/csv/overview", "/nowhere"):
+        assert running.get(path).status_code == 401, path
+
+
+def test_a_token_is_revoked_at_once(guarded) -> None:
+    running, copy, *_ = guarded
+    import os
+
+    today = datetime.now(UTC).date()
+    with copy.writer() as writer:
+        text = writer.add_token(
+            name="short", expires=today + timedelta(days=2), by="b", day=today, randomness=os.urandom
+        )
+        assert running.get("/", headers=bearer(text)).status_code == 200
+        writer.revoke_token(name="short", by="b", day=today)
+    assert running.get("/", headers=bearer(text)).status_code == 401
+
+
+def test_a_proxys_header_counts_from_the_proxy_alone(guarded) -> None:
+    running, *_ = guarded
+    assert running.get("/", headers={"X-Forwarded-User": "somebody"}).status_code == 401
+    host, port = urlsplit(running.url).hostname, urlsplit(running.url).port
+    with socket.create_connection((host, port), source_address=("127.0.0.2", 0), timeout=30) as sent:
+        sent.sendall(
+            b"GET / HTTP/1.1\r\nHost: audit.example\r\nX-Forwarded-User: somebody\r\nConnection: close\r\n\r\n"
+        )
+        answer = b"".join(iter(lambda: sent.recv(65536), b""))
+    assert answer.startswith(b"HTTP/1.1 200")
+
+
+def test_wrong_attempts_are_limited_and_others_are_not(town) -> None:
+    options = Options(ledger_url="sqlite:///x", require_token=True)
+    access = Access(options, tokens=tuple, today=lambda: datetime.now(UTC).date())
+    wrong = {"authorization": "Bearer nonsense"}
+    said = [access.decide(peer="10.0.0.1", headers=wrong, values={"authorization": 1}) for _ in range(12)]
+    assert said == ["wrong"] * 10 + ["too many"] * 2
+    assert access.decide(peer="10.0.0.2", headers=wrong, values={"authorization": 1}) == "wrong"
+    assert access.decide(peer="10.0.0.1", headers={}, values={}) == "too many"
+    for number in range(10_000):
+        access.decide(peer=f"10.1.{number // 256}.{number % 256}", headers=wrong, values={"authorization": 1})
+    assert len(access._failures) <= 4_096
+
+
+@pytest.mark.parametrize("method", ["POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "CONNECT", "PROPFIND"])
+def test_nothing_but_looking_is_possible(served, method) -> None:
+    import httpx
+
+    answer = httpx.request(method, served.url, timeout=30)
+    assert (answer.status_code, answer.headers["allow"]) == (405, "GET, HEAD")
+
+
+def test_head_is_get_without_its_body(served, paths) -> None:
+    import httpx
+
+    for path in paths:
+        answer = httpx.head(served.url.rstrip("/") + path, timeout=30)
+        assert (answer.status_code, answer.content) == (200, b"")
+
+
+def test_pages_go_by_no_other_name(served) -> None:
+    """A name that an attacker lets resolve to this machine opens nothing."""
+    for host in ("evil.example", "evil.example:80", "127.0.0.1.evil.example", "localhost@evil.example", "[::1", ""):
+        assert served.get("/", headers={"Host": host}).status_code in (400, 421), host
+    port = urlsplit(served.url).port
+    for host in (f"127.0.0.1:{port}", f"localhost:{port}", "[::1]:1"):
+        assert served.get("/", headers={"Host": host}).status_code == 200, host
+    assert [host_of(text) for text in ("a:1", "A.", "[::1]:8", "a:b", "[::1", None)] == [
+        "a",
+        "a",
+        "::1",
+        None,
+        None,
+        None,
+    ]
+
+
+def test_an_open_dashboard_behind_a_proxy_is_closed(served) -> None:
+    for name in ("Forwarded", "Via", "X-Forwarded-For", "X-Real-IP", "X-Forwarded-Host"):
+        assert served.get("/", headers={name: "1.2.3.4"}).status_code == 401, name
+
+
+ABSENT = (
+    "/..",
+    "/../../etc/passwd",
+    "/static/../app.py",
+    "/static/..%2f..%2fapp.py",
+    "/static/%2e%2e/app.py",
+    "/static//etc/passwd",
+    "/releases/..%2f..%2fetc%2fpasswd",
+    "/releases/../certificate.json",
+    "/releases/people-spring/../../certificate.json",
+    "/releases/nothing/certificate.json",
+    "/docs",
+    "/redoc",
+    "/openapi.json",
+)
+MALFORMED = (
+    "/datasets/x",
+    "/datasets/-1",
+    "/datasets/1e3",
+    f"/datasets/{'9' * 400}",
+    f"/entries/{2**64}",
+    "/releases?before=x",
+    "/releases?before=-1",
+    f"/refusals?cause={'x' * 300}",
+    "/refusals?cause=",
+    f"/calculator?k={'9' * 100}",
+    "/releases/%00",
+    "/releases/a%0d%0aSet-Cookie:%20x",
+    "/releases/%F0%9F%92%A3",
+    f"/releases/{'a' * 200}",
+)
+
+
+@pytest.mark.parametrize("path", ABSENT)
+def test_what_is_not_a_page_is_absent(served, path) -> None:
+    host, port = urlsplit(served.url).hostname, urlsplit(served.url).port
+    with socket.create_connection((host, port), timeout=30) as sent:  # a client would tidy the path up
+        sent.sendall(f"GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n".encode())
+        answer = b"".join(iter(lambda: sent.recv(65536), b"")).decode()
+    assert re.match(r"HTTP/1.1 (404|422) ", answer), answer[:100]
+    assert "root:" not in answer
+    assert "import" not in answer
+
+
+@pytest.mark.parametrize("path", MALFORMED)
+def test_a_malformed_or_oversized_parameter_is_refused(served, path) -> None:
+    for prefix in ("", "/api/v1", "/csv", "/report"):
+        answer = served.get(prefix + path)
+        assert answer.status_code in (404, 422), (prefix, answer.status_code)
+        assert "set-cookie" not in answer.headers
+        assert "x" * 50 not in answer.text
+
+
+def test_an_oversized_address_or_header_is_refused(served) -> None:
+    assert served.get("/refusals?cause=" + "x" * 5_000).status_code == 414
+    assert served.get("/", headers={"X-Long": "x" * 40_000}).status_code in (400, 431)
+    for _ in range(3):
+        assert served.get("/health").status_code == 200
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        "k=1e999&delta=1e-6&sampling_rate=0.1",
+        "k=20&sampling_rate=0.1&delta=1e-99999",
+        "k=nan&sampling_rate=0.1&delta=1e-6",
+        "k=20&sampling_rate=%EF%BC%91&delta=1e-6",
+        "k=20&sampling_rate=2&delta=1e-6",
+        "k=20",
+        "k=20&sampling_rate=0.1&epsilon=inf",
+        "k=99999&sampling_rate=0.1&delta=1e-6",
+        "k=20&sampling_rate=0.1&delta=1e-6&releases=99999999",
+        "k=20.5&sampling_rate=0.1&delta=1e-6",
+    ],
+)
+def test_the_calculator_takes_only_what_it_can_compute(served, asked) -> None:
+    answer = served.get(f"/api/v1/calculator?{asked}")
+    assert answer.status_code == 200
+    assert answer.json()["why_not"]
+    assert answer.json()["prices"] == []
+
+
+def test_every_answer_bears_the_security_headers(served, paths) -> None:
+    for path in (*paths, "/nowhere", "/datasets/x", "/static/style.css", "/metrics", "/api/v1/overview"):
+        headers = served.get(path).headers
+        policy = headers["content-security-policy"]
+        assert "default-src 'none'" in policy
+        assert "unsafe" not in policy
+        assert headers["x-content-type-options"] == "nosniff"
+        assert headers["referrer-policy"] == "no-referrer"
+        assert headers["cache-control"] == "no-store"
+        assert "set-cookie" not in headers
+        assert "server" not in headers
+        text = served.get(path).text
+        assert " style=" not in text
+        assert not re.search(r'(?:src|href|action)="(?:https?:)?//', text), path
+
+
+NASTY = (
+    "<script>alert(1)</script>",
+    '"><img src=x onerror=alert(1)>',
+    "{{7*7}}{% raw %}",
+    "'; DROP TABLE entry; --",
+    '=HYPERLINK("http://evil")',
+    "&lt;b&gt; & < > \" '",
+    "a%0d%0aSet-Cookie: x",
+    "../../etc/passwd",
+    "\u202egnp.exe",
+    "\U0001f4a3" * 20,
+)
+
+
+def test_no_text_of_the_ledger_becomes_markup(serve, town, tmp_path) -> None:
+    from decimal import Decimal
+
+    copy = town.copy(tmp_path / "nasty")
+    today = datetime.now(UTC).date()
+    nasty = [text for text in NASTY if text.isprintable()]
+    with copy.writer() as writer:
+        for text in nasty:
+            writer.add_dataset(
+                name=text,
+                epsilon=Decimal(9),
+                delta=Decimal("0.001"),
+                relation="add/remove",
+                survey_rate=None,
+                rows_per_person=1,
+                by=text,
+                day=today,
+            )
+            writer.raise_budget(name=text, epsilon=Decimal(10), delta=Decimal("0.001"), reason=text, by=text, day=today)
+            writer.record_refusal(release_id=None, dataset=text, cause=text, reason=text, day=today)
+            writer.add_token(
+                name=text, expires=today + timedelta(days=1), by=text, day=today, randomness=lambda n: bytes(range(n))
+            ) if text == nasty[0] else None
+    for number, text in enumerate(nasty):
+        copy.charge(f"nasty-{number}", dataset=text, label=text)
+    with serve(copy) as running:
+        overview = running.get("/api/v1/overview").json()
+        assert {row["dataset"] for row in overview["datasets"]} >= set(nasty)
+        paths = [f"/datasets/{row['position']}" for row in overview["datasets"]]
+        entries = running.get("/api/v1/verification").json()["frame"]["entries"]
+        paths += ["/", "/refusals", "/releases", "/samples", "/verification", "/releases/nasty-0"]
+        paths += [f"/entries/{position}" for position in range(max(0, entries - 45), entries)]
+        for path in paths:
+            answer = running.get(path)
+            assert answer.status_code == 200, path
+            assert "set-cookie" not in answer.headers
+            for raw in ("<script", "<img", "onerror=alert(1)>"):
+                assert raw not in answer.text, (path, raw)
+            assert ">49<" not in answer.text
+        cells = running.get("/csv/overview").text
+        assert "\n'=HYPERLINK" in cells or "\n\"'=HYPERLINK" in cells
+        assert not re.search(r'(?m)^"?[=+@-]', cells)
+
+
+def test_a_place_that_others_reach_needs_a_name_and_a_token(town, tmp_path) -> None:
+    with pytest.raises(InputRefused, match="public-name"):
+        Options(ledger_url=town.url, host="192.0.2.1")
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    words = [sys.executable, "-W", "ignore", "-m", "crowdblend.deploy"]
+    environment = town.environment | {
+        "CROWDBLEND_LEDGER": f"sqlite:///{empty / 'ledger.db'}",
+        "CROWDBLEND_HOME": str(empty / "home"),
+    }
+    subprocess.run([*words, "ledger", "init"], env=environment, check=True, capture_output=True, timeout=300)
+    refused = subprocess.run(
+        [*words, "dashboard", "--port", "0", "--require-token"],
+        env=environment,
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert refused.returncode == 2
+    assert "no token that is valid" in refused.stderr
+
+
+def test_the_log_names_nobody(guarded) -> None:
+    running, copy, *_ = guarded
+    secret = copy.token.split("-")[2]
+    running.get("/releases/people-spring?before=5", headers=basic(copy.token, user="mallory"))
+    running.get("/refusals?cause=secret-cause", headers=bearer(copy.token))
+    time.sleep(0.3)
+    text = running.log.read_text()
+    for line in text.splitlines():
+        assert {"time", "event"} <= json.loads(line).keys()
+    for what in ("mallory", secret, "127.0.0.1", "people-spring", "secret-cause", "auditor"):
+        assert what not in text, what
+    assert '"/releases/{release_id}"' in text
+
+
+def test_metrics_are_public_facts(served) -> None:
+    text = served.get("/metrics").text
+    assert "crowdblend_chain_sound 1" in text
+    assert "people" not in text
+    for line in text.splitlines():
+        assert re.fullmatch(r"# TYPE \w+ \w+|\w+(\{[^}]*(\{\w+\})?[^}]*\})? [-+.\dna]+(e[-+]?\d+)?", line), line
+
+
+def test_csv_control_a_formula_is_quoted(served) -> None:
+    assert csv_of.__doc__ is not None
+    assert served.get("/csv/overview").text.splitlines()[0].startswith("dataset,position,epsilon_spent")
