@@ -72,7 +72,9 @@ def test_a_job_outlives_its_terminal(desk, command, rig, environment) -> None:
     assert (desk.folder / "out" / "certificate.json").exists()
 
 
-@pytest.mark.parametrize("how", ["ctrl-c", "cancel", "kill"])
+@pytest.mark.parametrize(
+    "how", ["ctrl-c", pytest.param("cancel", marks=pytest.mark.long), pytest.param("kill", marks=pytest.mark.long)]
+)
 def test_a_job_that_is_cut_off_says_what_it_cost_and_can_be_finished(desk, command, rig, environment, how) -> None:
     many(desk, rig)
     desk.add_dataset()
