@@ -118,6 +118,7 @@ def one_kill(house: House, what: str, number: int, delay: float) -> tuple[str, .
     key = house.rig.secret_of(desk.home, running.process)
     house.rig.await_stage(desk.folder / "ledger.db", release_id, "reading")
     time.sleep(delay)
+    during = json.loads((desk.home / "jobs" / release_id / "progress.json").read_text())["stage"]
     house.kill(what, release_id)
     if what in ("all workers", "the scheduler"):
         time.sleep(1)
@@ -138,7 +139,13 @@ def one_kill(house: House, what: str, number: int, delay: float) -> tuple[str, .
     assert same, "another sample's output"
     assert not list(desk.home.rglob("sampling.key"))
     first = "identical output" if code == 0 else "no output"
-    return what, f"{delay:.2f} s", f"{first} (exit {code})", stage, "same sample, same bytes, no new charge"
+    return (
+        what,
+        f"{delay:.2f} s, in {during}",
+        f"{first} (exit {code})",
+        stage,
+        "same sample, same bytes, no new charge",
+    )
 
 
 def say(desk, row: tuple[str, ...]) -> None:
