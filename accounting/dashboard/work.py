@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import selectors
 import subprocess
@@ -124,7 +125,7 @@ class Desk:
         """The answer, as far as it is known after some seconds of waiting."""
         key = json.dumps([job, of], sort_keys=True)
         with self._changed:
-            if self._too_long.get(key, time.monotonic()) < time.monotonic():
+            if self._too_long.get(key, math.inf) < time.monotonic():
                 del self._too_long[key]  # the machine may have been busy
                 self._answers.pop(key, None)
             if key not in self._answers:
