@@ -146,8 +146,6 @@ def build(folder: Path) -> Town:
     return Town(folder=folder, token=token)
 
 
-
-
 @pytest.fixture(scope="session")
 def town(tmp_path_factory: pytest.TempPathFactory) -> Town:
     """The ledger that most tests look at; nothing writes to it."""
