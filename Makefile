@@ -9,7 +9,7 @@ ifeq ($(POSTGRES),)
 export CROWDBLEND_TEST_POSTGRES ?= off
 endif
 
-.PHONY: demo test test-long test-extra check format paper lock clean
+.PHONY: demo test test-long test-extra check format record-path paper lock clean
 
 demo: $(READY)
 	$(BIN)/crowdblend demo
@@ -34,13 +34,16 @@ format: $(READY)
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-$(READY): constraints.txt pyproject.toml
+$(READY): constraints.txt pyproject.toml tasks/page_decoder.c
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "crowdblend needs Python 3.11 or later")'
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip
 	$(BIN)/python -m pip install --quiet --require-hashes -r constraints.txt
 	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable .
 	touch $(READY)
+
+record-path: $(READY)
+	$(BIN)/python benchmarks/record_path.py --rows 10000000 100000000 --small-row-groups --output docs/performance
 
 paper: $(READY)
 	$(BIN)/python benchmarks/reproduce_paper.py
