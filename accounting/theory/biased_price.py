@@ -7,9 +7,9 @@ from decimal import Decimal
 
 from ...mechanisms.biased_sampling import BiasedSampleCounts
 from ...mechanisms.refusal import InputRefused
+from .cost import RELATION, Price, check_request
 from .crowd_blending import epsilon_zero_knowledge_robust
 from .least_epsilon import least_epsilon
-from .cost import RELATION, Price, check_request
 from .robust_sampling import delta_robust
 from .rounding import decimal_up, float_down, float_up
 
