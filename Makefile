@@ -13,6 +13,14 @@ ifeq ($(firstword $(shell command -v chromium chromium-browser 2>/dev/null)),)
 export CROWDBLEND_TEST_BROWSER ?= off
 endif
 
+# The same for the object store and the batch system of the long tests.
+ifeq ($(shell command -v swift-proxy-server 2>/dev/null),)
+export CROWDBLEND_TEST_SWIFT ?= off
+endif
+ifeq ($(shell PATH="$$PATH:/usr/sbin" command -v slurmctld 2>/dev/null),)
+export CROWDBLEND_TEST_SLURM ?= off
+endif
+
 .PHONY: demo test test-long test-extra check format record-path screenshots paper lock clean
 
 demo: $(READY)
@@ -58,6 +66,8 @@ paper: $(READY)
 
 lock:
 	uv pip compile pyproject.toml --extra dev --universal --generate-hashes --no-annotate --no-header -o constraints.txt
+	uv pip compile pyproject.toml --extra postgres --extra s3 --universal --generate-hashes --no-annotate --no-header \
+	    --constraints constraints.txt -o deploy/docker/requirements.txt
 
 clean:
 	rm -rf $(VENV) build dist crowdblend-demo
