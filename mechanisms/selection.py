@@ -45,8 +45,9 @@ def draw_map(scores: NDArray[np.int64], *, epsilon: Decimal, rule: Rule) -> int:
     must not be drawn from twice, so store the draw before anything depends on it.
 
     The exponential mechanism draws g with probability ∝ e^{ε₁ u(g)}. Permute-and-flip walks through the candidates
-    in random order and takes each with probability e^{ε₁ (u(g) − max u)}, which is never worse (McKenna and Sheldon,
-    arXiv:2010.12603v1, Theorem 2). Both by noise added to the scores, exponential and Gumbel, compared exactly.
+    in random order and takes each with probability e^{ε₁ (u(g) − max u)}, and never has a lower expected quality
+    (McKenna and Sheldon, arXiv:2010.12603v1). Both by noise added to the scores, exponential (Ding, Kifer and others,
+    arXiv:2105.07260v3) and Gumbel, compared exactly. That either is ε₁-private is proved in docs/proofs/map-quality.md.
 
     Args:
         scores: qualities in units of 1/WEIGHT_UNIT, as `scores`; shape (candidates,).

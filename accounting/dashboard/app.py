@@ -72,7 +72,7 @@ def dashboard(options: Options, *, observer: Observer) -> Gate:
     application.add_exception_handler(RequestValidationError, _malformed)
     application.add_exception_handler(HTTPException, _missing)
     application.add_exception_handler(InputRefused, _refused)
-    application.add_exception_handler(ReleaseFailed, _failed)
+    application.add_exception_handler(ReleaseFailed, _failed(observer))
     for kind in (ArithmeticError, AttributeError, LookupError, TypeError, ValueError):
         application.add_exception_handler(kind, _damaged(observer))
     access = Access(options, tokens=around.tokens, today=_today)
@@ -160,9 +160,13 @@ async def _refused(request: Request, error: Exception) -> Response:
     return _page(request, 404, what)
 
 
-async def _failed(request: Request, error: Exception) -> Response:
-    what = error.what if isinstance(error, ReleaseFailed) else ""
-    return _page(request, 503, f"{what} Run crowdblend ledger verify.")
+def _failed(observer: Observer):  # type: ignore[no-untyped-def]  # noqa: ANN202
+    async def failed(request: Request, error: Exception) -> Response:
+        what = error.what if isinstance(error, ReleaseFailed) else ""
+        observer.event("unreadable", why=what)
+        return _page(request, 503, f"{what} Run crowdblend ledger verify.")
+
+    return failed
 
 
 def _damaged(observer: Observer):  # type: ignore[no-untyped-def]  # noqa: ANN202
@@ -172,6 +176,8 @@ def _damaged(observer: Observer):  # type: ignore[no-untyped-def]  # noqa: ANN20
         around.watch.ask()
         observer.event("damaged", kind=type(error).__name__)
         chain = around.watch.state
+        if chain.verdict == "sound":
+            return _page(request, 500, "This is a fault of these pages, and none of the ledger's.")
         found = "; ".join(f"entry {one.position}: {one.what}" for one in chain.findings[:5])
         return _page(request, 409, f"What the ledger holds here can't be read, so it does not hold. {found}")
 

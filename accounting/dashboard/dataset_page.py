@@ -21,6 +21,7 @@ __all__ = ["DatasetPage", "SeriesRow", "TimelinePoint", "dataset_page"]
 
 ROWS_A_PAGE = 50
 MOST_SERIES = 50
+MOST_LOOKS = 10
 MOST_POINTS = 48
 MOST_COMPOSED = 12
 SECONDS_TO_WAIT = 0.3
@@ -91,6 +92,8 @@ class DatasetPage:
         survey_rate: rate of its own sampling where that is part of the price, else None.
         rows_per_person: the most records that one person has.
         added: the day of its registration.
+        private_looks: looks at its records outside any release; the latest ones.
+        private_looks_in_all: how many there were.
         epsilon_estimate: the composed estimate now, None where there is none.
         estimate_note: what the estimate is.
         computing: whether estimates are still being computed; ask again for them.
@@ -107,6 +110,8 @@ class DatasetPage:
     survey_rate: str | None
     rows_per_person: int
     added: str
+    private_looks: tuple[int, ...]
+    private_looks_in_all: int
     epsilon_estimate: Amount | None
     estimate_note: str
     computing: bool
@@ -133,6 +138,7 @@ def dataset_page(seen: Seen, position: int, *, before: int | None) -> DatasetPag
     if last is None or last.account is None:
         raise InputRefused("The account of this data set can't be read.", where=f"entry {position}", not_done="")
     changes = view.changes(name, most=MOST_POINTS)
+    looks = seen.around.follower.looks(name, up_to=view.head.position)
     timeline, computing = _timeline(seen, added, changes)
     estimate = _estimate(seen, added, last.position, last.account, wait=SECONDS_TO_WAIT)
     found = view.releases(name=name, before=before, limit=ROWS_A_PAGE + 1)
@@ -145,6 +151,8 @@ def dataset_page(seen: Seen, position: int, *, before: int | None) -> DatasetPag
         survey_rate=None if added.survey_rate is None else amount_text(added.survey_rate),
         rows_per_person=added.rows_per_person,
         added=added.day.isoformat(),
+        private_looks=looks[-MOST_LOOKS:],
+        private_looks_in_all=len(looks),
         epsilon_estimate=_epsilon(estimate),
         estimate_note=ESTIMATE_NOTE,
         computing=computing or estimate.pending,

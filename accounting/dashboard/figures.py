@@ -28,15 +28,7 @@ __all__ = [
     "described",
     "factor_shown",
     "mechanism_in_words",
-    "theorem_of",
 ]
-
-THEOREMS: Mapping[str, str] = {
-    "exact-profile/1": "Li, Qardaji, Su, arXiv:1101.2604v2, Section 3; exact form: docs/proofs/exact-profile.md",
-    "basic-exact/1": "exact profiles (docs/proofs/exact-profile.md), the releases' costs added up",
-    "pld/1": "exact profiles, composed by Zhu, Dong, Wang, arXiv:2106.08567 (docs/proofs/composition.md)",
-    "lqs-theorem-3.9/1": "Li, Qardaji, Su, arXiv:1101.2604v2, Theorem 3.9",
-}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -152,11 +144,6 @@ def mechanism_in_words(record: Mapping[str, str | int]) -> str:
         return f"k = {record.get('k')}, rate {record.get('sampling_rate')}"
     named = ", ".join(f"{name} {value}" for name, value in record.items() if name != "kind")
     return f"{record.get('kind')}: {named}"
-
-
-def theorem_of(rule: str) -> str:
-    """The theorem behind a pricing rule; the rule's own name where this version knows no more."""
-    return THEOREMS.get(rule, rule)
 
 
 def factor_shown(factor: float) -> str:

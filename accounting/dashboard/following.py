@@ -14,6 +14,7 @@ from sqlalchemy import Connection, select
 from ..ledger.append import head_of
 from ..ledger.budget import amount_of_text
 from ..ledger.canonical import NotCanonicalError, entry_of_bytes
+from ..ledger.entry import PrivateLook
 from ..ledger.release_entries import Fields, ReleaseAbandoned, ReleaseRefused, SeriesRegistered
 from ..ledger.schema import entry as entry_table
 from ..ledger.token_entries import TokenAdded, TokenRevoked
@@ -22,7 +23,7 @@ from ..ledger.tokens import TokenState, token_states
 __all__ = ["Follower", "Payment", "Refusal"]
 
 CHARGE = "release-charged/"
-PLAIN_KINDS = frozenset(kind.KIND for kind in (ReleaseRefused, ReleaseAbandoned, SeriesRegistered))
+PLAIN_KINDS = frozenset(kind.KIND for kind in (PrivateLook, ReleaseRefused, ReleaseAbandoned, SeriesRegistered))
 TOKEN_KINDS = frozenset(kind.KIND for kind in (TokenAdded, TokenRevoked))
 BATCH = 2_000
 
@@ -66,6 +67,7 @@ class _Seen:
     position: int = -1
     hash: str = ""
     kinds: Counter[str] = field(default_factory=Counter)
+    looks: dict[str, list[int]] = field(default_factory=dict)
     refusals: list[Refusal] = field(default_factory=list)
     payments: dict[str, list[Payment]] = field(default_factory=dict)
     paid: dict[str, tuple[str, Payment]] = field(default_factory=dict)
@@ -105,6 +107,11 @@ class Follower:
         with self._lock:
             known = tuple(self._seen.refusals)
         return (refusal for refusal in reversed(known) if refusal.position <= up_to)
+
+    def looks(self, dataset: str, *, up_to: int) -> tuple[int, ...]:
+        """Places of the entries that tell of a look at a data set's records outside any release."""
+        with self._lock:
+            return tuple(position for position in self._seen.looks.get(dataset, ()) if position <= up_to)
 
     def payments(self, dataset: str, *, up_to: int) -> Counter[Fields]:
         """Mechanism → releases of it that a data set has paid for and not got back, up to an entry."""
@@ -173,6 +180,8 @@ class Follower:
         if kind == ReleaseRefused.KIND:
             cause, dataset = str(document["cause"]), str(document["dataset"])
             seen.refusals.append(Refusal(position=position, dataset=dataset, cause=cause))
+        elif kind == PrivateLook.KIND:
+            seen.looks.setdefault(str(document["dataset"]), []).append(position)
         elif kind == ReleaseAbandoned.KIND:
             paid = seen.paid.get(str(document["release_id"]))
             if document["refunded"] is True and paid is not None:

@@ -143,15 +143,15 @@ class LedgerView:
         """Where a sample is reserved, None where it serves no release."""
         return self._bounded(select(sample.c.position).where(sample.c.sample_id == sample_id))
 
-    def samples(self, *, before: int | None, limit: int) -> tuple[tuple[str, str, int], ...]:
-        """Samples with their releases and places, the latest first."""
+    def samples(self, *, before: int | None, limit: int) -> tuple[tuple[str, str, str, int], ...]:
+        """Samples with their purposes, their releases and their places, the latest first."""
         rows = self.connection.execute(
             select(sample)
             .where(sample.c.position <= self._last(before))
-            .order_by(sample.c.position.desc())
+            .order_by(sample.c.position.desc(), sample.c.purpose)
             .limit(limit)
         )
-        return tuple((row.sample_id, row.release_id, row.position) for row in rows)
+        return tuple((row.sample_id, row.purpose, row.release_id, row.position) for row in rows)
 
     def outcomes(self, release_ids: Iterable[str]) -> dict[str, Mapping[str, int]]:
         """What became of releases: release id → outcome → place of its entry."""

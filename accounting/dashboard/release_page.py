@@ -6,10 +6,12 @@ import math
 from dataclasses import dataclass
 
 from ...mechanisms.refusal import InputRefused
+from ..ledger.certificate_writing import theorem_of
+from ..ledger.entry import DatasetAdded
 from ..ledger.release_entries import ReleaseCharged, ReleasePublished
 from .certificates import MapOfColumns, columns_of
 from .curve import Curve, curve_of
-from .figures import charge_of, day_of, described, factor_shown, theorem_of
+from .figures import charge_of, day_of, described, factor_shown
 from .ledger_view import LedgerView, Stored
 from .rows import ReleaseRow, release_rows
 from .surroundings import Frame, Seen
@@ -132,7 +134,7 @@ def release_page(seen: Seen, release_id: str) -> ReleasePage:
         relation=charge.price.relation,
         releases_covered=charge.price.releases,
         guarantee=_guarantee(charge),
-        limits=_limits(charge),
+        limits=_limits(charge, rows_per_person=_rows_per_person(seen.view, charge.dataset)),
         steps=tuple(_step(one) for one in entries if one.entry is not None),
         previous=stored.previous,
         files=() if published is None else tuple(File(name=n, sha256=d) for n, d in published.output_hashes),
@@ -205,12 +207,23 @@ def _guarantee(charge: ReleaseCharged) -> str:
     )
 
 
-def _limits(charge: ReleaseCharged) -> str:
+def _rows_per_person(view: LedgerView, dataset: str) -> int | None:
+    """The most records that a person has in a data set, None where its registration can't be read."""
+    position = view.places_of_datasets([dataset]).get(dataset)
+    stored = None if position is None else view.entries([position]).get(position)
+    if stored is None or not isinstance(stored.entry, DatasetAdded):
+        return None
+    return stored.entry.rows_per_person
+
+
+def _limits(charge: ReleaseCharged, *, rows_per_person: int | None) -> str:
+    records = "an unknown number of records" if rows_per_person is None else f"{rows_per_person} records"
+    records = "one record" if rows_per_person == 1 else f"at most {records}"
     rest = "other releases of the data set add to it, in the data set's account"
     alone = (
         f"It is for this release alone; {rest}." if charge.price.releases == 1 else f"Beyond these releases, {rest}."
     )
     return (
-        "It is for one record a person, under the neighbouring relation "
+        f"It is for {records} a person, under the neighbouring relation "
         f"{charge.price.relation}. {alone} It doesn't cover a choice of parameters made by looking at the records."
     )

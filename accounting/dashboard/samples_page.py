@@ -32,6 +32,7 @@ class SampleRow:
 
     Args:
         sample_id: commitment to the key that its coins come from.
+        purpose: what it serves there: "release", or "selection" for the choice of the map.
         release_id: the one release that it serves.
         state: "drawn" (reserved, nothing read), "consumed", or "never read" (given back, and never usable again).
         stage: what became of the release.
@@ -39,6 +40,7 @@ class SampleRow:
     """
 
     sample_id: str
+    purpose: str
     release_id: str
     state: State
     stage: Stage
@@ -70,17 +72,20 @@ def samples_page(seen: Seen, *, before: int | None) -> SamplesPage:
     """Build the page of samples before a place in the chain."""
     view = seen.view
     found = view.samples(before=before, limit=ROWS_A_PAGE + 1)
-    shown = found[:ROWS_A_PAGE]
-    outcomes = view.outcomes(release_id for _, release_id, _ in shown)
+    # A release's two samples stand at one place, and on one page.
+    cut = found[ROWS_A_PAGE][3] if len(found) > ROWS_A_PAGE else -1
+    shown = [row for row in found[:ROWS_A_PAGE] if row[3] != cut]
+    outcomes = view.outcomes(release_id for _, _, release_id, _ in shown)
     rows = tuple(
         SampleRow(
             sample_id=sample_id,
+            purpose=purpose,
             release_id=release_id,
             state=STATES[stage_of(outcomes.get(release_id, {}))],
             stage=stage_of(outcomes.get(release_id, {})),
             position=position,
         )
-        for sample_id, release_id, position in shown
+        for sample_id, purpose, release_id, position in shown
     )
     reuse = [one.position for one in seen.around.follower.refusals(up_to=view.head.position) if one.cause == REUSE]
     refused, stored = refusal_rows(view, islice(reuse, MOST_REFUSALS))
@@ -90,5 +95,5 @@ def samples_page(seen: Seen, *, before: int | None) -> SamplesPage:
         samples_in_all=view.count("sample"),
         refused_reuse=refused,
         refused_in_all=len(reuse),
-        older=shown[-1][2] if len(found) > ROWS_A_PAGE else None,
+        older=shown[-1][3] if len(found) > ROWS_A_PAGE else None,
     )

@@ -16,7 +16,7 @@ from .circumstances import Circumstances
 from .release_entries import ReleaseCharged
 from .signing import ALGORITHM, SigningKey, canonical_bytes
 
-__all__ = ["DOMAIN", "FORMAT", "certificate_bytes", "sha256_of_file", "signed_bytes", "write_certificate"]
+__all__ = ["DOMAIN", "FORMAT", "certificate_bytes", "sha256_of_file", "signed_bytes", "theorem_of", "write_certificate"]
 
 FORMAT = "crowdblend-certificate/3"
 DOMAIN = b"crowdblend certificate 3\n"
@@ -118,7 +118,7 @@ def write_certificate(
             "epsilon": amount_text(charge.price.epsilon),
             "delta": amount_text(charge.price.delta),
             "rule": charge.price.rule,
-            "theorem": _theorem(charge.price.rule),
+            "theorem": theorem_of(charge.price.rule),
             "epsilon_paper": None if charge.epsilon_paper is None else amount_text(charge.epsilon_paper),
             "unit": f"one person, at most {_records(circumstances)}",
             "rows_per_person": circumstances.rows_per_person,
@@ -169,7 +169,7 @@ def _series(charge: ReleaseCharged) -> dict[str, str | int] | None:
     return {"name": charge.series.name, "number": charge.series.number, "releases": charge.price.releases}
 
 
-def _theorem(rule: str) -> str:
+def theorem_of(rule: str) -> str:
     """Where the price's theorem is proved; a rule for several records names the one for a single record after a +."""
     group, plus, inner = rule.partition("+")
     if not plus:

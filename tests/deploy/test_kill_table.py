@@ -118,6 +118,7 @@ def one_kill(house: House, what: str, number: int, delay: float) -> tuple[str, .
     key = house.rig.secret_of(desk.home, running.process)
     house.rig.await_stage(desk.folder / "ledger.db", release_id, "reading")
     time.sleep(delay)
+    during = json.loads((desk.home / "jobs" / release_id / "progress.json").read_text())["stage"]
     house.kill(what, release_id)
     if what in ("all workers", "the scheduler"):
         time.sleep(1)
@@ -138,7 +139,18 @@ def one_kill(house: House, what: str, number: int, delay: float) -> tuple[str, .
     assert same, "another sample's output"
     assert not list(desk.home.rglob("sampling.key"))
     first = "identical output" if code == 0 else "no output"
-    return what, f"{delay:.2f} s", f"{first} (exit {code})", stage, "same sample, same bytes, no new charge"
+    return (
+        what,
+        f"{delay:.2f} s, in {during}",
+        f"{first} (exit {code})",
+        stage,
+        "same sample, same bytes, no new charge",
+    )
+
+
+def say(desk, row: tuple[str, ...]) -> None:
+    with desk.capture.disabled():
+        print(f"| {' | '.join(row)} |", flush=True)
 
 
 OTHERS = ("all workers", "the scheduler", "the flow's process", "Prefect's server")
@@ -155,10 +167,10 @@ def test_the_kill_table(desk, cluster, prefect_server, command, rig, part: str) 
     kills = [("a worker", delay) for delay in moments]
     if part == "everything else":
         kills = [(what, delay) for what in OTHERS for delay in (0.3, 1.2)]
-    print("\n| killed | after reading began | first attempt | ledger after it | rerun with the same id |")
-    print("|---|---|---|---|---|", flush=True)
+    say(desk, ("killed", "after reading began", "first attempt", "ledger after it", "rerun with the same id"))
+    say(desk, ("---",) * 5)
     for number, (what, delay) in enumerate(kills):
-        print(f"| {' | '.join(one_kill(house, what, number, delay))} |", flush=True)
+        say(desk, one_kill(house, what, number, delay))
     assert desk("ledger", "verify").code == 0
     assert len(desk("ledger", "show", "--json").json["releases"]) == len(kills)
 
