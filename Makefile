@@ -13,7 +13,15 @@ ifeq ($(firstword $(shell command -v chromium chromium-browser 2>/dev/null)),)
 export CROWDBLEND_TEST_BROWSER ?= off
 endif
 
-.PHONY: screenshots demo test test-long test-extra check format paper lock clean
+# The same for the object store and the batch system of the long tests.
+ifeq ($(shell command -v swift-proxy-server 2>/dev/null),)
+export CROWDBLEND_TEST_SWIFT ?= off
+endif
+ifeq ($(shell PATH="$$PATH:/usr/sbin" command -v slurmctld 2>/dev/null),)
+export CROWDBLEND_TEST_SLURM ?= off
+endif
+
+.PHONY: demo test test-long test-extra check format record-path screenshots paper lock clean
 
 demo: $(READY)
 	$(BIN)/crowdblend demo
@@ -38,13 +46,16 @@ format: $(READY)
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-$(READY): constraints.txt pyproject.toml
+$(READY): constraints.txt pyproject.toml tasks/page_decoder.c
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "crowdblend needs Python 3.11 or later")'
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip
 	$(BIN)/python -m pip install --quiet --require-hashes -r constraints.txt
 	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable .
 	touch $(READY)
+
+record-path: $(READY)
+	$(BIN)/python benchmarks/record_path.py --rows 10000000 100000000 --small-row-groups --output docs/performance
 
 # Pictures of the auditors' pages, as docs/dashboard.md shows them; needs Chromium.
 screenshots: $(READY)
@@ -55,6 +66,8 @@ paper: $(READY)
 
 lock:
 	uv pip compile pyproject.toml --extra dev --universal --generate-hashes --no-annotate --no-header -o constraints.txt
+	uv pip compile pyproject.toml --extra postgres --extra s3 --universal --generate-hashes --no-annotate --no-header \
+	    --constraints constraints.txt -o deploy/docker/requirements.txt
 
 clean:
 	rm -rf $(VENV) build dist crowdblend-demo

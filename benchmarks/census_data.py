@@ -8,11 +8,13 @@ import sys
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 __all__ = ["COLUMNS", "Column", "Records", "cells", "generate"]
 
@@ -128,6 +130,9 @@ def generate(folder: Path, *, rows: int, row_group: int = ROW_GROUP, seed: int =
 
 
 def _write_file(place: Path, first: int, rows: int, row_group: int, seed: int) -> NDArray[np.int64]:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
     slots = [_slots(column) for column in COLUMNS]
     exact = np.zeros(cells(), dtype=np.int64)
     schema = pa.schema([(column.name, _dictionary(column).type) for column in COLUMNS])
@@ -171,12 +176,16 @@ def _tally(codes: list[NDArray[np.uint16]]) -> NDArray[np.int64]:
 
 
 def _dictionary(column: Column) -> pa.Array:
+    import pyarrow as pa
+
     if isinstance(column.values[0], str):
         return pa.array(column.values).dictionary_encode()
     return pa.array(column.values, type=pa.int64())
 
 
 def _table(codes: list[NDArray[np.uint16]]) -> pa.Table:
+    import pyarrow as pa
+
     arrays = []
     for column, values in zip(COLUMNS, codes, strict=True):
         if isinstance(column.values[0], str):

@@ -65,15 +65,15 @@ def digest(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def charge_of(number: int, *, series: str | None = None) -> ReleaseCharge:
-    """The charge of release `number`, in a series where one is named."""
+def charge_of(number: int, *, label: str = "release", series: str | None = None) -> ReleaseCharge:
+    """The charge of release `number` among those with a label, in a series where one is named."""
     mechanism = MECHANISMS[0 if series else number % len(MECHANISMS)]
     cost = cost_of(mechanism, RELEASES_OF_A_SERIES if series else 1)
     return ReleaseCharge(
-        release_id=f"release-{number}",
+        release_id=f"{label}-{number}",
         label=f"quarterly table {number % 40}",
         dataset=DATASETS[0 if series else number // 5 % len(DATASETS)],
-        sample_id=digest(f"sample {number}"),
+        sample_id=digest(f"{label} sample {number}"),
         mechanism=mechanism,
         price=cost.price,
         epsilon_paper=cost.paper,

@@ -70,24 +70,22 @@ def ours(question: Question) -> Callable[[], Answer]:
             for column in question.columns
         )
     )
-    folder = tempfile.TemporaryDirectory(prefix="record-path-")
-    path = Path(folder.name) / "sampling.key"
 
     def release() -> Answer:
-        key = np.random.default_rng([question.seed, time.perf_counter_ns()]).bytes(32)
-        path.write_bytes(key)
-        chunks = plan_chunks(
-            check_metadata(list_source(pattern, base=Path(folder.name)), columns=generation.names, separator=",")
-        )
-        job = count_job(
-            release_id="benchmark",
-            sample_id=sample_commitment(key),
-            generalization=generation,
-            rate=Decimal(str(question.rate)),
-            null_values=[""],
-            key_source=KeyRef(path=path),
-        )
-        counts = group_counts(chunks, job=job, executor=LocalThreads(workers=THREADS))
+        chunks = plan_chunks(check_metadata(list_source(pattern, base=Path()), columns=generation.names, separator=","))
+        with tempfile.TemporaryDirectory(prefix="record-path-") as folder:
+            path = Path(folder) / "sampling.key"
+            key = np.random.default_rng([question.seed, time.perf_counter_ns()]).bytes(32)
+            path.write_bytes(key)
+            job = count_job(
+                release_id="benchmark",
+                sample_id=sample_commitment(key),
+                generalization=generation,
+                rate=Decimal(str(question.rate)),
+                null_values=[""],
+                key_source=KeyRef(path=path),
+            )
+            counts = group_counts(chunks, job=job, executor=LocalThreads(workers=THREADS))
         groups = PublishedGroups.of(suppress(counts.keys, counts.counts, question.k), generalization=generation)
         labels = [np.array(names)[codes] for names, codes in zip(groups.labels, groups.codes, strict=True)]
         return [*labels], groups.counts
@@ -109,14 +107,13 @@ def ours_by_pyarrow(question: Question) -> Callable[[], Answer]:
 def duckdb(question: Question) -> Callable[[], Answer]:
     """DuckDB: Bernoulli TABLESAMPLE, one lookup table and join per column."""
     import duckdb as database
-    import pyarrow as pa
 
     connection = database.connect(config={"threads": THREADS})
     for column in question.columns:
-        lookup = pa.table({"value": list(column.values), "label": list(column.labels)})
-        connection.register("incoming", lookup)
-        connection.execute(f"CREATE TABLE lookup_{column.name} AS SELECT * FROM incoming")  # noqa: S608
-        connection.unregister("incoming")
+        connection.execute(
+            f"CREATE TABLE lookup_{column.name} AS SELECT unnest($values) AS value, unnest($labels) AS label",
+            {"values": list(column.values), "labels": list(column.labels)},
+        )
     labels = ", ".join(f"lookup_{column.name}.label AS {column.name}" for column in question.columns)
     joins = " ".join(
         f"JOIN lookup_{column.name} ON lookup_{column.name}.value = r.{column.name}" for column in question.columns
@@ -128,9 +125,8 @@ def duckdb(question: Question) -> Callable[[], Answer]:
     )
 
     def release() -> Answer:
-        found = connection.execute(query, {"files": list(question.files)}).to_arrow_table()
-        names = [column.name for column in question.columns]
-        return [found[name].to_pylist() for name in names], np.array(found["n"].to_pylist(), dtype=np.int64)
+        found = connection.execute(query, {"files": list(question.files)}).fetchnumpy()
+        return [found[column.name].tolist() for column in question.columns], found["n"].astype(np.int64)
 
     return release
 
@@ -211,6 +207,15 @@ def cell_counts(answer: Answer, columns: tuple[Column, ...] = COLUMNS) -> NDArra
     return dense
 
 
+def _peak_mb() -> float:
+    """Most memory of this process so far, MiB; what the system tells its parent starts with the parent's own."""
+    status = Path("/proc/self/status")
+    if not status.exists():
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    found = [line.split() for line in status.read_text(encoding="ascii").splitlines() if line.startswith("VmHWM")]
+    return int(found[0][1]) / 1024
+
+
 def main(words: list[str]) -> None:
     """`NAME FOLDER RATE K TARGET`: answer once at the start, and again for each line of standard input.
 
@@ -223,7 +228,7 @@ def main(words: list[str]) -> None:
         begun, used = time.perf_counter(), time.process_time()
         answer = release()
         line = {"seconds": time.perf_counter() - begun, "processor": time.process_time() - used}
-        line["peak_mb"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+        line["peak_mb"] = _peak_mb()
         print(json.dumps(line), flush=True)
         if not sys.stdin.readline():
             break

@@ -2,32 +2,59 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import sys
 
 import click
 
 from ..mechanisms.refusal import Refusal
-from .dashboard_command import dashboard
-from .explain_command import explain
-from .job_commands import cancel, status, submit
-from .key_commands import key
-from .ledger_administration import migrate, roles
-from .ledger_commands import dataset, ledger
-from .plan_command import plan
-from .registry_command import registry
-from .release_commands import abandon, demo, run, verify
-from .series_commands import series
-from .serve_command import serve
-from .token_commands import token
 
 __all__ = ["main"]
 
 MAY_CHARGE = frozenset({"demo", "run", "serve", "series", "submit"})
+COMMANDS = {
+    "demo": "release_commands",
+    "run": "release_commands",
+    "submit": "job_commands",
+    "status": "job_commands",
+    "cancel": "job_commands",
+    "serve": "serve_command",
+    "explain": "explain_command",
+    "plan": "plan_command",
+    "dataset": "ledger_commands",
+    "series": "series_commands",
+    "ledger": "ledger_administration",
+    "abandon": "release_commands",
+    "verify": "release_commands",
+    "registry": "registry_command",
+    "key": "key_commands",
+    "token": "token_commands",
+    "dashboard": "dashboard_command",
+}
+"""Each command's name, which is also its function's, and the module that has it."""
 KINDS = {1: "failed", 2: "input", 3: "accountant"}
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+class _Commands(click.Group):
+    """Commands that are loaded when they are asked for: no command waits for what only others need."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """All names, in the order of the table."""
+        del ctx
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Load one command."""
+        del ctx
+        if cmd_name not in COMMANDS:
+            return None
+        module = importlib.import_module(f".{COMMANDS[cmd_name]}", __package__)
+        command: click.Command = getattr(module, cmd_name)
+        return command
+
+
+@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="crowdblend")
 def crowdblend() -> None:
     """Truthful microdata with a proved privacy guarantee, and an accountant that keeps its rules.
@@ -35,31 +62,6 @@ def crowdblend() -> None:
     Exit codes: 0 done; 1 failed; 2 the specification or the command is wrong, nothing was charged;
     3 refused by the accountant, nothing was read or published.
     """
-
-
-for command in (
-    demo,
-    run,
-    submit,
-    status,
-    cancel,
-    serve,
-    explain,
-    plan,
-    dataset,
-    series,
-    ledger,
-    abandon,
-    verify,
-    registry,
-    key,
-    token,
-    dashboard,
-):
-    crowdblend.add_command(command)
-
-for command in (migrate, roles):
-    ledger.add_command(command)
 
 
 def main(arguments: list[str] | None = None) -> None:

@@ -112,7 +112,7 @@ def _column(name: str, hierarchy: Hierarchy, possible: set[int], *, weight: Deci
 def _examples(hierarchy: Hierarchy, level: int) -> list[str]:
     """A few labels: the first, the middle and the last, but for the bucket where there is another."""
     size = hierarchy.size(level)
-    codes = sorted({1, (size + 1) // 2, size - 1} & set(range(1, size))) or [0]
+    codes = sorted({code for code in (1, (size + 1) // 2, size - 1) if 0 < code < size}) or [0]
     return hierarchy.labels(np.array(codes[:MOST_EXAMPLES], dtype=np.int64), level)
 
 

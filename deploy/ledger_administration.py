@@ -10,9 +10,9 @@ from ..accounting.ledger.migration import migrate_ledger
 from ..accounting.ledger.roles import Roles, grant_roles
 from ..flows.settings import house
 from ..mechanisms.refusal import InputRefused
-from .ledger_commands import AS_JSON, LEDGER
+from .ledger_commands import AS_JSON, LEDGER, ledger
 
-__all__ = ["migrate", "roles"]
+__all__ = ["ledger", "migrate", "roles"]
 
 
 @click.command()
@@ -59,3 +59,7 @@ def roles(writer: str, auditor: str, apply: bool, ledger_url: str | None) -> Non
         click.echo(f"Done: '{writer}' appends, '{auditor}' looks, and neither can do more.", err=True)
     else:
         click.echo("Nothing was changed; --apply does it.", err=True)
+
+
+for command in (migrate, roles):
+    ledger.add_command(command)

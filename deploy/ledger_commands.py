@@ -5,25 +5,22 @@ from __future__ import annotations
 import getpass
 import json
 import secrets
-from collections.abc import Iterable
 from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
-from typing import Any
 
 import click
-from rich.console import Console
-from rich.table import Table
 
 from ..accounting.ledger.canonical import bytes_of_entry
 from ..accounting.ledger.creation import begin_anchor, create_ledger, ledger_exists
 from ..accounting.ledger.odometer import ESTIMATE_NOTE
-from ..accounting.ledger.reader import DatasetState, ReleaseState, open_reader
+from ..accounting.ledger.reader import open_reader
 from ..accounting.ledger.signing import read_public_keys
 from ..accounting.ledger.writer import open_writer
 from ..accounting.theory.group_privacy import MOST_RECORDS
 from ..flows.settings import house
 from ..mechanisms.refusal import InputRefused
+from .ledger_report import dataset_rows, print_datasets, print_releases, release_rows, tell_of_more
 from .look_report import look_rows, print_looks
 from .plan_command import ExactNumber
 from .series_report import print_series, series_rows
@@ -133,11 +130,11 @@ def raise_budget(name: str, epsilon: Decimal, delta: Decimal, reason: str, ledge
 def list_datasets(ledger_url: str | None, as_json: bool) -> None:
     """List the data sets with what is spent and what is left."""
     with open_reader(house(ledger_url=ledger_url).ledger_url) as reader:
-        datasets = _datasets(reader.datasets())
+        datasets = dataset_rows(reader.datasets())
     if as_json:
         click.echo(json.dumps({"datasets": datasets}, ensure_ascii=False))
     else:
-        _print_datasets(datasets)
+        print_datasets(datasets)
 
 
 @click.group()
@@ -177,7 +174,7 @@ def show(ledger_url: str | None, latest: int, everything: bool, as_json: bool) -
     with open_reader(house(ledger_url=ledger_url).ledger_url) as reader:
         overview = reader.overview(latest=None if everything else latest)
         looks = look_rows(reader.private_looks())
-    datasets, releases = _datasets(known.state for known in overview.datasets), _releases(overview.releases)
+    datasets, releases = dataset_rows(known.state for known in overview.datasets), release_rows(overview.releases)
     series = series_rows(overview.series)
     for row, known in zip(datasets, overview.datasets, strict=True):
         row["epsilon_estimate"] = None if known.epsilon_estimate is None else float(known.epsilon_estimate)
@@ -194,16 +191,16 @@ def show(ledger_url: str | None, latest: int, everything: bool, as_json: bool) -
         }
         click.echo(json.dumps(shown, ensure_ascii=False))
         return
-    _print_datasets(datasets)
+    print_datasets(datasets)
     for row in datasets:
         shown_estimate = NO_ESTIMATE if row["epsilon_estimate"] is None else f"{row['epsilon_estimate']:.6g}"
         click.echo(f"  '{row['dataset']}': composed estimate of ε: {shown_estimate}")
     click.echo(f"{ESTIMATE_NOTE}\n")
     if series:
         print_series(series)
-        _tell_of_more(len(series), overview.series_count, "series")
-    _print_releases(releases)
-    _tell_of_more(len(releases), overview.release_count, "releases")
+        tell_of_more(len(series), overview.series_count, "series")
+    print_releases(releases)
+    tell_of_more(len(releases), overview.release_count, "releases")
     if looks:
         print_looks(looks)
     click.echo("Releases: " + ", ".join(f"{count} {stage}" for stage, count in overview.release_counts.items()) + ".")
@@ -255,66 +252,3 @@ def _require_budget(epsilon: Decimal, delta: Decimal) -> None:
         raise InputRefused(f"a budget's ε must be more than 0, not {epsilon}.", where="--epsilon")
     if not 0 <= delta < 1:
         raise InputRefused(f"a budget's δ must be at least 0 and below 1, not {delta}.", where="--delta")
-
-
-def _datasets(states: Iterable[DatasetState]) -> list[dict[str, Any]]:
-    return [
-        {
-            "dataset": state.name,
-            "epsilon_budget": float(state.account.epsilon_budget),
-            "epsilon_spent": float(state.account.epsilon_spent),
-            "delta_budget": float(state.account.delta_budget),
-            "delta_spent": float(state.account.delta_spent),
-            "relation": state.relation,
-            "survey": state.survey,
-            "rows_per_person": state.rows_per_person,
-        }
-        for state in states
-    ]
-
-
-def _releases(states: Iterable[ReleaseState]) -> list[dict[str, Any]]:
-    return [
-        {
-            "release_id": state.release_id,
-            "dataset": state.charge.dataset,
-            "label": state.charge.label,
-            "series": None if state.charge.series is None else state.charge.series.name,
-            "series_number": None if state.charge.series is None else state.charge.series.number,
-            "stage": state.stage,
-            "refunded": state.refunded,
-            "sample_id": state.charge.sample_id,
-            "selection_sample_id": state.receipt.selection_sample_id,
-            "mechanism": dict(state.charge.mechanism),
-            "epsilon": float(state.charge.price.epsilon),
-            "delta": float(state.charge.price.delta),
-            "rule": state.charge.price.rule,
-            "day": state.charge.day.isoformat(),
-            "position": state.receipt.position,
-        }
-        for state in states
-    ]
-
-
-def _tell_of_more(listed: int, count: int, what: str) -> None:
-    if listed < count:
-        click.echo(f"The latest {listed} of {count} {what}; --all lists all.\n")
-
-
-def _print_datasets(datasets: list[dict[str, Any]]) -> None:
-    table = Table("data set", "ε spent", "of", "δ spent", "of", title="Budgets", title_justify="left")
-    for row in datasets:
-        spent = (f"{row['epsilon_spent']:.6g}", f"{row['epsilon_budget']:.6g}")
-        table.add_row(row["dataset"], *spent, f"{row['delta_spent']:.3g}", f"{row['delta_budget']:.3g}")
-    Console().print(table)
-
-
-def _print_releases(releases: list[dict[str, Any]]) -> None:
-    table = Table("release", "data set", "stage", "ε", "δ", "sample", "day", title="Releases", title_justify="left")
-    for row in releases:
-        price = (f"{row['epsilon']:.6g}", f"{row['delta']:.3g}")
-        if row["series"] is not None:
-            price = (f"{row['series']}, {row['series_number']}", "")
-        sample = row["sample_id"][:12] + "…"
-        table.add_row(row["release_id"], row["dataset"], row["stage"], *price, sample, row["day"])
-    Console().print(table)

@@ -70,6 +70,7 @@ def run_release(
                     remedy="Use the private store (CROWDBLEND_HOME) that it was made with.",
                 )
         else:
+            stages.expect(records=prepared.layout.records, octets=prepared.layout.octets)
             choice = chosen_cluster(scheduler=scheduler, of_spec=cluster_of_spec(spec))
             wait_for_prefect = settle_prefect(house.home)
             from ..flows.microdata import run_flow

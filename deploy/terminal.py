@@ -8,9 +8,56 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.progress import (
+    BarColumn,
+    Progress,
+    ProgressColumn,
+    SpinnerColumn,
+    Task,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
+from rich.text import Text
 
-__all__ = ["Stages"]
+__all__ = ["Stages", "pace"]
+
+READING = ("select", "count")
+
+
+def pace(*, share: float, seconds: float, records: int | None, octets: int) -> str:
+    """How fast a stage goes, for the steward's eyes: `2.1 M rows/s, 11.4 MB/s`; empty while nothing is done.
+
+    Args:
+        share: how much is done, 0 … 1.
+        seconds: since the stage's beginning.
+        records: records in all, None where it is not known.
+        octets: bytes of the input.
+    """
+    if share <= 0 or seconds <= 0:
+        return ""
+    flow = f"{_short(octets * share / seconds)}B/s"
+    return flow if records is None else f"{_short(records * share / seconds).rstrip()} rows/s, {flow}"
+
+
+def _short(number: float) -> str:
+    for unit, size in (("G", 1e9), ("M", 1e6), ("k", 1e3)):
+        if number >= size:
+            return f"{number / size:.1f} {unit}"
+    return f"{number:.0f} "
+
+
+class _Pace(ProgressColumn):
+    """The pace of a stage whose work is known."""
+
+    def __init__(self, records: int | None, octets: int) -> None:
+        super().__init__()
+        self._records, self._octets = records, octets
+
+    def render(self, task: Task) -> Text:
+        """Draw it."""
+        share = task.completed / task.total if task.total else 0.0
+        return Text(pace(share=share, seconds=task.elapsed or 0.0, records=self._records, octets=self._octets))
 
 
 class Stages:
@@ -27,6 +74,17 @@ class Stages:
         self._told = ""
         self._console = Console(stderr=True, highlight=False)
         self._progress: Progress | None = None
+        self._records: int | None = None
+        self._octets = 0
+
+    def expect(self, *, records: int | None, octets: int) -> None:
+        """Be told how much the stages that read records have before them.
+
+        Args:
+            records: records in all, None where it is not known.
+            octets: bytes of the input.
+        """
+        self._records, self._octets = records, octets
 
     @contextmanager
     def stage(self, name: str) -> Iterator[None]:
@@ -50,7 +108,10 @@ class Stages:
             self._told = name
             yield
             return
-        columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
+        columns: list[ProgressColumn] = [SpinnerColumn(), TextColumn("{task.description}"), BarColumn()]
+        columns.append(TimeElapsedColumn())
+        if self._octets and name in READING:
+            columns += [TextColumn("left"), TimeRemainingColumn(), _Pace(self._records, self._octets)]
         try:
             with Progress(*columns, console=self._console) as self._progress:
                 self._progress.add_task(f"{name:8}", total=None)

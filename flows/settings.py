@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from platformdirs import user_data_path
 from pydantic import Field
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from ..accounting.ledger.anchoring import Anchoring
+if TYPE_CHECKING:
+    from ..accounting.ledger.anchoring import Anchoring
 
 __all__ = ["House", "house"]
 
@@ -44,6 +46,10 @@ class House:
     @property
     def anchoring(self) -> Anchoring:
         """Who signs the heads of the chain, and where they are copied to."""
+        from ..accounting.ledger.anchoring import (
+            Anchoring,  # with it comes the ledger, which a job's terminal doesn't need
+        )
+
         return Anchoring(home=self.home, file=self.anchor)
 
     def __repr__(self) -> str:

@@ -48,7 +48,7 @@ def read_spec(path: Path, *, output: Output | None, releases: int = 1) -> Microd
             remedy="`crowdblend plan --releases` finds the one that is missing." if releases > 1 else "Give both.",
         )
     if spec.selection is not None:
-        _check_selection(path, spec.selection, epsilon=spec.privacy.epsilon, releases=releases)
+        _check_selection(path, spec.selection, epsilon=spec.privacy.epsilon, times=releases * rows_per_person)
     mechanism = _mechanism(path, spec)
     charged = price(mechanism, delta=spec.privacy.delta, releases=releases, rows_per_person=rows_per_person)
     together = "" if releases == 1 else f" for {releases} releases"
@@ -91,7 +91,7 @@ def _check_data(path: Path, spec: SpecTables) -> None:
         )
 
 
-def _check_selection(path: Path, selection: SelectionTable, *, epsilon: Decimal | None, releases: int) -> None:
+def _check_selection(path: Path, selection: SelectionTable, *, epsilon: Decimal | None, times: int) -> None:
     """Whether [selection] holds together, and leaves something of the ε asked for to the release itself."""
     if (selection.on == "fresh-sample") is not (selection.rate is not None):
         fresh = selection.on == "fresh-sample"
@@ -102,7 +102,7 @@ def _check_selection(path: Path, selection: SelectionTable, *, epsilon: Decimal 
             where=f"{path}: [selection].rate",
             remedy="" if fresh else 'Remove it, or write on = "fresh-sample".',
         )
-    cost = selection_cost(selection.epsilon, selection_rate=selection.rate).epsilon * releases
+    cost = selection_cost(selection.epsilon, selection_rate=selection.rate).epsilon * times
     if epsilon is not None and cost >= epsilon:
         raise InputRefused(
             f"choosing the map costs ε = {cost}, which leaves nothing of the ε = {epsilon} asked for.",

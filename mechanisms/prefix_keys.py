@@ -43,6 +43,14 @@ class PrefixLayout:
             bits[word] |= masks[level - finest]
         return tuple(bits)
 
+    def leading(self, levels: Levels, columns: int) -> tuple[int, ...]:
+        """Per word, the bits of the first columns of the order at some levels, and of the next at its coarsest."""
+        bits = [0] * self.words
+        for place, column in enumerate(self.order[: columns + 1]):
+            level = levels[column] - self.finest[column] if place < columns else -1
+            bits[self.word_of[column]] |= self.masks[column][level]
+        return tuple(bits)
+
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class PrefixKeys:
@@ -79,6 +87,27 @@ class PrefixKeys:
             ends = group_ends(keys)
             keys, counts = keys[:, ends], group_sums(counts, ends)
         return PrefixKeys(layout=self.layout, levels=levels, keys=keys, counts=counts)
+
+    def reaching(self, threshold: int, *, columns: int) -> PrefixKeys:
+        """The groups that may reach a size at some coarser level of the columns after the first few of the order.
+
+        Left out are those whose first columns agree in fewer records than that, whatever the other columns do.
+
+        Args:
+            threshold: the size.
+            columns: how many columns of the order stay at their levels.
+        """
+        counts = self.counts
+        if counts.size == 0:
+            return self
+        ends = group_ends(self.keys & np.array(self.layout.leading(self.levels, columns), np.uint64).reshape(-1, 1))
+        reached = group_sums(counts, ends) >= threshold
+        if reached.all():
+            return self
+        chosen = np.flatnonzero(np.repeat(reached, np.diff(ends, prepend=-1)))
+        return PrefixKeys(
+            layout=self.layout, levels=self.levels, keys=self.keys.take(chosen, axis=1), counts=counts.take(chosen)
+        )
 
 
 def ordered_groups(keys: NDArray[np.uint64], counts: NDArray[np.int64]) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:

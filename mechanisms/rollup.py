@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +15,8 @@ from .prefix_keys import PrefixKeys
 __all__ = ["excess", "rolled_up"]
 
 _PIECES_PER_THREAD = 16
+_WORTH_THREADS = 1 << 17
+_WORTH_LEAVING_OUT = 1 << 11
 
 
 def excess(counts: NDArray[np.int64], threshold: int) -> int:
@@ -42,7 +44,7 @@ def rolled_up(
         lattice: the candidates.
         threshold: k′.
         advanced: told how many maps are done, and of how many.
-        threads: how many share the work.
+        threads: how many share the work, where the arrays are large enough for it.
 
     Raises:
         ValueError: fewer than one thread.
@@ -52,11 +54,13 @@ def rolled_up(
     order = base.layout.order
     candidates = [lattice.levels_of(number) for number in range(lattice.size)]
     numbered = [(tuple(levels[column] for column in order), number) for number, levels in enumerate(candidates)]
-    root = _Piece(groups=base, place=0, candidates=sorted(numbered))
+    root = _Piece(groups=base, place=0, candidates=sorted(numbered), threshold=threshold)
     found = np.zeros(lattice.size, dtype=np.int64)
     done = 0
+    if base.counts.size < _WORTH_THREADS:  # small arrays keep the interpreter busy, which threads cannot share
+        threads = 1
     depth = _depth(root.candidates, enough=_PIECES_PER_THREAD * threads)
-    for numbers, values in _worked(_pieces(root, depth), threshold=threshold, threads=threads):
+    for numbers, values in _worked(_pieces(root, depth), threads=threads):
         found[numbers] = values
         done += len(numbers)
         if advanced is not None:
@@ -79,11 +83,13 @@ class _Piece:
         groups: groups of the map with the branch's levels, and the finest ones of the columns that follow.
         place: how many columns of the order the branch has fixed.
         candidates: ascending; equal in the fixed columns.
+        threshold: k′; groups that cannot reach it anywhere below the branch may be missing.
     """
 
     groups: PrefixKeys
     place: int
     candidates: Sequence[Numbered]
+    threshold: int
 
     def branches(self) -> Iterator[_Piece]:
         """The pieces of the next column's levels, finest first."""
@@ -96,26 +102,30 @@ class _Piece:
             while stop < len(self.candidates) and self.candidates[stop][0][self.place] == level:
                 stop += 1
             groups = groups.coarsened((*groups.levels[:column], level, *groups.levels[column + 1 :]))
-            yield _Piece(groups=groups, place=self.place + 1, candidates=self.candidates[start:stop])
+            # The next level is rolled up from all groups, this branch goes on with those that still matter to it.
+            matter = groups
+            if groups.counts.size >= _WORTH_LEAVING_OUT:
+                matter = groups.reaching(self.threshold, columns=self.place + 1)
+            yield replace(self, groups=matter, place=self.place + 1, candidates=self.candidates[start:stop])
             start = stop
 
-    def kept(self, threshold: int) -> Kept:
+    def kept(self) -> Kept:
         """What every candidate of the piece keeps."""
         columns = len(self.groups.layout.order)
         numbers: list[int] = []
         values: list[int] = []
         if self.place == columns - 1 and self.groups.layout.words == 1:
-            return _along_last(self, threshold)
+            return _along_last(self)
         if self.place == columns:
-            return [self.candidates[0][1]], [excess(self.groups.counts, threshold)]
+            return [self.candidates[0][1]], [excess(self.groups.counts, self.threshold)]
         for piece in self.branches():
-            more_numbers, more_values = piece.kept(threshold)
+            more_numbers, more_values = piece.kept()
             numbers += more_numbers
             values += more_values
         return numbers, values
 
 
-def _along_last(piece: _Piece, threshold: int) -> Kept:
+def _along_last(piece: _Piece) -> Kept:
     """The levels of the last column: neighbours whose keys differ in no bit that is left fall together."""
     groups = piece.groups
     column = groups.layout.order[-1]
@@ -132,7 +142,7 @@ def _along_last(piece: _Piece, threshold: int) -> Kept:
             differing = differing.take(ends)
             running = np.append(running.take(ends), running[-1])
             counts = np.diff(running, prepend=0)
-        values.append(excess(counts, threshold))
+        values.append(excess(counts, piece.threshold))
     return [number for _, number in piece.candidates], values
 
 
@@ -153,16 +163,16 @@ def _pieces(piece: _Piece, depth: int) -> Iterator[_Piece]:
         yield from _pieces(branch, depth)
 
 
-def _worked(pieces: Iterator[_Piece], *, threshold: int, threads: int) -> Iterator[Kept]:
+def _worked(pieces: Iterator[_Piece], *, threads: int) -> Iterator[Kept]:
     """Work the pieces off; no more of them exist at a time than there are threads, and one."""
     if threads == 1:
         for piece in pieces:
-            yield piece.kept(threshold)
+            yield piece.kept()
         return
     with ThreadPoolExecutor(max_workers=threads) as pool:
         running: set[Future[Kept]] = set()
         for piece in pieces:
-            running.add(pool.submit(piece.kept, threshold))
+            running.add(pool.submit(piece.kept))
             if len(running) > threads:
                 finished, running = wait(running, return_when=FIRST_COMPLETED)
                 yield from (future.result() for future in finished)

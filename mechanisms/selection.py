@@ -9,7 +9,6 @@ from fractions import Fraction
 from typing import Literal, assert_never
 
 import numpy as np
-import opendp.prelude as dp
 from numpy.typing import NDArray
 
 from .lattice import Lattice, Levels
@@ -46,8 +45,9 @@ def draw_map(scores: NDArray[np.int64], *, epsilon: Decimal, rule: Rule) -> int:
     must not be drawn from twice, so store the draw before anything depends on it.
 
     The exponential mechanism draws g with probability ∝ e^{ε₁ u(g)}. Permute-and-flip walks through the candidates
-    in random order and takes each with probability e^{ε₁ (u(g) − max u)}, which is never worse (McKenna and Sheldon,
-    arXiv:2010.12603v1, Theorem 2). Both by noise added to the scores, exponential and Gumbel, compared exactly.
+    in random order and takes each with probability e^{ε₁ (u(g) − max u)}, and never has a lower expected quality
+    (McKenna and Sheldon, arXiv:2010.12603v1). Both by noise added to the scores, exponential (Ding, Kifer and others,
+    arXiv:2105.07260v3) and Gumbel, compared exactly. That either is ε₁-private is proved in docs/proofs/map-quality.md.
 
     Args:
         scores: qualities in units of 1/WEIGHT_UNIT, as `scores`; shape (candidates,).
@@ -59,6 +59,8 @@ def draw_map(scores: NDArray[np.int64], *, epsilon: Decimal, rule: Rule) -> int:
     """
     if scores.ndim != 1 or scores.size == 0:
         raise ValueError("there is no candidate to draw from")
+    import opendp.prelude as dp  # it takes its time to load, and only a drawn map needs it
+
     dp.enable_features("contrib")
     match rule:
         case "permute-and-flip":

@@ -42,7 +42,7 @@ def drawn_map(
     PRIVACY: the choice is made on the whole data with opendp's own coins, or on a fresh sample that serves nothing
     else; never on the release's sample. The stored draw is the map that is published. Counts and scores are given to
     nobody and kept nowhere; an attempt that ends before its draw is stored has given nothing away, so that the next
-    one may draw (docs/decisions/0006-drawn-maps.md).
+    one may draw (docs/decisions/0007-drawn-maps.md).
 
     Args:
         receipt: proof that the release is paid for; a choice on a fresh sample is made on the one that it names.

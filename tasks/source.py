@@ -87,6 +87,18 @@ class SourceLayout:
     source: Source
     layouts: tuple[CsvLayout, ...] | tuple[ParquetLayout, ...]
 
+    @property
+    def records(self) -> int | None:
+        """Records in all by the footers; None for CSV, which has to be read for that."""
+        counts = [sum(part.rows) if isinstance(part, ParquetLayout) else None for part in self.layouts]
+        known = [count for count in counts if count is not None]
+        return sum(known) if len(known) == len(counts) else None
+
+    @property
+    def octets(self) -> int:
+        """Bytes of all files."""
+        return sum(file.size for file in self.source.files)
+
 
 def list_source(source: str, *, base: Path) -> Source:
     """List the input: a file, a folder, a glob pattern, or any of these as an fsspec URL.

@@ -12,11 +12,12 @@ from ...mechanisms.refusal import InputRefused, ReleaseFailed
 from .anchor import AnchorFile, Head
 from .anchoring import Anchoring
 from .append import append_entry, head_of
+from .connection import locate
 from .entry import LedgerCreated
 from .migration import upgrade_tables
 from .queries import ledger_id_of
 from .schema import VERSION_TABLE, entry
-from .store import keep_write_ahead_log, locate, open_database, open_store
+from .store import keep_write_ahead_log, open_database, open_store
 
 __all__ = ["begin_anchor", "create_ledger", "ledger_exists"]
 

@@ -18,8 +18,8 @@ from .series import SeriesState, all_series
 
 __all__ = ["DatasetOverview", "Overview", "overview_of"]
 
-# Releases whose mechanisms are looked up for the estimates, all data sets together, unless everything is asked for.
-MOST_COMPOSED = 1_000
+# Different mechanisms times their runs, for the estimates of all data sets together, unless everything is asked for.
+MOST_WORK_AT_A_GLANCE = 1_000
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -70,7 +70,7 @@ def overview_of(connection: Connection, *, latest: int | None) -> Overview:
     """
     states = [state for name in dataset_names(connection) if (state := dataset_of(connection, name)) is not None]
     return Overview(
-        datasets=tuple(_with_estimates(connection, states, most=None if latest is None else MOST_COMPOSED)),
+        datasets=tuple(_with_estimates(connection, states, most=None if latest is None else MOST_WORK_AT_A_GLANCE)),
         series=all_series(connection, latest=latest),
         series_count=connection.execute(select(func.count()).select_from(series)).scalar_one(),
         releases=releases_of(connection, latest=latest),
@@ -98,18 +98,18 @@ def _with_estimates(
 ) -> Iterator[DatasetOverview]:
     """Each data set with its estimate; with a limit, the data sets with the fewest releases have theirs first."""
     counts = {state.name: _count_of(connection, state.name) for state in states}
-    affordable, left = set(), most
-    for name in sorted(counts, key=lambda name: counts[name]):
-        if left is None or counts[name] <= left:
-            affordable.add(name)
-            left = None if left is None else left - counts[name]
+    left, estimates = most, {}
+    for state in sorted(states, key=lambda state: counts[state.name]):
+        if left is not None and counts[state.name] > left:
+            break  # those that follow have as many
+        charged = _charged(connection, state.name)
+        work = len(charged) * charged.total()
+        if left is not None and work > left:
+            continue
+        left = None if left is None else left - work
+        estimates[state.name] = composed_estimate(charged, account=state.account, rows_per_person=state.rows_per_person)
     for state in states:
-        estimate = None
-        if state.name in affordable:
-            estimate = composed_estimate(
-                _charged(connection, state.name), account=state.account, rows_per_person=state.rows_per_person
-            )
-        yield DatasetOverview(state=state, epsilon_estimate=estimate)
+        yield DatasetOverview(state=state, epsilon_estimate=estimates.get(state.name))
 
 
 def _pays_for_itself(name: str) -> tuple[ColumnElement[bool], ...]:

@@ -7,24 +7,20 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from urllib.parse import quote
 
-from sqlalchemy import Connection, Engine, create_engine, event, inspect, text
-from sqlalchemy.engine import URL, make_url
-from sqlalchemy.engine.interfaces import DBAPIConnection
-from sqlalchemy.exc import ArgumentError, DatabaseError, IntegrityError, NoSuchModuleError, OperationalError
-from sqlalchemy.pool import NullPool
+from sqlalchemy import Connection, Engine, inspect, text
+from sqlalchemy.exc import DatabaseError, IntegrityError, OperationalError
 
 from ...mechanisms.refusal import AccountantRefused, InputRefused, ReleaseFailed
 from .anchor import Head
 from .anchoring import Anchoring
 from .append import head_of
+from .connection import SECONDS_TO_WAIT, locate, postgresql_engine, sqlite_engine
 from .queries import ledger_id_of
 from .schema import SCHEMA_REVISION, VERSION_TABLE, entry
 
-__all__ = ["Store", "keep_write_ahead_log", "locate", "open_database", "open_store", "revision_of"]
+__all__ = ["Store", "keep_write_ahead_log", "open_database", "open_store", "revision_of"]
 
-SECONDS_TO_WAIT = 60
 WRITERS_LOCK = 0x63726F77_626C6E64  # one advisory lock for all writers of a PostgreSQL database
 
 
@@ -158,40 +154,6 @@ def _write_failed(shown: str, error: DatabaseError) -> ReleaseFailed:
     )
 
 
-def locate(url: str) -> tuple[URL, str]:
-    """Parse a ledger's address.
-
-    Args:
-        url: an SQLAlchemy URL of an SQLite file or of a PostgreSQL database.
-
-    Returns:
-        The parsed address, an SQLite file's path made absolute, and its text without password.
-
-    Raises:
-        InputRefused: it is not such an address.
-    """
-    try:
-        parsed = make_url(url)
-        backend = parsed.get_backend_name()
-    except (ArgumentError, NoSuchModuleError, ValueError):
-        # PRIVACY: the text is not repeated; it may hold a password.
-        raise InputRefused(
-            "the ledger's address is not a database URL.",
-            where="--ledger",
-            remedy="Write sqlite:///FILE or postgresql://USER@HOST/DATABASE.",
-        ) from None
-    shown = parsed.set(query={}).render_as_string(hide_password=True)
-    if backend == "postgresql":
-        return parsed.set(drivername="postgresql+psycopg"), shown
-    if backend != "sqlite" or parsed.query or not parsed.database or parsed.database == ":memory:":
-        raise InputRefused(
-            "a ledger lies in an SQLite file or a PostgreSQL database.",
-            where=shown,
-            remedy="Write sqlite:///FILE or postgresql://USER@HOST/DATABASE.",
-        )
-    return parsed.set(drivername="sqlite", database=str(Path(parsed.database).absolute())), shown
-
-
 def open_database(url: str, *, anchoring: Anchoring | None, creating: bool = False) -> Store:
     """Open a database, whether or not a ledger is in it, and of whatever schema revision.
 
@@ -208,9 +170,9 @@ def open_database(url: str, *, anchoring: Anchoring | None, creating: bool = Fal
     dialect = parsed.get_backend_name()
     path = Path(str(parsed.database)) if dialect == "sqlite" else None
     if path is not None:
-        engine = _sqlite_engine(path, read_only=anchoring is None)
+        engine = sqlite_engine(path, read_only=anchoring is None)
     else:
-        engine = _postgresql_engine(parsed, shown, read_only=anchoring is None)
+        engine = postgresql_engine(parsed, shown, read_only=anchoring is None)
     return Store(shown=shown, dialect=dialect, path=path, engine=engine, anchoring=anchoring, creating=creating)
 
 
@@ -266,51 +228,3 @@ def revision_of(store: Store) -> str:
             remedy="Check the address, the permissions, and that the database is running.",
         ) from None
     return str(revision)
-
-
-def _sqlite_engine(path: Path, *, read_only: bool) -> Engine:
-    # PRIVACY: who only looks has a connection that the database itself lets write nothing; neither creates the file.
-    address = f"file:{quote(str(path))}?mode={'ro' if read_only else 'rw'}"
-
-    def connect() -> sqlite3.Connection:
-        # A server's transaction may go from one thread of its pool to another, one after the other.
-        connection = sqlite3.connect(
-            address, uri=True, timeout=SECONDS_TO_WAIT, isolation_level=None, check_same_thread=not read_only
-        )
-        connection.execute("PRAGMA foreign_keys = ON")
-        connection.execute("PRAGMA synchronous = FULL")
-        connection.execute("PRAGMA recursive_triggers = ON")
-        if read_only:
-            connection.execute("PRAGMA query_only = ON")
-        return connection
-
-    engine = create_engine("sqlite://", creator=connect, poolclass=NullPool, hide_parameters=True)
-    begin = "BEGIN" if read_only else "BEGIN IMMEDIATE"
-
-    def start(connection: Connection) -> None:
-        connection.exec_driver_sql(begin)
-
-    event.listen(engine, "begin", start)
-    return engine
-
-
-def _postgresql_engine(parsed: URL, shown: str, *, read_only: bool) -> Engine:
-    try:
-        engine = create_engine(parsed, poolclass=NullPool, hide_parameters=True)
-    except ModuleNotFoundError:
-        raise InputRefused(
-            "PostgreSQL needs its driver.",
-            where=shown,
-            remedy="Install it: pip install 'crowdblend[postgres]'.",
-        ) from None
-    if read_only:
-        event.listen(engine, "connect", _let_it_write_nothing)
-    return engine
-
-
-def _let_it_write_nothing(connection: DBAPIConnection, _: object) -> None:
-    """Make every transaction of a PostgreSQL connection read-only, whoever begins it."""
-    cursor = connection.cursor()
-    cursor.execute("SET SESSION CHARACTERISTICS AS TRANSACTION READ ONLY")
-    cursor.close()
-    connection.commit()

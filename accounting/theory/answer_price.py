@@ -7,9 +7,9 @@ from decimal import Decimal
 from ...mechanisms.answers import Answer
 from ...mechanisms.neighbours import ADD_REMOVE
 from .amplification import amplified
+from .cost import Price
 from .exact_decimals import log_up
 from .guarantee import Guarantee
-from .price import Price
 from .rounding import decimal_up
 
 __all__ = ["price_answer", "price_coin_flip_count"]

@@ -7,9 +7,9 @@ from decimal import Decimal
 
 from ...mechanisms.biased_sampling import BiasedSampleCounts
 from ...mechanisms.refusal import InputRefused
+from .cost import RELATION, Price, check_request
 from .crowd_blending import epsilon_zero_knowledge_robust
 from .least_epsilon import least_epsilon
-from .price import RELATION, Price, check_request
 from .robust_sampling import delta_robust
 from .rounding import decimal_up, float_down, float_up
 
@@ -18,8 +18,8 @@ __all__ = ["delta_biased", "price_biased_counts", "zero_knowledge_epsilon_biased
 _LARGEST_EPSILON = 60.0
 
 
-def delta_biased(event: BiasedSampleCounts, *, epsilon: float) -> float:
-    """δ at ε of the suppressed counts, with the rates rounded outward.
+def delta_biased(event: BiasedSampleCounts, *, epsilon: float, target: float | None = None) -> float:
+    """δ at ε of the suppressed counts, with the rates rounded outward; `target` as in `delta_robust`.
 
     Raises:
         InputRefused: ε below −ln(1 − p_max), or rates too far apart for it.
@@ -31,6 +31,7 @@ def delta_biased(event: BiasedSampleCounts, *, epsilon: float) -> float:
         largest_rate=float_up(event.largest_rate),
         exceptions=event.exceptions,
         epsilon=epsilon,
+        target=target,
     )
 
 
@@ -52,15 +53,16 @@ def price_biased_counts(event: BiasedSampleCounts, *, delta: Decimal) -> Price:
     check_request(delta, 1)
     least = math.nextafter(-math.log1p(-float_up(event.largest_rate)), math.inf) * (1.0 + 1e-15)
 
+    target = float_down(delta)
+
     def evaluated(epsilon: float) -> float:
         if epsilon < least:
             return math.inf
         try:
-            return delta_biased(event, epsilon=epsilon)
+            return delta_biased(event, epsilon=epsilon, target=target)
         except InputRefused:
             return math.inf
 
-    target = float_down(delta)
     found = least if evaluated(least) <= target else least_epsilon(evaluated, target, high=_LARGEST_EPSILON)
     if found is None:
         raise InputRefused(

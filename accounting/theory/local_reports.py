@@ -7,8 +7,8 @@ from decimal import Decimal
 from ...mechanisms.count_sketch import CountMeanSketch
 from ...mechanisms.krandomization import KRandomization
 from ...mechanisms.neighbours import REPLACEMENT
+from .cost import Price
 from .exact_decimals import add_up, divide_up, log_up, multiply_up
-from .price import Price
 from .rounding import decimal_up
 
 __all__ = ["local_epsilon", "price_of_report"]

@@ -14,8 +14,8 @@ from ...mechanisms.histogram import NoisyHistogram
 from ...mechanisms.noise import TwoSidedGeometricNoise
 from ...mechanisms.refusal import InputRefused
 from .binomial import ULP, log_binomial_pmf
+from .cost import RELATION, Price, check_request
 from .least_epsilon import least_epsilon
-from .price import RELATION, Price, check_request
 from .rounding import decimal_up, float_down, float_up
 
 __all__ = ["NoisyProfile", "price_noisy_histogram"]

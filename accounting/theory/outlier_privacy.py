@@ -8,8 +8,8 @@ from fractions import Fraction
 
 from ...mechanisms.histogram import OutlierPrivateHistogram
 from ...mechanisms.refusal import InputRefused
+from .cost import RELATION, Price, check_request
 from .least_epsilon import least_epsilon
-from .price import RELATION, Price, check_request
 from .rounding import decimal_up, float_down
 
 __all__ = ["delta_for_group", "delta_outlier", "epsilon_for_group", "group_epsilon", "price_outlier_histogram"]

@@ -22,6 +22,7 @@ def delta_robust(
     largest_rate: float,
     exceptions: int,
     epsilon: float,
+    target: float | None = None,
 ) -> float:
     """δ at ε ≥ −ln(1 − p_max) of releasing counts of at least k, records sampled at rates within [p, p′] but for ℓ.
 
@@ -37,9 +38,10 @@ def delta_robust(
         largest_rate: p_max, the rate that no record exceeds, p′ ≤ p_max < 1.
         exceptions: ℓ, how many records may have a rate outside [p, p′].
         epsilon: ε of at least −ln(1 − p_max).
+        target: where only the side of this δ is asked for, which is decided sooner.
 
     Returns:
-        δ, rounded outward.
+        δ, rounded outward; with a target a number on the same side of it as δ, and at least δ where that is below.
 
     Raises:
         InputRefused: a value out of range, or bounds so wide that δ does not fall with the size of the group.
@@ -67,6 +69,8 @@ def delta_robust(
     for n in range(max(threshold - 1, 0), _MOST_GROUPS):
         # INVARIANT: the bound falls with n, so that no later group can reach the best once it is below it.
         bound = factor * math.exp(-(n + 1.0) * divergence * (1.0 - 1e-9)) * (1.0 + 1e-9)
+        if target is not None and (best > target or bound <= target):
+            return min(1.0, max(best, bound) if best <= target else best)
         if bound <= best or bound < 1e-300:
             return min(1.0, best + 5e-324)
         best = max(best, _at_group(n, threshold, p, q, top, epsilon))

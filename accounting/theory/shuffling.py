@@ -7,11 +7,11 @@ from decimal import ROUND_CEILING, Context, Decimal
 from ...mechanisms.krandomization import KRandomization
 from ...mechanisms.neighbours import REPLACEMENT
 from ...mechanisms.refusal import InputRefused
+from .cost import Price, check_request
 from .exact_decimals import add_down, add_up, divide_up, exp_up, log_up, multiply_up
 from .least_epsilon import least_epsilon
 from .local_reports import local_epsilon
 from .outcome_counts import OnesProfile
-from .price import Price, check_request
 from .rounding import decimal_up, float_down
 
 __all__ = ["epsilon_shuffled", "price_outcome_counts"]

@@ -150,9 +150,13 @@ FAULTS: dict[str, tuple[Fault, list[str]]] = {
     "widths not nested": (replaced("[10, 50]", "[10, 25]"), ["[columns.age]"]),
     "interval upside down": (replaced("upper = 100", "upper = -5"), ["[columns.age]"]),
     "column called count": (replaced("[columns.colour]", "[columns.count]"), ["[columns.count]"]),
-    "several records a person": (
-        replaced('separator = ";"', 'separator = ";"\nrows_per_person = 2'),
-        ["rows_per_person"],
+    "no record a person": (
+        replaced('separator = ";"', 'separator = ";"\nrows_per_person = 0'),
+        ["[data].rows_per_person"],
+    ),
+    "more records a person than are priced": (
+        replaced('separator = ";"', 'separator = ";"\nrows_per_person = 10001'),
+        ["records of a person"],
     ),
     "separator is a quote": (replaced('separator = ";"', "separator = '\"'"), ["[data].separator"]),
     "name that is a path": (replaced('name = "people-2026"', 'name = "../x"'), ["[release].name"]),

@@ -78,3 +78,42 @@ def test_a_scheduler_that_is_not_there_is_refused_before_the_charge(desk) -> Non
     assert desk("ledger", "show", "--json").json["releases"] == []
     again = desk("run", spec, "--release-id", "later", "--json")
     assert again.code == 0, again.err
+
+
+@pytest.mark.parametrize("on", ['on = "fresh-sample"\nrate = 0.5', 'on = "whole"'], ids=["fresh sample", "whole"])
+def test_a_cluster_counts_for_a_private_choice_too(desk, cluster, on: str) -> None:
+    """One map has all the probability but e^-100, so that threads and cluster draw it alike, from the same samples."""
+    address, folder = cluster
+    (desk.folder / "many").mkdir()
+    for number in range(6):
+        desk.write_people(4_000, file=f"many/{number}.csv", shift=number)
+    columns = "min_level = 0\nmax_level = 1\n"
+    selection = f"[selection]\nepsilon = 2\n{on}\n\n[columns.colour]"
+
+    def choose(text: str) -> str:
+        lines = [line for line in text.splitlines() if not line.startswith("level")]
+        return "\n".join(lines).replace("[columns.colour]", selection) + "\n" + columns
+
+    keys = [KEY, KEY[::-1]]
+    found = []
+    for name, scheduler in (("threads", None), ("cluster", address)):
+        own = House(ledger_url=f"sqlite:///{desk.folder / name}.db", home=desk.home)
+        words = ("--epsilon", "9", "--delta", "1e-3", "--ledger", own.ledger_url)
+        assert desk("dataset", "add", "people", *words).code == 0
+        drawn = iter(keys)
+        result = run_release(
+            desk.write_spec(output=name, source="many", edit=choose),
+            house=own,
+            output=None,
+            scheduler=scheduler,
+            release_id=None,
+            randomness=lambda size, drawn=drawn: next(drawn)[:size],
+        )
+        rows = pq.read_table(f"{result['output']}/data.parquet").to_pylist()
+        found.append((result["levels"], Counter(map(str, rows))))
+    assert found[0] == found[1]
+    assert found[0][1]
+    for path in folder.rglob("*"):
+        if path.is_file():
+            content = path.read_bytes()
+            assert not any(secret in content for key in keys for secret in (key, key.hex().encode()))

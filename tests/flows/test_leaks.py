@@ -14,10 +14,17 @@ import subprocess
 import sys
 from dataclasses import dataclass
 from decimal import Decimal
+from functools import cache
 from pathlib import Path
 
 import pytest
+from crowdblend.mechanisms.hierarchy import ValueHierarchy
+from crowdblend.mechanisms.intervals import IntervalHierarchy
+from crowdblend.mechanisms.lattice import Lattice, LatticeColumn
+from crowdblend.mechanisms.quality import MapWeights, group_threshold
 from crowdblend.mechanisms.sampling import ChunkIdentity, kept_positions
+from crowdblend.mechanisms.scoring import scores
+from crowdblend.mechanisms.suppression import count_keys
 
 KEY = bytes(range(100, 132))
 RECORDS = 113_171
@@ -42,6 +49,8 @@ level = 0
 interval = { lower = 0, upper = 100, widths = [10] }
 level = 1
 """
+# Every level of every column is a candidate; at ε₁ = 5 the finest map has all the probability but e^-10000.
+DRAWN = SPEC.replace("level = 0\n", "").replace("level = 1\n", "") + "[selection]\nepsilon = 5\n"
 SCRIPT = """
 import sys
 from pathlib import Path
@@ -73,10 +82,10 @@ def people(records: int) -> list[str]:
     ]
 
 
-def run(folder: Path, lines: list[str], *, plant: str = "") -> Traces:
+def run(folder: Path, lines: list[str], *, spec: str, plant: str = "") -> Traces:
     """One release by a process of its own, with a Prefect home of its own."""
     folder.mkdir()
-    (folder / "spec.toml").write_text(SPEC)
+    (folder / "spec.toml").write_text(spec)
     (folder / "people.csv").write_text("colour,age\n" + "\n".join(lines) + "\n")
     environment = os.environ | {
         "CROWDBLEND_LEDGER": f"sqlite:///{folder / 'ledger.db'}",
@@ -119,16 +128,45 @@ def dump(path: Path) -> bytes:
     return "\n".join(rows).encode()
 
 
-@pytest.fixture(scope="module")
-def neighbours(tmp_path_factory: pytest.TempPathFactory) -> tuple[Traces, Traces]:
+@pytest.fixture(scope="module", params=["fixed", "drawn"])
+def neighbours(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[Traces, Traces]:
     """Releases of D and of D with one more record, sampled under the same coins but of a suppressed group."""
     folder = tmp_path_factory.mktemp("neighbours")
-    lines = people(RECORDS)
-    kept = kept_positions(key=KEY, chunk=ChunkIdentity(file=0, block=0), records=RECORDS + 1, rate=Decimal("0.3"))
-    while kept[-1] != len(lines):
-        lines = lines[:-1]
-        kept = kept[kept <= len(lines)]
-    return run(folder / "d", lines), run(folder / "d-and-one", [*lines, f"{RARE},88"])
+    lines = people(records_of_d())
+    spec = {"fixed": SPEC, "drawn": DRAWN}[request.param]
+    return run(folder / "d", lines, spec=spec), run(folder / "d-and-one", [*lines, f"{RARE},88"], spec=spec)
+
+
+@cache
+def records_of_d() -> int:
+    """At most RECORDS, and such that the coins take the record after them."""
+    chunk = ChunkIdentity(file=0, block=0)
+    return int(kept_positions(key=KEY, chunk=chunk, records=RECORDS + 1, rate=Decimal("0.3"))[-1])
+
+
+@cache
+def qualities(records: int) -> frozenset[int]:
+    """What a choice among the candidates knows of the records: each map's records above k′, and its score."""
+    colour = ValueHierarchy.from_values(["blue", "red", RARE])
+    age = IntervalHierarchy(lower=0, upper=100, widths=(10,))
+    named = (("colour", colour), ("age", age))
+    lattice = Lattice(
+        columns=tuple(
+            LatticeColumn(
+                name=name, hierarchy=hierarchy, min_level=0, max_level=hierarchy.levels - 1, weight=Decimal(1)
+            )
+            for name, hierarchy in named
+        )
+    )
+    finest = lattice.map_of((0, 0))
+    texts = [line.encode().split(b",") for line in people(records)]
+    codes = [hierarchy.codes_of_texts([text[place] for text in texts], 0) for place, (_, hierarchy) in enumerate(named)]
+    counts = count_keys(finest.keys(codes), cells=finest.cells)
+    threshold = group_threshold(20, Decimal("0.3"), None)
+    scored = scores(counts, lattice=lattice, threshold=threshold)
+    weights = MapWeights(lattice=lattice).of_all()
+    excess = [score // weight for score, weight in zip(scored.tolist(), weights.tolist(), strict=True) if weight]
+    return frozenset(number for number in (*scored.tolist(), *excess) if number > 999)
 
 
 def sample_size(records: int) -> int:
@@ -150,6 +188,8 @@ def scan(traces: Traces, *, records: int, published: int) -> dict[str, list[str]
         else b"\xff\x00\xff\x00",
         "rows read": rb"(?<![\d.])%d(?!\d)" % records,
     }
+    for number in qualities(records):
+        secrets[f"quality {number}"] = rb"(?<![\d.])%d(?!\d)" % number
     return {name: places for name, pattern in secrets.items() if (places := traces.holding(pattern))}
 
 
@@ -159,22 +199,22 @@ def published_records(traces: Traces) -> int:
 
 def test_no_secret_shows_anywhere(neighbours: tuple[Traces, Traces]) -> None:
     for traces in neighbours:
-        records = 0
         published = published_records(traces)
         assert published > 10_000
-        for records in (RECORDS, RECORDS - 1, RECORDS + 1):
+        for records in (records_of_d(), records_of_d() + 1):
             assert not scan(traces, records=records, published=published)
 
 
-@pytest.mark.parametrize("leak", ["key", "size", "value"])
+@pytest.mark.parametrize("leak", ["key", "size", "value", "quality"])
 def test_the_scan_finds_a_planted_leak(neighbours: tuple[Traces, Traces], leak: str) -> None:
     planted = {
         "key": f"k={KEY.hex()}",
-        "size": f" kept {sample_size(RECORDS)} rows",
+        "size": f" kept {sample_size(records_of_d())} rows",
         "value": f" {RARE} dropped",
+        "quality": f" the best map scores {max(qualities(records_of_d()))}",
     }
     traces = Traces(files=neighbours[0].files | {"log": planted[leak].encode()})
-    assert scan(traces, records=RECORDS, published=published_records(traces))
+    assert scan(traces, records=records_of_d(), published=published_records(traces))
 
 
 NOISE = [
@@ -184,7 +224,7 @@ NOISE = [
     (rb'"key_id": "[0-9a-f]{16}"', b"KEY-ID"),
     (rb"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(\.\d+)?(\+00:00|Z)?", b"TIME"),
     (rb"\d\d:\d\d:\d\d(\.\d+)?", b"CLOCK"),
-    (rb"\b(charge|reading|count|write|publish|close)-[0-9a-f]{3}\b", b"TASK-RUN"),
+    (rb"\b(charge|reading|select|count|write|publish|close)-[0-9a-f]{3}\b", b"TASK-RUN"),
     (rb"\d+\.\d+(e-?\d+)?", b"FLOAT"),
     (rb"d-and-one|neighbours\d*/d\b", b"FOLDER"),
     (rb"\"prefect.resource.name\": \"[a-z]+-[a-z]+\", \"prefect.run-count\": \"0\"", b"NAME"),

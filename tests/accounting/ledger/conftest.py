@@ -202,9 +202,14 @@ class Books:
             engine.dispose()
 
     def race(
-        self, attempts: list[dict[str, Any]], *, steps: tuple[str, ...] = ("charge",), releases: int = 1
+        self,
+        attempts: list[dict[str, Any]],
+        *,
+        steps: tuple[str, ...] = ("charge",),
+        releases: int = 1,
+        processes: int | None = None,
     ) -> list[str]:
-        """Let one process an attempt begin at the same moment; gives each one's outcome."""
+        """Let one process an attempt, or so many in all, begin at the same moment; gives each attempt's outcome."""
         job = {
             "url": self.url,
             "home": str(self.anchoring.home),
@@ -212,6 +217,7 @@ class Books:
             "steps": steps,
             "delta": str(DELTA),
             "releases": releases,
+            "processes": processes,
         }
         return self.racer(job)
 

@@ -1,4 +1,4 @@
-"""Run by the tests as a program: forks a process for each attempt, lets all begin at once, reports outcomes.
+"""Run by the tests as a program: forks processes, lets all begin at once with their attempts, reports outcomes.
 
 It takes one job a line on standard input and gives the outcomes of its attempts as one line.
 
@@ -23,9 +23,11 @@ from crowdblend.accounting.ledger.canonical import sorted_fields
 from crowdblend.accounting.ledger.charge import ReleaseCharge, charged_price
 from crowdblend.accounting.ledger.repricing import price_faults
 from crowdblend.accounting.ledger.writer import open_writer
-from crowdblend.accounting.theory.price import mechanism_record, paper_price, price
+from crowdblend.accounting.theory.price import Price, mechanism_record, paper_price, price
 from crowdblend.mechanisms.refusal import Refusal
 from crowdblend.mechanisms.strongly_safe import StronglySafeRelease
+
+MECHANISM = StronglySafeRelease(k=20, sampling_rate=Decimal("0.1"))
 
 
 def main() -> None:
@@ -34,55 +36,63 @@ def main() -> None:
 
 
 def outcomes_of(job: dict) -> list[str]:
-    mechanism = StronglySafeRelease(k=20, sampling_rate=Decimal("0.1"))
-    delta = Decimal(job["delta"])
-    releases = job["releases"]
-    costs, paper = (costs_of(mechanism, delta=delta, releases=releases) for costs_of in (price, paper_price))
-    paper_epsilon = None if paper is None else paper.epsilon
-    price_faults(
-        mechanism=sorted_fields(mechanism_record(mechanism)),
-        price=charged_price(costs),
-        epsilon_paper=paper_epsilon,
-        rows_per_person=1,
-    )  # once, before the forks, which inherit what it keeps
+    attempts = job["attempts"]
+    processes = job["processes"] or len(attempts)
+    costs = {releases: costs_of(Decimal(job["delta"]), releases) for releases in {1, job["releases"]}}
     start, let_go = os.pipe()
     outcomes, tell = os.pipe()
-    for number, attempt in enumerate(job["attempts"]):
+    for process in range(processes):
         if os.fork():
             continue
         os.close(let_go)
         os.read(start, 1)  # returns for all at once, when the parent closes its end
-        charge = ReleaseCharge(
-            label="race",
-            dataset=attempt.get("dataset", "census"),
-            release_id=attempt["release_id"],
-            sample_id=attempt["sample_id"],
-            mechanism=mechanism,
-            price=costs,
-            epsilon_paper=paper_epsilon,
-            spec_digest="a" * 64,
-            map_digest="b" * 64,
-            code_version="0.1.0",
-            sampler_layout="chacha20-byte-first/1",
-            day=date(2026, 3, 4),
-            series=attempt.get("series"),
-            series_digest="c" * 64,
-        )
-        try:
-            work(job, attempt.get("steps", job["steps"]), charge)
-            outcome = "done"
-        except Refusal as refusal:
-            outcome = f"{type(refusal).__name__}: {refusal}"
-        os.write(tell, json.dumps([number, outcome]).encode() + b"\n")
+        for number in range(process, len(attempts), processes):
+            attempt = attempts[number]
+            charge = charge_of(attempt, costs[job["releases"] if attempt.get("series") else 1])
+            try:
+                work(job, attempt.get("steps", job["steps"]), charge)
+                outcome = "done"
+            except Refusal as refusal:
+                outcome = f"{type(refusal).__name__}: {refusal}"
+            os.write(tell, json.dumps([number, outcome]).encode() + b"\n")  # short enough to be written whole
         os._exit(0)
     os.close(let_go)
     os.close(tell)
     with os.fdopen(outcomes) as lines:
         told = dict(json.loads(line) for line in lines)
-    for _ in job["attempts"]:
+    for _ in range(processes):
         os.wait()
     os.close(start)
-    return [told.get(number, "killed") for number in range(len(job["attempts"]))]
+    return [told.get(number, "killed") for number in range(len(attempts))]
+
+
+def costs_of(delta: Decimal, releases: int) -> tuple[Price, Decimal | None]:
+    """The price of releases together, and the paper's ε; also remembered where the forks inherit it."""
+    costs = price(MECHANISM, delta=delta, releases=releases)
+    paper = paper_price(MECHANISM, delta=delta, releases=releases)
+    paper_epsilon = None if paper is None else paper.epsilon
+    record = sorted_fields(mechanism_record(MECHANISM))
+    price_faults(mechanism=record, price=charged_price(costs), epsilon_paper=paper_epsilon, rows_per_person=1)
+    return costs, paper_epsilon
+
+
+def charge_of(attempt: dict, costs: tuple[Price, Decimal | None]) -> ReleaseCharge:
+    return ReleaseCharge(
+        label="race",
+        dataset=attempt.get("dataset", "census"),
+        release_id=attempt["release_id"],
+        sample_id=attempt["sample_id"],
+        mechanism=MECHANISM,
+        price=costs[0],
+        epsilon_paper=costs[1],
+        spec_digest="a" * 64,
+        map_digest="b" * 64,
+        code_version="0.1.0",
+        sampler_layout="chacha20-byte-first/1",
+        day=date(2026, 3, 4),
+        series=attempt.get("series"),
+        series_digest="c" * 64,
+    )
 
 
 def append_and_die(*args, **kwargs) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from decimal import Decimal
 
 import pytest
@@ -101,21 +102,69 @@ def test_killed_processes_leave_what_they_had_finished(books) -> None:
     assert books.findings() == []
 
 
-@pytest.mark.long
-def test_many_attempts_over_shared_budgets(books) -> None:
-    """16 processes, 50 times, over 40 ids and 40 samples: totals are exact and no refusal is lost."""
-    books.add(epsilon=25 * books.price.epsilon)
-    rounds = 50
-    won = refused = 0
-    for turn in range(rounds):
-        attempts = [
-            {"release_id": f"r{(turn + number) % 40}", "sample_id": sample((turn * 3 + number) % 40)}
-            for number in range(16)
-        ]
-        outcomes = books.race(attempts)
-        won += outcomes.count("done")
-        refused += sum(outcome.startswith("AccountantRefused") for outcome in outcomes)
-    assert won + refused == 16 * rounds
-    assert books.spent()[0] == won * books.price.epsilon <= 25 * books.price.epsilon
-    assert books.kinds().count("release-refused/1") == refused
+PROCESSES = 16
+
+
+def crowd(count: int) -> list[dict[str, str]]:
+    """Attempts that share ids, samples, budgets and places: no two of them agree on everything."""
+    attempts = []
+    for number in range(count):
+        attempt = {
+            "release_id": f"r{number * 7 % (count // 4)}",
+            "sample_id": sample(number * 11 % (count // 3)),
+            "dataset": ("census", "other", "third")[number % 3],
+        }
+        if number % 9 == 0:
+            attempt["series"] = "monthly"
+        attempts.append(attempt)
+    return attempts
+
+
+def check_totals(books, attempts: list[dict[str, str]], outcomes: list[str]) -> None:
+    """What the processes were told is what the ledger holds, to the last refusal."""
+    done = [attempt for attempt, outcome in zip(attempts, outcomes, strict=True) if outcome == "done"]
+    refused = [outcome for outcome in outcomes if outcome != "done"]
+    assert all(outcome.startswith("AccountantRefused") for outcome in refused)
+    assert not any("other writers held" in outcome for outcome in refused)
+    assert {"release id is in the ledger", "a sample serves one", "past the budget", "releases are taken"} == {
+        reason
+        for reason in ("release id is in the ledger", "a sample serves one", "past the budget", "releases are taken")
+        if any(reason in outcome for outcome in refused)
+    }
+    kinds = books.kinds()
+    assert kinds.count("release-charged/1") == len(done)
+    assert kinds.count("release-refused/1") == len(refused)
+    assert len(done) == len({attempt["release_id"] for attempt in done}) == len({one["sample_id"] for one in done})
+    reserved = books.series().registered.price
+    for name in ("census", "other", "third"):
+        alone = sum(attempt["dataset"] == name and "series" not in attempt for attempt in done)
+        first = name == "census"
+        assert books.spent(name) == (
+            alone * books.price.epsilon + first * reserved.epsilon,
+            alone * books.price.delta + first * reserved.delta,
+        )
+        with books.reader() as reader:
+            assert all(state.account.within_budget for state in reader.datasets())
+    assert books.series().taken == sum("series" in attempt for attempt in done) == reserved.releases
     assert books.findings() == []
+    with books.reader() as reader:
+        anchor = books.anchoring.anchor_of(reader.ledger_id).path
+        check = reader.verify_anchor(anchor, trusted=books.anchoring.keys.public_keys())
+    assert check.findings == ()
+    assert not any("not anchored" in what for what in check.unchecked)
+
+
+@pytest.mark.parametrize("each", [pytest.param(20, id="20"), pytest.param(200, id="200", marks=pytest.mark.long)])
+def test_sixteen_processes_over_shared_budgets_samples_and_ids(books, each) -> None:
+    """Totals are exact, no budget is passed, no refusal is lost, and nobody waits for ever."""
+    attempts = crowd(PROCESSES * each)
+    for name in ("census", "other", "third"):
+        books.add(name, epsilon=(each // 2) * books.price.epsilon + Decimal(3))
+    books.register(releases=each // 4)
+    begun = time.perf_counter()
+    outcomes = books.race(attempts, releases=each // 4, processes=PROCESSES)
+    seconds = time.perf_counter() - begun
+    print(
+        f"{len(attempts)} attempts by {PROCESSES} processes in {seconds:.1f} s: {len(attempts) / seconds:.0f} a second"
+    )
+    check_totals(books, attempts, outcomes)

@@ -14,6 +14,7 @@ from crowdblend.accounting.theory.group_privacy import MOST_RECORDS, best_split,
 from crowdblend.accounting.theory.guarantee import Guarantee
 from crowdblend.accounting.theory.price import paper_price, price
 from crowdblend.accounting.theory.profile import farthest_epsilon, log_profile
+from crowdblend.mechanisms.epsilon_safe import EpsilonSafeRelease
 from crowdblend.mechanisms.refusal import InputRefused
 from crowdblend.mechanisms.strongly_safe import StronglySafeRelease
 from hypothesis import given, settings
@@ -156,6 +157,18 @@ def test_a_series_is_carried_over_evenly_by_the_group_axiom():
     assert total <= charged.epsilon
     # A release alone with the same records costs less than twelve.
     assert price(release, delta=delta, rows_per_person=records).epsilon < charged.epsilon
+
+
+@pytest.mark.parametrize("selection_rate", [None, Decimal("0.2")])
+def test_a_private_choice_of_the_map_is_paid_for_every_record(selection_rate):
+    release = EpsilonSafeRelease(
+        k=20, sampling_rate=Decimal("0.1"), selection_epsilon=Decimal("0.1"), selection_rate=selection_rate
+    )
+    one = price(release, delta=Decimal("1e-6"))
+    three = price(release, delta=Decimal("1e-6"), rows_per_person=3)
+    assert three.rule == f"even-group-privacy/1+{one.rule}"
+    assert three.epsilon > 3 * one.epsilon
+    assert for_group(Guarantee(epsilon=one.epsilon, delta=one.delta), records=3).delta > three.delta
 
 
 def test_what_protects_nobody_has_no_price():

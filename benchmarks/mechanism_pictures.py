@@ -1,0 +1,205 @@
+"""Draws what comes out of each mechanism into docs/mechanisms, from invented data with a fixed seed.
+
+OpenDP draws its noise by itself, so the noisy pictures differ from run to run.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+from collections.abc import Callable
+from decimal import Decimal
+from pathlib import Path
+
+import matplotlib as mpl
+import numpy as np
+from crowdblend.accounting.theory.biased_price import price_biased_counts
+from crowdblend.accounting.theory.noise_ratio import log_probability
+from crowdblend.mechanisms.answers import CountAnswer, answered, estimates, half_width, tallied
+from crowdblend.mechanisms.biased_sampling import BiasedSampleCounts
+from crowdblend.mechanisms.bit_encoding import OneHotEncoding
+from crowdblend.mechanisms.count_sketch import CountMeanSketch, encode, estimated_counts, standard_error, summed
+from crowdblend.mechanisms.histogram import (
+    NoisyHistogram,
+    OutlierPrivateHistogram,
+    SuppressedHistogram,
+    noisy_counts,
+    outlier_private_counts,
+    suppressed_counts,
+)
+from crowdblend.mechanisms.krandomization import (
+    KRandomization,
+    estimated_distribution,
+    flipped,
+    outcome_counts,
+    standard_errors,
+)
+from crowdblend.mechanisms.neighbours import ADD_REMOVE
+from crowdblend.mechanisms.noise import GaussianNoise, LaplaceNoise, OneSidedGeometricNoise
+from crowdblend.mechanisms.points import SyntheticPoints, cell_numbers, points_of_counts
+from crowdblend.mechanisms.strongly_safe import StronglySafeRelease
+from matplotlib.figure import Figure
+
+__all__ = ["PICTURES", "main"]
+
+FOLDER = Path(__file__).resolve().parents[1] / "docs" / "mechanisms"
+BLUE, ORANGE, GREEN, PURPLE, GREY = "#0072B2", "#D55E00", "#009E73", "#CC79A7", "0.75"
+SETTINGS = {"svg.hashsalt": "crowdblend", "svg.fonttype": "path", "font.family": "DejaVu Sans", "font.size": 9.0}
+
+
+def histograms(figure: Figure) -> None:
+    """Favourite colours (40, 46, 7, 2 with k = 20) and two empty cells, three ways."""
+    names = ["red", "blue", "green", "mauve", "puce", "ecru"]
+    counts = np.array([40, 46, 7, 2, 0, 0])
+    published = {
+        "suppressed,\nk = 20": suppressed_counts(counts, SuppressedHistogram(k=20, sampling_rate=None)),
+        "noisy below k = 20,\nε = 0.5": noisy_counts(
+            counts, NoisyHistogram(k=20, epsilon=Decimal("0.5"), sampling_rate=None)
+        ),
+        "outlier-private, ε = 0.2,\nK = 15, t = 5": outlier_private_counts(
+            counts, OutlierPrivateHistogram(epsilon=Decimal("0.2"), horizon=15, margin=5)
+        ),
+    }
+    places = np.arange(len(names))
+    for axes, (title, shown) in zip(figure.subplots(1, 3, sharey=True), published.items(), strict=True):
+        axes.bar(places, counts, color=GREY, width=0.8, label="in the data")
+        axes.scatter(places, shown, color=ORANGE, zorder=3, label="published")
+        axes.set_xticks(places, names, rotation=45)
+        axes.set_title(title, fontsize=9)
+        axes.axhline(0, color="0.3", linewidth=0.7)
+    figure.axes[0].set_ylabel("people")
+    figure.axes[0].legend(frameon=False)
+
+
+def answers(figure: Figure) -> None:
+    """COUNT by group over the whole declared domain with 95% intervals; the last two groups are empty."""
+    draws = np.random.default_rng(7)
+    answer = CountAnswer(epsilon=Decimal("0.2"), relation=ADD_REMOVE, groups=12, sampling_rate=None)
+    groups = np.minimum(draws.poisson(4, 600), 9)
+    tally = tallied(answer, groups=groups, values=None)
+    shown = [float(value) for value in estimates(answer, answered(answer, tally))]
+    axes = figure.subplots()
+    axes.bar(range(12), tally.records, color=GREY, label="in the data")
+    width = float(half_width(answer, confidence=0.95))
+    axes.errorbar(range(12), shown, yerr=width, fmt="o", color=ORANGE, capsize=3, label="answer, 95% interval")
+    axes.set(xlabel="declared group", ylabel="people", xticks=range(12))
+    axes.axhline(0, color="0.3", linewidth=0.7)
+    axes.legend(frameon=False)
+
+
+def local_reports(figure: Figure) -> None:
+    """Estimates from local reports with two standard errors: a count mean sketch and K-randomization."""
+    draws = np.random.default_rng(8)
+    left, right = figure.subplots(1, 2)
+    sketch = CountMeanSketch(epsilon=Decimal(4), hashes=256, bits=1024, seed=b"picture")
+    people = [f"word {min(int(n), 15)}" for n in draws.geometric(0.25, 20_000)]
+    words = [f"word {n}" for n in range(1, 16)]
+    found = estimated_counts(sketch, summed(sketch, encode(sketch, people, randomness=draws.bytes)), words)
+    error = 2 * standard_error(sketch, reports=len(people))
+    left.bar(range(15), [people.count(word) for word in words], color=GREY)
+    left.errorbar(range(15), found, yerr=error, fmt="o", color=ORANGE, capsize=2, markersize=3)
+    left.set(title="count mean sketch, ε = 4, 20,000 people", xlabel="word", ylabel="people", xticks=range(0, 15, 2))
+    encoding = OneHotEncoding(values=("red", "green", "blue"))
+    mechanism = KRandomization(bits=3, flip_probability=Decimal("0.25"))
+    colours = draws.choice(["red", "green", "blue", "other"], 20_000, p=[0.55, 0.25, 0.15, 0.05]).tolist()
+    vectors = encoding.encode(colours)
+    outcomes = outcome_counts(mechanism, flipped(mechanism, vectors, randomness=draws.bytes))
+    right.bar(range(8), np.bincount(vectors, minlength=8), color=GREY, label="true vectors")
+    right.scatter(range(8), outcomes, color=BLUE, marker="x", label="reported vectors")
+    right.errorbar(
+        range(8), estimated_distribution(mechanism, outcomes), yerr=2 * standard_errors(mechanism, outcomes),
+        fmt="o", color=ORANGE, capsize=2, markersize=3, label="estimate",
+    )  # fmt: skip
+    right.set_xticks(range(8), [f"{vector:03b}" for vector in range(8)], rotation=45)
+    right.set(title="K-randomization, L = 3, q = 0.25", xlabel="vector")
+    right.legend(frameon=False)
+
+
+def points(figure: Figure) -> None:
+    """700 points of the unit square, and the synthetic ones of a sample's suppressed counts."""
+    draws = np.random.default_rng(9)
+    grid = SyntheticPoints(
+        dimensions=2, cells_per_side=10, counts=StronglySafeRelease(k=3, sampling_rate=Decimal("0.5"))
+    )
+    original = draws.beta([2, 3], [4, 2], (700, 2))
+    sampled = original[draws.random(700) < 0.5]
+    counts = np.bincount(cell_numbers(grid, sampled), minlength=grid.cells)
+    synthetic = points_of_counts(grid, np.where(counts >= 3, counts, 0))
+    left, right = figure.subplots(1, 2, sharex=True, sharey=True)
+    left.scatter(*original.T, s=3, color=BLUE)
+    left.set_title("in the data")
+    centres, repeats = np.unique(synthetic, axis=0, return_counts=True)
+    right.scatter(*centres.T, s=4 * repeats, color=ORANGE)
+    right.set_title("published: cell centres, as often as counted")
+    for axes in (left, right):
+        axes.set(xlim=(0, 1), ylim=(0, 1), aspect="equal")
+
+
+def biased_samples(figure: Figure) -> None:
+    """What a biased sample costs at δ = 1e-6 as its rates become less certain."""
+    axes = figure.subplots()
+    spreads = np.linspace(1.0, 1.4, 5)
+    for k, colour, mark in ((20, BLUE, "o"), (40, ORANGE, "s"), (80, GREEN, "^")):
+        prices = [_biased_price(k, spread) for spread in spreads]
+        axes.plot(spreads, prices, color=colour, marker=mark, markersize=4, label=f"k = {k}")
+    axes.set(xlabel="p′/p, with p = 0.1 and p_max = p′", ylabel="ε at δ = 1e-6", ylim=(0, None))
+    axes.legend(frameon=False)
+
+
+def _biased_price(k: int, spread: float) -> float:
+    highest = Decimal("0.1") * Decimal(str(round(spread, 3)))
+    event = BiasedSampleCounts(
+        k=k, lowest_rate=Decimal("0.1"), highest_rate=highest, largest_rate=highest, exceptions=0
+    )
+    return float(price_biased_counts(event, delta=Decimal("1e-6")).epsilon)
+
+
+def not_to_be_used(figure: Figure) -> None:
+    """The loss at each output for three kinds of noise; the neighbours' exact answers are 0 and 1."""
+    axes = figure.subplots()
+    kinds = (
+        ("Laplace, b = 2", LaplaceNoise(scale=2.0), BLUE),
+        ("Gauss, σ = 2", GaussianNoise(standard_deviation=2.0), ORANGE),
+        ("one-sided geometric, ε = 0.5", OneSidedGeometricNoise(epsilon=Decimal("0.5")), GREEN),
+    )
+    outputs = np.arange(-12, 13)
+    for name, noise, colour in kinds:
+        losses = [_loss(noise, float(x)) for x in outputs]
+        axes.plot(outputs, losses, color=colour, marker="o", markersize=3, label=name)
+    axes.annotate("certainty: impossible under one neighbour", (0, 3.5), (1, 3.7), arrowprops={"arrowstyle": "->"})
+    axes.plot([0], [3.5], color=GREEN, marker="^")
+    axes.set(xlabel="output", ylabel="loss ln(P/Q), absolute", ylim=(0, 4))
+    axes.legend(frameon=False, loc=(0.36, 0.4))
+
+
+def _loss(noise: LaplaceNoise | GaussianNoise | OneSidedGeometricNoise, output: float) -> float:
+    here, there = log_probability(noise, output), log_probability(noise, output - 1)
+    return abs(here - there) if math.isfinite(here) and math.isfinite(there) else math.nan
+
+
+PICTURES: dict[str, Callable[[Figure], None]] = {
+    "histograms": histograms,
+    "answers": answers,
+    "local-reports": local_reports,
+    "points": points,
+    "biased-samples": biased_samples,
+    "not-to-be-used": not_to_be_used,
+}
+"""Name of a page of docs/mechanisms → what draws its picture."""
+
+
+def main() -> None:
+    """Draw all pictures."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--output", type=Path, default=FOLDER)
+    folder = parser.parse_args().output
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, draw in PICTURES.items():
+        with mpl.rc_context(SETTINGS):
+            figure = Figure(figsize=(8.0, 3.2), layout="constrained")
+            draw(figure)
+            figure.savefig(folder / f"{name}.svg", metadata={"Date": None, "Title": name})
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,181 @@
+"""Time the record path beside what people would write by hand: DuckDB, Polars, dask.dataframe, on the same files."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from census_data import ROW_GROUP, SMALL_ROW_GROUP, Records, generate
+from record_path_agreement import faults
+from record_path_contestants import CONTESTANTS
+from record_path_report import page, write_picture
+
+__all__ = ["Timing", "main", "measure"]
+
+RATE = 0.1
+K = 20
+HERE = Path(__file__).resolve().parent
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Timing:
+    """Medians of one contestant.
+
+    Args:
+        warm: seconds in a process that has answered before.
+        warm_processor: the same, processor seconds of all its threads.
+        whole: seconds from the start of a process to its end.
+        whole_processor: the same, processor seconds.
+        peak_mb: most memory of a whole process, MiB.
+    """
+
+    warm: float
+    warm_processor: float
+    whole: float
+    whole_processor: float
+    peak_mb: float
+
+
+class _Contestant:
+    """A process that answers whenever it is told to."""
+
+    def __init__(self, name: str, records: Records, folder: Path) -> None:
+        self.name = name
+        self.target = folder / f"{len(list(folder.iterdir()))}.npy"
+        self.target.touch()
+        words = [name, str(records.files[0].parent), str(RATE), str(K), str(self.target)]
+        self.process = subprocess.Popen(
+            [sys.executable, "-W", "ignore", str(HERE / "record_path_contestants.py"), *words],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+
+    def answer(self) -> dict[str, float]:
+        """The next answer's line."""
+        if self.process.stdout is None:
+            raise RuntimeError("the process has no output")
+        line = self.process.stdout.readline()
+        if not line:
+            raise RuntimeError(f"{self.name} did not answer")
+        found: dict[str, float] = json.loads(line)
+        return found
+
+    def again(self) -> dict[str, float]:
+        """Tell it to answer once more."""
+        if self.process.stdin is None:
+            raise RuntimeError("the process has no input")
+        self.process.stdin.write("again\n")
+        self.process.stdin.flush()
+        return self.answer()
+
+    def end(self) -> None:
+        """Stop it, if it has not left."""
+        if self.process.returncode is None:
+            self.process.kill()
+            self.process.wait()
+
+    def leave(self) -> tuple[np.ndarray, os.struct_rusage]:
+        """Let it end: its last answer's counts, and what it used in all."""
+        if self.process.stdin is None:
+            raise RuntimeError("the process has no input")
+        self.process.stdin.close()
+        _, status, used = os.wait4(self.process.pid, 0)
+        self.process.returncode = os.waitstatus_to_exitcode(status)
+        if self.process.returncode:
+            raise RuntimeError(f"{self.name} failed")
+        return np.load(self.target), used
+
+
+def measure(records: Records, *, names: Sequence[str], rounds: int, folder: Path) -> dict[str, Timing]:
+    """Let every contestant answer in turn, `rounds` times warm and as often as whole processes; check each answer.
+
+    Raises:
+        RuntimeError: an answer is not that of a right release.
+    """
+    warm: dict[str, list[dict[str, float]]] = {name: [] for name in names}
+    whole: dict[str, list[tuple[float, os.struct_rusage]]] = {name: [] for name in names}
+    peaks: dict[str, list[float]] = {name: [] for name in names}
+    running = {name: _Contestant(name, records, folder) for name in names}
+    try:
+        for contestant in running.values():
+            contestant.answer()
+        for _ in range(rounds):
+            for name, contestant in running.items():
+                warm[name].append(contestant.again())
+        for contestant in running.values():
+            _check(contestant.name, contestant.leave()[0], records)
+    finally:
+        for contestant in running.values():
+            contestant.end()
+    for _ in range(rounds):
+        for name in names:
+            begun = time.perf_counter()
+            contestant = _Contestant(name, records, folder)
+            peaks[name].append(contestant.answer()["peak_mb"])
+            counts, used = contestant.leave()
+            whole[name].append((time.perf_counter() - begun, used))
+            _check(name, counts, records)
+    return {
+        name: Timing(
+            warm=statistics.median(line["seconds"] for line in warm[name]),
+            warm_processor=statistics.median(line["processor"] for line in warm[name]),
+            whole=statistics.median(seconds for seconds, _ in whole[name]),
+            whole_processor=statistics.median(used.ru_utime + used.ru_stime for _, used in whole[name]),
+            peak_mb=statistics.median(peaks[name]),
+        )
+        for name in names
+    }
+
+
+def _check(name: str, counts: np.ndarray, records: Records) -> None:
+    wrong = faults(counts, exact=records.exact, rate=RATE, k=K)
+    if wrong:
+        raise RuntimeError(f"{name} does not agree with the records: {'; '.join(wrong)}")
+
+
+def main(words: list[str] | None = None) -> None:
+    """Generate, measure, check, and print the table."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rows", type=int, nargs="+", default=[10_000_000], help="records of each data set")
+    parser.add_argument("--small-row-groups", action="store_true", help="also cut into row groups of 65,536")
+    parser.add_argument("--rounds", type=int, default=5, help="answers of each contestant, warm and whole")
+    parser.add_argument("--leave-out", nargs="*", default=[], choices=list(CONTESTANTS), help="contestants")
+    parser.add_argument("--data", type=Path, help="folder for generated data, kept; otherwise a temporary one")
+    parser.add_argument("--output", type=Path, help="folder for the page benchmarks.md and its picture")
+    asked = parser.parse_args(words)
+    names = [name for name in CONTESTANTS if name not in asked.leave_out]
+    results: dict[str, dict[str, Timing]] = {}
+    with tempfile.TemporaryDirectory(prefix="record-path-") as temporary:
+        data = asked.data or Path(temporary) / "data"
+        answers = Path(temporary) / "answers"
+        answers.mkdir()
+        for rows in asked.rows:
+            for row_group in (ROW_GROUP, SMALL_ROW_GROUP) if asked.small_row_groups else (ROW_GROUP,):
+                records = generate(data, rows=rows, row_group=row_group)
+                title = f"{rows:,} records of {records.size / rows:.1f} bytes, row groups of {row_group:,}"
+                results[title] = measure(records, names=names, rounds=asked.rounds, folder=answers)
+                print(page({title: results[title]}, rounds=asked.rounds), flush=True)
+                if asked.data is None:
+                    shutil.rmtree(records.files[0].parent)
+    if asked.output is not None:
+        asked.output.mkdir(parents=True, exist_ok=True)
+        write_picture(results, asked.output / "record-path.svg")
+        command = "python benchmarks/record_path.py " + " ".join(sys.argv[1:] if words is None else words)
+        text = page(results, rounds=asked.rounds, command=command, picture="record-path.svg")
+        (asked.output / "benchmarks.md").write_text(text, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

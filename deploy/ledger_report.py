@@ -1,0 +1,82 @@
+"""Data sets and releases as the command line shows them: rows for `--json`, tables for people."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import click
+from rich.console import Console
+from rich.table import Table
+
+from ..accounting.ledger.reader import DatasetState, ReleaseState
+
+__all__ = ["dataset_rows", "print_datasets", "print_releases", "release_rows", "tell_of_more"]
+
+
+def dataset_rows(states: Iterable[DatasetState]) -> list[dict[str, Any]]:
+    """The data sets as `--json` shows them."""
+    return [
+        {
+            "dataset": state.name,
+            "epsilon_budget": float(state.account.epsilon_budget),
+            "epsilon_spent": float(state.account.epsilon_spent),
+            "delta_budget": float(state.account.delta_budget),
+            "delta_spent": float(state.account.delta_spent),
+            "relation": state.relation,
+            "survey": state.survey,
+            "rows_per_person": state.rows_per_person,
+        }
+        for state in states
+    ]
+
+
+def release_rows(states: Iterable[ReleaseState]) -> list[dict[str, Any]]:
+    """The releases as `--json` shows them."""
+    return [
+        {
+            "release_id": state.release_id,
+            "dataset": state.charge.dataset,
+            "label": state.charge.label,
+            "series": None if state.charge.series is None else state.charge.series.name,
+            "series_number": None if state.charge.series is None else state.charge.series.number,
+            "stage": state.stage,
+            "refunded": state.refunded,
+            "sample_id": state.charge.sample_id,
+            "selection_sample_id": state.receipt.selection_sample_id,
+            "mechanism": dict(state.charge.mechanism),
+            "epsilon": float(state.charge.price.epsilon),
+            "delta": float(state.charge.price.delta),
+            "rule": state.charge.price.rule,
+            "day": state.charge.day.isoformat(),
+            "position": state.receipt.position,
+        }
+        for state in states
+    ]
+
+
+def tell_of_more(listed: int, count: int, what: str) -> None:
+    """Say what a list leaves out."""
+    if listed < count:
+        click.echo(f"The latest {listed} of {count} {what}; --all lists all.\n")
+
+
+def print_datasets(datasets: list[dict[str, Any]]) -> None:
+    """The data sets as a table."""
+    table = Table("data set", "ε spent", "of", "δ spent", "of", title="Budgets", title_justify="left")
+    for row in datasets:
+        spent = (f"{row['epsilon_spent']:.6g}", f"{row['epsilon_budget']:.6g}")
+        table.add_row(row["dataset"], *spent, f"{row['delta_spent']:.3g}", f"{row['delta_budget']:.3g}")
+    Console().print(table)
+
+
+def print_releases(releases: list[dict[str, Any]]) -> None:
+    """The releases as a table."""
+    table = Table("release", "data set", "stage", "ε", "δ", "sample", "day", title="Releases", title_justify="left")
+    for row in releases:
+        price = (f"{row['epsilon']:.6g}", f"{row['delta']:.3g}")
+        if row["series"] is not None:
+            price = (f"{row['series']}, {row['series_number']}", "")
+        sample = row["sample_id"][:12] + "…"
+        table.add_row(row["release_id"], row["dataset"], row["stage"], *price, sample, row["day"])
+    Console().print(table)

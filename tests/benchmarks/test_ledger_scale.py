@@ -1,0 +1,47 @@
+"""A ledger of 100,000 entries: a charge costs what it cost at 1,000, and looking and verifying stay quick."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from sqlalchemy import create_engine, text
+from sqlalchemy.pool import NullPool
+
+COMMAND = Path(__file__).parents[2] / "benchmarks" / "ledger_scale.py"
+
+
+@pytest.fixture
+def postgresql_url(postgresql_server):
+    engine = create_engine(postgresql_server, poolclass=NullPool, isolation_level="AUTOCOMMIT")
+    with engine.connect() as connection:
+        connection.execute(text("CREATE DATABASE ledger_scale"))
+    yield postgresql_server.replace("/postgres?", "/ledger_scale?")
+    with engine.connect() as connection:
+        connection.execute(text("DROP DATABASE ledger_scale"))
+
+
+def measured(*words: str) -> dict:
+    done = subprocess.run([sys.executable, COMMAND, "--json", *words], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def test_the_command_runs_small() -> None:
+    assert measured("--entries", "1200")["entries"] == 1200
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("database", ["sqlite", "postgresql"])
+def test_a_hundred_thousand_entries(database, request) -> None:
+    words = () if database == "sqlite" else ("--ledger", request.getfixturevalue("postgresql_url"))
+    scale = measured(*words)
+    print(json.dumps(scale))
+    assert scale["charge_large"] < 2 * scale["charge_small"]
+    assert scale["verify"] + scale["verify_anchor"] < 30
+    assert scale["verify_command"] < 30
+    assert scale["show"] < 1
+    assert scale["verify_memory"] < 1000

@@ -1,0 +1,96 @@
+"""The benchmarks and pictures of the mechanisms run, small; the refused mechanisms leak as their page says."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+PROJECT = Path(__file__).parents[2]
+BENCHMARKS = PROJECT / "benchmarks"
+PAGES = PROJECT / "docs" / "mechanisms"
+
+
+def run(name, *words):
+    done = subprocess.run(
+        [sys.executable, BENCHMARKS / name, *words], capture_output=True, text=True, timeout=250, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def module(name):
+    spec = importlib.util.spec_from_file_location(name, BENCHMARKS / f"{name}.py")
+    loaded = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(loaded)
+    return loaded
+
+
+def test_what_is_refused_betrays_the_extreme_record():
+    unsafe = module("unsafe_mechanisms")
+    for publish in (unsafe.local_recoding, unsafe.clustered):
+        without, with_rich = publish(unsafe.INCOMES, 5), publish([*unsafe.INCOMES, unsafe.RICH], 5)
+        assert min(group[-1] for group in without) >= 5, "it is k-anonymous"
+        assert min(group[-1] for group in with_rich) >= 5
+        # Nothing that any data set within the usual range could publish.
+        assert max(value for group in with_rich for value in group[:-1]) > max(unsafe.INCOMES)
+        assert max(value for group in without for value in group[:-1]) <= max(unsafe.INCOMES)
+    told = run("unsafe_mechanisms.py")
+    assert told.count("impossible without the person") == 2
+    assert told.count("no epsilon is enough") == 2
+    assert told.count("epsilon = 0.5") == 2
+
+
+@pytest.mark.long
+def test_every_picture_is_drawn(tmp_path):
+    run("mechanism_pictures.py", "--output", tmp_path)
+    drawn = {path.name for path in tmp_path.iterdir()}
+    assert drawn == {f"{name}.svg" for name in module("mechanism_pictures").PICTURES}
+
+
+def test_every_page_has_its_picture_and_every_link_its_file():
+    pages = sorted(PAGES.glob("*.md"))
+    assert len(pages) == 7
+    for page in pages:
+        text = page.read_text(encoding="utf-8")
+        for link in re.findall(r"\]\(([^)#]+)\)", text):
+            assert link.startswith("http") or (PAGES / link).resolve().exists(), f"{page.name}: {link}"
+        if page.name != "README.md":
+            assert f"({page.stem}.svg)" in text
+
+
+@pytest.mark.parametrize("page", ["histograms", "answers", "local-reports", "points", "biased-samples"])
+def test_the_examples_of_the_pages_run(page):
+    (code,) = re.findall(r"```python\n(.*?)```", (PAGES / f"{page}.md").read_text(encoding="utf-8"), re.DOTALL)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def test_the_example_that_is_refused_is_refused():
+    (code,) = re.findall(r"```python\n(.*?)```", (PAGES / "not-to-be-used.md").read_text(encoding="utf-8"), re.DOTALL)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=False)
+    assert "InputRefused" in done.stderr
+    assert "no ε is enough" in done.stderr
+
+
+def test_the_benchmark_of_local_reports_runs_small(tmp_path):
+    work = tmp_path / "work"
+    told = run(
+        "local_reports.py", "--sketches", "4000", "--vectors", "20000", "--loop", "2000", "--peer", "50", "--work", work
+    )
+    rows = [line for line in told.splitlines() if line.startswith("| ") and "this project" in line]
+    assert [row.split("|")[2].strip() for row in rows] == ["4,000", "20,000"]
+    assert "standard error" in told
+    whole, loop = (
+        json.loads(
+            run("local_reports.py", "--stage", f"{who}-vectors", "--work", work / "vectors-20000", "--loop", "20000")
+        )
+        for who in ("ours", "loop")
+    )
+    assert whole["reports"] == loop["reports"] == 20_000
+    assert whole["estimate"] == pytest.approx(loop["estimate"], rel=1e-6)

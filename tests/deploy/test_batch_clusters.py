@@ -1,0 +1,199 @@
+"""Releases on clusters that are started for them: LocalCluster, a real SLURM of one node, a real Dask gateway."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import secrets
+import shutil
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from crowdblend.deploy.prefect_environment import QUIET
+
+SWITCH = "CROWDBLEND_TEST_SLURM"
+SETTINGS = """
+ClusterName=tests
+SlurmctldHost={host}(127.0.0.1)
+SlurmctldPort={controller}
+SlurmdPort={daemon}
+AuthType=auth/munge
+AuthInfo=socket={folder}/munge/socket
+CryptoType=crypto/munge
+SlurmUser=root
+SlurmdUser=root
+StateSaveLocation={folder}/state
+SlurmdSpoolDir={folder}/spool
+SlurmctldPidFile={folder}/slurmctld.pid
+SlurmdPidFile={folder}/slurmd.pid
+SlurmctldLogFile={folder}/slurmctld.log
+SlurmdLogFile={folder}/slurmd.log
+ProctrackType=proctrack/linuxproc
+TaskPlugin=task/none
+JobAcctGatherType=jobacct_gather/none
+SelectType=select/cons_tres
+SelectTypeParameters=CR_Core
+SlurmdParameters=config_overrides
+ReturnToService=2
+MpiDefault=none
+NodeName={host} NodeAddr=127.0.0.1 CPUs={processors} RealMemory=8000 State=UNKNOWN
+PartitionName=normal Nodes={host} Default=YES MaxTime=INFINITE State=UP OverSubscribe=FORCE:4
+"""
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def cluster_table(desk, table: str, **changes: str) -> Path:
+    desk.add_dataset()
+    return desk.write_spec(edit=lambda text: f"{text}\n[cluster]\n{table}\n", **changes)
+
+
+def finished(command, environment: dict[str, str], *words: object) -> dict:
+    code, out, err = command("run", "spec.toml", "--json", *words, environment=environment).finish()
+    assert code == 0, err
+    return json.loads(out)
+
+
+def test_a_local_cluster_is_started_for_the_release_and_ends_with_it(desk, command) -> None:
+    kwargs = "{ n_workers = 2, threads_per_worker = 1, processes = true }"
+    cluster_table(desk, f'class = "distributed.LocalCluster"\nkwargs = {kwargs}\nworkers = 2')
+    result = finished(command, dict(os.environ))
+    assert result["published_groups"] > 0
+    assert desk("ledger", "verify").code == 0
+
+
+def test_a_cluster_that_cannot_be_started_costs_nothing(desk, command) -> None:
+    cluster_table(desk, 'class = "distributed.LocalCluster"\nkwargs = { no_such_argument = 1 }')
+    code, _, err = command("run", "spec.toml", environment=dict(os.environ)).finish()
+    assert code == 2
+    assert "LocalCluster can't be started" in err
+    assert desk("ledger", "show", "--json").json["releases"] == []
+
+
+@pytest.fixture
+def slurm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
+    """A SLURM of one node, of the test's own; what its commands need in the environment."""
+    if shutil.which("slurmctld", path="/usr/sbin:/usr/bin") is None or os.getuid() != 0:
+        if os.environ.get(SWITCH) == "off":
+            pytest.skip(f"SLURM is not installed or this is not root, and {SWITCH}=off says that this is known")
+        pytest.fail(f"SLURM and munge are needed, and root to start them; or set {SWITCH}=off")
+    folder = tmp_path_factory.mktemp("slurm")
+    for path in [folder, *folder.parents[:2]]:
+        path.chmod(0o755)
+    for name in ("munge", "state", "spool"):
+        (folder / name).mkdir(mode=0o755)
+    (folder / "munge.key").write_bytes(secrets.token_bytes(128))
+    (folder / "munge.key").chmod(0o600)
+    host = socket.gethostname()
+    ports = {"controller": free_port(), "daemon": free_port()}
+    settings = SETTINGS.format(folder=folder, host=host, processors=os.cpu_count(), **ports)
+    (folder / "slurm.conf").write_text(settings)
+    munge = ["munged", "--foreground", "--force", f"--key-file={folder}/munge.key", f"--socket={folder}/munge/socket"]
+    munge += [f"--pid-file={folder}/munge.pid", f"--log-file={folder}/munge.log", f"--seed-file={folder}/munge.seed"]
+    environment = dict(os.environ) | {
+        "SLURM_CONF": str(folder / "slurm.conf"),
+        "PATH": f"{os.environ['PATH']}:/usr/sbin",
+    }
+    servers = [start(munge, environment, folder / "munged.out")]
+    try:
+        until((folder / "munge" / "socket").exists, folder)
+        servers.append(start(["slurmctld", "-D"], environment, folder / "slurmctld.out"))
+        servers.append(start(["slurmd", "-D", "-N", host], environment, folder / "slurmd.out"))
+        until(lambda: "idle" in said(["sinfo", "--noheader"], environment), folder)
+        yield environment
+    finally:
+        for server in reversed(servers):
+            server.terminate()
+            try:
+                server.wait(timeout=20)
+            except subprocess.TimeoutExpired:
+                server.kill()
+                server.wait()
+
+
+def start(words: list[str], environment: dict[str, str], log: Path) -> subprocess.Popen:
+    with log.open("wb") as sink:
+        return subprocess.Popen(words, env=environment, stdout=sink, stderr=sink, cwd=log.parent)
+
+
+def said(words: list[str], environment: dict[str, str]) -> str:
+    return subprocess.run(words, env=environment, capture_output=True, text=True, check=False, timeout=60).stdout
+
+
+def until(condition, folder: Path, seconds: float = 90) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        logs = {path.name: path.read_text(errors="replace")[-800:] for path in folder.glob("*.[ol]*[tg]")}
+        assert time.monotonic() < deadline, logs
+        time.sleep(0.2)
+
+
+@pytest.mark.long
+def test_slurm_starts_the_workers_of_a_release(desk, command, slurm) -> None:
+    python = f'python = "{sys.executable}"'
+    kwargs = f'{{ queue = "normal", cores = 1, processes = 1, memory = "1GiB", interface = "lo", {python} }}'
+    table = f'class = "dask_jobqueue.SLURMCluster"\nkwargs = {kwargs}\nscale = 2\nworkers = 2\nwait_seconds = 240'
+    cluster_table(desk, table)
+    result = finished(command, slurm)
+    assert result["published_groups"] > 0
+    assert desk("ledger", "verify").code == 0
+    jobs = said(["squeue", "--noheader", "--states=all", "--format=%j"], slurm)
+    assert "dask-worker" in jobs
+
+
+GATEWAY = """
+c.DaskGateway.backend_class = "dask_gateway_server.backends.local.UnsafeLocalBackend"
+c.DaskGateway.address = "127.0.0.1:{api}"
+c.DaskGateway.authenticator_class = "dask_gateway_server.auth.SimpleAuthenticator"
+c.SimpleAuthenticator.password = "{password}"
+c.Proxy.address = "127.0.0.1:{proxy}"
+c.UnsafeLocalBackend.clusters_directory = "{folder}/clusters"
+c.UnsafeLocalBackend.worker_start_failure_limit = 3
+c.ClusterConfig.scheduler_cmd = ["{bin}/dask", "scheduler"]
+c.ClusterConfig.worker_cmd = ["{bin}/dask", "worker"]
+c.ClusterConfig.worker_cores = 1
+c.ClusterConfig.worker_memory = "1 G"
+"""
+
+
+@pytest.fixture
+def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
+    """A Dask gateway with its local backend, and Dask's settings that use it."""
+    folder = tmp_path_factory.mktemp("gateway")
+    (folder / "clusters").mkdir()
+    ports = {"api": free_port(), "proxy": free_port()}
+    beside = Path(sys.executable).parent
+    words = {"folder": folder, "password": "for-tests", "bin": beside}
+    (folder / "settings.py").write_text(GATEWAY.format(**ports, **words))
+    environment = dict(os.environ) | QUIET | {"PATH": f"{beside}:{os.environ['PATH']}", "NO_PROXY": "127.0.0.1"}
+    server = start(["dask-gateway-server", "--config", str(folder / "settings.py")], environment, folder / "server.out")
+    try:
+        log = folder / "server.out"
+        until(lambda: re.search(r"Dask-Gateway server started", log.read_text()), folder)
+        (folder / "dask.yaml").write_text(
+            f"gateway:\n  address: http://127.0.0.1:{ports['proxy']}\n"
+            "  auth: {type: basic, kwargs: {username: steward, password: for-tests}}\n"
+        )
+        yield environment | {"DASK_CONFIG": str(folder / "dask.yaml")}
+    finally:
+        server.terminate()
+        server.wait(timeout=60)
+
+
+@pytest.mark.long
+def test_a_gateway_starts_the_workers_of_a_release(desk, command, gateway) -> None:
+    table = 'class = "dask_gateway.GatewayCluster"\nscale = 2\nworkers = 2\nwait_seconds = 240'
+    cluster_table(desk, table)
+    result = finished(command, gateway)
+    assert result["published_groups"] > 0
+    assert desk("ledger", "verify").code == 0

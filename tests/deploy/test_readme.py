@@ -1,0 +1,45 @@
+"""The README's specifications are real ones: each is explained, and runs on records of the kind that it names."""
+
+from __future__ import annotations
+
+import re
+import textwrap
+from pathlib import Path
+
+import pytest
+
+README = Path(__file__).resolve().parents[2] / "README.md"
+REGIONS = "Lyon;Rhône;South;*\nNice;Alpes-Maritimes;South;*\nLille;Nord;North;*\nParis;Paris;North;*\n"
+
+
+def specifications() -> dict[str, str]:
+    """Each TOML block of the README by the file name in its first line."""
+    found = {}
+    for block in re.findall(r"^( *)```toml\n(.*?)^ *```", README.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE):
+        text = textwrap.dedent(block[1])
+        found[text.splitlines()[0].removeprefix("# ")] = text
+    return found
+
+
+def test_the_readme_has_both_kinds() -> None:
+    assert set(specifications()) >= {"my-survey.toml", "chosen.toml"}
+
+
+@pytest.mark.parametrize("name", ["my-survey.toml", "chosen.toml"])
+def test_a_specification_of_the_readme_runs(desk, name: str) -> None:
+    (desk.folder / name).write_text(specifications()[name], encoding="utf-8")
+    (desk.folder / "regions.csv").write_text(REGIONS, encoding="utf-8")
+    towns = [line.partition(";")[0] for line in REGIONS.splitlines()]
+    rows = [f"{('Female', 'Male')[i % 2]},{20 + i % 40},{towns[i % 4]}" for i in range(8_000)]
+    (desk.folder / "people.csv").write_text("sex,age,region\n" + "\n".join(rows) + "\n", encoding="utf-8")
+    explained = desk("explain", name, "--json")
+    assert explained.code == 0, explained.err
+    assert desk("dataset", "add", "my-survey", "--epsilon", "1", "--delta", "1e-5").code == 0
+    answer = desk("run", name, "--json")
+    assert answer.code == 0, answer.err
+    result = answer.json
+    assert result["epsilon"] == explained.json["epsilon"]
+    assert result["published_records"] > 0
+    for column in explained.json["columns"]:
+        assert column["min_level"] <= result["levels"][column["column"]] <= column["max_level"]
+    assert desk("verify", result["certificate"]).code == 0

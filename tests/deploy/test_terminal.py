@@ -1,0 +1,38 @@
+"""The terminal shows a steward how fast the count goes and how long it will take; a log gets the stages' names."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+from crowdblend.deploy.terminal import Stages, pace
+from rich.console import Console
+
+
+def test_the_pace_is_in_rows_and_bytes_a_second():
+    assert pace(share=0.5, seconds=2.0, records=10_000_000, octets=55_000_000) == "2.5 M rows/s, 13.8 MB/s"
+    assert pace(share=1.0, seconds=2.0, records=1_000, octets=2_000) == "500 rows/s, 1.0 kB/s"
+    assert pace(share=1.0, seconds=1.0, records=2_000, octets=2_000) == "2.0 k rows/s, 2.0 kB/s"
+    assert pace(share=0.25, seconds=1.0, records=None, octets=4_000_000) == "1.0 MB/s"
+    assert pace(share=0.0, seconds=1.0, records=5, octets=5) == ""
+
+
+def drawn(*, terminal: bool, expect: bool) -> str:
+    """What is drawn of a stage that is half done."""
+    stages = Stages()
+    shown = io.StringIO()
+    stages._console = Console(file=shown, force_terminal=terminal, width=140)
+    if expect:
+        stages.expect(records=1_000, octets=5_000)
+    with stages.stage("count"):
+        stages.advanced(5, 10)
+    return shown.getvalue()
+
+
+def test_rows_bytes_and_time_left_are_drawn_at_a_terminal_only(capsys: pytest.CaptureFixture[str]):
+    at_terminal = drawn(terminal=True, expect=True)
+    assert "rows/s" in at_terminal
+    assert "left" in at_terminal
+    assert "rows/s" not in drawn(terminal=True, expect=False)
+    assert drawn(terminal=False, expect=True) == ""
+    assert capsys.readouterr().err == "crowdblend: count\n"

@@ -1,0 +1,97 @@
+"""Candidate maps: numbered without gaps, within their bounds, and described by a digest that knows every change."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from decimal import Decimal
+
+import pytest
+from crowdblend.mechanisms.hierarchy import ValueHierarchy
+from crowdblend.mechanisms.intervals import IntervalHierarchy
+from crowdblend.mechanisms.lattice import LARGEST_ENUMERATED, Lattice, LatticeColumn
+
+COLOURS = ValueHierarchy.from_rows([("red", "warm", "*"), ("pink", "warm", "*"), ("blue", "cold", "*")])
+AGES = IntervalHierarchy(lower=0, upper=100, widths=(5, 20))
+
+
+def column(name: str, *, low: int = 0, high: int | None = None, weight: str = "1") -> LatticeColumn:
+    hierarchy = COLOURS if name.startswith("colour") else AGES
+    top = hierarchy.levels - 1 if high is None else high
+    return LatticeColumn(name=name, hierarchy=hierarchy, min_level=low, max_level=top, weight=Decimal(weight))
+
+
+LATTICE = Lattice(columns=(column("colour"), column("age", low=1)))
+
+
+@pytest.mark.parametrize("lattice", [LATTICE, replace(LATTICE, candidates=((0, 3), (1, 2), (2, 1)))])
+def test_every_number_names_one_map_and_every_map_its_number(lattice):
+    levels = [lattice.levels_of(number) for number in range(lattice.size)]
+    assert levels == sorted(set(levels))
+    assert [lattice.index_of(map_) for map_ in levels] == list(range(lattice.size))
+    assert lattice.finest == tuple(map(min, zip(*levels, strict=True)))
+    assert lattice.coarsest == tuple(map(max, zip(*levels, strict=True)))
+    for number in (-1, lattice.size):
+        with pytest.raises(IndexError):
+            lattice.levels_of(number)
+    for outside in [(0, 0), (3, 1), (0,), (0, 1, 2)]:
+        with pytest.raises(ValueError, match="levels"):
+            lattice.index_of(outside)
+
+
+def test_all_combinations_are_counted_without_being_written_down():
+    assert LATTICE.size == 3 * 3
+    wide = Lattice(columns=tuple(column(f"age{number}") for number in range(40)))
+    assert wide.size == 4**40
+    assert not wide.enumerable
+    assert wide.index_of(wide.levels_of(4**39 + 17)) == 4**39 + 17
+    assert LARGEST_ENUMERATED >= 12_960
+
+
+def test_the_map_of_a_candidate_has_its_levels():
+    map_ = LATTICE.map_of((1, 2))
+    assert [(column.name, column.level) for column in map_.columns] == [("colour", 1), ("age", 2)]
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        lambda: column("age", low=3, high=2),
+        lambda: column("age", high=4),
+        lambda: column("age", low=-1),
+        lambda: column("age", weight="-1"),
+        lambda: column("age", weight="NaN"),
+        lambda: column("age", weight="1e7"),
+        lambda: column("age", weight="1e-13"),
+        lambda: Lattice(columns=()),
+        lambda: Lattice(columns=(column("age"), column("age"))),
+        lambda: replace(LATTICE, candidates=()),
+        lambda: replace(LATTICE, candidates=((1, 2), (0, 3))),
+        lambda: replace(LATTICE, candidates=((1, 2), (1, 2))),
+        lambda: replace(LATTICE, candidates=((0, 0),)),
+        lambda: replace(LATTICE, candidates=((0, 1, 1),)),
+    ],
+)
+def test_what_leaves_no_lattice_is_refused(broken):
+    with pytest.raises(ValueError, match=r"level|weight|column|candidate"):
+        broken()
+
+
+def test_the_digest_knows_every_change_and_one_text_for_a_weight():
+    def with_column(**changes) -> Lattice:
+        return Lattice(columns=(LATTICE.columns[0], replace(LATTICE.columns[1], **changes)))
+
+    others = [
+        with_column(name="years"),
+        with_column(min_level=0),
+        with_column(max_level=2),
+        with_column(weight=Decimal("1.5")),
+        with_column(hierarchy=IntervalHierarchy(lower=0, upper=100, widths=(5, 25))),
+        Lattice(columns=LATTICE.columns[::-1]),
+        replace(LATTICE, candidates=tuple(LATTICE.levels_of(number) for number in range(LATTICE.size))),
+        replace(LATTICE, candidates=((0, 1),)),
+    ]
+    assert len({LATTICE.digest(), *(other.digest() for other in others)}) == len(others) + 1
+    for same in ("1.0", "1E+0", "1.000"):
+        assert with_column(weight=Decimal(same)).digest() == LATTICE.digest()
+    assert with_column(weight=Decimal("1E+1")).digest() == with_column(weight=Decimal(10)).digest()
+    assert "values" not in str(LATTICE.description())
