@@ -178,8 +178,8 @@ def _all_unpacked(chunk: bytes, pages: Sequence[_Page], unpacker: pa.Codec | Non
     said; the codec unpacks frames in a row one after the other, so that each page's bytes begin where they must.
     """
     sizes = [page[3] for page in pages]
-    together = unpacker is not None and unpacker.name == "zstd" and not any(page[6] or page[7] for page in pages)
-    if not together or sum(sizes) > _LARGEST:
+    apart = sum(sizes) > _LARGEST or any(page[6] or page[7] for page in pages)
+    if unpacker is None or unpacker.name != "zstd" or apart:
         yield from (_unpacked(chunk, page, unpacker) for page in pages)
         return
     octets = memoryview(chunk)
