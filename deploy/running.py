@@ -73,7 +73,7 @@ def run_release(
             stages.expect(records=prepared.layout.records, octets=prepared.layout.octets)
             choice = chosen_cluster(scheduler=scheduler, of_spec=cluster_of_spec(spec))
             wait_for_prefect = settle_prefect(house.home)
-            from ..flows.microdata import run_flow
+            from ..flows.release import run_flow
 
             with opened_executor(choice) as executor:
                 wait_for_prefect()

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from .answers import Answer
 from .epsilon_safe import EpsilonSafeRelease
+from .histogram import NoisyHistogram, OutlierPrivateHistogram, SuppressedHistogram
 from .strongly_safe import StronglySafeRelease
 
-__all__ = ["Mechanism"]
+__all__ = ["Answer", "Histogram", "Mechanism", "Microdata"]
 
-Mechanism = StronglySafeRelease | EpsilonSafeRelease
+Microdata = StronglySafeRelease | EpsilonSafeRelease
+Histogram = SuppressedHistogram | NoisyHistogram | OutlierPrivateHistogram
+Mechanism = Microdata | Histogram | Answer
