@@ -8,8 +8,20 @@ POSTGRES := $(firstword $(shell command -v postgres 2>/dev/null) $(wildcard /usr
 ifeq ($(POSTGRES),)
 export CROWDBLEND_TEST_POSTGRES ?= off
 endif
+# One without Chromium leaves the auditors' pages untested in a browser, and says so.
+ifeq ($(firstword $(shell command -v chromium chromium-browser 2>/dev/null)),)
+export CROWDBLEND_TEST_BROWSER ?= off
+endif
 
-.PHONY: demo test test-long test-extra check format paper lock clean
+# The same for the object store and the batch system of the long tests.
+ifeq ($(shell command -v swift-proxy-server 2>/dev/null),)
+export CROWDBLEND_TEST_SWIFT ?= off
+endif
+ifeq ($(shell PATH="$$PATH:/usr/sbin" command -v slurmctld 2>/dev/null),)
+export CROWDBLEND_TEST_SLURM ?= off
+endif
+
+.PHONY: demo test test-long test-extra check format record-path screenshots paper lock clean
 
 demo: $(READY)
 	$(BIN)/crowdblend demo
@@ -34,7 +46,7 @@ format: $(READY)
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-$(READY): constraints.txt pyproject.toml
+$(READY): constraints.txt pyproject.toml tasks/page_decoder.c
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "crowdblend needs Python 3.11 or later")'
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip
@@ -42,11 +54,20 @@ $(READY): constraints.txt pyproject.toml
 	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable .
 	touch $(READY)
 
+record-path: $(READY)
+	$(BIN)/python benchmarks/record_path.py --rows 10000000 100000000 --small-row-groups --output docs/performance
+
+# Pictures of the auditors' pages, as docs/dashboard.md shows them; needs Chromium.
+screenshots: $(READY)
+	CROWDBLEND_SCREENSHOTS=$(CURDIR)/docs/dashboard $(BIN)/python -m pytest -q tests/accounting/dashboard/test_browser.py -k "fits or prints"
+
 paper: $(READY)
 	$(BIN)/python benchmarks/reproduce_paper.py
 
 lock:
 	uv pip compile pyproject.toml --extra dev --universal --generate-hashes --no-annotate --no-header -o constraints.txt
+	uv pip compile pyproject.toml --extra postgres --extra s3 --universal --generate-hashes --no-annotate --no-header \
+	    --constraints constraints.txt -o deploy/docker/requirements.txt
 
 clean:
 	rm -rf $(VENV) build dist crowdblend-demo

@@ -1,4 +1,7 @@
-"""The same sums by pure-ldp, which need not be installed: one line of JSON with seconds, or why there are none."""
+"""The same sums by pure-ldp, which need not be installed: one line of JSON with seconds, or why there are none.
+
+Version 1.2.0 needs an environment of its own: pure-ldp "numpy<2" "scipy<1.14" "xxhash<4" scikit-learn statsmodels.
+"""
 
 from __future__ import annotations
 

@@ -70,24 +70,22 @@ def ours(question: Question) -> Callable[[], Answer]:
             for column in question.columns
         )
     )
-    folder = tempfile.TemporaryDirectory(prefix="record-path-")
-    path = Path(folder.name) / "sampling.key"
 
     def release() -> Answer:
-        key = np.random.default_rng([question.seed, time.perf_counter_ns()]).bytes(32)
-        path.write_bytes(key)
-        chunks = plan_chunks(
-            check_metadata(list_source(pattern, base=Path(folder.name)), columns=generation.names, separator=",")
-        )
-        job = count_job(
-            release_id="benchmark",
-            sample_id=sample_commitment(key),
-            generalization=generation,
-            rate=Decimal(str(question.rate)),
-            null_values=[""],
-            key_source=KeyRef(path=path),
-        )
-        counts = group_counts(chunks, job=job, executor=LocalThreads(workers=THREADS))
+        chunks = plan_chunks(check_metadata(list_source(pattern, base=Path()), columns=generation.names, separator=","))
+        with tempfile.TemporaryDirectory(prefix="record-path-") as folder:
+            path = Path(folder) / "sampling.key"
+            key = np.random.default_rng([question.seed, time.perf_counter_ns()]).bytes(32)
+            path.write_bytes(key)
+            job = count_job(
+                release_id="benchmark",
+                sample_id=sample_commitment(key),
+                generalization=generation,
+                rate=Decimal(str(question.rate)),
+                null_values=[""],
+                key_source=KeyRef(path=path),
+            )
+            counts = group_counts(chunks, job=job, executor=LocalThreads(workers=THREADS))
         groups = PublishedGroups.of(suppress(counts.keys, counts.counts, question.k), generalization=generation)
         labels = [np.array(names)[codes] for names, codes in zip(groups.labels, groups.codes, strict=True)]
         return [*labels], groups.counts

@@ -14,7 +14,7 @@ from ..flows.cluster_spec import cluster_of_spec
 from ..flows.prepare import PreparedRelease, prepared_release
 from ..flows.settings import House
 from ..mechanisms.recoding import GeneralizationMap
-from ..mechanisms.refusal import AccountantRefused
+from ..mechanisms.refusal import AccountantRefused, ReleaseFailed
 from ..tasks.objects import certificate_of, output_at
 from ..tasks.settled_map import settled_map
 from ..tasks.staging import SettledRelease, remembered_release
@@ -73,12 +73,17 @@ def run_release(
             stages.expect(records=prepared.layout.records, octets=prepared.layout.octets)
             choice = chosen_cluster(scheduler=scheduler, of_spec=cluster_of_spec(spec))
             wait_for_prefect = settle_prefect(house.home)
+            import httpx
+
             from ..flows.release import run_flow
 
             with opened_executor(choice) as executor:
                 wait_for_prefect()
                 with settled_api():
-                    published = run_flow(prepared, executor=executor, randomness=randomness, observer=stages)
+                    try:
+                        published = run_flow(prepared, executor=executor, randomness=randomness, observer=stages)
+                    except httpx.HTTPError:
+                        raise _prefect_lost() from None
         generalization = settled_map(prepared.request, folder=prepared.folder, sample_id=published.sample_id)
         if generalization is None:
             raise AccountantRefused(
@@ -86,6 +91,14 @@ def run_release(
                 remedy="Use the private store (CROWDBLEND_HOME) that it was made with.",
             )
         return _result(prepared, published, generalization, stages)
+
+
+def _prefect_lost() -> ReleaseFailed:
+    return ReleaseFailed(
+        "Prefect's server was lost on the way.",
+        not_done="What was charged stays charged, and what came into view stays.",
+        remedy="Run again with the same release id: it is finished at no new charge.",
+    )
 
 
 def two_names_warning(prepared: PreparedRelease) -> str:

@@ -2,9 +2,8 @@
 
 Its parameters are places and names, validated by their schema when a run is submitted; what is secret (the ledger's
 address with its password, keys, cloud credentials) comes from the environment of the machine that runs it.
+Annotations are not postponed here: Prefect reads them where this module's names are unknown.
 """
-
-from __future__ import annotations
 
 import os
 import secrets

@@ -281,15 +281,23 @@ def half_width(answer: Answer, *, confidence: float) -> Fraction:
 def standard_errors(answer: Answer, published: Sequence[int]) -> list[float]:
     """The standard error of each of the `estimates` of counts and sums; of a mean, that of its noise.
 
-    From a sample at rate β a count's is √(σ² + c(1−β))/β with c the sample's noisy count, from below by 0; a sum's
-    uses the largest that its records can contribute, and so is an upper bound in expectation for non-negative sums.
+    From a sample at rate β a count's is √(σ² + c(1−β))/β with c the sample's noisy count (0 if negative). A sum's has
+    M·|sum| for c, M the greatest absolute value: at least the truth on average, where all values have one sign.
+
+    Raises:
+        ValueError: a sum from a sample whose bounds have both signs, of which the sum tells nothing about the error.
     """
     noise = noise_of(answer).variance * float(step(answer)) ** 2
     if answer.sampling_rate is None or isinstance(answer, MeanAnswer):
         return [math.sqrt(noise)] * len(published)
     rate = float(answer.sampling_rate)
-    largest = 1 if isinstance(answer, CountAnswer) else max(abs(answer.lower), abs(answer.upper))
-    return [math.sqrt(noise + abs(value) * largest * (1.0 - rate)) / rate for value in published]
+    if isinstance(answer, CountAnswer):
+        spreads = [float(max(value, 0)) for value in published]
+    elif answer.lower < 0 < answer.upper:
+        raise ValueError("the standard error of a sampled sum needs bounds of one sign")
+    else:
+        spreads = [float(abs(value)) * max(abs(answer.lower), abs(answer.upper)) for value in published]
+    return [math.sqrt(noise + spread * (1.0 - rate)) / rate for spread in spreads]
 
 
 def _require_bounds(lower: int, upper: int) -> None:

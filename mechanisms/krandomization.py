@@ -16,6 +16,7 @@ from .neighbours import Randomness
 __all__ = [
     "MOST_BITS",
     "KRandomization",
+    "OutcomeCounts",
     "estimated_distribution",
     "expected_outcomes",
     "flipped",
@@ -63,6 +64,26 @@ class KRandomization:
     def real_flip_probability(self) -> Fraction:
         """The probability of a flip as it is drawn, at least q and above it by less than 2⁻⁶⁴."""
         return Fraction(self.flip_threshold, WORD)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class OutcomeCounts:
+    """The published counts of the outcomes of many people's reports.
+
+    Args:
+        randomizer: what each device did.
+        least_people: a public lower bound on the number of people, at least 1.
+
+    Raises:
+        ValueError: fewer people than one.
+    """
+
+    randomizer: KRandomization
+    least_people: int
+
+    def __post_init__(self) -> None:
+        if self.least_people < 1:
+            raise ValueError(f"there must be at least one person, not {self.least_people}")
 
 
 def flipped(mechanism: KRandomization, vectors: NDArray[np.uint32], *, randomness: Randomness) -> NDArray[np.uint32]:

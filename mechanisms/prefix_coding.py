@@ -26,7 +26,8 @@ def prefix_keys(counts: GroupCounts, *, lattice: Lattice) -> PrefixKeys:
     """Recode the groups of the map `lattice.finest`.
 
     The column with most levels stands last, where a roll-up needs no sorting, the others before it by the number of
-    labels that occur, the most first, so that the early steps of a roll-up leave small arrays to the later ones.
+    labels that occur, the most first, so that the early steps of a roll-up leave small arrays to the later ones; of
+    these, the one with most levels but the first stands next to last.
 
     Raises:
         ValueError: more than 2**42 records, or groups of another map.
@@ -113,7 +114,9 @@ def _layout(paths: Sequence[_Paths], lattice: Lattice) -> tuple[PrefixLayout, li
     spans = [high - low for low, high in zip(lattice.finest, lattice.coarsest, strict=True)]
     by_labels = sorted(range(len(paths)), key=lambda column: -paths[column].present.size)
     last = max(reversed(by_labels), key=lambda column: spans[column])
-    order = [column for column in by_labels if column != last] + [last]
+    others = [column for column in by_labels if column != last]
+    late = [max(reversed(others[1:]), key=lambda column: spans[column])] if len(others) > 1 else []
+    order = [*(column for column in others if column not in late), *late, last]
     words: list[list[int]] = [[]]
     for column in order:
         if sum(paths[member].bits for member in (*words[-1], column)) > _WORD_BITS:

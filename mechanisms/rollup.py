@@ -16,6 +16,7 @@ __all__ = ["excess", "rolled_up"]
 
 _PIECES_PER_THREAD = 16
 _WORTH_THREADS = 1 << 17
+_WORTH_LEAVING_OUT = 1 << 11
 
 
 def excess(counts: NDArray[np.int64], threshold: int) -> int:
@@ -102,7 +103,9 @@ class _Piece:
                 stop += 1
             groups = groups.coarsened((*groups.levels[:column], level, *groups.levels[column + 1 :]))
             # The next level is rolled up from all groups, this branch goes on with those that still matter to it.
-            matter = groups.reaching(self.threshold, columns=self.place + 1)
+            matter = groups
+            if groups.counts.size >= _WORTH_LEAVING_OUT:
+                matter = groups.reaching(self.threshold, columns=self.place + 1)
             yield replace(self, groups=matter, place=self.place + 1, candidates=self.candidates[start:stop])
             start = stop
 

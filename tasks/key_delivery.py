@@ -121,8 +121,9 @@ def delivered_key(client: Any, key: KeyRef) -> Iterator[WorkerKey]:  # noqa: ANN
         yield source
     finally:
         running.cancel()
-        with suppress(*GONE):
-            client.sync(delivery.withdraw)
+        if client.status in ("running", "connecting"):  # else nobody can be told, and the leases end by themselves
+            with suppress(*GONE):
+                client.sync(delivery.withdraw)
 
 
 class _Delivery:

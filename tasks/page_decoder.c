@@ -68,11 +68,11 @@ static int read_field(Span *in, int64_t *id, int *type)
     *type = head & 0x0f;
     if (*type == STOP)
         return head == 0;
-    if (head >> 4) {
+    if (head >> 4)
         *id += head >> 4;
-        return 1;
-    }
-    return read_int(in, id);
+    else if (!read_int(in, id))
+        return 0;
+    return *id >= 0 && *id <= INT16_MAX;
 }
 
 static int skip_value(Span *in, int type, int depth)

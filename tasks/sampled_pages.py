@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -143,8 +144,8 @@ def _codes(
     unpacker = None if codec == 0 else pa.Codec(_NAMES[codec])
     table = coder.table(_dictionary(_unpacked(chunk, pages[0], unpacker), pages[0][4], column))
     codes = np.zeros(positions.size, dtype=np.int64)
-    starts = np.cumsum([0, *(page[4] for page in pages[1:])])
-    bounds = np.searchsorted(positions, starts).tolist()
+    starts = list(accumulate((page[4] for page in pages[1:]), initial=0))
+    bounds = positions.searchsorted(np.array(starts, dtype=np.int64)).tolist()
     for number, page in enumerate(pages[1:]):
         first, last = bounds[number], bounds[number + 1]
         if first == last:
@@ -155,7 +156,7 @@ def _codes(
             positions,
             first,
             last,
-            int(starts[number]),
+            starts[number],
             page[4],
             levels,
             column.optional,

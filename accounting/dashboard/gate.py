@@ -22,6 +22,7 @@ Send = Callable[[Message], Awaitable[None]]
 Application = Callable[[Message, Receive, Send], Awaitable[None]]
 
 LONGEST_ADDRESS = 4_096
+LONGEST_HEADERS = 16_384
 SECURITY_HEADERS = {
     "content-security-policy": "default-src 'none'; style-src 'self'; img-src 'self'; form-action 'self'; "
     "base-uri 'none'; frame-ancestors 'none'",
@@ -109,6 +110,8 @@ class Gate:
             return 421, "These pages don't go by this name.", {}
         if len(scope.get("raw_path") or b"") + len(scope["query_string"]) > LONGEST_ADDRESS:
             return 414, "The address is too long.", {}
+        if sum(len(name) + len(value) for name, value in scope["headers"]) > LONGEST_HEADERS:
+            return 431, "The headers are too long.", {}
         if scope["path"] == OPEN:
             return None
         peer = scope["client"][0] if scope.get("client") else ""

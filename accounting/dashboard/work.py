@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import selectors
 import subprocess
@@ -20,6 +21,8 @@ __all__ = ["Answer", "Desk", "WorkerProcess"]
 MOST_WAITING = 64
 MOST_REMEMBERED = 2_000
 SECONDS_A_JOB = 6.0
+SECONDS_TO_START = 120.0
+SECONDS_TOO_LONG_IS_REMEMBERED = 60.0
 PROGRAM = [sys.executable, "-P", "-W", "ignore", "-m", "crowdblend.accounting.dashboard.worker"]
 
 
@@ -30,7 +33,10 @@ class WorkerProcess:
         self._process: subprocess.Popen[bytes] | None = None
 
     def run(self, job: str, of: Mapping[str, Any], *, seconds: float) -> dict[str, Any] | None:
-        """The job's answer; None where it took longer, or the process broke."""
+        """The job's answer; None where it took longer, or the process broke.
+
+        Its time begins when the process is ready for it.
+        """
         process = self._started()
         if process.stdin is None or process.stdout is None:
             raise RuntimeError("the worker has no pipes")
@@ -59,6 +65,8 @@ class WorkerProcess:
             self._process = subprocess.Popen(  # noqa: S603 - this program's own interpreter and module
                 PROGRAM, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
             )
+            if self._process.stdout is not None:
+                _line(self._process.stdout.fileno(), until=time.monotonic() + SECONDS_TO_START)
         return self._process
 
 
@@ -107,6 +115,7 @@ class Desk:
 
     def __init__(self) -> None:
         self._answers: OrderedDict[str, Answer] = OrderedDict()
+        self._too_long: OrderedDict[str, float] = OrderedDict()
         self._changed = threading.Condition()
         self._queue: Queue[tuple[str, str, Mapping[str, Any]] | None] = Queue(maxsize=MOST_WAITING)
         self._thread = threading.Thread(target=self._work, name="computations", daemon=True)
@@ -116,6 +125,9 @@ class Desk:
         """The answer, as far as it is known after some seconds of waiting."""
         key = json.dumps([job, of], sort_keys=True)
         with self._changed:
+            if self._too_long.get(key, math.inf) < time.monotonic():
+                del self._too_long[key]  # the machine may have been busy
+                self._answers.pop(key, None)
             if key not in self._answers:
                 try:
                     self._queue.put_nowait((key, job, of))
@@ -147,6 +159,8 @@ class Desk:
                     answer = Answer(found=found, why_not=None)
                 with self._changed:
                     self._remember(key, answer)
+                    if answer is TOO_LONG:
+                        self._too_long[key] = time.monotonic() + SECONDS_TOO_LONG_IS_REMEMBERED
                     self._changed.notify_all()
         finally:
             process.close()
@@ -154,4 +168,4 @@ class Desk:
     def _remember(self, key: str, answer: Answer) -> None:
         self._answers[key] = answer
         while len(self._answers) > MOST_REMEMBERED:
-            self._answers.popitem(last=False)
+            self._too_long.pop(self._answers.popitem(last=False)[0], None)

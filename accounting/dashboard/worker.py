@@ -31,7 +31,9 @@ LEAST_DELTA = 1e-30
 
 
 def main() -> None:
-    """Answer each line of standard input with a line of standard output, until the input ends."""
+    """Say that it is ready; then answer each line of standard input with one of output, until the input ends."""
+    sys.stdout.write('"ready"\n')
+    sys.stdout.flush()
     for line in sys.stdin:
         job = json.loads(line)
         try:

@@ -64,7 +64,10 @@ def sqlite_engine(path: Path, *, read_only: bool) -> Engine:
     address = f"file:{quote(str(path))}?mode={'ro' if read_only else 'rw'}"
 
     def connect() -> sqlite3.Connection:
-        connection = sqlite3.connect(address, uri=True, timeout=SECONDS_TO_WAIT, isolation_level=None)
+        # A server's transaction may go from one thread of its pool to another, one after the other.
+        connection = sqlite3.connect(
+            address, uri=True, timeout=SECONDS_TO_WAIT, isolation_level=None, check_same_thread=not read_only
+        )
         connection.execute("PRAGMA foreign_keys = ON")
         connection.execute("PRAGMA synchronous = FULL")
         connection.execute("PRAGMA recursive_triggers = ON")

@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
+from ...mechanisms.neighbours import REPLACEMENT
+
 __all__ = ["FILL_IN", "StewardsWords", "registry_text"]
 
 FILL_IN = "FILL IN"

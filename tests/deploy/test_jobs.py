@@ -72,7 +72,9 @@ def test_a_job_outlives_its_terminal(desk, command, rig, environment) -> None:
     assert (desk.folder / "out" / "certificate.json").exists()
 
 
-@pytest.mark.parametrize("how", ["ctrl-c", "cancel", "kill"])
+@pytest.mark.parametrize(
+    "how", ["ctrl-c", pytest.param("cancel", marks=pytest.mark.long), pytest.param("kill", marks=pytest.mark.long)]
+)
 def test_a_job_that_is_cut_off_says_what_it_cost_and_can_be_finished(desk, command, rig, environment, how) -> None:
     many(desk, rig)
     desk.add_dataset()
@@ -110,3 +112,16 @@ def test_an_unknown_job_is_refused(desk) -> None:
     assert desk("status", "nothing").code == 2
     assert desk("cancel", "nothing").code == 2
     assert desk("status", "../x").code == 2
+
+
+def test_two_flows_started_together_on_the_last_of_a_budget(desk, command, environment) -> None:
+    desk.write_spec()
+    price = desk("plan", "--k", "20", "--sampling-rate", "0.1", "--delta", "1e-6", "--json").json["epsilon"]
+    desk.add_dataset(epsilon=str(1.5 * price))
+    racers = [command("submit", "spec.toml", "--output", f"out-{n}", environment=environment) for n in range(2)]
+    ends = [racer.finish() for racer in racers]
+    assert sorted(code for code, _, _ in ends) == [0, 3], ends
+    assert len(list(desk.folder.glob("out-*"))) == 1
+    [dataset] = desk("ledger", "show", "--json").json["datasets"]
+    assert dataset["epsilon_spent"] == pytest.approx(price)
+    assert desk("ledger", "verify").code == 0

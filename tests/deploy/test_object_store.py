@@ -154,6 +154,7 @@ def bucket(store: Store, monkeypatch: pytest.MonkeyPatch) -> Store:
     return store
 
 
+@pytest.mark.long
 def test_a_release_is_read_from_and_published_to_the_store(desk, bucket) -> None:
     desk.add_dataset()
     files = filesystem()
@@ -187,6 +188,7 @@ def staged(folder: Path) -> tuple[tuple[str, str], ...]:
     return tuple((path.name, hashlib.sha256(path.read_bytes()).hexdigest()) for path in sorted(folder.iterdir()))
 
 
+@pytest.mark.long
 def test_the_certificate_comes_last_and_a_retry_makes_up_the_rest(bucket, tmp_path, monkeypatch) -> None:
     hashes = staged(tmp_path / "staged")
     prefix = ObjectPrefix(url="s3://releases/cut-off")
@@ -213,6 +215,7 @@ def test_the_certificate_comes_last_and_a_retry_makes_up_the_rest(bucket, tmp_pa
     assert not in_view(prefix, hashes)
 
 
+@pytest.mark.long
 def test_another_release_in_the_place_is_left_alone(bucket, tmp_path) -> None:
     hashes = staged(tmp_path / "staged")
     filesystem().pipe_file("releases/taken/certificate.json", b'{"another": 1}')

@@ -196,6 +196,20 @@ def test_estimates_from_a_sample_are_unbiased_with_their_standard_error():
     assert abs(values.mean() * 1.1 - people) > 6 * errors.mean() / math.sqrt(DRAWS)
 
 
+def test_the_standard_error_of_a_sampled_sum_covers_the_truth():
+    rate, values = Decimal("0.2"), np.random.default_rng(4).integers(0, 9, 3000)
+    answer = SumAnswer(**ONE | {"groups": 4000, "sampling_rate": rate}, lower=0, upper=8)
+    draws = np.random.default_rng(9)
+    sums = np.array([values[draws.random(3000) < 0.2].sum() for _ in range(4000)])
+    found = answered(answer, type(empty_tally(answer))(records=sums, sums=sums))
+    spread = np.array([float(value) for value in estimates(answer, found)]).std()
+    stated = np.mean(standard_errors(answer, found))
+    assert spread < stated < 1.5 * spread
+    mixed = SumAnswer(**ONE | {"sampling_rate": rate}, lower=-1, upper=8)
+    with pytest.raises(ValueError, match="one sign"):
+        standard_errors(mixed, [3])
+
+
 def test_sums_that_do_not_fit_64_bits_are_refused():
     answer = SumAnswer(**ONE, lower=0, upper=2**53)
     with pytest.raises(ValueError, match="64 bits"):

@@ -15,7 +15,7 @@ import pytest
 from crowdblend.mechanisms.hierarchy import ValueHierarchy
 from crowdblend.mechanisms.recoding import GeneralizationMap, MappedColumn
 from crowdblend.mechanisms.refusal import ReleaseFailed
-from crowdblend.tasks import page_decoder, parquet_records
+from crowdblend.tasks import parquet_records
 from crowdblend.tasks.chunks import ParquetChunk, plan_chunks
 from crowdblend.tasks.column_codes import ColumnCoder
 from crowdblend.tasks.parquet_records import parquet_keys
@@ -23,6 +23,7 @@ from crowdblend.tasks.source import check_metadata, list_source
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+page_decoder = pytest.importorskip("crowdblend.tasks.page_decoder", reason="installed without a compiler")
 KEY = bytes(range(32))
 TEXTS = [f"text {number}" for number in range(40)]
 MAP = GeneralizationMap(

@@ -193,7 +193,7 @@ def test_a_malformed_or_oversized_parameter_is_refused(served, path) -> None:
 
 def test_an_oversized_address_or_header_is_refused(served) -> None:
     assert served.get("/refusals?cause=" + "x" * 5_000).status_code == 414
-    assert served.get("/", headers={"X-Long": "x" * 40_000}).status_code in (400, 431)
+    assert served.get("/", headers={"X-Long": "x" * 40_000}).status_code == 431
     for _ in range(3):
         assert served.get("/health").status_code == 200
 
@@ -239,7 +239,7 @@ def test_every_answer_bears_the_security_headers(served, paths) -> None:
 NASTY = (
     "<script>alert(1)</script>",
     '"><img src=x onerror=alert(1)>',
-    "{{7*7}}{% raw %}",
+    "{{777*777}}{% raw %}",
     "'; DROP TABLE entry; --",
     '=HYPERLINK("http://evil")',
     "&lt;b&gt; & < > \" '",
@@ -288,7 +288,7 @@ def test_no_text_of_the_ledger_becomes_markup(serve, town, tmp_path) -> None:
             assert "set-cookie" not in answer.headers
             for raw in ("<script", "<img", "onerror=alert(1)>"):
                 assert raw not in answer.text, (path, raw)
-            assert ">49<" not in answer.text
+            assert "603729" not in answer.text
         cells = running.get("/csv/overview").text
         assert "\n'=HYPERLINK" in cells or "\n\"'=HYPERLINK" in cells
         assert not re.search(r'(?m)^"?[=+@-]', cells)

@@ -7,6 +7,7 @@ import hashlib
 import io
 import json
 import re
+import time
 
 import pytest
 from crowdblend.accounting.ledger.store import open_store
@@ -38,8 +39,6 @@ def test_budgets_equal_those_of_ledger_show(served, town) -> None:
 
 
 def test_a_data_sets_page_equals_ledger_show(served, town) -> None:
-    import time
-
     shown = json.loads(town.command("ledger", "show", "--json"))
     known = next(one for one in shown["datasets"] if one["dataset"] == "people")
     for _ in range(100):
@@ -125,6 +124,7 @@ def test_the_calculator_says_what_plan_says(served, town) -> None:
         page = served.get("/api/v1/calculator?k=20&sampling_rate=0.1&delta=1e-6&releases=12").json()
         if page["prices"]:
             break
+        time.sleep(0.2)
     first = page["prices"][0]
     assert float(first["exact"]["exact"]) == planned["epsilon"]
     assert float(first["paper"]["exact"]) == planned["epsilon_paper"]
@@ -166,7 +166,7 @@ def refused_everywhere(url: str) -> None:
             with pytest.raises(DatabaseError, match="readonly"):
                 connection.exec_driver_sql("CREATE TABLE other (x integer)")
     store.close()
-    control = open_store(url, anchoring=None, create=True)
+    control = open_store(url, anchoring=None)
     with control.reading() as connection:
         assert connection.execute(text("SELECT count(*) FROM entry")).scalar_one() >= 1
     control.close()

@@ -12,6 +12,7 @@ import pytest
 from crowdblend.accounting.ledger.certificate import check_certificate
 from crowdblend.accounting.ledger.certificate_map import map_fields, map_findings
 from crowdblend.accounting.ledger.certificate_writing import write_certificate
+from crowdblend.accounting.ledger.circumstances import Circumstances
 from crowdblend.accounting.theory.price import mechanism_record
 from crowdblend.mechanisms.epsilon_safe import EpsilonSafeRelease
 from crowdblend.mechanisms.hierarchy import ValueHierarchy
@@ -118,6 +119,7 @@ def test_a_signed_certificate_that_names_no_candidate_fails_its_verification(sql
         write_certificate(
             folder,
             charge=sqlite_books.of_two_samples("one", map_digest=lattice.digest()).entry,
+            circumstances=Circumstances(rows_per_person=1, look_days=()),
             position=2,
             chain_hash="f" * 64,
             generalization=lattice.map_of(levels),

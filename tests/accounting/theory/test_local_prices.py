@@ -68,8 +68,14 @@ def test_the_exact_delta_is_the_largest_over_all_neighbours(n, q, epsilon):
     exact = max(divergence(a, b, epsilon) for a, b in itertools.pairwise(rows))
     found = OnesProfile(people=n, flip_probability=q).delta(epsilon)
     assert exact * (1 - 1e-9) - 1e-15 <= found <= exact + 1e-9
-    wrong = OnesProfile(people=n, flip_probability=q / 1.1).delta(epsilon)
-    assert wrong > exact + 1e-9 or exact == 0 or wrong == pytest.approx(exact, rel=0.2)
+
+
+def test_flips_that_are_10_percent_off_have_another_price():
+    rows = [ones_distribution(people=30, ones=m, flip_probability=0.25) for m in range(31)]
+    exact = max(divergence(a, b, 0.3) for a, b in itertools.pairwise(rows))
+    assert OnesProfile(people=30, flip_probability=0.25).delta(0.3) == pytest.approx(exact, rel=1e-9)
+    assert OnesProfile(people=30, flip_probability=0.25 / 1.1).delta(0.3) > 1.1 * exact
+    assert OnesProfile(people=30, flip_probability=0.25 * 1.1).delta(0.3) < exact / 1.1
 
 
 def test_more_people_never_cost_more():

@@ -1,0 +1,137 @@
+"""Pages stay quick and small however long the chain is, and looking never holds up a release."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import statistics
+import sys
+import threading
+import time
+from pathlib import Path
+
+import httpx
+import pytest
+from crowdblend.accounting.ledger.creation import create_ledger
+from crowdblend.accounting.ledger.signing import SigningKeys
+
+GENERATOR = Path(__file__).resolve().parents[3] / "benchmarks" / "ledger_of_size.py"
+READERS = 50
+CHARGES = 40
+
+
+def generator():
+    """The benchmarks' maker of long ledgers."""
+    spec = importlib.util.spec_from_file_location("ledger_of_size_for_pages", GENERATOR)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def grown(town_type, folder: Path, entries: int):
+    town = town_type(folder=folder)
+    SigningKeys(home=folder / "home").create_where_none(__import__("os").urandom)
+    create_ledger(town.url, anchoring=town.anchoring)
+    generator().grow(town.url, anchoring=town.anchoring, entries=entries)
+    return town
+
+
+def addresses(entries: int) -> tuple[str, ...]:
+    middle = entries // 2
+    own = (
+        "/",
+        "/datasets/1",
+        "/datasets/2",
+        f"/datasets/1?before={middle}",
+        "/releases",
+        f"/releases?before={middle}",
+        "/releases/release-7",
+        "/releases/release-3",
+        "/samples",
+        f"/samples?before={middle}",
+        "/refusals",
+        f"/refusals?before={middle}",
+        "/refusals?cause=release-known",
+        "/verification",
+        f"/verification?before={middle}",
+        f"/entries/{middle}",
+        "/calculator?k=20&sampling_rate=0.1&delta=1e-6",
+    )
+    forms = [f"{form}{'/overview' if path == '/' else path}" for form in ("/api/v1", "/csv", "/report") for path in own]
+    return (*own, *forms, "/metrics", "/health")
+
+
+def quick_and_small(running, entries: int, *, most_seconds: float) -> None:
+    for path in addresses(entries):
+        running.get(path)  # curves and estimates are computed once
+    slowest = []
+    for path in addresses(entries):
+        begun = time.perf_counter()
+        answer = running.get(path)
+        slowest.append((time.perf_counter() - begun, len(answer.content), path))
+        assert answer.status_code == 200, path
+        assert len(answer.content) < 200_000, path
+    slowest.sort(reverse=True)
+    print(f"{entries} entries: slowest {slowest[:3]}, largest {max(size for _, size, _ in slowest)} bytes")
+    assert slowest[0][0] < most_seconds, slowest[:5]
+
+
+def test_pages_of_some_thousand_entries(serve, town, tmp_path) -> None:
+    long = grown(type(town), tmp_path, 3_000)
+    with serve(long) as running:
+        assert running.verified()["verdict"] == "sound"
+        quick_and_small(running, 3_000, most_seconds=5.0)  # a busy machine's margin; the long test has none
+
+
+@pytest.mark.long
+def test_pages_of_a_hundred_thousand_entries(serve, town, tmp_path) -> None:
+    long = grown(type(town), tmp_path, 100_000)
+    with serve(long) as running:
+        for _ in range(600):
+            if running.get("/api/v1/verification").json()["frame"]["chain"]["ended"]:
+                break
+            time.sleep(1)
+        quick_and_small(running, 100_000, most_seconds=1.0)
+
+
+def test_fifty_readers_hold_up_no_charge_and_see_nothing_wrong(serve, copied) -> None:
+    """Each reader's answers come from one state: what is spent is what the entries that it counts have charged."""
+    copied.command("dataset", "raise", "people", "--epsilon", "50", "--delta", "1e-3", "--reason", "a test")
+    stop, wrong, answers = threading.Event(), [], []
+    with serve(copied) as running:
+        first = running.get("/api/v1/datasets/1").json()
+        one = 0.18298860992
+
+        def read() -> None:
+            with httpx.Client(base_url=running.url, timeout=120) as client:
+                while not stop.is_set():
+                    answer = client.get("/api/v1/datasets/1")
+                    if answer.status_code != 200:
+                        wrong.append(answer.text[:300])
+                        return
+                    page = answer.json()
+                    charged = page["frame"]["entries"] - first["frame"]["entries"]
+                    spent = float(page["budget"]["epsilon_spent"]["exact"])
+                    before = float(first["budget"]["epsilon_spent"]["exact"])
+                    if abs(spent - before - charged * one) > 1e-9:
+                        wrong.append(json.dumps([charged, spent, before]))
+                    answers.append(charged)
+
+        readers = [threading.Thread(target=read) for _ in range(READERS)]
+        for reader in readers:
+            reader.start()
+        times = []
+        for number in range(CHARGES):
+            begun = time.perf_counter()
+            copied.charge(f"meanwhile-{number}")
+            times.append(time.perf_counter() - begun)
+        stop.set()
+        for reader in readers:
+            reader.join()
+    print(f"{len(answers)} answers; median charge {1000 * statistics.median(times):.0f} ms, slowest {max(times):.2f} s")
+    assert not wrong, wrong[:3]
+    assert len(set(answers)) > 1
+    assert max(times) < 30

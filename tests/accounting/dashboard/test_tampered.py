@@ -1,0 +1,99 @@
+"""A tampered ledger is shown as tampered on every page, with where and what; and a fuzzer finds no fault of ours."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import subprocess
+import sys
+
+import pytest
+
+
+def past_the_guards(town, *statements: str) -> None:
+    """Change the ledger as somebody would who first removes the triggers, and then puts them back."""
+    connection = sqlite3.connect(town.folder / "ledger.db", isolation_level=None)
+    triggers = connection.execute("SELECT name, sql FROM sqlite_master WHERE type = 'trigger'").fetchall()
+    for name, _ in triggers:
+        connection.execute(f"DROP TRIGGER {name}")
+    for statement in statements:
+        assert connection.execute(statement).rowcount > 0, statement
+    for _, definition in triggers:
+        connection.execute(definition)
+    connection.close()
+
+
+CHEAPER = """UPDATE entry SET body = replace(body, '"k":20', '"k":40')
+    WHERE position = (SELECT position FROM release WHERE release_id = 'people-spring')"""
+RICHER = "UPDATE account SET epsilon_spent = '0.0001' WHERE dataset = 'people' AND sequence = 1"
+UNREADABLE = """UPDATE entry SET body = '{"kind":'
+    WHERE position = (SELECT position FROM release WHERE release_id = 'people-spring')"""
+LOST = """DELETE FROM release_stage WHERE release_id = 'people-spring' AND stage = 'closed'"""
+
+
+@pytest.mark.parametrize("statement", [CHEAPER, RICHER, UNREADABLE, LOST], ids=["price", "account", "bytes", "stage"])
+def test_every_page_says_so_with_where_and_what(serve, copied, paths, statement) -> None:
+    past_the_guards(copied, statement)
+    with serve(copied) as running:
+        chain = running.verified()
+        assert chain["verdict"] == "broken"
+        told = json.loads(copied.command("ledger", "verify", "--json", code=1))
+        assert chain["findings_in_all"] == len(told["findings"])
+        first = chain["findings"][0]
+        for path in paths:
+            answer = running.get(path)
+            assert answer.status_code in (200, 404, 409), path
+            if answer.status_code == 200:
+                assert "This ledger does not hold." in answer.text, path
+                assert f'<a href="/entries/{first["position"]}">' in answer.text, path
+            api = running.get(f"/api/v1{'/overview' if path == '/' else path}")
+            if api.status_code == 200:
+                assert api.json()["frame"]["chain"]["verdict"] == "broken"
+        sound = sum(running.get(path).status_code == 200 for path in paths)
+        assert sound >= len(paths) - 1
+        assert "crowdblend_chain_sound 0" in running.get("/metrics").text
+
+
+def test_a_change_under_a_running_dashboard_is_seen(serve, copied) -> None:
+    with serve(copied) as running:
+        before = running.verified()
+        assert before["verdict"] == "sound"
+        past_the_guards(copied, CHEAPER)
+        at_once = running.get("/releases/people-spring")
+        assert "This ledger does not hold." in at_once.text
+        assert "content differs from its hash" in at_once.text
+        assert running.get("/verification/again").status_code == 303
+        assert running.verified(past=before["ended"])["verdict"] == "broken"
+        assert "This ledger does not hold." in running.get("/samples").text
+
+
+def test_a_fuzzer_finds_no_fault_of_ours(served, tmp_path) -> None:
+    """Schemathesis asks the whole API with everything that its schema allows, and with what it doesn't."""
+    ended = subprocess.run(
+        [
+            sys.executable,
+            "-W",
+            "ignore",
+            "-m",
+            "schemathesis.cli",
+            "run",
+            served.url + "api/v1/openapi.json",
+            "--checks=not_a_server_error,response_schema_conformance,content_type_conformance",
+            "--phases=examples,coverage,fuzzing",
+            "--mode=all",
+            "--max-examples=25",
+            "--seed=7",
+            "--generation-database=none",
+            "--max-failures=5",
+        ],
+        cwd=tmp_path,
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=600,
+    )
+    assert ended.returncode == 0, ended.stdout[-3_000:] + ended.stderr[-2_000:]
+    log = [json.loads(line) for line in served.log.read_text().splitlines()]
+    asked = [line for line in log if line["event"] == "request" and line["route"].startswith("/api/v1/")]
+    assert len(asked) > 200
+    assert not [line for line in asked if line["status"] >= 500]

@@ -1,0 +1,122 @@
+"""The record path's benchmark: a small run of it, and a check that no wrong answer passes."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def command():
+    """The benchmark's modules, as they stand beside each other."""
+    sys.path.insert(0, str(BENCHMARKS))
+    yield
+    sys.path.remove(str(BENCHMARKS))
+
+
+@pytest.fixture(scope="module")
+def records(command, tmp_path_factory):
+    from census_data import generate
+
+    return generate(tmp_path_factory.mktemp("records"), rows=250_000, row_group=100_000)
+
+
+@pytest.fixture
+def asked(records):
+    from record_path_contestants import Question
+
+    return Question(files=tuple(map(str, records.files)), rate=0.1, k=5)
+
+
+def wrong(answer, records, *, k: int = 5) -> list[str]:
+    from record_path_agreement import faults
+    from record_path_contestants import cell_counts
+
+    return faults(cell_counts(answer), exact=records.exact, rate=0.1, k=k)
+
+
+def test_a_small_run_times_checks_and_draws(tmp_path):
+    words = ["--rows", "30000", "--rounds", "1", "--small-row-groups", "--output", str(tmp_path)]
+    done = subprocess.run(
+        [sys.executable, BENCHMARKS / "record_path.py", *words],
+        capture_output=True,
+        text=True,
+        timeout=280,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    page = (tmp_path / "benchmarks.md").read_text(encoding="utf-8")
+    for name in ("ours", "ours, pyarrow alone", "DuckDB", "Polars", "dask.dataframe"):
+        assert len(re.findall(rf"^\| {name} \| \d", page, flags=re.MULTILINE)) == 2, name
+    assert "row groups of 65,536" in page
+    assert (tmp_path / "record-path.svg").stat().st_size > 2_000
+
+
+def test_the_same_arguments_give_the_same_records_whatever_the_row_groups(records, tmp_path):
+    from census_data import cells, generate
+
+    other = generate(tmp_path, rows=250_000, row_group=65_536)
+    assert np.array_equal(other.exact, records.exact)
+    assert records.exact.size == cells()
+    assert records.exact.sum() == records.rows
+    assert records.size / records.rows < 7
+
+
+def swap_labels(column):
+    return replace(column, labels=column.labels[::-1])
+
+
+FAULTS = {
+    "a rate a tenth too high": lambda asked: replace(asked, rate=0.11),
+    "a rate a tenth too low": lambda asked: replace(asked, rate=0.09),
+    "a threshold one too low": lambda asked: replace(asked, k=4),
+    "a threshold one too high": lambda asked: replace(asked, k=6),
+    "a column mapped backwards": lambda asked: replace(
+        asked, columns=(*asked.columns[:2], swap_labels(asked.columns[2]), *asked.columns[3:])
+    ),
+}
+
+
+@pytest.mark.parametrize("name", ["ours", "DuckDB", "Polars", "dask.dataframe"])
+def test_right_answers_pass_and_a_deliberate_error_in_any_contestant_does_not(name, asked, records):
+    """False-alarm rate of the right answer below 6e-9. Each error is built into the contestant that is asked."""
+    import warnings
+
+    from record_path_contestants import CONTESTANTS
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        assert wrong(CONTESTANTS[name](asked)(), records) == []
+        for what, broken in FAULTS.items():
+            assert wrong(CONTESTANTS[name](broken(asked))(), records) != [], what
+
+
+def test_our_reader_that_skips_rows_or_repeats_them_does_not_pass(asked, records, monkeypatch):
+    from crowdblend.tasks import parquet_records
+    from record_path_contestants import ours
+
+    real = parquet_records.kept_positions
+    for change in (lambda kept: kept[kept % 4 != 3], lambda kept: np.minimum(kept // 2, kept)[::2]):
+        with monkeypatch.context() as patch:
+            patch.setattr(parquet_records, "kept_positions", lambda change=change, **named: change(real(**named)))
+            assert wrong(ours(asked)(), records) != []
+
+
+def test_a_sample_that_is_drawn_group_by_group_does_not_pass(records):
+    """Right in its sum, wrong in its spread: whole groups are kept or dropped together."""
+    from record_path_agreement import faults
+
+    rng = np.random.default_rng(3)
+    exact = records.exact * 40
+    right = rng.binomial(exact, 0.1)
+    assert faults(np.where(right >= 5, right, 0), exact=exact, rate=0.1, k=5) == []
+    halves = 2 * rng.binomial(exact // 2, 0.1) + rng.binomial(exact % 2, 0.1)
+    assert faults(np.where(halves >= 5, halves, 0), exact=exact, rate=0.1, k=5) != []
