@@ -35,7 +35,7 @@ from crowdblend.flows.abandon import abandon_release
 from crowdblend.flows.settings import House
 from crowdblend.mechanisms.refusal import Refusal
 from crowdblend.tasks import charge as charge_stages
-from crowdblend.tasks import chunk_counts, select
+from crowdblend.tasks import chunk_counts, histogram, select
 
 IMPORTED_BEFORE_THE_FORK = (dask.dataframe, opendp.prelude, psycopg, sqlalchemy)
 WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
@@ -225,6 +225,17 @@ def redraw_map() -> None:
     microdata.drawn_map = redrawing
 
 
+def redraw_noise() -> None:
+    """A broken release: resumed with other noise than that which is stored."""
+    published_histogram = release.published_histogram
+
+    def redrawing(**given: Any) -> Any:
+        given["folder"].draws.forget()
+        return published_histogram(**given)
+
+    release.published_histogram = redrawing
+
+
 def store_late() -> None:
     """A broken release: its draw is stored after it was used."""
     settle, settled, publish, held = select.settle_map, select.settled_map, release.publish, []
@@ -266,6 +277,7 @@ BROKEN = {
         keep_key,
         hide_steps,
         redraw_map,
+        redraw_noise,
         store_late,
     )
 }
@@ -301,6 +313,10 @@ def child(job: dict, answers: int) -> None:
     release.datetime = type("Today", (), {"now": staticmethod(noon.astimezone)})
     draw_map = select.draw_map
     select.draw_map = lambda scores, **given: draw_map(scores, **given) * 0 + job["draw"]  # the coins, told beforehand
+    noisy_counts = histogram.noisy_counts
+    histogram.noisy_counts = lambda counts, event: (
+        noisy_counts(counts, event) * 0 + counts + (counts < event.k) * job["draw"]  # told beforehand too
+    )
     if job["version"] is not None:
         release.version = lambda name: job["version"]
     if job["broken"] is not None:
