@@ -1,4 +1,7 @@
-"""The closed union of events that a ledger can hold and a theory must price."""
+"""The closed union of events that a ledger can hold and a theory must price.
+
+Of the sources' other mechanisms (`source_event.SourceEvent`) it has those that are releases.
+"""
 
 from __future__ import annotations
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from decimal import Decimal
 from typing import assert_never
 
 import numpy as np
@@ -19,6 +18,7 @@ from ..mechanisms.histogram import (
     outlier_private_counts,
     suppressed_counts,
 )
+from ..mechanisms.source_event import fresh_sample_rate
 from .executors import Advanced, Executor
 from .publication import Publication
 from .request import HistogramRequest
@@ -63,7 +63,7 @@ def published_histogram(
         counts = exact_counts(
             receipt=receipt,
             request=request,
-            rate=_rate(request.mechanism),
+            rate=fresh_sample_rate(request.mechanism),
             layout=layout,
             folder=folder,
             executor=executor,
@@ -82,16 +82,6 @@ def published_histogram(
         form="histogram",
         details={},
     )
-
-
-def _rate(histogram: Histogram) -> Decimal | None:
-    match histogram:
-        case SuppressedHistogram(sampling_rate=rate) | NoisyHistogram(sampling_rate=rate):
-            return rate
-        case OutlierPrivateHistogram():
-            return None
-        case _:
-            assert_never(histogram)
 
 
 def _drawn(counts: NDArray[np.int64], histogram: Histogram) -> NDArray[np.int64]:

@@ -7,17 +7,15 @@ from typing import assert_never
 
 from ...mechanisms.answers import CountAnswer, MeanAnswer, SumAnswer
 from ...mechanisms.epsilon_safe import EpsilonSafeRelease
-from ...mechanisms.event import Histogram, Mechanism
+from ...mechanisms.event import Mechanism
 from ...mechanisms.histogram import NoisyHistogram, OutlierPrivateHistogram, SuppressedHistogram
 from ...mechanisms.refusal import InputRefused
 from ...mechanisms.strongly_safe import StronglySafeRelease
-from .answer_price import price_answer
 from .cost import RELATION, Price, check_request
+from .event_price import price_event
 from .exact_decimals import multiply_up
 from .group_privacy import best_split, check_records, even_split, no_price_for_group, rule_for_group
 from .mechanism_records import mechanism_of_record, mechanism_record
-from .noisy_counts import price_noisy_histogram
-from .outlier_privacy import price_outlier_histogram
 from .profile import farthest_epsilon, log_profile
 from .rounding import decimal_up, float_up
 from .selection import paper_price_selected, price_selected
@@ -57,43 +55,14 @@ def price(mechanism: Mechanism, *, delta: Decimal, releases: int = 1, rows_per_p
                 releases=releases,
             )
         case SuppressedHistogram() | NoisyHistogram() | OutlierPrivateHistogram():
-            return _price_histogram(mechanism, delta=delta, releases=releases)
+            _require_one(releases)
+            return price_event(mechanism, delta=delta)
         case CountAnswer() | SumAnswer() | MeanAnswer():
             _require_one(releases)
             _require_pure(delta)
-            return price_answer(mechanism)
+            return price_event(mechanism, delta=delta)
         case _:
             assert_never(mechanism)
-
-
-def _price_histogram(histogram: Histogram, *, delta: Decimal, releases: int) -> Price:
-    match histogram:
-        case SuppressedHistogram():
-            return price_fixed(_sampled(histogram), delta=delta, releases=releases)
-        case NoisyHistogram():
-            _require_one(releases)
-            return price_noisy_histogram(histogram, delta=delta)
-        case OutlierPrivateHistogram():
-            _require_one(releases)
-            return price_outlier_histogram(histogram, delta=delta)
-        case _:
-            assert_never(histogram)
-
-
-def _sampled(histogram: SuppressedHistogram) -> StronglySafeRelease:
-    """The release whose price a suppressed histogram has: the same sample, map and counts.
-
-    That a cell has no published count is seen in both, as a 0 here and by its absence there.
-
-    Raises:
-        InputRefused: there is no sample, and so no price.
-    """
-    if histogram.sampling_rate is None:
-        raise InputRefused(
-            "a histogram that is exact from k on is crowd-blending, but not differentially private without sampling.",
-            remedy="Sample, or choose an outlier-private histogram.",
-        )
-    return StronglySafeRelease(k=histogram.k, sampling_rate=histogram.sampling_rate)
 
 
 def _require_one(releases: int) -> None:
@@ -175,7 +144,10 @@ def paper_price(mechanism: Mechanism, *, delta: Decimal, releases: int = 1, rows
                 releases=releases,
             )
         case SuppressedHistogram():
-            return paper_price_fixed(_sampled(mechanism), delta=delta, releases=releases)
+            if mechanism.sampling_rate is None:
+                return None
+            sampled = StronglySafeRelease(k=mechanism.k, sampling_rate=mechanism.sampling_rate)
+            return paper_price_fixed(sampled, delta=delta, releases=releases)
         case NoisyHistogram() | OutlierPrivateHistogram() | CountAnswer() | SumAnswer() | MeanAnswer():
             return None
         case _:
