@@ -27,6 +27,9 @@ from crowdblend.tasks.table import PublishedGroups, write_table
 RECORDS = 2_000_000
 MOMENTS = 10
 SPREAD_SECONDS = 2.5
+ENDED_WITHIN_SECONDS = 90
+IN_VIEW = "when the output came into view"
+SERVER_LOST = "Prefect's server, for good"
 
 
 @dataclass(frozen=True)
@@ -95,8 +98,11 @@ class House:
             case "the flow's process":
                 job = self.desk.home / "jobs" / release_id / "alive"
                 os.kill(int(job.read_text()), signal.SIGKILL)
-            case "Prefect's server":
+            case "Prefect's server, for good":
                 self.server.stop(signal.SIGKILL)
+            case "Prefect's server, restarted":
+                self.server.stop(signal.SIGKILL)
+                self.server.start()
 
     def make_whole(self) -> None:
         if "scheduler" not in self.cluster.processes:
@@ -110,27 +116,45 @@ class House:
             self.server.start()
 
 
-def one_kill(house: House, what: str, number: int, delay: float) -> tuple[str, ...]:
+def await_moment(house: House, release_id: str, moment: float | str, out: Path) -> str:
+    """Wait for the moment of the kill; how the table names it."""
+    house.rig.await_stage(house.desk.folder / "ledger.db", release_id, "reading")
+    if moment == IN_VIEW:
+        deadline = time.monotonic() + 240
+        while not out.exists():
+            assert time.monotonic() < deadline, "the output never came into view"
+        return IN_VIEW
+    time.sleep(moment)
+    during = json.loads((house.desk.home / "jobs" / release_id / "progress.json").read_text())["stage"]
+    return f"{moment:.2f} s after reading began, in {during}"
+
+
+def one_kill(house: House, what: str, number: int, moment: float | str) -> tuple[str, ...]:
     """One release with one kill; the row of the table."""
     desk, release_id = house.desk, f"kill-{number}"
     out = desk.folder / f"out-{release_id}"
     running = house.submit(release_id)
     key = house.rig.secret_of(desk.home, running.process)
-    house.rig.await_stage(desk.folder / "ledger.db", release_id, "reading")
-    time.sleep(delay)
-    during = json.loads((desk.home / "jobs" / release_id / "progress.json").read_text())["stage"]
+    when = await_moment(house, release_id, moment, out)
     house.kill(what, release_id)
+    killed = time.monotonic()
     if what in ("all workers", "the scheduler"):
         time.sleep(1)
         house.make_whole()
     code, _, err = running.finish()
+    seconds = time.monotonic() - killed
     assert "Traceback" not in err, err
+    assert "Internal fault" not in err, err
     assert code in (0, 1), err
+    assert seconds < ENDED_WITHIN_SECONDS, (what, seconds)
+    assert what != SERVER_LOST or code == 0 or "Prefect's server was lost" in err, err
     expected = published_by(key, desk.folder / "spec.toml", desk.folder / f"expected-{number}")
     seen = out.exists()  # a flow killed between publishing and closing leaves its output in view
     assert seen or code == 1
     assert not seen or table(out) == expected, "another sample's output"
     stage = "published" if "published" in house.rig.stage_of(desk.folder / "ledger.db", release_id) else "reading"
+    if (what, moment) == ("the flow's process", IN_VIEW):
+        assert (seen, stage) == (True, "reading"), "the kill was to fall between publishing and closing"
     charged = desk("ledger", "show", "--json").json["datasets"][0]["epsilon_spent"]
     house.make_whole()
     again, answer, err = house.submit(release_id).finish()
@@ -143,8 +167,8 @@ def one_kill(house: House, what: str, number: int, delay: float) -> tuple[str, .
     first = "identical output" if seen else "no output"
     return (
         what,
-        f"{delay:.2f} s, in {during}",
-        f"{first} (exit {code})",
+        when,
+        f"{first} (exit {code}, {seconds:.0f} s later)",
         stage,
         "same sample, same bytes, no new charge",
     )
@@ -155,7 +179,12 @@ def say(desk, row: tuple[str, ...]) -> None:
         print(f"| {' | '.join(row)} |", flush=True)
 
 
-OTHERS = ("all workers", "the scheduler", "the flow's process", "Prefect's server")
+OTHERS = [
+    *[(what, delay) for what in ("all workers", "the scheduler", "the flow's process") for delay in (0.3, 1.2)],
+    ("the flow's process", IN_VIEW),
+    *[(SERVER_LOST, moment) for moment in (0.0, 1.2, IN_VIEW)],
+    ("Prefect's server, restarted", 0.3),
+]
 
 
 @pytest.mark.long
@@ -168,11 +197,11 @@ def test_the_kill_table(desk, cluster, prefect_server, command, rig, part: str) 
     moments = np.random.default_rng(5).uniform(0, SPREAD_SECONDS, MOMENTS)
     kills = [("a worker", delay) for delay in moments]
     if part == "everything else":
-        kills = [(what, delay) for what in OTHERS for delay in (0.3, 1.2)]
-    say(desk, ("killed", "after reading began", "first attempt", "ledger after it", "rerun with the same id"))
+        kills = OTHERS
+    say(desk, ("killed", "when", "first attempt", "ledger after it", "rerun with the same id"))
     say(desk, ("---",) * 5)
-    for number, (what, delay) in enumerate(kills):
-        say(desk, one_kill(house, what, number, delay))
+    for number, (what, moment) in enumerate(kills):
+        say(desk, one_kill(house, what, number, moment))
     assert desk("ledger", "verify").code == 0
     assert len(desk("ledger", "show", "--json").json["releases"]) == len(kills)
 
