@@ -8,15 +8,27 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from ...mechanisms.epsilon_safe import EpsilonSafeRelease
 from ...mechanisms.map_choice import MapChoice
 from ...mechanisms.recoding import GeneralizationMap
+from ..theory.price import mechanism_of_record
 from .budget import amount_text
 from .certificate_map import map_fields
 from .circumstances import Circumstances
 from .release_entries import ReleaseCharged
 from .signing import ALGORITHM, SigningKey, canonical_bytes
 
-__all__ = ["DOMAIN", "FORMAT", "certificate_bytes", "sha256_of_file", "signed_bytes", "theorem_of", "write_certificate"]
+__all__ = [
+    "DOMAIN",
+    "FORMAT",
+    "certificate_bytes",
+    "guarantee_in_words",
+    "limits_in_words",
+    "sha256_of_file",
+    "signed_bytes",
+    "theorem_of",
+    "write_certificate",
+]
 
 FORMAT = "crowdblend-certificate/3"
 DOMAIN = b"crowdblend certificate 3\n"
@@ -123,8 +135,8 @@ def write_certificate(
             "unit": f"one person, at most {_records(circumstances)}",
             "rows_per_person": circumstances.rows_per_person,
             "neighbours": charge.price.relation,
-            "in_words": _in_words(charge, circumstances, drawn=choice is not None),
-            "limits": _limits(charge, circumstances, drawn=choice is not None),
+            "in_words": guarantee_in_words(charge, circumstances),
+            "limits": limits_in_words(charge, circumstances),
         },
         "private_looks": _looks(circumstances),
         "map": map_fields(charge, generalization=generalization, choice=choice),
@@ -182,18 +194,20 @@ def _records(circumstances: Circumstances) -> str:
     return "one record" if count == 1 else f"{count} records"
 
 
-def _in_words(charge: ReleaseCharged, circumstances: Circumstances, *, drawn: bool) -> str:
+def guarantee_in_words(charge: ReleaseCharged, circumstances: Circumstances) -> str:
+    """The guarantee for people, without figures: for whom, against what, and how it came about."""
     if circumstances.rows_per_person == 1:
         unit = "any one person's record" if charge.series is None else "any one person's records"
     else:
         each = "" if charge.series is None else " in each release"
         unit = f"all of any one person's records, at most {circumstances.rows_per_person}{each},"
     words = GUARANTEE if charge.series is None else SERIES_GUARANTEE
-    return words.format(unit=unit, map=DRAWN_MAP if drawn else FIXED_MAP, releases=charge.price.releases)
+    return words.format(unit=unit, map=DRAWN_MAP if _drawn(charge) else FIXED_MAP, releases=charge.price.releases)
 
 
-def _limits(charge: ReleaseCharged, circumstances: Circumstances, *, drawn: bool) -> str:
-    chosen = "a choice of candidates, weights, k or rate" if drawn else "a choice of levels, k or rate"
+def limits_in_words(charge: ReleaseCharged, circumstances: Circumstances) -> str:
+    """What the guarantee doesn't cover, for people."""
+    chosen = "a choice of candidates, weights, k or rate" if _drawn(charge) else "a choice of levels, k or rate"
     words = LIMITS if charge.series is None else SERIES_LIMITS
     few = _records(circumstances)
     limits = words.format(records=few if circumstances.rows_per_person == 1 else f"at most {few}", chosen=chosen)
@@ -202,6 +216,11 @@ def _limits(charge: ReleaseCharged, circumstances: Circumstances, *, drawn: bool
         return limits
     looks = "1 private look was recorded" if len(days) == 1 else f"{len(days)} private looks were recorded"
     return limits + LOOKED.format(looks=looks, day=max(days).isoformat())
+
+
+def _drawn(charge: ReleaseCharged) -> bool:
+    """Whether the release's mechanism draws its map."""
+    return isinstance(mechanism_of_record(dict(charge.mechanism)), EpsilonSafeRelease)
 
 
 def _looks(circumstances: Circumstances) -> dict[str, Any]:
