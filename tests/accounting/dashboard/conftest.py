@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from datetime import date
+from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
 
@@ -25,7 +25,6 @@ from crowdblend.accounting.theory.price import paper_price, price
 from crowdblend.mechanisms.refusal import AccountantRefused
 from crowdblend.mechanisms.strongly_safe import StronglySafeRelease
 
-DAY = date(2026, 3, 4)
 SPEC = """
 [release]
 name = "{name}"
@@ -130,7 +129,7 @@ class Town:
                     map_digest="b" * 64,
                     code_version="0.1.0",
                     sampler_layout="chacha20-byte-first/1",
-                    day=DAY,
+                    day=datetime.now(UTC).date(),
                 )
             )
 
