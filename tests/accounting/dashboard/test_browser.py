@@ -197,10 +197,10 @@ def test_a_plain_browser_logs_in_with_a_token_as_password(browser, serve, town) 
             stranger = Watched(browser, **given)
             try:
                 answer = stranger.page.goto(running.url)
-                assert answer is not None
-                assert answer.status == 401
+                told = "nothing" if answer is None else str(answer.status)
             except Error as fault:  # a newer Chromium shows a page of its own
-                assert "ERR_INVALID_AUTH_CREDENTIALS" in str(fault)
+                told = str(fault)
+            assert told == "401" or "ERR_INVALID_AUTH_CREDENTIALS" in told
             assert "people" not in stranger.page.content()
             stranger.context.close()
         auditor = Watched(browser, http_credentials={"username": "anybody", "password": town.token})
