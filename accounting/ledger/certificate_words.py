@@ -15,7 +15,7 @@ from ..theory.words import crowd_blending_words, outlier_words
 from .circumstances import Circumstances
 from .release_entries import ReleaseCharged
 
-__all__ = ["in_words", "limits_in_words", "records_in_words", "theorem_of"]
+__all__ = ["guarantee_in_words", "limits_in_words", "records_in_words", "theorem_of"]
 
 GUARANTEE = (
     "Whoever sees this release, whatever else they know, has almost the same chance of seeing it had "
@@ -106,20 +106,19 @@ def records_in_words(circumstances: Circumstances) -> str:
     return "one record" if count == 1 else f"{count} records"
 
 
-def in_words(charge: ReleaseCharged, circumstances: Circumstances, *, drawn: bool) -> str:
+def guarantee_in_words(charge: ReleaseCharged, circumstances: Circumstances) -> str:
     """The guarantee and what was done for it.
 
     Args:
         charge: the release's charge, as the ledger has it.
         circumstances: what the ledger said of the data set at the charge.
-        drawn: whether its map was drawn.
     """
     if circumstances.rows_per_person == 1:
         unit = "any one person's record" if charge.series is None else "any one person's records"
     else:
         each = "" if charge.series is None else " in each release"
         unit = f"all of any one person's records, at most {circumstances.rows_per_person}{each},"
-    chosen = DRAWN_MAP if drawn else FIXED_MAP
+    chosen = DRAWN_MAP if _drawn(charge) else FIXED_MAP
     if charge.series is not None:
         return SERIES_GUARANTEE.format(unit=unit, map=chosen, releases=charge.price.releases)
     words = VALUES_GUARANTEE if charge.price.relation == REPLACEMENT else GUARANTEE
@@ -128,9 +127,9 @@ def in_words(charge: ReleaseCharged, circumstances: Circumstances, *, drawn: boo
     return f"{words.format(unit=unit)}{_done_in_words(mechanism, chosen=chosen)}{more}"
 
 
-def limits_in_words(charge: ReleaseCharged, circumstances: Circumstances, *, drawn: bool) -> str:
-    """What the guarantee doesn't cover; arguments as of `in_words`."""
-    chosen = "a choice of candidates, weights, k or rate" if drawn else "a choice of levels, k or rate"
+def limits_in_words(charge: ReleaseCharged, circumstances: Circumstances) -> str:
+    """What the guarantee doesn't cover; arguments as of `guarantee_in_words`."""
+    chosen = "a choice of candidates, weights, k or rate" if _drawn(charge) else "a choice of levels, k or rate"
     words = LIMITS if charge.series is None else SERIES_LIMITS
     few = records_in_words(circumstances)
     limits = words.format(records=few if circumstances.rows_per_person == 1 else f"at most {few}", chosen=chosen)
@@ -139,6 +138,11 @@ def limits_in_words(charge: ReleaseCharged, circumstances: Circumstances, *, dra
         return limits
     looks = "1 private look was recorded" if len(days) == 1 else f"{len(days)} private looks were recorded"
     return limits + LOOKED.format(looks=looks, day=max(days).isoformat())
+
+
+def _drawn(charge: ReleaseCharged) -> bool:
+    """Whether the release's mechanism draws its map."""
+    return isinstance(mechanism_of_record(dict(charge.mechanism)), EpsilonSafeRelease)
 
 
 def _done_in_words(mechanism: Mechanism, *, chosen: str) -> str:

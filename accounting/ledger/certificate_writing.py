@@ -12,7 +12,7 @@ from ...mechanisms.map_choice import MapChoice
 from ...mechanisms.recoding import GeneralizationMap
 from .budget import amount_text
 from .certificate_map import map_fields
-from .certificate_words import in_words, limits_in_words, records_in_words, theorem_of
+from .certificate_words import guarantee_in_words, limits_in_words, records_in_words, theorem_of
 from .circumstances import Circumstances
 from .release_entries import ReleaseCharged
 from .signing import ALGORITHM, SigningKey, canonical_bytes
@@ -74,8 +74,8 @@ def write_certificate(
             "unit": f"one person, at most {records_in_words(circumstances)}",
             "rows_per_person": circumstances.rows_per_person,
             "neighbours": charge.price.relation,
-            "in_words": in_words(charge, circumstances, drawn=choice is not None),
-            "limits": limits_in_words(charge, circumstances, drawn=choice is not None),
+            "in_words": guarantee_in_words(charge, circumstances),
+            "limits": limits_in_words(charge, circumstances),
         },
         "private_looks": _looks(circumstances),
         "map": map_fields(charge, generalization=generalization, choice=choice),
