@@ -20,6 +20,10 @@ endif
 ifeq ($(shell PATH="$$PATH:/usr/sbin" command -v slurmctld 2>/dev/null),)
 export CROWDBLEND_TEST_SLURM ?= off
 endif
+# And without gcc's sanitizers the page decoder is fuzzed without them.
+ifeq ($(filter /%,$(shell gcc -print-file-name=libasan.so 2>/dev/null)),)
+export CROWDBLEND_TEST_SANITIZERS ?= off
+endif
 
 .PHONY: demo test test-long test-extra check format record-path screenshots paper lock clean
 

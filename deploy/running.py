@@ -78,7 +78,7 @@ def run_release(
             wait_for_prefect = settle_prefect(house.home)
             import httpx
 
-            from ..flows.microdata import run_flow
+            from ..flows.release import run_flow
 
             with opened_executor(choice) as executor:
                 wait_for_prefect()

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 
 from ...mechanisms.refusal import InputRefused
-from ..ledger.certificate_writing import theorem_of
+from ..ledger.certificate_words import theorem_of
 from ..ledger.entry import DatasetAdded
 from ..ledger.release_entries import ReleaseCharged, ReleasePublished
 from .certificates import MapOfColumns, columns_of
