@@ -70,7 +70,7 @@ def sample_faults(charge: ReleaseCharged) -> tuple[str, ...]:
     A release reads a sample of its own. A map that is chosen on a fresh sample is chosen on another one, since the
     release's price holds for a choice that its own sample has no part in (docs/proofs/selection.md). One that reads
     every record takes a sample all the same, and draws nothing from it: the sample's id ties charge, draws and output
-    together (docs/decisions/0008-releases-without-a-sample.md).
+    together (docs/decisions/0009-releases-without-a-sample.md).
     """
     try:
         mechanism = mechanism_of_record(dict(charge.mechanism))
