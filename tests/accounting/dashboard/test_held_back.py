@@ -8,7 +8,7 @@ import pytest
 from crowdblend.accounting.dashboard.held_back import HeldBack
 from crowdblend.accounting.ledger.append import Place
 
-MINUTES = 0.1
+MINUTES = 0.03
 SECONDS = 60 * MINUTES
 
 
