@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import platform
 import shutil
 import statistics
 import subprocess
@@ -18,7 +19,7 @@ from pathlib import Path
 import numpy as np
 from census_data import ROW_GROUP, SMALL_ROW_GROUP, Records, generate
 from record_path_agreement import faults
-from record_path_contestants import CONTESTANTS
+from record_path_contestants import CONTESTANTS, THREADS
 from record_path_report import page, write_picture
 
 __all__ = ["Timing", "main", "measure"]
@@ -157,6 +158,7 @@ def main(words: list[str] | None = None) -> None:
     asked = parser.parse_args(words)
     names = [name for name in CONTESTANTS if name not in asked.leave_out]
     results: dict[str, dict[str, Timing]] = {}
+    loads: list[float] = []
     with tempfile.TemporaryDirectory(prefix="record-path-") as temporary:
         data = asked.data or Path(temporary) / "data"
         answers = Path(temporary) / "answers"
@@ -165,6 +167,7 @@ def main(words: list[str] | None = None) -> None:
             for row_group in (ROW_GROUP, SMALL_ROW_GROUP) if asked.small_row_groups else (ROW_GROUP,):
                 records = generate(data, rows=rows, row_group=row_group)
                 title = f"{rows:,} records of {records.size / rows:.1f} bytes, row groups of {row_group:,}"
+                loads.append(os.getloadavg()[0])
                 results[title] = measure(records, names=names, rounds=asked.rounds, folder=answers)
                 print(page({title: results[title]}, rounds=asked.rounds), flush=True)
                 if asked.data is None:
@@ -173,7 +176,12 @@ def main(words: list[str] | None = None) -> None:
         asked.output.mkdir(parents=True, exist_ok=True)
         write_picture(results, asked.output / "record-path.svg")
         command = "python benchmarks/record_path.py " + " ".join(sys.argv[1:] if words is None else words)
-        text = page(results, rounds=asked.rounds, command=command, picture="record-path.svg")
+        waiting = ", ".join(f"{load:.1f}" for load in loads)
+        machine = (
+            f"{os.cpu_count()} processors ({platform.machine()}), of which every contestant uses {THREADS}; "
+            f"before each data set's measurement the load average of the last minute was {waiting}."
+        )
+        text = page(results, rounds=asked.rounds, command=command, picture="record-path.svg", machine=machine)
         (asked.output / "benchmarks.md").write_text(text, encoding="utf-8")
 
 

@@ -18,7 +18,7 @@ import numpy as np
 from census_data import COLUMNS, Column
 from numpy.typing import NDArray
 
-__all__ = ["CONTESTANTS", "Question", "cell_counts", "main"]
+__all__ = ["CONTESTANTS", "THREADS", "Question", "cell_counts", "main"]
 
 THREADS = 2
 Answer = tuple[list[Sequence[str]], NDArray[np.int64]]

@@ -20,12 +20,16 @@ the groups and drops those below 20. They answer in turn; times are medians of {
 answered before, *whole* a process from its start to its end, imports included; processor time is that of all \
 threads. *Times ours* is the contestant's time over ours in the same run. Each answer was checked against \
 the records' exact counts. `ours, pyarrow alone` is an installation without the compiled page decoder.
+
+{machine} Where others load the processors too, wall times stretch and processor time is the better measure.
 """
 
 
-def page(results: Mapping[str, Mapping[str, Timing]], *, rounds: int, command: str = "", picture: str = "") -> str:
+def page(
+    results: Mapping[str, Mapping[str, Timing]], *, rounds: int, command: str = "", picture: str = "", machine: str = ""
+) -> str:
     """Tables in Markdown, one per data set."""
-    lines = [OPENING.format(command=command, rounds=rounds)] if command else []
+    lines = [OPENING.format(command=command, rounds=rounds, machine=machine)] if command else []
     if picture:
         lines.append(f"![Times as multiples of ours]({picture})\n")
     for title, timings in results.items():

@@ -16,7 +16,7 @@ from typing import Any
 from ..flows.settings import house
 from ..mechanisms.refusal import Refusal
 from .jobs import Job, job_of
-from .terminal import Stages
+from .terminal import Stages, process_begun
 
 __all__: list[str] = []
 
@@ -28,7 +28,7 @@ class _ToldStages(Stages):
     """Stages that a job's submitter is told of, instead of a terminal."""
 
     def __init__(self, job: Job) -> None:
-        super().__init__()
+        super().__init__(begun=process_begun())
         self._job = job
         self._name = ""
         self._last = 0.0

@@ -11,6 +11,7 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 
 from .prefect_server import SCHEDULING, start_server
+from .prefect_template import template_in
 
 __all__ = ["QUIET", "settle_lasting_prefect", "settle_prefect", "settled_api"]
 
@@ -50,7 +51,7 @@ def settle_prefect(private_home: Path) -> Callable[[], None]:
         folder = tempfile.mkdtemp(prefix="prefect-", dir=private_home)
         os.environ["PREFECT_HOME"] = folder
         atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    server = start_server(Path(os.environ["PREFECT_HOME"]))
+    server = start_server(Path(os.environ["PREFECT_HOME"]), template=template_in(private_home))
     atexit.register(server.stop)
     os.environ["PREFECT_API_URL"] = server.api_url
     return server.wait

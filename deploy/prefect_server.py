@@ -17,8 +17,13 @@ import urllib.request
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ..mechanisms.refusal import InputRefused
+from .prefect_template import lay_out_database
+
+if TYPE_CHECKING:
+    import uvicorn
 
 __all__ = ["SCHEDULING", "EmbeddedServer", "start_server"]
 
@@ -70,18 +75,19 @@ class EmbeddedServer:
             self.process.stdout.close()
 
 
-def start_server(home: Path, *, role: Mapping[str, str] = ROLE) -> EmbeddedServer:
+def start_server(home: Path, *, role: Mapping[str, str] = ROLE, template: Path | None = None) -> EmbeddedServer:
     """Start a server whose records lie in a folder; it starts up while the caller does other things.
 
     Args:
         home: Prefect's home.
         role: settings of what it is for, `ROLE` or `SCHEDULING`.
+        template: file of an empty database, for a home without one; None where the server migrates its own.
 
     Raises:
         InputRefused: it can't be started; nothing was charged.
     """
-    process = subprocess.Popen(
-        [sys.executable, "-m", "crowdblend.deploy.prefect_server"],
+    process = subprocess.Popen(  # noqa: S603 - this interpreter and this module, and a path of the private store
+        [sys.executable, "-m", "crowdblend.deploy.prefect_server", *([] if template is None else [str(template)])],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
@@ -102,27 +108,36 @@ def _not_started() -> InputRefused:
     )
 
 
-def _serve() -> None:
-    """Be the server."""
+def _serve(template: Path | None) -> None:
+    """Be the server, in PREFECT_HOME."""
     listener = socket.socket()
     listener.bind(("127.0.0.1", 0))
     print(listener.getsockname()[1], flush=True)
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-    import uvicorn
-
-    server = uvicorn.Server(
-        uvicorn.Config("prefect.server.api.server:create_app", factory=True, lifespan="on", log_level="error")
-    )
+    leaving = threading.Event()
 
     def end_with_the_parent() -> None:
         sys.stdin.buffer.read()
-        server.should_exit = True
+        leaving.set()
+        for server in running:
+            server.should_exit = True
         time.sleep(5)
         os._exit(0)
 
+    running: list[uvicorn.Server] = []
     threading.Thread(target=end_with_the_parent, daemon=True).start()
-    server.run(sockets=[listener])
+    if template is not None:
+        lay_out_database(Path(os.environ["PREFECT_HOME"]), template)
+    import uvicorn
+
+    running.append(
+        uvicorn.Server(
+            uvicorn.Config("prefect.server.api.server:create_app", factory=True, lifespan="on", log_level="error")
+        )
+    )
+    if not leaving.is_set():
+        running[0].run(sockets=[listener])
 
 
 if __name__ == "__main__":
-    _serve()
+    _serve(Path(sys.argv[1]) if len(sys.argv) > 1 else None)

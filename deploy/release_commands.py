@@ -40,6 +40,7 @@ def run(
 ) -> None:
     """Run one release: SPEC.toml in, a published table and its certificate out."""
     from .running import run_release
+    from .terminal import Stages, process_begun
 
     result = run_release(
         spec,
@@ -49,6 +50,7 @@ def run(
         release_id=release_id,
         series=series,
         randomness=secrets.token_bytes,
+        stages=Stages(begun=process_begun()),
     )
     tell_result(result, as_json=as_json)
 

@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 __all__ = ["GroupCounts", "count_keys", "merge_counts", "sum_counts", "suppress"]
 
 _DENSE_CELLS = 1 << 16
-_DENSE_CELLS_PER_KEY = 4
+_DENSE_CELLS_PER_KEY = 8
+_DENSE_MOST_CELLS = 1 << 23
 
 
 class GroupCounts(NamedTuple):
@@ -37,7 +38,7 @@ def count_keys(keys: NDArray[np.int64], *, cells: int) -> GroupCounts:
         cells: number of possible groups; keys of one word lie below it.
     """
     words, records = keys.shape
-    if words == 1 and cells <= max(_DENSE_CELLS, _DENSE_CELLS_PER_KEY * records):
+    if words == 1 and cells <= _dense_cells(records):
         tally = np.bincount(keys[0], minlength=1)
         present = np.flatnonzero(tally)
         return GroupCounts(present.reshape(1, -1), tally[present])
@@ -61,7 +62,7 @@ def merge_counts(parts: Sequence[GroupCounts]) -> GroupCounts:
         return parts[0]
     if parts[0].keys.shape[0] == 1:
         largest = max((int(part.keys[0, -1]) for part in parts if part.counts.size), default=0)
-        if largest < max(_DENSE_CELLS, _DENSE_CELLS_PER_KEY * sum(part.counts.size for part in parts)):
+        if largest < _dense_cells(sum(part.counts.size for part in parts)):
             return _merge_dense(parts, largest + 1)
     keys = np.concatenate([part.keys for part in parts], axis=1)
     return sum_counts(keys, np.concatenate([part.counts for part in parts]))
@@ -75,6 +76,11 @@ def sum_counts(keys: NDArray[np.int64], counts: NDArray[np.int64]) -> GroupCount
         counts: shape (n,).
     """
     return _merge_sorted(*_sorted(keys, counts))
+
+
+def _dense_cells(keys: int) -> int:
+    """So many possible groups are counted faster with a place for each than by sorting, and in bounded memory."""
+    return max(_DENSE_CELLS, min(_DENSE_CELLS_PER_KEY * keys, _DENSE_MOST_CELLS))
 
 
 def _merge_dense(parts: Sequence[GroupCounts], cells: int) -> GroupCounts:

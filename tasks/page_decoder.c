@@ -193,6 +193,36 @@ static int read_header(Span *in, Header *header)
     return inner == header->kind;
 }
 
+/* Whether some bytes are one zstd frame and nothing else, which says how long it is when unpacked (RFC 8878, sections
+ * 3.1.1 and 3.1.1.2). Frames that stand in a row are then unpacked together as they are one by one. */
+static int frame_agrees(Span in, uint64_t raw)
+{
+    static const unsigned dictionary_octets[] = {0, 1, 2, 4};
+    if (in.end - in.at < 6 || memcmp(in.at, "\x28\xb5\x2f\xfd", 4) != 0)
+        return 0;
+    unsigned flags = in.at[4], single = flags >> 5 & 1, size_code = flags >> 6;
+    unsigned size_octets = size_code ? 1u << size_code : single;
+    uint64_t said = 0;
+    if (size_octets == 0 || !skip_octets(&in, 5 + !single + dictionary_octets[flags & 3]) ||
+        in.end - in.at < (ptrdiff_t)size_octets)
+        return 0;
+    memcpy(&said, in.at, size_octets);
+    in.at += size_octets;
+    if (said + (size_octets == 2 ? 256 : 0) != raw)
+        return 0;
+    for (unsigned last = 0; !last;) {
+        if (in.end - in.at < 3)
+            return 0;
+        uint32_t head = in.at[0] | (uint32_t)in.at[1] << 8 | (uint32_t)in.at[2] << 16;
+        unsigned type = head >> 1 & 3;
+        last = head & 1;
+        in.at += 3;
+        if (type == 3 || !skip_octets(&in, type == 1 ? 1 : head >> 3)) /* an octet that repeats, or so many octets */
+            return 0;
+    }
+    return skip_octets(&in, flags & 4 ? 4 : 0) && in.at == in.end; /* a checksum */
+}
+
 /* Whether a compressed page says itself how long it is when unpacked, and says the same as its header; the
  * codecs check that against what they produce, and an output buffer is then never left partly unwritten. */
 static int size_agrees(int codec, const uint8_t *page, int64_t packed, uint64_t raw)
@@ -210,18 +240,8 @@ static int size_agrees(int codec, const uint8_t *page, int64_t packed, uint64_t 
         memcpy(&tail, page + packed - 4, 4);
         return tail == raw;
     }
-    if (codec == 6) { /* zstd: the frame header (RFC 8878, section 3.1.1.1) */
-        if (packed < 6 || memcmp(page, "\x28\xb5\x2f\xfd", 4) != 0)
-            return 0;
-        unsigned flags = page[4], single = flags >> 5 & 1, size_code = flags >> 6;
-        static const unsigned dictionary_octets[] = {0, 1, 2, 4};
-        unsigned size_octets = size_code ? 1u << size_code : single;
-        int64_t before = 5 + (single ? 0 : 1) + dictionary_octets[flags & 3];
-        if (size_octets == 0 || packed < before + (int64_t)size_octets)
-            return 0;
-        memcpy(&said, page + before, size_octets);
-        return said + (size_octets == 2 ? 256 : 0) == raw;
-    }
+    if (codec == 6)
+        return frame_agrees(in, raw);
     return 0;
 }
 

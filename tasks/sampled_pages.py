@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from typing import Any
@@ -23,6 +23,9 @@ except ImportError:  # installed where no compiler was at hand
 __all__ = ["AVAILABLE", "SampledPages"]
 
 AVAILABLE = page_decoder is not None
+
+_Page = tuple[int, int, int, int, int, int, int, int]
+"""As `page_decoder.page_headers` gives it."""
 
 _CODECS = {"UNCOMPRESSED": 0, "SNAPPY": 1, "GZIP": 2, "ZSTD": 6}
 _INDEXED = (2, 8)  # PLAIN_DICTIONARY, RLE_DICTIONARY
@@ -146,19 +149,18 @@ def _codes(
     codes = np.zeros(positions.size, dtype=np.int64)
     starts = list(accumulate((page[4] for page in pages[1:]), initial=0))
     bounds = positions.searchsorted(np.array(starts, dtype=np.int64)).tolist()
-    for number, page in enumerate(pages[1:]):
-        first, last = bounds[number], bounds[number + 1]
-        if first == last:
-            continue
-        levels = page[6] if page[0] == _SECOND_VERSION else -1
+    wanted = [number for number in range(len(starts) - 1) if bounds[number] < bounds[number + 1]]
+    contents = _all_unpacked(chunk, [pages[1 + number] for number in wanted], unpacker)
+    for number, content in zip(wanted, contents, strict=True):
+        page = pages[1 + number]
         page_decoder.add_codes(
-            _unpacked(chunk, page, unpacker),
+            content,
             positions,
-            first,
-            last,
+            bounds[number],
+            bounds[number + 1],
             starts[number],
             page[4],
-            levels,
+            page[6] if page[0] == _SECOND_VERSION else -1,
             column.optional,
             table,
             codes,
@@ -169,7 +171,25 @@ def _codes(
 _NAMES = {1: "snappy", 2: "gzip", 6: "zstd"}
 
 
-def _unpacked(chunk: bytes, page: tuple[int, ...], unpacker: pa.Codec | None) -> memoryview:
+def _all_unpacked(chunk: bytes, pages: Sequence[_Page], unpacker: pa.Codec | None) -> Iterator[memoryview]:
+    """Pages' bytes without their compression.
+
+    INVARIANT: `page_headers` has seen that a page of Zstandard is one frame and nothing else, of the length that is
+    said; the codec unpacks frames in a row one after the other, so that each page's bytes begin where they must.
+    """
+    sizes = [page[3] for page in pages]
+    apart = sum(sizes) > _LARGEST or any(page[6] or page[7] for page in pages)
+    if unpacker is None or unpacker.name != "zstd" or apart:
+        yield from (_unpacked(chunk, page, unpacker) for page in pages)
+        return
+    octets = memoryview(chunk)
+    frames = b"".join([octets[page[1] : page[1] + page[2]] for page in pages])
+    content = memoryview(unpacker.decompress(frames, sum(sizes)))
+    for start, size in zip(accumulate(sizes, initial=0), sizes, strict=False):
+        yield content[start : start + size]
+
+
+def _unpacked(chunk: bytes, page: _Page, unpacker: pa.Codec | None) -> memoryview:
     """A page's bytes without its compression; levels of the second version stand before the packed part."""
     _, start, packed_size, raw_size, _, _, levels, already = page
     octets = memoryview(chunk)[start : start + packed_size]

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import io
+import subprocess
+import sys
+import time
 
 import pytest
 from crowdblend.deploy.terminal import Stages, pace
@@ -36,3 +39,15 @@ def test_rows_bytes_and_time_left_are_drawn_at_a_terminal_only(capsys: pytest.Ca
     assert "rows/s" not in drawn(terminal=True, expect=False)
     assert drawn(terminal=False, expect=True) == ""
     assert capsys.readouterr().err == "crowdblend: count\n"
+
+
+def test_the_start_counts_from_the_beginning_of_the_process():
+    program = (
+        "import time; time.sleep(0.5); from crowdblend.deploy.terminal import Stages, process_begun\n"
+        "stages = Stages(begun=process_begun())\n"
+        "with stages.stage('charge'): pass\n"
+        "print(stages.seconds['start'])"
+    )
+    begun = time.perf_counter()
+    done = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True)
+    assert 0.5 < float(done.stdout) <= time.perf_counter() - begun + 0.02
