@@ -95,7 +95,7 @@ def _exit_code(words: list[str]) -> int:
 
 def _left(words: list[str]) -> str:
     """What a command that broke off may have left behind."""
-    named = next((word for word in words if word in crowdblend.commands), None)
+    named = next((word for word in words if word in COMMANDS), "run")
     return "What was charged stays charged." if named in MAY_CHARGE else "Nothing was charged."
 
 

@@ -12,19 +12,31 @@ from rich.table import Table
 
 from ..accounting.theory.price import mechanism_record, price
 from ..accounting.theory.selection import selection_cost
+from ..mechanisms.answers import half_width
 from ..mechanisms.epsilon_safe import EpsilonSafeRelease
 from ..mechanisms.hierarchy import Hierarchy
 from ..mechanisms.map_choice import MapChoice
 from ..mechanisms.quality import group_threshold, information_kept
 from ..mechanisms.recoding import GeneralizationMap
-from ..tasks.request import MicrodataRequest
+from ..tasks.request import AnswerRequest, HistogramRequest, MicrodataRequest, Request
 
 __all__ = ["explanation", "print_explanation"]
 
 MOST_EXAMPLES = 3
+MEANINGS = {
+    "k": "counts below it are dropped or noisy",
+    "epsilon": "ε of the noise",
+    "horizon": "K: below K − t the noise grows as a count falls",
+    "margin": "t: counts of at least K − t have the least noise",
+    "sampling_rate": "probability that a record is sampled; whole: every record is read",
+    "relation": "what is hidden: a person's presence, or a person's values",
+    "lower": "smaller values count as this",
+    "upper": "larger values count as this",
+    "least_records": "N: a mean is divided by this where there are fewer records",
+}
 
 
-def explanation(request: MicrodataRequest) -> dict[str, Any]:
+def explanation(request: Request) -> dict[str, Any]:
     """What `explain --json` prints.
 
     PRIVACY: nothing here is of the records: the source is not opened, and there need be none.
@@ -40,13 +52,35 @@ def explanation(request: MicrodataRequest) -> dict[str, Any]:
         "releases": charged.releases,
         "columns": list(_columns(request.recoding)),
     }
+    match request:
+        case MicrodataRequest():
+            return explained | _maps(request)
+        case HistogramRequest(recoding=partition):
+            return explained | {"maps": 1, "selection": None, "cells": partition.cells}
+        case AnswerRequest():
+            return explained | {"maps": 1, "selection": None, "cells": request.mechanism.groups, **_accuracy(request)}
+        case _:
+            assert_never(request)
+
+
+def _maps(request: MicrodataRequest) -> dict[str, Any]:
     match request.recoding:
         case GeneralizationMap():
-            return explained | {"maps": 1, "selection": None}
+            return {"maps": 1, "selection": None}
         case MapChoice() as choice:
-            return explained | {"maps": choice.lattice.size, "selection": _selection(request, choice)}
+            return {"maps": choice.lattice.size, "selection": _selection(request, choice)}
         case _:
             assert_never(request.recoding)
+
+
+def _accuracy(request: AnswerRequest) -> dict[str, Any]:
+    """How accurate an answer will be; known beforehand, since the noise doesn't depend on the records."""
+    answer, confidence = request.mechanism, float(request.confidence)
+    return {
+        "relation": request.price.relation,
+        "confidence": confidence,
+        "half_width": float(half_width(answer, confidence=confidence)),
+    }
 
 
 def _selection(request: MicrodataRequest, choice: MapChoice) -> dict[str, Any] | None:
@@ -125,14 +159,10 @@ def print_explanation(explained: Mapping[str, Any], console: Console | None = No
 
 
 def _costs(explained: Mapping[str, Any]) -> Table:
-    mechanism, selection, releases = explained["mechanism"], explained["selection"], explained["releases"]
+    selection, releases = explained["selection"], explained["releases"]
     table = Table("", "value", "meaning", title="What this would do and cost", title_justify="left")
     many = "" if releases == 1 else f", all {releases} releases together"
-    rows: list[tuple[str, object, str]] = [
-        ("maps", explained["maps"], "fixed beforehand" if selection is None else "candidates for the draw"),
-        ("k", mechanism["k"], "groups with fewer sampled records are dropped"),
-        ("sampling rate", mechanism["sampling_rate"], "probability that a record is sampled"),
-    ]
+    rows: list[tuple[str, object, str]] = list(_parameters(explained))
     if selection is not None:
         on = "all records" if selection["rate"] is None else f"a fresh sample at rate {selection['rate']}, spent too"
         steps = "" if selection["steps"] is None else f" of {selection['steps']} steps"
@@ -151,6 +181,24 @@ def _costs(explained: Mapping[str, Any]) -> Table:
     for name, value, meaning in rows:
         table.add_row(name, str(value), meaning)
     return table
+
+
+def _parameters(explained: Mapping[str, Any]) -> Iterator[tuple[str, object, str]]:
+    """What the mechanism has, with a meaning for each."""
+    mechanism, selection = explained["mechanism"], explained["selection"]
+    if mechanism["kind"].startswith(("strongly-safe-", "epsilon-safe-")):
+        yield "maps", explained["maps"], "fixed beforehand" if selection is None else "candidates for the draw"
+        yield "k", mechanism["k"], "groups with fewer sampled records are dropped"
+        yield "sampling rate", mechanism["sampling_rate"], "probability that a record is sampled"
+        return
+    yield "mechanism", mechanism["kind"], "docs/mechanisms says what it publishes and guarantees"
+    yield "cells", explained["cells"], "declared, and all of them published"
+    for name, value in mechanism.items():
+        if name in MEANINGS:
+            yield name, value, MEANINGS[name]
+    if "half_width" in explained:
+        width, share = explained["half_width"], explained["confidence"]
+        yield "accuracy", f"± {width:.6g}", f"of each answer before any scaling up, with confidence {share:g}"
 
 
 def _levels(explained: Mapping[str, Any]) -> Table:

@@ -21,6 +21,7 @@ from .terminal import Stages, process_begun
 __all__: list[str] = []
 
 TOLD_EVERY_SECONDS = 0.2
+CANCELLED = {"exit_code": 1, "where": "", "message": "The job was cancelled.", "cancelled": True}
 
 
 class _ToldStages(Stages):
@@ -46,9 +47,16 @@ class _ToldStages(Stages):
             self._job.tell_progress(self._name, done, total)
 
 
-def _interrupt(number: int, frame: FrameType | None) -> None:
-    del number, frame
-    raise KeyboardInterrupt
+class _Interruption:
+    """The one interruption of a job: it breaks off what runs, and is remembered whatever that makes of it."""
+
+    def __init__(self) -> None:
+        self.came = False
+
+    def __call__(self, number: int, frame: FrameType | None) -> None:
+        del number, frame
+        self.came = True
+        raise KeyboardInterrupt
 
 
 def _main(release_id: str) -> int:
@@ -65,8 +73,9 @@ def _main(release_id: str) -> int:
 def _end_of(job: Job) -> dict[str, Any]:
     """Run the release; every end is told, and none with a traceback or a value of the records."""
     asked = job.arguments()
+    interruption = _Interruption()
     try:
-        signal.signal(signal.SIGINT, _interrupt)
+        signal.signal(signal.SIGINT, interruption)
         from .running import run_release
 
         result = run_release(
@@ -79,11 +88,16 @@ def _end_of(job: Job) -> dict[str, Any]:
             randomness=secrets.token_bytes,
             stages=_ToldStages(job),
         )
-    except Refusal as refusal:
-        return {"exit_code": refusal.exit_code, "where": refusal.where, "message": refusal.message}
     except KeyboardInterrupt:
-        return {"exit_code": 1, "where": "", "message": "The job was cancelled.", "cancelled": True}
+        return CANCELLED
+    except Refusal as refusal:
+        # A stage that was broken off may say so as a failure of its own.
+        if interruption.came:
+            return CANCELLED
+        return {"exit_code": refusal.exit_code, "where": refusal.where, "message": refusal.message}
     except BaseException as fault:  # noqa: BLE001 - a job without a told end would seem killed
+        if interruption.came:
+            return CANCELLED
         # PRIVACY: only the kind of the fault is told; its text could hold a value of the records.
         return {"exit_code": 1, "where": "", "message": f"Internal fault ({type(fault).__name__})."}
     return {"exit_code": 0, "result": result}

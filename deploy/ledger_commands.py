@@ -19,6 +19,7 @@ from ..accounting.ledger.signing import read_public_keys
 from ..accounting.ledger.writer import open_writer
 from ..accounting.theory.group_privacy import MOST_RECORDS
 from ..flows.settings import house
+from ..mechanisms.neighbours import ADD_REMOVE, REPLACEMENT
 from ..mechanisms.refusal import InputRefused
 from .ledger_report import dataset_rows, print_datasets, print_releases, release_rows, tell_of_more
 from .look_report import look_rows, print_looks
@@ -55,6 +56,13 @@ def dataset() -> None:
     show_default=True,
     help="The most records that one person has in a delivery; more than one costs more.",
 )
+@click.option(
+    "--relation",
+    type=click.Choice([ADD_REMOVE, REPLACEMENT]),
+    default=ADD_REMOVE,
+    show_default=True,
+    help="What is hidden: a person's presence, or a person's values where the number of people is public.",
+)
 @LEDGER
 def add(
     name: str,
@@ -62,6 +70,7 @@ def add(
     delta: Decimal,
     survey_rate: Decimal | None,
     rows_per_person: int,
+    relation: str,
     ledger_url: str | None,
 ) -> None:
     """Give a data set its budget; creates the SQLite ledger and the signing key where there are none."""
@@ -76,7 +85,7 @@ def add(
             name=name,
             epsilon=epsilon,
             delta=delta,
-            relation="add/remove",
+            relation=relation,
             survey_rate=survey_rate,
             rows_per_person=rows_per_person,
             by=getpass.getuser(),

@@ -23,6 +23,8 @@ QUIET = {
     "PREFECT_LOGGING_TO_API_ENABLED": "false",
     "PREFECT_CLI_PROMPT": "false",
 }
+PATIENCE = {"PREFECT_CLIENT_MAX_RETRIES": "3"}
+"""A server that is restarted is waited for, one that stays away ends a run within a minute: retries pause 2, 4, 8 s."""
 
 
 def settle_prefect(private_home: Path) -> Callable[[], None]:
@@ -40,7 +42,7 @@ def settle_prefect(private_home: Path) -> Callable[[], None]:
     Raises:
         InputRefused: no server can be started; nothing was charged.
     """
-    for name, value in QUIET.items():
+    for name, value in (QUIET | PATIENCE).items():
         os.environ.setdefault(name, value)
     if "PREFECT_API_URL" in os.environ:
         return _no_wait

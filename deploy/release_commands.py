@@ -60,10 +60,12 @@ def tell_result(result: dict[str, Any], *, as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps(result, ensure_ascii=False))
         return
+    records, groups, paper = result["published_records"], result["published_groups"], result["epsilon_paper"]
+    what = f"{groups} answers" if records is None else f"{records} records in {groups} groups"
     click.echo(
-        f"Published {result['published_records']} records in {result['published_groups']} groups: {result['output']}\n"
+        f"Published {what}: {result['output']}\n"
         f"{_charged(result)}: ε = {result['epsilon']}, δ = {result['delta']}"
-        f" (by the paper's bound: {result['epsilon_paper']}).\n"
+        f" (by the paper's bound: {paper}).\n"
         f"Release {result['release_id']}; check it with: crowdblend verify {result['certificate']}"
     )
 

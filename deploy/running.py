@@ -14,7 +14,7 @@ from ..flows.cluster_spec import cluster_of_spec
 from ..flows.prepare import PreparedRelease, prepared_release
 from ..flows.settings import House
 from ..mechanisms.recoding import GeneralizationMap
-from ..mechanisms.refusal import AccountantRefused, ReleaseFailed
+from ..mechanisms.refusal import AccountantRefused, InputRefused, ReleaseFailed
 from ..tasks.objects import certificate_of, output_at
 from ..tasks.settled_map import settled_map
 from ..tasks.staging import SettledRelease, remembered_release
@@ -23,6 +23,9 @@ from .prefect_environment import settle_prefect, settled_api
 from .terminal import Stages
 
 __all__ = ["run_release"]
+
+PREFECT_ABSENT = "Failed to reach API"
+"""How the RuntimeError begins by which Prefect tells that its server doesn't answer at all."""
 
 
 def run_release(
@@ -75,15 +78,17 @@ def run_release(
             wait_for_prefect = settle_prefect(house.home)
             import httpx
 
-            from ..flows.microdata import run_flow
+            from ..flows.release import run_flow
 
             with opened_executor(choice) as executor:
                 wait_for_prefect()
                 with settled_api():
                     try:
                         published = run_flow(prepared, executor=executor, randomness=randomness, observer=stages)
-                    except httpx.HTTPError:
-                        raise _prefect_lost() from None
+                    except (httpx.HTTPError, RuntimeError) as error:
+                        if isinstance(error, RuntimeError) and not str(error).startswith(PREFECT_ABSENT):
+                            raise
+                        raise _prefect_lost(prepared) from None
         generalization = settled_map(prepared.request, folder=prepared.folder, sample_id=published.sample_id)
         if generalization is None:
             raise AccountantRefused(
@@ -93,11 +98,25 @@ def run_release(
         return _result(prepared, published, generalization, stages)
 
 
-def _prefect_lost() -> ReleaseFailed:
+def _prefect_lost(prepared: PreparedRelease) -> InputRefused | ReleaseFailed:
+    """What the loss means, by what the ledger has of the release."""
+    with open_reader(prepared.house.ledger_url) as reader:
+        state = reader.release(prepared.release_id)
+    if state is None:
+        return InputRefused(
+            "Prefect's server can't be reached.",
+            where="PREFECT_API_URL",
+            remedy="Start the server, or unset the variable: each run then has a server of its own.",
+        )
+    published = state.stage == "published"
     return ReleaseFailed(
         "Prefect's server was lost on the way.",
-        not_done="What was charged stays charged, and what came into view stays.",
-        remedy="Run again with the same release id: it is finished at no new charge.",
+        not_done="The release is published all the same; Prefect alone doesn't know."
+        if published
+        else "What was charged stays charged, and what came into view stays.",
+        remedy="Run again with the same release id: it shows the result."
+        if published
+        else "Run again with the same release id: it is finished at no new charge.",
     )
 
 

@@ -1,151 +1,70 @@
-"""The flow of a microdata release: charge, choose the map, sample, recode, count, suppress, publish, close."""
+"""What makes a microdata release: choose the map, sample, recode, count, suppress."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import AbstractContextManager
-from datetime import UTC, datetime
-from importlib.metadata import version
-from typing import Protocol, assert_never
+from typing import assert_never
 
-from prefect import flow
-
+from ..accounting.ledger.charge import Receipt
+from ..accounting.ledger.keystore import ReleaseFolder
 from ..mechanisms.map_choice import MapChoice
 from ..mechanisms.recoding import GeneralizationMap
-from ..mechanisms.refusal import ReleaseFailed
-from ..tasks.charge import begin_reading, close, reserve
 from ..tasks.executors import Executor
-from ..tasks.released import publish, write_output
+from ..tasks.publication import Publication, microdata_publication
+from ..tasks.request import MicrodataRequest
 from ..tasks.sampled_counts import surviving_groups
 from ..tasks.select import drawn_map
-from ..tasks.source import SourceLayout, manifest_bytes
-from ..tasks.staging import SettledRelease, remembered_release
-from .prepare import PreparedRelease
+from ..tasks.source import SourceLayout
+from .observer import Observer
 
-__all__ = ["Observer", "run_flow"]
-
-
-class Observer(Protocol):
-    """Who is told which stage runs and how far it is: the steward's terminal, nobody else."""
-
-    def stage(self, name: str) -> AbstractContextManager[None]:
-        """A stage, from its beginning to its end."""
-        ...
-
-    def advanced(self, done: int, total: int) -> None:
-        """So much of the running stage is done."""
-        ...
+__all__ = ["made_microdata"]
 
 
-def run_flow(
-    prepared: PreparedRelease,
+def made_microdata(
+    request: MicrodataRequest,
     *,
+    receipt: Receipt,
+    layout: SourceLayout,
+    folder: ReleaseFolder,
     executor: Executor,
-    randomness: Callable[[int], bytes],
     observer: Observer,
-) -> SettledRelease:
-    """Run a prepared release as a Prefect flow.
-
-    PRIVACY: the flow is made around the release and has no parameters, so Prefect has none to record.
+) -> tuple[GeneralizationMap, Publication]:
+    """The map of a release that is paid for, and its groups of at least k sampled records.
 
     Args:
-        prepared: what `prepare.prepared_release` gave, still locked.
+        request: what is asked for.
+        receipt: proof that the release is paid for.
+        layout: the files of the records.
+        folder: the release's folder in the private store.
         executor: where the counting is done.
-        randomness: source of the sampling keys, n to n bytes.
         observer: told of the stages.
 
     Raises:
-        AccountantRefused: the charge was refused; nothing was read.
-        ReleaseFailed: the work failed after the charge.
+        ReleaseFailed: the work failed.
     """
-    layout = prepared.layout
-    if layout is None:
-        raise ReleaseFailed("a release that is published already is not run again.")
-    published: list[SettledRelease] = []
-
-    @flow(
-        name="microdata-release",
-        flow_run_name=prepared.release_id,
-        persist_result=False,
-        log_prints=False,
-        validate_parameters=False,
-    )
-    def microdata_release() -> None:
-        """Charge, count, publish and close one release."""
-        published.append(_stages(prepared, layout, executor=executor, randomness=randomness, observer=observer))
-
-    microdata_release()
-    return published[0]
-
-
-def _stages(
-    prepared: PreparedRelease,
-    layout: SourceLayout,
-    *,
-    executor: Executor,
-    randomness: Callable[[int], bytes],
-    observer: Observer,
-) -> SettledRelease:
-    """The stages in their order; each skips what an earlier attempt has made durable."""
-    request, folder = prepared.request, prepared.folder
-    ledger_url, anchoring = prepared.house.ledger_url, prepared.house.anchoring
-    with observer.stage("charge"):
-        receipt, charge, circumstances = reserve(
-            ledger_url=ledger_url,
-            anchoring=anchoring,
+    match request.recoding:
+        case GeneralizationMap() as generalization:
+            pass
+        case MapChoice() as choice:
+            with observer.stage("select"):
+                generalization = drawn_map(
+                    receipt=receipt,
+                    request=request,
+                    choice=choice,
+                    layout=layout,
+                    folder=folder,
+                    executor=executor,
+                    advanced=observer.advanced,
+                )
+        case _:
+            assert_never(request.recoding)
+    with observer.stage("count"):
+        surviving = surviving_groups(
+            receipt=receipt,
             request=request,
-            release_id=prepared.release_id,
-            folder=folder,
-            state=prepared.state,
-            series=prepared.series,
-            inputs=manifest_bytes(layout.source),
-            code_version=version("crowdblend"),
-            today=datetime.now(UTC).date(),
-            randomness=randomness,
+            generalization=generalization,
+            layout=layout,
+            key=folder.key,
+            executor=executor,
+            advanced=observer.advanced,
         )
-        release = remembered_release(folder) if prepared.state is not None else None
-        if release is None:
-            begin_reading(ledger_url=ledger_url, anchoring=anchoring, receipt=receipt)
-    if release is None:
-        match request.recoding:
-            case GeneralizationMap() as generalization:
-                pass
-            case MapChoice() as choice:
-                with observer.stage("select"):
-                    generalization = drawn_map(
-                        receipt=receipt,
-                        request=request,
-                        choice=choice,
-                        layout=layout,
-                        folder=folder,
-                        executor=executor,
-                        advanced=observer.advanced,
-                    )
-            case _:
-                assert_never(request.recoding)
-        with observer.stage("count"):
-            surviving = surviving_groups(
-                receipt=receipt,
-                request=request,
-                generalization=generalization,
-                layout=layout,
-                key=folder.key,
-                executor=executor,
-                advanced=observer.advanced,
-            )
-        with observer.stage("publish"):
-            release = write_output(
-                receipt=receipt,
-                charge=charge,
-                circumstances=circumstances,
-                request=request,
-                generalization=generalization,
-                surviving=surviving,
-                folder=folder,
-                signing=anchoring.keys,
-            )
-    with observer.stage("publish"):
-        publish(release=release)
-    with observer.stage("close"):
-        close(ledger_url=ledger_url, anchoring=anchoring, receipt=receipt, folder=folder, hashes=release.staged.hashes)
-    return release
+    return generalization, microdata_publication(request, surviving, generalization=generalization)

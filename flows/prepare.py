@@ -25,7 +25,7 @@ from ..accounting.ledger.signing import SigningKeys
 from ..accounting.ledger.source_names import other_names_of_source
 from ..mechanisms.refusal import InputRefused
 from ..tasks.objects import ObjectPrefix, Output, require_free
-from ..tasks.request import MicrodataRequest
+from ..tasks.request import Request
 from ..tasks.source import SourceLayout, check_metadata, list_source, source_metadata_bytes
 from .settings import House
 from .spec import read_spec
@@ -51,7 +51,7 @@ class PreparedRelease:
     """
 
     release_id: str
-    request: MicrodataRequest
+    request: Request
     house: House
     folder: ReleaseFolder
     state: ReleaseState | None
@@ -119,7 +119,7 @@ def prepared_release(
         )
 
 
-def _request_of_series(spec: Path, *, output: Output | None, series: SeriesState) -> MicrodataRequest:
+def _request_of_series(spec: Path, *, output: Output | None, series: SeriesState) -> Request:
     """A release of a series as asked for, with the price that was reserved when the series was registered."""
     reserved = series.registered.price
     request = read_spec(spec, output=output, releases=reserved.releases)
@@ -130,7 +130,7 @@ def _request_of_series(spec: Path, *, output: Output | None, series: SeriesState
 
 
 def _objection(
-    reader: LedgerReader, request: MicrodataRequest, *, state: ReleaseState | None, series: str | None
+    reader: LedgerReader, request: Request, *, state: ReleaseState | None, series: str | None
 ) -> Objection | None:
     """What the ledger's rules say against a release now, with its source unopened; None where they say nothing."""
     if state is not None:
@@ -140,7 +140,7 @@ def _objection(
     return reader.look_at_series(name=series, dataset=request.dataset, spec_digest=request.series_digest)
 
 
-def _payer(reader: LedgerReader, request: MicrodataRequest, state: ReleaseState | None, series: str | None) -> str:
+def _payer(reader: LedgerReader, request: Request, state: ReleaseState | None, series: str | None) -> str:
     """The data set whose budget was asked."""
     if state is not None:
         return state.charge.dataset
@@ -161,7 +161,7 @@ def _refuse(objection: Objection, *, house: House, release_id: str, dataset: str
     )
 
 
-def _objection_to_resume(state: ReleaseState, request: MicrodataRequest, *, series: str | None) -> Objection | None:
+def _objection_to_resume(state: ReleaseState, request: Request, *, series: str | None) -> Objection | None:
     """What speaks against a known id: anything but exactly this release, still open or published."""
     if state.stage == "abandoned":
         return Objection(

@@ -10,22 +10,24 @@ from ..accounting.theory.planning import largest_sampling_rate, least_k
 from ..accounting.theory.price import paper_price, price
 from ..accounting.theory.selection import selection_cost
 from ..mechanisms.epsilon_safe import EpsilonSafeRelease
-from ..mechanisms.event import Mechanism
+from ..mechanisms.event import Microdata
 from ..mechanisms.map_choice import MapChoice
 from ..mechanisms.recoding import GeneralizationMap
 from ..mechanisms.refusal import InputRefused
 from ..mechanisms.strongly_safe import StronglySafeRelease
 from ..tasks.objects import Output, output_at
-from ..tasks.request import MicrodataRequest
+from ..tasks.request import MicrodataRequest, Request
+from .answer_spec import answer_request
 from .declared_columns import declared_choice, declared_map
-from .spec_tables import SelectionTable, SpecTables, parse_spec
+from .histogram_spec import histogram_request
+from .spec_tables import PrivacyTable, SelectionTable, SpecTables, parse_spec
 
 __all__ = ["read_spec"]
 
 LABEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
 
-def read_spec(path: Path, *, output: Output | None, releases: int = 1) -> MicrodataRequest:
+def read_spec(path: Path, *, output: Output | None, releases: int = 1) -> Request:
     """Read and check a specification and the hierarchies that it names; no record is touched.
 
     Args:
@@ -39,6 +41,27 @@ def read_spec(path: Path, *, output: Output | None, releases: int = 1) -> Microd
     spec = parse_spec(path)
     base = path.resolve().parent
     _check_data(path, spec)
+    place = _output(path, spec, base, output)
+    if spec.answer is None and not spec.columns:
+        raise InputRefused("this is required and missing.", where=f"{path}: [columns]")
+    if releases > 1 and (spec.answer is not None or spec.histogram is not None):
+        raise InputRefused(
+            "a series is of microdata releases.",
+            where=f"{path}: [{'histogram' if spec.answer is None else 'answer'}]",
+            remedy="Charge each histogram or answer for itself.",
+        )
+    if spec.answer is not None:
+        return answer_request(path, spec, spec.answer, base=base, output=place)
+    if spec.privacy is None:
+        raise InputRefused("this is required and missing.", where=f"{path}: [privacy].delta")
+    if spec.histogram is not None:
+        return histogram_request(path, spec, spec.histogram, spec.privacy, base=base, output=place)
+    return _microdata_request(path, spec, spec.privacy, base=base, output=place, releases=releases)
+
+
+def _microdata_request(
+    path: Path, spec: SpecTables, privacy: PrivacyTable, *, base: Path, output: Output, releases: int
+) -> MicrodataRequest:
     rows_per_person = spec.data.rows_per_person
     if (releases > 1 or rows_per_person > 1) and (spec.sampling is None or spec.suppression is None):
         who = "a series fixes" if releases > 1 else "a release with several records of a person names"
@@ -48,14 +71,14 @@ def read_spec(path: Path, *, output: Output | None, releases: int = 1) -> Microd
             remedy="`crowdblend plan --releases` finds the one that is missing." if releases > 1 else "Give both.",
         )
     if spec.selection is not None:
-        _check_selection(path, spec.selection, epsilon=spec.privacy.epsilon, times=releases * rows_per_person)
-    mechanism = _mechanism(path, spec)
-    charged = price(mechanism, delta=spec.privacy.delta, releases=releases, rows_per_person=rows_per_person)
+        _check_selection(path, spec.selection, epsilon=privacy.epsilon, times=releases * rows_per_person)
+    mechanism = _mechanism(path, spec, privacy)
+    charged = price(mechanism, delta=privacy.delta, releases=releases, rows_per_person=rows_per_person)
     together = "" if releases == 1 else f" for {releases} releases"
-    if spec.privacy.epsilon is not None and charged.epsilon > spec.privacy.epsilon:
+    if privacy.epsilon is not None and charged.epsilon > privacy.epsilon:
         raise InputRefused(
             f"k = {mechanism.k} and rate = {mechanism.sampling_rate} cost ε = {charged.epsilon}{together} at "
-            f"δ = {charged.delta}, more than the ε = {spec.privacy.epsilon} asked for.",
+            f"δ = {charged.delta}, more than the ε = {privacy.epsilon} asked for.",
             where=f"{path}: [privacy].epsilon",
             remedy="Raise k, lower the rate, or leave one of them out: it follows from ε and δ.",
         )
@@ -63,7 +86,7 @@ def read_spec(path: Path, *, output: Output | None, releases: int = 1) -> Microd
         label=spec.release.name,
         form=spec.release.form,
         file_format=spec.release.format,
-        output=_output(path, spec, base, output),
+        output=output,
         dataset=spec.data.dataset,
         source=spec.data.source,
         base=base,
@@ -71,9 +94,7 @@ def read_spec(path: Path, *, output: Output | None, releases: int = 1) -> Microd
         null_values=tuple(sorted(set(spec.data.null))),
         mechanism=mechanism,
         price=charged,
-        paper_price=paper_price(
-            mechanism, delta=spec.privacy.delta, releases=releases, rows_per_person=rows_per_person
-        ),
+        paper_price=paper_price(mechanism, delta=privacy.delta, releases=releases, rows_per_person=rows_per_person),
         recoding=_recoding(path, spec, base),
     )
 
@@ -111,9 +132,9 @@ def _check_selection(path: Path, selection: SelectionTable, *, epsilon: Decimal 
         )
 
 
-def _mechanism(path: Path, spec: SpecTables) -> Mechanism:
+def _mechanism(path: Path, spec: SpecTables, privacy: PrivacyTable) -> Microdata:
     """The mechanism with its k and rate; one of them may follow from ε and δ."""
-    epsilon, delta, chosen = spec.privacy.epsilon, spec.privacy.delta, spec.selection
+    epsilon, delta, chosen = privacy.epsilon, privacy.delta, spec.selection
     k = None if spec.suppression is None else spec.suppression.k
     rate = None if spec.sampling is None else spec.sampling.rate
     selection_epsilon, selection_rate = (None, None) if chosen is None else (chosen.epsilon, chosen.rate)

@@ -9,10 +9,22 @@ from typing import Annotated, Any, Literal, NoReturn
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
+from ..mechanisms.neighbours import ADD_REMOVE, Relation
 from ..mechanisms.refusal import InputRefused
 from .cluster_spec import ClusterTable
 
-__all__ = ["ColumnTable", "IntervalTable", "SelectionTable", "SpecTables", "parse_spec"]
+__all__ = [
+    "AnswerTable",
+    "ColumnTable",
+    "HistogramTable",
+    "IntervalTable",
+    "PrivacyTable",
+    "SelectionTable",
+    "SpecTables",
+    "parse_spec",
+]
+
+LARGEST_BOUND = 10**9  # so that sums of 4.6 thousand million records fit 64 bits
 
 
 def _exact(value: object) -> object:
@@ -50,7 +62,9 @@ class _Suppression(_Table):
     k: int = Field(ge=1, le=10**9)
 
 
-class _Privacy(_Table):
+class PrivacyTable(_Table):
+    """[privacy]: what may be spent."""
+
     delta: Exact = Field(gt=0, lt=1)
     epsilon: Exact | None = Field(default=None, gt=0)
 
@@ -86,6 +100,33 @@ class ColumnTable(_Table):
     weight: Exact | None = Field(default=None, ge=0, le=10**6)
 
 
+class HistogramTable(_Table):
+    """[histogram]: the counts of every declared cell, instead of the records."""
+
+    kind: str
+    noise: str = "two-sided-geometric"
+    k: int | None = Field(default=None, ge=1, le=10**9)
+    epsilon: Exact | None = Field(default=None, gt=0, le=100)
+    horizon: int | None = Field(default=None, ge=2, le=10**6)
+    margin: int | None = Field(default=None, ge=1, le=10**6)
+
+
+class AnswerTable(_Table):
+    """[answer]: one noisy number, or one for each declared group, instead of the records."""
+
+    kind: Literal["count", "sum", "mean"]
+    epsilon: Exact = Field(gt=0, le=100)
+    noise: str = "two-sided-geometric"
+    relation: Relation = ADD_REMOVE
+    column: str | None = None
+    by: list[str] = []
+    lower: int | None = Field(default=None, ge=-LARGEST_BOUND, le=LARGEST_BOUND)
+    upper: int | None = Field(default=None, ge=-LARGEST_BOUND, le=LARGEST_BOUND)
+    least_records: int | None = Field(default=None, ge=1, le=10**12)
+    missing: int | None = None
+    confidence: Exact = Field(default=Decimal("0.95"), gt=0, lt=1)
+
+
 class SpecTables(_Table):
     """A whole specification."""
 
@@ -93,9 +134,11 @@ class SpecTables(_Table):
     data: _Data
     sampling: _Sampling | None = None
     suppression: _Suppression | None = None
-    privacy: _Privacy
+    privacy: PrivacyTable | None = None
     selection: SelectionTable | None = None
-    columns: dict[str, ColumnTable] = Field(min_length=1)
+    histogram: HistogramTable | None = None
+    answer: AnswerTable | None = None
+    columns: dict[str, ColumnTable] = {}
     cluster: ClusterTable | None = None
 
 

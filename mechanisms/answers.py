@@ -180,18 +180,27 @@ def noise_of(answer: Answer) -> TwoSidedGeometricNoise:
     return TwoSidedGeometricNoise(epsilon=answer.epsilon, sensitivity=int(steps))
 
 
-def tallied(answer: Answer, *, groups: NDArray[np.int64], values: NDArray[np.int64] | None) -> Tally:
+def tallied(
+    answer: Answer,
+    *,
+    groups: NDArray[np.int64],
+    values: NDArray[np.int64] | None,
+    times: NDArray[np.int64] | None = None,
+) -> Tally:
     """Count and add up some records.
 
     Args:
         answer: what is asked.
         groups: each record's group, 0 … groups − 1; shape (n,).
         values: each record's value, shape (n,); None for a count.
+        times: how many such records there are, shape (n,); None for one of each.
 
     Raises:
         ValueError: values are missing or superfluous.
     """
-    records = np.bincount(groups, minlength=answer.groups).astype(np.int64)
+    each = np.ones(groups.size, dtype=np.int64) if times is None else times
+    records = np.zeros(answer.groups, dtype=np.int64)
+    np.add.at(records, groups, each)
     match answer:
         case CountAnswer():
             if values is not None:
@@ -201,8 +210,8 @@ def tallied(answer: Answer, *, groups: NDArray[np.int64], values: NDArray[np.int
             if values is None:
                 raise ValueError("a sum or a mean needs values")
             sums = np.zeros(answer.groups, dtype=np.int64)
-            _require_room(lower, upper, groups.size)
-            np.add.at(sums, groups, np.clip(values, lower, upper))
+            _require_room(lower, upper, int(each.sum()))
+            np.add.at(sums, groups, np.clip(values, lower, upper) * each)
             return Tally(records=records, sums=sums)
         case _:
             assert_never(answer)

@@ -15,11 +15,13 @@ from ..accounting.ledger.reader import ReleaseState, open_reader
 from ..accounting.ledger.release_entries import ReleaseCharged
 from ..accounting.ledger.rules import Objection
 from ..accounting.ledger.writer import LedgerWriter, open_writer
+from ..mechanisms.answers import CountAnswer, MeanAnswer, SumAnswer
 from ..mechanisms.epsilon_safe import EpsilonSafeRelease
+from ..mechanisms.histogram import NoisyHistogram, OutlierPrivateHistogram, SuppressedHistogram
 from ..mechanisms.refusal import AccountantRefused, InputRefused, Refusal, ReleaseFailed
 from ..mechanisms.sampling import LAYOUT, sample_commitment
 from ..mechanisms.strongly_safe import StronglySafeRelease
-from .request import MicrodataRequest
+from .request import Request
 from .stage import stage
 
 __all__ = ["begin_reading", "close", "give_up", "refuse", "reserve"]
@@ -30,7 +32,7 @@ def reserve(
     *,
     ledger_url: str,
     anchoring: Anchoring,
-    request: MicrodataRequest,
+    request: Request,
     release_id: str,
     folder: ReleaseFolder,
     state: ReleaseState | None,
@@ -113,7 +115,7 @@ def _circumstances(ledger_url: str, receipt: Receipt) -> Circumstances:
 
 
 def _charge_of(
-    request: MicrodataRequest,
+    request: Request,
     *,
     release_id: str,
     sample_id: str,
@@ -142,13 +144,15 @@ def _charge_of(
     )
 
 
-def _chooses_on_a_sample(request: MicrodataRequest) -> bool:
+def _chooses_on_a_sample(request: Request) -> bool:
     """Whether the map is chosen on a fresh sample of its own, which is taken with the release's."""
     match request.mechanism:
-        case StronglySafeRelease():
-            return False
         case EpsilonSafeRelease(selection_rate=rate):
             return rate is not None
+        case StronglySafeRelease() | SuppressedHistogram() | NoisyHistogram() | OutlierPrivateHistogram():
+            return False
+        case CountAnswer() | SumAnswer() | MeanAnswer():
+            return False
         case _:
             assert_never(request.mechanism)
 

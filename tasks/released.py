@@ -13,11 +13,10 @@ from ..accounting.ledger.signing import SigningKey, SigningKeys
 from ..mechanisms.map_choice import MapChoice
 from ..mechanisms.recoding import GeneralizationMap
 from ..mechanisms.refusal import InputRefused, ReleaseFailed
-from ..mechanisms.suppression import GroupCounts
-from .request import MicrodataRequest
+from .publication import Publication
+from .request import Request
 from .stage import stage
 from .staging import SettledRelease, bring_into_view, staging_folder, write_staged
-from .table import PublishedGroups, write_table
 
 __all__ = ["publish", "write_output"]
 
@@ -28,9 +27,9 @@ def write_output(
     receipt: Receipt,
     charge: ReleaseCharged,
     circumstances: Circumstances,
-    request: MicrodataRequest,
+    request: Request,
     generalization: GeneralizationMap,
-    surviving: GroupCounts,
+    publication: Publication,
     folder: ReleaseFolder,
     signing: SigningKeys,
 ) -> SettledRelease:
@@ -42,7 +41,7 @@ def write_output(
         circumstances: what the ledger said of the data set at the charge.
         request: what is asked for.
         generalization: the map that the records were recoded with.
-        surviving: groups of at least k sampled records.
+        publication: what may be published, its table and what the certificate says of it.
         folder: the release's folder in the private store.
         signing: the private store's signing keys; the private one is read here and nowhere kept.
 
@@ -50,10 +49,9 @@ def write_output(
         ReleaseFailed: the signing key is gone.
     """
     key = _key_that_signs(signing)
-    groups = PublishedGroups.of(surviving, generalization=generalization)
 
     def write(place: Path) -> None:
-        write_table(groups, folder=place, form=request.form, file_format=request.file_format)
+        publication.write(place)
         write_certificate(
             place,
             charge=charge,
@@ -62,9 +60,7 @@ def write_output(
             chain_hash=receipt.hash,
             generalization=generalization,
             choice=request.recoding if isinstance(request.recoding, MapChoice) else None,
-            form=request.form,
-            groups=len(groups.counts),
-            records=groups.records,
+            published=publication.facts,
             key=key,
         )
 
@@ -75,8 +71,8 @@ def write_output(
             "published": {
                 "sample_id": receipt.sample_id,
                 "output": str(request.output),
-                "groups": len(groups.counts),
-                "records": groups.records,
+                "groups": publication.groups,
+                "records": publication.records,
                 "staging": str(staged.folder),
                 "hashes": staged.hashes,
             }
@@ -85,8 +81,8 @@ def write_output(
     return SettledRelease(
         sample_id=receipt.sample_id,
         output=request.output,
-        groups=len(groups.counts),
-        records=groups.records,
+        groups=publication.groups,
+        records=publication.records,
         staged=staged,
     )
 

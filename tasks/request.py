@@ -1,4 +1,4 @@
-"""A release as asked for: every parameter checked, every public thing resolved, no record seen."""
+"""Releases as asked for: every parameter checked, every public thing resolved, no record seen."""
 
 from __future__ import annotations
 
@@ -6,25 +6,25 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from decimal import Decimal
 from pathlib import Path
 from typing import Literal, assert_never
 
 from ..accounting.theory.price import Price, mechanism_record
-from ..mechanisms.event import Mechanism
+from ..mechanisms.event import Answer, Histogram, Microdata
 from ..mechanisms.map_choice import MapChoice
 from ..mechanisms.recoding import GeneralizationMap
 from .objects import Output
 
-__all__ = ["MicrodataRequest"]
+__all__ = ["AnswerRequest", "HistogramRequest", "MicrodataRequest", "Request"]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class MicrodataRequest:
-    """One microdata release, from the specification alone.
+class _Request:
+    """What every release is asked for with.
 
     Args:
         label: the release's name for people; not its id.
-        form: "microdata" repeats each published row, "counts" gives one row a group with its count.
         file_format: "parquet" or "csv", of the published table.
         output: folder or place in an object store that will hold the published table and its certificate.
         dataset: the name under which the ledger keeps this population's budget.
@@ -32,15 +32,11 @@ class MicrodataRequest:
         base: folder that relative paths of the specification start from.
         separator: field separator of CSV records, one character.
         null_values: texts that mean "missing" and are published as "*".
-        mechanism: what is run, fully enough to be priced.
         price: what the release is charged; for one of a series, what the whole series was charged.
         paper_price: the price by the paper's bound, None where the bound gives no guarantee.
-        recoding: the generalization map, fixed before the records are read, or the candidates and the draw that will
-            choose one of them.
     """
 
     label: str
-    form: Literal["microdata", "counts"]
     file_format: Literal["parquet", "csv"]
     output: Output
     dataset: str
@@ -48,9 +44,43 @@ class MicrodataRequest:
     base: Path
     separator: str
     null_values: tuple[str, ...]
-    mechanism: Mechanism
     price: Price
     paper_price: Price | None
+
+    @property
+    def _unit(self) -> dict[str, object]:
+        """The most records of one person, where it is more than the usual one."""
+        records = self.price.rows_per_person
+        return {} if records == 1 else {"rows_per_person": records}
+
+    @property
+    def _reading(self) -> dict[str, object]:
+        """What is released, apart from mechanism and map, and which records are read how."""
+        return {
+            "label": self.label,
+            "format": self.file_format,
+            "dataset": self.dataset,
+            "source": self.source,
+            "base": str(self.base),
+            "separator": self.separator,
+            "null": list(self.null_values),
+            "delta": str(self.price.delta),
+        }
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class MicrodataRequest(_Request):
+    """One microdata release, from the specification alone.
+
+    Args:
+        form: "microdata" repeats each published row, "counts" gives one row a group with its count.
+        mechanism: what is run, fully enough to be priced.
+        recoding: the generalization map, fixed before the records are read, or the candidates and the draw that will
+            choose one of them.
+    """
+
+    form: Literal["microdata", "counts"]
+    mechanism: Microdata
     recoding: GeneralizationMap | MapChoice
 
     @property
@@ -73,19 +103,11 @@ class MicrodataRequest:
     def digest(self) -> str:
         """SHA-256 (hex) of all that decides what is released; the output's place is not part of it."""
         canonical: dict[str, object] = {
-            "label": self.label,
             "form": self.form,
-            "format": self.file_format,
-            "dataset": self.dataset,
-            "source": self.source,
-            "base": str(self.base),
-            "separator": self.separator,
-            "null": list(self.null_values),
             "mechanism": mechanism_record(self.mechanism),
-            "delta": str(self.price.delta),
             "map": self.map_digest,
         }
-        return _digest(b"crowdblend specification 1\n", canonical | self._selection | self._unit)
+        return _digest(b"crowdblend specification 1\n", canonical | self._reading | self._selection | self._unit)
 
     @property
     def series_digest(self) -> str:
@@ -107,11 +129,78 @@ class MicrodataRequest:
         }
         return _digest(b"crowdblend series 1\n", canonical | self._selection | self._unit)
 
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class HistogramRequest(_Request):
+    """One histogram over all cells of a declared partition, from the specification alone.
+
+    Args:
+        mechanism: what is run, fully enough to be priced.
+        recoding: the partition: every combination of its columns' labels, the bucket among them.
+    """
+
+    mechanism: Histogram
+    recoding: GeneralizationMap
+
     @property
-    def _unit(self) -> dict[str, object]:
-        """The most records of one person, where it is more than the usual one."""
-        records = self.price.rows_per_person
-        return {} if records == 1 else {"rows_per_person": records}
+    def map_digest(self) -> str:
+        """SHA-256 (hex) of the partition."""
+        return self.recoding.digest()
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 (hex) of all that decides what is released; the output's place is not part of it."""
+        canonical = self._reading | {"mechanism": mechanism_record(self.mechanism), "map": self.map_digest}
+        return _digest(b"crowdblend histogram 1\n", canonical | self._unit)
+
+    @property
+    def series_digest(self) -> str:
+        """That of the release itself: histograms have no series."""
+        return self.digest
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class AnswerRequest(_Request):
+    """One COUNT, SUM or MEAN, in all or in each group, from the specification alone.
+
+    Args:
+        mechanism: what is asked, fully enough to be priced.
+        groups: the partition of the records, None where the answer is about all of them.
+        recoding: the columns that are read: those of `groups`, then the one that is added up.
+        missing: what a missing value, or one that is no whole number, counts as; within the bounds.
+        confidence: of the intervals beside the answers, between 0 and 1.
+    """
+
+    mechanism: Answer
+    groups: GeneralizationMap | None
+    recoding: GeneralizationMap
+    missing: int
+    confidence: Decimal
+
+    @property
+    def map_digest(self) -> str:
+        """SHA-256 (hex) of the columns and how they are read."""
+        return self.recoding.digest()
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 (hex) of all that decides what is released; the output's place is not part of it."""
+        canonical = self._reading | {
+            "mechanism": mechanism_record(self.mechanism),
+            "map": self.map_digest,
+            "groups": None if self.groups is None else self.groups.digest(),
+            "missing": self.missing,
+            "confidence": str(self.confidence),
+        }
+        return _digest(b"crowdblend answer 1\n", canonical | self._unit)
+
+    @property
+    def series_digest(self) -> str:
+        """That of the release itself: answers have no series."""
+        return self.digest
+
+
+Request = MicrodataRequest | HistogramRequest | AnswerRequest
 
 
 def _digest(domain: bytes, canonical: Mapping[str, object]) -> str:

@@ -8,14 +8,14 @@ from ..accounting.ledger.keystore import ReleaseFolder
 from ..mechanisms.map_choice import MapChoice
 from ..mechanisms.recoding import GeneralizationMap
 from ..mechanisms.refusal import ReleaseFailed
-from .request import MicrodataRequest
+from .request import Request
 
 __all__ = ["settle_map", "settled_map", "settled_steps"]
 
 DRAW = "map"
 
 
-def settled_map(request: MicrodataRequest, *, folder: ReleaseFolder, sample_id: str) -> GeneralizationMap | None:
+def settled_map(request: Request, *, folder: ReleaseFolder, sample_id: str) -> GeneralizationMap | None:
     """The release's map; None where it is still to be drawn.
 
     Args:

@@ -50,14 +50,14 @@ class SettledRelease:
         sample_id: commitment to its sample.
         output: its folder, or its place in an object store.
         groups: published groups.
-        records: published records.
+        records: published records; None where what is published counts none.
         staged: where its bytes were written, and their digests.
     """
 
     sample_id: str
     output: Output
     groups: int
-    records: int
+    records: int | None
     staged: Staged
 
     @property
@@ -82,7 +82,7 @@ def remembered_release(folder: ReleaseFolder) -> SettledRelease | None:
         sample_id=str(known["sample_id"]),
         output=output_at(str(known["output"]), base=Path("/")),
         groups=int(known["groups"]),
-        records=int(known["records"]),
+        records=None if known["records"] is None else int(known["records"]),
         staged=Staged(folder=Path(known["staging"]), hashes=hashes),
     )
 

@@ -18,14 +18,14 @@ from ..mechanisms.recoding import GeneralizationMap
 from ..mechanisms.suppression import GroupCounts
 from .arrow_arrays import arrow_of
 
-__all__ = ["PublishedGroups", "write_table"]
+__all__ = ["PublishedGroups", "csv_line", "labelled", "write_table"]
 
 ROWS_AT_ONCE = 1 << 20
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PublishedGroups:
-    """The groups that may leave: each with its published values and a count of at least k.
+    """The groups that may leave: each with its published values and its published count.
 
     PRIVACY: their order, and everything written from them, is a function of this object alone.
 
@@ -33,7 +33,7 @@ class PublishedGroups:
         columns: names of the released columns.
         labels: for each column the distinct values that some group here publishes, in publication order.
         codes: for each column the group's place in `labels`; int32, shape (groups,).
-        counts: sampled records of each group; int64, shape (groups,).
+        counts: what is published of each group's size; int64, shape (groups,).
     """
 
     columns: tuple[str, ...]
@@ -49,12 +49,36 @@ class PublishedGroups:
     @classmethod
     def of(cls, groups: GroupCounts, *, generalization: GeneralizationMap) -> PublishedGroups:
         """Give the groups that survived suppression their labels; dictionaries hold nothing else."""
-        labels, places = [], []
-        for column, codes in zip(generalization.columns, generalization.decode(groups.keys), strict=True):
-            present, place = np.unique(codes, return_inverse=True)
-            labels.append(tuple(column.hierarchy.labels(present, column.level)))
-            places.append(place.astype(np.int32))
-        return cls(columns=generalization.names, labels=tuple(labels), codes=tuple(places), counts=groups.counts)
+        labels, places = labelled(groups.keys, generalization=generalization)
+        return cls(columns=generalization.names, labels=labels, codes=places, counts=groups.counts)
+
+    @classmethod
+    def of_cells(cls, counts: NDArray[np.int64], *, generalization: GeneralizationMap) -> PublishedGroups:
+        """Give every cell of a declared partition its labels and its published count, which may be 0 or negative.
+
+        Args:
+            counts: one for each combination of codes, in the order of their keys; shape (cells,).
+            generalization: the partition, whose keys have one word.
+        """
+        labels, places = labelled(np.arange(counts.size).reshape(1, -1), generalization=generalization)
+        return cls(columns=generalization.names, labels=labels, codes=places, counts=counts)
+
+
+def labelled(
+    keys: NDArray[np.int64], *, generalization: GeneralizationMap
+) -> tuple[tuple[tuple[str, ...], ...], tuple[NDArray[np.int32], ...]]:
+    """For each column the labels that some group has, and each group's place among them.
+
+    Args:
+        keys: the groups, shape (words, n).
+        generalization: the map that they are keys of.
+    """
+    labels, places = [], []
+    for column, codes in zip(generalization.columns, generalization.decode(keys), strict=True):
+        present, place = np.unique(codes, return_inverse=True)
+        labels.append(tuple(column.hierarchy.labels(present, column.level)))
+        places.append(place.astype(np.int32))
+    return tuple(labels), tuple(places)
 
 
 def write_table(
@@ -110,18 +134,18 @@ def _write_parquet(groups: PublishedGroups, path: Path, *, form: str) -> None:
 def _write_csv(groups: PublishedGroups, path: Path, *, form: str) -> None:
     with path.open("wb") as file:
         header = [*groups.columns, "count"] if form == "counts" else list(groups.columns)
-        file.write(_csv_line(header))
+        file.write(csv_line(header))
         for group, count in enumerate(groups.counts.tolist()):
             row = [labels[codes[group]] for labels, codes in zip(groups.labels, groups.codes, strict=True)]
             if form == "counts":
-                file.write(_csv_line([*row, str(count)]))
+                file.write(csv_line([*row, str(count)]))
                 continue
-            line = _csv_line(row)
+            line = csv_line(row)
             for first in range(0, count, ROWS_AT_ONCE):
                 file.write(line * min(ROWS_AT_ONCE, count - first))
 
 
-def _csv_line(fields: list[str]) -> bytes:
+def csv_line(fields: list[str]) -> bytes:
     """One row with minimal quotes and a line feed."""
     text = io.StringIO()
     csv.writer(text, lineterminator="\n", quoting=csv.QUOTE_MINIMAL).writerow(fields)

@@ -80,6 +80,7 @@ class Desk:
 
     folder: Path
     capture: pytest.CaptureFixture
+    database: str | None = None
     defaults: dict = field(
         default_factory=lambda: {
             "name": "people-2026",
@@ -95,7 +96,7 @@ class Desk:
 
     @property
     def ledger(self) -> str:
-        return f"sqlite:///{self.folder / 'ledger.db'}"
+        return self.database or f"sqlite:///{self.folder / 'ledger.db'}"
 
     @property
     def home(self) -> Path:

@@ -1,4 +1,4 @@
-"""The ε–δ curve of one strongly-safe release, for a page's picture and its table."""
+"""The ε–δ curve of one release, for a page's picture and its table."""
 
 from __future__ import annotations
 
@@ -11,6 +11,18 @@ __all__ = ["Curve", "CurvePoint", "curve_of"]
 
 SECONDS_TO_WAIT = 0.5
 LARGEST_K = 10_000
+THEOREMS: Mapping[str | int | None, str] = {
+    "strongly-safe-release/1": "Theorem 3.9",
+    "epsilon-safe-release/1": "Theorem 3.11",
+}
+FOR_SEVERAL_RECORDS = (
+    "No curve is drawn where a person may have several records: the profile is that of one record, and its price is "
+    "carried over to several by group privacy."
+)
+WITHOUT_REGISTRATION = (
+    "No curve is drawn, since the registration of the data set can't be read: how many records a person may have "
+    "isn't known."
+)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -20,7 +32,7 @@ class CurvePoint:
     Args:
         epsilon: ε.
         delta_exact: δ by the exact profile.
-        delta_paper: δ by Li, Qardaji, Su, arXiv:1101.2604v2, Theorem 3.9; None where that proves nothing.
+        delta_paper: δ by the paper's theorem; None where that proves nothing.
     """
 
     epsilon: float
@@ -34,33 +46,42 @@ class Curve:
 
     Args:
         points: by rising ε; none where the curve isn't there.
-        why_not: why it isn't; None where it is.
+        theorem: of Li, Qardaji, Su, arXiv:1101.2604v2, that gives the paper's δ.
+        why_not: why there is no curve; None where it is there.
         computing: whether it is being computed; ask again for it.
     """
 
     points: tuple[CurvePoint, ...]
+    theorem: str
     why_not: str | None
     computing: bool
 
 
-def curve_of(mechanism: Mapping[str, str | int], *, delta: str, desk: Desk) -> Curve:
+def curve_of(mechanism: Mapping[str, str | int], *, rows_per_person: int | None, delta: str, desk: Desk) -> Curve:
     """The curve of a mechanism's record.
 
     Args:
         mechanism: the record, as the ledger has it.
+        rows_per_person: the most records of one person; None where it isn't known.
         delta: the δ that the picture must show.
         desk: computes it.
     """
-    k, rate = mechanism.get("k"), mechanism.get("sampling_rate")
-    drawn = mechanism.get("kind") == "strongly-safe-release/1" and isinstance(k, int) and isinstance(rate, str)
-    if not drawn or not isinstance(k, int) or k > LARGEST_K:
-        return Curve(points=(), why_not="No curve is drawn for this mechanism.", computing=False)
-    answer = desk.ask("curve", {"k": k, "sampling_rate": rate, "delta": delta}, wait=SECONDS_TO_WAIT)
-    if answer.found is None:
-        return Curve(points=(), why_not=answer.why_not, computing=answer.pending)
-    found = answer.found
-    points = tuple(
-        CurvePoint(epsilon=epsilon, delta_exact=exact, delta_paper=paper)
-        for epsilon, exact, paper in zip(found["epsilons"], found["exact"], found["paper"], strict=True)
-    )
-    return Curve(points=points, why_not=None, computing=False)
+    theorem = THEOREMS.get(mechanism.get("kind"), "")
+    k = mechanism.get("k")
+    if rows_per_person != 1:
+        why_not = WITHOUT_REGISTRATION if rows_per_person is None else FOR_SEVERAL_RECORDS
+    elif not theorem:
+        why_not = "No curve is known for this kind of mechanism."
+    elif not isinstance(k, int) or k > LARGEST_K:
+        why_not = f"No curve is drawn for a k above {LARGEST_K}."
+    else:
+        answer = desk.ask("curve", {"mechanism": dict(mechanism), "delta": delta}, wait=SECONDS_TO_WAIT)
+        if answer.found is None:
+            return Curve(points=(), theorem=theorem, why_not=answer.why_not, computing=answer.pending)
+        found = answer.found
+        points = tuple(
+            CurvePoint(epsilon=epsilon, delta_exact=exact, delta_paper=paper)
+            for epsilon, exact, paper in zip(found["epsilons"], found["exact"], found["paper"], strict=True)
+        )
+        return Curve(points=points, theorem=theorem, why_not=None, computing=False)
+    return Curve(points=(), theorem=theorem, why_not=why_not, computing=False)

@@ -151,7 +151,7 @@ def dataset_page(seen: Seen, position: int, *, before: int | None) -> DatasetPag
         survey_rate=None if added.survey_rate is None else amount_text(added.survey_rate),
         rows_per_person=added.rows_per_person,
         added=added.day.isoformat(),
-        private_looks=looks[-MOST_LOOKS:],
+        private_looks=tuple(place for place, _ in looks[-MOST_LOOKS:]),
         private_looks_in_all=len(looks),
         epsilon_estimate=_epsilon(estimate),
         estimate_note=ESTIMATE_NOTE,

@@ -142,6 +142,11 @@ def mechanism_in_words(record: Mapping[str, str | int]) -> str:
     """A mechanism's record as a line."""
     if record.get("kind") == "strongly-safe-release/1":
         return f"k = {record.get('k')}, rate {record.get('sampling_rate')}"
+    if record.get("kind") == "epsilon-safe-release/1":
+        rate = record.get("selection_rate")
+        of = "all records" if rate == "whole" else f"a fresh sample at rate {rate}"
+        chosen = f"map chosen at ε {record.get('selection_epsilon')} on {of}"
+        return f"k = {record.get('k')}, rate {record.get('sampling_rate')}, {chosen}"
     named = ", ".join(f"{name} {value}" for name, value in record.items() if name != "kind")
     return f"{record.get('kind')}: {named}"
 

@@ -7,6 +7,7 @@ import threading
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from datetime import date
 from decimal import Decimal
 
 from sqlalchemy import Connection, select
@@ -19,8 +20,9 @@ from ..ledger.release_entries import Fields, ReleaseAbandoned, ReleaseRefused, S
 from ..ledger.schema import entry as entry_table
 from ..ledger.token_entries import TokenAdded, TokenRevoked
 from ..ledger.tokens import TokenState, token_states
+from .paid import Paid, Payment
 
-__all__ = ["Follower", "Payment", "Refusal"]
+__all__ = ["Follower", "Refusal"]
 
 CHARGE = "release-charged/"
 PLAIN_KINDS = frozenset(kind.KIND for kind in (PrivateLook, ReleaseRefused, ReleaseAbandoned, SeriesRegistered))
@@ -43,23 +45,6 @@ class Refusal:
     cause: str
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Payment:
-    """Releases of a mechanism that were paid for, or given back.
-
-    Args:
-        position: of the entry.
-        mechanism: the mechanism's record.
-        releases: how many; below 0 where they were given back.
-        epsilon_paper: what the published bound would have charged for them, None where it gives no guarantee.
-    """
-
-    position: int
-    mechanism: Fields
-    releases: int
-    epsilon_paper: Decimal | None
-
-
 @dataclass(kw_only=True, slots=True)
 class _Seen:
     """Everything followed so far."""
@@ -67,9 +52,9 @@ class _Seen:
     position: int = -1
     hash: str = ""
     kinds: Counter[str] = field(default_factory=Counter)
-    looks: dict[str, list[int]] = field(default_factory=dict)
+    looks: dict[str, list[tuple[int, date]]] = field(default_factory=dict)
     refusals: list[Refusal] = field(default_factory=list)
-    payments: dict[str, list[Payment]] = field(default_factory=dict)
+    paid_by: dict[str, Paid] = field(default_factory=dict)
     paid: dict[str, tuple[str, Payment]] = field(default_factory=dict)
     tokens: list[tuple[int, TokenAdded | TokenRevoked]] = field(default_factory=list)
 
@@ -108,38 +93,25 @@ class Follower:
             known = tuple(self._seen.refusals)
         return (refusal for refusal in reversed(known) if refusal.position <= up_to)
 
-    def looks(self, dataset: str, *, up_to: int) -> tuple[int, ...]:
-        """Places of the entries that tell of a look at a data set's records outside any release."""
+    def looks(self, dataset: str, *, up_to: int) -> tuple[tuple[int, date], ...]:
+        """Places and days of the entries that tell of a look at a data set's records outside any release."""
         with self._lock:
-            return tuple(position for position in self._seen.looks.get(dataset, ()) if position <= up_to)
+            return tuple((place, day) for place, day in self._seen.looks.get(dataset, ()) if place <= up_to)
 
     def payments(self, dataset: str, *, up_to: int) -> Counter[Fields]:
         """Mechanism → releases of it that a data set has paid for and not got back, up to an entry."""
-        counted: Counter[Fields] = Counter()
         with self._lock:
-            for payment in self._seen.payments.get(dataset, ()):
-                if payment.position > up_to:
-                    break
-                counted[payment.mechanism] += payment.releases
-        return +counted
+            paid = self._seen.paid_by.get(dataset)
+            return Counter() if paid is None else paid.counted(up_to=up_to)
 
     def paper_spent(self, dataset: str, *, up_to: tuple[int, ...]) -> tuple[Decimal | None, ...]:
-        """What a data set would have spent by the published bound, at each of some rising places.
+        """What a data set would have spent by the published bound, up to each of some places.
 
         None from the first payment on for which that bound gives no guarantee.
         """
-        spent: Decimal | None = Decimal(0)
-        found: list[Decimal | None] = []
         with self._lock:
-            payments = iter(tuple(self._seen.payments.get(dataset, ())))
-        payment = next(payments, None)
-        for place in up_to:
-            while payment is not None and payment.position <= place:
-                paper = payment.epsilon_paper
-                spent = None if spent is None or paper is None else spent + paper
-                payment = next(payments, None)
-            found.append(spent)
-        return tuple(found)
+            paid = self._seen.paid_by.get(dataset, Paid())
+            return tuple(paid.by_the_paper(up_to=place) for place in up_to)
 
     def kinds(self) -> dict[str, int]:
         """Kind of entry → how many there are."""
@@ -181,7 +153,8 @@ class Follower:
             cause, dataset = str(document["cause"]), str(document["dataset"])
             seen.refusals.append(Refusal(position=position, dataset=dataset, cause=cause))
         elif kind == PrivateLook.KIND:
-            seen.looks.setdefault(str(document["dataset"]), []).append(position)
+            look = (position, date.fromisoformat(str(document["day"])))
+            seen.looks.setdefault(str(document["dataset"]), []).append(look)
         elif kind == ReleaseAbandoned.KIND:
             paid = seen.paid.get(str(document["release_id"]))
             if document["refunded"] is True and paid is not None:
@@ -205,7 +178,7 @@ class Follower:
             self._pay(dataset, payment)
 
     def _pay(self, dataset: str, payment: Payment) -> None:
-        self._seen.payments.setdefault(dataset, []).append(payment)
+        self._seen.paid_by.setdefault(dataset, Paid()).take(payment)
 
 
 def _given_back(paid: Payment, position: int) -> Payment:

@@ -78,7 +78,7 @@ def timeline_picture(points: Sequence[TimelinePoint]) -> Markup:
     )
 
 
-def curve_picture(points: Sequence[CurvePoint], *, epsilon: float | None, delta: float | None) -> Markup:
+def curve_picture(points: Sequence[CurvePoint], *, theorem: str, epsilon: float | None, delta: float | None) -> Markup:
     """The ε–δ curve of one release, exact and by the paper, with a point where it is charged."""
     if not points:
         return Markup("")
@@ -96,8 +96,8 @@ def curve_picture(points: Sequence[CurvePoint], *, epsilon: float | None, delta:
         f"δ falls from {points[0].delta_exact:.3g} at ε = 0 to {points[-1].delta_exact:.3g} at "
         f"ε = {points[-1].epsilon:.3g} by the exact profile"
     )
-    said += "; the paper's bound lies above it, and begins at −ln(1−β)." if paper else "."
-    legends = [Legend(style="charged", text="exact"), Legend(style="paper", text="paper, Theorem 3.9")]
+    said += f"; the paper's bound lies above it, and begins at ε = {paper[0][0]:.3g}." if paper else "."
+    legends = [Legend(style="charged", text="exact"), Legend(style="paper", text=f"paper, {theorem}")]
     if epsilon is not None and delta is not None:
         parts.append(Markup('<circle class="dot" cx="{}" cy="{}" r="5"/>').format(x.at(epsilon), y.at(delta)))
         said += f" The dot is the price: ε = {epsilon:.6g}, δ = {delta:.3g}."

@@ -6,7 +6,9 @@ import math
 from dataclasses import dataclass
 
 from ...mechanisms.refusal import InputRefused
-from ..ledger.certificate_writing import theorem_of
+from ..ledger.budget import amount_text
+from ..ledger.certificate_words import guarantee_in_words, limits_in_words, theorem_of
+from ..ledger.circumstances import Circumstances
 from ..ledger.entry import DatasetAdded
 from ..ledger.release_entries import ReleaseCharged, ReleasePublished
 from .certificates import MapOfColumns, columns_of
@@ -19,6 +21,7 @@ from .surroundings import Frame, Seen
 __all__ = ["ReleasePage", "certificate_of", "release_page"]
 
 CERTIFICATE = "certificate.json"
+UNSAID = "Its data set's registration or its mechanism can't be read, so nothing is vouched for here."
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -76,8 +79,9 @@ class ReleasePage:
         theorem: what proves it.
         relation: the neighbouring relation.
         releases_covered: how many releases the price covers.
-        guarantee: the guarantee in words.
-        limits: what it does not cover.
+        guarantee: the guarantee in the certificate's words.
+        bound: its two figures in a sentence.
+        limits: what it does not cover, in the certificate's words.
         steps: its entries in the chain.
         previous: hash of the entry before its charge.
         files: what was published, none before publication.
@@ -99,6 +103,7 @@ class ReleasePage:
     relation: str
     releases_covered: int
     guarantee: str
+    bound: str
     limits: str
     steps: tuple[Step, ...]
     previous: str
@@ -125,6 +130,8 @@ def release_page(seen: Seen, release_id: str) -> ReleasePage:
     published = _published(entries)
     digest = None if published is None else dict(published.output_hashes).get(CERTIFICATE)
     content = None if digest is None else seen.around.certificates.content(digest)
+    circumstances = _circumstances(seen, charge, stored.position)
+    guarantee, limits = _words(charge, circumstances)
     return ReleasePage(
         frame=seen.frame(*entries),
         release=rows[0],
@@ -133,8 +140,9 @@ def release_page(seen: Seen, release_id: str) -> ReleasePage:
         theorem=theorem_of(charge.price.rule),
         relation=charge.price.relation,
         releases_covered=charge.price.releases,
-        guarantee=_guarantee(charge),
-        limits=_limits(charge, rows_per_person=_rows_per_person(seen.view, charge.dataset)),
+        guarantee=guarantee,
+        bound=_bound(charge),
+        limits=limits,
         steps=tuple(_step(one) for one in entries if one.entry is not None),
         previous=stored.previous,
         files=() if published is None else tuple(File(name=n, sha256=d) for n, d in published.output_hashes),
@@ -145,7 +153,12 @@ def release_page(seen: Seen, release_id: str) -> ReleasePage:
         spec_digest=charge.spec_digest,
         code_version=charge.code_version,
         sampler_layout=charge.sampler_layout,
-        curve=curve_of(dict(charge.mechanism), delta=rows[0].delta.exact, desk=seen.around.desk),
+        curve=curve_of(
+            dict(charge.mechanism),
+            rows_per_person=None if circumstances is None else circumstances.rows_per_person,
+            delta=rows[0].delta.exact,
+            desk=seen.around.desk,
+        ),
     )
 
 
@@ -189,41 +202,30 @@ def _step(stored: Stored) -> Step:
     return Step(position=stored.position, hash=stored.hash, day=day_of(stored.entry), what=said)
 
 
-def _guarantee(charge: ReleaseCharged) -> str:
-    epsilon, delta = charge.price.epsilon, charge.price.delta
-    factor = factor_shown(math.exp(min(float(epsilon), 700.0)))
-    bound = (
-        f"the chance of every outcome differs by a factor of at most e^{epsilon} (about {factor}), plus at most {delta}"
-    )
-    if charge.price.releases == 1:
-        return (
-            "Whoever sees this release, whatever else they know, has almost the same chance of seeing it had any one "
-            f"person's record been absent: {bound}."
-        )
-    return (
-        f"This is one of {charge.price.releases} releases that were paid for together, and the guarantee is for all "
-        "of them: whoever sees them all, whatever else they know, has almost the same chance of seeing them had any "
-        f"one person's records been absent from all of them: {bound}."
-    )
-
-
-def _rows_per_person(view: LedgerView, dataset: str) -> int | None:
-    """The most records that a person has in a data set, None where its registration can't be read."""
-    position = view.places_of_datasets([dataset]).get(dataset)
-    stored = None if position is None else view.entries([position]).get(position)
+def _circumstances(seen: Seen, charge: ReleaseCharged, position: int) -> Circumstances | None:
+    """What the ledger said at the charge, None where the registration of its data set can't be read."""
+    place = seen.view.places_of_datasets([charge.dataset]).get(charge.dataset)
+    stored = None if place is None else seen.view.entries([place]).get(place)
     if stored is None or not isinstance(stored.entry, DatasetAdded):
         return None
-    return stored.entry.rows_per_person
+    looks = seen.around.follower.looks(charge.dataset, up_to=position - 1)
+    return Circumstances(rows_per_person=stored.entry.rows_per_person, look_days=tuple(day for _, day in looks))
 
 
-def _limits(charge: ReleaseCharged, *, rows_per_person: int | None) -> str:
-    records = "an unknown number of records" if rows_per_person is None else f"{rows_per_person} records"
-    records = "one record" if rows_per_person == 1 else f"at most {records}"
-    rest = "other releases of the data set add to it, in the data set's account"
-    alone = (
-        f"It is for this release alone; {rest}." if charge.price.releases == 1 else f"Beyond these releases, {rest}."
-    )
-    return (
-        f"It is for {records} a person, under the neighbouring relation "
-        f"{charge.price.relation}. {alone} It doesn't cover a choice of parameters made by looking at the records."
-    )
+def _words(charge: ReleaseCharged, circumstances: Circumstances | None) -> tuple[str, str]:
+    """The guarantee and its limits in the certificate's own words."""
+    if circumstances is None:
+        return UNSAID, ""
+    try:
+        return guarantee_in_words(charge, circumstances), limits_in_words(charge, circumstances)
+    except InputRefused:
+        return UNSAID, ""
+
+
+def _bound(charge: ReleaseCharged) -> str:
+    """The guarantee's two figures in a sentence."""
+    epsilon, delta = charge.price.epsilon, charge.price.delta
+    factor = factor_shown(math.exp(min(float(epsilon), 700.0)))
+    of = "" if charge.price.releases == 1 else f", for all {charge.price.releases} releases together"
+    amounts = f"with epsilon = {amount_text(epsilon)}, and delta is {amount_text(delta)}"
+    return f"Here e^epsilon is about {factor}, {amounts}{of}."

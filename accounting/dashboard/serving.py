@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+import logging
 import socket
 from collections.abc import Callable
 
@@ -32,6 +33,7 @@ def serve(options: Options, *, write: Callable[[str], None], ready: Callable[[st
         ReleaseFailed: the ledger can't be read.
     """
     observer = Observer(write)
+    _log_through(observer)
     application = dashboard(options, observer=observer)
     listener = _listener(options)
     config = uvicorn.Config(
@@ -53,6 +55,24 @@ def serve(options: Options, *, write: Callable[[str], None], ready: Callable[[st
         uvicorn.Server(config).run(sockets=[listener])
     finally:
         listener.close()
+
+
+class _OneLine(logging.Handler):
+    """Turns the server's own messages into events of the one log."""
+
+    def __init__(self, observer: Observer) -> None:
+        super().__init__(logging.WARNING)
+        self._observer = observer
+
+    def emit(self, record: logging.LogRecord) -> None:
+        # PRIVACY: the message's fixed pattern; what is put into it could name who asked, and what for.
+        self._observer.event("server", level=record.levelname.lower(), what=str(record.msg))
+
+
+def _log_through(observer: Observer) -> None:
+    logger = logging.getLogger("uvicorn.error")
+    logger.handlers = [_OneLine(observer)]
+    logger.propagate = False
 
 
 def _listener(options: Options) -> socket.socket:

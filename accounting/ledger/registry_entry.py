@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
+from ...mechanisms.neighbours import REPLACEMENT
+
 __all__ = ["FILL_IN", "StewardsWords", "registry_text"]
 
 FILL_IN = "FILL IN"
@@ -85,7 +87,7 @@ def _basic(certificate: Mapping[str, Any], words: StewardsWords) -> dict[str, Va
         "data_curators": [curator],
         "description": words.description or f"{FILL_IN}: what the data product is",
         "intended_use": words.intended_use or f"{FILL_IN}: what it is for",
-        "data_product_type": "Summary statistics" if certificate["published"]["form"] == "counts" else "Dataset",
+        "data_product_type": "Dataset" if certificate["published"]["form"] == "microdata" else "Summary statistics",
         "data_product_region": words.region or f"{FILL_IN}: the region that the data describe",
         "data_product_sector": words.sector or f"{FILL_IN}: for example Healthcare or Education",
         "publication_date": certificate["day"],
@@ -95,10 +97,11 @@ def _basic(certificate: Mapping[str, Any], words: StewardsWords) -> dict[str, Va
 def _privacy_loss(certificate: Mapping[str, Any]) -> dict[str, Value]:
     guarantee, series = certificate["guarantee"], certificate["series"]
     each = "" if series is None else " in each release"
+    differ = "values" if guarantee["neighbours"] == REPLACEMENT else "presence"
     of = "this release" if series is None else f"all {series['releases']} releases of the series together"
     return {
         "privacy_unit": f"{guarantee['unit']}{each}",
-        "privacy_unit_details": f"Neighbouring data sets differ by one person's presence ({guarantee['neighbours']}): "
+        "privacy_unit_details": f"Neighbouring data sets differ by one person's {differ} ({guarantee['neighbours']}): "
         f"{guarantee['unit']}{each}.",
         "number_of_privacy_units": 1,
         "privacy_parameters": {
@@ -144,7 +147,9 @@ def _implementation(certificate: Mapping[str, Any]) -> dict[str, Value]:
         "ledger that is charged before the records are read.",
         "post_processing": "None.",
         "justification": f"{FILL_IN}: why these parameters",
-        "utility": f"Published: {published['groups']} groups, {published['records']} records.",
+        "utility": f"Published: {published['groups']} groups, {published['records']} records."
+        if published["records"] is not None
+        else f"Published: {published['groups']} answers, each with its interval.",
         "additional_information": "",
     }
 

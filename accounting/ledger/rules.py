@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import assert_never
 
+from ...mechanisms.answers import CountAnswer, MeanAnswer, SumAnswer
 from ...mechanisms.epsilon_safe import EpsilonSafeRelease
+from ...mechanisms.histogram import NoisyHistogram, OutlierPrivateHistogram, SuppressedHistogram
 from ...mechanisms.refusal import AccountantRefused, InputRefused
 from ...mechanisms.strongly_safe import StronglySafeRelease
 from ..theory.price import mechanism_of_record
@@ -66,14 +68,18 @@ def sample_faults(charge: ReleaseCharged) -> tuple[str, ...]:
     """What is wrong with a charge's samples, in sentences; nothing where they are what its mechanism reads.
 
     A release reads a sample of its own. A map that is chosen on a fresh sample is chosen on another one, since the
-    release's price holds for a choice that its own sample has no part in (docs/proofs/selection.md).
+    release's price holds for a choice that its own sample has no part in (docs/proofs/selection.md). One that reads
+    every record takes a sample all the same, and draws nothing from it: the sample's id ties charge, draws and output
+    together (docs/decisions/0009-releases-without-a-sample.md).
     """
     try:
         mechanism = mechanism_of_record(dict(charge.mechanism))
     except InputRefused:
         return ()  # which has no price either, and that is said
     match mechanism:
-        case StronglySafeRelease():
+        case StronglySafeRelease() | SuppressedHistogram() | NoisyHistogram() | OutlierPrivateHistogram():
+            needed = 1
+        case CountAnswer() | SumAnswer() | MeanAnswer():
             needed = 1
         case EpsilonSafeRelease(selection_rate=rate):
             needed = 1 if rate is None else 2

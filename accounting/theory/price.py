@@ -1,18 +1,21 @@
-"""What is charged for each mechanism, and how the ledger writes the mechanism down."""
+"""What is charged for each mechanism."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
 from typing import assert_never
 
+from ...mechanisms.answers import CountAnswer, MeanAnswer, SumAnswer
 from ...mechanisms.epsilon_safe import EpsilonSafeRelease
 from ...mechanisms.event import Mechanism
+from ...mechanisms.histogram import NoisyHistogram, OutlierPrivateHistogram, SuppressedHistogram
 from ...mechanisms.refusal import InputRefused
 from ...mechanisms.strongly_safe import StronglySafeRelease
 from .cost import RELATION, Price, check_request
+from .event_price import price_event
+from .exact_decimals import multiply_up
 from .group_privacy import best_split, check_records, even_split, no_price_for_group, rule_for_group
+from .mechanism_records import mechanism_of_record, mechanism_record
 from .profile import farthest_epsilon, log_profile
 from .rounding import decimal_up, float_up
 from .selection import paper_price_selected, price_selected
@@ -20,26 +23,18 @@ from .strongly_safe_price import paper_price_fixed, price_fixed
 
 __all__ = ["RELATION", "Price", "check_request", "mechanism_of_record", "mechanism_record", "paper_price", "price"]
 
-_STRONGLY_SAFE = "strongly-safe-release/1"
-_EPSILON_SAFE = "epsilon-safe-release/1"
-_FIELDS = {
-    _STRONGLY_SAFE: ("k", "sampling_rate"),
-    _EPSILON_SAFE: ("k", "sampling_rate", "selection_epsilon", "selection_rate"),
-}
-_WHOLE_DATA = "whole"
-_AMOUNT_TEXT = re.compile(r"[0-9]+(\.[0-9]+)?(E[+-]?[0-9]+)?")
-
 
 def price(mechanism: Mechanism, *, delta: Decimal, releases: int = 1, rows_per_person: int = 1) -> Price:
     """What is charged for `releases` fresh-sample releases of one mechanism with parameters fixed beforehand.
 
     Strongly-safe releases: docs/proofs/exact-profile.md and docs/proofs/composition.md. ε-safe releases, each with
-    a choice of its own: docs/proofs/selection.md. Where a person has several records, the same prices for one record
-    are carried over by group privacy: docs/proofs/group-privacy.md.
+    a choice of its own: docs/proofs/selection.md. Histograms: docs/proofs/noisy-histogram.md and
+    docs/proofs/outlier-privacy.md; answers, whose δ is 0: docs/proofs/answers.md. Where a person has several records,
+    the same prices for one record are carried over by group privacy: docs/proofs/group-privacy.md.
 
     Args:
         mechanism: the release.
-        delta: δ over all releases together, 0 < δ < 1.
+        delta: δ over all releases together, 0 < δ < 1; 0 for an answer.
         releases: T ≥ 1.
         rows_per_person: M ≥ 1, the most records of one person in a delivery.
 
@@ -59,14 +54,43 @@ def price(mechanism: Mechanism, *, delta: Decimal, releases: int = 1, rows_per_p
                 delta=delta,
                 releases=releases,
             )
+        case SuppressedHistogram() | NoisyHistogram() | OutlierPrivateHistogram():
+            _require_one(releases)
+            return price_event(mechanism, delta=delta)
+        case CountAnswer() | SumAnswer() | MeanAnswer():
+            _require_one(releases)
+            _require_pure(delta)
+            return price_event(mechanism, delta=delta)
         case _:
             assert_never(mechanism)
 
 
+def _require_one(releases: int) -> None:
+    if releases != 1:
+        raise InputRefused(
+            f"{releases} releases of this mechanism have no price as a series.", remedy="Charge each for itself."
+        )
+
+
+def _require_pure(delta: Decimal) -> None:
+    if delta != 0:
+        raise InputRefused(f"an answer's price has delta 0, not {delta}.")
+
+
 def _price_for_group(mechanism: Mechanism, *, delta: Decimal, releases: int, records: int) -> Price:
     """The price where a person has up to M records, from the prices for one record."""
-    check_request(delta, releases)
     check_records(records)
+    if isinstance(mechanism, CountAnswer | SumAnswer | MeanAnswer):
+        pure = price(mechanism, delta=delta, releases=releases)
+        return Price(
+            epsilon=decimal_up(multiply_up(pure.epsilon, records)),
+            delta=delta,
+            relation=pure.relation,
+            rule=rule_for_group(pure.rule, even=True),
+            releases=1,
+            rows_per_person=records,
+        )
+    check_request(delta, releases)
     if releases == 1 and isinstance(mechanism, StronglySafeRelease):
         k, rate = mechanism.k, float_up(mechanism.sampling_rate)
         try:
@@ -95,7 +119,8 @@ def _price_for_group(mechanism: Mechanism, *, delta: Decimal, releases: int, rec
 def paper_price(mechanism: Mechanism, *, delta: Decimal, releases: int = 1, rows_per_person: int = 1) -> Price | None:
     """The price by the paper alone: δ split evenly over the releases, ε added up; None where it has none.
 
-    The paper's is a bound for one record, so there is none where a person has several.
+    It prices releases of groups of at least k, not those with noise, and for one record: there is none where a person
+    has several.
 
     Source: LQS, arXiv:1101.2604v2, Theorem 3.9; with a choice of the map Theorem 3.11.
 
@@ -104,7 +129,8 @@ def paper_price(mechanism: Mechanism, *, delta: Decimal, releases: int = 1, rows
     """
     check_records(rows_per_person)
     if rows_per_person != 1:
-        check_request(delta, releases)
+        if not isinstance(mechanism, CountAnswer | SumAnswer | MeanAnswer):
+            check_request(delta, releases)
         return None
     match mechanism:
         case StronglySafeRelease():
@@ -117,63 +143,12 @@ def paper_price(mechanism: Mechanism, *, delta: Decimal, releases: int = 1, rows
                 delta=delta,
                 releases=releases,
             )
+        case SuppressedHistogram():
+            if mechanism.sampling_rate is None:
+                return None
+            sampled = StronglySafeRelease(k=mechanism.k, sampling_rate=mechanism.sampling_rate)
+            return paper_price_fixed(sampled, delta=delta, releases=releases)
+        case NoisyHistogram() | OutlierPrivateHistogram() | CountAnswer() | SumAnswer() | MeanAnswer():
+            return None
         case _:
             assert_never(mechanism)
-
-
-def mechanism_record(mechanism: Mechanism) -> dict[str, str | int]:
-    """The mechanism as the ledger stores it: kind with version, and its parameters, rates as exact decimal texts.
-
-    A choice that is made on the whole data has the selection rate "whole".
-    """
-    match mechanism:
-        case StronglySafeRelease():
-            return {"kind": _STRONGLY_SAFE, "k": mechanism.k, "sampling_rate": str(mechanism.sampling_rate)}
-        case EpsilonSafeRelease():
-            rate = mechanism.selection_rate
-            return {
-                "kind": _EPSILON_SAFE,
-                "k": mechanism.k,
-                "sampling_rate": str(mechanism.sampling_rate),
-                "selection_epsilon": str(mechanism.selection_epsilon),
-                "selection_rate": _WHOLE_DATA if rate is None else str(rate),
-            }
-        case _:
-            assert_never(mechanism)
-
-
-def mechanism_of_record(record: Mapping[str, object]) -> Mechanism:
-    """The mechanism that a stored record describes.
-
-    Raises:
-        InputRefused: an unknown kind, a missing or unknown field, or a value of the wrong form.
-    """
-    kind = record.get("kind")
-    if not isinstance(kind, str) or kind not in _FIELDS:
-        raise InputRefused(f"unknown kind of mechanism: {kind!r}.")
-    fields = _FIELDS[kind]
-    if set(record) != {"kind", *fields}:
-        raise InputRefused(f"a {kind} record has the fields {' and '.join(fields)}, not {sorted(record)}.")
-    k = record["k"]
-    if type(k) is not int:
-        raise InputRefused(f"a {kind} record needs a whole number k.")
-    try:
-        rate = _amount(kind, record, "sampling_rate")
-        if kind == _STRONGLY_SAFE:
-            return StronglySafeRelease(k=k, sampling_rate=rate)
-        whole = record["selection_rate"] == _WHOLE_DATA
-        return EpsilonSafeRelease(
-            k=k,
-            sampling_rate=rate,
-            selection_epsilon=_amount(kind, record, "selection_epsilon"),
-            selection_rate=None if whole else _amount(kind, record, "selection_rate"),
-        )
-    except (ValueError, InvalidOperation) as fault:
-        raise InputRefused(f"a {kind} record is out of range: {fault}.") from fault
-
-
-def _amount(kind: str, record: Mapping[str, object], name: str) -> Decimal:
-    text = record[name]
-    if not isinstance(text, str) or not _AMOUNT_TEXT.fullmatch(text):
-        raise InputRefused(f"a {kind} record needs a decimal text {name}.")
-    return Decimal(text)

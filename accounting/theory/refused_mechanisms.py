@@ -34,8 +34,12 @@ REFUSED = MappingProxyType(
 """Name in lower case → why it is refused, and what to use instead."""
 
 
-def refuse_unsafe(name: str) -> None:
+def refuse_unsafe(name: str, *, where: str = "") -> None:
     """Refuse a mechanism that gives no guarantee; does nothing for other names.
+
+    Args:
+        name: of the mechanism.
+        where: who asks for it, for the message.
 
     Raises:
         InputRefused: the mechanism is one of `REFUSED`.
@@ -43,4 +47,8 @@ def refuse_unsafe(name: str) -> None:
     reason = REFUSED.get(name.lower())
     if reason is not None:
         why, instead = reason
-        raise InputRefused(f"the mechanism {name!r} is refused: {why}.", remedy=instead)
+        raise InputRefused(
+            f"the mechanism {name!r} is refused: {why} (docs/mechanisms/not-to-be-used.md).",
+            where=where,
+            remedy=instead,
+        )

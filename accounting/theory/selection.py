@@ -9,11 +9,14 @@ from typing import assert_never
 import numpy as np
 from numpy.typing import NDArray
 
+from ...mechanisms.answers import CountAnswer, MeanAnswer, SumAnswer
 from ...mechanisms.epsilon_safe import EpsilonSafeRelease
 from ...mechanisms.event import Mechanism
+from ...mechanisms.histogram import NoisyHistogram, OutlierPrivateHistogram, SuppressedHistogram
 from ...mechanisms.refusal import InputRefused
 from ...mechanisms.strongly_safe import StronglySafeRelease
 from .amplification import amplified
+from .answer_price import price_answer
 from .composition import COMPOSED_FLOOR, epsilon_composed
 from .cost import RELATION, Price, check_request
 from .exact_decimals import add_up, multiply_up
@@ -49,12 +52,22 @@ def selection_cost(selection_epsilon: Decimal, *, selection_rate: Decimal | None
 
 
 def parts_of_mechanism(mechanism: Mechanism) -> tuple[Part, ...]:
-    """What one run of a mechanism is composed of: its release, and the choice of its map where there is one."""
+    """What one run of a mechanism is composed of: its release, and the choice of its map where there is one.
+
+    Raises:
+        InputRefused: a mechanism for which no losses are composed here.
+    """
     match mechanism:
         case StronglySafeRelease():
             return (mechanism,)
         case EpsilonSafeRelease(selection_epsilon=epsilon, selection_rate=rate):
             return (mechanism.release, selection_cost(epsilon, selection_rate=rate))
+        case SuppressedHistogram(k=k, sampling_rate=Decimal() as sampled):
+            return (StronglySafeRelease(k=k, sampling_rate=sampled),)
+        case CountAnswer() | SumAnswer() | MeanAnswer():
+            return (Guarantee(epsilon=price_answer(mechanism).epsilon, delta=Decimal(0)),)
+        case SuppressedHistogram() | NoisyHistogram() | OutlierPrivateHistogram():
+            raise InputRefused("this mechanism's losses are not composed.")
         case _:
             assert_never(mechanism)
 

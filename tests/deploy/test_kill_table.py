@@ -5,8 +5,11 @@ from __future__ import annotations
 import json
 import os
 import signal
+import sqlite3
 import time
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
@@ -27,6 +30,9 @@ from crowdblend.tasks.table import PublishedGroups, write_table
 RECORDS = 2_000_000
 MOMENTS = 10
 SPREAD_SECONDS = 2.5
+ENDED_WITHIN_SECONDS = 90
+IN_VIEW = "when the output came into view"
+SERVER_LOST = "Prefect's server, for good"
 
 
 @dataclass(frozen=True)
@@ -95,8 +101,11 @@ class House:
             case "the flow's process":
                 job = self.desk.home / "jobs" / release_id / "alive"
                 os.kill(int(job.read_text()), signal.SIGKILL)
-            case "Prefect's server":
+            case "Prefect's server, for good":
                 self.server.stop(signal.SIGKILL)
+            case "Prefect's server, restarted":
+                self.server.stop(signal.SIGKILL)
+                self.server.start()
 
     def make_whole(self) -> None:
         if "scheduler" not in self.cluster.processes:
@@ -110,27 +119,60 @@ class House:
             self.server.start()
 
 
-def one_kill(house: House, what: str, number: int, delay: float) -> tuple[str, ...]:
+@contextmanager
+def entry_held_back(ledger: Path) -> Iterator[None]:
+    """Nobody can write to the ledger meanwhile, so a release that is in view can't be closed."""
+    database = sqlite3.connect(ledger, isolation_level=None, timeout=60)
+    try:
+        database.execute("BEGIN IMMEDIATE")
+        yield
+        database.execute("ROLLBACK")
+    finally:
+        database.close()
+
+
+def await_moment(house: House, release_id: str, moment: float | str, out: Path) -> str:
+    """Wait for the moment of the kill; how the table names it."""
+    if moment == IN_VIEW:
+        deadline = time.monotonic() + 240
+        while not out.exists():
+            assert time.monotonic() < deadline, "the output never came into view"
+            time.sleep(0.001)
+        return IN_VIEW
+    time.sleep(moment)
+    during = json.loads((house.desk.home / "jobs" / release_id / "progress.json").read_text())["stage"]
+    return f"{moment:.2f} s after reading began, in {during}"
+
+
+def one_kill(house: House, what: str, number: int, moment: float | str) -> tuple[str, ...]:
     """One release with one kill; the row of the table."""
     desk, release_id = house.desk, f"kill-{number}"
     out = desk.folder / f"out-{release_id}"
     running = house.submit(release_id)
     key = house.rig.secret_of(desk.home, running.process)
     house.rig.await_stage(desk.folder / "ledger.db", release_id, "reading")
-    time.sleep(delay)
-    during = json.loads((desk.home / "jobs" / release_id / "progress.json").read_text())["stage"]
-    house.kill(what, release_id)
+    between = (what, moment) == ("the flow's process", IN_VIEW)
+    with entry_held_back(desk.folder / "ledger.db") if between else nullcontext():
+        when = await_moment(house, release_id, moment, out)
+        house.kill(what, release_id)
+    killed = time.monotonic()
     if what in ("all workers", "the scheduler"):
         time.sleep(1)
         house.make_whole()
     code, _, err = running.finish()
+    seconds = time.monotonic() - killed
     assert "Traceback" not in err, err
+    assert "Internal fault" not in err, err
     assert code in (0, 1), err
+    assert seconds < ENDED_WITHIN_SECONDS, (what, seconds)
+    assert what != SERVER_LOST or code == 0 or "Prefect's server was lost" in err, err
     expected = published_by(key, desk.folder / "spec.toml", desk.folder / f"expected-{number}")
     seen = out.exists()  # a flow killed between publishing and closing leaves its output in view
     assert seen or code == 1
     assert not seen or table(out) == expected, "another sample's output"
     stage = "published" if "published" in house.rig.stage_of(desk.folder / "ledger.db", release_id) else "reading"
+    if between:
+        assert (seen, stage) == (True, "reading"), "the kill was to fall between publishing and closing"
     charged = desk("ledger", "show", "--json").json["datasets"][0]["epsilon_spent"]
     house.make_whole()
     again, answer, err = house.submit(release_id).finish()
@@ -143,8 +185,8 @@ def one_kill(house: House, what: str, number: int, delay: float) -> tuple[str, .
     first = "identical output" if seen else "no output"
     return (
         what,
-        f"{delay:.2f} s, in {during}",
-        f"{first} (exit {code})",
+        when,
+        f"{first} (exit {code}, {seconds:.0f} s later)",
         stage,
         "same sample, same bytes, no new charge",
     )
@@ -155,7 +197,12 @@ def say(desk, row: tuple[str, ...]) -> None:
         print(f"| {' | '.join(row)} |", flush=True)
 
 
-OTHERS = ("all workers", "the scheduler", "the flow's process", "Prefect's server")
+OTHERS = [
+    *[(what, delay) for what in ("all workers", "the scheduler", "the flow's process") for delay in (0.3, 1.2)],
+    ("the flow's process", IN_VIEW),
+    *[(SERVER_LOST, moment) for moment in (0.0, 1.2, IN_VIEW)],
+    ("Prefect's server, restarted", 0.3),
+]
 
 
 @pytest.mark.long
@@ -168,11 +215,11 @@ def test_the_kill_table(desk, cluster, prefect_server, command, rig, part: str) 
     moments = np.random.default_rng(5).uniform(0, SPREAD_SECONDS, MOMENTS)
     kills = [("a worker", delay) for delay in moments]
     if part == "everything else":
-        kills = [(what, delay) for what in OTHERS for delay in (0.3, 1.2)]
-    say(desk, ("killed", "after reading began", "first attempt", "ledger after it", "rerun with the same id"))
+        kills = OTHERS
+    say(desk, ("killed", "when", "first attempt", "ledger after it", "rerun with the same id"))
     say(desk, ("---",) * 5)
-    for number, (what, delay) in enumerate(kills):
-        say(desk, one_kill(house, what, number, delay))
+    for number, (what, moment) in enumerate(kills):
+        say(desk, one_kill(house, what, number, moment))
     assert desk("ledger", "verify").code == 0
     assert len(desk("ledger", "show", "--json").json["releases"]) == len(kills)
 

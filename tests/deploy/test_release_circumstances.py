@@ -23,18 +23,18 @@ def refusals(desk) -> list[tuple[str, str | None]]:
 
 
 def test_certificates_after_a_private_look_say_so_and_a_resumed_one_says_what_it_said(desk, monkeypatch) -> None:
-    from crowdblend.flows import microdata
+    from crowdblend.flows import release
 
     desk.add_dataset()
     desk.write_spec()
-    publish = microdata.publish
+    publish = release.publish
 
     def cut_off(**_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(microdata, "publish", cut_off)
+    monkeypatch.setattr(release, "publish", cut_off)
     assert desk("run", "spec.toml", "--release-id", "one").code == 1
-    monkeypatch.setattr(microdata, "publish", publish)
+    monkeypatch.setattr(release, "publish", publish)
     told = desk("dataset", "looked", "people", "--what", "a report of what a release would lose", "--by", "an analyst")
     assert told.code == 0, told.err
     before = certificate_of(desk("run", "spec.toml", "--release-id", "one", "--json"))
@@ -136,7 +136,7 @@ def test_refusals_of_a_look_are_kept_as_evidence_with_the_source_unopened(desk) 
 
 
 def test_a_retry_after_a_change_or_an_abandonment_is_kept_as_evidence(desk, monkeypatch) -> None:
-    from crowdblend.flows import microdata
+    from crowdblend.flows import release
 
     desk.add_dataset()
     spec = desk.write_spec()
@@ -145,7 +145,7 @@ def test_a_retry_after_a_change_or_an_abandonment_is_kept_as_evidence(desk, monk
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(microdata, "begin_reading", cut_off)
+        patch.setattr(release, "begin_reading", cut_off)
         interrupted = desk("run", spec, "--release-id", "one")
     assert interrupted.code == 1
     assert "What was charged stays charged." in interrupted.err

@@ -133,7 +133,7 @@ def test_parameters_are_checked_when_a_run_is_submitted(desk, prefect_server) ->
     environment = prefect_server.environment
     deploy(desk, environment, cron="0 3 1 1 *")
     [deployment] = ask(prefect_server, "deployments/filter")
-    for wrong in ({"spec": "census.csv"}, {"series": "no such name"}, {"release_id": "-x"}, {"ledger": "sqlite://"}):
+    for wrong in ({"spec": "census.csv"}, {"series": "no such name"}, {"release_id": "-x"}):
         answer = httpx.post(
             f"{prefect_server.api_url}/deployments/{deployment['id']}/create_flow_run",
             json={"parameters": wrong, "enforce_parameter_schema": True},
@@ -141,3 +141,13 @@ def test_parameters_are_checked_when_a_run_is_submitted(desk, prefect_server) ->
         )
         assert answer.status_code in (400, 409, 422), (wrong, answer.text)
     assert deployment["concurrency_limit"] == 1 or deployment["global_concurrency_limit"]["limit"] == 1
+
+
+def test_an_unknown_parameter_fails_a_run_before_it_begins() -> None:
+    from crowdblend.deploy.scheduled import scheduled_release
+    from prefect.exceptions import SignatureMismatchError
+
+    known = {"spec": "census.toml", "series": "monthly", "output": "published"}
+    assert scheduled_release.validate_parameters(known).keys() >= known.keys()
+    with pytest.raises(SignatureMismatchError):
+        scheduled_release.validate_parameters(known | {"ledger": "sqlite://"})

@@ -38,6 +38,11 @@ draw = "exponential"
 candidates = [{ colour = 0, age = 1, town = 2 }, { colour = 1, age = 1, town = 1 }]
 
 [columns.colour]"""
+HISTOGRAM = """
+[histogram]
+kind = "noisy"
+epsilon = 0.5
+"""
 QUIET = {
     "DO_NOT_TRACK": "1",
     "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
@@ -204,7 +209,12 @@ class Scene:
     kept: Path
     series: str | None
     paid_before: Decimal
-    drawn: bool = False
+    variant: str = ""
+
+    @property
+    def drawn(self) -> bool:
+        """Whether the release draws something that must be stored before it is used: a map, or noise."""
+        return self.variant in ("drawn", "noisy")
 
     def write_spec(self, **changes: str) -> None:
         """The release's specification; where the map is drawn, one of two candidates on a sample of its own."""
@@ -213,7 +223,12 @@ class Scene:
             lines = [line for line in text.splitlines() if not line.startswith("level")]
             return "\n".join(lines).replace("[columns.colour]", CHOICE.lstrip("\n")) + "\n"
 
-        self.desk.write_spec(edit=choose if self.drawn else str, **changes)
+        def histogram(text: str) -> str:
+            lines = [line for line in text.splitlines() if not line.startswith("form")]
+            return "\n".join(lines).replace("[suppression]", HISTOGRAM.strip()) + "\n"
+
+        edits = {"drawn": choose, "noisy": histogram}
+        self.desk.write_spec(edit=edits.get(self.variant, str), **changes)
 
     @property
     def folder(self) -> Path:
@@ -259,12 +274,20 @@ class Scene:
 
 
 @pytest.fixture(
-    params=["sqlite", "postgresql", "sqlite-series", "postgresql-series", "sqlite-drawn", "postgresql-drawn"]
+    params=[
+        "sqlite",
+        "postgresql",
+        "sqlite-series",
+        "postgresql-series",
+        "sqlite-drawn",
+        "postgresql-drawn",
+        "sqlite-noisy",
+    ]
 )
 def scene(
     request: pytest.FixtureRequest, desk: Any, driver: Driver, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Scene]:
-    """A desk with a funded ledger, kept as "fresh"; perhaps with a series that pays, or a map that is drawn."""
+    """A desk with a funded ledger, kept as "fresh"; perhaps with a series that pays, a map that is drawn, or noise."""
     database, _, variant = request.param.partition("-")
     ledgers: SqliteLedgers | PostgresLedgers = SqliteLedgers(desk.folder)
     if database == "postgresql":
@@ -289,7 +312,7 @@ def scene(
         kept=tmp_path_factory.mktemp("kept"),
         series="monthly" if variant == "series" else None,
         paid_before=dataset.account.epsilon_spent,
-        drawn=variant == "drawn",
+        variant=variant,
     )
     made.write_spec()
     made.keep("fresh")

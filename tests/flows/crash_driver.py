@@ -30,12 +30,12 @@ from crowdblend.accounting.ledger.charge import Receipt
 from crowdblend.accounting.ledger.keystore import ReleaseFolder
 from crowdblend.accounting.ledger.writer import LedgerWriter
 from crowdblend.deploy.running import run_release
-from crowdblend.flows import microdata
+from crowdblend.flows import microdata, release
 from crowdblend.flows.abandon import abandon_release
 from crowdblend.flows.settings import House
 from crowdblend.mechanisms.refusal import Refusal
 from crowdblend.tasks import charge as charge_stages
-from crowdblend.tasks import chunk_counts, select
+from crowdblend.tasks import chunk_counts, histogram, select
 
 IMPORTED_BEFORE_THE_FORK = (dask.dataframe, opendp.prelude, psycopg, sqlalchemy)
 WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
@@ -180,7 +180,7 @@ def read_unrecorded() -> None:
 
 def redraw() -> None:
     """A broken release: resumed with another key, which the count takes for the right one."""
-    reserve = microdata.reserve
+    reserve = release.reserve
 
     def redrawing(**given: Any) -> Any:
         answer = reserve(**given)
@@ -190,18 +190,18 @@ def redraw() -> None:
             chunk_counts.sample_commitment = lambda key: given["state"].charge.sample_id
         return answer
 
-    microdata.reserve = redrawing
+    release.reserve = redrawing
 
 
 def charge_again() -> None:
     """A broken release: resumed by a second charge."""
-    reserve = microdata.reserve
+    reserve = release.reserve
 
     def recharging(**given: Any) -> Any:
         again = {} if given["state"] is None else {"state": None, "release_id": f"{given['release_id']}-again"}
         return reserve(**(given | again))
 
-    microdata.reserve = recharging
+    release.reserve = recharging
 
 
 def forgive() -> None:
@@ -225,9 +225,20 @@ def redraw_map() -> None:
     microdata.drawn_map = redrawing
 
 
+def redraw_noise() -> None:
+    """A broken release: resumed with other noise than that which is stored."""
+    published_histogram = release.published_histogram
+
+    def redrawing(**given: Any) -> Any:
+        given["folder"].draws.forget()
+        return published_histogram(**given)
+
+    release.published_histogram = redrawing
+
+
 def store_late() -> None:
     """A broken release: its draw is stored after it was used."""
-    settle, settled, publish, held = select.settle_map, select.settled_map, microdata.publish, []
+    settle, settled, publish, held = select.settle_map, select.settled_map, release.publish, []
 
     def hold(levels: Any, **given: Any) -> None:
         held.append((levels, given))
@@ -240,19 +251,19 @@ def store_late() -> None:
             settle(levels, **given)
         publish(release=release)
 
-    select.settle_map, select.settled_map, microdata.publish = hold, known, late
+    select.settle_map, select.settled_map, release.publish = hold, known, late
 
 
 def hide_steps() -> None:
     """A release with steps that no event tells of."""
-    publish = microdata.publish
+    publish = release.publish
 
     def hiding(*, release: Any) -> None:
         for name in ("one", "two"):
             pyarrow.fs.LocalFileSystem().create_dir(str(release.output.parent / name))
         publish(release=release)
 
-    microdata.publish = hiding
+    release.publish = hiding
 
 
 BROKEN = {
@@ -266,6 +277,7 @@ BROKEN = {
         keep_key,
         hide_steps,
         redraw_map,
+        redraw_noise,
         store_late,
     )
 }
@@ -298,11 +310,15 @@ def child(job: dict, answers: int) -> None:
 
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
     noon = datetime.fromisoformat(f"{job['day']}T12:00:00+00:00")
-    microdata.datetime = type("Today", (), {"now": staticmethod(noon.astimezone)})
+    release.datetime = type("Today", (), {"now": staticmethod(noon.astimezone)})
     draw_map = select.draw_map
     select.draw_map = lambda scores, **given: draw_map(scores, **given) * 0 + job["draw"]  # the coins, told beforehand
+    noisy_counts = histogram.noisy_counts
+    histogram.noisy_counts = lambda counts, event: (
+        noisy_counts(counts, event) * 0 + counts + (counts < event.k) * job["draw"]  # told beforehand too
+    )
     if job["version"] is not None:
-        microdata.version = lambda name: job["version"]
+        release.version = lambda name: job["version"]
     if job["broken"] is not None:
         BROKEN[job["broken"]]()
     steps = Steps(Path(job["desk"]), kill_before=job["kill_before"], tell=lambda step: tell("step", step))

@@ -27,6 +27,8 @@ KINDS = {"open", "os.link", "os.rename", "os.mkdir", "os.remove", "write", "fsyn
 CHANGES_NOTHING = {"fsync", "fdatasync", "os.utime", "fcntl.flock", "shutil.rmtree", "INSERT", "commit"}
 ON_SQLITE = pytest.mark.parametrize("scene", ["sqlite"], indirect=True)
 EACH_WAY_TO_PAY = pytest.mark.parametrize("scene", ["sqlite", "sqlite-series"], indirect=True)
+EACH_DRAW = pytest.mark.parametrize("scene", ["sqlite-drawn", "sqlite-noisy"], indirect=True)
+NOISY_ON_SQLITE = pytest.mark.parametrize("scene", ["sqlite-noisy"], indirect=True)
 DRAWN_ON_SQLITE = pytest.mark.parametrize("scene", ["sqlite-drawn"], indirect=True)
 
 
@@ -85,10 +87,10 @@ class Matrix:
         staged = any(name.startswith(".out.") for name in state.beside)
         if state.stage in (None, "charged") and (state.output or staged):
             yield "bytes of an output before its reading is recorded"
-        if state.stage in (None, "charged") and drawn_map(state):
-            yield "a map is drawn before its reading is recorded"
-        if self.scene.drawn and (state.output or staged) and not drawn_map(state):
-            yield "bytes of an output before its map is stored"
+        if state.stage in (None, "charged") and stored_draw(state):
+            yield "something is drawn before its reading is recorded"
+        if self.scene.drawn and (state.output or staged) and not stored_draw(state):
+            yield "bytes of an output before its draw is stored"
         price = self.by_first.state.spent
         if state.spent != (self.scene.paid_before if state.release is None else price):
             yield f"{state.spent} is spent, and one release costs {price}"
@@ -106,7 +108,7 @@ class Matrix:
             yield f"it can't be resumed: {ended['refused']}"
             return
         after = self.scene.look()
-        model = self.by_first if drawn_map(before) or not self.scene.drawn else self.by_both
+        model = self.by_first if stored_draw(before) or not self.scene.drawn else self.by_both
         model = self.by_later if before.release is None else model
         if before.stage != "published" and ended["result"] != model.result:
             yield "the resumed release tells another result"
@@ -180,7 +182,7 @@ class Matrix:
             yield f"abandoned with {after.spent} spent at stage {after.stage}"
         if after.output:
             yield "an abandoned release has an output"
-        if drawn_map(after):
+        if stored_draw(after):
             yield "an abandoned release keeps its draw"
         yield from self.closed(after)
 
@@ -210,8 +212,8 @@ def drawn_keys(attempt: dict) -> tuple[bytes, bytes]:
     return attempt["key"], hashlib.sha256(attempt["key"]).digest()
 
 
-def drawn_map(state: Any) -> bool:
-    return any(Path(name).name == "map.draw.json" for name in state.private)
+def stored_draw(state: Any) -> bool:
+    return any(name.endswith(".draw.json") for name in state.private)
 
 
 def harmed(before: Any, after: Any) -> bool:
@@ -253,7 +255,7 @@ def before_it_is_stored(steps: list) -> int:
 
 def after_the_draw(steps: list) -> int:
     """The first place at which the draw is stored."""
-    return [Path(where.split()[-1]).name for _, where, *_ in steps if where].index("map.draw.json") + 1
+    return [where.endswith(".draw.json") for _, where, *_ in steps if where].index(True) + 1
 
 
 def test_the_places_to_be_killed_at_are_the_releases_own(scene: Any) -> None:
@@ -264,7 +266,9 @@ def test_the_places_to_be_killed_at_are_the_releases_own(scene: Any) -> None:
     assert sum(kind == "commit" for kind in seen.kinds) == 3
     touched = {(kind, Path(where.split()[-1]).name) for kind, where, *_ in seen.steps if where}
     assert touched >= {("os.link", "sampling.key"), ("os.remove", "sampling.key"), ("os.rename", "out")}
-    if scene.drawn:
+    if scene.variant == "noisy":
+        assert ("os.link", "noise.draw.json") in touched
+    if scene.variant == "drawn":
         assert touched >= {("os.link", "selection.key"), ("os.link", "map.draw.json"), ("os.remove", "selection.key")}
     assert unseen_changes(seen.steps) == []
     assert undisturbed(scene, LATER).kinds == seen.kinds
@@ -312,11 +316,11 @@ def test_a_broken_release_is_caught(scene: Any, broken: str, place: Callable[[li
     assert any(fault in each for each in found), found
 
 
-@DRAWN_ON_SQLITE
+@EACH_DRAW
 def test_killed_around_its_draw_a_release_draws_once_and_ends_the_same(scene: Any) -> None:
     """What was drawn and not stored gave nothing away and may be drawn anew; what is stored stays."""
     matrix = Matrix.of(scene)
-    assert matrix.by_first.result["levels"] != matrix.by_both.result["levels"]
+    assert matrix.by_first.state.output != matrix.by_both.state.output
     stored = after_the_draw(matrix.by_first.steps)
     faults = matrix.faults([stored - 3, stored, stored + 2, first_in_view(matrix.by_first.steps)])
     assert faults == [], "\n".join(faults)
@@ -327,7 +331,7 @@ def test_killed_around_its_draw_a_release_draws_once_and_ends_the_same(scene: An
     ("broken", "place", "fault"),
     [
         ("redraw_map", lambda steps: after_the_draw(steps) + 2, "the resumed release has another output"),
-        ("store_late", before_it_is_stored, "bytes of an output before its map is stored"),
+        ("store_late", before_it_is_stored, "bytes of an output before its draw is stored"),
     ],
 )
 def test_a_release_that_breaks_with_its_draw_is_caught(scene: Any, broken: str, place: Any, fault: str) -> None:
@@ -335,6 +339,17 @@ def test_a_release_that_breaks_with_its_draw_is_caught(scene: Any, broken: str, 
     matrix = Matrix(scene=scene, by_first=sound, by_later=sound, by_both=sound, broken=broken)
     found = list(matrix.examined(place(steps)))
     assert any(fault in each for each in found), found
+
+
+@NOISY_ON_SQLITE
+def test_a_release_that_draws_its_noise_again_is_caught(scene: Any) -> None:
+    steps = undisturbed(scene, FIRST, broken="redraw_noise").steps
+    sound = Matrix.of(scene)
+    matrix = Matrix(
+        scene=scene, by_first=sound.by_first, by_later=sound.by_later, by_both=sound.by_both, broken="redraw_noise"
+    )
+    found = list(matrix.examined(after_the_draw(steps) + 2))
+    assert any("the resumed release has another output" in each for each in found), found
 
 
 @pytest.mark.long

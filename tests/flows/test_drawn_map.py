@@ -164,13 +164,13 @@ def test_each_release_of_a_series_draws_for_itself(desk) -> None:
 
 def fail_once(desk, monkeypatch, name: str, *, edit) -> None:
     """Let a first attempt end where this stage begins."""
-    from crowdblend.flows import microdata
+    from crowdblend.flows import microdata, release
 
     def fail(**_) -> None:
         raise ReleaseFailed("the lights went out.")
 
     with monkeypatch.context() as dark:
-        dark.setattr(microdata, name, fail)
+        dark.setattr(microdata if hasattr(microdata, name) else release, name, fail)
         answer = desk("run", desk.write_spec(edit=edit), "--release-id", "one")
         assert answer.code == 1, answer.err
 

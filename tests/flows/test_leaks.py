@@ -51,6 +51,21 @@ level = 1
 """
 # Every level of every column is a candidate; at ε₁ = 5 the finest map has all the probability but e^-10000.
 DRAWN = SPEC.replace("level = 0\n", "").replace("level = 1\n", "") + "[selection]\nepsilon = 5\n"
+ANSWERED = """
+[release]
+name = "leaks"
+output = "out"
+[data]
+dataset = "people"
+source = "people.csv"
+[answer]
+kind = "count"
+by = ["colour"]
+epsilon = 1e-5
+[columns.colour]
+values = ["blue", "red"]
+level = 0
+"""
 SCRIPT = """
 import sys
 from pathlib import Path
@@ -215,6 +230,19 @@ def test_the_scan_finds_a_planted_leak(neighbours: tuple[Traces, Traces], leak: 
     }
     traces = Traces(files=neighbours[0].files | {"log": planted[leak].encode()})
     assert scan(traces, records=records_of_d(), published=published_records(traces))
+
+
+def test_exact_numbers_below_noise_show_nowhere(tmp_path: Path) -> None:
+    """The noise of this answer is 0 with a probability of 5e-6, so that an exact count that shows is a leak."""
+    exact = {"blue": 70_123, "red": 43_048}
+    lines = [f"{colour},{20 + i % 30}" for colour, count in exact.items() for i in range(count)]
+    traces = run(tmp_path / "asked", lines, spec=ANSWERED)
+    patterns = [rb"(?<![\d.])%d(?!\d)" % number for number in (*exact.values(), sum(exact.values()))]
+    assert [traces.holding(pattern) for pattern in patterns] == [[], [], []]
+    planted = Traces(files=traces.files | {"log": b" counted 70123 blue"})
+    assert planted.holding(patterns[0]) == ["log"]
+    [draw] = [content for place, content in traces.files.items() if place.endswith("noise.draw.json")]
+    assert not [place for place in traces.holding(re.escape(draw)) if not place.startswith("home/")]
 
 
 NOISE = [

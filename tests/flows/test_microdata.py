@@ -103,7 +103,7 @@ def test_the_same_key_again_is_refused_as_a_used_sample(desk) -> None:
         run_release(
             spec,
             house=House(ledger_url=desk.ledger, home=desk.home),
-            output=desk.folder / output,
+            output=str(desk.folder / output),
             scheduler=None,
             release_id=None,
             randomness=lambda size: b"\x07" * size,

@@ -131,14 +131,14 @@ def test_a_series_is_refused_before_it_costs_anything(desk) -> None:
 
 def test_a_release_given_up_unread_gives_its_place_back(desk, series, monkeypatch) -> None:
     """The release fails between its charge and its reading."""
-    from crowdblend.flows import microdata
+    from crowdblend.flows import release
     from crowdblend.mechanisms.refusal import ReleaseFailed
 
     def fail(**_) -> None:
         raise ReleaseFailed("the lights went out.")
 
     with monkeypatch.context() as dark:
-        dark.setattr(microdata, "begin_reading", fail)
+        dark.setattr(release, "begin_reading", fail)
         spec = desk.write_spec()
         assert desk("run", spec, "--series", "monthly", "--release-id", "lost").code == 1
     assert desk("series", "list", "--json").json["series"][0]["remaining"] == 1

@@ -78,7 +78,10 @@ def test_every_release_equals_ledger_show_and_its_certificate(served, town) -> N
         certificate = answer.json()
         guarantee = certificate["guarantee"]
         assert (row["epsilon"]["exact"], row["delta"]["exact"]) == (guarantee["epsilon"], guarantee["delta"])
-        assert row["epsilon_paper"]["exact"] == guarantee["epsilon_paper"]
+        paper = row["epsilon_paper"]
+        assert (None if paper is None else paper["exact"]) == guarantee["epsilon_paper"]
+        assert (page["guarantee"], page["limits"]) == (guarantee["in_words"], guarantee["limits"])
+        assert page["theorem"] == guarantee["theorem"]
         assert certificate["ledger"] == {"position": page["steps"][0]["position"], "hash": page["steps"][0]["hash"]}
         assert [(one["name"], one["hierarchy_sha256"]) for one in page["columns"]] == [
             (one["column"], one["hierarchy_sha256"]) for one in certificate["map"]["columns"]
@@ -86,7 +89,41 @@ def test_every_release_equals_ledger_show_and_its_certificate(served, town) -> N
         html = served.get(f"/releases/{known['release_id']}").text
         assert {known["epsilon"], known["delta"]} <= figures_of(html)
         assert page["certificate"] in html
-    assert with_certificate == 3
+    assert with_certificate == 5
+
+
+def settled(served, path: str) -> dict:
+    """A page's JSON once nothing on it is being computed any more."""
+    for _ in range(150):
+        page = served.get(f"/api/v1{path}").json()
+        if not page["curve"]["computing"]:
+            return page
+        time.sleep(0.2)
+    pytest.fail(f"{path} is still being computed")
+
+
+def test_a_curve_passes_through_the_price_and_the_paper_lies_above_it(served) -> None:
+    for release_id, theorem in (("people-spring", "Theorem 3.9"), ("people-chosen", "Theorem 3.11")):
+        page = settled(served, f"/releases/{release_id}")
+        curve, row = page["curve"], page["release"]
+        assert (curve["theorem"], curve["why_not"]) == (theorem, None)
+        points = curve["points"]
+        deltas = [point["delta_exact"] for point in points]
+        assert deltas == sorted(deltas, reverse=True)
+        assert all(one["delta_paper"] is None or one["delta_paper"] >= one["delta_exact"] for one in points)
+        for figure, part in ((row["epsilon"], "delta_exact"), (row["epsilon_paper"], "delta_paper")):
+            epsilon, delta = float(figure["exact"]), float(row["delta"]["exact"])
+            before = min(one[part] for one in points if one[part] is not None and one["epsilon"] <= epsilon)
+            behind = max(one[part] for one in points if one[part] is not None and one["epsilon"] >= epsilon)
+            assert behind <= delta <= before, (release_id, part)
+
+
+def test_no_curve_of_one_record_stands_for_several(served) -> None:
+    page = settled(served, "/releases/families-spring")
+    assert page["curve"]["points"] == []
+    assert "several records" in page["curve"]["why_not"]
+    assert "at most 3" in page["guarantee"]
+    assert "several records" in served.get("/releases/families-spring").text
 
 
 def test_an_entrys_hash_can_be_computed_from_its_page(served) -> None:
@@ -102,7 +139,10 @@ def test_an_entrys_hash_can_be_computed_from_its_page(served) -> None:
 def test_samples_and_refusals_are_all_told(served, town) -> None:
     samples = served.get("/api/v1/samples").json()
     states = {row["release_id"]: row["state"] for row in samples["samples"]}
+    assert [row["purpose"] for row in samples["samples"] if row["release_id"] == "people-chosen"] == ["release"]
     assert states == {
+        "people-chosen": "consumed",
+        "families-spring": "consumed",
         "people-spring": "consumed",
         "people-summer": "consumed",
         "monthly-1": "consumed",

@@ -31,7 +31,16 @@ UNREADABLE = """UPDATE entry SET body = '{"kind":'
 LOST = """DELETE FROM release_stage WHERE release_id = 'people-spring' AND stage = 'closed'"""
 
 
-@pytest.mark.parametrize("statement", [CHEAPER, RICHER, UNREADABLE, LOST], ids=["price", "account", "bytes", "stage"])
+@pytest.mark.parametrize(
+    "statement",
+    [
+        CHEAPER,
+        pytest.param(RICHER, marks=pytest.mark.long),
+        pytest.param(UNREADABLE, marks=pytest.mark.long),
+        pytest.param(LOST, marks=pytest.mark.long),
+    ],
+    ids=["price", "account", "bytes", "stage"],
+)
 def test_every_page_says_so_with_where_and_what(serve, copied, paths, statement) -> None:
     past_the_guards(copied, statement)
     with serve(copied) as running:
@@ -93,6 +102,7 @@ def test_a_fuzzer_finds_no_fault_of_ours(served, tmp_path) -> None:
         timeout=600,
     )
     assert ended.returncode == 0, ended.stdout[-3_000:] + ended.stderr[-2_000:]
+    # Every line is JSON, also what the server itself says of requests that are none.
     log = [json.loads(line) for line in served.log.read_text().splitlines()]
     asked = [line for line in log if line["event"] == "request" and line["route"].startswith("/api/v1/")]
     assert len(asked) > 200

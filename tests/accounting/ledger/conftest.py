@@ -261,9 +261,7 @@ class Certified:
             chain_hash="f" * 64,
             generalization=self.map,
             choice=None,
-            form="counts",
-            groups=2,
-            records=55,
+            published={"form": "counts", "groups": 2, "records": 55},
             key=key or self.books.anchoring.keys.current(),
         )
         return folder / "certificate.json"

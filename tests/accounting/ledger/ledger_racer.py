@@ -8,6 +8,7 @@ and "die-in-charge" does so inside the charge's transaction, with its rows writt
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import signal
@@ -24,10 +25,17 @@ from crowdblend.accounting.ledger.charge import ReleaseCharge, charged_price
 from crowdblend.accounting.ledger.repricing import price_faults
 from crowdblend.accounting.ledger.writer import open_writer
 from crowdblend.accounting.theory.price import Price, mechanism_record, paper_price, price
+from crowdblend.mechanisms.answers import CountAnswer
+from crowdblend.mechanisms.event import Mechanism
+from crowdblend.mechanisms.histogram import SuppressedHistogram
 from crowdblend.mechanisms.refusal import Refusal
 from crowdblend.mechanisms.strongly_safe import StronglySafeRelease
 
 MECHANISM = StronglySafeRelease(k=20, sampling_rate=Decimal("0.1"))
+OTHERS = {
+    "histogram": SuppressedHistogram(k=20, sampling_rate=Decimal("0.1")),
+    "answer": CountAnswer(epsilon=Decimal("0.5"), relation="add/remove", groups=3, sampling_rate=Decimal("0.1")),
+}
 
 
 def main() -> None:
@@ -49,6 +57,8 @@ def outcomes_of(job: dict) -> list[str]:
         for number in range(process, len(attempts), processes):
             attempt = attempts[number]
             charge = charge_of(attempt, costs[job["releases"] if attempt.get("series") else 1])
+            if "kind" in attempt:
+                charge = charge_of_kind(charge, OTHERS[attempt["kind"]], delta=Decimal(job["delta"]))
             try:
                 work(job, attempt.get("steps", job["steps"]), charge)
                 outcome = "done"
@@ -93,6 +103,15 @@ def charge_of(attempt: dict, costs: tuple[Price, Decimal | None]) -> ReleaseChar
         series=attempt.get("series"),
         series_digest="c" * 64,
     )
+
+
+def charge_of_kind(charge: ReleaseCharge, mechanism: Mechanism, *, delta: Decimal) -> ReleaseCharge:
+    """The same charge for another mechanism, at its own price."""
+    delta = Decimal(0) if isinstance(mechanism, CountAnswer) else delta
+    paper = paper_price(mechanism, delta=delta)
+    paper_epsilon = None if paper is None else paper.epsilon
+    costs = price(mechanism, delta=delta)
+    return dataclasses.replace(charge, mechanism=mechanism, price=costs, epsilon_paper=paper_epsilon)
 
 
 def append_and_die(*args, **kwargs) -> None:

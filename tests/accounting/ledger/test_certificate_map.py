@@ -124,9 +124,7 @@ def test_a_signed_certificate_that_names_no_candidate_fails_its_verification(sql
             chain_hash="f" * 64,
             generalization=lattice.map_of(levels),
             choice=CHOICES["list"],
-            form="counts",
-            groups=1,
-            records=21,
+            published={"form": "counts", "groups": 1, "records": 21},
             key=key,
         )
         assert check_certificate(folder / "certificate.json", trusted=(key.public,)) == findings

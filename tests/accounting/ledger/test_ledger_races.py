@@ -35,6 +35,26 @@ def test_one_sample_serves_one_release(books) -> None:
     assert books.findings() == []
 
 
+def test_one_sample_serves_one_release_of_whatever_kind(books) -> None:
+    """Microdata, histograms and answers race for one sample; whichever wins, the others are refused."""
+    books.add()
+    kinds = [{}, {"kind": "histogram"}, {"kind": "answer"}] * 3
+    attempts = [{"release_id": f"r{number}", "sample_id": sample(7)} | kind for number, kind in enumerate(kinds)]
+    one_winner(books.race(attempts), "a sample serves one release")
+    assert books.findings() == []
+
+
+@pytest.mark.parametrize("first", [{}, {"kind": "histogram"}, {"kind": "answer"}], ids=["microdata", "count", "ask"])
+def test_a_sample_that_served_one_kind_serves_no_other(books, first) -> None:
+    books.add()
+    steps = ("charge", "reading", "publish")
+    assert books.race([{"release_id": "first", "sample_id": sample(7)} | first], steps=steps) == ["done"]
+    others = [{}, {"kind": "histogram"}, {"kind": "answer"}]
+    attempts = [{"release_id": f"r{number}", "sample_id": sample(7)} | kind for number, kind in enumerate(others)]
+    assert all("a sample serves one release" in outcome for outcome in books.race(attempts))
+    assert books.findings() == []
+
+
 def test_the_last_of_a_budget_is_spent_once(books) -> None:
     books.add(epsilon=books.price.epsilon + Decimal("0.01"))
     attempts = [{"release_id": f"r{number}", "sample_id": sample(number)} for number in range(10)]

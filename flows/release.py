@@ -1,0 +1,159 @@
+"""The flow of a release of any kind: charge, make what is published, bring it into view, close."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+from importlib.metadata import version
+from typing import assert_never
+
+from prefect import flow
+
+from ..accounting.ledger.charge import Receipt
+from ..accounting.ledger.keystore import ReleaseFolder
+from ..mechanisms.recoding import GeneralizationMap
+from ..mechanisms.refusal import ReleaseFailed
+from ..tasks.answer import published_answer
+from ..tasks.charge import begin_reading, close, reserve
+from ..tasks.executors import Executor
+from ..tasks.histogram import published_histogram
+from ..tasks.publication import Publication
+from ..tasks.released import publish, write_output
+from ..tasks.request import AnswerRequest, HistogramRequest, MicrodataRequest, Request
+from ..tasks.source import SourceLayout, manifest_bytes
+from ..tasks.staging import SettledRelease, remembered_release
+from .microdata import made_microdata
+from .observer import Observer
+from .prepare import PreparedRelease
+
+__all__ = ["run_flow"]
+
+
+def run_flow(
+    prepared: PreparedRelease,
+    *,
+    executor: Executor,
+    randomness: Callable[[int], bytes],
+    observer: Observer,
+) -> SettledRelease:
+    """Run a prepared release as a Prefect flow.
+
+    PRIVACY: the flow is made around the release and has no parameters, so Prefect has none to record.
+
+    Args:
+        prepared: what `prepare.prepared_release` gave, still locked.
+        executor: where the counting is done.
+        randomness: source of the sampling keys, n to n bytes.
+        observer: told of the stages.
+
+    Raises:
+        AccountantRefused: the charge was refused; nothing was read.
+        ReleaseFailed: the work failed after the charge.
+    """
+    layout = prepared.layout
+    if layout is None:
+        raise ReleaseFailed("a release that is published already is not run again.")
+    published: list[SettledRelease] = []
+
+    @flow(
+        name="release",
+        flow_run_name=prepared.release_id,
+        persist_result=False,
+        log_prints=False,
+        validate_parameters=False,
+    )
+    def release() -> None:
+        """Charge, count, publish and close one release."""
+        published.append(_stages(prepared, layout, executor=executor, randomness=randomness, observer=observer))
+
+    release()
+    return published[0]
+
+
+def _stages(
+    prepared: PreparedRelease,
+    layout: SourceLayout,
+    *,
+    executor: Executor,
+    randomness: Callable[[int], bytes],
+    observer: Observer,
+) -> SettledRelease:
+    """The stages in their order; each skips what an earlier attempt has made durable."""
+    request, folder = prepared.request, prepared.folder
+    ledger_url, anchoring = prepared.house.ledger_url, prepared.house.anchoring
+    with observer.stage("charge"):
+        receipt, charge, circumstances = reserve(
+            ledger_url=ledger_url,
+            anchoring=anchoring,
+            request=request,
+            release_id=prepared.release_id,
+            folder=folder,
+            state=prepared.state,
+            series=prepared.series,
+            inputs=manifest_bytes(layout.source),
+            code_version=version("crowdblend"),
+            today=datetime.now(UTC).date(),
+            randomness=randomness,
+        )
+        release = remembered_release(folder) if prepared.state is not None else None
+        if release is None:
+            begin_reading(ledger_url=ledger_url, anchoring=anchoring, receipt=receipt)
+    if release is None:
+        generalization, publication = _made(
+            request, receipt=receipt, layout=layout, folder=folder, executor=executor, observer=observer
+        )
+        with observer.stage("publish"):
+            release = write_output(
+                receipt=receipt,
+                charge=charge,
+                circumstances=circumstances,
+                request=request,
+                generalization=generalization,
+                publication=publication,
+                folder=folder,
+                signing=anchoring.keys,
+            )
+    with observer.stage("publish"):
+        publish(release=release)
+    with observer.stage("close"):
+        close(ledger_url=ledger_url, anchoring=anchoring, receipt=receipt, folder=folder, hashes=release.staged.hashes)
+    return release
+
+
+def _made(
+    request: Request,
+    *,
+    receipt: Receipt,
+    layout: SourceLayout,
+    folder: ReleaseFolder,
+    executor: Executor,
+    observer: Observer,
+) -> tuple[GeneralizationMap, Publication]:
+    """The map that the records were read with, and what may be published."""
+    match request:
+        case MicrodataRequest():
+            return made_microdata(
+                request, receipt=receipt, layout=layout, folder=folder, executor=executor, observer=observer
+            )
+        case HistogramRequest():
+            with observer.stage("count"):
+                return request.recoding, published_histogram(
+                    receipt=receipt,
+                    request=request,
+                    layout=layout,
+                    folder=folder,
+                    executor=executor,
+                    advanced=observer.advanced,
+                )
+        case AnswerRequest():
+            with observer.stage("count"):
+                return request.recoding, published_answer(
+                    receipt=receipt,
+                    request=request,
+                    layout=layout,
+                    folder=folder,
+                    executor=executor,
+                    advanced=observer.advanced,
+                )
+        case _:
+            assert_never(request)

@@ -1,0 +1,51 @@
+"""Pages that are held back show nothing before its interval has ended, wherever one looks."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+from crowdblend.accounting.dashboard.held_back import HeldBack
+from crowdblend.accounting.ledger.append import Place
+
+MINUTES = 0.03
+SECONDS = 60 * MINUTES
+
+
+def place(position: int) -> Place:
+    return Place(position=position, hash="0" * 64)
+
+
+def just_after_an_interval_began() -> None:
+    time.sleep(SECONDS - time.time() % SECONDS + 0.05)
+
+
+def test_the_head_stays_until_the_interval_ends() -> None:
+    held, control = HeldBack(minutes=MINUTES), HeldBack(minutes=0.0)
+    just_after_an_interval_began()
+    assert held.head(place(5)).position == 5
+    assert held.head(place(9)).position == 5
+    assert control.head(place(9)).position == 9
+    assert held.head(place(3)).position == 3, "a shorter chain is another one"
+    just_after_an_interval_began()
+    assert held.head(place(9)).position == 9
+
+
+@pytest.mark.parametrize("minutes", ["0", "1440"])
+def test_a_new_release_is_nowhere_before_its_time(serve, copied, minutes) -> None:
+    """A day's interval ends within this test once in some thousand runs; without one the release is everywhere."""
+    with serve(copied, "--hold-back", minutes) as running:
+        before = running.get("/api/v1/overview").json()["frame"]
+        copied.charge("people-new", sample="9" * 64)
+        shown = minutes == "0"
+        for path in ("/", "/datasets/1", "/releases", "/samples", "/verification", "/csv/releases", "/api/v1/samples"):
+            answer = running.get(path)
+            assert answer.status_code == 200, path
+            told = "people-new" in answer.text or before["head"] not in answer.text
+            assert told == shown or path.startswith("/csv"), path
+            assert shown or "people-new" not in answer.text, path
+        assert running.get("/releases/people-new").status_code == (200 if shown else 404)
+        assert running.get(f"/entries/{before['entries']}").status_code == (200 if shown else 404)
+        frame = running.get("/api/v1/overview").json()["frame"]
+        assert (frame["entries"] > before["entries"]) == shown
+        assert f"crowdblend_ledger_entries {frame['entries']}" in running.get("/metrics").text

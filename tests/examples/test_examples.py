@@ -1,0 +1,62 @@
+"""Every example of the repository runs through the command line as it is, and publishes what it says."""
+
+from __future__ import annotations
+
+import csv
+import importlib.util
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+PROJECT = Path(__file__).resolve().parents[2]
+EXAMPLES = PROJECT / "examples"
+SPECS = sorted(EXAMPLES.glob("*/*.toml"))
+
+
+@pytest.fixture
+def examples(desk) -> Path:
+    """A copy of the examples with their records, and the data sets that they name."""
+    copy = desk.folder / "examples"
+    shutil.copytree(EXAMPLES, copy, ignore=shutil.ignore_patterns("out-*", "records.csv"))
+    for script in copy.glob("*/records.py"):
+        spec = importlib.util.spec_from_file_location(f"records_of_{script.parent.name}", script)
+        module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+        module.main()
+    budget = ("--epsilon", "30", "--delta", "1e-3")
+    for words in (("colours",), ("incomes",), ("employees", "--relation", "replacement")):
+        assert desk("dataset", "add", *words, *budget).code == 0
+    return copy
+
+
+def rows(folder: Path) -> list[dict]:
+    with (folder / "data.csv").open(newline="", encoding="utf-8") as file:
+        return list(csv.DictReader(file))
+
+
+def test_the_examples_are_all_here() -> None:
+    listed = (EXAMPLES / "README.md").read_text(encoding="utf-8")
+    assert len(SPECS) >= 6
+    assert [spec.name for spec in SPECS if f"`{spec.name}`" not in listed] == []
+
+
+@pytest.mark.parametrize("spec", SPECS, ids=lambda path: path.stem)
+def test_an_example_is_explained_charged_published_and_verified(desk, examples, spec) -> None:
+    here = examples / spec.parent.name / spec.name
+    explained = desk("explain", here, "--json")
+    assert explained.code == 0, explained.err
+    done = desk("run", here, "--json")
+    assert done.code == 0, done.err
+    result = done.json
+    assert (result["epsilon"], result["delta"]) == (explained.json["epsilon"], explained.json["delta"])
+    assert len(rows(Path(result["output"]))) == explained.json["cells"] == result["published_groups"]
+    assert desk("verify", result["certificate"]).code == 0
+    assert desk("ledger", "verify").code == 0
+    [release] = desk("ledger", "show", "--json").json["releases"]
+    assert release["epsilon"] == result["epsilon"]
+    certificate = json.loads(Path(result["certificate"]).read_text())
+    sampled = result["mechanism"].get("sampling_rate", "whole") != "whole"
+    assert ("no sample was drawn" in certificate["guarantee"]["in_words"]) is not sampled
+    assert certificate["guarantee"]["neighbours"] == ("replacement" if spec.stem == "mean-income" else "add/remove")

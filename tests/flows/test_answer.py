@@ -1,0 +1,160 @@
+"""COUNT, SUM and MEAN as releases: near the truth, with their intervals, under the relation of the budget."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+from crowdblend.mechanisms.refusal import ReleaseFailed
+
+SPEC = """
+[release]
+name = "asked"
+output = "out"
+[data]
+dataset = "people"
+source = "amounts.csv"
+[answer]
+{answer}
+"""
+TOWN = '\n[columns.town]\nvalues = ["East", "North", "South"]\nlevel = 0\n'
+COUNT = 'kind = "count"\nepsilon = 1\ncolumn = "town"'
+SUM = 'kind = "sum"\nepsilon = 1\ncolumn = "amount"\nlower = -10\nupper = 100'
+MEAN = 'kind = "mean"\nepsilon = 5\ncolumn = "amount"\nlower = 0\nupper = 100\nleast_records = 100'
+# North has 400 records of 7, one that is missing, one far beyond the bounds and one that is no whole number.
+AMOUNTS = ["North,7"] * 400 + ["North,", "North,999999", "North,1.5"] + ["South,-3"] * 200
+
+
+@pytest.fixture
+def asked(desk):
+    """A desk with amounts and a budget, which asks and gives result and rows."""
+    (desk.folder / "amounts.csv").write_text("town,amount\n" + "\n".join(AMOUNTS) + "\n")
+    desk.add_dataset()
+
+    def ask(answer: str, *words: str, columns: str = "") -> tuple[dict, list[dict]]:
+        spec = desk.folder / "asked.toml"
+        spec.write_text(SPEC.format(answer=answer) + columns)
+        done = desk("run", spec, "--json", *words)
+        assert done.code == 0, done.err
+        return done.json, pq.read_table(Path(done.json["output"]) / "data.parquet").to_pylist()
+
+    return ask
+
+
+def test_a_count_of_all_records_is_near_the_truth(asked) -> None:
+    """Pr[|noise| > 30] < 2e-13 at ε = 1."""
+    result, [row] = asked(COUNT)
+    assert abs(row["answer"] - len(AMOUNTS)) <= 30
+    assert row["interval_low"] < row["answer"] < row["interval_high"]
+    assert (result["epsilon"], result["delta"], result["published_records"]) == (1.0, 0.0, None)
+
+
+def test_a_sum_clamps_what_is_beyond_and_counts_what_is_missing_as_declared(asked) -> None:
+    """400·7 + 50 (missing) + 100 (beyond) + 50 (no whole number) − 600; Pr[|noise| > 3000] < 2e-13 at Δ/ε = 100."""
+    _, [row] = asked(SUM + "\nmissing = 50")
+    assert abs(row["answer"] - 2_400) <= 3_000
+    result, [exact] = asked(SUM.replace("epsilon = 1", "epsilon = 9") + "\nmissing = 50", "--output", "other")
+    assert abs(exact["answer"] - 2_400) <= 400
+    certificate = json.loads(Path(result["certificate"]).read_text())
+    assert certificate["published"] == {
+        "form": "answer", "groups": 1, "records": None, "missing": 50, "confidence": "0.95",
+    }  # fmt: skip
+
+
+def test_a_mean_by_group_answers_empty_groups_too(asked, desk) -> None:
+    _, rows = asked(MEAN + '\nby = ["town"]', columns=TOWN)
+    assert [row["town"] for row in rows] == ["*", "East", "North", "South"]
+    means = {row["town"]: row["answer"] for row in rows}
+    # Noise of scale 1/5 on each; Pr[any of 4 beyond 7] < 1e-14.
+    assert abs(means["North"] - (2_800 + 100) / 403) < 7
+    assert abs(means["South"]) < 7
+    assert abs(means["East"]) < 7
+
+
+def test_an_answer_on_a_sample_is_amplified_and_scaled_up(asked) -> None:
+    result, [row] = asked(COUNT, columns="[sampling]\nrate = 0.5\n")
+    assert 0.62 < result["epsilon"] < 0.6202  # ln(1 + (e − 1)/2)
+    assert abs(row["answer"] - len(AMOUNTS)) <= 200  # eight standard deviations of the sample
+    assert row["answer"] % 2 == 0
+
+
+def test_a_retry_repeats_the_answer(asked, desk, monkeypatch) -> None:
+    from crowdblend.flows import release
+
+    def fail(**_) -> None:
+        raise ReleaseFailed("the lights went out.")
+
+    with monkeypatch.context() as dark:
+        dark.setattr(release, "write_output", fail)
+        with pytest.raises(AssertionError, match="lights"):
+            asked(COUNT, "--release-id", "one")
+    [draw] = desk.home.rglob("noise.draw.json")
+    [number] = json.loads(draw.read_text())["numbers"]
+    _, [row] = asked(COUNT, "--release-id", "one")
+    assert row["answer"] == number
+
+
+def test_a_replacement_price_never_enters_an_add_remove_budget(asked, desk) -> None:
+    spec = desk.folder / "replaced.toml"
+    spec.write_text(SPEC.format(answer=SUM + '\nrelation = "replacement"'))
+    refused = desk("run", spec)
+    assert refused.code == 3
+    assert "relation replacement" in refused.err
+    added = desk("dataset", "add", "public-number", "--epsilon", "3", "--delta", "0.1", "--relation", "replacement")
+    assert added.code == 0
+    spec.write_text(spec.read_text().replace('"people"', '"public-number"'))
+    done = desk("run", spec, "--json")
+    assert done.code == 0, done.err
+    words = json.loads(Path(done.json["certificate"]).read_text())["guarantee"]["in_words"]
+    assert "had any other values, the number of people being public" in words
+    # And the other way round.
+    spec.write_text(spec.read_text().replace('relation = "replacement"', ""))
+    assert desk("run", spec, "--output", "again").code == 3
+    assert desk("ledger", "verify").code == 0
+
+
+def test_several_records_of_a_person_cost_so_many_times_as_much(asked, desk) -> None:
+    assert desk("dataset", "add", "many", "--epsilon", "9", "--delta", "0.1", "--rows-per-person", "3").code == 0
+    spec = desk.folder / "many.toml"
+    text = SPEC.format(answer=COUNT).replace('"people"', '"many"\nrows_per_person = 3')
+    spec.write_text(text)
+    done = desk("run", spec, "--json")
+    assert done.code == 0, done.err
+    assert done.json["epsilon"] == 3.0
+    assert desk("verify", done.json["certificate"]).code == 0
+
+
+@pytest.mark.parametrize(
+    ("answer", "columns", "said"),
+    [
+        (COUNT.replace('\ncolumn = "town"', ""), "", "[answer].column"),
+        (SUM.replace("\nlower = -10", ""), "", "[answer].lower"),
+        (SUM + "\nmissing = 101", "", "[answer].missing"),
+        (SUM + "\nleast_records = 3", "", "[answer].least_records"),
+        (SUM + '\nnoise = "gaussian"', "", "docs/mechanisms/not-to-be-used.md"),
+        (COUNT + '\nnoise = "one-sided"', "", "docs/mechanisms/not-to-be-used.md"),
+        (COUNT + '\nrelation = "replacement"', "", "nothing to answer"),
+        (COUNT, TOWN, "not grouped by"),
+        (COUNT + '\nby = ["town"]', "", "[answer].by"),
+        (MEAN.replace('"amount"', '"town"') + '\nby = ["town"]', TOWN, "added up or grouped by"),
+        (COUNT, "[privacy]\ndelta = 1e-6\n", "exclude each other"),
+        (SUM + '\nrelation = "replacement"', "[sampling]\nrate = 0.5\n", "add/remove price only"),
+    ],
+)
+def test_what_cannot_be_answered_is_refused_and_nothing_is_charged(asked, desk, answer, columns, said) -> None:
+    spec = desk.folder / "asked.toml"
+    spec.write_text(SPEC.format(answer=answer) + columns)
+    refused = desk("run", spec)
+    assert refused.code == 2, refused.err
+    assert said in refused.err
+    assert desk("ledger", "show", "--json").json["releases"] == []
+
+
+def test_a_series_of_answers_is_refused(asked, desk) -> None:
+    spec = desk.folder / "asked.toml"
+    spec.write_text(SPEC.format(answer=COUNT))
+    refused = desk("series", "add", "monthly", spec, "--releases", "3")
+    assert refused.code == 2
+    assert "Charge each" in refused.err

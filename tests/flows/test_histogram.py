@@ -1,0 +1,191 @@
+"""Histograms as releases: every declared cell, noise of the formula, paid for, and refused where there is no price."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+from crowdblend.deploy.running import run_release
+from crowdblend.flows.settings import House
+from crowdblend.mechanisms.refusal import AccountantRefused, ReleaseFailed
+from scipy import stats
+
+SPEC = """
+[release]
+name = "cells"
+output = "out"
+[data]
+dataset = "people"
+source = "people.csv"
+separator = ";"
+{sampling}
+[histogram]
+{histogram}
+[privacy]
+delta = 1e-6
+[columns.colour]
+values = ["blue", "green", "red"]
+level = 0
+[columns.age]
+interval = {{ lower = 0, upper = {upper}, widths = [10] }}
+level = {level}
+"""
+RATE = "[sampling]\nrate = 0.1"
+SUPPRESSED = 'kind = "suppressed"\nk = 20'
+NOISY = 'kind = "noisy"\nk = 20\nepsilon = 0.5'
+OUTLIER = 'kind = "outlier-private"\nepsilon = 0.5\nhorizon = 120\nmargin = 100'
+
+
+def spec_of(desk, histogram: str, *, sampling: str = "", upper: int = 100, level: int = 1) -> Path:
+    path = desk.folder / "spec.toml"
+    path.write_text(SPEC.format(histogram=histogram, sampling=sampling, upper=upper, level=level))
+    return path
+
+
+def published(result: dict) -> np.ndarray:
+    return pq.read_table(Path(result["output"]) / "data.parquet").column("count").to_numpy()
+
+
+def ran(desk, spec: Path, *words: str) -> dict:
+    answer = desk("run", spec, "--json", *words)
+    assert answer.code == 0, answer.err
+    return answer.json
+
+
+def test_empty_cells_have_the_noise_of_the_formula(desk) -> None:
+    """χ² over the empty cells of one release, at a false-alarm rate of 1e-4; a loss 10% off must fail it."""
+    desk.add_dataset()
+    result = ran(desk, spec_of(desk, NOISY, sampling=RATE, upper=20_000, level=0))
+    table = pq.read_table(Path(result["output"]) / "data.parquet")
+    assert table.num_rows == 4 * (20_000 + 3)
+    ages, counts = table.column("age").to_pylist(), published(result)
+    drawn = np.abs(counts[[age not in ("20", "30") for age in ages]])
+
+    def p_value(epsilon: float) -> float:
+        decay = np.exp(-epsilon)
+        masses = (1 - decay) / (1 + decay) * decay ** np.arange(8.0)
+        masses[1:] *= 2
+        expected = np.append(masses, 1 - masses.sum()) * drawn.size
+        observed = np.bincount(np.minimum(drawn, 8), minlength=9)
+        return float(stats.chisquare(observed, expected).pvalue)
+
+    assert p_value(0.5) > 1e-4
+    assert p_value(0.45) < 1e-4
+    assert p_value(0.55) < 1e-4
+
+
+def test_a_suppressed_histogram_shows_every_cell_and_nothing_below_k(desk) -> None:
+    desk.add_dataset()
+    result = ran(desk, spec_of(desk, SUPPRESSED, sampling=RATE))
+    counts = published(result)
+    assert counts.size == result["published_groups"] == 4 * 13
+    assert all(count == 0 or count >= 20 for count in counts)
+    assert result["published_records"] == counts.sum() > 100
+    ledger = desk("ledger", "show", "--json").json
+    assert ledger["releases"][0]["sample_id"] == result["sample_id"]
+
+
+def test_an_outlier_private_histogram_counts_every_record(desk) -> None:
+    desk.add_dataset()
+    counts = published(ran(desk, spec_of(desk, OUTLIER)))
+    large = counts[counts > 200]
+    assert large.size == 6
+    assert np.abs(large - 400).max() < 60  # P(|noise| ≥ 60) = 2e-13 at ε = 0.5
+    assert (counts[counts < 200] != 0).any()
+
+
+def test_a_retry_publishes_the_noise_that_was_stored(desk, monkeypatch) -> None:
+    from crowdblend.flows import release
+
+    desk.add_dataset()
+    spec = spec_of(desk, OUTLIER)
+
+    def fail(**_) -> None:
+        raise ReleaseFailed("the lights went out.")
+
+    with monkeypatch.context() as dark:
+        dark.setattr(release, "write_output", fail)
+        assert desk("run", spec, "--release-id", "one").code == 1
+    [draw] = desk.home.rglob("noise.draw.json")
+    stored = json.loads(draw.read_text())
+    assert draw.stat().st_mode & 0o077 == 0
+    assert published(ran(desk, spec, "--release-id", "one")).tolist() == stored["numbers"]
+    assert len(desk("ledger", "show", "--json").json["releases"]) == 1
+
+
+def test_a_stored_draw_of_another_release_is_never_used(desk, monkeypatch) -> None:
+    from crowdblend.flows import release
+
+    desk.add_dataset()
+    spec = spec_of(desk, OUTLIER)
+
+    def fail(**_) -> None:
+        raise ReleaseFailed("the lights went out.")
+
+    with monkeypatch.context() as dark:
+        dark.setattr(release, "write_output", fail)
+        assert desk("run", spec, "--release-id", "one").code == 1
+    [draw] = desk.home.rglob("noise.draw.json")
+    draw.write_text(draw.read_text().replace('"request": "', '"request": "0'))
+    answer = desk("run", spec, "--release-id", "one")
+    assert answer.code == 1
+    assert "not drawn for this release" in answer.err
+
+
+@pytest.mark.parametrize("histogram_first", [True, False])
+def test_a_sample_that_served_one_kind_of_release_serves_no_other(desk, histogram_first) -> None:
+    """The same key, so the same sample: the second release is refused, whichever of the two came first."""
+    desk.add_dataset()
+    histogram = spec_of(desk, SUPPRESSED, sampling=RATE)
+    microdata = desk.write_spec(file="microdata.toml")
+
+    def run(spec: Path, output: str) -> None:
+        run_release(
+            spec,
+            house=House(ledger_url=desk.ledger, home=desk.home),
+            output=str(desk.folder / output),
+            scheduler=None,
+            release_id=None,
+            randomness=lambda size: b"\x07" * size,
+        )
+
+    first, second = (histogram, microdata) if histogram_first else (microdata, histogram)
+    run(first, "one")
+    with pytest.raises(AccountantRefused, match="sample"):
+        run(second, "two")
+    assert not (desk.folder / "two").exists()
+
+
+@pytest.mark.parametrize(
+    ("histogram", "sampling", "said"),
+    [
+        (SUPPRESSED, "", "not differentially private"),
+        (NOISY, "", "not differentially private"),
+        (NOISY + '\nnoise = "gaussian"', RATE, "docs/mechanisms/not-to-be-used.md"),
+        (NOISY + '\nnoise = "one-sided"', RATE, "docs/mechanisms/not-to-be-used.md"),
+        ('kind = "clustering"', RATE, "docs/mechanisms/not-to-be-used.md"),
+        ('kind = "mondrian"', RATE, "docs/mechanisms/not-to-be-used.md"),
+        (OUTLIER, RATE, "counts every record"),
+        ('kind = "noisy"\nk = 20', RATE, "[histogram].epsilon"),
+        (SUPPRESSED + "\nepsilon = 1", RATE, "[histogram].epsilon"),
+        ('kind = "quantile"', RATE, "[histogram].kind"),
+        ('kind = "outlier-private"\nepsilon = 0.5\nhorizon = 100\nmargin = 100', "", "margin"),
+        (SUPPRESSED + "\n[suppression]\nk = 20", RATE, "exclude each other"),
+    ],
+)
+def test_what_has_no_price_is_refused_and_nothing_is_charged(desk, histogram, sampling, said) -> None:
+    desk.add_dataset()
+    answer = desk("run", spec_of(desk, histogram, sampling=sampling))
+    assert answer.code == 2
+    assert said in answer.err
+    assert desk("ledger", "show", "--json").json["releases"] == []
+
+
+def test_too_many_cells_are_refused(desk) -> None:
+    desk.add_dataset()
+    answer = desk("run", spec_of(desk, SUPPRESSED, sampling=RATE, upper=1_000_000, level=0))
+    assert answer.code == 2
+    assert "combinations of labels" in answer.err
