@@ -6,12 +6,15 @@ Of the sources' other mechanisms (`source_event.SourceEvent`) it has those that 
 from __future__ import annotations
 
 from .answers import Answer
+from .biased_sampling import BiasedSampleCounts, UnequalRatesHistogram
 from .epsilon_safe import EpsilonSafeRelease
 from .histogram import NoisyHistogram, OutlierPrivateHistogram, SuppressedHistogram
+from .points import SyntheticPoints
 from .strongly_safe import StronglySafeRelease
 
-__all__ = ["Answer", "Histogram", "Mechanism", "Microdata"]
+__all__ = ["Answer", "BiasedCounts", "Histogram", "Mechanism", "Microdata"]
 
 Microdata = StronglySafeRelease | EpsilonSafeRelease
-Histogram = SuppressedHistogram | NoisyHistogram | OutlierPrivateHistogram
-Mechanism = Microdata | Histogram | Answer
+BiasedCounts = BiasedSampleCounts | UnequalRatesHistogram
+Histogram = SuppressedHistogram | NoisyHistogram | OutlierPrivateHistogram | BiasedCounts
+Mechanism = Microdata | Histogram | SyntheticPoints | Answer

@@ -5,13 +5,15 @@ from __future__ import annotations
 from typing import assert_never
 
 from ...mechanisms.answers import CountAnswer, MeanAnswer, SumAnswer
+from ...mechanisms.biased_sampling import BiasedSampleCounts, UnequalRatesHistogram
 from ...mechanisms.epsilon_safe import EpsilonSafeRelease
 from ...mechanisms.event import Answer, Mechanism
 from ...mechanisms.histogram import NoisyHistogram, OutlierPrivateHistogram, SuppressedHistogram
 from ...mechanisms.neighbours import REPLACEMENT
+from ...mechanisms.points import SyntheticPoints
 from ...mechanisms.strongly_safe import StronglySafeRelease
 from ..theory.price import mechanism_of_record
-from ..theory.words import crowd_blending_words, outlier_words
+from ..theory.words import biased_words, crowd_blending_words, outlier_words
 from .circumstances import Circumstances
 from .release_entries import ReleaseCharged
 
@@ -57,6 +59,8 @@ THEOREMS = {
     "exact-noisy-profile/1": "Gehrke, Hay, Lui, Pass, CRYPTO 2012, Example 2; exact form proved in "
     "docs/proofs/noisy-histogram.md",
     "outlier-exact/1": "Lui, Pass, Outlier Privacy, TCC 2015; exact form proved in docs/proofs/outlier-privacy.md",
+    "robust-counts/1": "Gehrke, Hay, Lui, Pass, CRYPTO 2012, Theorem 2; explicit delta proved in "
+    "docs/proofs/robust-sampling.md",
     "pure-noise/1": "Laplace mechanism and its discrete form; proved in docs/proofs/answers.md",
     "pure-noise-amplified/1": "Laplace mechanism and its discrete form, proved in docs/proofs/answers.md, amplified by "
     "Li, Qardaji, Su, arXiv:1101.2604v2, Theorem 1",
@@ -88,6 +92,20 @@ NOISY = (
 )
 OUTLIER = (
     "Every count has two-sided geometric noise, and every cell that was declared before the records were read is there."
+)
+SURVEYED = (
+    "Every record was read; no sample was drawn for this release. The data set is itself a sample, whose secret coins, "
+    "independent and with rates within the declared bounds, are the protection: it is released once, and the guarantee "
+    "is for whoever doesn't know who was sampled. Counts of fewer than k records are published as 0, those of k and "
+    "more as they are; every cell that was declared before the records were read is there."
+)
+UNEQUAL = (
+    "The records were sampled with fresh independent coins for this release alone, each at the rate that it names "
+    "itself, within bounds that were declared beforehand."
+)
+POINTS = (
+    "The records were counted in the cells of a declared grid, counts of fewer than k sampled records were {small}, "
+    "and the middle of each cell is published as often as its count says."
 )
 GROUP_THEOREM = "carried over to several records of a person by group privacy, proved in docs/proofs"
 
@@ -148,17 +166,26 @@ def _drawn(charge: ReleaseCharged) -> bool:
 def _done_in_words(mechanism: Mechanism, *, chosen: str) -> str:
     match mechanism:
         case StronglySafeRelease() | EpsilonSafeRelease():
-            return MICRODATA.format(map=chosen)
+            done = MICRODATA.format(map=chosen)
         case SuppressedHistogram():
-            return f"{SAMPLED} {SUPPRESSED}"
+            done = f"{SAMPLED} {SUPPRESSED}"
         case NoisyHistogram():
-            return f"{SAMPLED} {NOISY}"
+            done = f"{SAMPLED} {NOISY}"
         case OutlierPrivateHistogram():
-            return f"{WHOLE} {OUTLIER}"
+            done = f"{WHOLE} {OUTLIER}"
+        case BiasedSampleCounts():
+            done = SURVEYED
+        case UnequalRatesHistogram():
+            done = f"{UNEQUAL} {SUPPRESSED}"
+        case SyntheticPoints(counts=counts):
+            noisy = isinstance(counts, NoisyHistogram)
+            small = "given two-sided geometric noise, 0 too" if noisy else "left out"
+            done = f"{SAMPLED} {POINTS.format(small=small)}"
         case CountAnswer() | SumAnswer() | MeanAnswer():
-            return f"{WHOLE if mechanism.sampling_rate is None else SAMPLED} {_answer_in_words(mechanism)}"
+            done = f"{WHOLE if mechanism.sampling_rate is None else SAMPLED} {_answer_in_words(mechanism)}"
         case _:
             assert_never(mechanism)
+    return done
 
 
 def _more_in_words(mechanism: Mechanism) -> str:
@@ -168,7 +195,20 @@ def _more_in_words(mechanism: Mechanism) -> str:
             return f" {crowd_blending_words(mechanism)}"
         case OutlierPrivateHistogram():
             return f" {outlier_words(mechanism)}"
-        case StronglySafeRelease() | EpsilonSafeRelease() | CountAnswer() | SumAnswer() | MeanAnswer():
+        case BiasedSampleCounts():
+            return f" {biased_words(mechanism)}"
+        case UnequalRatesHistogram():
+            return f" {biased_words(mechanism.as_survey)}"
+        case SyntheticPoints(counts=NoisyHistogram() as counts):
+            return f" {crowd_blending_words(counts)}"
+        case (
+            StronglySafeRelease()
+            | EpsilonSafeRelease()
+            | SyntheticPoints()
+            | CountAnswer()
+            | SumAnswer()
+            | MeanAnswer()
+        ):
             return ""
         case _:
             assert_never(mechanism)

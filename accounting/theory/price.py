@@ -6,9 +6,11 @@ from decimal import Decimal
 from typing import assert_never
 
 from ...mechanisms.answers import CountAnswer, MeanAnswer, SumAnswer
+from ...mechanisms.biased_sampling import BiasedSampleCounts, UnequalRatesHistogram
 from ...mechanisms.epsilon_safe import EpsilonSafeRelease
 from ...mechanisms.event import Mechanism
 from ...mechanisms.histogram import NoisyHistogram, OutlierPrivateHistogram, SuppressedHistogram
+from ...mechanisms.points import SyntheticPoints
 from ...mechanisms.refusal import InputRefused
 from ...mechanisms.strongly_safe import StronglySafeRelease
 from .cost import RELATION, Price, check_request
@@ -29,7 +31,8 @@ def price(mechanism: Mechanism, *, delta: Decimal, releases: int = 1, rows_per_p
 
     Strongly-safe releases: docs/proofs/exact-profile.md and docs/proofs/composition.md. ε-safe releases, each with
     a choice of its own: docs/proofs/selection.md. Histograms: docs/proofs/noisy-histogram.md and
-    docs/proofs/outlier-privacy.md; answers, whose δ is 0: docs/proofs/answers.md. Where a person has several records,
+    docs/proofs/outlier-privacy.md, with unequal rates docs/proofs/robust-sampling.md; points cost what their counts do:
+    docs/proofs/points.md; answers, whose δ is 0: docs/proofs/answers.md. Where a person has several records,
     the same prices for one record are carried over by group privacy: docs/proofs/group-privacy.md.
 
     Args:
@@ -55,6 +58,9 @@ def price(mechanism: Mechanism, *, delta: Decimal, releases: int = 1, rows_per_p
                 releases=releases,
             )
         case SuppressedHistogram() | NoisyHistogram() | OutlierPrivateHistogram():
+            _require_one(releases)
+            return price_event(mechanism, delta=delta)
+        case BiasedSampleCounts() | UnequalRatesHistogram() | SyntheticPoints():
             _require_one(releases)
             return price_event(mechanism, delta=delta)
         case CountAnswer() | SumAnswer() | MeanAnswer():
@@ -143,12 +149,21 @@ def paper_price(mechanism: Mechanism, *, delta: Decimal, releases: int = 1, rows
                 delta=delta,
                 releases=releases,
             )
-        case SuppressedHistogram():
-            if mechanism.sampling_rate is None:
-                return None
-            sampled = StronglySafeRelease(k=mechanism.k, sampling_rate=mechanism.sampling_rate)
-            return paper_price_fixed(sampled, delta=delta, releases=releases)
-        case NoisyHistogram() | OutlierPrivateHistogram() | CountAnswer() | SumAnswer() | MeanAnswer():
+        case SuppressedHistogram(k=k, sampling_rate=Decimal() as rate):
+            return paper_price_fixed(StronglySafeRelease(k=k, sampling_rate=rate), delta=delta, releases=releases)
+        case SyntheticPoints(counts=StronglySafeRelease() as counts):
+            return paper_price_fixed(counts, delta=delta, releases=releases)
+        case (
+            SuppressedHistogram()
+            | NoisyHistogram()
+            | OutlierPrivateHistogram()
+            | BiasedSampleCounts()
+            | UnequalRatesHistogram()
+            | SyntheticPoints()
+            | CountAnswer()
+            | SumAnswer()
+            | MeanAnswer()
+        ):
             return None
         case _:
             assert_never(mechanism)
