@@ -29,6 +29,11 @@ VALUES_GUARANTEE = (
     "other values, the number of people being public: every event's probability differs by a factor of at most "
     "e^epsilon, plus at most delta. "
 )
+SURVEY_GUARANTEE = (
+    "Whoever sees this release, whatever else they know but who was sampled, has almost the same chance of seeing it "
+    "had {unit} been absent from the population that was sampled: every event's probability differs by a factor of at "
+    "most e^epsilon, plus at most delta. "
+)
 MICRODATA = (
     "The records were sampled with fresh independent coins, recoded with {map}, and groups of fewer than k sampled "
     "records were left out."
@@ -95,9 +100,9 @@ OUTLIER = (
 )
 SURVEYED = (
     "Every record was read; no sample was drawn for this release. The data set is itself a sample, whose secret coins, "
-    "independent and with rates within the declared bounds, are the protection: it is released once, and the guarantee "
-    "is for whoever doesn't know who was sampled. Counts of fewer than k records are published as 0, those of k and "
-    "more as they are; every cell that was declared before the records were read is there."
+    "independent and with rates within the declared bounds, are the protection: so it is released once. Counts of fewer "
+    "than k records are published as 0, those of k and more as they are; every cell that was declared before the "
+    "records were read is there."
 )
 UNEQUAL = (
     "The records were sampled with fresh independent coins for this release alone, each at the rate that it names "
@@ -139,8 +144,10 @@ def guarantee_in_words(charge: ReleaseCharged, circumstances: Circumstances) -> 
     chosen = DRAWN_MAP if _drawn(charge) else FIXED_MAP
     if charge.series is not None:
         return SERIES_GUARANTEE.format(unit=unit, map=chosen, releases=charge.price.releases)
-    words = VALUES_GUARANTEE if charge.price.relation == REPLACEMENT else GUARANTEE
     mechanism = mechanism_of_record(dict(charge.mechanism))
+    words = VALUES_GUARANTEE if charge.price.relation == REPLACEMENT else GUARANTEE
+    if isinstance(mechanism, BiasedSampleCounts):
+        words = SURVEY_GUARANTEE
     more = _more_in_words(mechanism) if circumstances.rows_per_person == 1 else ""
     return f"{words.format(unit=unit)}{_done_in_words(mechanism, chosen=chosen)}{more}"
 

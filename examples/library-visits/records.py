@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from hashlib import sha256
 from pathlib import Path
 
 PEOPLE = 15_000
@@ -18,11 +19,14 @@ def main() -> None:
         lines.append(f"{town},{reads},{RATES[town]}")
     folder = Path(__file__).parent
     (folder / "records.csv").write_text("\n".join(lines) + "\n", encoding="utf-8")
-    # Stands for what secret coins would leave; a real survey's file may not be a rule that everybody knows.
-    surveyed = [
-        line for number, line in enumerate(lines[1:]) if number * 7919 % 10 < (2 if line.startswith("Island") else 1)
-    ]
+    # Stands for what secret coins would leave; who is in a real survey may not follow from a rule that is known.
+    surveyed = [line for number, line in enumerate(lines[1:]) if _word(number) < float(line.rpartition(",")[2])]
     (folder / "survey.csv").write_text("\n".join([lines[0], *surveyed]) + "\n", encoding="utf-8")
+
+
+def _word(number: int) -> float:
+    """A number from 0 to 1, always the same."""
+    return int.from_bytes(sha256(str(number).encode()).digest()[:4]) / 2**32
 
 
 if __name__ == "__main__":
