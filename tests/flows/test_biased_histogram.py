@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterable
+from decimal import Decimal
 from pathlib import Path
 
 import numpy as np
@@ -171,8 +172,6 @@ def test_a_design_needs_a_data_set_that_is_registered_as_a_sample(desk) -> None:
 
 
 def test_an_auditor_finds_a_survey_price_where_there_is_no_survey() -> None:
-    from decimal import Decimal
-
     rate = Decimal("0.2")
     survey = BiasedSampleCounts(k=12, lowest_rate=rate, highest_rate=rate, largest_rate=rate, exceptions=0)
     record = tuple(sorted(mechanism_record(survey).items()))
