@@ -100,8 +100,8 @@ OUTLIER = (
 )
 SURVEYED = (
     "Every record was read; no sample was drawn for this release. The data set is itself a sample, whose secret coins, "
-    "independent and with rates within the declared bounds, are the protection: so it is released once. Counts of fewer "
-    "than k records are published as 0, those of k and more as they are; every cell that was declared before the "
+    "independent and with rates within the declared bounds, are the protection: so it is released once. Counts of "
+    "fewer than k records are published as 0, those of k and more as they are; every cell that was declared before the "
     "records were read is there."
 )
 UNEQUAL = (

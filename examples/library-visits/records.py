@@ -11,7 +11,7 @@ RATES = {"North": "0.1", "South": "0.1", "Island": "0.2"}
 
 
 def main() -> None:
-    """Write `records.csv`, which is of everybody, and `survey.csv`, which is of a tenth to a fifth, beside this file."""
+    """Write `records.csv`, of everybody, and `survey.csv`, of one in ten or five of them, beside this file."""
     lines = ["town,reads,inclusion"]
     for number in range(PEOPLE):
         town = "Island" if number % 10 == 9 else ("North", "South")[number % 2]

@@ -40,9 +40,7 @@ DRAWN = '[sampling]\ncolumn = "rate"\nrates = [0.1, 0.2]'
 DESIGN = "[sampling.design]\nlowest = 0.1\nhighest = 0.2\nexceptions = 1"
 
 
-def spec_of(
-    desk, sampling: str, *, kind: str = "suppressed", parameters: str = "k = 12", delta: str = "1e-3"
-) -> Path:
+def spec_of(desk, sampling: str, *, kind: str = "suppressed", parameters: str = "k = 12", delta: str = "1e-3") -> Path:
     path = desk.folder / "unequal.toml"
     path.write_text(SPEC.format(sampling=sampling, kind=kind, parameters=parameters, delta=delta))
     return path

@@ -86,7 +86,7 @@ def test_a_survey_price_needs_a_survey(books) -> None:
     books.add("denser", survey_rate=Decimal("0.2"))
     with pytest.raises(AccountantRefused, match="not registered as a sample"):
         books.charge(**charged(SURVEY))
-    with pytest.raises(AccountantRefused, match="registered as sampled at 0.2"):
+    with pytest.raises(AccountantRefused, match=r"registered as sampled at 0\.2"):
         books.charge("two", dataset="denser", **charged(SURVEY))
     books.charge("three", dataset="survey", **charged(SURVEY))
     with pytest.raises(AccountantRefused, match="released once"):
