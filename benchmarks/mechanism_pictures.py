@@ -151,7 +151,7 @@ def biased_samples(figure: Figure) -> None:
         label="published, k = 40",
     )
     shown.set_xticks(range(5), names, fontsize=7)
-    shown.set(ylabel="records", title="rates 0.1 and 0.2")
+    shown.set(ylabel="records", title="rates 0.1 and 0.2", ylim=(0, 560))
     shown.legend(frameon=False)
     spreads = np.linspace(1.0, 1.4, 5)
     for k, colour, mark in ((20, BLUE, "o"), (40, ORANGE, "s"), (80, GREEN, "^")):
