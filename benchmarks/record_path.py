@@ -152,7 +152,9 @@ def main(words: list[str] | None = None) -> None:
     """Generate, measure, check, and print the table."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rows", type=int, nargs="+", default=[10_000_000], help="records of each data set")
-    parser.add_argument("--small-row-groups", action="store_true", help="also cut into row groups of 65,536")
+    parser.add_argument(
+        "--small-row-groups", type=int, nargs="*", default=[], help="of these, also cut into row groups of 65,536"
+    )
     parser.add_argument("--rounds", type=int, default=5, help="answers of each contestant, warm and whole")
     parser.add_argument("--leave-out", nargs="*", default=[], choices=list(CONTESTANTS), help="contestants")
     parser.add_argument("--clusters", action="store_true", help="also on two, three and four worker processes")
@@ -167,7 +169,7 @@ def main(words: list[str] | None = None) -> None:
         answers = Path(temporary) / "answers"
         answers.mkdir()
         for rows in asked.rows:
-            for row_group in (ROW_GROUP, SMALL_ROW_GROUP) if asked.small_row_groups else (ROW_GROUP,):
+            for row_group in (ROW_GROUP, SMALL_ROW_GROUP) if rows in asked.small_row_groups else (ROW_GROUP,):
                 records = generate(data, rows=rows, row_group=row_group)
                 title = f"{rows:,} records of {records.size / rows:.1f} bytes, row groups of {row_group:,}"
                 loads.append(os.getloadavg()[0])
