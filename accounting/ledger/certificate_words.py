@@ -154,7 +154,13 @@ def guarantee_in_words(charge: ReleaseCharged, circumstances: Circumstances) -> 
 
 def limits_in_words(charge: ReleaseCharged, circumstances: Circumstances) -> str:
     """What the guarantee doesn't cover; arguments as of `guarantee_in_words`."""
-    chosen = "a choice of candidates, weights, k or rate" if _drawn(charge) else "a choice of levels, k or rate"
+    match mechanism_of_record(dict(charge.mechanism)):
+        case EpsilonSafeRelease():
+            chosen = "a choice of candidates, weights, k or rate"
+        case SyntheticPoints():
+            chosen = "a choice of bounds, cells, k or rate"
+        case _:
+            chosen = "a choice of levels, k or rate"
     words = LIMITS if charge.series is None else SERIES_LIMITS
     few = records_in_words(circumstances)
     limits = words.format(records=few if circumstances.rows_per_person == 1 else f"at most {few}", chosen=chosen)

@@ -51,6 +51,24 @@ level = 1
 """
 # Every level of every column is a candidate; at ε₁ = 5 the finest map has all the probability but e^-10000.
 DRAWN = SPEC.replace("level = 0\n", "").replace("level = 1\n", "") + "[selection]\nepsilon = 5\n"
+POINTS = """
+[release]
+name = "leaks"
+output = "out"
+[data]
+dataset = "people"
+source = "people.csv"
+[sampling]
+rate = 0.3
+[points]
+kind = "suppressed"
+k = 20
+cells_per_side = 10
+[privacy]
+delta = 1e-6
+[columns.age]
+bounds = { lower = 0, upper = 100 }
+"""
 ANSWERED = """
 [release]
 name = "leaks"
@@ -143,12 +161,12 @@ def dump(path: Path) -> bytes:
     return "\n".join(rows).encode()
 
 
-@pytest.fixture(scope="module", params=["fixed", "drawn"])
+@pytest.fixture(scope="module", params=["fixed", "drawn", "points"])
 def neighbours(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[Traces, Traces]:
     """Releases of D and of D with one more record, sampled under the same coins but of a suppressed group."""
     folder = tmp_path_factory.mktemp("neighbours")
     lines = people(records_of_d())
-    spec = {"fixed": SPEC, "drawn": DRAWN}[request.param]
+    spec = {"fixed": SPEC, "drawn": DRAWN, "points": POINTS}[request.param]
     return run(folder / "d", lines, spec=spec), run(folder / "d-and-one", [*lines, f"{RARE},88"], spec=spec)
 
 
