@@ -44,7 +44,7 @@ def wrong(answer, records, *, k: int = 5) -> list[str]:
 
 
 def test_a_small_run_times_checks_and_draws(tmp_path):
-    words = ["--rows", "30000", "--rounds", "1", "--small-row-groups", "--output", str(tmp_path)]
+    words = ["--rows", "30000", "--rounds", "1", "--small-row-groups", "30000", "--output", str(tmp_path)]
     done = subprocess.run(
         [sys.executable, BENCHMARKS / "record_path.py", *words],
         capture_output=True,
