@@ -19,7 +19,8 @@ from ..tasks.executors import Executor
 from ..tasks.histogram import published_histogram
 from ..tasks.publication import Publication
 from ..tasks.released import publish, write_output
-from ..tasks.request import AnswerRequest, HistogramRequest, MicrodataRequest, Request
+from ..tasks.reports import published_reports
+from ..tasks.request import AnswerRequest, HistogramRequest, MicrodataRequest, ReportsRequest, Request
 from ..tasks.source import SourceLayout, manifest_bytes
 from ..tasks.staging import SettledRelease, remembered_release
 from .microdata import made_microdata
@@ -154,6 +155,11 @@ def _made(
                     folder=folder,
                     executor=executor,
                     advanced=observer.advanced,
+                )
+        case ReportsRequest():
+            with observer.stage("count"):
+                return request.recoding, published_reports(
+                    receipt=receipt, request=request, layout=layout, executor=executor, advanced=observer.advanced
                 )
         case _:
             assert_never(request)

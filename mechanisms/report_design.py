@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import TypeVar
+from typing import TypeVar, assert_never
 
 from .bit_encoding import BloomEncoding, OneHotEncoding, QuestionEncoding
 from .count_sketch import CountMeanSketch
@@ -20,6 +20,7 @@ __all__ = [
     "ReportDesign",
     "SketchDesign",
     "design_of_table",
+    "design_record",
 ]
 
 MOST_VALUES = 100_000
@@ -182,6 +183,21 @@ def design_of_table(table: Mapping[str, object]) -> ReportDesign:
         return BloomDesign(mechanism=randomizer, encoding=bloom, values=_texts(table, "values"))
     choice = OneHotEncoding(values=_texts(table, "values"))
     return ChoiceDesign(mechanism=KRandomization(bits=choice.bits, flip_probability=q), encoding=choice)
+
+
+def design_record(design: ReportDesign) -> dict[str, object]:
+    """What a design has beside its mechanism, with names that never change: for digests."""
+    match design:
+        case SketchDesign(values=values):
+            return {"encoding": "count-mean-sketch", "values": list(values)}
+        case ChoiceDesign(values=values):
+            return {"encoding": "one-hot", "values": list(values)}
+        case BloomDesign(encoding=bloom, values=values):
+            return {"encoding": "bloom", "hashes": bloom.hashes, "seed": bloom.seed.hex(), "values": list(values)}
+        case QuestionDesign(encoding=QuestionEncoding(questions=questions)):
+            return {"encoding": "questions", "questions": list(questions)}
+        case _:
+            assert_never(design)
 
 
 def _check_values(values: Sequence[str]) -> None:

@@ -110,9 +110,9 @@ def test_other_columns_are_refused_by_the_footer(tmp_path, table):
             check_report_files(source, collection=collection)
 
 
-def test_files_that_are_not_parquet(tmp_path):
-    (tmp_path / "a.csv").write_text("vector\n1\n")
-    with pytest.raises(InputRefused, match="Parquet"):
+def test_files_without_a_footer_or_header_are_refused(tmp_path):
+    (tmp_path / "a.csv").write_text("hash\n1\n")
+    with pytest.raises(InputRefused, match="does not name 'vector'"):
         check_report_files(list_source("a.csv", base=tmp_path), collection=FLIPS)
     (tmp_path / "b.parquet").write_bytes(b"PAR1 no footer")
     with pytest.raises(InputRefused, match="footer"):
