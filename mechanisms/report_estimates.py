@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import assert_never
 
@@ -110,7 +111,7 @@ def _of_vectors(mechanism: KRandomization, outcomes: NDArray[np.int64], vectors:
 
 
 def _largest_of_vectors(mechanism: KRandomization) -> float:
-    """√((p³+q³)/(1−2q)²)^L: that of people who all have one vector, but for those people's own count."""
+    """√(v^L − 1), v = (p³+q³)/(1−2q)²: that of a vector which everybody has (docs/proofs/local.md)."""
     q = float(mechanism.real_flip_probability)
     p = 1.0 - q
-    return float(((p**3 + q**3) / (1.0 - 2.0 * q) ** 2) ** (mechanism.bits / 2.0))
+    return math.sqrt(((p**3 + q**3) / (1.0 - 2.0 * q) ** 2) ** mechanism.bits - 1.0)

@@ -158,7 +158,8 @@ def _beside(price: ChargedPrice, *, dataset: DatasetState, other: str) -> Object
         what="the price of outcome counts holds only while nothing else is published of their reports, and this "
         f"release would stand beside release '{other}'.",
         where=where,
-        remedy="Charge the reports themselves: leave out [privacy] and least_people."
+        remedy="Use what was published; or, where that was at another price, leave out [privacy] and least_people: the "
+        "reports themselves can be charged."
         if holds_alone(price.rule)
         else "Use what was published.",
     )

@@ -58,8 +58,8 @@ def outlier_words(event: OutlierPrivateHistogram) -> str:
 def local_words(mechanism: KRandomization | CountMeanSketch) -> str:
     """The guarantee of one report, which needs no trust in whoever collects it."""
     words = (
-        f"{local_epsilon(mechanism)}-locally private: a report is randomized before it leaves the device, so that "
-        "nobody, the collector included, need be trusted. That a person reports at all is not hidden."
+        f"Each report is {local_epsilon(mechanism)}-locally private: it is randomized before it leaves the device, so "
+        "that nobody, the collector included, need be trusted. That a person reports at all is not hidden."
     )
     if isinstance(mechanism, KRandomization) and mechanism.bits == 1:
         q = mechanism.flip_probability
@@ -82,6 +82,6 @@ def outcome_words(event: OutcomeCounts, rule: str) -> str:
     return (
         f"The price is that of the counts of all reports, by {basis}. It is for those who see this release and not the "
         "reports, and it holds while at least so many people's devices flipped their bits as stated and independently, "
-        "and nothing else is ever published of these reports. Against whoever holds the reports each of them is "
+        "and nothing else is ever published of these reports. Against whoever holds the reports this holds: "
         f"{local_words(event.randomizer)}"
     )
