@@ -33,8 +33,8 @@ def sketch_batches(task: ReportTask, sketch: CountMeanSketch) -> Iterator[Sketch
     """
     width = sketch.bits // 8
     if isinstance(task, CsvChunk):
-        for numbers, bits in _csv_fields(task, report_columns(sketch)):
-            good = pc.and_(_decimal(numbers, digits=5), _matches(bits, f"[0-9a-fA-F]{{{2 * width}}}"))
+        for numbers, bits in _csv_fields(task):
+            good = pc.and_(_decimal(numbers, digits=5), _hexadecimal(bits, digits=2 * width))
             hashes = _numbers(numbers.filter(good))
             known = hashes <= _LARGEST_HASH
             packed = np.frombuffer(bytes.fromhex(_joined(bits.filter(good))), dtype=np.uint8).reshape(-1, width)
@@ -56,7 +56,7 @@ def vector_batches(task: ReportTask, mechanism: KRandomization) -> Iterator[NDAr
         ReleaseFailed: the file can't be read.
     """
     if isinstance(task, CsvChunk):
-        for [vectors] in _csv_fields(task, report_columns(mechanism)):
+        for [vectors] in _csv_fields(task):
             yield _numbers(vectors.filter(_decimal(vectors, digits=8)))
         return
     for batch in _parquet_batches(task, report_columns(mechanism), rows=_BATCH_BYTES // 4):
@@ -81,8 +81,8 @@ def _parquet_batches(group: ReportGroup, columns: tuple[str, ...], *, rows: int)
         raise _unreadable(group.path, error) from None
 
 
-def _csv_fields(chunk: CsvChunk, columns: tuple[str, ...]) -> Iterator[list[pa.LargeBinaryArray]]:
-    """The fields of the columns, window by window; a line that has other fields than the header is passed over."""
+def _csv_fields(chunk: CsvChunk) -> Iterator[list[pa.LargeBinaryArray]]:
+    """The fields of the reports' columns, window by window; a line of another number of fields is passed over."""
     layout = chunk.layout
     try:
         with open_input(chunk.path) as file:
@@ -98,13 +98,18 @@ def _csv_fields(chunk: CsvChunk, columns: tuple[str, ...]) -> Iterator[list[pa.L
                     (block.content_ends() > block.starts) & (block.ends - block.starts <= LINE_LIMIT)
                 )
                 lines, _ = sort_lines(take_lines(block, usable), layout)
-                yield [lines.column(position) for position in layout.positions[: len(columns)]]
+                yield [lines.column(position) for position in layout.positions]
     except (OSError, ImportError, ValueError, pa.ArrowException) as error:
         raise _unreadable(chunk.path, error) from None
 
 
 def _decimal(fields: pa.LargeBinaryArray, *, digits: int) -> pa.BooleanArray:
     return _matches(fields, f"[0-9]{{1,{digits}}}")
+
+
+def _hexadecimal(fields: pa.LargeBinaryArray, *, digits: int) -> pa.BooleanArray:
+    """Which fields are so many hexadecimal digits; a pattern can't count beyond a thousand."""
+    return pc.and_(_matches(fields, "[0-9a-fA-F]*"), pc.equal(pc.binary_length(fields), digits))
 
 
 def _matches(fields: pa.LargeBinaryArray, pattern: str) -> pa.BooleanArray:

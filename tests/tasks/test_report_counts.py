@@ -80,6 +80,17 @@ def test_lines_add_up_however_they_are_cut(tmp_path, monkeypatch, reports, range
     assert (counted == outcome_counts(FLIPS, vectors[vectors < 1 << 10].astype(np.uint32))).all()
 
 
+def test_long_reports_are_read_from_lines(tmp_path):
+    wide = CountMeanSketch(epsilon=Decimal(4), hashes=2, bits=1 << 15, seed=b"wide")
+    made = encode(wide, ["a"] * 5, randomness=np.random.default_rng(1).bytes)
+    lines = [
+        f"{number},{bits.tobytes().hex()}" for number, bits in zip(made.hash_numbers, made.packed_bits, strict=True)
+    ]
+    (tmp_path / "a.csv").write_text("\n".join(["hash,bits", *lines, lines[0][:-1], lines[0] + "0"]))
+    tasks = check_report_files(list_source("a.csv", base=tmp_path), collection=wide)
+    assert (sketch_totals(tasks, sketch=wide, executor=LocalThreads()).ones == summed(wide, made).ones).all()
+
+
 def test_estimates_of_files_are_near_the_truth(tmp_path, reports):
     source = written(tmp_path / "r", sketch_table(SKETCH, reports))
     sums = sketch_totals(check_report_files(source, collection=SKETCH), sketch=SKETCH, executor=LocalThreads())
