@@ -134,13 +134,28 @@ def points(figure: Figure) -> None:
 
 
 def biased_samples(figure: Figure) -> None:
-    """What a biased sample costs at δ = 1e-6 as its rates become less certain."""
-    axes = figure.subplots()
+    """What a sample with unequal rates publishes; what it costs at δ = 1e-6 as its rates become less certain."""
+    shown, axes = figure.subplots(1, 2)
+    draws = np.random.default_rng(10)
+    names = ["North\nmonthly", "North\nweekly", "Island\nmonthly", "Island\nweekly", "Island\nnever"]
+    people, rates = np.array([4300, 2100, 640, 430, 90]), np.array([0.1, 0.1, 0.2, 0.2, 0.2])
+    event = SuppressedHistogram(k=40, sampling_rate=None)
+    shown.bar(range(5), people * rates, color=GREY, label="people in the data, times their rate")
+    shown.scatter(
+        range(5),
+        suppressed_counts(draws.binomial(people, rates), event),
+        color=ORANGE,
+        zorder=3,
+        label="published, k = 40",
+    )
+    shown.set_xticks(range(5), names, fontsize=7)
+    shown.set(ylabel="records", title="rates 0.1 and 0.2", ylim=(0, 560))
+    shown.legend(frameon=False)
     spreads = np.linspace(1.0, 1.4, 5)
     for k, colour, mark in ((20, BLUE, "o"), (40, ORANGE, "s"), (80, GREEN, "^")):
         prices = [_biased_price(k, spread) for spread in spreads]
         axes.plot(spreads, prices, color=colour, marker=mark, markersize=4, label=f"k = {k}")
-    axes.set(xlabel="p′/p, with p = 0.1 and p_max = p′", ylabel="ε at δ = 1e-6", ylim=(0, None))
+    axes.set(title="the price", xlabel="p′/p, with p = 0.1 and p_max = p′", ylabel="ε at δ = 1e-6", ylim=(0, None))
     axes.legend(frameon=False)
 
 

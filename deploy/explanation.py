@@ -20,7 +20,7 @@ from ..mechanisms.map_choice import MapChoice
 from ..mechanisms.quality import group_threshold, information_kept
 from ..mechanisms.recoding import GeneralizationMap
 from ..mechanisms.report_estimates import largest_standard_error
-from ..tasks.request import AnswerRequest, HistogramRequest, MicrodataRequest, ReportsRequest, Request
+from ..tasks.request import AnswerRequest, HistogramRequest, MicrodataRequest, PointsRequest, ReportsRequest, Request
 
 __all__ = ["explanation", "print_explanation"]
 
@@ -31,6 +31,12 @@ MEANINGS = {
     "horizon": "K: below K − t the noise grows as a count falls",
     "margin": "t: counts of at least K − t have the least noise",
     "sampling_rate": "probability that a record is sampled; whole: every record is read",
+    "lowest_rate": "p: the least probability with which a record is included",
+    "highest_rate": "p′: the greatest, but for the exceptions",
+    "largest_rate": "p_max: the greatest of all",
+    "exceptions": "ℓ: how many records of a group may have been included with other probabilities",
+    "dimensions": "d: how many columns are the axes of the grid",
+    "cells_per_side": "r: into how many cells each column is cut",
     "relation": "what is hidden: a person's presence, or a person's values",
     "lower": "smaller values count as this",
     "upper": "larger values count as this",
@@ -61,8 +67,10 @@ def explanation(request: Request) -> dict[str, Any]:
     match request:
         case MicrodataRequest():
             return explained | _maps(request)
-        case HistogramRequest(recoding=partition):
+        case HistogramRequest(partition=partition):
             return explained | {"maps": 1, "selection": None, "cells": partition.cells}
+        case PointsRequest(mechanism=grid):
+            return explained | {"maps": 1, "selection": None, "cells": grid.cells}
         case AnswerRequest():
             return explained | {"maps": 1, "selection": None, "cells": request.mechanism.groups, **_accuracy(request)}
         case ReportsRequest(design=design):

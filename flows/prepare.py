@@ -157,7 +157,7 @@ def _objection(
     if state is not None:
         return _objection_to_resume(state, request, series=series)
     if series is None:
-        return reader.look_for_objection(dataset=request.dataset, price=request.price)
+        return reader.look_for_objection(dataset=request.dataset, mechanism=request.mechanism, price=request.price)
     return reader.look_at_series(name=series, dataset=request.dataset, spec_digest=request.series_digest)
 
 

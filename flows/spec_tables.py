@@ -15,9 +15,12 @@ from .cluster_spec import ClusterTable
 
 __all__ = [
     "AnswerTable",
+    "BoundsTable",
     "ColumnTable",
+    "DesignTable",
     "HistogramTable",
     "IntervalTable",
+    "PointsTable",
     "PrivacyTable",
     "ReportsTable",
     "SelectionTable",
@@ -55,8 +58,23 @@ class _Data(_Table):
     rows_per_person: int = Field(default=1, ge=1)
 
 
+class DesignTable(_Table):
+    """[sampling].design: how a data set that is a sample itself was drawn."""
+
+    lowest: Exact = Field(gt=0, lt=1)
+    highest: Exact = Field(gt=0, lt=1)
+    largest: Exact | None = Field(default=None, gt=0, lt=1)
+    exceptions: int = Field(default=0, ge=0, le=10**9)
+    column: str | None = None
+
+
 class _Sampling(_Table):
-    rate: Exact = Field(gt=0, lt=1)
+    """One rate for all; or a column of rates, of which the declared ones are drawn with; or a design."""
+
+    rate: Exact | None = Field(default=None, gt=0, lt=1)
+    column: str | None = None
+    rates: list[Exact] | None = Field(default=None, min_length=1, max_length=1_000)
+    design: DesignTable | None = None
 
 
 class _Suppression(_Table):
@@ -89,12 +107,21 @@ class IntervalTable(_Table):
     widths: list[int]
 
 
+class BoundsTable(_Table):
+    """The bounds of a column of numbers that is an axis of a grid."""
+
+    lower: Exact = Field(ge=-(10**15), le=10**15)
+    upper: Exact = Field(ge=-(10**15), le=10**15)
+    missing: Exact | None = None
+
+
 class ColumnTable(_Table):
     """[columns.NAME]: one released column."""
 
     hierarchy: str | None = None
     values: list[str] | None = None
     interval: IntervalTable | None = None
+    bounds: BoundsTable | None = None
     level: int | None = Field(default=None, ge=0)
     min_level: int | None = Field(default=None, ge=0)
     max_level: int | None = Field(default=None, ge=0)
@@ -110,6 +137,17 @@ class HistogramTable(_Table):
     epsilon: Exact | None = Field(default=None, gt=0, le=100)
     horizon: int | None = Field(default=None, ge=2, le=10**6)
     margin: int | None = Field(default=None, ge=1, le=10**6)
+
+
+class PointsTable(_Table):
+    """[points]: synthetic points in the cells of a grid, instead of the records."""
+
+    kind: str
+    noise: str = "two-sided-geometric"
+    k: int = Field(ge=1, le=10**9)
+    epsilon: Exact | None = Field(default=None, gt=0, le=100)
+    cells_per_side: int = Field(ge=1, le=10**6)
+    confidence: Exact = Field(default=Decimal("0.95"), gt=0, lt=1)
 
 
 class AnswerTable(_Table):
@@ -160,6 +198,7 @@ class SpecTables(_Table):
     privacy: PrivacyTable | None = None
     selection: SelectionTable | None = None
     histogram: HistogramTable | None = None
+    points: PointsTable | None = None
     answer: AnswerTable | None = None
     reports: ReportsTable | None = None
     columns: dict[str, ColumnTable] = {}

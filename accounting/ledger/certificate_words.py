@@ -5,15 +5,17 @@ from __future__ import annotations
 from typing import assert_never
 
 from ...mechanisms.answers import CountAnswer, MeanAnswer, SumAnswer
+from ...mechanisms.biased_sampling import BiasedSampleCounts, UnequalRatesHistogram
 from ...mechanisms.count_sketch import CountMeanSketch
 from ...mechanisms.epsilon_safe import EpsilonSafeRelease
 from ...mechanisms.event import Answer, Mechanism
 from ...mechanisms.histogram import NoisyHistogram, OutlierPrivateHistogram, SuppressedHistogram
 from ...mechanisms.krandomization import KRandomization, OutcomeCounts
 from ...mechanisms.neighbours import REPLACEMENT
+from ...mechanisms.points import SyntheticPoints
 from ...mechanisms.strongly_safe import StronglySafeRelease
 from ..theory.price import mechanism_of_record
-from ..theory.words import crowd_blending_words, local_words, outcome_words, outlier_words
+from ..theory.words import biased_words, crowd_blending_words, local_words, outcome_words, outlier_words
 from .circumstances import Circumstances
 from .release_entries import ReleaseCharged
 
@@ -28,6 +30,11 @@ VALUES_GUARANTEE = (
     "Whoever sees this release, whatever else they know, has almost the same chance of seeing it had {unit} had any "
     "other values, the number of people being public: every event's probability differs by a factor of at most "
     "e^epsilon, plus at most delta. "
+)
+SURVEY_GUARANTEE = (
+    "Whoever sees this release, whatever else they know but who was sampled, has almost the same chance of seeing it "
+    "had {unit} been absent from the population that was sampled: every event's probability differs by a factor of at "
+    "most e^epsilon, plus at most delta. "
 )
 MICRODATA = (
     "The records were sampled with fresh independent coins, recoded with {map}, and groups of fewer than k sampled "
@@ -59,6 +66,8 @@ THEOREMS = {
     "exact-noisy-profile/1": "Gehrke, Hay, Lui, Pass, CRYPTO 2012, Example 2; exact form proved in "
     "docs/proofs/noisy-histogram.md",
     "outlier-exact/1": "Lui, Pass, Outlier Privacy, TCC 2015; exact form proved in docs/proofs/outlier-privacy.md",
+    "robust-counts/1": "Gehrke, Hay, Lui, Pass, CRYPTO 2012, Theorem 2; explicit delta proved in "
+    "docs/proofs/robust-sampling.md",
     "pure-noise/1": "Laplace mechanism and its discrete form; proved in docs/proofs/answers.md",
     "pure-noise-amplified/1": "Laplace mechanism and its discrete form, proved in docs/proofs/answers.md, amplified by "
     "Li, Qardaji, Su, arXiv:1101.2604v2, Theorem 1",
@@ -101,6 +110,20 @@ REPORTS = (
     "Each report was randomized on a person's device before it was sent. Every report was read; no sample was drawn. "
     "They were added up, and from the sums alone the effect of the coins was taken out on average."
 )
+SURVEYED = (
+    "Every record was read; no sample was drawn for this release. The data set is itself a sample, whose secret coins, "
+    "independent and with rates within the declared bounds, are the protection: so it is released once. Counts of "
+    "fewer than k records are published as 0, those of k and more as they are; every cell that was declared before the "
+    "records were read is there."
+)
+UNEQUAL = (
+    "The records were sampled with fresh independent coins for this release alone, each at the rate that it names "
+    "itself, within bounds that were declared beforehand."
+)
+POINTS = (
+    "The records were counted in the cells of a declared grid, counts of fewer than k sampled records were {small}, "
+    "and the middle of each cell is published as often as its count says."
+)
 GROUP_THEOREM = "carried over to several records of a person by group privacy, proved in docs/proofs"
 
 
@@ -133,8 +156,10 @@ def guarantee_in_words(charge: ReleaseCharged, circumstances: Circumstances) -> 
     chosen = DRAWN_MAP if _drawn(charge) else FIXED_MAP
     if charge.series is not None:
         return SERIES_GUARANTEE.format(unit=unit, map=chosen, releases=charge.price.releases)
-    words = VALUES_GUARANTEE if charge.price.relation == REPLACEMENT else GUARANTEE
     mechanism = mechanism_of_record(dict(charge.mechanism))
+    words = VALUES_GUARANTEE if charge.price.relation == REPLACEMENT else GUARANTEE
+    if isinstance(mechanism, BiasedSampleCounts):
+        words = SURVEY_GUARANTEE
     more = _more_in_words(mechanism, rule=charge.price.rule) if circumstances.rows_per_person == 1 else ""
     return f"{words.format(unit=unit)}{_done_in_words(mechanism, chosen=chosen)}{more}"
 
@@ -160,36 +185,59 @@ def _drawn(charge: ReleaseCharged) -> bool:
 def _done_in_words(mechanism: Mechanism, *, chosen: str) -> str:
     match mechanism:
         case StronglySafeRelease() | EpsilonSafeRelease():
-            return MICRODATA.format(map=chosen)
+            done = MICRODATA.format(map=chosen)
         case SuppressedHistogram():
-            return f"{SAMPLED} {SUPPRESSED}"
+            done = f"{SAMPLED} {SUPPRESSED}"
         case NoisyHistogram():
-            return f"{SAMPLED} {NOISY}"
+            done = f"{SAMPLED} {NOISY}"
         case OutlierPrivateHistogram():
-            return f"{WHOLE} {OUTLIER}"
+            done = f"{WHOLE} {OUTLIER}"
+        case BiasedSampleCounts():
+            done = SURVEYED
+        case UnequalRatesHistogram():
+            done = f"{UNEQUAL} {SUPPRESSED}"
+        case SyntheticPoints(counts=counts):
+            noisy = isinstance(counts, NoisyHistogram)
+            small = "given two-sided geometric noise, 0 too" if noisy else "left out"
+            done = f"{SAMPLED} {POINTS.format(small=small)}"
         case CountAnswer() | SumAnswer() | MeanAnswer():
-            return f"{WHOLE if mechanism.sampling_rate is None else SAMPLED} {_answer_in_words(mechanism)}"
+            done = f"{WHOLE if mechanism.sampling_rate is None else SAMPLED} {_answer_in_words(mechanism)}"
         case CountMeanSketch() | KRandomization() | OutcomeCounts():
-            return REPORTS
+            done = REPORTS
         case _:
             assert_never(mechanism)
+    return done
 
 
 def _more_in_words(mechanism: Mechanism, *, rule: str) -> str:
     """What else is proved of the mechanism, for one record of a person."""
     match mechanism:
         case SuppressedHistogram() | NoisyHistogram():
-            return f" {crowd_blending_words(mechanism)}"
+            more = f" {crowd_blending_words(mechanism)}"
         case OutlierPrivateHistogram():
-            return f" {outlier_words(mechanism)}"
+            more = f" {outlier_words(mechanism)}"
         case CountMeanSketch() | KRandomization():
-            return f" {local_words(mechanism)}"
+            more = f" {local_words(mechanism)}"
         case OutcomeCounts():
-            return f" {outcome_words(mechanism, rule)}"
-        case StronglySafeRelease() | EpsilonSafeRelease() | CountAnswer() | SumAnswer() | MeanAnswer():
-            return ""
+            more = f" {outcome_words(mechanism, rule)}"
+        case BiasedSampleCounts():
+            more = f" {biased_words(mechanism)}"
+        case UnequalRatesHistogram():
+            more = f" {biased_words(mechanism.as_survey)}"
+        case SyntheticPoints(counts=NoisyHistogram() as counts):
+            more = f" {crowd_blending_words(counts)}"
+        case (
+            StronglySafeRelease()
+            | EpsilonSafeRelease()
+            | SyntheticPoints()
+            | CountAnswer()
+            | SumAnswer()
+            | MeanAnswer()
+        ):
+            more = ""
         case _:
             assert_never(mechanism)
+    return more
 
 
 def _answer_in_words(answer: Answer) -> str:

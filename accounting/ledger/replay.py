@@ -20,7 +20,7 @@ from .release_entries import (
     SeriesRegistered,
 )
 from .repricing import price_faults
-from .rules import sample_faults
+from .rules import sample_faults, survey_fault
 from .schema import account
 from .series_rules import unpaid_parts
 from .token_entries import TokenAdded, TokenRevoked
@@ -146,6 +146,8 @@ class Replay:
         if registered is None or before is None:
             yield f"dataset '{entry.dataset}' is not in the ledger"
             return
+        if (fault := survey_fault(entry.mechanism, registered.survey_rate)) is not None:
+            yield fault
         if entry.price.relation != registered.relation:
             yield "the price and the budget hold for different neighbouring relations"
         if not before.charged(epsilon=entry.price.epsilon, delta=entry.price.delta).within_budget:

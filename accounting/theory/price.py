@@ -6,11 +6,13 @@ from decimal import Decimal
 from typing import assert_never
 
 from ...mechanisms.answers import CountAnswer, MeanAnswer, SumAnswer
+from ...mechanisms.biased_sampling import BiasedSampleCounts, UnequalRatesHistogram
 from ...mechanisms.count_sketch import CountMeanSketch
 from ...mechanisms.epsilon_safe import EpsilonSafeRelease
 from ...mechanisms.event import Mechanism, PureMechanism
 from ...mechanisms.histogram import NoisyHistogram, OutlierPrivateHistogram, SuppressedHistogram
 from ...mechanisms.krandomization import KRandomization, OutcomeCounts
+from ...mechanisms.points import SyntheticPoints
 from ...mechanisms.refusal import InputRefused
 from ...mechanisms.strongly_safe import StronglySafeRelease
 from .cost import RELATION, Price, check_request
@@ -32,8 +34,9 @@ def price(mechanism: Mechanism, *, delta: Decimal, releases: int = 1, rows_per_p
 
     Strongly-safe releases: docs/proofs/exact-profile.md and docs/proofs/composition.md. ε-safe releases, each with
     a choice of its own: docs/proofs/selection.md. Histograms: docs/proofs/noisy-histogram.md and
-    docs/proofs/outlier-privacy.md; answers, whose δ is 0: docs/proofs/answers.md; local reports, whose δ is 0, and
-    their counts: docs/proofs/local.md and docs/proofs/outcome-counts.md. Where a person has several records,
+    docs/proofs/outlier-privacy.md, with unequal rates docs/proofs/robust-sampling.md; points cost what their counts do:
+    docs/proofs/points.md; answers, whose δ is 0: docs/proofs/answers.md; local reports, whose δ is 0, and their counts:
+    docs/proofs/local.md and docs/proofs/outcome-counts.md. Where a person has several records,
     the same prices for one record are carried over by group privacy: docs/proofs/group-privacy.md.
 
     Args:
@@ -58,7 +61,14 @@ def price(mechanism: Mechanism, *, delta: Decimal, releases: int = 1, rows_per_p
                 delta=delta,
                 releases=releases,
             )
-        case SuppressedHistogram() | NoisyHistogram() | OutlierPrivateHistogram():
+        case (
+            SuppressedHistogram()
+            | NoisyHistogram()
+            | OutlierPrivateHistogram()
+            | BiasedSampleCounts()
+            | UnequalRatesHistogram()
+            | SyntheticPoints()
+        ):
             _require_one(releases)
             return price_event(mechanism, delta=delta)
         case CountAnswer() | SumAnswer() | MeanAnswer() | CountMeanSketch() | KRandomization():
@@ -170,14 +180,24 @@ def paper_price(mechanism: Mechanism, *, delta: Decimal, releases: int = 1, rows
                 delta=delta,
                 releases=releases,
             )
-        case SuppressedHistogram():
-            found = None
-            if mechanism.sampling_rate is not None:
-                sampled = StronglySafeRelease(k=mechanism.k, sampling_rate=mechanism.sampling_rate)
-                found = paper_price_fixed(sampled, delta=delta, releases=releases)
-        case NoisyHistogram() | OutlierPrivateHistogram() | CountAnswer() | SumAnswer() | MeanAnswer():
-            found = None
-        case CountMeanSketch() | KRandomization() | OutcomeCounts():
+        case SuppressedHistogram(k=k, sampling_rate=Decimal() as rate):
+            found = paper_price_fixed(StronglySafeRelease(k=k, sampling_rate=rate), delta=delta, releases=releases)
+        case SyntheticPoints(counts=StronglySafeRelease() as counts):
+            found = paper_price_fixed(counts, delta=delta, releases=releases)
+        case (
+            SuppressedHistogram()
+            | NoisyHistogram()
+            | OutlierPrivateHistogram()
+            | BiasedSampleCounts()
+            | UnequalRatesHistogram()
+            | SyntheticPoints()
+            | CountAnswer()
+            | SumAnswer()
+            | MeanAnswer()
+            | CountMeanSketch()
+            | KRandomization()
+            | OutcomeCounts()
+        ):
             found = None
         case _:
             assert_never(mechanism)

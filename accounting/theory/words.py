@@ -5,13 +5,15 @@ from __future__ import annotations
 from decimal import Decimal
 from typing import assert_never
 
+from ...mechanisms.biased_sampling import BiasedSampleCounts
 from ...mechanisms.count_sketch import CountMeanSketch
 from ...mechanisms.histogram import NoisyHistogram, OutlierPrivateHistogram, SuppressedHistogram
 from ...mechanisms.krandomization import KRandomization, OutcomeCounts
+from .biased_price import zero_knowledge_epsilon_biased
 from .crowd_blending import delta_zero_knowledge, epsilon_zero_knowledge
 from .local_reports import local_epsilon
 
-__all__ = ["crowd_blending_words", "local_words", "outcome_words", "outlier_words"]
+__all__ = ["biased_words", "crowd_blending_words", "local_words", "outcome_words", "outlier_words"]
 
 
 def crowd_blending_words(event: SuppressedHistogram | NoisyHistogram) -> str:
@@ -42,6 +44,18 @@ def crowd_blending_words(event: SuppressedHistogram | NoisyHistogram) -> str:
     return (
         f"{words} On a fresh sample at rate {rate} it is ({epsilon_zk}, {delta_zk})-zero-knowledge private: what it "
         f"tells about a person could almost be told from a {rate} sample of everybody else (aggregates iRS({rate}))."
+    )
+
+
+def biased_words(event: BiasedSampleCounts) -> str:
+    """The crowd-blending guarantee where rates are unequal. CBP, Theorem 2, whose δ has no stated constant."""
+    few = f" but for at most {event.exceptions} of its records" if event.exceptions else ""
+    lowest, highest = event.lowest_rate, event.highest_rate
+    return (
+        f"({event.k}, 0)-crowd-blending, on records with inclusion rates from {lowest} to {highest}{few}, none above "
+        f"{event.largest_rate}: so it is also zero-knowledge private with epsilon "
+        f"{zero_knowledge_epsilon_biased(event)} for the aggregates iRS({lowest}, {highest}, {event.exceptions}), with "
+        "a delta that falls with k and has no stated constant (Theorem 2 of Gehrke, Hay, Lui, Pass)."
     )
 
 

@@ -99,6 +99,45 @@ def test_a_cluster_adds_up_the_reports_that_threads_add_up(desk, cluster) -> Non
     assert sum(row["estimate"] for row in tables[0]) == pytest.approx(3_000)
 
 
+KINDS = {
+    "histogram": '[sampling]\nrate = 0.1\n[histogram]\nkind = "suppressed"\nk = 20\n[privacy]\ndelta = 1e-6\n{columns}',
+    "unequal": '[sampling]\ncolumn = "secret"\nrates = [0.1, 0.15]\n'
+    '[histogram]\nkind = "suppressed"\nk = 20\n[privacy]\ndelta = 1e-3\n{columns}',
+    "points": '[sampling]\nrate = 0.1\n[points]\nkind = "suppressed"\nk = 20\ncells_per_side = 4\n'
+    "[privacy]\ndelta = 1e-6\n[columns.age]\nbounds = {{ lower = 0, upper = 100 }}\n",
+    # Pr[noise ≠ 0] is below 1e-40 at this ε.
+    "answer": '[answer]\nkind = "count"\nby = ["colour"]\nepsilon = 100\n{columns}',
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_cluster_makes_of_every_kind_what_threads_make(desk, cluster, kind) -> None:
+    address, _ = cluster
+    (desk.folder / "many").mkdir()
+    for number in range(3):
+        desk.write_people(4_000, file=f"many/{number}.csv", shift=number)
+    columns = '[columns.colour]\nvalues = ["blue", "green", "red"]\nlevel = 0\n'
+    head = '[release]\nname = "kind"\n[data]\ndataset = "people"\nsource = "many"\nseparator = ";"\n'
+    spec = desk.folder / "kind.toml"
+    spec.write_text(head + KINDS[kind].format(columns=columns))
+    found = []
+    for name, scheduler in (("threads", None), ("cluster", address)):
+        own = House(ledger_url=f"sqlite:///{desk.folder / name}.db", home=desk.home)
+        words = ("--epsilon", "101", "--delta", "1e-2", "--ledger", own.ledger_url)
+        assert desk("dataset", "add", "people", *words).code == 0
+        result = run_release(
+            spec,
+            house=own,
+            output=str(desk.folder / name),
+            scheduler=scheduler,
+            release_id=None,
+            randomness=lambda size: (KEY * (size // len(KEY) + 1))[:size],
+        )
+        found.append(pq.read_table(f"{result['output']}/data.parquet").to_pylist())
+    assert found[0] == found[1]
+    assert found[0]
+
+
 def test_a_scheduler_that_is_not_there_is_refused_before_the_charge(desk) -> None:
     desk.add_dataset()
     spec = desk.write_spec()
