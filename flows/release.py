@@ -21,7 +21,8 @@ from ..tasks.histogram import published_histogram
 from ..tasks.points import published_points
 from ..tasks.publication import Publication
 from ..tasks.released import publish, write_output
-from ..tasks.request import AnswerRequest, HistogramRequest, MicrodataRequest, PointsRequest, Request
+from ..tasks.reports import published_reports
+from ..tasks.request import AnswerRequest, HistogramRequest, MicrodataRequest, PointsRequest, ReportsRequest, Request
 from ..tasks.source import SourceLayout, manifest_bytes
 from ..tasks.staging import SettledRelease, remembered_release
 from .microdata import made_microdata
@@ -174,6 +175,11 @@ def _made(
                     folder=folder,
                     executor=executor,
                     advanced=observer.advanced,
+                )
+        case ReportsRequest():
+            with observer.stage("count"):
+                return request.recoding, published_reports(
+                    receipt=receipt, request=request, layout=layout, executor=executor, advanced=observer.advanced
                 )
         case _:
             assert_never(request)

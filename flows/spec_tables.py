@@ -22,6 +22,7 @@ __all__ = [
     "IntervalTable",
     "PointsTable",
     "PrivacyTable",
+    "ReportsTable",
     "SelectionTable",
     "SpecTables",
     "parse_spec",
@@ -165,6 +166,28 @@ class AnswerTable(_Table):
     confidence: Exact = Field(default=Decimal("0.95"), gt=0, lt=1)
 
 
+class _BloomTable(_Table):
+    bits: int
+    hashes: int
+    seed: str
+
+
+class ReportsTable(_Table):
+    """[reports]: estimates from reports that devices have randomized, instead of the records."""
+
+    kind: str
+    epsilon: Exact | None = Field(default=None, gt=0, le=40)
+    hashes: int | None = None
+    bits: int | None = None
+    seed: str | None = None
+    flip_probability: Exact | None = None
+    values: list[str] | None = None
+    questions: list[str] | None = None
+    bloom: _BloomTable | None = None
+    least_people: int | None = Field(default=None, ge=1, le=10**12)
+    confidence: Exact = Field(default=Decimal("0.95"), gt=0, lt=1)
+
+
 class SpecTables(_Table):
     """A whole specification."""
 
@@ -177,6 +200,7 @@ class SpecTables(_Table):
     histogram: HistogramTable | None = None
     points: PointsTable | None = None
     answer: AnswerTable | None = None
+    reports: ReportsTable | None = None
     columns: dict[str, ColumnTable] = {}
     cluster: ClusterTable | None = None
 

@@ -11,15 +11,16 @@ from pathlib import Path
 from typing import Literal, assert_never
 
 from ..accounting.theory.price import Price, mechanism_record
-from ..mechanisms.event import Answer, Histogram, Microdata
+from ..mechanisms.event import Answer, Histogram, LocalReports, Microdata
 from ..mechanisms.inclusion import InclusionColumn
 from ..mechanisms.map_choice import MapChoice
 from ..mechanisms.point_axes import PointAxis
 from ..mechanisms.points import SyntheticPoints
 from ..mechanisms.recoding import GeneralizationMap
+from ..mechanisms.report_design import ReportDesign, design_record
 from .objects import Output
 
-__all__ = ["AnswerRequest", "HistogramRequest", "MicrodataRequest", "PointsRequest", "Request"]
+__all__ = ["AnswerRequest", "HistogramRequest", "MicrodataRequest", "PointsRequest", "ReportsRequest", "Request"]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -250,7 +251,45 @@ class PointsRequest(_Request):
         return self.digest
 
 
-Request = MicrodataRequest | HistogramRequest | PointsRequest | AnswerRequest
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ReportsRequest(_Request):
+    """Estimates from many people's local reports, from the specification alone.
+
+    Args:
+        mechanism: what is priced: what each device did, or the counts of all reports.
+        design: what the reports are and what is asked of them.
+        recoding: the published columns with their declared labels; no record is recoded.
+        confidence: of the intervals beside the estimates, between 0 and 1.
+    """
+
+    mechanism: LocalReports
+    design: ReportDesign
+    recoding: GeneralizationMap
+    confidence: Decimal
+
+    @property
+    def map_digest(self) -> str:
+        """SHA-256 (hex) of the published columns and their declared labels."""
+        return self.recoding.digest()
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 (hex) of all that decides what is released; the output's place is not part of it."""
+        canonical = self._reading | {
+            "mechanism": mechanism_record(self.mechanism),
+            "map": self.map_digest,
+            "design": design_record(self.design),
+            "confidence": str(self.confidence),
+        }
+        return _digest(b"crowdblend reports 1\n", canonical | self._unit)
+
+    @property
+    def series_digest(self) -> str:
+        """That of the release itself: local reports have no series."""
+        return self.digest
+
+
+Request = MicrodataRequest | HistogramRequest | PointsRequest | AnswerRequest | ReportsRequest
 
 
 def _digest(domain: bytes, canonical: Mapping[str, object]) -> str:

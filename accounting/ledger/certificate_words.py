@@ -6,14 +6,16 @@ from typing import assert_never
 
 from ...mechanisms.answers import CountAnswer, MeanAnswer, SumAnswer
 from ...mechanisms.biased_sampling import BiasedSampleCounts, UnequalRatesHistogram
+from ...mechanisms.count_sketch import CountMeanSketch
 from ...mechanisms.epsilon_safe import EpsilonSafeRelease
 from ...mechanisms.event import Answer, Mechanism
 from ...mechanisms.histogram import NoisyHistogram, OutlierPrivateHistogram, SuppressedHistogram
+from ...mechanisms.krandomization import KRandomization, OutcomeCounts
 from ...mechanisms.neighbours import REPLACEMENT
 from ...mechanisms.points import SyntheticPoints
 from ...mechanisms.strongly_safe import StronglySafeRelease
 from ..theory.price import mechanism_of_record
-from ..theory.words import biased_words, crowd_blending_words, outlier_words
+from ..theory.words import biased_words, crowd_blending_words, local_words, outcome_words, outlier_words
 from .circumstances import Circumstances
 from .release_entries import ReleaseCharged
 
@@ -69,6 +71,12 @@ THEOREMS = {
     "pure-noise/1": "Laplace mechanism and its discrete form; proved in docs/proofs/answers.md",
     "pure-noise-amplified/1": "Laplace mechanism and its discrete form, proved in docs/proofs/answers.md, amplified by "
     "Li, Qardaji, Su, arXiv:1101.2604v2, Theorem 1",
+    "local/1": "randomized response on the device (Apple, Learning with Privacy at Scale, 2017; Zhilyaev, Zeber, "
+    "K-Randomization, 2016); proved in docs/proofs/local.md",
+    "outcome-counts-exact/1": "Zhilyaev, Zeber, K-Randomization, 2016; exact form proved in "
+    "docs/proofs/outcome-counts.md",
+    "shuffle-fmt-3.1/1": "Feldman, McMillan, Talwar, arXiv:2012.12803, Theorem 3.1; used as in "
+    "docs/proofs/outcome-counts.md",
     "basic-selection/1": "Li, Qardaji, Su, arXiv:1101.2604v2, Theorem 3.11: the draw's cost and that of the releases, "
     "added up",
 }
@@ -97,6 +105,10 @@ NOISY = (
 )
 OUTLIER = (
     "Every count has two-sided geometric noise, and every cell that was declared before the records were read is there."
+)
+REPORTS = (
+    "Each report was randomized on a person's device before it was sent. Every report was read; no sample was drawn. "
+    "They were added up, and from the sums alone the effect of the coins was taken out on average."
 )
 SURVEYED = (
     "Every record was read; no sample was drawn for this release. The data set is itself a sample, whose secret coins, "
@@ -148,7 +160,7 @@ def guarantee_in_words(charge: ReleaseCharged, circumstances: Circumstances) -> 
     words = VALUES_GUARANTEE if charge.price.relation == REPLACEMENT else GUARANTEE
     if isinstance(mechanism, BiasedSampleCounts):
         words = SURVEY_GUARANTEE
-    more = _more_in_words(mechanism) if circumstances.rows_per_person == 1 else ""
+    more = _more_in_words(mechanism, rule=charge.price.rule) if circumstances.rows_per_person == 1 else ""
     return f"{words.format(unit=unit)}{_done_in_words(mechanism, chosen=chosen)}{more}"
 
 
@@ -196,24 +208,30 @@ def _done_in_words(mechanism: Mechanism, *, chosen: str) -> str:
             done = f"{SAMPLED} {POINTS.format(small=small)}"
         case CountAnswer() | SumAnswer() | MeanAnswer():
             done = f"{WHOLE if mechanism.sampling_rate is None else SAMPLED} {_answer_in_words(mechanism)}"
+        case CountMeanSketch() | KRandomization() | OutcomeCounts():
+            done = REPORTS
         case _:
             assert_never(mechanism)
     return done
 
 
-def _more_in_words(mechanism: Mechanism) -> str:
+def _more_in_words(mechanism: Mechanism, *, rule: str) -> str:
     """What else is proved of the mechanism, for one record of a person."""
     match mechanism:
         case SuppressedHistogram() | NoisyHistogram():
-            return f" {crowd_blending_words(mechanism)}"
+            more = f" {crowd_blending_words(mechanism)}"
         case OutlierPrivateHistogram():
-            return f" {outlier_words(mechanism)}"
+            more = f" {outlier_words(mechanism)}"
+        case CountMeanSketch() | KRandomization():
+            more = f" {local_words(mechanism)}"
+        case OutcomeCounts():
+            more = f" {outcome_words(mechanism, rule)}"
         case BiasedSampleCounts():
-            return f" {biased_words(mechanism)}"
+            more = f" {biased_words(mechanism)}"
         case UnequalRatesHistogram():
-            return f" {biased_words(mechanism.as_survey)}"
+            more = f" {biased_words(mechanism.as_survey)}"
         case SyntheticPoints(counts=NoisyHistogram() as counts):
-            return f" {crowd_blending_words(counts)}"
+            more = f" {crowd_blending_words(counts)}"
         case (
             StronglySafeRelease()
             | EpsilonSafeRelease()
@@ -222,9 +240,10 @@ def _more_in_words(mechanism: Mechanism) -> str:
             | SumAnswer()
             | MeanAnswer()
         ):
-            return ""
+            more = ""
         case _:
             assert_never(mechanism)
+    return more
 
 
 def _answer_in_words(answer: Answer) -> str:

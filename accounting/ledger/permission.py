@@ -5,8 +5,9 @@ from __future__ import annotations
 from sqlalchemy import Connection
 
 from ...mechanisms.refusal import AccountantRefused, InputRefused
+from .alone import released_before
 from .charge import Receipt
-from .queries import DatasetState, ReleaseState, dataset_of, release_of, release_of_sample, unrefunded_release
+from .queries import DatasetState, ReleaseState, dataset_of, release_of, release_of_sample
 from .release_entries import ReleaseCharged, SeriesRegistered
 from .rules import Objection, objection_to, price_differs, sample_faults, survey_differs, unit_differs
 from .series import FreePlace, SeriesState, free_place, series_of
@@ -62,7 +63,7 @@ def objection_to_charge(
         return unit_differs(rows_per_person, dataset) or unpaid or price_differs(price_faults, where=where)
     if (objection := price_differs(price_faults, where=where)) is not None:
         return objection
-    before = unrefunded_release(connection, entry.dataset) if dataset.survey else None
+    before = released_before(connection, dataset, entry.price)
     return objection_to(entry.price, rows_per_person=rows_per_person, dataset=dataset, released_before=before)
 
 
@@ -106,7 +107,7 @@ def objection_to_registration(
     )
     if objection is not None:
         return objection
-    before = unrefunded_release(connection, entry.dataset) if dataset.survey else None
+    before = released_before(connection, dataset, entry.price)
     return objection_to(entry.price, rows_per_person=rows_per_person, dataset=dataset, released_before=before)
 
 

@@ -10,6 +10,7 @@ from sqlalchemy import select
 
 from ...mechanisms.event import Mechanism
 from ..theory.price import Price, mechanism_record
+from .alone import released_before
 from .anchor_audit import AnchorCheck, check_anchor
 from .anchoring import Anchoring
 from .append import Place, head_of
@@ -32,7 +33,6 @@ from .queries import (
     ledger_id_of,
     release_of,
     releases_of,
-    unrefunded_release,
 )
 from .rules import Objection, objection_to, survey_differs
 from .schema import entry as entry_table
@@ -120,7 +120,7 @@ class LedgerReader(OpenedLedger):
             state = dataset_of(connection, dataset)
             if state is None:
                 raise unknown_dataset(dataset)
-            before = unrefunded_release(connection, dataset) if state.survey else None
+            before = released_before(connection, state, charged_price(price))
         objection = objection_to(
             charged_price(price), rows_per_person=price.rows_per_person, dataset=state, released_before=before
         )

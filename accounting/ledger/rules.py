@@ -8,12 +8,15 @@ from typing import assert_never
 
 from ...mechanisms.answers import CountAnswer, MeanAnswer, SumAnswer
 from ...mechanisms.biased_sampling import BiasedSampleCounts, UnequalRatesHistogram
+from ...mechanisms.count_sketch import CountMeanSketch
 from ...mechanisms.epsilon_safe import EpsilonSafeRelease
 from ...mechanisms.histogram import NoisyHistogram, OutlierPrivateHistogram, SuppressedHistogram
+from ...mechanisms.krandomization import KRandomization, OutcomeCounts
 from ...mechanisms.points import SyntheticPoints
 from ...mechanisms.refusal import AccountantRefused, InputRefused
 from ...mechanisms.strongly_safe import StronglySafeRelease
 from ..theory.price import mechanism_of_record
+from ..theory.shuffling import holds_alone
 from .budget import Account, amount_shown
 from .queries import DatasetState
 from .release_entries import ChargedPrice, Fields, ReleaseCharged
@@ -94,6 +97,8 @@ def sample_faults(charge: ReleaseCharged) -> tuple[str, ...]:
             needed = 1
         case CountAnswer() | SumAnswer() | MeanAnswer():
             needed = 1
+        case CountMeanSketch() | KRandomization() | OutcomeCounts():
+            needed = 1
         case EpsilonSafeRelease(selection_rate=rate):
             needed = 1 if rate is None else 2
         case _:
@@ -155,7 +160,8 @@ def objection_to(
         price: what would be charged.
         rows_per_person: the most records of one person in a delivery that the price covers.
         dataset: the data set and its account now.
-        released_before: for a survey, a release whose cost was not given back; None where there is none.
+        released_before: a release beside which this one may not stand (`alone.released_before`); None where there is
+            none.
     """
     where = f"dataset '{dataset.name}'"
     if price.relation != dataset.relation:
@@ -175,14 +181,8 @@ def objection_to(
             where=where,
             remedy="Release it once, without a series.",
         )
-    if dataset.survey and released_before is not None:
-        return Objection(
-            cause="survey-released",
-            what="it is itself a sample, can be released once, and has been: its sampling was part of that "
-            f"price (release '{released_before}').",
-            where=where,
-            remedy="Use what was published.",
-        )
+    if released_before is not None:
+        return _beside(price, dataset=dataset, other=released_before)
     after = dataset.account.charged(epsilon=price.epsilon, delta=price.delta)
     if after.within_budget:
         return None
@@ -192,6 +192,29 @@ def objection_to(
         what=f"{asked} would bring {_excess(dataset.account, after)}.",
         where=where,
         remedy=ASK,
+    )
+
+
+def _beside(price: ChargedPrice, *, dataset: DatasetState, other: str) -> Objection:
+    """The objection to a release that may not stand beside another one."""
+    where = f"dataset '{dataset.name}'"
+    if dataset.survey:
+        return Objection(
+            cause="survey-released",
+            what="it is itself a sample, can be released once, and has been: its sampling was part of that "
+            f"price (release '{other}').",
+            where=where,
+            remedy="Use what was published.",
+        )
+    return Objection(
+        cause="counts-not-alone",
+        what="the price of outcome counts holds only while nothing else is published of their reports, and this "
+        f"release would stand beside release '{other}'.",
+        where=where,
+        remedy="Use what was published; or, where that was at another price, leave out [privacy] and least_people: the "
+        "reports themselves can be charged."
+        if holds_alone(price.rule)
+        else "Use what was published.",
     )
 
 

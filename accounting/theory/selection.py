@@ -11,9 +11,11 @@ from numpy.typing import NDArray
 
 from ...mechanisms.answers import CountAnswer, MeanAnswer, SumAnswer
 from ...mechanisms.biased_sampling import BiasedSampleCounts, UnequalRatesHistogram
+from ...mechanisms.count_sketch import CountMeanSketch
 from ...mechanisms.epsilon_safe import EpsilonSafeRelease
 from ...mechanisms.event import Mechanism
 from ...mechanisms.histogram import NoisyHistogram, OutlierPrivateHistogram, SuppressedHistogram
+from ...mechanisms.krandomization import KRandomization, OutcomeCounts
 from ...mechanisms.points import SyntheticPoints
 from ...mechanisms.refusal import InputRefused
 from ...mechanisms.strongly_safe import StronglySafeRelease
@@ -24,6 +26,7 @@ from .cost import RELATION, Price, check_request
 from .exact_decimals import add_up, multiply_up
 from .guarantee import Guarantee
 from .hockey_stick import log_adding, log_removing
+from .local_reports import price_of_report
 from .loss_curves import Part
 from .profile import check_parameters
 from .rounding import decimal_up, float_down, float_up, log_down
@@ -70,6 +73,10 @@ def parts_of_mechanism(mechanism: Mechanism) -> tuple[Part, ...]:
             return (counts,)
         case CountAnswer() | SumAnswer() | MeanAnswer():
             return (Guarantee(epsilon=price_answer(mechanism).epsilon, delta=Decimal(0)),)
+        case CountMeanSketch() | KRandomization():
+            return (Guarantee(epsilon=price_of_report(mechanism).epsilon, delta=Decimal(0)),)
+        case OutcomeCounts():
+            raise InputRefused("the price of outcome counts stands alone, and composes with nothing.")
         case SuppressedHistogram() | NoisyHistogram() | OutlierPrivateHistogram() | SyntheticPoints():
             raise InputRefused("this mechanism's losses are not composed.")
         case BiasedSampleCounts() | UnequalRatesHistogram():

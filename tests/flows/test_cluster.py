@@ -8,11 +8,23 @@ import sys
 import time
 from collections import Counter
 
+import numpy as np
 import pyarrow.parquet as pq
 import pytest
 from crowdblend.deploy.running import run_release
 from crowdblend.flows.settings import House
 
+REPORTS = """
+[release]
+name = "asked"
+[data]
+dataset = "phones"
+source = "reports"
+[reports]
+kind = "k-randomization"
+flip_probability = 0.25
+questions = ["one", "two", "three"]
+"""
 KEY = bytes(range(7, 39))
 
 
@@ -67,6 +79,24 @@ def test_a_cluster_draws_the_sample_that_threads_draw(desk, cluster) -> None:
         if path.is_file():
             assert KEY not in path.read_bytes()
             assert KEY.hex().encode() not in path.read_bytes()
+
+
+def test_a_cluster_adds_up_the_reports_that_threads_add_up(desk, cluster) -> None:
+    address, _ = cluster
+    (desk.folder / "reports").mkdir()
+    numbers = np.random.default_rng(4).integers(0, 8, 3_000)
+    for number in range(6):
+        lines = ["vector", *map(str, numbers[number::6])]
+        (desk.folder / "reports" / f"{number}.csv").write_text("\n".join(lines))
+    (desk.folder / "asked.toml").write_text(REPORTS)
+    assert desk("dataset", "add", "phones", "--relation", "replacement", "--epsilon", "9", "--delta", "0.1").code == 0
+    tables = []
+    for words in (("--output", "threads"), ("--output", "cluster", "--scheduler", address)):
+        done = desk("run", "asked.toml", *words, "--json")
+        assert done.code == 0, done.err
+        tables.append(pq.read_table(f"{done.json['output']}/data.parquet").to_pylist())
+    assert tables[0] == tables[1]
+    assert sum(row["estimate"] for row in tables[0]) == pytest.approx(3_000)
 
 
 KINDS = {
