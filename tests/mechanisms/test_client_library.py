@@ -16,8 +16,8 @@ from crowdblend.mechanisms.device import header, report
 from crowdblend.mechanisms.krandomization import KRandomization, flipped
 from crowdblend.mechanisms.report_design import design_of_table
 sketch = CountMeanSketch(epsilon=Decimal(4), hashes=64, bits=1024, seed=b"public")
-report = encode(sketch, ["a value"], randomness=os.urandom)
-assert report.packed_bits.shape == (1, 128)
+sketched = encode(sketch, ["a value"], randomness=os.urandom)
+assert sketched.packed_bits.shape == (1, 128)
 mechanism = KRandomization(bits=3, flip_probability=Decimal("0.25"))
 flipped(mechanism, OneHotEncoding(values=("a", "b", "c")).encode(["b"]), randomness=os.urandom)
 public = {{"kind": "k-randomization", "flip_probability": 0.25, "values": ["a", "b"]}}
