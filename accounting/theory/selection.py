@@ -76,7 +76,7 @@ def parts_of_mechanism(mechanism: Mechanism) -> tuple[Part, ...]:
         case CountMeanSketch() | KRandomization():
             return (Guarantee(epsilon=price_of_report(mechanism).epsilon, delta=Decimal(0)),)
         case OutcomeCounts():
-            raise InputRefused("the price of outcome counts stands alone, and composes with nothing.")
+            raise InputRefused("the price of outcome counts stands alone and is not composed.")
         case SuppressedHistogram() | NoisyHistogram() | OutlierPrivateHistogram() | SyntheticPoints():
             raise InputRefused("this mechanism's losses are not composed.")
         case BiasedSampleCounts() | UnequalRatesHistogram():

@@ -1,13 +1,17 @@
-"""One ledger, one sample, several kinds of release, each in a process of its own: the sample serves one of them."""
+"""One ledger, releases of several kinds in processes of their own: a sample serves one, some counts stand alone."""
 
 from __future__ import annotations
 
+import math
 import os
 import subprocess
 import sys
 from collections.abc import Sequence
 
+import numpy as np
+import pyarrow.parquet as pq
 import pytest
+from crowdblend.tasks.report_files import vector_table
 
 # The sampling key is the same in every process, as if somebody had put one release's key into another's place.
 RELEASE = """
@@ -18,7 +22,7 @@ import os
 os.environ.update(QUIET)
 from crowdblend.deploy.running import run_release
 from crowdblend.flows.settings import House
-from crowdblend.mechanisms.refusal import Refusal
+from crowdblend.mechanisms.refusal import AccountantRefused
 folder, kind, ledger = Path(sys.argv[1]), sys.argv[2], sys.argv[3]
 try:
     run_release(
@@ -29,7 +33,7 @@ try:
         release_id=kind,
         randomness=lambda size: b"\\x07" * size,
     )
-except Refusal as refusal:
+except AccountantRefused as refusal:
     print(refusal.message)
     sys.exit(3)
 """
@@ -39,15 +43,13 @@ name = "{kind}"
 output = "out"
 [data]
 dataset = "people"
-source = "people.csv"
-separator = ";"
-[sampling]
-{sampling}
 {table}
 """
+SAMPLED = 'source = "people.csv"\nseparator = ";"\n[sampling]\n{sampling}\n{table}'
+
 COLOUR = '[columns.colour]\nvalues = ["blue", "green", "red"]\nlevel = 0\n'
 PRIVACY = "[privacy]\ndelta = 1e-6\n"
-KINDS = {
+SAMPLES = {
     "microdata": ("rate = 0.1", f"[suppression]\nk = 20\n{PRIVACY}{COLOUR}"),
     "histogram": ("rate = 0.1", f'[histogram]\nkind = "suppressed"\nk = 20\n{PRIVACY}{COLOUR}'),
     "unequal": (
@@ -61,6 +63,15 @@ KINDS = {
     ),
     "answer": ("rate = 0.1", '[answer]\nkind = "count"\ncolumn = "age"\nepsilon = 0.5\n'),
 }
+VOTES = 'source = "votes.parquet"\n'
+BIT = '[reports]\nkind = "k-randomization"\nflip_probability = 0.25\nquestions = ["voted"]\n'
+REPORTS = {
+    "estimates": f"{VOTES}{BIT}",
+    "counts": f"{VOTES}{BIT}least_people = 1200\n{PRIVACY}",
+    "by-vote": f'{VOTES}[answer]\nkind = "count"\nepsilon = 0.5\nrelation = "replacement"\nby = ["vector"]\n'
+    '[columns.vector]\nvalues = ["0", "1"]\nlevel = 0\n',
+}
+KINDS = REPORTS | {kind: SAMPLED.format(sampling=rate, table=table) for kind, (rate, table) in SAMPLES.items()}
 
 
 def run_together(desk, kinds: Sequence[str]) -> dict[str, tuple[int, str]]:
@@ -70,8 +81,7 @@ def run_together(desk, kinds: Sequence[str]) -> dict[str, tuple[int, str]]:
     }
     started = {}
     for kind in kinds:
-        sampling, table = KINDS[kind]
-        (desk.folder / f"{kind}.toml").write_text(HEAD.format(kind=kind, sampling=sampling, table=table))
+        (desk.folder / f"{kind}.toml").write_text(HEAD.format(kind=kind, table=KINDS[kind]))
         started[kind] = subprocess.Popen(
             [sys.executable, "-W", "ignore", "-c", RELEASE, str(desk.folder), kind, desk.ledger],
             cwd=desk.folder,
@@ -114,8 +124,38 @@ def test_a_sample_that_served_one_process_serves_no_other(desk, first, others) -
 
 def test_of_all_kinds_at_once_one_gets_the_sample(desk) -> None:
     desk.add_dataset()
-    ended = run_together(desk, list(KINDS))
+    ended = run_together(desk, list(SAMPLES))
     assert sorted(code for code, _ in ended.values()) == [0, 3, 3, 3, 3], ended
-    assert all("a sample serves one release" in said for code, said in ended.values() if code == 3)
+    assert all("a sample serves one release" in said for code, said in ended.values() if code == 3), ended
     assert len(list(desk.folder.glob("out-*"))) == 1
     assert desk("ledger", "verify").code == 0
+
+
+@pytest.fixture
+def voters(desk):
+    """A desk with the reports of 1,200 people about one question, whose budget is for replacement."""
+    vectors = np.random.default_rng(8).integers(0, 2, size=1_200).astype(np.uint8)
+    pq.write_table(vector_table(vectors), desk.folder / "votes.parquet")
+    added = desk("dataset", "add", "people", "--relation", "replacement", "--epsilon", "10", "--delta", "1e-3")
+    assert added.code == 0, added.err
+    return desk
+
+
+def test_estimates_from_reports_and_an_answer_add_up_and_counts_may_not_follow(voters) -> None:
+    ended = run_together(voters, ["estimates", "by-vote"])
+    assert ended == {"estimates": (0, ""), "by-vote": (0, "")}
+    dataset = voters("ledger", "show", "--json").json["datasets"][0]
+    assert dataset["epsilon_spent"] == pytest.approx(math.log(3) + 0.5, abs=1e-6)
+    code, said = run_together(voters, ["counts"])["counts"]
+    assert code == 3
+    assert "stand beside release" in said
+    assert voters("ledger", "show", "--json").json["datasets"][0] == dataset
+    assert voters("ledger", "verify").code == 0
+
+
+def test_counts_of_reports_are_published_alone_whoever_comes_first(voters) -> None:
+    ended = run_together(voters, list(REPORTS))
+    done = {kind for kind, (code, _) in ended.items() if code == 0}
+    assert done in ({"counts"}, {"estimates", "by-vote"}), ended
+    assert {path.name for path in voters.folder.glob("out-*")} == {f"out-{kind}" for kind in done}
+    assert voters("ledger", "verify").code == 0
