@@ -186,7 +186,9 @@ def main(words: list[str] | None = None) -> None:
     if asked.output is not None:
         asked.output.mkdir(parents=True, exist_ok=True)
         write_picture(results, asked.output / "record-path.svg")
-        command = "python benchmarks/record_path.py " + " ".join(_without_data(sys.argv[1:] if words is None else words))
+        command = "python benchmarks/record_path.py " + " ".join(
+            _without_data(sys.argv[1:] if words is None else words)
+        )
         waiting = ", ".join(f"{load:.1f}" for load in loads)
         machine = (
             f"{os.cpu_count()} processors ({platform.machine()}), of which every contestant uses {THREADS}; "
