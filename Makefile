@@ -60,7 +60,7 @@ $(READY): constraints.txt pyproject.toml tasks/page_decoder.c
 
 record-path: $(READY)
 	$(BIN)/python benchmarks/record_path.py --rows 10000000 100000000 331000000 --small-row-groups 100000000 --clusters \
-	    --output docs/performance
+	    --output docs/benchmarks
 
 # Pictures of the auditors' pages, as docs/dashboard.md shows them; needs Chromium.
 screenshots: $(READY)

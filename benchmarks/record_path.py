@@ -149,8 +149,8 @@ def _check(name: str, counts: np.ndarray, records: Records) -> None:
 
 
 def _without_data(words: list[str]) -> list[str]:
-    """The arguments but for where data are kept, which changes no figure."""
-    return [word for before, word in zip(["", *words], words, strict=False) if "--data" not in (before, word)]
+    """The arguments but for the folders of data and output, which change no figure."""
+    return [word for before, word in zip(["", *words], words, strict=False) if not {"--data", "--output"} & {before, word}]
 
 
 def main(words: list[str] | None = None) -> None:
@@ -164,7 +164,7 @@ def main(words: list[str] | None = None) -> None:
     parser.add_argument("--leave-out", nargs="*", default=[], choices=list(CONTESTANTS), help="contestants")
     parser.add_argument("--clusters", action="store_true", help="also on two, three and four worker processes")
     parser.add_argument("--data", type=Path, help="folder for generated data, kept; otherwise a temporary one")
-    parser.add_argument("--output", type=Path, help="folder for the page benchmarks.md and its picture")
+    parser.add_argument("--output", type=Path, help="folder for the page record-path.md and its picture")
     asked = parser.parse_args(words)
     names = [name for name in CONTESTANTS if name not in asked.leave_out] + [*CLUSTERS] * asked.clusters
     results: dict[str, dict[str, Timing]] = {}
@@ -195,7 +195,7 @@ def main(words: list[str] | None = None) -> None:
             f"before each data set's measurement the load average of the last minute was {waiting}."
         )
         text = page(results, rounds=asked.rounds, command=command, picture="record-path.svg", machine=machine)
-        (asked.output / "benchmarks.md").write_text(text, encoding="utf-8")
+        (asked.output / "record-path.md").write_text(text, encoding="utf-8")
 
 
 if __name__ == "__main__":
