@@ -148,9 +148,10 @@ def _check(name: str, counts: np.ndarray, records: Records) -> None:
         raise RuntimeError(f"{name} does not agree with the records: {'; '.join(wrong)}")
 
 
-def _without_data(words: list[str]) -> list[str]:
+def _without_folders(words: list[str]) -> list[str]:
     """The arguments but for the folders of data and output, which change no figure."""
-    return [word for before, word in zip(["", *words], words, strict=False) if not {"--data", "--output"} & {before, word}]
+    folders = {"--data", "--output"}
+    return [word for before, word in zip(["", *words], words, strict=False) if not folders & {before, word}]
 
 
 def main(words: list[str] | None = None) -> None:
@@ -187,7 +188,7 @@ def main(words: list[str] | None = None) -> None:
         asked.output.mkdir(parents=True, exist_ok=True)
         write_picture(results, asked.output / "record-path.svg")
         command = "python benchmarks/record_path.py " + " ".join(
-            _without_data(sys.argv[1:] if words is None else words)
+            _without_folders(sys.argv[1:] if words is None else words)
         )
         waiting = ", ".join(f"{load:.1f}" for load in loads)
         machine = (
