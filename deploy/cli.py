@@ -28,6 +28,7 @@ COMMANDS = {
     "abandon": "release_commands",
     "verify": "release_commands",
     "registry": "registry_command",
+    "report": "report_command",
     "key": "key_commands",
     "token": "token_commands",
     "dashboard": "dashboard_command",
