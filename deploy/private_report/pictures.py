@@ -100,7 +100,7 @@ def query_picture(errors: QueryErrors) -> Markup:
     ]
     values = [up for _, _, places in lines for _, up in places]
     x = log_axis(errors.by_size[0].least, errors.by_size[-1].below, name="true answer, in records", across=True)
-    y = log_axis(min(values), max(values), name="relative error", across=False)
+    y = log_axis(min(values), max(values), name="error", across=False)
     dots = [
         Markup('<circle class="dot {}" cx="{}" cy="{}" r="4"/>').format(style, x.at(across), y.at(up))
         for style, _, places in lines
@@ -131,10 +131,9 @@ def pair_picture(measures: UtilityMeasures) -> Markup:
     place = {name: number for number, name in enumerate(names)}
     parts = [
         Markup('<text class="label" x="{}" y="{}" text-anchor="end">{} {}</text>').format(
-            SIDE - 10, TOP + (number - 1) * CELL + CELL / 2 + 4, _short(name), number + 1
+            SIDE - 10, TOP + number * CELL + CELL / 2 + 4, _short(name), number + 1
         )
         for number, name in enumerate(names)
-        if number
     ]
     parts += [
         Markup('<text class="label" x="{}" y="{}" text-anchor="middle">{}</text>').format(
@@ -143,7 +142,7 @@ def pair_picture(measures: UtilityMeasures) -> Markup:
         for number in range(len(names) - 1)
     ]
     for pair in measures.pairs:
-        left, row = place[pair.columns[0]], place[pair.columns[1]] - 1
+        left, row = place[pair.columns[0]], place[pair.columns[1]]
         across, down = SIDE + left * CELL, TOP + row * CELL
         parts.append(
             Markup(
@@ -161,7 +160,7 @@ def pair_picture(measures: UtilityMeasures) -> Markup:
             )
         )
     said = "; ".join(f"{pair.columns[0]} and {pair.columns[1]}: {pair.distance:.3f}" for pair in measures.pairs)
-    width, height = max(SIDE + (len(names) - 1) * CELL + 8, 480), TOP + (len(names) - 1) * CELL + 6
+    width, height = max(SIDE + (len(names) - 1) * CELL + 8, 480), TOP + len(names) * CELL + 6
     head = Markup(
         '<svg class="picture" viewBox="0 0 {w} {h}" style="max-width:{w}px" role="img" '
         'aria-labelledby="pairs-t pairs-d" xmlns="http://www.w3.org/2000/svg">'
