@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import date
+from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +29,7 @@ from ...tasks.private_counts import private_counts
 from ...tasks.released_groups import read_released_table, released_groups
 from ...tasks.request import MicrodataRequest
 from ...tasks.source import check_metadata, list_source
-from .page import PrivateReport, report_page
+from .page import MARK, PrivateReport, report_page
 
 __all__ = ["MadeReport", "made_private_report"]
 
@@ -40,6 +41,8 @@ NOT_WRITTEN = "No report was written; the look stays recorded."
 class MadeReport:
     """A report that was written.
 
+    PRIVACY: what a notebook shows of it, and keeps, is the file's place alone.
+
     Args:
         path: its file.
         look: the look's place in the ledger's chain.
@@ -50,7 +53,11 @@ class MadeReport:
     path: Path
     look: int
     release_id: str
-    measures: UtilityMeasures
+    measures: UtilityMeasures = field(repr=False)
+
+    def _repr_html_(self) -> str:
+        """The file's place, for a notebook."""
+        return f"<p>{MARK}: {escape(str(self.path))}</p>"
 
 
 def made_private_report(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,7 +26,7 @@ class CountedRecords:
     """
 
     map: GeneralizationMap
-    groups: GroupCounts
+    groups: GroupCounts = field(repr=False)
 
     @property
     def records(self) -> int:
