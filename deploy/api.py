@@ -24,7 +24,8 @@ from ..mechanisms.recoding import GeneralizationMap, MappedColumn
 from ..mechanisms.refusal import AccountantRefused, InputRefused, Refusal, ReleaseFailed
 from ..mechanisms.strongly_safe import StronglySafeRelease
 from ..mechanisms.suppression import GroupCounts, count_keys, suppress
-from .composing import Explained, LedgerView, explain, ledger, plan, private_report, release
+from .asking import Explained, LedgerView, explain, ledger, plan
+from .composing import private_report, release
 from .facts import FactTable
 from .plan_report import plan_table
 from .private_report.making import MadeReport

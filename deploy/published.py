@@ -121,5 +121,5 @@ def open_release(folder: Path | str) -> PublishedRelease:
     Raises:
         InputRefused: there is no certificate, or it can't be read.
     """
-    place = Path(folder)
+    place = Path(folder).absolute()
     return PublishedRelease(folder=place, certificate=read_certificate(place / CERTIFICATE))
