@@ -25,7 +25,7 @@ ifeq ($(filter /%,$(shell gcc -print-file-name=libasan.so 2>/dev/null)),)
 export CROWDBLEND_TEST_SANITIZERS ?= off
 endif
 
-.PHONY: demo test test-long test-extra check format record-path screenshots paper lock clean
+.PHONY: demo test test-long test-extra check format docs record-path screenshots paper lock clean
 
 demo: $(READY)
 	$(BIN)/crowdblend demo
@@ -57,6 +57,12 @@ $(READY): constraints.txt pyproject.toml tasks/page_decoder.c
 	$(BIN)/python -m pip install --quiet --require-hashes -r constraints.txt
 	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable .
 	touch $(READY)
+
+# The reference of every module, to be read offline: build/docs/index.html.
+docs: $(READY)
+	$(BIN)/python -m pdoc --docformat google --output-directory build/docs \
+	    crowdblend.deploy crowdblend.flows crowdblend.tasks crowdblend.accounting crowdblend.mechanisms \
+	    '!crowdblend.deploy.__main__' '!crowdblend.accounting.ledger.migrations'
 
 record-path: $(READY)
 	$(BIN)/python benchmarks/record_path.py --rows 10000000 100000000 --small-row-groups --output docs/performance
