@@ -68,9 +68,10 @@ record-path: $(READY)
 	$(BIN)/python benchmarks/record_path.py --rows 10000000 100000000 331000000 --small-row-groups 100000000 --clusters \
 	    --output docs/performance
 
-# Pictures of the auditors' pages, as docs/dashboard.md shows them; needs Chromium.
+# Pictures of the auditors' pages and of a private report on invented people, as docs shows them; needs Chromium.
 screenshots: $(READY)
 	CROWDBLEND_SCREENSHOTS=$(CURDIR)/docs/dashboard $(BIN)/python -m pytest -q tests/accounting/dashboard/test_browser.py -k "fits or prints"
+	CROWDBLEND_SCREENSHOTS=$(CURDIR)/docs/private-report $(BIN)/python -m pytest -q tests/deploy/test_private_report_browser.py -k fits
 
 paper: $(READY)
 	$(BIN)/python benchmarks/reproduce_paper.py

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import textwrap
 from collections.abc import Sequence
 
 from markupsafe import Markup
@@ -130,10 +131,11 @@ def pair_picture(measures: UtilityMeasures) -> Markup:
     most = max(pair.distance for pair in measures.pairs) or 1.0
     place = {name: number for number, name in enumerate(names)}
     parts = [
-        Markup('<text class="label" x="{}" y="{}" text-anchor="end">{} {}</text>').format(
-            SIDE - 10, TOP + number * CELL + CELL / 2 + 4, _short(name), number + 1
+        Markup('<text class="label" x="{}" y="{}" text-anchor="end">{}</text>').format(
+            SIDE - 10, TOP + (number + 0.5) * CELL + 4 + (place_of_line - (len(lines) - 1) / 2) * 14, text
         )
-        for number, name in enumerate(names)
+        for number, lines in enumerate(_numbered(name, number + 1) for number, name in enumerate(names))
+        for place_of_line, text in enumerate(lines)
     ]
     parts += [
         Markup('<text class="label" x="{}" y="{}" text-anchor="middle">{}</text>').format(
@@ -169,5 +171,6 @@ def pair_picture(measures: UtilityMeasures) -> Markup:
     return Markup("").join([head, *parts, Markup("</svg>")])
 
 
-def _short(name: str) -> str:
-    return name if len(name) <= 24 else f"{name[:23]}…"
+def _numbered(name: str, number: int) -> list[str]:
+    """A column's name with its number, in at most three lines."""
+    return textwrap.wrap(f"{name} {number}", 28, max_lines=3, placeholder=f" … {number}")

@@ -20,6 +20,7 @@ from crowdblend.mechanisms.recoding import GeneralizationMap, MappedColumn
 from crowdblend.mechanisms.suppression import GroupCounts, count_keys, suppress
 
 SWITCH = "CROWDBLEND_TEST_BROWSER"
+KEEP = "CROWDBLEND_SCREENSHOTS"
 ARGUMENTS = [
     "--no-sandbox",
     "--disable-gpu",
@@ -68,7 +69,7 @@ def browser() -> Iterator[object]:
 
 @pytest.fixture(scope="module")
 def page_file(tmp_path_factory) -> Path:
-    """A report on 20,000 invented people, with long names, many labels, and a text that would be a tag."""
+    """A report on 200,000 invented people, with long names, many labels, and a text that would be a tag."""
     draw = np.random.default_rng(3)
     words = [f"a rather long label of a trade that nobody has shortened yet, number {n}" for n in range(30)]
     trades = ValueHierarchy.from_rows([(word, f"{word[:20]} {n % 40}", "*") for n, word in enumerate(words)])
@@ -91,10 +92,10 @@ def page_file(tmp_path_factory) -> Path:
 
     finest = at((0, 0, 0, 0))
     codes = [
-        draw.integers(0, 4, 20_000),
-        ages.codes_of_integers(draw.integers(15, 99, 20_000), 0),
-        draw.zipf(1.5, 20_000) % 31,
-        hierarchies["income"][0].codes_of_integers(draw.integers(0, 150_000, 20_000), 0),
+        draw.integers(0, 4, 200_000),
+        ages.codes_of_integers(draw.integers(15, 99, 200_000), 0),
+        draw.zipf(1.5, 200_000) % 31,
+        hierarchies["income"][0].codes_of_integers(draw.integers(0, 150_000, 200_000), 0),
     ]
     before = CountedRecords(map=finest, groups=count_keys(finest.keys(codes), cells=finest.cells))
     coarse = before.recoded(at((0, 1, 1, 1)))
@@ -129,6 +130,9 @@ def test_it_fits_and_nothing_is_cut_or_overlaps(browser, page_file: Path, width:
     assert page.locator("svg.picture").count() == 9
     assert page.locator("script").count() == 0
     assert asked == [page_file.as_uri()]
+    if (width, scheme) == (1280, "light") and (folder := os.environ.get(KEEP)):
+        page.set_viewport_size({"width": 1000, "height": 900})
+        page.screenshot(path=Path(folder) / "private-report.png", full_page=True)
     mark = page.locator(".mark")
     page.mouse.wheel(0, 3000)
     assert mark.is_visible()
