@@ -5,11 +5,13 @@ from __future__ import annotations
 from ..accounting.ledger.private_looks import RecordedLook
 from ..mechanisms.measures.counted import CountedRecords
 from ..mechanisms.recoding import GeneralizationMap, MappedColumn
+from ..mechanisms.refusal import ReleaseFailed
 from .chunks import plan_chunks
 from .count import count_job, group_counts
 from .executors import Advanced, Executor
 from .request import MicrodataRequest
 from .source import SourceLayout
+from .worker_faults import telling_kinds_only
 
 __all__ = ["finest_map", "private_counts"]
 
@@ -23,6 +25,7 @@ def finest_map(generalization: GeneralizationMap) -> GeneralizationMap:
     )
 
 
+@telling_kinds_only
 def private_counts(
     *,
     look: RecordedLook,
@@ -46,11 +49,11 @@ def private_counts(
         advanced: told of the progress; for the steward's terminal alone.
 
     Raises:
-        ValueError: the look is of another data set.
-        ReleaseFailed: the records can't be read, or the workers were lost.
+        ReleaseFailed: the records can't be read, the workers were lost, or the look is of another data set; of an
+            unknown fault only the kind is told.
     """
     if look.look.dataset != request.dataset:
-        raise ValueError("the recorded look is of another data set")
+        raise ReleaseFailed("the recorded look is of another data set.", where="the ledger")
     finest = finest_map(generalization)
     job = count_job(
         release_id=f"look-{look.position}",

@@ -112,14 +112,18 @@ def made_private_report(
         look = writer.record_look(
             dataset=request.dataset, what=f"private utility report of release {release_id}", by=by, day=today
         )
-    before = private_counts(
-        look=look,
-        request=request,
-        generalization=generalization,
-        layout=layout,
-        executor=LocalThreads(),
-        advanced=advanced,
-    )
+    try:
+        before = private_counts(
+            look=look,
+            request=request,
+            generalization=generalization,
+            layout=layout,
+            executor=LocalThreads(),
+            advanced=advanced,
+        )
+    except ReleaseFailed as failure:
+        again = "Run the command again when the cause is removed; that is another look."
+        raise ReleaseFailed(failure.what, where=failure.where, not_done=NOT_WRITTEN, remedy=again) from None
     try:
         measures = utility_of(
             before,

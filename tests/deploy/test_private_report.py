@@ -12,6 +12,8 @@ import sys
 from collections import Counter
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 PLANTED = "Zzyzx-planted"
@@ -155,6 +157,24 @@ def test_a_look_that_reads_other_records_stays_recorded(released) -> None:
         )
     )
     assert "about a microdata release" in desk("report", "private", histogram, "out").err
+
+
+def test_records_that_cannot_be_read_leave_a_look_and_tell_the_kind_of_the_fault_alone(desk) -> None:
+    table = pa.table({"colour": ["red"] * 3_000, "age": list(range(20, 80)) * 50, "town": ["Lyon"] * 3_000})
+    pq.write_table(table, desk.folder / "people.parquet", compression="zstd")
+    desk.add_dataset()
+    spec = desk.write_spec(source="people.parquet")
+    assert desk("run", spec).code == 0
+    content = bytearray((desk.folder / "people.parquet").read_bytes())
+    content[4:300] = b"\xff" * 296
+    (desk.folder / "people.parquet").write_bytes(content)
+    answer = desk("report", "private", spec, "out", "--json")
+    assert answer.code == 1
+    message = answer.json["error"]["message"]
+    assert "No report was written; the look stays recorded. Run the command again" in message
+    assert "Internal fault" not in message
+    assert len(looks(desk)) == 1
+    assert not list(desk.home.glob("reports/*"))
 
 
 def test_a_report_of_a_drawn_map_knows_the_map_by_the_certificate(released) -> None:
