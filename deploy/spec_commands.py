@@ -56,6 +56,10 @@ def new(source: str, output: Path | None, dataset: str | None, separator: str | 
     )
     write_new(place, text)
     click.echo(f"{len(names.columns)} columns are named in {place}; what is yours to write is marked {FILL_IN}.")
+    if names.separator is not None:
+        click.echo(
+            "The names are the first line of the file: if that is a record and no header, delete what was written."
+        )
     click.echo(f"Then: crowdblend explain {place}")
 
 

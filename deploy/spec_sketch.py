@@ -49,7 +49,8 @@ def sketched_spec(names: SourceNames, *, label: str, dataset: str, source: str, 
         f"output = {_text(f'out/{plain}')}",
         "",
         "[data]",
-        f"dataset = {_text(dataset)}          # its name in the ledger: crowdblend dataset add",
+        "# its name in the ledger: crowdblend dataset add",
+        f"dataset = {_text(dataset)}",
         f"source = {_text(source)}",
     ]
     if names.separator is not None:
@@ -85,9 +86,9 @@ def _column(column: NamedColumn) -> Iterator[str]:
         case "date":
             yield f"hierarchy = {_text(file)}            # {FILL_IN}: crowdblend hierarchy build dates"
         case "number":
-            yield f"hierarchy = {_text(file)}            # {FILL_IN}: of numbers with a fraction only whole ones are read"
+            yield f"hierarchy = {_text(file)}            # {FILL_IN}: only whole numbers are read"
         case "unmapped":
-            yield f"# {FILL_IN}: this column's type has no text that a hierarchy could map; store it as text or integers"
+            yield f"# {FILL_IN}: no hierarchy maps this column's type; store it as text or integers"
         case "text" | "unknown":
             yield f'values = ["{FILL_IN}"]            # or: hierarchy = {_text(file)}'
         case _:

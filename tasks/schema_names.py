@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -94,7 +95,7 @@ def _kind(type_: pa.DataType) -> ColumnKind:
         return _kind(type_.value_type)
     if pa.types.is_decimal(type_):
         return "integer" if type_.scale == 0 else "unmapped"
-    kinds: tuple[tuple[ColumnKind, tuple[object, ...]], ...] = (
+    kinds: tuple[tuple[ColumnKind, tuple[Callable[[pa.DataType], bool], ...]], ...] = (
         ("text", (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view)),
         ("integer", (pa.types.is_integer,)),
         ("boolean", (pa.types.is_boolean,)),
@@ -102,7 +103,7 @@ def _kind(type_: pa.DataType) -> ColumnKind:
         ("number", (pa.types.is_floating,)),
     )
     for kind, tests in kinds:
-        if any(test(type_) for test in tests if callable(test)):
+        if any(test(type_) for test in tests):
             return kind
     return "unmapped"
 
