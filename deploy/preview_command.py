@@ -114,7 +114,7 @@ def _refuse_without_crowd(request: Request, *, both: bool) -> NoReturn:
 
 
 def _levels(request: Request, mechanism: Suppressing, crowd: Crowd, wanted: tuple[str, ...]) -> Levels:
-    """The levels of the previewed map: the specification's, or the best that a draw could give; then those asked for."""
+    """The levels of the previewed map: the specification's, or the best that a draw could give; or those asked for."""
     match request.recoding:
         case GeneralizationMap(columns=fixed):
             levels = [column.level for column in fixed]
