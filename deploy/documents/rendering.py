@@ -10,7 +10,7 @@ from markupsafe import Markup
 
 from .pictures import line_picture, share_picture
 
-__all__ = ["page", "plain_text"]
+__all__ = ["cell", "page", "plain_text"]
 
 HERE = Path(__file__).parent
 

@@ -52,7 +52,7 @@ class Office:
         lines = ["the town,age,secret"]
         # One town in sixteen records is unknown, one group is too small for any threshold.
         towns = ["Lyon", "Nice", "Lille", "Paris"]
-        lines += [f"{towns[i * i % 4] if i % 16 else PLANTED},{(i * 7) % 60},{PLANTED}{i}" for i in range(6_000)]
+        lines += [f"{towns[i // 3 % 4] if i % 16 else PLANTED},{(i * 7) % 60},{PLANTED}{i}" for i in range(6_000)]
         lines += [f"Nice,99,{PLANTED}"] * 3
         (folder / "people.csv").write_text("\n".join(lines) + "\n")
         self("dataset", "add", "people", "--epsilon", "20", "--delta", "0.1")
