@@ -61,8 +61,9 @@ $(READY): constraints.txt pyproject.toml tasks/page_decoder.c
 record-path: $(READY)
 	$(BIN)/python benchmarks/record_path.py --rows 10000000 100000000 --small-row-groups --output docs/performance
 
-# Pictures of the auditors' pages, as docs/dashboard.md shows them; needs Chromium.
+# Pictures of the auditors' pages and of documents, as docs/ shows them; needs Chromium.
 screenshots: $(READY)
+	CROWDBLEND_DOCUMENT_PICTURES=$(CURDIR)/docs/documents $(BIN)/python -m pytest -q tests/deploy/documents/test_documents_in_browser.py -k "fits or printed"
 	CROWDBLEND_SCREENSHOTS=$(CURDIR)/docs/dashboard $(BIN)/python -m pytest -q tests/accounting/dashboard/test_browser.py -k "fits or prints"
 
 paper: $(READY)

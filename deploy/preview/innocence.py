@@ -13,7 +13,7 @@ from ...tasks.parquet_schema import ParquetLayout
 from ...tasks.request import Request
 from ...tasks.source import SourceLayout, check_metadata, list_source, source_metadata_bytes
 
-__all__ = ["WHY", "require_public"]
+__all__ = ["REMEDY", "WHY", "require_public"]
 
 WHY = (
     "Levels, k and rates that are chosen by looking at the private records are a choice that the guarantee doesn't "
@@ -23,6 +23,7 @@ REMEDY = (
     "Preview on public or synthetic records, a past release, or a charged noisy histogram; or let the levels be drawn "
     "privately with [selection]."
 )
+UNCOMPARED = "The specification's own records can't be listed, so these were not compared with them."
 
 
 def require_public(given: SourceLayout, request: Request, *, home: Path) -> str:
@@ -53,12 +54,13 @@ def require_public(given: SourceLayout, request: Request, *, home: Path) -> str:
         raise _private(given, f"this source was released as the data set {', '.join(names)}")
     try:
         own = list_source(request.source, base=request.base)
-        _require_other_files([file.path for file in given.source.files], [file.path for file in own.files], given)
+    except InputRefused:
+        return UNCOMPARED
+    _require_other_files([file.path for file in given.source.files], [file.path for file in own.files], given)
+    try:
         layout = check_metadata(own, columns=(), separator=request.separator)
-    except InputRefused as refusal:
-        if refusal.remedy == REMEDY:
-            raise
-        return "The specification's own records can't be listed, so these were not compared with them."
+    except InputRefused:
+        return UNCOMPARED
     if _outlines(given) & _outlines(layout):
         raise _private(given, "a file of it has the size and the header or row groups of the specification's records")
     return ""
@@ -87,7 +89,7 @@ def _outlines(layout: SourceLayout) -> set[tuple[object, ...]]:
         if isinstance(part, ParquetLayout):
             found |= {(file.size, *part.rows)} if sum(part.rows) else set()
         if isinstance(part, CsvLayout) and file.size > part.first_record:
-            found.add((file.size, part.first_record, part.fields))
+            found.add((file.size, part.first_record))
     return found
 
 

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator
 from dataclasses import dataclass
 from decimal import Decimal
 from math import ceil
+from operator import ge
 
 from ...mechanisms.lattice import Lattice, LatticeColumn, Levels
 from ...mechanisms.map_choice import MapChoice
-from ...mechanisms.quality import MapWeights
+from ...mechanisms.quality import information_kept
 from ...mechanisms.recoding import GeneralizationMap
+from ...mechanisms.refusal import InputRefused
 from ...mechanisms.scoring import scores
 from ...mechanisms.suppression import GroupCounts
 from ...tasks.request import Request
@@ -32,7 +35,7 @@ class Suggestion:
         what: in words.
         suppressed: share that would then be left out.
         records: records that would then be published.
-        information: share of information that the map would keep, averaged over the columns.
+        information: share that the map would keep of what is told at the finest levels, by the columns' weights.
         epsilon: what it would cost.
     """
 
@@ -63,39 +66,55 @@ def best_levels(request: Request, mechanism: Suppressing, crowd: Crowd) -> Level
     counts = GroupCounts(base.keys(list(groups.codes)), groups.counts)
     threshold = max(1, ceil(mechanism.k / (float(rate_of(mechanism)) * crowd.scale)))
     scored = scores(counts, lattice=lattice, threshold=threshold)
+    if not scored.any():
+        return lattice.coarsest  # no group of any map is large enough
     return lattice.levels_of(int(scored.argmax()))
 
 
 def _lattice(request: Request, crowd: Crowd) -> Lattice:
-    """The maps that may be suggested: a choice's own candidates, or all; nowhere finer than the crowd."""
+    """The maps that may be suggested: a choice's own candidates, or all; nowhere finer than the crowd.
+
+    Raises:
+        InputRefused: every candidate is finer somewhere.
+    """
     match request.recoding:
         case MapChoice(lattice=lattice):
-            if crowd.base == lattice.finest:
-                return lattice
-            bounds = [
-                (max(low, one.min_level), one.max_level, one.weight)
-                for low, one in zip(crowd.base, lattice.columns, strict=True)
-            ]
+            columns = lattice.columns
+            listed = lattice.candidates
         case GeneralizationMap():
-            bounds = [
-                (low, hierarchy.levels - 1, Decimal(1))
-                for low, hierarchy in zip(crowd.base, crowd.hierarchies, strict=True)
-            ]
-    return Lattice(
-        columns=tuple(
-            LatticeColumn(
-                name=name, hierarchy=hierarchy, min_level=min(low, high), max_level=max(low, high), weight=weight
+            columns = tuple(
+                LatticeColumn(
+                    name=name, hierarchy=hierarchy, min_level=0, max_level=hierarchy.levels - 1, weight=Decimal(1)
+                )
+                for name, hierarchy in zip(crowd.names, crowd.hierarchies, strict=True)
             )
-            for name, hierarchy, (low, high, weight) in zip(crowd.names, crowd.hierarchies, bounds, strict=True)
-        )
+            listed = None
+    if listed is not None:
+        listed = tuple(levels for levels in listed if all(map(ge, levels, crowd.base)))
+    for least, column in zip(crowd.base, columns, strict=True):
+        if least > column.max_level or listed == ():
+            raise InputRefused(
+                f"no candidate is as coarse as what is known; the column {column.name!r} is known at level {least}.",
+                where="--release",
+            )
+    bounded = (
+        dataclasses.replace(column, min_level=max(least, column.min_level))
+        for least, column in zip(crowd.base, columns, strict=True)
     )
+    return Lattice(columns=tuple(bounded), candidates=listed)
 
 
 def _information(request: Request, crowd: Crowd, levels: Levels) -> float:
-    """W of a map, the share of the information that the finest map of the specification keeps."""
-    lattice = _lattice(request, crowd)
-    unbound = Lattice(columns=lattice.columns)
-    return MapWeights(lattice=unbound).of(levels) / (1 << 20)
+    """Share of the information that a map keeps of that at the crowd's own levels, by the columns' weights."""
+    weights = [float(column.weight) for column in _lattice(request, crowd).columns]
+    kept, most = (
+        sum(
+            weight * float(information_kept(hierarchy, level))
+            for weight, hierarchy, level in zip(weights, crowd.hierarchies, chosen, strict=True)
+        )
+        for chosen in (levels, crowd.base)
+    )
+    return kept / most if most else 0.0
 
 
 def _suggestion(request: Request, crowd: Crowd, told: Forecast, levels: Levels, what: str) -> Suggestion:
@@ -124,6 +143,8 @@ def _another_map(
 def _steps(request: Request, crowd: Crowd, told: Forecast, levels: Levels) -> Iterator[Suggestion]:
     """One level more for one column, where that saves enough to be worth it; one less, where little is lost."""
     lattice = _lattice(request, crowd)
+    if lattice.candidates is not None:
+        return
     for place, column in enumerate(lattice.columns):
         coarser = (*levels[:place], levels[place] + 1, *levels[place + 1 :])
         finer = (*levels[:place], levels[place] - 1, *levels[place + 1 :])

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -57,14 +58,17 @@ def browser() -> Iterator[object]:
 
 
 @pytest.fixture(scope="module")
-def documents(office, rows, tmp_path_factory) -> dict[str, Path]:
+def documents(tmp_path_factory) -> dict[str, Path]:
+    """Both documents of the demonstration."""
     place = tmp_path_factory.mktemp("documents")
-    spec = office.spec("pictured", file_format="parquet")
-    office("preview", str(spec), "--release", str(rows), "--html", str(place / "preview.html"))
-    sheet = json.loads(
-        office("sheet", str(rows), "--output", str(place), "--publisher", "A statistics office", "--json")
-    )
-    return {"preview": place / "preview.html", "sheet": Path(sheet["html"])}
+
+    def run(*words: str) -> None:
+        subprocess.run([sys.executable, "-m", "crowdblend.deploy", *words], cwd=place, check=True, capture_output=True)
+
+    run("demo", "--output", "demo")
+    run("preview", "demo/census2000.toml", "--release", "demo/release", "--html", "preview.html")
+    run("sheet", "demo/release", "--publisher", "A statistics office")
+    return {"preview": place / "preview.html", "sheet": next(place.glob("*-sheet.html"))}
 
 
 def keep(page, name: str) -> None:
@@ -76,9 +80,7 @@ def keep(page, name: str) -> None:
 @pytest.mark.parametrize("name", ["preview", "sheet"])
 @pytest.mark.parametrize(("width", "scheme"), [(1100, "light"), (1100, "dark"), (320, "light")])
 def test_it_fits_and_fetches_nothing(browser, documents, name: str, width: int, scheme: str) -> None:
-    context = browser.new_context(
-        viewport={"width": width, "height": 900}, color_scheme=scheme, java_script_enabled=True
-    )
+    context = browser.new_context(viewport={"width": width, "height": 1_400}, color_scheme=scheme)
     page = context.new_page()
     asked, faults = [], []
     page.on("request", lambda request: asked.append(request.url))

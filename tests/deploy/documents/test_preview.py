@@ -133,6 +133,25 @@ def test_a_drawn_map_is_previewed_by_what_the_draw_favours(desk) -> None:
     assert best not in ((0, 0, 0), (1, 3, 2)), "the control: neither end of the lattice"
 
 
+def test_candidates_and_bounds_that_a_release_does_not_know_are_told(office, rows) -> None:
+    spec = office.spec("bounded", file_format="parquet")
+    text = spec.read_text().replace("level = 1\n", "").replace("[columns.age]", "[columns.age]\nmax_level = 0")
+    spec.write_text(text.replace("[privacy]", "[selection]\nepsilon = 0.1\n\n[privacy]"))
+    with pytest.raises(AssertionError, match="'age' is known at level 1"):
+        office("preview", str(spec), "--release", str(rows))
+    spec.write_text(spec.read_text().replace("max_level = 0", "max_level = 2"))
+    told = json.loads(office("preview", str(spec), "--release", str(rows), "--json"))
+    assert min(told["levels"].values()) >= 1
+
+
+def test_where_no_group_is_large_enough_the_finest_map_is_not_praised(desk) -> None:
+    (desk.folder / "public.csv").write_text("colour;age;town\nblue;20;Lyon\n")
+    told = desk("preview", desk.write_spec(), "--public", "public.csv", "--json").json
+    assert told["outlook"]["suppressed"] == 1.0
+    for one in told["suggestions"]:
+        assert one["information"] == 0.0, one
+
+
 WAYS = ["itself", "absolute", "soft link", "hard link", "glob", "copy", "folder"]
 
 
