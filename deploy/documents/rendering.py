@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from decimal import ROUND_CEILING, Context, Decimal
 from functools import cache
 from pathlib import Path
 
@@ -10,7 +11,7 @@ from markupsafe import Markup
 
 from .pictures import line_picture, share_picture
 
-__all__ = ["cell", "page", "plain_text"]
+__all__ = ["cell", "digits_up", "page", "plain_text"]
 
 HERE = Path(__file__).parent
 
@@ -45,6 +46,7 @@ def _environment(*, html: bool) -> Environment:
     made.filters["grouped"] = grouped
     made.filters["percent"] = percent
     made.filters["digits"] = digits
+    made.filters["digits_up"] = digits_up
     made.filters["cell"] = cell
     return made
 
@@ -67,6 +69,12 @@ def percent(share: float) -> str:
 def digits(number: float) -> str:
     """Four significant digits."""
     return f"{number:.4g}"
+
+
+def digits_up(number: float) -> str:
+    """Four significant digits, rounded up: a price is never shown as less than it is."""
+    raised = Context(prec=4, rounding=ROUND_CEILING).create_decimal(Decimal(repr(number)))
+    return f"{float(raised):.4g}"
 
 
 def cell(text: str) -> str:

@@ -8,6 +8,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from ..documents.rendering import digits_up
 from .forecast import ByPrice, Forecast
 from .suggestions import Suggestion
 
@@ -23,7 +24,7 @@ def print_forecast(told: Forecast, helpful: Sequence[Suggestion], console: Conso
     out.print(Text(f"Of the sampled records {now.suppressed:.1%} would be suppressed.", style="bold"))
     out.print(
         f"Looked at: {told.crowd}, standing for {told.people:,.0f} people. About {now.records:,.0f} records in "
-        f"{now.groups:,.0f} groups would be published, for ε = {told.epsilon:.4g} at δ = {told.delta:g}."
+        f"{now.groups:,.0f} groups would be published, for ε = {digits_up(told.epsilon)} at δ = {told.delta:g}."
     )
     for remark in told.remarks:
         out.print(f"[dim]{remark}[/dim]")
@@ -78,7 +79,7 @@ def _priced(title: str, points: Sequence[ByPrice]) -> Table:
         table.add_row(
             f"{point.k} {'•' if point.chosen else ' '}",
             f"{point.rate:g}",
-            "none" if point.epsilon is None else f"{point.epsilon:.4g}",
+            "none" if point.epsilon is None else digits_up(point.epsilon),
             share_bar(point.suppressed),
             f"{point.records:,.0f}",
         )
@@ -89,7 +90,7 @@ def _suggested(helpful: Sequence[Suggestion]) -> Table:
     table = _titled("what", "suppressed", "published", "information", "ε", title="Worth a thought")
     for one in helpful:
         table.add_row(
-            one.what, f"{one.suppressed:.1%}", f"{one.records:,.0f}", f"{one.information:.0%}", f"{one.epsilon:.4g}"
+            one.what, f"{one.suppressed:.1%}", f"{one.records:,.0f}", f"{one.information:.0%}", digits_up(one.epsilon)
         )
     return table
 

@@ -19,7 +19,7 @@ import pandas as pd
 import polars as pl
 import pyarrow.parquet as pq
 import pytest
-from crowdblend.deploy.documents.rendering import cell
+from crowdblend.deploy.documents.rendering import cell, digits_up
 from crowdblend.deploy.sheet.facts import sheet_facts
 from crowdblend.deploy.sheet.snippets import snippets
 from scipy import stats
@@ -196,6 +196,14 @@ def test_snippets_load_every_shape_and_name(tmp_path, monkeypatch, rows, file: s
         assert isinstance(space["counts"], pl.DataFrame)
         assert dict(space["counts"].rows()) == {"01": 2, "NA": 1, "7": 1, "*": 1}
     assert {row[0]: row[1] for row in duckdb.sql(made["DuckDB"]).fetchall()} == {"01": 10, "NA": 5, "7": 5, "*": 5}
+
+
+def test_what_is_shown_of_a_price_is_never_less_than_it_is() -> None:
+    for exact in (0.18298860992, 0.1, 1e-6, 2.29843, 12.0, 0.99996):
+        assert exact <= float(digits_up(exact)) <= exact * 1.001
+    assert digits_up(0.18291) == "0.183"
+    assert f"{0.18291:.3g}" == "0.183"
+    assert float(f"{0.18294:.4g}") < 0.18294, "the control: plain rounding shows less"
 
 
 @pytest.mark.long
