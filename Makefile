@@ -59,7 +59,8 @@ $(READY): constraints.txt pyproject.toml tasks/page_decoder.c
 	touch $(READY)
 
 record-path: $(READY)
-	$(BIN)/python benchmarks/record_path.py --rows 10000000 100000000 --small-row-groups --output docs/performance
+	$(BIN)/python benchmarks/record_path.py --rows 10000000 100000000 331000000 --small-row-groups 100000000 --clusters \
+	    --output docs/performance
 
 # Pictures of the auditors' pages and of documents, as docs/ shows them; needs Chromium.
 screenshots: $(READY)
