@@ -134,7 +134,7 @@ def _domain(path: Path | None, lower: int | None, upper: int | None) -> list[str
 
 def _checked(read: PeerRows, faults: list[HierarchyFault], remarks: list[HierarchyFault]) -> dict[str, Any]:
     def told(found: list[HierarchyFault]) -> list[dict[str, Any]]:
-        return [{"line": None if one.row is None else read.lines[one.row], "what": one.what} for one in found]
+        return [{"line": None if one.row is None else read.lines[one.row], "what": _worded(read, one)} for one in found]
 
     width = max(len(row) for row in read.rows)
     levels = [len({row[level] for row in read.rows if len(row) > level}) for level in range(width)]
@@ -150,11 +150,15 @@ def _checked(read: PeerRows, faults: list[HierarchyFault], remarks: list[Hierarc
 
 def _tell(file: Path, read: PeerRows, faults: list[HierarchyFault], remarks: list[HierarchyFault]) -> None:
     for fault in faults[:MOST_TOLD]:
-        click.echo(f"{read.where(file, fault.row)}: {fault.what}.", err=True)
+        click.echo(f"{read.where(file, fault.row)}: {_worded(read, fault)}.", err=True)
     if len(faults) > MOST_TOLD:
         click.echo(f"… and {len(faults) - MOST_TOLD} more; --json gives all.", err=True)
     for remark in remarks:
         click.echo(f"{read.where(file, remark.row)}: perhaps not meant: {remark.what}.", err=True)
+
+
+def _worded(read: PeerRows, fault: HierarchyFault) -> str:
+    return fault.what if fault.first is None else f"{fault.what}, first in line {read.lines[fault.first]}"
 
 
 def _number(count: int, noun: str) -> str:

@@ -23,10 +23,12 @@ class HierarchyFault:
     Args:
         what: in words; it may quote declared labels, which are public.
         row: the row where it shows, from 0; None where it is of the whole.
+        first: the row with which it doesn't go together, from 0, where there is one.
     """
 
     what: str
     row: int | None = None
+    first: int | None = None
 
 
 def hierarchy_faults(rows: Sequence[Sequence[str]]) -> list[HierarchyFault]:
@@ -111,8 +113,7 @@ def _twice(rows: Sequence[Sequence[str]]) -> Iterator[HierarchyFault]:
     first: dict[str, int] = {}
     for number, row in enumerate(rows):
         if row and first.setdefault(row[0], number) != number:
-            what = f"the value {row[0]!r} is declared twice, first in row {first[row[0]] + 1}"
-            yield HierarchyFault(what=what, row=number)
+            yield HierarchyFault(what=f"the value {row[0]!r} is declared twice", row=number, first=first[row[0]])
 
 
 def _not_monotone(rows: Sequence[Sequence[str]]) -> Iterator[HierarchyFault]:

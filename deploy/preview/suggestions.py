@@ -154,7 +154,7 @@ def _steps(request: Request, crowd: Crowd, told: Forecast, levels: Levels) -> It
                 yield step
         if levels[place] > column.min_level:
             step = _suggestion(request, crowd, told, finer, f"Publish {column.name} at level {levels[place] - 1}")
-            if step.suppressed - told.outlook.suppressed < LITTLE:
+            if step.suppressed < min(1.0, told.outlook.suppressed + LITTLE):
                 yield step
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
@@ -23,11 +24,11 @@ def print_forecast(told: Forecast, helpful: Sequence[Suggestion], console: Conso
     now = told.outlook
     out.print(Text(f"Of the sampled records {now.suppressed:.1%} would be suppressed.", style="bold"))
     out.print(
-        f"Looked at: {told.crowd}, standing for {told.people:,.0f} people. About {now.records:,.0f} records in "
+        f"Looked at: {escape(told.crowd)}, standing for {told.people:,.0f} people. About {now.records:,.0f} records in "
         f"{now.groups:,.0f} groups would be published, for ε = {digits_up(told.epsilon)} at δ = {told.delta:g}."
     )
     for remark in told.remarks:
-        out.print(f"[dim]{remark}[/dim]")
+        out.print(Text(remark, style="dim"))
     out.print()
     for table in _tables(told):
         if table.row_count:
@@ -45,7 +46,7 @@ def share_bar(share: float) -> str:
 def _tables(told: Forecast) -> list[Table]:
     columns = _titled("column", "without it", "saves", title="Which columns cost most")
     for cost in told.by_column:
-        columns.add_row(cost.column, share_bar(cost.suppressed), f"{100 * cost.saved:.1f} points")
+        columns.add_row(escape(cost.column), share_bar(cost.suppressed), f"{100 * cost.saved:.1f} points")
     levels = _titled("column", "level", "kept", "suppressed", title="Level by level, the other columns as they are")
     name = ""
     for row in told.by_level:
@@ -53,7 +54,7 @@ def _tables(told: Forecast) -> list[Table]:
             levels.add_section()
         mark = "•" if row.chosen else " "
         levels.add_row(
-            "" if row.column == name else row.column,
+            "" if row.column == name else escape(row.column),
             f"{row.level} {mark}",
             f"{row.kept:.0%}",
             share_bar(row.suppressed),
@@ -62,7 +63,7 @@ def _tables(told: Forecast) -> list[Table]:
     labels = _titled("who", "people", "suppressed", title="Who is lost more than others")
     for lost in (*told.by_label, *told.by_pair):
         who = ", ".join(f"{column} {label}" for column, label in zip(lost.columns, lost.labels, strict=True))
-        labels.add_row(who, f"{lost.people:,.0f}", share_bar(lost.suppressed))
+        labels.add_row(escape(who), f"{lost.people:,.0f}", share_bar(lost.suppressed))
     return [
         columns,
         levels,
@@ -90,7 +91,11 @@ def _suggested(helpful: Sequence[Suggestion]) -> Table:
     table = _titled("what", "suppressed", "published", "information", "ε", title="Worth a thought")
     for one in helpful:
         table.add_row(
-            one.what, f"{one.suppressed:.1%}", f"{one.records:,.0f}", f"{one.information:.0%}", digits_up(one.epsilon)
+            escape(one.what),
+            f"{one.suppressed:.1%}",
+            f"{one.records:,.0f}",
+            f"{one.information:.0%}",
+            digits_up(one.epsilon),
         )
     return table
 

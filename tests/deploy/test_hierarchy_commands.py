@@ -9,6 +9,11 @@ ARX = "Lyon;Rhône;South\r\nNice;Alpes;South\r\nLille;Nord;North\r\n"
 
 def test_check_tells_all_at_once_and_leaves_with_2(desk) -> None:
     (desk.folder / "h.csv").write_text("Lyon;South;*\nLille;North\nLyon;South;*\nMetz;;*\n")
+    (desk.folder / "gap.csv").write_text("\nLyon;South;*\n\nLyon;South;*\n")
+    assert (
+        "gap.csv, line 4: the value 'Lyon' is declared twice, first in line 2."
+        in desk("hierarchy", "check", "gap.csv").err
+    )
     answer = desk("hierarchy", "check", "h.csv")
     assert answer.code == 2
     for line in ("h.csv, line 2:", "h.csv, line 3:", "h.csv, line 4:"):

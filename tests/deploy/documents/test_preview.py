@@ -303,13 +303,15 @@ def test_a_mark_in_the_private_records_is_nowhere(desk) -> None:
 
 
 def test_texts_of_public_records_stay_texts(desk) -> None:
-    (desk.folder / "towns.csv").write_text('"<script>alert(1)</script>";South;*\nLille;North;*\n')
-    rows = ['blue;20;"<script>alert(1)</script>"'] * 5 + ["red;20;Lille"] * 900
+    (desk.folder / "towns.csv").write_text('"<script>[bold]</script>";South;*\nLille;North;*\n')
+    rows = ['blue;20;"<script>[bold]</script>"'] * 5 + ["red;20;Lille"] * 900
     (desk.folder / "public.csv").write_text("colour;age;town\n" + "\n".join(rows) + "\n")
     spec = desk.write_spec(
         edit=lambda text: text.replace('hierarchy = "towns.csv"\nlevel = 1', 'hierarchy = "towns.csv"\nlevel = 0')
     )
-    assert desk("preview", spec, "--public", "public.csv", "--html", "page.html").code == 0
+    answer = desk("preview", spec, "--public", "public.csv", "--html", "page.html")
+    assert answer.code == 0
+    assert "[bold]" in answer.out, "no markup at the terminal either"
     page = (desk.folder / "page.html").read_text()
     assert "&lt;script&gt;" in page
     assert "<script" not in page
