@@ -68,8 +68,9 @@ record-path: $(READY)
 	$(BIN)/python benchmarks/record_path.py --rows 10000000 100000000 331000000 --small-row-groups 100000000 --clusters \
 	    --output docs/performance
 
-# Pictures of the auditors' pages and of a private report on invented people, as docs shows them; needs Chromium.
+# Pictures of the auditors' pages, the documents and a private report on invented people, as docs shows them; needs Chromium.
 screenshots: $(READY)
+	CROWDBLEND_DOCUMENT_PICTURES=$(CURDIR)/docs/documents $(BIN)/python -m pytest -q tests/deploy/documents/test_documents_in_browser.py -k "fits or printed"
 	CROWDBLEND_SCREENSHOTS=$(CURDIR)/docs/dashboard $(BIN)/python -m pytest -q tests/accounting/dashboard/test_browser.py -k "fits or prints"
 	CROWDBLEND_SCREENSHOTS=$(CURDIR)/docs/private-report $(BIN)/python -m pytest -q tests/deploy/test_private_report_browser.py -k fits
 
