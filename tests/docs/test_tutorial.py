@@ -55,7 +55,7 @@ def test_an_own_csv_is_released_and_an_auditor_looks(newcomer, blocks) -> None:
         pytest.skip("something else listens at the port that the page names")
     with newcomer.staying(serve, until=answers, seconds=120):
         told = newcomer.paste(ask)
-    assert "'name': 'survey'" in told
+    assert "'dataset': 'survey'" in told
     assert "The ledger holds." in told
 
 
