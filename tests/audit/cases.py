@@ -44,6 +44,8 @@ class Case:
         block: draws at a time.
         coins: whose randomness decides what is drawn.
         goal: the share of the exact ε that the bound must reach; 0 for none.
+        exact_outcomes: probabilities of the outcomes of a pair's neighbour (number of the pair, 0 with the record or 1
+            without), which the counted draws are held against too; None where they are not.
     """
 
     name: str
@@ -58,3 +60,4 @@ class Case:
     block: int
     coins: str
     goal: float = 0.0
+    exact_outcomes: Callable[[int, int], NDArray[np.float64]] | None = None

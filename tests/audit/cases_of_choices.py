@@ -54,12 +54,12 @@ def qualities(counts: Counts, threshold: int) -> Counts:
 @cache
 def tied_pair(threshold: int) -> tuple[Counts, Counts]:
     """Neighbours between which the better of the two maps changes: found by trying numbers of records in H."""
-    low, high = 1, 20_000
-    # The coarser map gains on the finer one with every record of H, so that the change is found by halving.
+    low, high = 1, 7_900
+    # Below 8,000 records of H the finer map gains nothing by them, so that the change is found by halving.
     while low < high:
         middle = (low + high) // 2
         found = qualities(records_by_leaf(main=threshold + 9, others=middle, own=1), threshold)
-        low, high = (low, middle) if found[1] >= found[0] else (middle + 1, high)
+        low, high = (low, middle) if found[1] > found[0] else (middle + 1, high)
     with_t, without = (records_by_leaf(main=threshold + 9, others=low, own=own) for own in (1, 0))
     return with_t, without
 

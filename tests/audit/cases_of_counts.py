@@ -22,7 +22,7 @@ from scipy.stats import binom
 
 from .cases import Case, Draw, Pair
 
-__all__ = ["count_cases", "group_sizes", "safe_case"]
+__all__ = ["count_cases", "exact_outcomes", "group_sizes", "safe_case"]
 
 NUMPY = "the audit's (NumPy binomials), then the software's suppression"
 OURS = "the software's (ChaCha20 by keyed chunks), its counting and its suppression"
@@ -34,7 +34,7 @@ def group_sizes(k: int, rate: float, epsilon: float) -> list[int]:
     gamma = 1.0 - (1.0 - rate) * math.exp(-epsilon)
     eta = 1.0 - math.exp(epsilon) * (1.0 - rate)
     adding = max(k, math.ceil((k - 1) / gamma))
-    sizes = {1, 2, k, k + 1, adding - 1, adding, adding + 1, math.ceil(k / rate), 2 * math.ceil(k / rate)}
+    sizes = {1, 2, k - 1, k, k + 1, adding - 1, adding, adding + 1, math.ceil(k / rate), 2 * math.ceil(k / rate)}
     if eta > 0.0:
         sizes.add(max(1, min(math.ceil((k - 1) / eta), 6 * math.ceil(k / rate))))
     return sorted(size for size in sizes if size >= 1)
@@ -82,25 +82,25 @@ def safe_case(
     *, k: int, rate: str, delta: str, draws: int, scouts: int, coins: bool = False, goal: float = 0.8
 ) -> Case:
     """The strongly-safe release with these parameters."""
+    beta = float(rate)
     mechanism = StronglySafeRelease(k=k, sampling_rate=Decimal(rate))
     charged = price(mechanism, delta=Decimal(delta))
-    sampler = by_coins(Decimal(rate)) if coins else by_numpy(float(rate))
+    sampler = by_coins(Decimal(rate)) if coins else by_numpy(beta)
+    sizes = group_sizes(k, beta, float(charged.epsilon))
     return Case(
         name=f"safe-k{k}-rate{rate}-delta{delta}{'-coins' if coins else ''}",
         mechanism=f"strongly-safe release, k = {k}, β = {rate}",
         claim=float(charged.epsilon),
         delta=float(delta),
         rule=charged.rule,
-        exact=epsilon_exact(k=k, sampling_rate=float(rate), delta=float(delta)),
-        pairs=tuple(
-            Pair(name=_name(size), draw=suppressing(sampler, size=size, k=k))
-            for size in group_sizes(k, float(rate), float(charged.epsilon))
-        ),
+        exact=epsilon_exact(k=k, sampling_rate=beta, delta=float(delta)),
+        pairs=tuple(Pair(name=_name(size), draw=suppressing(sampler, size=size, k=k)) for size in sizes),
         draws=draws,
         scouts=scouts,
         block=500_000 if coins else 2_000_000,
         coins=OURS if coins else NUMPY,
         goal=goal,
+        exact_outcomes=(lambda pair, side: exact_outcomes(sizes[pair] - side, k, beta)) if coins else None,
     )
 
 
@@ -221,6 +221,15 @@ def _biased(draws: int, scouts: int) -> Case:
         block=1_000_000,
         coins="the audit's (NumPy), since the data's own sampling is what protects",
     )
+
+
+def exact_outcomes(size: int, k: int, rate: float) -> NDArray[np.float64]:
+    """Probabilities of the published counts 0 … `size`; by SciPy, not by the audited theory."""
+    masses = binom.pmf(np.arange(size + 1), size, rate)
+    dropped = masses[:k].sum()
+    masses[:k] = 0.0
+    masses[0] += dropped
+    return masses
 
 
 def log_ratios(size: int, k: int, rate: float) -> NDArray[np.float64]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-import time
 from collections.abc import Callable
 from datetime import UTC, datetime
 from importlib.metadata import version
@@ -70,7 +69,7 @@ def main() -> None:
         }
         if not words.only:  # a part of a part is for looking into something, not for the report
             (words.results / f"{name}.json").write_text(json.dumps(result, indent=1, ensure_ascii=False) + "\n")
-        well &= result["outcome"] == "pass"
+        well &= result["outcome"] == "passed"
         print(f"{name}: {result['outcome']} in {result['seconds']:.0f} s")
         for finding in result["findings"]:
             print(f"  {finding}")

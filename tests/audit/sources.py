@@ -26,7 +26,7 @@ def sources_digest(rooms: tuple[str, ...] = ROOMS) -> str:
 
 
 def bench_digest() -> str:
-    """The same for what decides what the statistical audits draw: the software's rooms but the ledger, and the cases."""
+    """The same for what decides what the statistical audits draw: all rooms but the accounts, and the cases."""
     whole = hashlib.sha256(sources_digest(("mechanisms", "tasks", "flows")).encode())
     for path in sorted(Path(__file__).parent.glob("cases*.py")):
         whole.update(path.read_bytes())

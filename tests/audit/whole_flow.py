@@ -13,16 +13,14 @@ import pyarrow as pa
 import pyarrow.csv as pacsv
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
-from scipy.stats import binom, chi2_contingency, chisquare
 
 from .cases import Case
 from .cases_of_noise import placed
 from .desk import Desk, Job, temporary_desk
 
-__all__ = ["FLOWS", "Flow", "FlowRuns", "run_flows", "uniformity"]
+__all__ = ["FLOWS", "Flow", "FlowRuns", "run_flows"]
 
 Counts = NDArray[np.int64]
-KINDS = ("identical records", "unseen values, each another", "missing values")
 HEAD = """
 [release]
 name = "audit"
@@ -54,7 +52,7 @@ class Flow:
         rate: sampling rate; 0 where every record is read.
         groups: independent groups of either size in a run.
         runs: releases.
-        places: of the released columns, which level; None where the map is drawn.
+        drawn: whether the map is drawn.
     """
 
     name: str
@@ -165,7 +163,7 @@ def run_flows(
         scale: groups are multiplied by it.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    for flow in FLOWS:
+    for flow in (flow for flow in FLOWS if flow.name in sizes):
         size, groups = sizes[flow.name], max(600, round(flow.groups * scale))
         kept = folder / f"{flow.name}.npz"
         about = json.dumps([sources, size, groups, flow.runs])
@@ -188,51 +186,3 @@ def _run(flow: Flow, *, size: int, delta: float, groups: int) -> list[Counts]:
             if "refused" in result:
                 raise RuntimeError(result["why"])
         return [_outcomes(desk.folder / job.output / "data.csv", flow, groups) for job in jobs]
-
-
-def uniformity(runs: FlowRuns) -> dict[str, float]:
-    """Tests across the groups of a flow on a sample, as p-values: that each group's count has the one distribution.
-
-    Against the exact binomial of either size; between kinds of records; between the first places and the last; and
-    between neighbouring places, whose coins must not know of each other.
-    """
-    flow = runs.flow
-    found = {}
-    for side, outcomes in enumerate(runs.outcomes):
-        size = runs.size - side
-        words = f"{flow.name}: counts of groups of {size}"
-        kept = np.bincount(outcomes, minlength=size + 1)
-        kept = np.append(kept[0], kept[flow.k : size + 1])
-        expected = np.append(
-            binom.cdf(flow.k - 1, size, flow.rate), binom.pmf(np.arange(flow.k, size + 1), size, flow.rate)
-        )
-        found[f"{words} follow the exact distribution"] = _goodness(kept, expected * outcomes.size)
-        shown = outcomes > 0
-        number = np.arange(outcomes.size)
-        found[f"{words} do not depend on the kind of record"] = _same(shown, number % 3)
-        found[f"{words} do not depend on the place in the file"] = _same(shown, number * 8 // outcomes.size)
-        found[f"{words} do not depend on the neighbouring group's"] = _same(
-            shown[1::2], shown[0::2][: shown[1::2].size]
-        )
-    return found
-
-
-def _goodness(seen: Counts, expected: NDArray[np.float64]) -> float:
-    """Pearson's test, outcomes of few expected draws taken together."""
-    order = np.argsort(-expected)
-    seen, expected = seen[order], expected[order]
-    large = max(1, int(np.searchsorted(-expected, -25.0)))
-    if large < expected.size:
-        large = max(1, large - 1)
-        seen = np.append(seen[:large], seen[large:].sum())
-        expected = np.append(expected[:large], expected[large:].sum())
-    return float(chisquare(seen, expected).pvalue) if seen.size > 1 else 1.0
-
-
-def _same(shown: NDArray[np.bool_], part: NDArray[np.integer]) -> float:
-    """Whether a group is shown is independent of the part that it belongs to."""
-    parts = np.unique(part)
-    table = np.array([[np.sum(shown & (part == one)), np.sum(~shown & (part == one))] for one in parts])
-    if np.any(table.sum(axis=0) == 0) or parts.size < 2:
-        return 1.0
-    return float(chi2_contingency(table, correction=False).pvalue)
