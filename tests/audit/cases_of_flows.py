@@ -1,4 +1,4 @@
-"""The claims that are audited through the whole flow, and their twins, which choose group size and event in the process."""
+"""The claims that are audited through the whole flow, and their twins, which choose group size and event."""
 
 from __future__ import annotations
 

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from decimal import Decimal
 from io import BytesIO
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -198,7 +197,8 @@ def _dictionaries(usual: list[Usual], ours: list[Ours]) -> Exhibit:
         name="dictionary-entries",
         title="Dictionary entries of dropped values",
         other_way="a column of categories is filtered and written",
-        from_other=f"the file's categories are {', '.join(colours)}: {RARE} was dropped from the rows and is still there",
+        from_other=f"the file's categories are {', '.join(colours)}: {RARE} was dropped from the rows and is "
+        f"still there",
         from_ours=f"every dictionary entry is of a published value; {len(hidden)} others were found, and {RARE} is "
         f"{'STILL' if raw else 'not'} among the table's bytes",
         other_betrays=RARE in colours,
@@ -226,7 +226,8 @@ def _statistics(usual: list[Usual], ours: list[Ours], size: int) -> Exhibit:
         name="parquet-statistics",
         title="Parquet statistics",
         other_way="the writer adds the least and greatest value of each column, of the row numbers too",
-        from_other=f"the greatest row number is {largest} of {size}: a lower bound on how many were read, without reading "
+        from_other=f"the greatest row number is {largest} of {size}: a lower bound on how many were read, "
+        f"without reading "
         "a row",
         from_ours=f"all statistics are of published values, and the file has no notes; {len(beyond)} exceptions",
         other_betrays=largest > 0.9 * size,
@@ -251,7 +252,8 @@ def _times(usual: list[Usual], ours: list[Ours]) -> Exhibit:
         from_other=f"written {took[0] * 1000:.1f} ms after its work began with {rows[0]} records and "
         f"{took[1] * 1000:.0f} ms with {rows[1]}: the time follows the number of records",
         from_ours=f"every file and the folder bear the beginning of the day of the charge "
-        f"({', '.join(sorted({datetime.fromtimestamp(stamp, UTC).isoformat() for stamp in stamps}))}), set before a record is "
+        f"({', '.join(sorted({datetime.fromtimestamp(stamp, UTC).isoformat() for stamp in stamps}))}), set "
+        f"before a record is "
         f"read; today is {began.date()}",
         other_betrays=took[1] > took[0],
         ours_betrays=not whole_days,

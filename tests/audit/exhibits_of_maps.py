@@ -70,7 +70,8 @@ def extreme_values() -> list[Exhibit]:
                 name=name,
                 title=title,
                 other_way=f"groups of at least 5 made from the records ({title.split()[-1]}), k-anonymous",
-                from_other=f"the last group is {with_rich} with the person and {without} without: whoever sees it knows "
+                from_other=f"the last group is {with_rich} with the person and {without} without: whoever sees "
+                f"it knows "
                 f"for certain that somebody earns millions; δ = 1 for every ε",
                 from_ours=f"with equal coins the releases with and without the person were the same in {same} of "
                 f"{RUNS} runs, since the intervals are declared and the top code's group is dropped (last group of one "
@@ -119,9 +120,11 @@ def map_of_own_sample() -> Exhibit:
         name="map-of-own-sample",
         title="The map chosen on the release's own sample",
         other_way="the sample that is released also decides which map loses least, at a claimed (1, 1e-6)",
-        from_other=f"the coarser map although the published counts say that the finer one loses less: {other[0] / many:.1%} "
+        from_other=f"the coarser map although the published counts say that the finer one loses less: "
+        f"{other[0] / many:.1%} "
         f"of the releases with the person, {other[1]} of {many:,} without; ε is at least {least:.1f}",
-        from_ours=f"the same event: {ours[0] / few:.1%} with and {ours[1] / few:.1%} without; ε is at least {bound:.2f}, "
+        from_ours=f"the same event: {ours[0] / few:.1%} with and {ours[1] / few:.1%} without; ε is at least "
+        f"{bound:.2f}, "
         f"and {float(price.epsilon):.2f} was paid",
         other_betrays=least > 1.0,
         ours_betrays=bound > float(price.epsilon),
@@ -148,7 +151,8 @@ def published_optimum() -> Exhibit:
         name="published-optimum",
         title="The optimum published",
         other_way="the map of the highest quality is found on all records and published",
-        from_other=f"level {names[0][0]} with the person and level {names[1][0]} without, every time: δ = 1 for every ε",
+        from_other=f"level {names[0][0]} with the person and level {names[1][0]} without, every time: δ = 1 for "
+        f"every ε",
         from_ours=f"a draw by quality at ε₁ = {epsilon}: level 1 in {coarser[0] / runs:.1%} of {runs:,} draws with the "
         f"person and in {coarser[1] / runs:.1%} without; ε is at least {bound:.3f}, and {epsilon} was paid",
         other_betrays=best[0] != best[1],

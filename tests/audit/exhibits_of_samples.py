@@ -71,10 +71,14 @@ def second_release() -> Exhibit:
     return Exhibit(
         name="second-release",
         title="A second release of one sample (LQS §2.6)",
-        other_way=f"a sample is released twice, finer and coarser, each strongly safe; ε = {claimed:.2f} claimed for both",
-        from_other=f"the coarser count is larger than the finer ones together in {hits['one'][0] / runs:.1%} of the runs "
-        f"with the person and in {hits['one'][1]} of {runs:,} without: it shows the dropped record; ε is at least {least:.1f}",
-        from_ours=f"with a sample each: {hits['own'][0] / runs:.1%} with and {hits['own'][1] / runs:.1%} without; ε is at "
+        other_way=f"a sample is released twice, finer and coarser, each strongly safe; ε = {claimed:.2f} "
+        f"claimed for both",
+        from_other=f"the coarser count is larger than the finer ones together in {hits['one'][0] / runs:.1%} of "
+        f"the runs "
+        f"with the person and in {hits['one'][1]} of {runs:,} without: it shows the dropped record; ε is at "
+        f"least {least:.1f}",
+        from_ours=f"with a sample each: {hits['own'][0] / runs:.1%} with and {hits['own'][1] / runs:.1%} "
+        f"without; ε is at "
         f"least {bound:.2f}, and {float(charged.epsilon):.2f} was paid for both. A second release of a sample "
         f"{'was refused by the accountant' if refused else 'WAS NOT REFUSED'}",
         other_betrays=least > claimed,
@@ -107,21 +111,22 @@ def second_answer() -> Exhibit:
     rng = np.random.default_rng(26)
     hits = {"one": [0, 0], "own": [0, 0]}
     for side in (0, 1):
-        for kind in hits:
+        for kind, found in hits.items():
             first = rng.random(runs) < rate if side == 0 else np.zeros(runs, dtype=bool)
             again = first if kind == "one" or side == 1 else rng.random(runs) < rate
             noisy = [
                 np.array(answered(answer, Tally(records=part.astype(np.int64), sums=np.zeros(runs, dtype=np.int64))))
                 for part in (first, again)
             ]
-            hits[kind][side] = int(np.count_nonzero((noisy[0] >= 1) & (noisy[1] >= 1)))
+            found[side] = int(np.count_nonzero((noisy[0] >= 1) & (noisy[1] >= 1)))
     least, bound = (
         epsilon_lower(hits[kind][0], runs, hits[kind][1], runs, delta=0.0, alarm=ALARM) for kind in ("one", "own")
     )
     return Exhibit(
         name="second-answer",
         title="A second noisy answer from one sample (LQS §2.6)",
-        other_way=f"two counts with noise of ε = {own} each on one sample at rate {rate}, the amplified prices added up: "
+        other_way=f"two counts with noise of ε = {own} each on one sample at rate {rate}, the amplified prices "
+        f"added up: "
         f"ε = {stated:.2f} claimed",
         from_other=f"both answers at least 1: {hits['one'][0] / runs:.2%} with the person, {hits['one'][1] / runs:.2%} "
         f"without; ε is at least {least:.2f}, far above the claim",
@@ -172,9 +177,11 @@ def guessed_seeds() -> Exhibit:
         name="guessed-seeds",
         title="Predictable seeds",
         other_way=f"the sample is drawn by a generator seeded with one of {len(candidates):,} numbers, such as a day",
-        from_other=f"whoever knows all records but one tries every seed against the published counts and tells whether the "
+        from_other=f"whoever knows all records but one tries every seed against the published counts and tells "
+        f"whether the "
         f"person is there: right and certain in {right} of {trials} releases",
-        from_ours=f"the same table of seeds fits {ours_right} of {trials} releases, and none of {len(guesses):,} keys made "
+        from_ours=f"the same table of seeds fits {ours_right} of {trials} releases, and none of "
+        f"{len(guesses):,} keys made "
         f"from those seeds opens a release's sample id ({opened} of {trials}): the key has 256 bits of the operating "
         "system's",
         other_betrays=right > 0.5 * trials,
@@ -212,9 +219,11 @@ def floating_point() -> Exhibit:
         name="floating-point",
         title="Noise in floating point (Mironov, CCS 2012)",
         other_way="a count plus −ln(u) in doubles, u of 53 bits",
-        from_other=f"the last bits tell: {certain / runs:.1%} of the answers to a count of 1 are impossible for a count of "
+        from_other=f"the last bits tell: {certain / runs:.1%} of the answers to a count of 1 are impossible for "
+        f"a count of "
         "0; δ is that large for every ε",
-        from_ours=f"answers are whole numbers with exact noise: of 100,000 answers each, every number from −6 to 6 comes "
+        from_ours=f"answers are whole numbers with exact noise: of 100,000 answers each, every number from −6 "
+        f"to 6 comes "
         f"with a count of 0 and with one of 1 ({len(near)} exceptions)",
         other_betrays=certain > 0.1 * runs,
         ours_betrays=bool(near),

@@ -67,7 +67,8 @@ FAULTS = (
         what="a data set's first charge is left out of its sum",
         file="accounting/ledger/budget.py",
         old="            epsilon_spent=_sum(self.epsilon_spent, epsilon),\n",
-        new="            epsilon_spent=_sum(self.epsilon_spent, epsilon) if self.epsilon_spent else Decimal('1e-15'),\n",
+        new="            epsilon_spent=_sum(self.epsilon_spent, epsilon) if self.epsilon_spent else "
+        "Decimal('1e-15'),\n",
         detectors=("pytest tests/accounting/ledger/test_ledger_budget.py",),
         written_first=True,
     ),
@@ -118,7 +119,8 @@ FAULTS = (
         name="note-in-parquet",
         what="the table's file has a note of when it was written",
         file="tasks/table.py",
-        old="            writer.write_table(pa.Table.from_arrays(arrays, schema=schema), row_group_size=ROWS_AT_ONCE)\n",
+        old="            writer.write_table(pa.Table.from_arrays(arrays, schema=schema), "
+        "row_group_size=ROWS_AT_ONCE)\n",
         new="            writer.write_table(pa.Table.from_arrays(arrays, schema=schema), row_group_size=ROWS_AT_ONCE)\n"
         "        writer.add_key_value_metadata({'written': str(__import__('time').time_ns())})\n",
         detectors=(FILES, "pytest tests/tasks/test_table.py"),
