@@ -3,31 +3,22 @@
 from __future__ import annotations
 
 import hashlib
-import importlib
 from pathlib import Path
+
+from crowdblend.flows.code_sources import ROOMS, code_sources, digest_of_sources
 
 __all__ = ["bench_digest", "sources_digest"]
 
-ROOMS = ("mechanisms", "accounting", "tasks", "flows")
 
-
-def sources_digest(rooms: tuple[str, ...] = ROOMS) -> str:
-    """SHA-256 (hex) over the names and contents of the Python files of these rooms, wherever they are imported from."""
-    whole = hashlib.sha256()
-    for room in rooms:
-        found = importlib.import_module(f"crowdblend.{room}").__file__
-        if found is None:
-            raise RuntimeError(f"{room} has no file")
-        root = Path(found).resolve().parent
-        for path in sorted(root.rglob("*.py")):
-            name = f"{room}/{path.relative_to(root).as_posix()}"
-            whole.update(f"{name}\0{hashlib.sha256(path.read_bytes()).hexdigest()}\n".encode())
-    return whole.hexdigest()
+def sources_digest() -> str:
+    """The digest by which certificates name the software."""
+    return code_sources()
 
 
 def bench_digest() -> str:
     """The same for what decides what the statistical audits draw: all rooms but the accounts, and the cases."""
-    whole = hashlib.sha256(sources_digest(("mechanisms", "tasks", "flows")).encode())
+    rooms = {name: folder for name, folder in ROOMS.items() if name != "accounting"}
+    whole = hashlib.sha256(digest_of_sources(rooms).encode())
     for path in sorted(Path(__file__).parent.glob("cases*.py")):
         whole.update(path.read_bytes())
     return whole.hexdigest()
