@@ -257,7 +257,7 @@ def test_a_private_look_before_the_charge_is_told_without_what_was_seen(certifie
 
 @pytest.mark.parametrize("number", [2, 3])
 def test_a_certificate_of_an_earlier_format_still_verifies(certified, tmp_path, number) -> None:
-    """Format 3 named no sources; format 2 no unit beyond one record and no private looks either. Each has its domain."""
+    """Format 3 named no sources; format 2 no unit beyond one record and no private looks either. Each has a domain."""
     path = certified(tmp_path / "output")
     document = json.loads(path.read_text())
     del document["code_sources"]
