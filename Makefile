@@ -25,7 +25,7 @@ ifeq ($(filter /%,$(shell gcc -print-file-name=libasan.so 2>/dev/null)),)
 export CROWDBLEND_TEST_SANITIZERS ?= off
 endif
 
-.PHONY: demo test test-long test-extra check format docs record-path screenshots paper lock clean
+.PHONY: demo test test-long test-extra check audit format docs record-path screenshots paper lock clean
 
 demo: $(READY)
 	$(BIN)/crowdblend demo
@@ -45,6 +45,10 @@ check: $(READY)
 	$(BIN)/mypy -p crowdblend
 	cd tests/_pkg && ../../$(BIN)/lint-imports --config ../../pyproject.toml
 	$(BIN)/python -m pytest -m "not long and not extra"
+
+# Attacks the software and every claim; interrupted, it goes on where it was. The report is docs/audit/report.html.
+audit: $(READY)
+	$(BIN)/python tests/audit run || failed=1; $(BIN)/python tests/audit report && test -z "$$failed"
 
 format: $(READY)
 	$(BIN)/ruff format .
