@@ -25,6 +25,7 @@ from ..tasks.reports import published_reports
 from ..tasks.request import AnswerRequest, HistogramRequest, MicrodataRequest, PointsRequest, ReportsRequest, Request
 from ..tasks.source import SourceLayout, manifest_bytes
 from ..tasks.staging import SettledRelease, remembered_release
+from .code_sources import code_sources
 from .microdata import made_microdata
 from .observer import Observer
 from .prepare import PreparedRelease
@@ -120,6 +121,7 @@ def _stages(
                 generalization=generalization,
                 publication=publication,
                 folder=folder,
+                code_sources=code_sources(),
                 signing=anchoring.keys,
             )
     with observer.stage("publish"):

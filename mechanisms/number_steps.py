@@ -86,6 +86,11 @@ class NumberSteps:
         steps = len(self.cuts) + 1
         return {steps: 1} if self._merged(level) else {1: steps}
 
+    def values_covered(self, codes: NDArray[np.int64], level: int) -> NDArray[np.int64]:
+        """How many steps each code of a level may stand for, the bucket all of them; shape (n,)."""
+        covered = np.where((codes == BUCKET_CODE) | self._merged(level), len(self.cuts) + 1, 1)
+        return covered.astype(np.int64)
+
     def labels(self, codes: NDArray[np.int64], level: int) -> list[str]:
         """Published label of each code of a level, for example `[0.25, 0.5)`, `< 0.25` or `>= 0.75`."""
         return [self._label(code, level) for code in codes.tolist()]

@@ -68,7 +68,7 @@ def sketch_table(sketch: CountMeanSketch, reports: SketchReports) -> pa.Table:
 
 
 def vector_table(vectors: NDArray[np.unsignedinteger]) -> pa.Table:
-    """K-randomized vectors as they are stored: `vector`, an unsigned integer of 8, 16 or 32 bits."""
+    """K-randomized vectors as they are stored: `vector`, an unsigned integer of 8, 16 or 32 bits; shape (n,)."""
     [vector] = VECTOR_COLUMNS
     return pa.table({vector: pa.array(vectors)})
 
