@@ -73,7 +73,7 @@ def whole_batches_sketch(folder: Path, limit: int) -> dict[str, float]:
         packed = np.frombuffer(batch["bits"].buffers()[1], dtype=np.uint8)[start:][: len(numbers) * SKETCH.bits // 8]
         bits = np.unpackbits(packed.reshape(len(numbers), -1), axis=1)
         for number in np.unique(numbers):
-            ones[number] += bits[numbers == number].sum(axis=0)
+            ones[number] += bits[numbers == number].sum(axis=0, dtype=np.int64)
         reports += len(numbers)
     return sketch_estimate(ones, reports)
 

@@ -15,6 +15,9 @@ PROJECT = Path(__file__).resolve().parents[2]
 EXAMPLES = PROJECT / "examples"
 SPECS = sorted(EXAMPLES.glob("*/*.toml"))
 
+UNTOLD = ("body-sizes", "library-visits", "favourite-words")
+"""Examples of kinds that have neither a researcher's sheet nor a preview."""
+
 
 @pytest.fixture
 def examples(desk) -> Path:
@@ -68,3 +71,9 @@ def test_an_example_is_explained_charged_published_and_verified(desk, examples, 
     assert ("no sample was drawn" in certificate["guarantee"]["in_words"]) is not sampled
     replaced = spec.stem in ("mean-income", "words", "drinks", "habits")
     assert certificate["guarantee"]["neighbours"] == ("replacement" if replaced else "add/remove")
+    told = desk("sheet", Path(result["output"]), "--output", desk.folder / "sheets")
+    untold = spec.parent.name in UNTOLD
+    assert (told.code, "there is no sheet of points" in told.err) == (2 if untold else 0, untold), told.err
+    if untold:
+        foretold = desk("preview", here, "--public", here.with_name("records.csv"))
+        assert (foretold.code, "there is no preview of points" in foretold.err) == (2, True), foretold.err
