@@ -157,7 +157,8 @@ reading included, on {os.cpu_count()} processors ({platform.machine()}).
 | --- | ---: | ---: | ---: | ---: | ---: |
 {table}
 
-Loops have one thread. Those that take one report at a time are measured on fewer reports. {note}
+Loops have one thread. Those that take one report at a time are measured on fewer reports. The rows of a tenth tell \
+whether memory grows with the reports. {note}
 
 The sketch's estimate of one value was {sketch["estimate"]:,.0f} with a standard error of at most \
 {sketch["standard_error"]:,.0f} by its coins; the estimate of the vector 0 was {vectors["estimate"]:,.0f} with a \
