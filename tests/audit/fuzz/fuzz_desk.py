@@ -143,7 +143,8 @@ def said(desk: Desk, *words: str | Path) -> tuple[int, str]:
     if code not in CODES:
         raise Fault(f"{words[:2]} left with {code!r}")
     if "Traceback" in told or "Internal fault" in told:
-        raise Fault(f"{words[:2]}: {told[-300:]}")
+        at = max(told.find("Internal fault"), told.find("Traceback"))
+        raise Fault(f"{' '.join(map(str, words[:2]))}: {told[at : at + 100]}")
     return int(code or 0), told
 
 

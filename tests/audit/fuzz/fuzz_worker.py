@@ -7,6 +7,7 @@ the number of inputs in FOLDER/inputs. The input in work lies in FOLDER/last, sh
 from __future__ import annotations
 
 import hashlib
+import re
 import resource
 import sys
 import time
@@ -72,7 +73,8 @@ def kind_of(fault: BaseException) -> str:
     frames = traceback.extract_tb(fault.__traceback__)
     own = [frame for frame in frames if "audit/fuzz" not in frame.filename and "site-packages" not in frame.filename]
     place = f" in {own[-1].name}, {'/'.join(Path(own[-1].filename).parts[-2:])}:{own[-1].lineno}" if own else ""
-    return f"{type(fault).__name__}: {str(fault)[:160]}{place}"
+    told = re.sub(r"/tmp/[^ ')]*", "…", str(fault))  # noqa: S108 - a pattern
+    return f"{type(fault).__name__}: {told[-160:].strip()}{place}"
 
 
 def shaped(name: str, seconds: float, seed: int, folder: Path) -> None:
