@@ -230,9 +230,8 @@ class LedgerReader(OpenedLedger):
         with self._store.reading() as connection:
             rows = connection.execute(select(entry_table).order_by(entry_table.c.position), execution_options=STREAMED)
             for row in rows:
-                yield RecordedEntry(
-                    position=row.position, previous=row.previous, hash=row.hash, entry=self._entry(row.position, row.body)
-                )
+                read = self._entry(row.position, row.body)
+                yield RecordedEntry(position=row.position, previous=row.previous, hash=row.hash, entry=read)
 
     def _entry(self, position: int, body: object) -> Entry:
         """An entry as it is stored; SQLite may hold something else than text."""

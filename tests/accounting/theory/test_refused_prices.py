@@ -131,7 +131,9 @@ def test_a_split_over_a_persons_records_that_does_not_settle_is_refused(monkeypa
 
 
 def test_measures_of_other_grids_are_not_joined() -> None:
-    coarse, fine = (losses.from_curve(spacing=step, lowest=0, deltas=np.array([0.5, 0.1, 0.0])) for step in (0.25, 0.125))
+    coarse, fine = (
+        losses.from_curve(spacing=step, lowest=0, deltas=np.array([0.5, 0.1, 0.0])) for step in (0.25, 0.125)
+    )
     with pytest.raises(ValueError, match="spacings differ"):
         losses.compose(coarse, fine, cut=0.0)
 

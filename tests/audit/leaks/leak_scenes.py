@@ -254,17 +254,19 @@ class Stand:
         shutil.rmtree(store.release_folder(ledger_id="0" * 64, release_id="none").path.parents[1])  # its key stays
         self.desk.rename(self.folder / "prepared")
 
-    def run(self, name: str, *, with_t: bool, scene: Scene | None = None) -> Traces:
+    def run(self, name: str, *, with_t: bool, scene: Scene | None = None, lines: list[str] | None = None) -> Traces:
         """One release of D, or of D and t, and what it left.
 
         Args:
             name: of the folder where it is kept.
             with_t: whether the one record more is there.
             scene: another one of the same preparation, such as a broken one.
+            lines: other records than these.
         """
         scene = self.scene if scene is None else scene
         shutil.copytree(self.folder / "prepared", self.desk, copy_function=shutil.copy2)
-        lines = ["person,colour,age", *people(records_of_d()), *([one_more()] if with_t else [])]
+        lines = people(records_of_d()) if lines is None else lines
+        lines = ["person,colour,age", *lines, *([one_more()] if with_t else [])]
         (self.desk / "people.csv").write_text("\n".join(lines) + "\n")
         os.utime(self.desk / "people.csv", (NOON, NOON))
         with _cluster(self.desk) if scene.cluster else _nothing() as address:

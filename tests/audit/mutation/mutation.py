@@ -59,7 +59,9 @@ def main() -> int:
     report["seconds"] = round(time.monotonic() - begun, 1)
     given.output.parent.mkdir(parents=True, exist_ok=True)
     given.output.write_text(json.dumps(report, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
-    print(f"{report['met']} of {report['mutants']} mutants: {report['outcomes']}; unexplained: {len(report['findings'])}")
+    print(
+        f"{report['met']} of {report['mutants']} mutants: {report['outcomes']}; unexplained: {len(report['findings'])}"
+    )
     return 0 if report["outcome"] == "passed" else 1
 
 
