@@ -19,13 +19,15 @@ from pathlib import Path
 import numpy as np
 from census_data import ROW_GROUP, SMALL_ROW_GROUP, Records, generate
 from record_path_agreement import faults
-from record_path_contestants import CONTESTANTS, THREADS
+from record_path_contestants import CLUSTERS, CONTESTANTS, THREADS
 from record_path_report import page, write_picture
 
 __all__ = ["Timing", "main", "measure"]
 
 RATE = 0.1
 K = 20
+SLOW = {"dask.dataframe": 10_000_000}
+"""Contestants that answer up to this number of records only."""
 HERE = Path(__file__).resolve().parent
 
 
@@ -150,13 +152,16 @@ def main(words: list[str] | None = None) -> None:
     """Generate, measure, check, and print the table."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rows", type=int, nargs="+", default=[10_000_000], help="records of each data set")
-    parser.add_argument("--small-row-groups", action="store_true", help="also cut into row groups of 65,536")
+    parser.add_argument(
+        "--small-row-groups", type=int, nargs="*", default=[], help="of these, also cut into row groups of 65,536"
+    )
     parser.add_argument("--rounds", type=int, default=5, help="answers of each contestant, warm and whole")
     parser.add_argument("--leave-out", nargs="*", default=[], choices=list(CONTESTANTS), help="contestants")
+    parser.add_argument("--clusters", action="store_true", help="also on two, three and four worker processes")
     parser.add_argument("--data", type=Path, help="folder for generated data, kept; otherwise a temporary one")
     parser.add_argument("--output", type=Path, help="folder for the page benchmarks.md and its picture")
     asked = parser.parse_args(words)
-    names = [name for name in CONTESTANTS if name not in asked.leave_out]
+    names = [name for name in CONTESTANTS if name not in asked.leave_out] + [*CLUSTERS] * asked.clusters
     results: dict[str, dict[str, Timing]] = {}
     loads: list[float] = []
     with tempfile.TemporaryDirectory(prefix="record-path-") as temporary:
@@ -164,11 +169,12 @@ def main(words: list[str] | None = None) -> None:
         answers = Path(temporary) / "answers"
         answers.mkdir()
         for rows in asked.rows:
-            for row_group in (ROW_GROUP, SMALL_ROW_GROUP) if asked.small_row_groups else (ROW_GROUP,):
+            for row_group in (ROW_GROUP, SMALL_ROW_GROUP) if rows in asked.small_row_groups else (ROW_GROUP,):
                 records = generate(data, rows=rows, row_group=row_group)
                 title = f"{rows:,} records of {records.size / rows:.1f} bytes, row groups of {row_group:,}"
                 loads.append(os.getloadavg()[0])
-                results[title] = measure(records, names=names, rounds=asked.rounds, folder=answers)
+                answering = [name for name in names if rows <= SLOW.get(name, rows)]
+                results[title] = measure(records, names=answering, rounds=asked.rounds, folder=answers)
                 print(page({title: results[title]}, rounds=asked.rounds), flush=True)
                 if asked.data is None:
                     shutil.rmtree(records.files[0].parent)

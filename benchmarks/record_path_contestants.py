@@ -11,14 +11,18 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from census_data import COLUMNS, Column
 from numpy.typing import NDArray
 
-__all__ = ["CONTESTANTS", "THREADS", "Question", "cell_counts", "main"]
+if TYPE_CHECKING:
+    from crowdblend.tasks.executors import Executor
+
+__all__ = ["CLUSTERS", "CONTESTANTS", "THREADS", "Question", "cell_counts", "main"]
 
 THREADS = 2
 Answer = tuple[list[Sequence[str]], NDArray[np.int64]]
@@ -46,6 +50,23 @@ class Question:
 
 def ours(question: Question) -> Callable[[], Answer]:
     """This project's record path on threads, from the listing of the files to the surviving groups' labels."""
+    from crowdblend.tasks.executors import LocalThreads
+
+    return _release(question, LocalThreads(workers=THREADS))
+
+
+def ours_on_cluster(workers: int, question: Question) -> Callable[[], Answer]:
+    """The same on worker processes of one thread each, of a scheduler on loopback that has started before."""
+    from crowdblend.tasks.executors import DaskCluster
+    from distributed import Client, LocalCluster
+
+    cluster = LocalCluster(n_workers=workers, threads_per_worker=1, dashboard_address="127.0.0.1:0")
+    client = Client(cluster, set_as_default=False)
+    client.wait_for_workers(workers)
+    return _release(question, DaskCluster(client=client))
+
+
+def _release(question: Question, executor: Executor) -> Callable[[], Answer]:
     from crowdblend.accounting.ledger.keystore import KeyRef
     from crowdblend.mechanisms.hierarchy import ValueHierarchy
     from crowdblend.mechanisms.recoding import GeneralizationMap, MappedColumn
@@ -53,7 +74,7 @@ def ours(question: Question) -> Callable[[], Answer]:
     from crowdblend.mechanisms.suppression import suppress
     from crowdblend.tasks.chunks import plan_chunks
     from crowdblend.tasks.count import count_job, group_counts
-    from crowdblend.tasks.executors import LocalThreads
+    from crowdblend.tasks.sampled_counts import key_source_at
     from crowdblend.tasks.source import check_metadata, list_source
     from crowdblend.tasks.table import PublishedGroups
 
@@ -77,15 +98,16 @@ def ours(question: Question) -> Callable[[], Answer]:
             path = Path(folder) / "sampling.key"
             key = np.random.default_rng([question.seed, time.perf_counter_ns()]).bytes(32)
             path.write_bytes(key)
-            job = count_job(
-                release_id="benchmark",
-                sample_id=sample_commitment(key),
-                generalization=generation,
-                rate=Decimal(str(question.rate)),
-                null_values=[""],
-                key_source=KeyRef(path=path),
-            )
-            counts = group_counts(chunks, job=job, executor=LocalThreads(workers=THREADS))
+            with key_source_at(KeyRef(path=path), executor) as key_source:
+                job = count_job(
+                    release_id="benchmark",
+                    sample_id=sample_commitment(key),
+                    generalization=generation,
+                    rate=Decimal(str(question.rate)),
+                    null_values=[""],
+                    key_source=key_source,
+                )
+                counts = group_counts(chunks, job=job, executor=executor)
         groups = PublishedGroups.of(suppress(counts.keys, counts.counts, question.k), generalization=generation)
         labels = [np.array(names)[codes] for names, codes in zip(groups.labels, groups.codes, strict=True)]
         return [*labels], groups.counts
@@ -191,6 +213,9 @@ CONTESTANTS: dict[str, Callable[[Question], Callable[[], Answer]]] = {
     "Polars": polars,
     "dask.dataframe": dask_dataframe,
 }
+CLUSTERS: dict[str, Callable[[Question], Callable[[], Answer]]] = {
+    f"ours, {workers} worker processes": partial(ours_on_cluster, workers) for workers in (2, 3, 4)
+}
 
 
 def cell_counts(answer: Answer, columns: tuple[Column, ...] = COLUMNS) -> NDArray[np.int64]:
@@ -223,7 +248,7 @@ def main(words: list[str]) -> None:
     """
     name, folder, rate, k, target = words
     files = tuple(str(path) for path in sorted(Path(folder).glob("*.parquet")))
-    release = CONTESTANTS[name](Question(files=files, rate=float(rate), k=int(k)))
+    release = (CONTESTANTS | CLUSTERS)[name](Question(files=files, rate=float(rate), k=int(k)))
     while True:
         begun, used = time.perf_counter(), time.process_time()
         answer = release()

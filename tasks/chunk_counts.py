@@ -149,7 +149,8 @@ def _keys(
 def _counted(waiting: Sequence[NDArray[np.int64]], job: CountJob) -> GroupCounts:
     if not waiting:
         return empty_counts(job.map.words)
-    return count_keys(np.concatenate(waiting, axis=1), cells=job.map.cells)
+    keys = waiting[0] if len(waiting) == 1 else np.concatenate(waiting, axis=1)
+    return count_keys(keys, cells=job.map.cells)
 
 
 def _key(job: CountJob) -> bytes | None:

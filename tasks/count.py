@@ -19,8 +19,8 @@ from .chunk_counts import (
     empty_counts,
     frame_of_counts,
 )
-from .chunks import Chunk, group_chunks
-from .executors import Advanced, Executor, LocalThreads, computed, computed_on_threads
+from .chunks import Chunk, group_chunks, shared_chunks
+from .executors import Advanced, Executor, LocalThreads, computed, computed_on_threads, tasks_at_once
 from .worker_faults import telling_kinds_only
 
 if TYPE_CHECKING:
@@ -118,14 +118,14 @@ def group_counts(
     Raises:
         ReleaseFailed: the records cannot be read, or the workers were lost.
     """
-    groups = group_chunks(chunks)
-    if not groups:
+    if not chunks:
         return empty_counts(job.map.words)
     if isinstance(executor, LocalThreads):
-        graph, last = counting_graph(groups, job=job)
+        graph, last = counting_graph(group_chunks(chunks), job=job)
         counts: GroupCounts = computed_on_threads(graph, last, executor=executor, advanced=advanced)
         return counts
-    frame = merged_counts(partial_counts(groups, job=job))
+    shared = shared_chunks(chunks, workers=tasks_at_once(executor))
+    frame = merged_counts(partial_counts(shared, job=job))
     return counts_of_frame(computed(frame, executor=executor, advanced=advanced))
 
 

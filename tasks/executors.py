@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from asyncio import CancelledError
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import BrokenExecutor
@@ -19,7 +20,16 @@ if TYPE_CHECKING:
     import dask.dataframe as dd
     import pandas as pd
 
-__all__ = ["Advanced", "DaskCluster", "Executor", "LocalProcesses", "LocalThreads", "computed", "computed_on_threads"]
+__all__ = [
+    "Advanced",
+    "DaskCluster",
+    "Executor",
+    "LocalProcesses",
+    "LocalThreads",
+    "computed",
+    "computed_on_threads",
+    "tasks_at_once",
+]
 
 Advanced = Callable[[int, int], None]
 """Told how many tasks are done, and of how many."""
@@ -68,6 +78,18 @@ class DaskCluster:
 
 
 Executor = LocalThreads | LocalProcesses | DaskCluster
+
+
+def tasks_at_once(executor: LocalProcesses | DaskCluster) -> int:
+    """How many tasks run at once, at least 1; of a cluster, as many as its present workers have threads."""
+    match executor:
+        case LocalProcesses(workers=workers):
+            return workers or os.cpu_count() or 1
+        case DaskCluster(client=client):
+            threads: dict[str, int] = client.nthreads()
+            return max(1, sum(threads.values()))
+        case _:
+            assert_never(executor)
 
 
 def computed(frame: dd.DataFrame, *, executor: Executor, advanced: Advanced | None) -> pd.DataFrame:

@@ -93,6 +93,8 @@ class SampledPages:
         self._file = pa.OSFile(path, "rb")
         self._footer: pq.FileMetaData = parquet.metadata
         self._columns = _known_columns(self._footer, parquet.schema_arrow)
+        self._codes = np.empty(0, dtype=np.int64)
+        self._frames = bytearray()
 
     def codes(self, coder: ColumnCoder, row_group: int, positions: NDArray[np.int64]) -> NDArray[np.int64] | None:
         """The scaled codes of one column at some positions of a row group.
@@ -103,8 +105,9 @@ class SampledPages:
             positions: ascending; records of the row group.
 
         Returns:
-            Shape as `positions`; None where the column, its encoding or its pages are not known here, or are
-            damaged: pyarrow then reads it, or fails.
+            Shape as `positions`, valid until the next call, since Dask's workers give memory back at once and
+            fresh memory costs as much as the decoding; None where the column, its encoding or its pages are not
+            known here, or are damaged: pyarrow then reads it, or fails.
 
         Raises:
             OSError: the file cannot be read.
@@ -119,22 +122,30 @@ class SampledPages:
             start = min(start, part.dictionary_page_offset)
         if codec is None or start < _MAGIC_BYTES or not 0 < part.total_compressed_size <= _LARGEST:
             return None
-        chunk = self._file.read_at(part.total_compressed_size, start)
+        self._file.seek(start)
+        chunk = self._file.read_buffer(part.total_compressed_size)
+        records = self._footer.row_group(row_group).num_rows
+        if self._codes.size < positions.size:
+            self._codes = np.empty(positions.size, dtype=np.int64)
+        codes = self._codes[: positions.size]
         try:
-            return _codes(chunk, column, coder, positions, self._footer.row_group(row_group).num_rows, codec)
+            _add_codes(codes, chunk, column, coder, positions, records, codec, self._frames)
         except (ValueError, pa.ArrowException, OSError):  # the codecs' own error is an OSError
             return None
+        return codes
 
 
-def _codes(
-    chunk: bytes,
+def _add_codes(
+    codes: NDArray[np.int64],
+    chunk: pa.Buffer,
     column: _Column,
     coder: ColumnCoder,
     positions: NDArray[np.int64],
     records: int,
     codec: int,
-) -> NDArray[np.int64]:
-    """As `SampledPages.codes`, for the bytes of the column's part in the row group.
+    frames: bytearray,
+) -> None:
+    """Write `SampledPages.codes` into `codes`, from the bytes of the column's part in the row group.
 
     Raises:
         ValueError, pyarrow.ArrowException, OSError: it is for pyarrow to read.
@@ -146,11 +157,11 @@ def _codes(
         raise ValueError("there are pages without a dictionary")
     unpacker = None if codec == 0 else pa.Codec(_NAMES[codec])
     table = coder.table(_dictionary(_unpacked(chunk, pages[0], unpacker), pages[0][4], column))
-    codes = np.zeros(positions.size, dtype=np.int64)
+    codes.fill(0)
     starts = list(accumulate((page[4] for page in pages[1:]), initial=0))
     bounds = positions.searchsorted(np.array(starts, dtype=np.int64)).tolist()
     wanted = [number for number in range(len(starts) - 1) if bounds[number] < bounds[number + 1]]
-    contents = _all_unpacked(chunk, [pages[1 + number] for number in wanted], unpacker)
+    contents = _all_unpacked(chunk, [pages[1 + number] for number in wanted], unpacker, frames)
     for number, content in zip(wanted, contents, strict=True):
         page = pages[1 + number]
         page_decoder.add_codes(
@@ -165,14 +176,15 @@ def _codes(
             table,
             codes,
         )
-    return codes
 
 
 _NAMES = {1: "snappy", 2: "gzip", 6: "zstd"}
 
 
-def _all_unpacked(chunk: bytes, pages: Sequence[_Page], unpacker: pa.Codec | None) -> Iterator[memoryview]:
-    """Pages' bytes without their compression.
+def _all_unpacked(
+    chunk: pa.Buffer, pages: Sequence[_Page], unpacker: pa.Codec | None, frames: bytearray
+) -> Iterator[memoryview]:
+    """Pages' bytes without their compression; `frames` is memory to work in, which grows as it must.
 
     INVARIANT: `page_headers` has seen that a page of Zstandard is one frame and nothing else, of the length that is
     said; the codec unpacks frames in a row one after the other, so that each page's bytes begin where they must.
@@ -183,13 +195,19 @@ def _all_unpacked(chunk: bytes, pages: Sequence[_Page], unpacker: pa.Codec | Non
         yield from (_unpacked(chunk, page, unpacker) for page in pages)
         return
     octets = memoryview(chunk)
-    frames = b"".join([octets[page[1] : page[1] + page[2]] for page in pages])
-    content = memoryview(unpacker.decompress(frames, sum(sizes)))
+    packed = sum(page[2] for page in pages)
+    if len(frames) < packed:
+        frames.extend(bytes(packed - len(frames)))
+    end = 0
+    for page in pages:
+        frames[end : end + page[2]] = octets[page[1] : page[1] + page[2]]
+        end += page[2]
+    content = memoryview(unpacker.decompress(memoryview(frames)[:packed], sum(sizes)))
     for start, size in zip(accumulate(sizes, initial=0), sizes, strict=False):
         yield content[start : start + size]
 
 
-def _unpacked(chunk: bytes, page: _Page, unpacker: pa.Codec | None) -> memoryview:
+def _unpacked(chunk: pa.Buffer, page: _Page, unpacker: pa.Codec | None) -> memoryview:
     """A page's bytes without its compression; levels of the second version stand before the packed part."""
     _, start, packed_size, raw_size, _, _, levels, already = page
     octets = memoryview(chunk)[start : start + packed_size]

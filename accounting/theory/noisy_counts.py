@@ -8,7 +8,6 @@ from decimal import Decimal
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.signal import lfilter
 
 from ...mechanisms.histogram import NoisyHistogram
 from ...mechanisms.noise import TwoSidedGeometricNoise
@@ -138,6 +137,8 @@ class NoisyProfile:
         return np.append(masses[:-1], ends)
 
     def _published(self, sampled: Array) -> Array:
+        from scipy.signal import lfilter  # it loads half of SciPy, which other mechanisms do without
+
         top = sampled.size - 1
         decay = math.exp(-self._loss)
         unit = -math.expm1(-self._loss)

@@ -11,7 +11,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from crowdblend.mechanisms.refusal import InputRefused
-from crowdblend.tasks.chunks import RANGE_BYTES, CsvChunk, group_chunks, plan_chunks
+from crowdblend.mechanisms.sampling import ChunkIdentity
+from crowdblend.tasks.chunks import RANGE_BYTES, CsvChunk, ParquetChunk, group_chunks, plan_chunks, shared_chunks
 from crowdblend.tasks.csv_header import LINE_LIMIT
 from crowdblend.tasks.source import RecordFormat, check_metadata, list_source, manifest_bytes
 
@@ -250,3 +251,16 @@ def test_csv_ranges_are_of_a_fixed_size(tmp_path):
     put(tmp_path, "empty.csv", content=b"a;b\n")
     empty = plan_chunks(check_metadata(list_source("empty.csv", base=tmp_path), columns=["a"], separator=";"))
     assert empty == ()
+
+
+def test_processes_share_larger_tasks_but_all_have_some():
+    chunks = [
+        ParquetChunk(path="p", identity=ChunkIdentity(file=0, block=block), records=1 << 20, read_bytes=1)
+        for block in range(64)
+    ]
+    for workers, tasks in ((1, 16), (2, 16), (4, 16), (8, 32), (16, 64), (100, 64)):
+        groups = shared_chunks(chunks, workers=workers)
+        assert len(groups) == tasks
+        assert [chunk for group in groups for chunk in group] == chunks
+    assert len(shared_chunks(chunks[:3], workers=2)) == 3
+    assert shared_chunks([], workers=2) == []
