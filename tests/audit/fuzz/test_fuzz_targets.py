@@ -77,7 +77,7 @@ def test_inputs_of_its_shape_show_no_fault(target, tmp_path) -> None:
 
 
 FAULTS = {
-    "a traceback": (lambda content: {}[content], "KeyError"),
+    "a traceback": (lambda content: {}["a place"], "KeyError"),
     "an internal fault": (None, "Internal fault"),
     "a hang": (lambda content: time.sleep(30), "no answer"),
 }

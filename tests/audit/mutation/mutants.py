@@ -11,6 +11,7 @@ import hashlib
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -19,7 +20,7 @@ from cosmic_ray.ast import ast_nodes
 from cosmic_ray.mutating import mutate_code
 from cosmic_ray.plugins import get_operator, operator_names
 
-__all__ = ["PROJECT", "SCOPE", "Mutant", "all_mutants", "sampled"]
+__all__ = ["DECISIVE", "PROJECT", "SCOPE", "Mutant", "all_mutants", "sampled", "version_of"]
 
 PROJECT = Path(__file__).resolve().parents[3]
 LEDGER_RULES = (
@@ -46,6 +47,24 @@ SCOPE = (
     *sorted(path.relative_to(PROJECT) for path in (PROJECT / "mechanisms").glob("*.py")),
     *sorted(path.relative_to(PROJECT) for path in (PROJECT / "accounting" / "theory").glob("*.py")),
     *(Path("accounting", "ledger", f"{name}.py") for name in LEDGER_RULES),
+)
+# Where a change that no test notices would cost privacy at once: the coins, the threshold, the price, the rules.
+DECISIVE = frozenset(
+    Path(f"{name}.py")
+    for name in (
+        "mechanisms/sampling",
+        "mechanisms/suppression",
+        "accounting/ledger/budget",
+        "accounting/ledger/charge",
+        "accounting/ledger/permission",
+        "accounting/ledger/replay",
+        "accounting/ledger/rules",
+        "accounting/ledger/series_rules",
+        "accounting/theory/hockey_stick",
+        "accounting/theory/price",
+        "accounting/theory/profile",
+        "accounting/theory/strongly_safe_price",
+    )
 )
 LEFT_OUT = ("core/NoOp",)
 ARITHMETIC = frozenset({"Add", "Sub", "Mul", "Div", "FloorDiv", "Mod", "Pow"})
@@ -131,9 +150,11 @@ def all_mutants() -> Iterator[Mutant]:
 
 
 def sampled(seed: int) -> list[Mutant]:
-    """All mutants in an order drawn by a seed: any beginning of it is an even sample of the places that can change.
+    """All mutants in an order drawn by a seed.
 
-    One mutant of each place comes before a second one of any, so that an operator with many replacements counts once.
+    One mutant of each place comes before a second one of any, so that an operator with many replacements counts once;
+    among these the decisive modules come first. What follows them is, wherever it is broken off, an even sample of the
+    places of the other modules.
     """
     mutants = list(all_mutants())
     order = np.random.default_rng(seed).permutation(len(mutants))
@@ -142,14 +163,12 @@ def sampled(seed: int) -> list[Mutant]:
     for rank, number in enumerate(order):
         mutant = mutants[number]
         place = (mutant.path, mutant.line, mutant.column)
-        ranked.append((before[place], rank, mutant))
+        ranked.append((before[place], mutant.path not in DECISIVE, rank, mutant))
         before[place] += 1
-    return [mutant for _, _, mutant in sorted(ranked, key=lambda row: row[:2])]
+    return [mutant for *_, mutant in sorted(ranked, key=lambda row: row[:3])]
 
 
-def version_of(paths: tuple[Path, ...] = SCOPE) -> str:
-    """SHA-256 (hex) of the sources that are mutated; results of another version are not taken up."""
-    digest = hashlib.sha256()
-    for path in paths:
-        digest.update(str(path).encode() + b"\0" + (PROJECT / path).read_bytes())
-    return digest.hexdigest()
+@cache
+def version_of(path: Path) -> str:
+    """SHA-256 (hex) of a mutated source; results of another version of it are not taken up."""
+    return hashlib.sha256((PROJECT / path).read_bytes()).hexdigest()

@@ -2,7 +2,8 @@
 
 As a program: `python tests/audit/mutation/mutation.py --minutes 20 [--seed 1] [--most 400]`. It goes on where it was
 interrupted. Which tests run a line is found out once, under coverage; each mutant is then met by those tests alone, in
-a fork of a process that has imported all but the product, the quickest tests first.
+a fork of a process that has imported all but the product, the quickest tests first. Control: every test that failed on
+a mutant is run on the unchanged product too, and what it noticed counts only if it passes there.
 """
 
 from __future__ import annotations
@@ -11,21 +12,23 @@ import argparse
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 import time
-import tomllib
-from collections import Counter, defaultdict
+from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
 from mutants import PROJECT, Mutant, sampled, version_of
+from outcomes import DEAD, reported
 
 ROOMS = ("tests/mechanisms", "tests/accounting/theory", "tests/accounting/ledger")
-EXPLAINED = Path(__file__).with_name("explained.toml")
 MOST_SECONDS_OF_TESTS = 90.0
 DURATION = re.compile(r"^ *([\d.]+)s (?:call|setup|teardown) +(\S+?)(?:\[.*)?$", re.MULTILINE)
+FAILED = re.compile(r"^(?:FAILED|ERROR) (\S+::[^\s\[]+)", re.MULTILINE)
 KILLED_AT = {1: "killed", 2: "killed at import", 3: "killed", 4: "killed at import"}
+PATIENCE = 900
 
 
 def main() -> int:
@@ -35,14 +38,17 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--most", type=int, default=10**9, help="At most so many mutants.")
     parser.add_argument("--again", action="store_true", help="Meet survivors anew, after tests were added.")
+    parser.add_argument(
+        "--more-tests", nargs="*", default=[], help="Also these, which are newer than the list of tests."
+    )
     parser.add_argument("--state", type=Path, default=Path("audit-results/mutation"))
     parser.add_argument("--output", type=Path, default=Path("audit-results/mutation.json"))
     given = parser.parse_args()
     begun = time.monotonic()
     given.state.mkdir(parents=True, exist_ok=True)
-    tests = Tests.known(given.state)
+    tests = Tests.known(given.state, more=given.more_tests)
     order = sampled(given.seed)
-    done = _done(given.state / "met.jsonl", version=version_of(), again=given.again)
+    done = _done(given.state / "met.jsonl", order, again=given.again)
     _import_all_but_the_product()
     with (given.state / "met.jsonl").open("a", encoding="utf-8") as log:
         for number, mutant in enumerate(order[: given.most]):
@@ -50,17 +56,23 @@ def main() -> int:
                 break
             if mutant.name in done:
                 continue
-            outcome = met(mutant, tests, folder=given.state)
-            done[mutant.name] = outcome
-            log.write(json.dumps({"version": version_of(), "name": mutant.name, "outcome": outcome}) + "\n")
+            outcome, by = met(mutant, tests, folder=given.state)
+            if outcome == "late":
+                continue
+            done[mutant.name] = (outcome, by)
+            row = {"version": version_of(mutant.path), "name": mutant.name, "outcome": outcome, "by": by}
+            log.write(json.dumps(row) + "\n")
             log.flush()
             print(f"{number + 1}: {mutant.name}: {outcome}", flush=True)
-    report = _report([mutant for mutant in order if mutant.name in done], done, of=len(order), seed=given.seed)
+    unsound = _unsound(given.state, {by for _, by in done.values() if by})
+    outcomes = {name: "unclear" if by in unsound else outcome for name, (outcome, by) in done.items()}
+    report = reported([mutant for mutant in order if mutant.name in done], outcomes, of=order, seed=given.seed)
     report["seconds"] = round(time.monotonic() - begun, 1)
     given.output.parent.mkdir(parents=True, exist_ok=True)
     given.output.write_text(json.dumps(report, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
     print(
-        f"{report['met']} of {report['mutants']} mutants: {report['outcomes']}; unexplained: {len(report['findings'])}"
+        f"{report['met']} of {report['mutants']} mutants: {report['outcomes']}\n"
+        f"unexplained: {len(report['findings'])}\ndecisive modules: {report['decisive']}; others: {report['others']}"
     )
     return 0 if report["outcome"] == "passed" else 1
 
@@ -71,20 +83,21 @@ class Tests:
     Args:
         of_line: file → line → tests.
         seconds: test → seconds.
+        more: tests that every mutant meets besides.
     """
 
-    def __init__(self, of_line: dict[str, dict[int, list[str]]], seconds: dict[str, float]) -> None:
-        self.of_line, self.seconds = of_line, seconds
+    def __init__(self, of_line: dict[str, dict[int, list[str]]], seconds: dict[str, float], more: list[str]) -> None:
+        self.of_line, self.seconds, self.more = of_line, seconds, more
 
     @classmethod
-    def known(cls, state: Path) -> Tests:
+    def known(cls, state: Path, *, more: list[str]) -> Tests:
         """What was found out before, or is found out now, which takes some minutes."""
         file = state / "tests.json"
         if not file.exists():
             file.write_text(json.dumps(_covered(state)), encoding="utf-8")
         told = json.loads(file.read_text(encoding="utf-8"))
         lines = {path: {int(line): names for line, names in lines.items()} for path, lines in told["lines"].items()}
-        return cls(lines, told["seconds"])
+        return cls(lines, told["seconds"], more)
 
     def of(self, mutant: Mutant) -> list[str]:
         """Tests that run a mutant's line, quickest first; where the line runs at import, those of the whole file."""
@@ -96,7 +109,7 @@ class Tests:
             if chosen and total > MOST_SECONDS_OF_TESTS:
                 break
             chosen.append(name)
-        return chosen
+        return [*self.more, *chosen]
 
 
 def _covered(state: Path) -> dict[str, Any]:
@@ -107,6 +120,7 @@ def _covered(state: Path) -> dict[str, Any]:
     settings = state / "coverage.ini"
     settings.write_text(
         f"[run]\nsource = mechanisms,accounting\ndata_file = {data.resolve()}\ndynamic_context = test_function\n"
+        "branch = true\n"
     )
     words = [sys.executable, "-m", "coverage", "run", f"--rcfile={settings.resolve()}", "-m", "pytest", "-q"]
     words += ["-p", "no:cacheprovider", "-m", "not long and not extra", "--durations=0", "--durations-min=0.01", *ROOMS]
@@ -158,32 +172,59 @@ def _import_all_but_the_product() -> None:
         raise RuntimeError(f"the product is imported already: {found[:3]}")
 
 
-def met(mutant: Mutant, tests: Tests, *, folder: Path) -> str:
-    """What becomes of a mutant: "no change", "not covered", "killed", "killed at import", "too slow" or "survived"."""
+def met(mutant: Mutant, tests: Tests, *, folder: Path) -> tuple[str, str | None]:
+    """What becomes of a mutant, and the test that failed on it.
+
+    It is "no change", "not covered", "killed", "killed at import", "too slow", "survived", or "late" where the clock
+    ran out rather than the processor's time: then it is met again another time.
+    """
     source = mutant.source()
     if source is None:
-        return "no change"
+        return "no change", None
     chosen = tests.of(mutant)
     if not chosen:
-        return "not covered"
+        return "not covered", None
     allowed = int(20 + 4 * sum(tests.seconds.get(name, 0.02) for name in chosen))
+    return _tested((mutant.module, source), chosen, seconds=allowed, log=folder / "last-run")
+
+
+def _tested(changed: tuple[str, str] | None, chosen: list[str], *, seconds: int, log: Path) -> tuple[str, str | None]:
     number = os.fork()
     if number == 0:
-        _in_fork(mutant.module, source, chosen, seconds=allowed, log=folder / "last-run")
+        _in_fork(changed, chosen, seconds=seconds, log=log)
     _, status = os.waitpid(number, 0)
     if os.WIFSIGNALED(status):
-        return "too slow"
+        return ("late" if os.WTERMSIG(status) == signal.SIGALRM else "too slow"), None
     code = os.waitstatus_to_exitcode(status)
-    return "survived" if code == 0 else KILLED_AT.get(code, f"pytest left with {code}")
+    if code == 0:
+        return "survived", None
+    by = FAILED.findall(log.read_text(encoding="utf-8", errors="replace"))
+    return KILLED_AT.get(code, f"pytest left with {code}"), by[0] if by else None
 
 
-def _in_fork(module: str, source: str, chosen: list[str], *, seconds: int, log: Path) -> None:
-    """Run the tests on the mutant and end this process with pytest's code; processor time is limited, not the clock."""
+def _unsound(state: Path, killers: set[str]) -> set[str]:
+    """Which of these tests fail on the unchanged product as well; each is run once."""
+    file = state / "sound.json"
+    known: dict[str, bool] = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
+    fresh = sorted(killers - known.keys())
+    while fresh:
+        outcome, by = _tested(None, fresh, seconds=3600, log=state / "last-control")
+        if outcome != "survived" and by not in fresh:
+            raise RuntimeError(f"the control ended with {outcome}: {state / 'last-control'}")
+        known |= dict.fromkeys(fresh, True) if by is None else {by: False}
+        fresh = [name for name in fresh if name not in known]
+    file.write_text(json.dumps(known, indent=1, sort_keys=True), encoding="utf-8")
+    return {name for name in killers if not known[name]}
+
+
+def _in_fork(changed: tuple[str, str] | None, chosen: list[str], *, seconds: int, log: Path) -> None:
+    """Run the tests on the mutant, a module's name and source, and end this process with pytest's code."""
     import resource
 
     code = 70
     try:
         resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds))
+        signal.alarm(PATIENCE + seconds)
         resource.setrlimit(resource.RLIMIT_AS, (6 << 30, 6 << 30))
         handle = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
         os.dup2(handle, 1)
@@ -191,7 +232,8 @@ def _in_fork(module: str, source: str, chosen: list[str], *, seconds: int, log: 
         os.chdir(PROJECT)
         from fork_imports import put_in_place
 
-        put_in_place(module, source)
+        if changed is not None:
+            put_in_place(*changed)
         import pytest
 
         code = pytest.main(["-x", "-q", "-p", "no:cacheprovider", "--no-header", *chosen])
@@ -199,52 +241,18 @@ def _in_fork(module: str, source: str, chosen: list[str], *, seconds: int, log: 
         os._exit(int(code))
 
 
-def _done(log: Path, *, version: str, again: bool) -> dict[str, str]:
-    """Outcomes of this version of the sources; with `again` without the survivors."""
+Known = dict[str, tuple[str, str | None]]
+"""A mutant's name → its outcome, and the test that failed."""
+
+
+def _done(log: Path, order: list[Mutant], *, again: bool) -> Known:
+    """Outcomes of these versions of the sources; with `again` without the survivors."""
     if not log.exists():
         return {}
+    versions = {mutant.name: version_of(mutant.path) for mutant in order}
     rows = [json.loads(line) for line in log.read_text(encoding="utf-8").splitlines()]
-    found = {row["name"]: row["outcome"] for row in rows if row["version"] == version}
-    return {name: outcome for name, outcome in found.items() if not again or outcome not in SURVIVING}
-
-
-SURVIVING = ("survived", "not covered")
-
-
-def _report(mutants: list[Mutant], done: dict[str, str], *, of: int, seed: int) -> dict[str, Any]:
-    """The sample's outcomes, and each survivor with its explanation."""
-    known = {(one["path"], one["before"], one["after"]): one["why"] for one in explanations()}
-    outcomes = Counter(done[mutant.name] for mutant in mutants)
-    survivors, findings = [], []
-    for mutant in mutants:
-        if done[mutant.name] not in SURVIVING:
-            continue
-        before, after = mutant.change()
-        why = known.get((str(mutant.path), before, after))
-        survivors.append({"name": mutant.name, "before": before, "after": after, "why": why})
-        if why is None:
-            findings.append(f"{mutant.name}: {before!r} -> {after!r} {done[mutant.name]}")
-    counted = len(mutants) - outcomes["no change"]
-    at_import = outcomes["killed at import"]
-    unexplained = len(findings) / max(1, counted - at_import)
-    return {
-        "part": "mutation",
-        "outcome": "passed" if unexplained < 0.05 else "failed",
-        "findings": findings,
-        "seed": seed,
-        "mutants": of,
-        "met": len(mutants),
-        "outcomes": dict(outcomes),
-        "surviving_share": round(len(survivors) / max(1, counted - at_import), 4),
-        "surviving_share_unexplained": round(unexplained, 4),
-        "survivors": survivors,
-    }
-
-
-def explanations() -> list[dict[str, str]]:
-    """Survivors that were looked at and change nothing that is promised, each with the reason."""
-    found: list[dict[str, str]] = tomllib.loads(EXPLAINED.read_text(encoding="utf-8"))["mutant"]
-    return found
+    found = {row["name"]: (row["outcome"], row["by"]) for row in rows if versions.get(row["name"]) == row["version"]}
+    return {name: known for name, known in found.items() if not again or known[0] in (*DEAD, "no change")}
 
 
 if __name__ == "__main__":
