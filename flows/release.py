@@ -22,6 +22,7 @@ from ..tasks.released import publish, write_output
 from ..tasks.request import AnswerRequest, HistogramRequest, MicrodataRequest, Request
 from ..tasks.source import SourceLayout, manifest_bytes
 from ..tasks.staging import SettledRelease, remembered_release
+from .code_sources import code_sources
 from .microdata import made_microdata
 from .observer import Observer
 from .prepare import PreparedRelease
@@ -111,6 +112,7 @@ def _stages(
                 generalization=generalization,
                 publication=publication,
                 folder=folder,
+                code_sources=code_sources(),
                 signing=anchoring.keys,
             )
     with observer.stage("publish"):

@@ -31,6 +31,7 @@ def write_output(
     generalization: GeneralizationMap,
     publication: Publication,
     folder: ReleaseFolder,
+    code_sources: str,
     signing: SigningKeys,
 ) -> SettledRelease:
     """Write the table and its certificate where nobody looks yet, and remember them durably.
@@ -43,6 +44,7 @@ def write_output(
         generalization: the map that the records were recoded with.
         publication: what may be published, its table and what the certificate says of it.
         folder: the release's folder in the private store.
+        code_sources: digest of the software's sources, for the certificate.
         signing: the private store's signing keys; the private one is read here and nowhere kept.
 
     Raises:
@@ -61,6 +63,7 @@ def write_output(
             generalization=generalization,
             choice=request.recoding if isinstance(request.recoding, MapChoice) else None,
             published=publication.facts,
+            code_sources=code_sources,
             key=key,
         )
 

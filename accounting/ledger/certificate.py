@@ -19,8 +19,9 @@ from .signing import ALGORITHM, PublicKey
 
 __all__ = ["CertificateCheck", "check_certificate", "read_certificate", "verify_certificate"]
 
-EARLIER_FORMAT = "crowdblend-certificate/2"
-EARLIER_FIELDS = frozenset(
+SECOND_FORMAT = "crowdblend-certificate/2"
+THIRD_FORMAT = "crowdblend-certificate/3"
+SECOND_FIELDS = frozenset(
     {
         "code_version",
         "dataset",
@@ -41,10 +42,15 @@ EARLIER_FIELDS = frozenset(
     }
 )
 FIELDS: Mapping[str, frozenset[str]] = {
-    FORMAT: EARLIER_FIELDS | {"private_looks"},
-    EARLIER_FORMAT: EARLIER_FIELDS,
+    FORMAT: SECOND_FIELDS | {"private_looks", "code_sources"},
+    THIRD_FORMAT: SECOND_FIELDS | {"private_looks"},
+    SECOND_FORMAT: SECOND_FIELDS,
 }
-DOMAINS: Mapping[str, bytes] = {FORMAT: DOMAIN, EARLIER_FORMAT: b"crowdblend certificate 2\n"}
+DOMAINS: Mapping[str, bytes] = {
+    FORMAT: DOMAIN,
+    THIRD_FORMAT: b"crowdblend certificate 3\n",
+    SECOND_FORMAT: b"crowdblend certificate 2\n",
+}
 SIGNATURE_FIELDS = frozenset({"algorithm", "key_id", "public_key", "value"})
 
 
@@ -140,7 +146,7 @@ def _parsed(content: bytes) -> Mapping[str, Any]:
         certificate = None
     known = isinstance(certificate, dict) and isinstance(certificate.get("format"), str)
     if not isinstance(certificate, dict) or not known or certificate["format"] not in FIELDS:
-        raise ValueError(f"this is not a certificate of the format {FORMAT} or {EARLIER_FORMAT}")
+        raise ValueError(f"this is not a certificate of the format {FORMAT}, {THIRD_FORMAT} or {SECOND_FORMAT}")
     return certificate
 
 
@@ -219,7 +225,7 @@ def _price_findings(certificate: Mapping[str, Any]) -> tuple[str, ...]:
             mechanism=sorted_fields(mechanism),
             price=price,
             epsilon_paper=None if paper is None else amount_of_text(paper),
-            rows_per_person=1 if certificate["format"] == EARLIER_FORMAT else _count(guarantee["rows_per_person"]),
+            rows_per_person=1 if certificate["format"] == SECOND_FORMAT else _count(guarantee["rows_per_person"]),
         )
     except (AttributeError, KeyError, TypeError, ValueError):
         return ("its mechanism or its guarantee can't be read",)

@@ -19,8 +19,8 @@ from .signing import ALGORITHM, SigningKey, canonical_bytes
 
 __all__ = ["DOMAIN", "FORMAT", "certificate_bytes", "sha256_of_file", "signed_bytes", "write_certificate"]
 
-FORMAT = "crowdblend-certificate/3"
-DOMAIN = b"crowdblend certificate 3\n"
+FORMAT = "crowdblend-certificate/4"
+DOMAIN = b"crowdblend certificate 4\n"
 
 
 def write_certificate(
@@ -33,6 +33,7 @@ def write_certificate(
     generalization: GeneralizationMap,
     choice: MapChoice | None,
     published: Mapping[str, str | int | None],
+    code_sources: str,
     key: SigningKey,
 ) -> None:
     """Write `certificate.json` beside the files that it describes.
@@ -49,6 +50,7 @@ def write_certificate(
         generalization: the map.
         choice: how it was drawn; None where it was fixed beforehand.
         published: the form of what is published, its groups and its records.
+        code_sources: SHA-256 (hex) of the software's sources, by which an audit's report names them too.
         key: signs it.
 
     Raises:
@@ -64,6 +66,7 @@ def write_certificate(
         "sampler_layout": charge.sampler_layout,
         "sample_id": charge.sample_id,
         "code_version": charge.code_version,
+        "code_sources": code_sources,
         "series": _series(charge),
         "guarantee": {
             "epsilon": amount_text(charge.price.epsilon),

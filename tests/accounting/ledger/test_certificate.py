@@ -62,6 +62,7 @@ def test_it_has_no_field_beyond_the_public_ones(certificate) -> None:
         return {before.lstrip(".")}
 
     assert names(read_certificate(certificate)) == {
+        "code_sources",
         "code_version",
         "dataset",
         "day",
@@ -254,14 +255,18 @@ def test_a_private_look_before_the_charge_is_told_without_what_was_seen(certifie
     assert "chosen after private inspection, which the guarantee doesn't cover" in told["guarantee"]["limits"]
 
 
-def test_a_certificate_of_the_earlier_format_still_verifies(certified, tmp_path) -> None:
-    """Format 2 as it was: no unit beyond one record, no private looks, and a signing domain of its own."""
+@pytest.mark.parametrize("number", [2, 3])
+def test_a_certificate_of_an_earlier_format_still_verifies(certified, tmp_path, number) -> None:
+    """Format 3 named no sources; format 2 no unit beyond one record and no private looks either. Each has a domain."""
     path = certified(tmp_path / "output")
     document = json.loads(path.read_text())
-    del document["private_looks"], document["guarantee"]["rows_per_person"]
-    document["format"] = "crowdblend-certificate/2"
+    del document["code_sources"]
+    if number == 2:
+        del document["private_looks"], document["guarantee"]["rows_per_person"]
+    document["format"] = f"crowdblend-certificate/{number}"
     key = certified.books.anchoring.keys.current()
-    for domain, sound in ((b"crowdblend certificate 2\n", True), (b"crowdblend certificate 3\n", False)):
+    own, other = (f"crowdblend certificate {domain}\n".encode() for domain in (number, 4))
+    for domain, sound in ((own, True), (other, False)):
         document["signature"]["value"] = key.sign(domain=domain, message=signed_bytes(document)).hex()
         path.write_bytes(certificate_bytes(document))
         assert (check_certificate(path, trusted=(key.public,)) == ()) is sound

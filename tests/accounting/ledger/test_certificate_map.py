@@ -125,6 +125,7 @@ def test_a_signed_certificate_that_names_no_candidate_fails_its_verification(sql
             generalization=lattice.map_of(levels),
             choice=CHOICES["list"],
             published={"form": "counts", "groups": 1, "records": 21},
+            code_sources="c" * 64,
             key=key,
         )
         assert check_certificate(folder / "certificate.json", trusted=(key.public,)) == findings

@@ -44,7 +44,7 @@ LEDGER_RULES = (
     "series_rules",
 )
 SCOPE = (
-    *sorted(path.relative_to(PROJECT) for path in (PROJECT / "mechanisms").glob("*.py")),
+    *sorted(path.relative_to(PROJECT) for path in (PROJECT / "mechanisms").rglob("*.py")),
     *sorted(path.relative_to(PROJECT) for path in (PROJECT / "accounting" / "theory").glob("*.py")),
     *(Path("accounting", "ledger", f"{name}.py") for name in LEDGER_RULES),
 )

@@ -1,0 +1,120 @@
+"""The claims that are audited through the whole flow, and their twins, which choose group size and event."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from decimal import Decimal
+
+from crowdblend.accounting.theory.price import price
+from crowdblend.accounting.theory.selection import price_selected
+from crowdblend.mechanisms.answers import CountAnswer, Tally, answered
+from crowdblend.mechanisms.histogram import NoisyHistogram, noisy_counts
+from crowdblend.mechanisms.strongly_safe import StronglySafeRelease
+from numpy import array, full, int64, zeros
+
+from .cases import Case, Draw, Pair
+from .cases_of_counts import by_numpy, safe_case, suppressing
+from .cases_of_noise import placed
+
+__all__ = ["SIZES", "flow_cases", "twin_cases"]
+
+SAFE_SIZES = (5, 6, 7, 8, 9, 10, 15, 25)
+NOISY_SIZES = (1, 2, 5, 7, 9, 11, 13, 16, 20, 25, 30)
+SIZES: dict[str, tuple[int, ...]] = {
+    "flow-twin-safe": SAFE_SIZES,
+    "flow-twin-noisy": NOISY_SIZES,
+    "flow-twin-count": (1,),
+}
+"""Records of t's group, for each pair of a twin."""
+
+NOISY = NoisyHistogram(k=5, epsilon=Decimal("0.5"), sampling_rate=Decimal("0.2"))
+COUNT = CountAnswer(epsilon=Decimal("0.8"), relation="add/remove", groups=50_000, sampling_rate=None)
+OURS = "the software's, keys by the operating system; noise OpenDP's own"
+
+
+def twin_cases(scale: float) -> list[Case]:
+    """The twins: nothing is counted for them."""
+
+    def times(draws: int) -> int:
+        return max(2_000, round(draws * scale))
+
+    safe = safe_case(k=5, rate="0.2", delta="1e-3", draws=0, scouts=times(4_000_000))
+    sampler = by_numpy(0.2)
+    noisy = price(NOISY, delta=Decimal("1e-3"))
+    count = price(COUNT, delta=Decimal(0))
+
+    def noisy_draw(size: int) -> Draw:
+        return lambda side, draws, rng: placed(noisy_counts(sampler(size - side, draws, rng), NOISY))
+
+    def count_draw(side: int, draws: int, rng: object) -> object:
+        tally = Tally(records=full(draws, 1 - side, dtype=int64), sums=zeros(draws, dtype=int64))
+        return placed(array(answered(COUNT, tally), dtype=int64))
+
+    return [
+        replace(
+            safe,
+            name="flow-twin-safe",
+            exact_outcomes=None,
+            pairs=tuple(_pair(size, suppressing(sampler, size=size, k=5)) for size in SAFE_SIZES),
+        ),
+        Case(
+            name="flow-twin-noisy",
+            mechanism="histogram with noise below k, k = 5, ε of the noise 0.5, β = 0.2",
+            claim=float(noisy.epsilon),
+            delta=1e-3,
+            rule=noisy.rule,
+            exact=float(noisy.epsilon),
+            pairs=tuple(_pair(size, noisy_draw(size)) for size in NOISY_SIZES),
+            draws=0,
+            scouts=times(200_000),
+            block=100_000,
+            coins=OURS,
+        ),
+        Case(
+            name="flow-twin-count",
+            mechanism="COUNT by group, ε = 0.8",
+            claim=float(count.epsilon),
+            delta=0.0,
+            rule=count.rule,
+            exact=0.8,
+            pairs=(_pair(1, count_draw),),
+            draws=0,
+            scouts=times(200_000),
+            block=50_000,
+            coins=OURS,
+        ),
+    ]
+
+
+def flow_cases(scale: float) -> dict[str, Case]:
+    """The claims of the flows, by the flow's name."""
+    safe, noisy, count = twin_cases(scale)
+    chosen = price_selected(
+        StronglySafeRelease(k=5, sampling_rate=Decimal("0.2")),
+        selection_epsilon=Decimal(1),
+        selection_rate=None,
+        delta=Decimal("1e-3"),
+    )
+    drawn = replace(
+        safe,
+        mechanism="ε-safe release, map drawn on the whole data with ε₁ = 1, k = 5, β = 0.2",
+        claim=float(chosen.epsilon),
+        rule=chosen.rule,
+        exact=None,
+    )
+    flows = {
+        "flow-safe-csv": (safe, "CSV"),
+        "flow-safe-parquet": (safe, "Parquet"),
+        "flow-epsilon-safe": (drawn, "Parquet"),
+        "flow-noisy": (noisy, "Parquet"),
+        "flow-count": (count, "CSV"),
+    }
+    return {
+        name: replace(case, name=name, mechanism=f"whole flow from {source}: {case.mechanism}", coins=OURS, goal=0.0)
+        for name, (case, source) in flows.items()
+    }
+
+
+def _pair(size: int, draw: object) -> Pair:
+    words = "one record against none" if size == 1 else f"group of {size} against {size - 1}"
+    return Pair(name=words, draw=draw)  # type: ignore[arg-type]

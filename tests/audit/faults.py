@@ -1,0 +1,249 @@
+"""The planted faults: each a small change of the sources, and the parts of bench or tests that must catch it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+__all__ = ["FAULTS", "Fault"]
+
+SAFE = "audit statistics safe-k5-rate0.2 0.05"
+FLOW = "audit statistics flow-safe-csv 0.4"
+FILES = "audit exhibits files"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fault:
+    """One fault.
+
+    Args:
+        name: unique, of letters, digits and dashes.
+        what: what a careless hand did, for people.
+        file: of the sources, from the project's root.
+        old: the text that is changed, which the file has exactly once.
+        new: what it becomes.
+        detectors: what is expected to catch it: `audit PART CASES SCALE` or `pytest PATH`.
+        written_first: whether it was written down before the bench.
+    """
+
+    name: str
+    what: str
+    file: str
+    old: str
+    new: str
+    detectors: tuple[str, ...]
+    written_first: bool = False
+
+
+FAULTS = (
+    Fault(
+        name="k-off-by-one",
+        what="groups of k − 1 sampled records are published",
+        file="mechanisms/suppression.py",
+        old="np.flatnonzero(counts >= k)",
+        new="np.flatnonzero(counts >= k - 1)",
+        detectors=(SAFE, "pytest tests/mechanisms/test_suppression.py"),
+        written_first=True,
+    ),
+    Fault(
+        name="rate-5-percent-up",
+        what="the coins keep 5% more records than declared",
+        file="mechanisms/sampling.py",
+        old="return int(Fraction(rate) * (1 << 64))",
+        new="return int(Fraction(rate) * Fraction(21, 20) * (1 << 64))",
+        detectors=(SAFE, FLOW, "pytest tests/mechanisms/test_sampling.py"),
+        written_first=True,
+    ),
+    Fault(
+        name="sample-reused",
+        what="every release draws the same sampling key",
+        file="accounting/ledger/keystore.py",
+        old="        key = randomness(KEY_BYTES)\n",
+        new="        key = bytes(KEY_BYTES - 1) + b'\\x01'\n",
+        detectors=("audit statistics flow-safe-csv 0.01", "pytest tests/accounting/ledger/test_keystore.py"),
+        written_first=True,
+    ),
+    Fault(
+        name="charge-dropped",
+        what="a data set's first charge is left out of its sum",
+        file="accounting/ledger/budget.py",
+        old="            epsilon_spent=_sum(self.epsilon_spent, epsilon),\n",
+        new="            epsilon_spent=_sum(self.epsilon_spent, epsilon) if self.epsilon_spent else "
+        "Decimal('1e-15'),\n",
+        detectors=("pytest tests/accounting/ledger/test_ledger_budget.py",),
+        written_first=True,
+    ),
+    Fault(
+        name="chain-hash-skipped",
+        what="an entry's hash doesn't cover the hash before it",
+        file="accounting/ledger/chain.py",
+        old="hashlib.sha256(DOMAIN + before + position",
+        new="hashlib.sha256(DOMAIN + bytes(32) + position",
+        detectors=("pytest tests/accounting/ledger/test_ledger_chain.py",),
+        written_first=True,
+    ),
+    Fault(
+        name="ties-kept",
+        what="coins are rounded to a byte: every record whose first byte ties is kept",
+        file="mechanisms/sampling.py",
+        old="            marks[dropped] = False\n",
+        new="            dropped.sort()\n",
+        detectors=(SAFE, "pytest tests/mechanisms/test_sampling.py"),
+    ),
+    Fault(
+        name="chunks-share-coins",
+        what="the number of the row group is left out of the nonce",
+        file="mechanisms/sampling.py",
+        old="0, chunk.file, chunk.block, (_LAYOUT",
+        new="0, chunk.file, 0, (_LAYOUT",
+        detectors=("pytest tests/mechanisms/test_sampling.py",),
+    ),
+    Fault(
+        name="dictionary-of-everything",
+        what="the output's dictionaries hold every label of the map",
+        file="tasks/table.py",
+        old="        present, place = np.unique(codes, return_inverse=True)\n",
+        new="        present, place = np.arange(column.size), codes\n",
+        detectors=(FILES, "pytest tests/tasks/test_table.py"),
+    ),
+    Fault(
+        name="dropped-records-counted",
+        what="the number of dropped records is added to a published count",
+        file="tasks/sampled_counts.py",
+        old="    return suppress(counts.keys, counts.counts, request.mechanism.k)\n",
+        new="    kept = suppress(counts.keys, counts.counts, request.mechanism.k)\n"
+        "    kept.counts[:1] += counts.counts.sum() - kept.counts.sum()\n"
+        "    return kept\n",
+        detectors=(FILES,),
+    ),
+    Fault(
+        name="note-in-parquet",
+        what="the table's file has a note of when it was written",
+        file="tasks/table.py",
+        old="            writer.write_table(pa.Table.from_arrays(arrays, schema=schema), "
+        "row_group_size=ROWS_AT_ONCE)\n",
+        new="            writer.write_table(pa.Table.from_arrays(arrays, schema=schema), row_group_size=ROWS_AT_ONCE)\n"
+        "        writer.add_key_value_metadata({'written': str(__import__('time').time_ns())})\n",
+        detectors=(FILES, "pytest tests/tasks/test_table.py"),
+    ),
+    Fault(
+        name="times-of-the-end",
+        what="files bear the time at which they were written",
+        file="tasks/staging.py",
+        old="        os.utime(path, (seconds, seconds))\n        _sync(path)",
+        new="        _sync(path)",
+        detectors=(FILES, "pytest tests/tasks/test_staging.py"),
+    ),
+    Fault(
+        name="bare-digest",
+        what="the fingerprint of the input is a digest without a key",
+        file="accounting/ledger/keystore.py",
+        old="return hmac.new(self.fingerprint_key, FINGERPRINT_DOMAIN + content, hashlib.sha256).hexdigest()",
+        new="return hashlib.sha256(content).hexdigest()",
+        detectors=("pytest tests/accounting/ledger/test_keystore.py",),
+    ),
+    Fault(
+        name="key-in-the-graph",
+        what="the name of a computation, which the scheduler sees, is made from the sampling key",
+        file="tasks/count.py",
+        old="token=uuid.uuid4().hex",
+        new="token=key_source.load().hex() if key_source else uuid.uuid4().hex",
+        detectors=("pytest tests/tasks/test_count.py",),
+    ),
+    Fault(
+        name="tasks-named-alike",
+        what="two releases' counts have the same task names, so that Dask computes one sample for both",
+        file="tasks/chunk_counts.py",
+        old='return ("crowdblend-count", self.release_id, self.token)',
+        new='return ("crowdblend-count", "", "")',
+        detectors=("pytest tests/tasks/test_count.py", "pytest tests/tasks/test_sample_identity.py"),
+    ),
+    Fault(
+        name="sensitivity-halved",
+        what="a sum's noise is for half its sensitivity",
+        file="mechanisms/answers.py",
+        old="return Fraction(max(abs(lower), abs(upper)) * (2 if two_groups else 1))",
+        new="return Fraction(max(abs(lower), abs(upper)) * (2 if two_groups else 1), 2)",
+        detectors=("audit statistics sum 0.05", "pytest tests/mechanisms/test_answers.py"),
+    ),
+    Fault(
+        name="scale-for-half-the-noise",
+        what="the noise's scale is half of what it should be",
+        file="mechanisms/noise.py",
+        old="return _double_up(Fraction(self.sensitivity) / Fraction(self.epsilon))",
+        new="return _double_up(Fraction(self.sensitivity) / Fraction(2 * self.epsilon))",
+        detectors=("audit statistics count 0.05", "pytest tests/mechanisms/test_noise.py"),
+    ),
+    Fault(
+        name="exact-zeros",
+        what="empty cells of a noisy histogram stay exact",
+        file="mechanisms/histogram.py",
+        old="    small = np.flatnonzero(counts < event.k)\n",
+        new="    small = np.flatnonzero((counts < event.k) & (counts > 0))\n",
+        detectors=("audit statistics noisy-histogram 0.2", "pytest tests/mechanisms/test_histogram.py"),
+    ),
+    Fault(
+        name="best-map-published",
+        what="the map of the highest quality is published, not the draw",
+        file="mechanisms/selection.py",
+        old="    return int(noisy_max(scores.tolist()))\n",
+        new="    return int(np.argmax(scores)) if noisy_max else 0\n",
+        detectors=("audit statistics epsilon-safe-permute 0.05", "audit exhibits published-optimum"),
+    ),
+    Fault(
+        name="selection-scale-halved",
+        what="the draw of the map is for twice its ε₁",
+        file="mechanisms/selection.py",
+        old="    exact = WEIGHT_UNIT / Fraction(epsilon)\n",
+        new="    exact = WEIGHT_UNIT / Fraction(epsilon) / 2\n",
+        detectors=("pytest tests/mechanisms/test_map_draw.py",),
+    ),
+    Fault(
+        name="flips-for-twice-epsilon",
+        what="a sketch's bits are flipped with 1/(e^ε + 1)",
+        file="mechanisms/count_sketch.py",
+        old="_DIGITS.divide(self.epsilon, Decimal(2))",
+        new="_DIGITS.divide(self.epsilon, Decimal(1))",
+        detectors=("audit statistics count-mean-sketch 0.05", "pytest tests/mechanisms/test_count_sketch.py"),
+    ),
+    Fault(
+        name="one-direction-forgotten",
+        what="the profile is that of removing a record alone",
+        file="accounting/theory/profile.py",
+        old="return np.minimum(np.maximum(adding, removing), 0.0)",
+        new="return np.minimum(np.where(adding < removing, adding, removing - 1e-3), 0.0)",
+        detectors=(SAFE, "pytest tests/accounting/theory/test_exact_profile.py"),
+    ),
+    Fault(
+        name="series-one-short",
+        what="a series is priced for one release fewer",
+        file="accounting/theory/composition.py",
+        old="        all_adding = power(one_adding, times, cut=cut)\n",
+        new="        all_adding = power(one_adding, max(1, times - 1), cut=cut)\n",
+        detectors=("pytest tests/accounting/theory/test_composition.py",),
+    ),
+    Fault(
+        name="records-of-a-person-ignored",
+        what="a price for several records of a person is that for one",
+        file="accounting/theory/price.py",
+        old="    if rows_per_person != 1:\n        return _price_for_group(",
+        new="    if rows_per_person > 10_000:\n        return _price_for_group(",
+        detectors=("audit statistics two-records 0.2", "pytest tests/accounting/theory/test_group_privacy.py"),
+    ),
+    Fault(
+        name="signature-not-checked",
+        what="a certificate's signature is not verified",
+        file="accounting/ledger/certificate.py",
+        old="        and key.verifies(domain",
+        new="        or key.verifies(domain",
+        detectors=("pytest tests/accounting/ledger/test_certificate.py",),
+    ),
+    Fault(
+        name="budget-not-held",
+        what="a charge past the budget of δ is allowed",
+        file="accounting/ledger/budget.py",
+        old="self.epsilon_spent <= self.epsilon_budget and self.delta_spent <= self.delta_budget",
+        new="self.epsilon_spent <= self.epsilon_budget",
+        detectors=("pytest tests/accounting/ledger/test_ledger_budget.py",),
+    ),
+)
+"""In the order of the report."""

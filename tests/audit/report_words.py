@@ -1,0 +1,51 @@
+"""Numbers of the report as people read them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+__all__ = ["figures_of", "short"]
+
+
+def short(number: float | None, digits: int = 4) -> str:
+    """A number with a few significant digits; a dash for none."""
+    if number is None:
+        return "–"
+    if isinstance(number, int):
+        return f"{number:,}"
+    return f"{number:.{digits}g}"
+
+
+def figures_of(report: dict[str, Any]) -> dict[str, Any]:
+    """What the report's head and the summary say in numbers."""
+    parts = report["parts"]
+    claims = parts.get("statistics", {}).get("claims", [])
+    tests = parts.get("statistics", {}).get("tests", [])
+    faults = parts.get("faults", {}).get("faults", [])
+    exhibits = parts.get("exhibits", {}).get("exhibits", [])
+    caught = [fault for fault in faults if any(one["says"] == "caught" for one in fault["detectors"])]
+    goals = [claim for claim in claims if claim["goal"] > 0.0]
+    return {
+        "claims": len(claims),
+        "contradicted": sum(claim["bound"] > claim["claim"] for claim in claims),
+        "draws": sum(sum(claim["draws"]) for claim in claims),
+        "flows": sum(claim["name"].startswith("flow") for claim in claims),
+        "goals": len(goals),
+        "goals_met": sum(claim["of_exact"] >= claim["goal"] for claim in goals),
+        "least_goal": min((claim["of_exact"] for claim in goals), default=None),
+        "tests": len(tests),
+        "smallest_p": min((test["p"] for test in tests), default=None),
+        "alarm": parts.get("statistics", {}).get("false_alarm_rate"),
+        "comparisons": parts.get("statistics", {}).get("comparisons"),
+        "exhibits": len(exhibits),
+        "betrayed": sum(exhibit["ours_betrays"] for exhibit in exhibits),
+        "faults": len(faults),
+        "caught": len(caught),
+        "first": sum(fault["written_first"] for fault in faults),
+        "first_caught": sum(fault["written_first"] for fault in caught),
+        "caught_by_bench": sum(
+            any(one["says"] == "caught" and one["name"].startswith("audit") for one in fault["detectors"])
+            for fault in faults
+        ),
+        "minutes": report["seconds"] / 60.0,
+    }
