@@ -137,11 +137,11 @@ def _worth_it(name: str) -> bool:
     return not pair or any(set(pair.split("_")) <= family for family in (ARITHMETIC, ON_BITS))
 
 
-def all_mutants() -> Iterator[Mutant]:
+def all_mutants(paths: tuple[Path, ...] = SCOPE) -> Iterator[Mutant]:
     """Every place where an operator fits, file by file."""
     operators = {name: get_operator(name) for name in operator_names() if _worth_it(name)}
     plain = {name: operator() for name, operator in sorted(operators.items()) if not operator.arguments()}
-    for path in SCOPE:
+    for path in paths:
         nodes = list(ast_nodes(parso.parse((PROJECT / path).read_text(encoding="utf-8"))))
         for name, operator in plain.items():
             places = (start for node in nodes for start, _ in operator.mutation_positions(node))

@@ -220,6 +220,7 @@ def _unsound(state: Path, killers: set[str]) -> set[str]:
 def _in_fork(changed: tuple[str, str] | None, chosen: list[str], *, seconds: int, log: Path) -> None:
     """Run the tests on the mutant, a module's name and source, and end this process with pytest's code."""
     import resource
+    import traceback
 
     code = 70
     try:
@@ -236,8 +237,14 @@ def _in_fork(changed: tuple[str, str] | None, chosen: list[str], *, seconds: int
             put_in_place(*changed)
         import pytest
 
-        code = pytest.main(["-x", "-q", "-p", "no:cacheprovider", "--no-header", *chosen])
+        own = ["-c", str(PROJECT / "pyproject.toml"), "--rootdir", str(PROJECT)]
+        own += ["-W", "ignore:Module already imported"]  # Hypothesis is, before the fork
+        code = pytest.main(["-x", "-q", "-p", "no:cacheprovider", "--no-header", *own, *chosen])
+    except BaseException:  # noqa: BLE001 - a fork never comes back into the parent's code
+        traceback.print_exc()
     finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
         os._exit(int(code))
 
 
