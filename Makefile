@@ -25,7 +25,7 @@ ifeq ($(filter /%,$(shell gcc -print-file-name=libasan.so 2>/dev/null)),)
 export CROWDBLEND_TEST_SANITIZERS ?= off
 endif
 
-.PHONY: demo test test-long test-extra check audit format record-path screenshots paper lock clean
+.PHONY: demo test test-long test-extra check audit format docs record-path screenshots paper lock clean
 
 demo: $(READY)
 	$(BIN)/crowdblend demo
@@ -62,13 +62,21 @@ $(READY): constraints.txt pyproject.toml tasks/page_decoder.c
 	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable .
 	touch $(READY)
 
+# The reference of every module, to be read offline: build/docs/index.html.
+docs: $(READY)
+	$(BIN)/python -m pdoc --docformat google --output-directory build/docs \
+	    crowdblend.deploy crowdblend.flows crowdblend.tasks crowdblend.accounting crowdblend.mechanisms \
+	    '!crowdblend.deploy.__main__' '!crowdblend.accounting.ledger.migrations'
+
 record-path: $(READY)
 	$(BIN)/python benchmarks/record_path.py --rows 10000000 100000000 331000000 --small-row-groups 100000000 --clusters \
-	    --output docs/performance
+	    --output docs/benchmarks
 
-# Pictures of the auditors' pages, as docs/dashboard.md shows them; needs Chromium.
+# Pictures of the auditors' pages, the documents and a private report on invented people, as docs shows them; needs Chromium.
 screenshots: $(READY)
+	CROWDBLEND_DOCUMENT_PICTURES=$(CURDIR)/docs/documents $(BIN)/python -m pytest -q tests/deploy/documents/test_documents_in_browser.py -k "fits or printed"
 	CROWDBLEND_SCREENSHOTS=$(CURDIR)/docs/dashboard $(BIN)/python -m pytest -q tests/accounting/dashboard/test_browser.py -k "fits or prints"
+	CROWDBLEND_SCREENSHOTS=$(CURDIR)/docs/private-report $(BIN)/python -m pytest -q tests/deploy/test_private_report_browser.py -k fits
 
 paper: $(READY)
 	$(BIN)/python benchmarks/reproduce_paper.py

@@ -26,7 +26,7 @@ __all__ = ["Timing", "main", "measure"]
 
 RATE = 0.1
 K = 20
-SLOW = {"dask.dataframe": 10_000_000}
+SLOW = {"dask.dataframe": 10_000_000} | dict.fromkeys(CLUSTERS, 100_000_000)
 """Contestants that answer up to this number of records only."""
 HERE = Path(__file__).resolve().parent
 
@@ -148,6 +148,12 @@ def _check(name: str, counts: np.ndarray, records: Records) -> None:
         raise RuntimeError(f"{name} does not agree with the records: {'; '.join(wrong)}")
 
 
+def _without_folders(words: list[str]) -> list[str]:
+    """The arguments but for the folders of data and output, which change no figure."""
+    folders = {"--data", "--output"}
+    return [word for before, word in zip(["", *words], words, strict=False) if not folders & {before, word}]
+
+
 def main(words: list[str] | None = None) -> None:
     """Generate, measure, check, and print the table."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -159,7 +165,7 @@ def main(words: list[str] | None = None) -> None:
     parser.add_argument("--leave-out", nargs="*", default=[], choices=list(CONTESTANTS), help="contestants")
     parser.add_argument("--clusters", action="store_true", help="also on two, three and four worker processes")
     parser.add_argument("--data", type=Path, help="folder for generated data, kept; otherwise a temporary one")
-    parser.add_argument("--output", type=Path, help="folder for the page benchmarks.md and its picture")
+    parser.add_argument("--output", type=Path, help="folder for the page record-path.md and its picture")
     asked = parser.parse_args(words)
     names = [name for name in CONTESTANTS if name not in asked.leave_out] + [*CLUSTERS] * asked.clusters
     results: dict[str, dict[str, Timing]] = {}
@@ -181,14 +187,16 @@ def main(words: list[str] | None = None) -> None:
     if asked.output is not None:
         asked.output.mkdir(parents=True, exist_ok=True)
         write_picture(results, asked.output / "record-path.svg")
-        command = "python benchmarks/record_path.py " + " ".join(sys.argv[1:] if words is None else words)
+        command = "python benchmarks/record_path.py " + " ".join(
+            _without_folders(sys.argv[1:] if words is None else words)
+        )
         waiting = ", ".join(f"{load:.1f}" for load in loads)
         machine = (
             f"{os.cpu_count()} processors ({platform.machine()}), of which every contestant uses {THREADS}; "
             f"before each data set's measurement the load average of the last minute was {waiting}."
         )
         text = page(results, rounds=asked.rounds, command=command, picture="record-path.svg", machine=machine)
-        (asked.output / "benchmarks.md").write_text(text, encoding="utf-8")
+        (asked.output / "record-path.md").write_text(text, encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -29,7 +29,11 @@ def print_plan(plan: Plan, console: Console | None = None) -> None:
 
 
 def plan_table(plan: Plan) -> Table:
-    """The plan as a table of three columns: quantity, value, meaning."""
+    """The plan as a table of three columns (quantity, value, meaning), for a terminal or a notebook.
+
+    Args:
+        plan: a priced point.
+    """
     table = Table(title="What this would cost" if plan.k is not None else "What the guarantee is worth")
     table.add_column("")
     table.add_column("value", justify="right")

@@ -58,7 +58,12 @@ class House:
 
 
 def house(*, ledger_url: str | None = None, home: Path | None = None) -> House:
-    """Settle the places: an argument, else the environment, else the default; an empty variable is as none."""
+    """Settle the places: an argument, else the environment, else the default; an empty variable is as none.
+
+    Args:
+        ledger_url: SQLAlchemy URL of the ledger; None takes CROWDBLEND_LEDGER, or an SQLite file in the working folder.
+        home: the private store; None takes CROWDBLEND_HOME, or the user's data folder.
+    """
     environment = _Environment()
     anchor = environment.anchor
     return House(

@@ -24,6 +24,9 @@ __all__ = [
     "parse_spec",
 ]
 
+BEFOREHAND = frozenset({"compute", "computed", "derive", "derived", "filter", "filters", "rows", "sql", "where"})
+"""Keys by which people look for what isn't done here: choosing rows, computing columns."""
+
 LARGEST_BOUND = 10**9  # so that sums of 4.6 thousand million records fit 64 bits
 
 
@@ -173,4 +176,7 @@ def _refuse_first(path: Path, error: ValidationError) -> NoReturn:
     what = {"missing": "this is required and missing", "extra_forbidden": "there is no such key"}.get(
         finding["type"], str(finding["msg"])
     )
-    raise InputRefused(f"{what}.", where=where, remedy=f"{more} more such faults follow." if more else "")
+    remedy = f"{more} more such faults follow." if more else ""
+    if finding["type"] == "extra_forbidden" and key in BEFOREHAND:
+        remedy = "Rows are chosen and columns computed beforehand, record by record: docs/starting-from-a-file.md."
+    raise InputRefused(f"{what}.", where=where, remedy=remedy)

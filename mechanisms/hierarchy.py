@@ -55,6 +55,13 @@ class Hierarchy(Protocol):
         """How many labels of a level cover how many declared values: {values: labels}; no unseen values."""
         ...
 
+    def values_covered(self, codes: NDArray[np.int64], level: int) -> NDArray[np.int64]:
+        """How many declared values each code of a level may stand for; shape (n,).
+
+        The bucket, and labels of what lies outside the domain, count as the whole domain: they tell nothing of it.
+        """
+        ...
+
     def labels(self, codes: NDArray[np.int64], level: int) -> list[str]:
         """Published label of each code of a level."""
         ...
@@ -172,6 +179,13 @@ class ValueHierarchy:
         covered = np.bincount(self.level_codes[level][1:], minlength=self.size(level))
         sizes, labels = np.unique(covered[covered > 0], return_counts=True)
         return dict(zip(sizes.tolist(), labels.tolist(), strict=True))
+
+    def values_covered(self, codes: NDArray[np.int64], level: int) -> NDArray[np.int64]:
+        """How many declared values each code of a level may stand for, the bucket all of them; shape (n,)."""
+        covered = np.bincount(self.level_codes[level][1:], minlength=self.size(level))
+        covered[BUCKET_CODE] = len(self.level_codes[level]) - 1
+        counts: NDArray[np.int64] = covered[codes]
+        return counts
 
     def labels(self, codes: NDArray[np.int64], level: int) -> list[str]:
         """Published label of each code of a level."""

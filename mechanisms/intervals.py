@@ -105,6 +105,17 @@ class IntervalHierarchy:
         whole, rest = divmod(domain, width)
         return {width: whole} | ({rest: 1} if rest else {})
 
+    def values_covered(self, codes: NDArray[np.int64], level: int) -> NDArray[np.int64]:
+        """How many declared numbers each code of a level may stand for; bucket, bottom and top: all; shape (n,)."""
+        width, domain = self._width(level), self.upper - self.lower
+        covered = np.full(codes.shape, domain, dtype=np.int64)
+        if width is None:
+            return covered
+        inside = (codes >= _FIRST_CODE) & (codes < self.size(level) - 1)
+        starts = (codes[inside] - _FIRST_CODE) * width
+        covered[inside] = np.minimum(width, domain - starts)
+        return covered
+
     def labels(self, codes: NDArray[np.int64], level: int) -> list[str]:
         """Published label of each code of a level, for example `[0, 5000)`, `< 0` or `>= 200000`."""
         return [self._label(code, level) for code in codes.tolist()]

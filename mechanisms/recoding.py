@@ -46,7 +46,12 @@ class MappedColumn:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Placement:
-    """Where a column's code stands in a key: code · stride is added to word number `word`."""
+    """Where a column's code stands in a key: code · stride is added to word number `word`.
+
+    Args:
+        word: number of the key's 64-bit word, from 0.
+        stride: what one step of the code adds to it, at least 1.
+    """
 
     word: int
     stride: int

@@ -20,7 +20,7 @@ _WORTH_LEAVING_OUT = 1 << 11
 
 
 def excess(counts: NDArray[np.int64], threshold: int) -> int:
-    """Σ max(0, c − k′ + 1) over the sizes c of a map's groups."""
+    """Σ max(0, c − k′ + 1) over the sizes c of a map's groups, counts of shape (groups,)."""
     large = counts[counts >= threshold]
     return int(large.sum()) - (threshold - 1) * large.size
 

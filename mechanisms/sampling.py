@@ -139,7 +139,7 @@ class Coins:
 
 
 def kept_positions(*, key: bytes, chunk: ChunkIdentity, records: int, rate: Decimal) -> NDArray[np.int64]:
-    """Positions of the sampled records of one chunk, ascending; a function of the arguments alone.
+    """Positions of the sampled records of one chunk, ascending, shape (sampled,); a function of the arguments alone.
 
     Args:
         key: the release's secret, 32 bytes.

@@ -54,7 +54,7 @@ def scores(
 
 
 def scorer(counts: GroupCounts, *, lattice: Lattice, threshold: int) -> Callable[[Sequence[Levels]], NDArray[np.int64]]:
-    """A function that gives the qualities of a few maps, in their order; for the walk.
+    """A function that gives the qualities of a few maps, in their order, shape (maps,); for the walk.
 
     Args:
         counts: groups of the map `lattice.finest` and their sizes.

@@ -122,7 +122,7 @@ def walk(
     PRIVACY: the last draw is the result, never the best map visited, and all steps are made.
 
     Args:
-        score_of: qualities of some maps, in units of 1/WEIGHT_UNIT, in their order.
+        score_of: qualities of some maps, in units of 1/WEIGHT_UNIT, in their order; shape (maps,).
         lattice: all combinations of levels; not a list of candidates.
         epsilon: ε₁ of the whole walk.
         steps: number of draws, public.

@@ -27,13 +27,13 @@ _NUMPY: Mapping[pa.DataType, np.dtype[Any]] = {type_: kind for kind, type_ in _A
 
 
 def arrow_of(numbers: NDArray[Any]) -> pa.Array:
-    """An Arrow array of some numbers, none of them null."""
+    """An Arrow array of some numbers of shape (n,), none of them null."""
     octets = pa.py_buffer(np.ascontiguousarray(numbers))
     return pa.Array.from_buffers(_ARROW[numbers.dtype], numbers.size, [None, octets])
 
 
 def numbers_of(values: pa.Array) -> NDArray[Any]:
-    """The values of an Arrow array of numbers; null slots hold anything."""
+    """The values of an Arrow array of numbers; null slots hold anything; shape (n,)."""
     kind = _NUMPY[values.type]
     if len(values) == 0:
         return np.empty(0, dtype=kind)

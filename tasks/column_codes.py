@@ -18,6 +18,7 @@ __all__ = ["ColumnCoder"]
 
 _CANONICAL_PATTERN = "^(0|-?[1-9][0-9]{0,17})$"
 _MANY_TEXTS = 1 << 10
+_KNOWN_FROM, _KNOWN_UP_TO = 1 << 7, 1 << 16
 _FLOAT_LIMIT = float(1 << 63)
 
 
@@ -40,6 +41,8 @@ class ColumnCoder:
         numbers = (canonical_integer(text) for text in null_values)
         inside = [number for number in numbers if number is not None and INT64_MIN <= number <= INT64_MAX]
         self._null_integers = np.array(inside, dtype=np.int64)
+        self._known = pa.array([], type=pa.large_binary())
+        self._known_codes: NDArray[np.int64] = np.empty(0, dtype=np.int64)
         self._dictionary: pa.Array | None = None
         self._table: NDArray[np.int64] = np.empty(0, dtype=np.int64)
 
@@ -113,6 +116,20 @@ class ColumnCoder:
         if pa.types.is_string_view(values.type):
             values = values.cast(pa.large_string())
         octets = values.cast(pa.large_binary())
+        if len(octets) < _KNOWN_FROM:
+            return self._codes_of_bytes(octets.to_pylist())
+        places = pc.index_in(octets, value_set=self._known)
+        if places.null_count:
+            # Small row groups of a file have much the same dictionary, each in an order of its own.
+            unknown = octets.filter(places.is_null()).unique()
+            if len(self._known) + len(unknown) > _KNOWN_UP_TO:
+                return self._codes_of_octets(octets)
+            self._known = pa.concat_arrays([self._known, unknown])
+            self._known_codes = np.append(self._known_codes, self._codes_of_octets(unknown))
+            places = pc.index_in(octets, value_set=self._known)
+        return self._known_codes.take(numbers_of(places))
+
+    def _codes_of_octets(self, octets: pa.Array) -> NDArray[np.int64]:
         if len(octets) < _MANY_TEXTS:
             return self._codes_of_bytes(octets.to_pylist())
         # Long lists are mostly numbers, for which no Python object need be made.

@@ -61,7 +61,7 @@ class RegularLines:
 
 
 def take_lines(block: LineBlock, chosen: NDArray[np.int64]) -> TakenLines:
-    """Copy the chosen lines of a block, given by ascending numbers."""
+    """Copy the chosen lines of a block, given by ascending numbers of shape (chosen,)."""
     bounds = np.append(block.starts, min(int(block.ends[-1]) + 1, block.octets.size))
     lines = pa.Array.from_buffers(
         pa.large_binary(), block.starts.size, [None, pa.py_buffer(bounds), pa.py_buffer(block.octets)]
@@ -81,7 +81,7 @@ def sort_lines(lines: TakenLines, layout: CsvLayout) -> tuple[RegularLines, NDAr
     one other, at its end: then no separator can stand inside quotes.
 
     Returns:
-        The regular lines, and the numbers of the others that have quotes.
+        The regular lines, and the numbers of the others that have quotes, of shape (others,).
     """
     bounds = np.append(lines.starts, lines.octets.size)
     marks = np.flatnonzero(lines.octets == layout.separator[0])

@@ -63,6 +63,8 @@ def keys_of_range(
 ) -> Iterator[NDArray[np.int64]]:
     """As `csv_keys`, for any limit and window; a release always takes the fixed ones. No coins: every record.
 
+    Each array has shape (words, records).
+
     INVARIANT: every line stands alone, and every line is a record but the header and empty ones. A line with
     another number of fields than the header, with quotes that do not close, or longer than `line_limit` is
     the record that is unseen in every column. A field that is not UTF-8, or not declared, is unseen.

@@ -499,6 +499,8 @@ static const char *add_indexed(Page *page, const int64_t *table, int64_t entries
     return NULL;
 }
 
+#define FEW (1 << 14)
+
 static PyObject *add_codes(PyObject *self, PyObject *args)
 {
     Page page;
@@ -509,14 +511,16 @@ static PyObject *add_codes(PyObject *self, PyObject *args)
         return NULL;
     const char *fault = NULL;
     page.ranks = NULL;
-    Py_BEGIN_ALLOW_THREADS
+    /* Other threads are let in only where it takes longer than changing over to them and back. */
+    PyThreadState *others = page.last - page.first > FEW || page.records > FEW * 64 ? PyEval_SaveThread() : NULL;
     if (table.len < 8 || table.len % 8 || page.positions.len % 8 || out.len != page.positions.len)
         fault = "the arrays do not fit each other";
     else
         fault = locate(&page);
     if (fault == NULL)
         fault = add_indexed(&page, table.buf, table.len / 8 - 1, (int64_t *)out.buf + page.first);
-    Py_END_ALLOW_THREADS
+    if (others != NULL)
+        PyEval_RestoreThread(others);
     release(&page);
     PyBuffer_Release(&table);
     PyBuffer_Release(&out);

@@ -58,7 +58,7 @@ def sketch_table(sketch: CountMeanSketch, reports: SketchReports) -> pa.Table:
 
 
 def vector_table(vectors: NDArray[np.unsignedinteger]) -> pa.Table:
-    """K-randomized vectors as they are stored: `vector`, an unsigned integer of 8, 16 or 32 bits."""
+    """K-randomized vectors as they are stored: `vector`, an unsigned integer of 8, 16 or 32 bits; shape (n,)."""
     return pa.table({_VECTOR: pa.array(vectors)})
 
 
@@ -105,7 +105,7 @@ def sketch_batches(group: ReportGroup, sketch: CountMeanSketch) -> Iterator[Sket
 
 
 def vector_batches(group: ReportGroup) -> Iterator[NDArray[np.unsignedinteger]]:
-    """The vectors of a group, a few megabytes at a time; a missing one is passed over.
+    """The vectors of a group, a few megabytes at a time, each of shape (n,); a missing one is passed over.
 
     Raises:
         ReleaseFailed: a page cannot be read.

@@ -93,6 +93,8 @@ class SampledPages:
         self._file = pa.OSFile(path, "rb")
         self._footer: pq.FileMetaData = parquet.metadata
         self._columns = _known_columns(self._footer, parquet.schema_arrow)
+        self._row_group = -1
+        self._parts: pq.RowGroupMetaData | None = None
         self._codes = np.empty(0, dtype=np.int64)
         self._frames = bytearray()
 
@@ -115,7 +117,9 @@ class SampledPages:
         column = self._columns.get(coder.column.name)
         if column is None:
             return None
-        part = self._footer.row_group(row_group).column(column.place)
+        if self._parts is None or self._row_group != row_group:
+            self._row_group, self._parts = row_group, self._footer.row_group(row_group)
+        part = self._parts.column(column.place)
         codec = _CODECS.get(part.compression)
         start = part.data_page_offset
         if part.has_dictionary_page and part.dictionary_page_offset is not None:
@@ -124,7 +128,7 @@ class SampledPages:
             return None
         self._file.seek(start)
         chunk = self._file.read_buffer(part.total_compressed_size)
-        records = self._footer.row_group(row_group).num_rows
+        records = self._parts.num_rows
         if self._codes.size < positions.size:
             self._codes = np.empty(positions.size, dtype=np.int64)
         codes = self._codes[: positions.size]
@@ -156,12 +160,12 @@ def _add_codes(
     if any(page[0] == _DICTIONARY_PAGE or page[5] not in _INDEXED for page in pages[1:]):
         raise ValueError("there are pages without a dictionary")
     unpacker = None if codec == 0 else pa.Codec(_NAMES[codec])
-    table = coder.table(_dictionary(_unpacked(chunk, pages[0], unpacker), pages[0][4], column))
-    codes.fill(0)
     starts = list(accumulate((page[4] for page in pages[1:]), initial=0))
     bounds = positions.searchsorted(np.array(starts, dtype=np.int64)).tolist()
     wanted = [number for number in range(len(starts) - 1) if bounds[number] < bounds[number + 1]]
-    contents = _all_unpacked(chunk, [pages[1 + number] for number in wanted], unpacker, frames)
+    contents = _all_unpacked(chunk, [pages[0], *(pages[1 + number] for number in wanted)], unpacker, frames)
+    table = coder.table(_dictionary(next(contents), pages[0][4], column))
+    codes.fill(0)
     for number, content in zip(wanted, contents, strict=True):
         page = pages[1 + number]
         page_decoder.add_codes(

@@ -15,6 +15,7 @@ import fsspec
 
 from ..mechanisms.refusal import InputRefused
 from .csv_header import CsvLayout, read_csv_layout, separator_byte
+from .foreign_formats import foreign_source
 from .opening import is_url
 from .parquet_schema import ParquetLayout, read_parquet_layout
 
@@ -114,6 +115,9 @@ def list_source(source: str, *, base: Path) -> Source:
         InputRefused: nothing found, a file listed twice (also by a link), an unknown, compressed or mixed
             format, or a location that cannot be reached.
     """
+    foreign = foreign_source(source)
+    if foreign is not None:
+        raise foreign
     if is_url(source) and not source.startswith(("file://", "local://")):
         files = _remote_files(source)
     else:
@@ -259,6 +263,9 @@ def _remote_files(url: str) -> list[SourceFile]:
 
 
 def _format_of(name: str) -> RecordFormat:
+    foreign = foreign_source(name)
+    if foreign is not None:
+        raise foreign
     suffix = PurePosixPath(name).suffix.lower()
     if suffix in _COMPRESSED:
         raise InputRefused(

@@ -19,7 +19,7 @@ from .durable import create_private, destroy, private_folder, read_private_recor
 from .identifiers import require_digest, require_release_id
 from .settled_draws import SettledDraws
 
-__all__ = ["KeyRef", "PrivateStore", "ReleaseFolder"]
+__all__ = ["FINGERPRINT_DOMAIN", "KeyRef", "PrivateStore", "ReleaseFolder"]
 
 KEY_BYTES = 32
 FINGERPRINT_DOMAIN = b"crowdblend private fingerprint 1\n"

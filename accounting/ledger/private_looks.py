@@ -33,7 +33,7 @@ class RecordedLook:
     look: PrivateLook
 
 
-def record_look(store: Store, *, dataset: str, what: str, by: str, day: date) -> None:
+def record_look(store: Store, *, dataset: str, what: str, by: str, day: date) -> RecordedLook:
     """Append a private look.
 
     Args:
@@ -42,6 +42,9 @@ def record_look(store: Store, *, dataset: str, what: str, by: str, day: date) ->
         what: what was looked at, in one line; never a value of the records.
         by: who looked.
         day: today.
+
+    Returns:
+        The look with its place: the proof that it is recorded, for whoever reads records by it.
 
     Raises:
         InputRefused: unknown data set, or a value that the ledger can't hold.
@@ -52,7 +55,8 @@ def record_look(store: Store, *, dataset: str, what: str, by: str, day: date) ->
         raise malformed(error) from None
     with store.writing() as connection:
         known_dataset(connection, look.dataset)
-        append_entry(connection, look, rows=())
+        place = append_entry(connection, look, rows=())
+    return RecordedLook(position=place.position, look=look)
 
 
 def private_looks(connection: Connection) -> tuple[RecordedLook, ...]:

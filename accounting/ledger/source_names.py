@@ -3,12 +3,34 @@
 from __future__ import annotations
 
 import hashlib
+import hmac
 import json
 from pathlib import Path
 
 from .durable import create_private, private_folder
+from .keystore import FINGERPRINT_DOMAIN
 
-__all__ = ["other_names_of_source"]
+__all__ = ["known_names_of_source", "other_names_of_source"]
+
+
+def known_names_of_source(home: Path, metadata: bytes) -> tuple[str, ...]:
+    """Names of the data sets under which a source was released from this private store; nothing is written.
+
+    Args:
+        home: the private store; there may be none.
+        metadata: what is known of the source from metadata alone, as `source_metadata_bytes` of the tasks.
+
+    Returns:
+        Sorted names; empty where the source is unknown, or the store can't be read.
+    """
+    try:
+        key = (home / "fingerprint.key").read_bytes()
+        fingerprint = hmac.new(key, FINGERPRINT_DOMAIN + metadata, hashlib.sha256).hexdigest()
+        folder = home / "sources" / fingerprint
+        noted = [json.loads(file.read_bytes()) for file in folder.iterdir() if not file.name.startswith(".")]
+    except (OSError, ValueError):
+        return ()
+    return tuple(sorted({f"'{one['dataset']}'" for one in noted}))
 
 
 def other_names_of_source(home: Path, *, fingerprint: str, ledger_id: str, dataset: str) -> tuple[str, ...]:

@@ -21,7 +21,7 @@ from .permission import (
     objection_to_charge,
     paid_release,
 )
-from .private_looks import record_look
+from .private_looks import RecordedLook, record_look
 from .queries import account_of, ledger_id_of, release_of
 from .refusals import malformed, record_objection, record_refusal
 from .registration import SeriesRegistration, register_series
@@ -121,13 +121,16 @@ class LedgerWriter(OpenedLedger):
             raise malformed(error) from None
         raise_budget(self._store, raised)
 
-    def record_look(self, *, dataset: str, what: str, by: str, day: date) -> None:
+    def record_look(self, *, dataset: str, what: str, by: str, day: date) -> RecordedLook:
         """Record that somebody looked at a data set's records outside any release.
+
+        Returns:
+            The look with its place in the chain.
 
         Raises:
             InputRefused: unknown data set, or a value that the ledger can't hold.
         """
-        record_look(self._store, dataset=dataset, what=what, by=by, day=day)
+        return record_look(self._store, dataset=dataset, what=what, by=by, day=day)
 
     def register_series(self, registration: SeriesRegistration) -> None:
         """Reserve the cost of several releases with fixed parameters, in one entry; a refusal is recorded too.

@@ -124,6 +124,12 @@ def paper_price(mechanism: Mechanism, *, delta: Decimal, releases: int = 1, rows
 
     Source: LQS, arXiv:1101.2604v2, Theorem 3.9; with a choice of the map Theorem 3.11.
 
+    Args:
+        mechanism: the release.
+        delta: δ over all releases together, 0 < δ < 1.
+        releases: T ≥ 1.
+        rows_per_person: M ≥ 1, the most records of one person in a delivery.
+
     Raises:
         InputRefused: δ, the number of releases or of records is out of range.
     """

@@ -40,7 +40,7 @@ def check_parameters(k: int, sampling_rate: float) -> None:
 
 
 def log_profile(*, k: int, sampling_rate: float, epsilons: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Upper bounds on ln δ(ε), the larger of the two directions, for an array of ε ≥ 0.
+    """Upper bounds on ln δ(ε), the larger of the two directions, for an array of ε ≥ 0; shape as given.
 
     Source: docs/proofs/exact-profile.md (the mechanism is that of LQS, arXiv:1101.2604v2, Theorem 3.9).
 

@@ -78,7 +78,7 @@ def log_profile_selected(
     """Upper bounds on ln δ(ε) of an ε₁-private choice followed by the release, for ε ≥ 0, both directions.
 
     With p = e^{ε₁}/(1 + e^{ε₁}) and δ± the release's profile in one direction, δ(ε) = p·δ±(ε − ε₁) + (1−p)·δ±(ε + ε₁)
-    (docs/proofs/selection.md).
+    (docs/proofs/selection.md). The shape is that of the ε.
 
     Raises:
         ValueError: parameters out of range.

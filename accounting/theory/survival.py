@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import special
 
 from ...mechanisms.refusal import InputRefused
 from ...mechanisms.strongly_safe import StronglySafeRelease
 
-__all__ = ["survival_share"]
+__all__ = ["record_survival", "survival_share"]
 
 
 def survival_share(mechanism: StronglySafeRelease, *, group_sizes: Mapping[int, int]) -> float:
@@ -32,13 +33,29 @@ def survival_share(mechanism: StronglySafeRelease, *, group_sizes: Mapping[int, 
         raise InputRefused("group sizes and their numbers must be whole numbers of at least 1, and at least one.")
     sizes = np.array(list(group_sizes), dtype=np.float64)
     records = sizes * np.array(list(group_sizes.values()), dtype=np.float64)
-    if mechanism.k == 1:
-        return 1.0
-    others = np.maximum(sizes - 1.0, 0.0)
-    needed = float(mechanism.k - 1)
-    reached = np.where(
-        others >= needed,
-        special.betainc(needed, np.maximum(others - needed + 1.0, 1.0), float(mechanism.sampling_rate)),
-        0.0,
-    )
+    reached = record_survival(sizes, k=mechanism.k, rate=float(mechanism.sampling_rate))
     return float(records @ reached / records.sum())
+
+
+def record_survival(sizes: NDArray[np.float64], *, k: int, rate: float) -> NDArray[np.float64]:
+    """For a sampled record of a group of each size, the probability that its group is published.
+
+    Pr[Bin(n − 1, β) ≥ k − 1], by the regularized incomplete beta function; it extends the probability to sizes that
+    are no whole numbers, as estimates are.
+
+    PRIVACY: as `survival_share`.
+
+    Args:
+        sizes: records of the groups in the whole data, at least 0; any shape.
+        k: suppression threshold, at least 1.
+        rate: β, strictly between 0 and 1.
+
+    Returns:
+        Probabilities, in the shape of `sizes`.
+    """
+    if k == 1:
+        return np.ones_like(sizes)
+    others = np.maximum(sizes - 1.0, 0.0)
+    needed = float(k - 1)
+    reached: NDArray[np.float64] = special.betainc(needed, np.maximum(others - needed + 1.0, 1.0), rate)
+    return np.where(others >= needed, reached, 0.0)

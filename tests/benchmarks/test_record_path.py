@@ -53,7 +53,7 @@ def test_a_small_run_times_checks_and_draws(tmp_path):
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    page = (tmp_path / "benchmarks.md").read_text(encoding="utf-8")
+    page = (tmp_path / "record-path.md").read_text(encoding="utf-8")
     for name in ("ours", "ours, pyarrow alone", "DuckDB", "Polars", "dask.dataframe"):
         assert len(re.findall(rf"^\| {name} \| \d", page, flags=re.MULTILINE)) == 2, name
     assert "row groups of 65,536" in page

@@ -75,7 +75,7 @@ def test_a_file_listed_twice_is_refused_also_by_link(tmp_path):
         (["in/_x.csv"], "in", "no CSV or Parquet"),
         (["in/a.csv", "in/b.parquet"], "in", "one format"),
         (["in/a.csv", "in/README.md"], "in", "ends in none"),
-        (["a.xlsx"], "a.xlsx", "ends in none"),
+        (["a.xlsx"], "a.xlsx", "spreadsheet"),
         (["a.csv.gz"], "a.csv.gz", "compressed"),
         (["in/a.csv", "in/b.csv.ZST"], "in", "compressed"),
         ([], "nosuchprotocol://x/a.csv", "cannot be reached"),

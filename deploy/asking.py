@@ -1,0 +1,174 @@
+"""Questions from Python that cost nothing: what would it cost, what does a specification mean, what is spent."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+from rich.table import Table
+
+from ..accounting.ledger.queries import DatasetState
+from ..accounting.ledger.reader import open_reader
+from ..accounting.theory.planning import Plan
+from ..accounting.theory.planning import plan as plan_of
+from ..flows.settings import house
+from ..flows.spec import read_spec
+from ..mechanisms.refusal import InputRefused
+from .explanation import explanation
+from .facts import FactTable
+
+__all__ = ["Explained", "LedgerView", "Number", "explain", "ledger", "plan"]
+
+Number = Decimal | int | str
+"""An exact number: a text such as "0.1" is taken as it is written; a binary fraction is not taken."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Explained:
+    """What a specification would do and cost; all of it is public.
+
+    Args:
+        facts: what `crowdblend explain --json` prints.
+    """
+
+    facts: dict[str, Any]
+
+    @property
+    def table(self) -> FactTable:
+        """The columns with their levels: how many labels each has and what share of the information it keeps."""
+        rows = tuple(
+            (
+                str(column["column"]),
+                str(level["level"]),
+                str(level["labels"]),
+                f"{level['information_kept']:.0%}",
+                ", ".join(level["examples"]),
+            )
+            for column in self.facts["columns"]
+            for level in column["levels"]
+            if level["possible"]
+        )
+        price = f"ε = {self.facts['epsilon']:.6g}, δ = {self.facts['delta']:.3g}"
+        headers = ("column", "level", "labels", "kept", "for example")
+        return FactTable(title=f"What this would release, for {price}", headers=headers, rows=rows)
+
+    def __rich__(self) -> Table:
+        """The table for a terminal."""
+        return self.table.__rich__()
+
+    def _repr_html_(self) -> str:
+        """The table for a notebook."""
+        return self.table._repr_html_()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class LedgerView:
+    """The data sets of a ledger when it was asked.
+
+    Args:
+        datasets: each with its account.
+        findings: what `crowdblend ledger verify` found, one sentence each; empty where all holds.
+    """
+
+    datasets: tuple[DatasetState, ...]
+    findings: tuple[str, ...]
+
+    @property
+    def table(self) -> FactTable:
+        """What is spent of each budget."""
+        rows = tuple(
+            (
+                state.name,
+                *(f"{float(spent):.6g} of {float(budget):.6g}" for spent, budget in (
+                    (state.account.epsilon_spent, state.account.epsilon_budget),
+                    (state.account.delta_spent, state.account.delta_budget),
+                )),
+            )
+            for state in self.datasets
+        )  # fmt: skip
+        state = "it holds" if not self.findings else f"{len(self.findings)} findings: it does not hold"
+        return FactTable(title=f"Ledger ({state})", headers=("data set", "ε spent", "δ spent"), rows=rows)
+
+    def __rich__(self) -> Table:
+        """The table for a terminal."""
+        return self.table.__rich__()
+
+    def _repr_html_(self) -> str:
+        """The table for a notebook."""
+        return self.table._repr_html_()
+
+
+def plan(
+    *,
+    k: int | None = None,
+    sampling_rate: Number | None = None,
+    epsilon: Number | None = None,
+    delta: Number | None = None,
+    releases: int | None = 1,
+) -> Plan:
+    """Fill in the one parameter that is None, and price the point; nothing is read or charged.
+
+    Args:
+        k: suppression threshold, in records.
+        sampling_rate: β, between 0 and 1.
+        epsilon: ε over all releases, in nats.
+        delta: δ over all releases, between 0 and 1.
+        releases: how many, each with a fresh sample; None for the most that fit.
+
+    Returns:
+        The point with its prices, by the exact profile and by the paper's bound; `plan_table` shows it.
+
+    Raises:
+        InputRefused: more than one is missing, a value is out of range or no exact number, or nothing meets the
+            target.
+
+    Example:
+        >>> print(f"{plan(k=20, sampling_rate='0.1', delta='1e-6').epsilon:.4f}")
+        0.1830
+    """
+    exact = {name: _exact(name, value) for name, value in (
+        ("sampling_rate", sampling_rate), ("epsilon", epsilon), ("delta", delta),
+    )}  # fmt: skip
+    return plan_of(k=k, releases=releases, **exact)
+
+
+def explain(spec: Path | str, *, releases: int = 1) -> Explained:
+    """What a specification means and costs, before anything is spent or read.
+
+    Args:
+        spec: the specification's file.
+        releases: price a series of so many releases.
+
+    Raises:
+        InputRefused: the specification or a hierarchy is wrong.
+    """
+    path = Path(spec)
+    return Explained(facts=explanation(read_spec(path, output=path.parent, releases=releases)))
+
+
+def ledger(*, ledger_url: str | None = None) -> LedgerView:
+    """Look at a ledger and verify it: chain, prices, single use of samples, accounts.
+
+    Args:
+        ledger_url: its SQLAlchemy URL; None takes CROWDBLEND_LEDGER, or the default.
+
+    Raises:
+        InputRefused: there is no ledger, or it can't be read.
+    """
+    with open_reader(house(ledger_url=ledger_url).ledger_url) as reader:
+        return LedgerView(
+            datasets=tuple(reader.datasets()), findings=tuple(str(finding) for finding in reader.verify())
+        )
+
+
+def _exact(name: str, value: Number | None) -> Decimal | None:
+    if value is None or isinstance(value, Decimal):
+        return value
+    if isinstance(value, float):
+        raise InputRefused(f"{name} is a binary fraction; write it as a text, such as '{value}'.", where=name)
+    try:
+        return Decimal(value)
+    except ArithmeticError:
+        raise InputRefused(f"{name} is no number.", where=name) from None

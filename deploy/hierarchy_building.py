@@ -1,0 +1,159 @@
+"""`crowdblend hierarchy build`: hierarchies from intervals, days, prefixes, outlines and code lists."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import date, timedelta
+from pathlib import Path
+
+import click
+
+from ..mechanisms.hierarchy import HierarchyError, ValueHierarchy
+from ..mechanisms.hierarchy_building import (
+    DAY_LEVELS,
+    day_rows,
+    interval_rows,
+    outline_rows,
+    parent_rows,
+    prefix_rows,
+)
+from ..mechanisms.hierarchy_faults import hierarchy_faults
+from ..mechanisms.refusal import InputRefused
+from ..tasks.peer_hierarchy import hierarchy_text, read_lines, read_peer_rows
+from .placing import require_elsewhere, write_new
+
+__all__ = ["build"]
+
+FILE = click.Path(path_type=Path)
+MOST_DAYS = 200_000
+OUTPUT = click.option("--output", type=FILE, required=True, help="The hierarchy's file.")
+WEEKS = "ISO weeks are not offered: none lies within one month or one year for certain"
+
+
+@click.group()
+def build() -> None:
+    """Build a hierarchy from what is public, never from the records."""
+
+
+@build.command()
+@click.option("--lower", type=int, required=True, help="The least number.")
+@click.option("--upper", type=int, required=True, help="The first number above.")
+@click.option(
+    "--cuts", multiple=True, required=True, help="Where a level's intervals end, as 18,25,65; finest level first."
+)
+@OUTPUT
+def intervals(lower: int, upper: int, cuts: tuple[str, ...], output: Path) -> None:
+    """Whole numbers in intervals of any widths; for equal widths `interval` in the specification is enough."""
+    points = [_numbers(text, option="--cuts") for text in cuts]
+    try:
+        rows = interval_rows(lower, upper, points)
+    except HierarchyError as error:
+        where = "--lower, --upper" if error.row is None else f"--cuts, number {error.row + 1}"
+        raise InputRefused(f"{error.what}.", where=where) from None
+    _write(rows, output)
+
+
+@build.command()
+@click.option("--first", required=True, help="First day, as 2000-01-01.")
+@click.option("--last", required=True, help="Last day.")
+@click.option("--levels", default="month,year,decade", show_default=True, help=f"Of {', '.join(DAY_LEVELS)}. {WEEKS}.")
+@OUTPUT
+def dates(first: str, last: str, levels: str, output: Path) -> None:
+    """Days, their months, quarters, years and decades."""
+    start, end = _day(first, "--first"), _day(last, "--last")
+    span = (end - start).days + 1
+    if not 0 < span <= MOST_DAYS:
+        raise InputRefused(f"there must be 1 to {MOST_DAYS} days, not {span}.", where="--first, --last")
+    days = [(start + timedelta(days=number)).isoformat() for number in range(span)]
+    try:
+        rows = day_rows(days, levels.split(","))
+    except HierarchyError as error:
+        raise InputRefused(f"{error.what}.", where="--levels", remedy=f"{WEEKS}.") from None
+    _write(rows, output)
+
+
+@build.command()
+@click.argument("values", type=FILE)
+@click.option("--keep", required=True, help="Characters kept at each level, as 3,2,1.")
+@click.option("--mark", default="_", show_default=True, help="Stands for each character left out; may be empty.")
+@OUTPUT
+def prefixes(values: Path, keep: str, mark: str, output: Path) -> None:
+    """Codes of a public list VALUES, one a line, by ever shorter prefixes: postal codes, industries, diseases."""
+    listed = [line for line in read_lines(values) if line]
+    try:
+        rows = prefix_rows(listed, _numbers(keep, option="--keep"), mark=mark)
+    except HierarchyError as error:
+        raise InputRefused(f"{error.what}.", where="--keep") from None
+    _write(rows, output, source=values)
+
+
+@build.command()
+@click.argument("outline", type=FILE)
+@OUTPUT
+def tree(outline: Path, output: Path) -> None:
+    """An indented OUTLINE: what is indented below a line belongs to it, and what has nothing below is a value."""
+    try:
+        rows = outline_rows(read_lines(outline))
+    except HierarchyError as error:
+        raise _refused(outline, error) from None
+    _write(rows, output, source=outline)
+
+
+@build.command()
+@click.argument("codes", type=FILE)
+@OUTPUT
+def parents(codes: Path, output: Path) -> None:
+    """A code list CODES with two columns, a code and the code above it, empty at the top."""
+    read = read_peer_rows(codes)
+    parent_of: dict[str, str] = {}
+    for number, row in enumerate(read.rows):
+        where = read.where(codes, number)
+        if len(row) != 2 or not row[0]:
+            raise InputRefused("a line has a code and the code above it.", where=where)
+        if row[0] in parent_of:
+            raise InputRefused(f"the code {row[0]!r} has its line already.", where=where)
+        parent_of[row[0]] = row[1]
+    known = {parent: number for number, (_, parent) in enumerate(read.rows) if parent}
+    unknown = [parent for parent in known if parent not in parent_of and parent != "*"]
+    if unknown:
+        raise InputRefused(
+            f"the code {unknown[0]!r} is above another, but has no line of its own.",
+            where=read.where(codes, known[unknown[0]]),
+            remedy="Add it, with nothing after the separator if it is at the top.",
+        )
+    try:
+        rows = parent_rows(parent_of)
+    except HierarchyError as error:
+        raise _refused(codes, error) from None
+    _write(rows, output, source=codes)
+
+
+def _write(rows: Sequence[tuple[str, ...]], output: Path, *, source: Path | None = None) -> None:
+    require_elsewhere(output)
+    try:
+        made = ValueHierarchy.from_rows(rows)
+    except HierarchyError:
+        fault = hierarchy_faults(rows)[0]
+        raise InputRefused(f"{fault.what}.", where=str(source or output)) from None
+    write_new(output, hierarchy_text(rows))
+    click.echo(f"{len(made.rows())} values at {made.levels} levels are in {output}.")
+    click.echo(f"See it with: crowdblend hierarchy show {output}")
+
+
+def _refused(path: Path, error: HierarchyError) -> InputRefused:
+    place = "" if error.row is None else f", line {error.row + 1}"
+    return InputRefused(f"{error.what}.", where=f"{path}{place}")
+
+
+def _numbers(text: str, *, option: str) -> list[int]:
+    try:
+        return [int(part) for part in text.split(",")]
+    except ValueError:
+        raise InputRefused("these are whole numbers, separated by commas.", where=option) from None
+
+
+def _day(text: str, option: str) -> date:
+    try:
+        return date.fromisoformat(text)
+    except ValueError:
+        raise InputRefused("a day is written as 2026-03-31.", where=option) from None

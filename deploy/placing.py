@@ -1,0 +1,74 @@
+"""Where documents that are no release may be written: never where a release would be picked up."""
+
+from __future__ import annotations
+
+from fnmatch import fnmatch
+from pathlib import Path
+
+from ..mechanisms.refusal import InputRefused
+from ..tasks.objects import Output
+from ..tasks.opening import is_url
+from ..tasks.request import Request
+
+__all__ = ["require_elsewhere", "write_new"]
+
+TAKEN_NAMES = frozenset({"certificate.json", "data.csv", "data.parquet"})
+
+
+def require_elsewhere(path: Path, *, request: Request | None = None) -> None:
+    """Refuse a place in or below a release's folder, in a specification's output or among its records, or taken.
+
+    PRIVACY: a release's folder holds its table and its certificate and nothing else; what lies beside them would be
+    published with them.
+
+    Args:
+        path: the file to be written.
+        request: the specification that it is about, if any.
+
+    Raises:
+        InputRefused: nothing may be written there.
+    """
+    remedy = "Name a file elsewhere."
+    if is_url(str(path)):
+        raise InputRefused("documents are written to files of this machine.", where=str(path), remedy=remedy)
+    full = path.expanduser().absolute()
+    real = full.resolve()
+    if path.name in TAKEN_NAMES:
+        raise InputRefused("this is the name of a release's file.", where=str(path), remedy=remedy)
+    for folder in {*full.parents, *real.parents}:
+        if (folder / "certificate.json").exists():
+            raise InputRefused(
+                f"this lies in the release {folder}, which holds its table and its certificate and nothing else.",
+                where=str(path),
+                remedy=remedy,
+            )
+    if request is not None:
+        _require_outside(path, real, request.output, what="this lies in the specification's output.")
+        if not is_url(request.source):
+            source = request.base / request.source
+            _require_outside(path, real, source, what="this lies among the specification's records.")
+    if full.exists() or full.is_symlink():
+        raise InputRefused("this exists already.", where=str(path), remedy="Name a file that doesn't exist.")
+    if not full.parent.is_dir():
+        raise InputRefused("its folder doesn't exist.", where=str(path), remedy="Make it first.")
+
+
+def write_new(path: Path, text: str, *, request: Request | None = None) -> None:
+    """Write a new file; arguments and errors as of `require_elsewhere`.
+
+    Raises:
+        InputRefused: nothing may, or can, be written there.
+    """
+    require_elsewhere(path, request=request)
+    try:
+        with path.expanduser().open("x", encoding="utf-8", newline="") as file:
+            file.write(text)
+    except OSError as error:
+        raise InputRefused(f"this can't be written ({error.strerror}).", where=str(path)) from None
+
+
+def _require_outside(path: Path, real: Path, place: Output | Path, *, what: str) -> None:
+    if not isinstance(place, Path):
+        return
+    if place.resolve() in (real, *real.parents) or fnmatch(str(real), str(place)):
+        raise InputRefused(what, where=str(path), remedy="Name a file elsewhere.")

@@ -1,0 +1,125 @@
+"""A published release as an object: its facts, its table, and whether it verifies."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from rich.table import Table
+
+from ..accounting.ledger.certificate import read_certificate, verify_certificate
+from ..accounting.ledger.signing import read_public_keys
+from ..tasks.released_groups import read_released_table
+from .facts import FactTable
+
+__all__ = ["PublishedRelease", "open_release"]
+
+CERTIFICATE = "certificate.json"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PublishedRelease:
+    """A release in a folder of this machine; everything that this object knows is public.
+
+    Args:
+        folder: holds the table and the certificate.
+        certificate: the certificate's fields as they are written; nothing is checked yet, see `findings`.
+    """
+
+    folder: Path
+    certificate: Mapping[str, Any]
+
+    @property
+    def release_id(self) -> str:
+        """The release's id."""
+        return str(self.certificate["release_id"])
+
+    @property
+    def dataset(self) -> str:
+        """The data set that it was charged to."""
+        return str(self.certificate["dataset"])
+
+    @property
+    def epsilon(self) -> Decimal:
+        """ε of the guarantee; of a series, for all its releases together."""
+        return Decimal(self.certificate["guarantee"]["epsilon"])
+
+    @property
+    def delta(self) -> Decimal:
+        """δ of the guarantee, between 0 and 1; of a series, for all its releases together."""
+        return Decimal(self.certificate["guarantee"]["delta"])
+
+    @property
+    def sampling_rate(self) -> Decimal | None:
+        """β, between 0 and 1: divide a count by it to estimate how many there are; None where nothing was sampled."""
+        rate = self.certificate["mechanism"].get("sampling_rate")
+        return None if rate in (None, "whole") else Decimal(str(rate))
+
+    @property
+    def levels(self) -> dict[str, int]:
+        """The level of each released column, 0 being the value itself."""
+        return {column["column"]: column["level"] for column in self.certificate["map"]["columns"]}
+
+    def groups(self) -> pa.Table:
+        """The groups of a microdata release: one row each, with its labels and its number of records in `count`.
+
+        Raises:
+            InputRefused: there is no table of groups, or it can't be read.
+        """
+        return read_released_table(self.folder)
+
+    def findings(self, *, public_key: Path | None = None) -> tuple[str, ...]:
+        """What does not hold of the certificate and the files, one sentence each; empty where all is well.
+
+        Args:
+            public_key: PEM file of the publisher's key, had from the publisher; without one whose key signed isn't
+                checked.
+
+        Raises:
+            InputRefused: the certificate or the key can't be read.
+        """
+        trusted = None if public_key is None else read_public_keys(public_key)
+        return verify_certificate(self.folder / CERTIFICATE, trusted=trusted).findings
+
+    @property
+    def facts(self) -> FactTable:
+        """The release in a few lines."""
+        stated, mechanism = self.certificate, self.certificate["mechanism"]
+        published = stated["published"]
+        rows = [
+            ("data set", self.dataset),
+            ("day", str(stated["day"])),
+            ("mechanism", str(mechanism["kind"])),
+            ("ε", f"{float(self.epsilon):.6g}"),
+            ("δ", f"{float(self.delta):.3g}"),
+            *((name, str(mechanism[name])) for name in ("k", "sampling_rate") if name in mechanism),
+            ("levels", ", ".join(f"{name} {level}" for name, level in self.levels.items())),
+            *((name, str(value)) for name, value in published.items()),
+            ("folder", str(self.folder)),
+        ]
+        return FactTable(title=f"Release {self.release_id}", headers=("", "value"), rows=tuple(rows))
+
+    def __rich__(self) -> Table:
+        """The facts for a terminal."""
+        return self.facts.__rich__()
+
+    def _repr_html_(self) -> str:
+        """The facts for a notebook."""
+        return self.facts._repr_html_()
+
+
+def open_release(folder: Path | str) -> PublishedRelease:
+    """Open a release by its folder; nothing is checked but that it has a certificate.
+
+    Args:
+        folder: holds the table and `certificate.json`.
+
+    Raises:
+        InputRefused: there is no certificate, or it can't be read.
+    """
+    place = Path(folder).absolute()
+    return PublishedRelease(folder=place, certificate=read_certificate(place / CERTIFICATE))

@@ -1,0 +1,279 @@
+"""What a researcher needs to know of a release, from its folder alone: certificate and table."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet as pq
+
+from ...accounting.ledger.certificate import read_certificate, verify_certificate
+from ...accounting.ledger.signing import PublicKey
+from ...accounting.theory.price import mechanism_of_record
+from ...accounting.theory.survival import record_survival
+from ...mechanisms.answers import CountAnswer, MeanAnswer, SumAnswer
+from ...mechanisms.event import Mechanism
+from ...mechanisms.histogram import NoisyHistogram, OutlierPrivateHistogram, SuppressedHistogram
+from ...mechanisms.refusal import InputRefused, ReleaseFailed
+
+__all__ = ["Attempt", "Chance", "CountError", "PublishedColumn", "Shape", "SheetFacts", "sheet_facts"]
+
+Shape = Literal["microdata", "counts", "histogram", "answers"]
+FIGURES = frozenset({"count", "answer", "interval_low", "interval_high", "standard_error"})
+COUNTS = (100, 1_000, 10_000, 100_000)
+TIMES = (0.5, 0.75, 1.0, 1.25, 1.5, 2.0)
+FALSE_ALARMS = (0.01, 0.05, 0.2, 0.5)
+MOST_EXAMPLES = 4
+QUANTILE = 1.959964
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PublishedColumn:
+    """One column of labels.
+
+    Args:
+        name: its name.
+        level: at which it is published.
+        labels: how many different labels the table has.
+        examples: a few of them.
+        starred: whether `*` is among them.
+    """
+
+    name: str
+    level: int
+    labels: int
+    examples: tuple[str, ...]
+    starred: bool
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CountError:
+    """How certain a count is.
+
+    Args:
+        published: records in the table.
+        people: how many people they stand for.
+        error: standard error of that.
+        low: lower end of an interval of 95 %.
+        high: upper end.
+    """
+
+    published: int
+    people: float
+    error: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Chance:
+    """What suppression does to a group.
+
+    Args:
+        people: its size in the population.
+        published: probability that it is in the table at all.
+        estimate: the estimate to be expected where it is.
+    """
+
+    people: int
+    published: float
+    estimate: float
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Attempt:
+    """What the release can do for somebody who wants to find out whether a person's records are in it.
+
+    Args:
+        false_alarms: share of absent people of whom a method says that they are there.
+        found: share of those present that it can find at the most.
+    """
+
+    false_alarms: float
+    found: float
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SheetFacts:
+    """All that is on a sheet; every part is published, or a function of what is.
+
+    Args:
+        certificate: the certificate's fields.
+        shape: how the table is to be read.
+        file: the table's name.
+        digest: its SHA-256.
+        rate: sampling rate; None where every record was counted.
+        k: suppression threshold; None where nothing is suppressed.
+        noise: ε of the noise on counts; None where there is none.
+        columns: those that have labels.
+        rows: of the table.
+        records: that it shows, as certified; None where it counts none.
+        groups: how many groups, cells or answers, as certified.
+        errors: of counts.
+        chances: of small groups.
+        attempts: what the guarantee leaves to somebody who looks for a person.
+    """
+
+    certificate: Mapping[str, Any]
+    shape: Shape
+    file: str
+    digest: str
+    rate: float | None
+    k: int | None
+    noise: float | None
+    columns: tuple[PublishedColumn, ...]
+    rows: int
+    records: int | None
+    groups: int
+    errors: tuple[CountError, ...]
+    chances: tuple[Chance, ...]
+    attempts: tuple[Attempt, ...]
+
+    @property
+    def noise_deviation(self) -> float | None:
+        """Standard deviation of two-sided geometric noise with ε of `noise`: √(2α)/(1 − α), α = e^−ε."""
+        if self.noise is None:
+            return None
+        alpha = math.exp(-self.noise)
+        return math.sqrt(2.0 * alpha) / (1.0 - alpha)
+
+    @property
+    def weight(self) -> float:
+        """How many people a record stands for."""
+        return 1.0 if self.rate is None else 1.0 / self.rate
+
+
+def sheet_facts(folder: Path, *, trusted: tuple[PublicKey, ...] | None) -> SheetFacts:
+    """Read a release's certificate and table.
+
+    PRIVACY: ledger, private store and source are not opened.
+
+    Args:
+        folder: the release's.
+        trusted: the publisher's public keys; None where there are none at hand.
+
+    Raises:
+        InputRefused: there is no certificate.
+        ReleaseFailed: it does not verify, or the table can't be read.
+    """
+    path = folder / "certificate.json"
+    check = verify_certificate(path, trusted=trusted)
+    if check.findings:
+        raise ReleaseFailed(
+            f"the certificate does not verify: {check.findings[0]}.",
+            where=str(path),
+            not_done="No sheet was written.",
+            remedy="Run `crowdblend verify` on it.",
+        )
+    certificate = read_certificate(path)
+    mechanism = mechanism_of_record(certificate["mechanism"])
+    shape = _shape(mechanism, certificate)
+    file, table = _table(folder, certificate)
+    rate = None if isinstance(mechanism, OutlierPrivateHistogram) else mechanism.sampling_rate
+    own_rate = None if rate is None else float(rate)
+    k = None if isinstance(mechanism, OutlierPrivateHistogram | CountAnswer | SumAnswer | MeanAnswer) else mechanism.k
+    suppressing = k is not None and not isinstance(mechanism, NoisyHistogram)
+    return SheetFacts(
+        certificate=certificate,
+        shape=shape,
+        file=file,
+        digest=certificate["files"][file],
+        rate=own_rate,
+        k=k,
+        noise=float(mechanism.epsilon) if isinstance(mechanism, NoisyHistogram | OutlierPrivateHistogram) else None,
+        columns=tuple(_columns(table, certificate)),
+        rows=table.num_rows,
+        records=certificate["published"]["records"],
+        groups=certificate["published"]["groups"],
+        errors=() if own_rate is None or shape == "answers" else tuple(_errors(own_rate, k)),
+        chances=() if own_rate is None or k is None or not suppressing else tuple(_chances(own_rate, k)),
+        attempts=tuple(_attempts(float(certificate["guarantee"]["epsilon"]), float(certificate["guarantee"]["delta"]))),
+    )
+
+
+def _shape(mechanism: Mechanism, certificate: Mapping[str, Any]) -> Shape:
+    if isinstance(mechanism, CountAnswer | SumAnswer | MeanAnswer):
+        return "answers"
+    if isinstance(mechanism, SuppressedHistogram | NoisyHistogram | OutlierPrivateHistogram):
+        return "histogram"
+    return "counts" if certificate["published"]["form"] == "counts" else "microdata"
+
+
+def _table(folder: Path, certificate: Mapping[str, Any]) -> tuple[str, pa.Table]:
+    name = next((name for name in ("data.parquet", "data.csv") if name in certificate["files"]), None)
+    if name is None:
+        raise InputRefused("this release has no table.", where=str(folder))
+    try:
+        if name == "data.parquet":
+            return name, pq.read_table(folder / name)
+        names = [column["column"] for column in certificate["map"]["columns"]]
+        types = pa.csv.ConvertOptions(column_types=dict.fromkeys(names, pa.string()))
+        return name, pa.csv.read_csv(folder / name, convert_options=types)
+    except (OSError, pa.ArrowException) as error:
+        raise ReleaseFailed(
+            f"the table can't be read ({type(error).__name__}).",
+            where=str(folder / name),
+            not_done="No sheet was written.",
+        ) from None
+
+
+def _columns(table: pa.Table, certificate: Mapping[str, Any]) -> list[PublishedColumn]:
+    levels = {column["column"]: column["level"] for column in certificate["map"]["columns"]}
+    found = []
+    for name in table.column_names:
+        if name in FIGURES or name not in levels:
+            continue
+        labels = table.column(name).cast(pa.string()).unique().to_pylist()
+        plain = [label for label in labels if label != "*"]
+        places = sorted({0, 1, len(plain) // 2, len(plain) - 1} & set(range(len(plain))))
+        found.append(
+            PublishedColumn(
+                name=name,
+                level=levels[name],
+                labels=len(labels),
+                examples=tuple(plain[place] for place in places)[:MOST_EXAMPLES],
+                starred="*" in labels,
+            )
+        )
+    return found
+
+
+def _errors(rate: float, k: int | None) -> list[CountError]:
+    """Standard errors of counts by the binomial: n̂ = c/β has about c(1 − β)/β² as its variance."""
+    found = []
+    for count in sorted({*COUNTS} | (set() if k is None else {k})):
+        people, error = count / rate, math.sqrt(count * (1.0 - rate)) / rate
+        width = QUANTILE * error
+        found.append(
+            CountError(published=count, people=people, error=error, low=max(0.0, people - width), high=people + width)
+        )
+    return found
+
+
+def _chances(rate: float, k: int) -> list[Chance]:
+    """For groups around the size k/β the chance of being published, and the estimate where they are."""
+    found = []
+    for times in TIMES:
+        size = max(1, round(times * k / rate))
+        sizes = np.array([float(size)])
+        published = float(record_survival(sizes + 1.0, k=k + 1, rate=rate)[0])
+        kept = float(record_survival(sizes, k=k, rate=rate)[0])
+        found.append(
+            Chance(people=size, published=published, estimate=size * kept / published if published > 0 else math.nan)
+        )
+    return found
+
+
+def _attempts(epsilon: float, delta: float) -> list[Attempt]:
+    """Both directions of (ε, δ): found ≤ e^ε·α + δ, and 1 − found ≥ e^−ε·(1 − α − δ)."""
+    found = []
+    for alarms in FALSE_ALARMS:
+        most = min(math.exp(epsilon) * alarms + delta, 1.0 - math.exp(-epsilon) * (1.0 - alarms - delta), 1.0)
+        found.append(Attempt(false_alarms=alarms, found=most))
+    return found

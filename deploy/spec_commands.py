@@ -1,0 +1,70 @@
+"""`crowdblend spec new`: the beginning of a specification, from a source's schema alone."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import click
+
+from ..mechanisms.refusal import InputRefused
+from ..tasks.foreign_formats import foreign_source
+from ..tasks.opening import is_url
+from ..tasks.schema_names import read_names
+from .placing import require_elsewhere, write_new
+from .spec_sketch import FILL_IN, sketched_spec
+
+__all__ = ["spec"]
+
+FILE = click.Path(path_type=Path)
+
+
+@click.group()
+def spec() -> None:
+    """Begin a specification."""
+
+
+@spec.command()
+@click.option("--from", "source", required=True, help="The records: a file, folder, glob or URL of CSV or Parquet.")
+@click.option("--output", type=FILE, help="The specification's new file; default: the source's name with .toml, here.")
+@click.option("--dataset", help="Name of the data set in the ledger; default: the source's name.")
+@click.option("--separator", help="Of CSV; default: the one that splits the first line into most fields.")
+@click.option("--columns", help="Columns to release, separated by commas; the others stand there as comments.")
+def new(source: str, output: Path | None, dataset: str | None, separator: str | None, columns: str | None) -> None:
+    """Write a specification from the names and types of the columns; no value is read, nothing is charged.
+
+    What is left to write is marked FILL IN, and `explain` refuses the file until it is written.
+    """
+    foreign = foreign_source(source)
+    if foreign is not None:
+        raise foreign
+    stem = Path(source.rstrip("/")).name.split(".")[0].strip("*?[]") or "release"
+    place = output or Path(f"{stem}.toml")
+    require_elsewhere(place)
+    names = read_names(source, base=Path.cwd(), separator="\t" if separator == "\\t" else separator)
+    known = {column.name for column in names.columns}
+    released = [] if columns is None else columns.split(",")
+    unknown = [name for name in released if name not in known]
+    if unknown:
+        raise InputRefused(f"there is no column {unknown[0]!r}.", where="--columns")
+    text = sketched_spec(
+        names,
+        label=stem,
+        dataset=dataset or stem,
+        source=source if is_url(source) else _seen_from(place, source),
+        released=released,
+    )
+    write_new(place, text)
+    click.echo(f"{len(names.columns)} columns are named in {place}; what is yours to write is marked {FILL_IN}.")
+    if names.separator is not None:
+        click.echo(
+            "The names are the first line of the file: if that is a record and no header, delete what was written."
+        )
+    click.echo(f"Then: crowdblend explain {place}")
+
+
+def _seen_from(place: Path, source: str) -> str:
+    """The source as a specification at some place has to name it."""
+    if Path(source).is_absolute():
+        return source
+    return os.path.relpath(Path.cwd() / source, place.expanduser().absolute().parent)

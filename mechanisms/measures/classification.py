@@ -1,0 +1,184 @@
+"""What a classifier learns from the records, from the coarsened records, and from the release."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..recoding import GeneralizationMap, MappedColumn
+from ..suppression import GroupCounts
+from .counted import CountedRecords
+from .logistic import fitted_model
+
+__all__ = ["Classification", "ClassifierScore", "classification", "default_target", "every_nth"]
+
+MOST_TRAINED = 60_000
+MOST_LABELS = 100
+MOST_CLASSES = 50
+HELD_OUT = 3
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ClassifierScore:
+    """How well one classifier tells the held-out records' classes.
+
+    Args:
+        trained_on: what it was trained on, in words.
+        trained_records: how many records that were.
+        accuracy: share of the held-out records whose most probable class is right, 0 … 1.
+        log_loss: average −ln of the probability that it gives to the right class.
+    """
+
+    trained_on: str
+    trained_records: int
+    accuracy: float
+    log_loss: float
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Classification:
+    """Classifiers of one column by the others, all tested on the same held-out records.
+
+    Args:
+        target: the column that is told.
+        classes: how many labels of it some record has.
+        held_out: how many records they are tested on: every third, of which the release may hold some.
+        scores: always the most frequent; trained on records; on coarsened records; on the release.
+    """
+
+    target: str
+    classes: int
+    held_out: int
+    scores: tuple[ClassifierScore, ...]
+
+
+def default_target(released: CountedRecords) -> str | None:
+    """The column with the fewest labels in the release, but at least two; the last of several; None without one."""
+    found: tuple[int, str] | None = None
+    for place, name in enumerate(released.map.names):
+        labels = released.marginal(place)[0].size
+        if labels >= 2 and (found is None or labels <= found[0]):
+            found = (labels, name)
+    return None if found is None else found[1]
+
+
+def every_nth(counts: NDArray[np.int64], step: int) -> NDArray[np.int64]:
+    """How many of each group are taken if every step-th record is, from the first, in the order of the groups.
+
+    Args:
+        counts: records of each group; shape (groups,).
+        step: 1 or more.
+
+    Returns:
+        Shape (groups,); its sum is the number of records divided by the step, rounded up.
+    """
+    ends = np.cumsum(counts)
+    taken: NDArray[np.int64] = -(-ends // step) - -(-(ends - counts) // step)
+    return taken
+
+
+def classification(before: CountedRecords, released: CountedRecords, *, target: str) -> Classification | None:
+    """Train and test the classifiers; None where the target has one label, or more than 50, or stands alone.
+
+    Two thirds of the records are trained on and one third is held out, by their place in the order of the rows; at
+    most 60,000 are trained on, evenly spread. A column of more than 100 labels is used at its finest level of at
+    most 100. The method is `logistic.fitted_model`; nothing is drawn.
+
+    Args:
+        before: all records, no column above its published level.
+        released: the published records.
+        target: name of the column that is told, at its published level.
+
+    Raises:
+        ValueError: the release has no such column.
+    """
+    names = before.map.names
+    if target not in names:
+        raise ValueError(f"the release has no column {target!r}")
+    place = names.index(target)
+    others = [number for number in range(len(names)) if number != place]
+    labels = before.recoded(released.map).marginal(place)[0]
+    if not others or not 2 <= labels.size <= MOST_CLASSES or not released.records:
+        return None
+    thin = max(1, -(-before.records // (MOST_TRAINED * 3 // 2)))
+    counts = before.groups.counts
+    held = every_nth(counts, HELD_OUT * thin)
+    trained = every_nth(counts, thin) - held
+    fine = _fine_map(before.map, released.map, place)
+    tested = _part(before, held)
+    learners = (
+        ("the records", _part(before, trained).recoded(fine)),
+        ("the coarsened records", _part(before, trained).recoded(released.map)),
+        ("the release", _part(released, every_nth(released.groups.counts, -(-released.records // MOST_TRAINED)))),
+    )
+    most_frequent = _most_frequent(learners[1][1], tested.recoded(released.map), place)
+    scores = [_score(name, table, tested.recoded(table.map), place, others, labels) for name, table in learners]
+    return Classification(
+        target=target, classes=int(labels.size), held_out=tested.records, scores=(most_frequent, *scores)
+    )
+
+
+def _fine_map(finest: GeneralizationMap, released: GeneralizationMap, target: int) -> GeneralizationMap:
+    """The finest levels of at most MOST_LABELS labels; the target's is the published one."""
+    columns = []
+    for place, (fine, coarse) in enumerate(zip(finest.columns, released.columns, strict=True)):
+        candidates = range(fine.level, coarse.level + 1)
+        small = [level for level in candidates if fine.hierarchy.size(level) <= MOST_LABELS]
+        level = coarse.level if place == target or not small else small[0]
+        columns.append(MappedColumn(name=fine.name, hierarchy=fine.hierarchy, level=level))
+    return GeneralizationMap(columns=tuple(columns))
+
+
+def _part(table: CountedRecords, counts: NDArray[np.int64]) -> CountedRecords:
+    chosen = counts > 0
+    return CountedRecords(map=table.map, groups=GroupCounts(table.groups.keys[:, chosen], counts[chosen]))
+
+
+def _most_frequent(trained: CountedRecords, tested: CountedRecords, place: int) -> ClassifierScore:
+    known, counts = trained.marginal(place)
+    asked, tests = tested.marginal(place)
+    shares = np.zeros(asked.size)
+    common = np.isin(asked, known)
+    shares[common] = counts[np.searchsorted(known, asked[common])] / counts.sum()
+    best = known[int(np.argmax(counts))]
+    floor = 1 / (2 * float(counts.sum()))
+    return ClassifierScore(
+        trained_on="nothing: always the most frequent",
+        trained_records=trained.records,
+        accuracy=float(tests[asked == best].sum() / tests.sum()),
+        log_loss=float(-(tests * np.log(np.maximum(shares, floor))).sum() / tests.sum()),
+    )
+
+
+def _score(
+    name: str,
+    trained: CountedRecords,
+    tested: CountedRecords,
+    place: int,
+    others: Sequence[int],
+    labels: NDArray[np.int64],
+) -> ClassifierScore:
+    codes, test_codes = trained.codes(), tested.codes()
+    # A label that only one of the two tables has needs a place in the features of both.
+    dense = [np.unique(np.concatenate([codes[number], test_codes[number]])) for number in others]
+    model = fitted_model(
+        [np.searchsorted(known, codes[number]) for known, number in zip(dense, others, strict=True)],
+        sizes=[known.size for known in dense],
+        classes=np.searchsorted(labels, codes[place]),
+        class_number=int(labels.size),
+        counts=trained.groups.counts,
+    )
+    logs = model.log_probabilities(
+        [np.searchsorted(known, test_codes[number]) for known, number in zip(dense, others, strict=True)]
+    )
+    right, counts = np.searchsorted(labels, test_codes[place]), tested.groups.counts
+    told = np.argmax(logs, axis=1) == right
+    return ClassifierScore(
+        trained_on=name,
+        trained_records=trained.records,
+        accuracy=float(counts[told].sum() / counts.sum()),
+        log_loss=float(-(counts * logs[np.arange(right.size), right]).sum() / counts.sum()),
+    )

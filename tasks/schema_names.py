@@ -1,0 +1,152 @@
+"""The names and types of a source's columns, and nothing else of it: for starting a specification."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import pyarrow as pa
+
+from ..mechanisms.refusal import InputRefused
+from .csv_header import LINE_LIMIT
+from .csv_line import split_line
+from .foreign_formats import foreign_source
+from .opening import open_input, open_parquet
+from .source import RecordFormat, list_source
+
+__all__ = ["ColumnKind", "NamedColumn", "SourceNames", "read_names"]
+
+ColumnKind = Literal["text", "integer", "boolean", "date", "number", "unknown", "unmapped"]
+SEPARATORS = (",", ";", "\t", "|")
+VALUE_LIKE = (
+    (re.compile(r"[+-]?[0-9][0-9., ]*%?"), "a number"),
+    (re.compile(r"[0-9]{1,4}[-/.][0-9]{1,2}[-/.][0-9]{1,4}.*"), "a date"),
+    (re.compile(r"[^@\s]+@[^@\s]+\.[^@\s]+"), "a mail address"),
+)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class NamedColumn:
+    """One column.
+
+    Args:
+        name: as the source has it.
+        kind: what its type is to a hierarchy; "unknown" in CSV, which has no types, "unmapped" for a type that has
+            no text.
+    """
+
+    name: str
+    kind: ColumnKind
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SourceNames:
+    """What may be known of a source before anything is decided.
+
+    Args:
+        separator: of CSV records; None for Parquet.
+        columns: in their order.
+    """
+
+    separator: str | None
+    columns: tuple[NamedColumn, ...]
+
+
+def read_names(source: str, *, base: Path, separator: str | None = None) -> SourceNames:
+    """Read the names and types of the source's first file.
+
+    PRIVACY: of a Parquet file only the schema is looked at; the statistics, dictionaries and metadata of its footer
+    are not, nor what a nested type is made of. Of a CSV file the first line is taken, and refused where it looks
+    like a record; no refusal quotes it.
+
+    Args:
+        source: file, folder, glob or URL.
+        base: folder that a relative path starts from.
+        separator: of CSV; None takes the one that splits the first line into most fields.
+
+    Raises:
+        InputRefused: it is of a kind that isn't read, can't be read, or its first line is no header.
+    """
+    foreign = foreign_source(source)
+    if foreign is not None:
+        raise foreign
+    listed = list_source(source, base=base)
+    path = listed.files[0].path
+    if listed.record_format is RecordFormat.PARQUET:
+        return SourceNames(separator=None, columns=_parquet_columns(path))
+    names, mark = _header(path, separator)
+    return SourceNames(separator=mark, columns=tuple(NamedColumn(name=name, kind="unknown") for name in names))
+
+
+def _parquet_columns(path: str) -> tuple[NamedColumn, ...]:
+    try:
+        with open_parquet(path) as file:
+            fields = [(field.name, field.type) for field in file.schema_arrow]
+    except (OSError, ImportError, pa.ArrowException, UnicodeDecodeError) as error:
+        raise InputRefused(f"the Parquet footer cannot be read ({type(error).__name__}).", where=path) from None
+    return tuple(NamedColumn(name=name, kind=_kind(type_)) for name, type_ in fields)
+
+
+def _kind(type_: pa.DataType) -> ColumnKind:
+    if pa.types.is_dictionary(type_):
+        return _kind(type_.value_type)
+    if pa.types.is_decimal(type_):
+        return "integer" if type_.scale == 0 else "unmapped"
+    kinds: tuple[tuple[ColumnKind, tuple[Callable[[pa.DataType], bool], ...]], ...] = (
+        ("text", (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view)),
+        ("integer", (pa.types.is_integer,)),
+        ("boolean", (pa.types.is_boolean,)),
+        ("date", (pa.types.is_date,)),
+        ("number", (pa.types.is_floating,)),
+    )
+    for kind, tests in kinds:
+        if any(test(type_) for test in tests):
+            return kind
+    return "unmapped"
+
+
+def _header(path: str, separator: str | None) -> tuple[list[str], str]:
+    where = f"{path}, line 1"
+    try:
+        with open_input(path) as file:
+            head = file.readline(LINE_LIMIT + 1)
+    except (OSError, ValueError, ImportError) as error:
+        raise InputRefused(f"the file cannot be read ({type(error).__name__}).", where=path) from None
+    if len(head) > LINE_LIMIT:
+        raise InputRefused(f"the header line is longer than {LINE_LIMIT} bytes.", where=where)
+    line = head.removesuffix(b"\n").removesuffix(b"\r").removeprefix(b"\xef\xbb\xbf")
+    marks = SEPARATORS if separator is None else (separator,)
+    if any(len(mark) != 1 or not mark.isascii() or mark in '"\r\n\0' for mark in marks):
+        raise InputRefused("a separator is one ASCII character, no quote or line break.", where="--separator")
+    splits = [(split_line(line, mark.encode()) or [], mark) for mark in marks]
+    fields, mark = max(splits, key=lambda split: len(split[0]))
+    if not fields:
+        raise InputRefused("the quotes of the header do not close.", where=where)
+    try:
+        names = [field.decode("utf-8") for field in fields]
+    except UnicodeDecodeError:
+        raise InputRefused("the header is not UTF-8.", where=where, remedy="Save the file as UTF-8.") from None
+    _require_names(names, where=where)
+    return names, mark
+
+
+def _require_names(names: list[str], *, where: str) -> None:
+    # PRIVACY: where there is no header, the first line is a record, and its values would stand in the specification.
+    for place, name in enumerate(names, start=1):
+        looks = next((what for pattern, what in VALUE_LIKE if pattern.fullmatch(name.strip())), None)
+        looks = "nothing" if not name.strip() else looks
+        if looks is not None:
+            raise InputRefused(
+                f"field {place} of the first line is {looks}, so the line seems to be a record and not a header.",
+                where=where,
+                remedy="The first line has to name the columns. A column that is really called so must be renamed.",
+            )
+    if len(set(names)) != len(names):
+        raise InputRefused(
+            "the first line has a field twice, so it seems to be a record and not a header.",
+            where=where,
+            remedy="The first line has to name each column once.",
+        )

@@ -1,0 +1,138 @@
+"""In a real browser: preview and sheet read well at any width, dark, and printed in grey; nothing is fetched."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+SWITCH = "CROWDBLEND_TEST_BROWSER"
+KEEP = "CROWDBLEND_DOCUMENT_PICTURES"
+ARGUMENTS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
+CUT = """() => [...document.querySelectorAll('th, td, dd, dt, p, li, pre, caption, figcaption, h1, h2, h3')]
+    .filter(one => one.offsetParent && !(one.closest('thead') && one.closest('thead').clientWidth <= 1))
+    .filter(one => one.scrollWidth > one.clientWidth + 1 && getComputedStyle(one).display !== 'inline')
+    .map(one => one.textContent.trim().slice(0, 60))"""
+OVERLAP = """() => [...document.querySelectorAll('svg.picture')].flatMap(picture => {
+    const boxes = [...picture.querySelectorAll('text')].map(one => [one.textContent, one.getBoundingClientRect()]);
+    const frame = picture.getBoundingClientRect(), found = [];
+    boxes.forEach(([said, a], place) => {
+        const across = a.left >= frame.left - 1 && a.right <= frame.right + 1;
+        if (!across || a.top < frame.top - 1 || a.bottom > frame.bottom + 1)
+            found.push('outside: ' + said);
+        boxes.slice(place + 1).forEach(([other, b]) => {
+            if (a.left < b.right && b.left < a.right && a.top < b.bottom && b.top < a.bottom)
+                found.push(said + ' / ' + other);
+        });
+    });
+    return found;
+})"""
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[object]:
+    program = shutil.which("chromium") or shutil.which("chromium-browser")
+    if program is None:
+        if os.environ.get(SWITCH) == "off":
+            pytest.skip(f"Chromium is not installed, and {SWITCH}=off says that this is known")
+        pytest.fail(f"Chromium is not installed; install it, or set {SWITCH}=off to leave the documents untested in it")
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        started = playwright.chromium.launch(executable_path=program, headless=True, args=ARGUMENTS)
+        yield started
+        started.close()
+
+
+@pytest.fixture(scope="module")
+def documents(tmp_path_factory) -> dict[str, Path]:
+    """Both documents of the demonstration."""
+    place = tmp_path_factory.mktemp("documents")
+
+    def run(*words: str) -> None:
+        subprocess.run([sys.executable, "-m", "crowdblend.deploy", *words], cwd=place, check=True, capture_output=True)
+
+    run("demo", "--output", "demo")
+    run("preview", "demo/census2000.toml", "--release", "demo/release", "--html", "preview.html")
+    run("sheet", "demo/release", "--publisher", "A statistics office")
+    return {"preview": place / "preview.html", "sheet": next(place.glob("*-sheet.html"))}
+
+
+def keep(page, name: str) -> None:
+    folder = os.environ.get(KEEP)
+    if folder is not None:
+        page.screenshot(path=Path(folder) / f"{name}.png")
+
+
+@pytest.mark.parametrize("name", ["preview", "sheet"])
+@pytest.mark.parametrize(("width", "scheme"), [(1100, "light"), (1100, "dark"), (320, "light")])
+def test_it_fits_and_fetches_nothing(browser, documents, name: str, width: int, scheme: str) -> None:
+    context = browser.new_context(viewport={"width": width, "height": 1_400}, color_scheme=scheme)
+    page = context.new_page()
+    asked, faults = [], []
+    page.on("request", lambda request: asked.append(request.url))
+    page.on("console", lambda said: faults.append(said.text))
+    page.goto(documents[name].as_uri())
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    assert page.evaluate(CUT) == []
+    assert page.evaluate(OVERLAP) == []
+    assert (asked, faults) == ([documents[name].as_uri()], [])
+    assert page.locator("script").count() == 0
+    if scheme == "light":
+        keep(page, f"{name}-{width}")
+    context.close()
+
+
+@pytest.mark.parametrize("name", ["preview", "sheet"])
+def test_printed_in_grey_kept_and_suppressed_are_told_apart(browser, documents, name: str) -> None:
+    context = browser.new_context(viewport={"width": 794, "height": 1123})
+    page = context.new_page()
+    page.goto(documents[name].as_uri())
+    page.emulate_media(media="print")
+    page.add_style_tag(content="html { filter: grayscale(1) }")
+    assert page.evaluate(CUT) == []
+    fills = [
+        page.evaluate(f"getComputedStyle(document.querySelector('.bar .{part}')).{paint}")
+        for part, paint in (("kept", "fill"), ("gone", "fill"), ("hatch", "stroke"))
+    ]
+    grey = [int(fill.removeprefix("rgb(").split(",")[0]) for fill in fills]
+    assert abs(grey[0] - grey[1]) > 40
+    assert grey[2] < 40, "the hatching is black"
+    keep(page, f"{name}-print")
+    context.close()
+
+
+@pytest.mark.parametrize("name", ["preview", "sheet"])
+def test_it_is_accessible(browser, documents, name: str) -> None:
+    from axe_playwright_python.sync_playwright import Axe
+
+    context = browser.new_context(viewport={"width": 1100, "height": 900})
+    page = context.new_page()
+    page.goto(documents[name].as_uri())
+    found = Axe().run(page)
+    assert found.violations_count == 0, found.generate_report()
+    context.close()
+
+
+def test_the_checks_would_find_a_cut_label_and_an_overlap(browser) -> None:
+    """Control: a page with both."""
+    page = browser.new_context(viewport={"width": 320, "height": 300}).new_page()
+    page.set_content(
+        "<p style='width:50px;white-space:nowrap'>a text that is too long</p>"
+        "<svg class='picture' viewBox='0 0 100 50'><text x='5' y='20'>one</text><text x='8' y='22'>two</text></svg>"
+    )
+    assert page.evaluate(CUT)
+    assert page.evaluate(OVERLAP)

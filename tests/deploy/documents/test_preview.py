@@ -1,0 +1,329 @@
+"""A preview never looks at private records, and what it foretells is what happens."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections import Counter
+from itertools import product
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+TRIALS = 400
+SIGMAS = 4.5  # two-sided false alarm of 7e-6 a comparison
+
+
+def write_public(
+    desk, *, rows: int = 3_000, file: str = "public.csv", seed: int = 5
+) -> dict[tuple[str, str, str], int]:
+    """Invented records with groups around the threshold; gives the groups at the specification's levels."""
+    draws = np.random.default_rng(seed)
+    lines, groups = ["colour;age;town"], {}
+    for _ in range(rows):
+        colour = draws.choice(["blue", "green", "red"], p=[0.6, 0.3, 0.1])
+        age = int(draws.choice([22, 35, 61], p=[0.5, 0.4, 0.1]))
+        town = draws.choice(["Lyon", "Lille", "Paris"], p=[0.6, 0.3, 0.1])
+        lines.append(f"{colour};{age};{town}")
+        group = (str(colour), str(age // 10), "South" if town == "Lyon" else "North")
+        groups[group] = groups.get(group, 0) + 1
+    (desk.folder / file).write_text("\n".join(lines) + "\n")
+    return groups
+
+
+def simulated(groups: dict, *, k: int, rate: float) -> tuple[float, float]:
+    """Share suppressed over many drawn samples, and its standard error; numpy's coins, nothing of the project."""
+    sizes = np.array(list(groups.values()))
+    sampled = np.random.default_rng(17).binomial(sizes, rate, size=(TRIALS, sizes.size))
+    lost = np.where(sampled < k, sampled, 0).sum(axis=1)
+    share = lost.sum() / sampled.sum()
+    return share, float(np.std(lost) / np.sqrt(TRIALS) / sampled.sum(axis=1).mean())
+
+
+def test_the_share_is_that_of_drawn_samples(desk) -> None:
+    groups = write_public(desk)
+    told = desk("preview", desk.write_spec(), "--public", "public.csv", "--json").json
+    assert told["people"] == 3_000
+    share, error = simulated(groups, k=20, rate=0.1)
+    assert 0.05 < share < 0.9, "the control: something is lost and something kept"
+    assert abs(told["outlook"]["suppressed"] - share) < SIGMAS * error
+    wrong, _ = simulated(groups, k=21, rate=0.1)
+    assert abs(told["outlook"]["suppressed"] - wrong) > SIGMAS * error, "another threshold would be noticed"
+
+
+def test_by_hand(desk) -> None:
+    """One group of two and one single, k = 2, rate 1/2: of two each survives with the other; of 3 people 1 of 3."""
+    (desk.folder / "public.csv").write_text("colour;age;town\nblue;20;Lyon\nblue;21;Lyon\nred;20;Lyon\n")
+    spec = desk.write_spec(k="2", rate="0.5", delta="0.3")
+    told = desk("preview", spec, "--public", "public.csv", "--json").json
+    assert told["outlook"]["suppressed"] == pytest.approx(2 / 3)
+    assert told["outlook"]["records"] == pytest.approx(0.5)
+    assert told["outlook"]["groups"] == pytest.approx(0.25)
+    without = {row["column"]: row["suppressed"] for row in told["by_column"]}
+    assert without["age"] == pytest.approx(2 / 3)
+    assert without["colour"] == pytest.approx(1 - 3 / 4), (
+        "three alike: a record survives if either of the others is there"
+    )
+    worst = told["by_label"][0]
+    assert (worst["columns"], worst["labels"], worst["suppressed"]) == (["colour"], ["red"], 1.0)
+
+
+def test_a_smaller_population_is_a_thinned_one(desk) -> None:
+    """Half the people sampled at twice the rate are the same coins."""
+    write_public(desk)
+    half = desk("preview", desk.write_spec(rate="0.2"), "--public", "public.csv", "--population", "1500", "--json").json
+    whole = desk("preview", desk.write_spec(rate="0.1"), "--public", "public.csv", "--json").json
+    assert half["outlook"]["suppressed"] == pytest.approx(whole["outlook"]["suppressed"], rel=1e-12)
+    assert half["people"] == pytest.approx(1_500)
+    larger = desk("preview", desk.write_spec(), "--public", "public.csv", "--population", "30000", "--json").json
+    assert larger["outlook"]["suppressed"] < whole["outlook"]["suppressed"]
+    assert any("missing" in remark for remark in larger["remarks"])
+
+
+def test_a_suggestion_holds_what_it_promises(desk) -> None:
+    write_public(desk)
+    spec = desk.write_spec()
+    told = desk("preview", spec, "--public", "public.csv", "--json").json
+    steps = [one for one in told["suggestions"] if one["what"].startswith("Publish ")]
+    assert steps
+    for one in steps:
+        name, level = one["what"].split()[1], one["what"].split()[-1]
+        then = desk("preview", spec, "--public", "public.csv", "--level", f"{name}={level}", "--json").json
+        assert then["outlook"]["suppressed"] == pytest.approx(one["suppressed"])
+        assert {row["suppressed"] for row in then["by_level"] if row["chosen"]} == {then["outlook"]["suppressed"]}
+    spending = [one for one in told["suggestions"] if one["what"].startswith("Spend ")]
+    for one in spending:
+        words = one["what"].split()
+        then = desk("preview", desk.write_spec(rate=words[6], k=words[-1]), "--public", "public.csv", "--json").json
+        assert then["epsilon"] == pytest.approx(one["epsilon"])
+        assert then["epsilon"] <= told["epsilon"]
+        assert then["outlook"]["records"] == pytest.approx(one["records"])
+
+
+def test_a_drawn_map_is_previewed_by_what_the_draw_favours(desk) -> None:
+    write_public(desk)
+
+    def chosen(text: str) -> str:
+        lines = [line for line in text.splitlines() if not line.startswith("level")]
+        return "\n".join(lines).replace("[columns.colour]", "[selection]\nepsilon = 0.1\n\n[columns.colour]")
+
+    spec = desk.write_spec(edit=chosen)
+    told = desk("preview", spec, "--public", "public.csv", "--json")
+    assert told.code == 0, told.err
+    explained = {column["column"]: column["levels"] for column in desk("explain", spec, "--json").json["columns"]}
+    kept = {name: [level["information_kept"] for level in levels] for name, levels in explained.items()}
+    labels = {
+        "colour": [lambda value: value, lambda value: "*"],
+        "age": [lambda value: value, lambda value: int(value) // 10, lambda value: int(value) // 50, lambda value: "*"],
+        "town": [lambda value: value, lambda value: value == "Lyon", lambda value: "*"],
+    }
+    people = [line.split(";") for line in (desk.folder / "public.csv").read_text().splitlines()[1:]]
+
+    def quality(levels: tuple[int, ...]) -> float:
+        chosen_labels = [labels[name][level] for name, level in zip(labels, levels, strict=True)]
+        sizes = Counter(tuple(label(value) for label, value in zip(chosen_labels, one, strict=True)) for one in people)
+        detail = sum(kept[name][level] for name, level in zip(labels, levels, strict=True))
+        return detail * sum(max(0, size - 200 + 1) for size in sizes.values())
+
+    best = max(product(range(2), range(4), range(3)), key=quality)
+    assert tuple(told.json["levels"].values()) == best
+    assert best not in ((0, 0, 0), (1, 3, 2)), "the control: neither end of the lattice"
+
+
+def test_candidates_and_bounds_that_a_release_does_not_know_are_told(office, rows) -> None:
+    spec = office.spec("bounded", file_format="parquet")
+    text = spec.read_text().replace("level = 1\n", "").replace("[columns.age]", "[columns.age]\nmax_level = 0")
+    spec.write_text(text.replace("[privacy]", "[selection]\nepsilon = 0.1\n\n[privacy]"))
+    with pytest.raises(AssertionError, match="'age' is known at level 1"):
+        office("preview", str(spec), "--release", str(rows))
+    spec.write_text(spec.read_text().replace("max_level = 0", "max_level = 2"))
+    told = json.loads(office("preview", str(spec), "--release", str(rows), "--json"))
+    assert min(told["levels"].values()) >= 1
+
+
+def test_where_no_group_is_large_enough_the_finest_map_is_not_praised(desk) -> None:
+    (desk.folder / "public.csv").write_text("colour;age;town\nblue;20;Lyon\n")
+    told = desk("preview", desk.write_spec(), "--public", "public.csv", "--json").json
+    assert told["outlook"]["suppressed"] == 1.0
+    for one in told["suggestions"]:
+        assert one["information"] == 0.0, one
+
+
+WAYS = ["itself", "absolute", "soft link", "hard link", "glob", "copy", "folder"]
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("kind", ["csv", "parquet"])
+def test_the_private_records_are_refused_however_they_are_named(desk, way: str, kind: str) -> None:
+    source = desk.folder / f"people.{kind}"
+    if kind == "parquet":
+        columns = {"colour": ["blue"] * 90, "age": [30] * 90, "town": ["Lyon"] * 90}
+        pq.write_table(pa.table(columns), source)
+    other = desk.folder / "other"
+    other.mkdir()
+    given = {
+        "itself": source.name,
+        "absolute": str(source),
+        "soft link": f"link.{kind}",
+        "hard link": f"hard.{kind}",
+        "glob": f"peop*.{kind}",
+        "copy": f"other/renamed.{kind}",
+        "folder": "other",
+    }[way]
+    if way == "soft link":
+        (desk.folder / given).symlink_to(source)
+    if way == "hard link":
+        os.link(source, desk.folder / given)
+    if way in ("copy", "folder"):
+        shutil.copyfile(source, other / f"renamed.{kind}")
+    answer = desk("preview", desk.write_spec(source=source.name), "--public", given)
+    assert answer.code == 2
+    assert "nobody has paid for that" in answer.err
+    assert "[selection]" in answer.err
+    assert answer.out == ""
+
+
+def test_without_a_crowd_the_reason_is_told(desk) -> None:
+    answer = desk("preview", desk.write_spec())
+    assert answer.code == 2
+    assert "aren't looked at" in answer.err
+    assert "nobody has paid for that" in answer.err
+
+
+def test_records_that_are_not_the_private_ones_pass(desk) -> None:
+    """The control of the refusals: other records, a source that isn't there yet."""
+    write_public(desk)
+    assert desk("preview", desk.write_spec(), "--public", "public.csv").code == 0
+    answer = desk("preview", desk.write_spec(source="later.csv"), "--public", "people.csv", "--json")
+    assert answer.code == 0, answer.err
+    assert any("not compared" in remark for remark in answer.json["remarks"])
+
+
+def test_a_source_that_was_released_is_known_again(office, rows) -> None:
+    """Under another specification, whose own source isn't there: the private store's keyed fingerprint tells."""
+    moved = office.folder / "moved"
+    moved.mkdir(exist_ok=True)
+    shutil.copyfile(office.folder / "people.csv", moved / "people.csv")
+    spec = office.spec("later", file_format="csv")
+    spec.write_text(spec.read_text().replace('"people.csv"', '"not-yet.csv"'))
+    with pytest.raises(AssertionError, match="was released as the data set 'people'"):
+        office("preview", str(spec), "--public", "moved/people.csv")
+    other = office.environment["CROWDBLEND_HOME"]
+    office.environment["CROWDBLEND_HOME"] = str(office.folder / "empty")
+    try:
+        assert "suppressed" in office("preview", str(spec), "--public", "moved/people.csv"), (
+            "the control: unknown there"
+        )
+        assert not (office.folder / "empty").exists(), "looking makes no store"
+    finally:
+        office.environment["CROWDBLEND_HOME"] = other
+
+
+def test_a_past_release_stands_for_its_people(office, rows) -> None:
+    spec = office.spec("rows-again", file_format="parquet")
+    told = json.loads(office("preview", str(spec), "--release", str(rows), "--json"))
+    published = pq.read_table(rows / "data.parquet").num_rows
+    assert told["people"] == pytest.approx(published / 0.2)
+    assert {row["column"]: row["level"] for row in told["by_level"] if row["chosen"]} == {"the town": 1, "age": 1}
+    assert min(row["level"] for row in told["by_level"]) == 1, "nothing finer is known"
+    with pytest.raises(AssertionError, match="known at level 1"):
+        office("preview", str(spec), "--release", str(rows), "--level", "age=0")
+    with pytest.raises(AssertionError, match="--release"):
+        office("preview", str(spec), "--public", str(rows / "data.parquet"))
+
+
+def test_a_charged_noisy_histogram_serves_too(office, noisy) -> None:
+    spec = office.spec("after-noise", file_format="csv")
+    told = json.loads(office("preview", str(spec), "--release", str(noisy), "--json"))
+    assert any("noise" in remark for remark in told["remarks"])
+    assert told["people"] == pytest.approx(6_003, rel=0.2)
+
+
+def test_another_hierarchy_or_a_changed_table_is_refused(office, rows, tmp_path) -> None:
+    spec = office.spec("other-widths", file_format="parquet")
+    spec.write_text(spec.read_text().replace("[10, 50]", "[5, 50]"))
+    with pytest.raises(AssertionError, match="another hierarchy"):
+        office("preview", str(spec), "--release", str(rows))
+    changed = tmp_path / "changed"
+    shutil.copytree(rows, changed)
+    with (changed / "data.parquet").open("ab") as file:
+        file.write(b"x")
+    with pytest.raises(AssertionError, match="does not verify"):
+        office("preview", str(office.spec("same", file_format="parquet")), "--release", str(changed))
+
+
+def test_nothing_is_written_but_the_page_that_is_asked_for(desk) -> None:
+    write_public(desk)
+    spec = desk.write_spec()
+    before = set(desk.folder.rglob("*"))
+    assert desk("preview", spec, "--public", "public.csv").code == 0
+    assert set(desk.folder.rglob("*")) == before, "no ledger, no private store"
+    assert desk("preview", spec, "--public", "public.csv", "--html", "page.html").code == 0
+    assert set(desk.folder.rglob("*")) - before == {desk.folder / "page.html"}
+
+
+def test_no_page_where_a_release_would_be_picked_up(desk) -> None:
+    write_public(desk)
+    (desk.folder / "release").mkdir()
+    (desk.folder / "release" / "certificate.json").write_text("{}")
+    (desk.folder / "records").mkdir()
+    desk.write_people(50, file="records/a.csv")
+    spec = desk.write_spec(source="records")
+    before = sorted(desk.folder.rglob("*"))
+    for place in (
+        "out/p.html",
+        "out",
+        "release/p.html",
+        "records/p.html",
+        "data.csv",
+        "certificate.json",
+        "public.csv",
+    ):
+        answer = desk("preview", spec, "--public", "public.csv", "--html", place)
+        assert answer.code == 2, place
+        assert answer.out == ""
+    assert sorted(desk.folder.rglob("*")) == before
+
+
+def test_a_mark_in_the_private_records_is_nowhere(desk) -> None:
+    """The private file holds marks in every column; the preview is the same as with others there."""
+    write_public(desk)
+    pages = []
+    for mark in ("Zanzibar7", "Quetzal9"):
+        (desk.folder / "people.csv").write_text("colour;age;town\n" + f"{mark};{mark};{mark}\n" * 50)
+        name = f"{mark}.html"
+        answer = desk("preview", desk.write_spec(), "--public", "public.csv", "--html", name)
+        assert answer.code == 0, answer.err
+        pages.append((answer.out, (desk.folder / name).read_text()))
+        assert mark not in "".join(pages[-1])
+    assert pages[0] == pages[1]
+
+
+def test_texts_of_public_records_stay_texts(desk) -> None:
+    (desk.folder / "towns.csv").write_text('"<script>[bold]</script>";South;*\nLille;North;*\n')
+    rows = ['blue;20;"<script>[bold]</script>"'] * 5 + ["red;20;Lille"] * 900
+    (desk.folder / "public.csv").write_text("colour;age;town\n" + "\n".join(rows) + "\n")
+    spec = desk.write_spec(
+        edit=lambda text: text.replace('hierarchy = "towns.csv"\nlevel = 1', 'hierarchy = "towns.csv"\nlevel = 0')
+    )
+    answer = desk("preview", spec, "--public", "public.csv", "--html", "page.html")
+    assert answer.code == 0
+    assert "[bold]" in answer.out, "no markup at the terminal either"
+    page = (desk.folder / "page.html").read_text()
+    assert "&lt;script&gt;" in page
+    assert "<script" not in page
+
+
+def test_a_release_that_suppresses_nothing_is_told_so(desk) -> None:
+    histogram = '[histogram]\nkind = "outlier-private"\nepsilon = 0.5\nhorizon = 50\nmargin = 10\n'
+
+    def edit(text: str) -> str:
+        head, _, rest = text.partition("[sampling]")
+        return head.replace('form = "microdata"\n', "") + histogram + "[privacy]" + rest.partition("[privacy]")[2]
+
+    answer = desk("preview", desk.write_spec(edit=edit), "--public", "public.csv")
+    assert answer.code == 2
+    assert "crowdblend explain" in answer.err

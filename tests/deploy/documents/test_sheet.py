@@ -1,0 +1,222 @@
+"""The researcher's sheet: what it says is so, what it shows is published, and its code runs."""
+
+from __future__ import annotations
+
+import csv
+import html
+import json
+import math
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import duckdb
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow.parquet as pq
+import pytest
+from crowdblend.deploy.documents.rendering import cell, digits_up
+from crowdblend.deploy.sheet.facts import sheet_facts
+from crowdblend.deploy.sheet.snippets import snippets
+from scipy import stats
+
+PLANTED = "Zanzibar7"
+
+
+def written(office, release: Path, *words: str) -> tuple[str, str]:
+    """The sheet's HTML and Markdown, from a fresh folder."""
+    place = office.folder / f"sheets-{os.urandom(4).hex()}"
+    place.mkdir()
+    answer = json.loads(office("sheet", str(release), "--output", str(place), "--json", *words))
+    return Path(answer["html"]).read_text(), Path(answer["markdown"]).read_text()
+
+
+def code_of(markdown: str) -> dict[str, str]:
+    """The snippets as a researcher copies them, by the heading above each."""
+    return dict(re.findall(r"^### (\w+)\n\n```\w+\n(.*?)```", markdown, re.DOTALL | re.MULTILINE))
+
+
+def expected(release: Path) -> dict[str, float]:
+    """People by the first column from the table itself, by hand."""
+    if (release / "data.parquet").exists():
+        labels = pq.read_table(release / "data.parquet").column("the town").to_pylist()
+        counted = {label: labels.count(label) for label in set(labels)}
+    else:
+        counted = {}
+        with (release / "data.csv").open(newline="") as file:
+            for row in csv.DictReader(file):
+                counted[row["the town"]] = counted.get(row["the town"], 0) + int(row["count"])
+    return {label: count / 0.2 for label, count in counted.items()}
+
+
+@pytest.fixture(params=["rows", "noisy"])
+def release(request) -> Path:
+    return request.getfixturevalue(request.param)
+
+
+def test_each_snippet_runs_and_gives_the_same_estimates(office, release, monkeypatch) -> None:
+    code = code_of(written(office, release)[1])
+    assert set(code) == {"pandas", "Polars", "DuckDB", "R"}
+    monkeypatch.chdir(release)
+    people = expected(release)
+    assert len(people) >= 2
+    spaces: list[dict] = [{}, {}]
+    exec(code["pandas"], spaces[0])  # noqa: S102 - what a researcher would run
+    exec(code["Polars"], spaces[1])  # noqa: S102
+    by_pandas = spaces[0]["people"].to_dict()
+    framed = spaces[1]["counts"]
+    by_polars = {row["the town"]: row["n"] * 5 for row in framed.to_dicts()}
+    answers = duckdb.sql(code["DuckDB"]).fetchall()
+    by_duckdb = {row[0]: row[1] for row in answers}
+    for found in (by_pandas, by_polars, by_duckdb):
+        assert {label: float(number) for label, number in found.items()} == pytest.approx(people)
+    errors = {row[0]: row[2] for row in answers}
+    for label, number in people.items():
+        assert errors[label] == pytest.approx(math.sqrt(max(number, 0) * 0.2 * 0.8) / 0.2)
+        assert float(spaces[0]["error"][label]) == pytest.approx(errors[label])
+
+
+@pytest.mark.skipif(shutil.which("Rscript") is None, reason="R is not installed")
+def test_the_snippet_for_r_runs(office, noisy) -> None:
+    code = code_of(written(office, noisy)[1])["R"]
+    done = subprocess.run(["Rscript", "-e", code], cwd=noisy, capture_output=True, text=True, check=True)
+    assert "people" in done.stdout
+
+
+def test_chances_and_errors_are_those_of_the_binomial(rows) -> None:
+    facts = sheet_facts(rows, trusted=None)
+    assert facts.weight == pytest.approx(5)
+    for row in facts.chances:
+        assert row.published == pytest.approx(stats.binom.sf(19, row.people, 0.2))
+        sizes = np.arange(20, row.people + 1)
+        mean = (sizes * stats.binom.pmf(sizes, row.people, 0.2)).sum() / stats.binom.sf(19, row.people, 0.2)
+        assert row.estimate == pytest.approx(mean / 0.2)
+        assert row.published != pytest.approx(stats.binom.sf(20, row.people, 0.2)), "the control: another threshold"
+    for error in facts.errors:
+        assert error.error == pytest.approx(math.sqrt(error.published * 0.8) / 0.2)
+    draws = np.random.default_rng(3).binomial(50_000, 0.2, size=20_000) / 0.2
+    stated = next(row for row in facts.errors if row.published == 10_000)
+    # The deviation of 20,000 draws has a relative error of 1/200; 4.5 of them are a false alarm of 7e-6.
+    assert abs(draws.std() / stated.error - 1) < 4.5 / 200
+
+
+def test_what_can_be_found_is_the_best_of_all_tests_between_a_dominating_pair(rows) -> None:
+    """Neyman and Pearson on the pair of four outcomes that attains both inequalities of (ε, δ) everywhere."""
+    facts = sheet_facts(rows, trusted=None)
+    epsilon, delta = (float(facts.certificate["guarantee"][name]) for name in ("epsilon", "delta"))
+    share = (1 - delta) / (1 + math.exp(epsilon))
+    present, absent = [delta, math.exp(epsilon) * share, share, 0.0], [0.0, share, math.exp(epsilon) * share, delta]
+    for attempt in facts.attempts:
+        left, found = attempt.false_alarms, 0.0
+        for there, not_there in zip(present, absent, strict=True):  # in order of their ratios
+            part = 1.0 if not_there <= left else left / not_there
+            found, left = found + part * there, left - part * not_there
+        assert attempt.found == pytest.approx(found, rel=1e-9)
+        assert attempt.found > attempt.false_alarms
+
+
+def test_every_label_on_the_sheet_is_published_and_no_mark_is_on_it(office, release) -> None:
+    pages = written(office, release)
+    facts = sheet_facts(release, trusted=None)
+    labels = set(expected(release)) | {"*"}
+    assert set(facts.columns[0].examples) <= labels
+    private = (office.folder / "people.csv").read_text()
+    assert private.count(PLANTED) > 6_000, "the control: the mark is in the records"
+    for page, shown in zip(pages, (html.escape, cell), strict=True):
+        assert PLANTED not in page
+        for column in facts.columns:
+            assert all(shown(example) in page for example in column.examples)
+
+
+def test_it_is_a_function_of_the_release_alone(rows, tmp_path, office) -> None:
+    """Without ledger, private store and records, byte for byte the same."""
+    lone = tmp_path / "lone" / "rows"
+    shutil.copytree(rows, lone)
+    environment = {"PATH": os.environ["PATH"], "CROWDBLEND_HOME": str(tmp_path / "none"), "HOME": str(tmp_path)}
+    words = [sys.executable, "-m", "crowdblend.deploy", "sheet", "rows", "--output", str(tmp_path), "--publisher", "O"]
+    subprocess.run(words, cwd=lone.parent, env=environment, check=True, capture_output=True)
+    here = written(office, rows, "--publisher", "O")
+    found = sorted(tmp_path.glob("*-sheet.*"))
+    assert [path.read_text() for path in found] == list(here)
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted(["lone", *(path.name for path in found)])
+
+
+def test_it_is_not_written_into_the_release(office, rows) -> None:
+    before = sorted(rows.iterdir())
+    for place in (rows, rows / "below"):
+        with pytest.raises(AssertionError, match="lies in the release"):
+            office("sheet", str(rows), "--output", str(place))
+    assert sorted(rows.iterdir()) == before
+    office("verify", str(rows / "certificate.json"))
+
+
+def test_a_changed_release_has_no_sheet(office, rows, tmp_path) -> None:
+    changed = tmp_path / "changed"
+    shutil.copytree(rows, changed)
+    text = (changed / "certificate.json").read_text()
+    (changed / "certificate.json").write_text(text.replace('"k": 20', '"k": 50'))
+    with pytest.raises(AssertionError, match="does not verify"):
+        office("sheet", str(changed), "--output", str(tmp_path))
+    assert [path.name for path in tmp_path.iterdir()] == ["changed"]
+
+
+def test_it_can_be_cited(office, rows) -> None:
+    _, markdown = written(office, rows, "--publisher", "Bureau & Sons {x}")
+    certificate = json.loads((rows / "certificate.json").read_text())
+    for fact in (certificate["release_id"], certificate["files"]["data.parquet"], certificate["guarantee"]["epsilon"]):
+        assert markdown.count(fact) >= 2
+    assert r"author = {{Bureau \& Sons \{x\}}}" in markdown
+
+
+@pytest.mark.parametrize("file", ["data.parquet", "data.csv"])
+@pytest.mark.parametrize("shape", ["microdata", "counts"])
+@pytest.mark.parametrize("column", ["town", 'a"b', "a'b", "a b", "ünï"])
+def test_snippets_load_every_shape_and_name(tmp_path, monkeypatch, rows, file: str, shape: str, column: str) -> None:
+    """On tables of those shapes; the labels look like numbers and nulls, and stay texts."""
+    import dataclasses
+
+    facts = sheet_facts(rows, trusted=None)
+    own = dataclasses.replace(facts.columns[0], name=column)
+    labels = ["01", "01", "NA", "7", "*"]
+    frame = pd.DataFrame({column: labels})
+    if shape == "counts":
+        frame = pd.DataFrame({column: ["01", "NA", "7", "*"], "count": [2, 1, 1, 1]})
+    frame.to_parquet(tmp_path / file) if file.endswith("parquet") else frame.to_csv(tmp_path / file, index=False)
+    monkeypatch.chdir(tmp_path)
+    made = {one.tool: one.code for one in snippets(dataclasses.replace(facts, columns=(own,), file=file, shape=shape))}
+    space: dict = {}
+    exec(made["pandas"], space)  # noqa: S102
+    assert space["people"].to_dict() == {"01": 10, "NA": 5, "7": 5, "*": 5}
+    if '"' not in column or file.endswith("parquet"):  # Polars leaves doubled quotes in a CSV header as they are
+        exec(made["Polars"], space)  # noqa: S102
+        assert isinstance(space["counts"], pl.DataFrame)
+        assert dict(space["counts"].rows()) == {"01": 2, "NA": 1, "7": 1, "*": 1}
+    assert {row[0]: row[1] for row in duckdb.sql(made["DuckDB"]).fetchall()} == {"01": 10, "NA": 5, "7": 5, "*": 5}
+
+
+def test_what_is_shown_of_a_price_is_never_less_than_it_is() -> None:
+    for exact in (0.18298860992, 0.1, 1e-6, 2.29843, 12.0, 0.99996):
+        assert exact <= float(digits_up(exact)) <= exact * 1.001
+    assert digits_up(0.18291) == "0.183"
+    assert f"{0.18291:.3g}" == "0.183"
+    assert float(f"{0.18294:.4g}") < 0.18294, "the control: plain rounding shows less"
+
+
+@pytest.mark.long
+def test_sheets_of_counts_and_answers(office) -> None:
+    counts = office.release("counts", file_format="csv", form="counts")
+    assert "number of sampled people" in written(office, counts)[1]
+    spec = office.spec(
+        "answers", file_format="csv", form="", mechanism='[answer]\nkind = "count"\nepsilon = 0.5\nby = ["the town"]\n'
+    )
+    text = spec.read_text()
+    text = text.replace("[privacy]\ndelta = 1e-5\n", "").replace("[columns.age]", "[unused]")
+    spec.write_text(text[: text.index("[unused]")])
+    answers = Path(json.loads(office("run", str(spec), "--json"))["output"])
+    page = written(office, answers)[1]
+    assert "Don't weight them" in page
+    assert "## Small groups" not in page

@@ -1,0 +1,143 @@
+"""`crowdblend hierarchy`: what is built is accepted by a release, what is wrong is told with file and line."""
+
+from __future__ import annotations
+
+import pytest
+
+ARX = "Lyon;Rhône;South\r\nNice;Alpes;South\r\nLille;Nord;North\r\n"
+
+
+def test_check_tells_all_at_once_and_leaves_with_2(desk) -> None:
+    (desk.folder / "h.csv").write_text("Lyon;South;*\nLille;North\nLyon;South;*\nMetz;;*\n")
+    (desk.folder / "gap.csv").write_text("\nLyon;South;*\n\nLyon;South;*\n")
+    assert (
+        "gap.csv, line 4: the value 'Lyon' is declared twice, first in line 2."
+        in desk("hierarchy", "check", "gap.csv").err
+    )
+    answer = desk("hierarchy", "check", "h.csv")
+    assert answer.code == 2
+    for line in ("h.csv, line 2:", "h.csv, line 3:", "h.csv, line 4:"):
+        assert line in answer.err
+    found = desk("hierarchy", "check", "h.csv", "--json")
+    assert found.code == 2
+    assert [finding["line"] for finding in found.json["findings"]] == [2, 3, 4]
+    assert found.json["ok"] is False
+
+
+def test_check_against_a_domain(desk) -> None:
+    (desk.folder / "domain.txt").write_text("Lyon\nMarseille\nLille\nParis\n")
+    good = desk("hierarchy", "check", "towns.csv", "--domain", "domain.txt", "--json")
+    assert (good.code, good.json["ok"], good.json["remarks"]) == (0, True, [])
+    assert good.json["labels_per_level"] == [4, 2, 1]
+    (desk.folder / "domain.txt").write_text("Lyon\nMetz\n")
+    short = desk("hierarchy", "check", "towns.csv", "--domain", "domain.txt")
+    assert short.code == 2
+    assert "'Metz'" in short.err
+    assert "3 values of the hierarchy are not in the domain" in short.err
+    numbers = desk(
+        "hierarchy", "build", "intervals", "--lower", "0", "--upper", "9", "--cuts", "5", "--output", "n.csv"
+    )
+    assert numbers.code == 0, numbers.err
+    assert desk("hierarchy", "check", "n.csv", "--lower", "0", "--upper", "9").code == 0
+    assert desk("hierarchy", "check", "n.csv", "--lower", "0", "--upper", "11").code == 2
+    assert desk("hierarchy", "check", "n.csv", "--lower", "0").code == 2
+
+
+def test_import_of_a_peers_file(desk) -> None:
+    (desk.folder / "arx.csv").write_bytes(ARX.encode("cp1252"))
+    refused = desk("hierarchy", "import", "arx.csv", "--output", "towns2.csv")
+    assert refused.code == 2
+    assert "line 1" in refused.err
+    answer = desk("hierarchy", "import", "arx.csv", "--encoding", "cp1252", "--output", "towns2.csv")
+    assert answer.code == 0, answer.err
+    assert (desk.folder / "towns2.csv").read_text() == "Lyon;Rhône;South;*\nNice;Alpes;South;*\nLille;Nord;North;*\n"
+    assert "merges nothing" in answer.err
+    assert desk("hierarchy", "import", "arx.csv", "--output", "towns2.csv").code == 2, "it exists"
+    (desk.folder / "root.csv").write_text("all,South,Lyon\nall,South,Nice\n")
+    assert desk("hierarchy", "import", "root.csv", "--root-first", "--output", "r.csv").code == 0
+    assert (desk.folder / "r.csv").read_text() == "Lyon;South;all;*\nNice;South;all;*\n"
+
+
+def test_a_peers_file_with_faults_is_written_nowhere(desk) -> None:
+    (desk.folder / "arx.csv").write_text("Lyon;South;*\nLille;North;*\nBron;South;**\n")
+    answer = desk("hierarchy", "import", "arx.csv", "--output", "out.csv")
+    assert answer.code == 2
+    assert "arx.csv, line" in answer.err
+    assert not (desk.folder / "out.csv").exists()
+
+
+def test_every_builder_makes_a_hierarchy_that_a_specification_takes(desk) -> None:
+    (desk.folder / "codes.txt").write_text("75001\n75002\n69001\n")
+    (desk.folder / "outline.txt").write_text("South\n  Lyon\n  Nice\nNorth\n  Lille\n")
+    (desk.folder / "codes.csv").write_text("A;\nA1;A\nA2;A\nB;\n")
+    build = ("hierarchy", "build")
+    days = ("--first", "2024-02-01", "--last", "2024-03-31")
+    for name, words in {
+        "dates": ("dates", *days, "--levels", "month,year"),
+        "prefixes": ("prefixes", "codes.txt", "--keep", "3,2"),
+        "tree": ("tree", "outline.txt"),
+        "parents": ("parents", "codes.csv"),
+        "intervals": ("intervals", "--lower", "0", "--upper", "99", "--cuts", "18,65", "--cuts", "65"),
+    }.items():
+        answer = desk(*build, *words, "--output", f"{name}.csv")
+        assert answer.code == 0, answer.err
+        assert desk("hierarchy", "check", f"{name}.csv").code == 0
+        spec = desk.write_spec(edit=lambda text, name=name: text.replace('"towns.csv"', f'"{name}.csv"'))
+        assert desk("explain", spec).code == 0
+        shown = desk("hierarchy", "show", f"{name}.csv", "--json")
+        assert shown.json["values"] >= 3
+        assert "level 0" in desk("hierarchy", "show", f"{name}.csv").out
+    assert "29" in (desk.folder / "dates.csv").read_text(), "a leap day"
+
+
+def test_the_tree_is_cut_where_it_is_asked_to_be(desk) -> None:
+    assert (
+        desk(
+            "hierarchy", "build", "intervals", "--lower", "0", "--upper", "99", "--cuts", "18", "--output", "a.csv"
+        ).code
+        == 0
+    )
+    shown = desk("hierarchy", "show", "a.csv", "--most", "3").out
+    assert "… and 15 more" in shown
+    assert shown.index(" 2 ") < shown.index("[18, 99)"), "in the order of numbers"
+    assert "level 0" not in desk("hierarchy", "show", "a.csv", "--depth", "2").out
+
+
+@pytest.mark.parametrize(
+    ("words", "word"),
+    [
+        (("build", "intervals", "--lower", "0", "--upper", "9", "--cuts", "x"), "whole numbers"),
+        (("build", "intervals", "--lower", "0", "--upper", "9", "--cuts", "12"), "--cuts, number 1"),
+        (("build", "dates", "--first", "2024-02-30", "--last", "2024-03-31"), "--first"),
+        (("build", "dates", "--first", "2024-02-01", "--last", "2024-01-31"), "days"),
+        (("build", "dates", "--first", "2024-02-01", "--last", "2024-03-31", "--levels", "week"), "weeks"),
+        (("build", "prefixes", "towns.csv", "--keep", "1,2"), "--keep"),
+        (("build", "parents", "towns.csv"), "line 1"),
+    ],
+)
+def test_what_can_not_be_built_is_refused_with_its_place(desk, words, word: str) -> None:
+    answer = desk("hierarchy", *words, "--output", "new.csv")
+    assert answer.code == 2
+    assert word in answer.err
+    assert not (desk.folder / "new.csv").exists()
+
+
+def test_nothing_is_written_into_a_release(desk) -> None:
+    release = desk.folder / "release"
+    (release / "below").mkdir(parents=True)
+    (release / "certificate.json").write_text("{}")
+    (desk.folder / "link").symlink_to(release)
+    before = sorted(desk.folder.rglob("*"))
+    words = ("hierarchy", "import", "towns.csv", "--output")
+    for place in (
+        "release/h.csv",
+        "release/below/h.csv",
+        "link/h.csv",
+        "data.csv",
+        "towns.csv",
+        "none/h.csv",
+        "s3://b/h.csv",
+    ):
+        answer = desk(*words, place)
+        assert answer.code == 2, place
+    assert sorted(desk.folder.rglob("*")) == before

@@ -1,0 +1,81 @@
+"""What the pages about preparing a release tell people to type is typed here."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import sqlite3
+from pathlib import Path
+
+import duckdb
+import pyarrow.parquet as pq
+import pytest
+
+DOCS = Path(__file__).resolve().parents[2] / "docs"
+
+
+def blocks(page: str, language: str) -> list[str]:
+    text = (DOCS / page).read_text(encoding="utf-8")
+    return re.findall(rf"^ *```{language}\n(.*?)^ *```", text, re.DOTALL | re.MULTILINE)
+
+
+def commands(page: str) -> list[list[str]]:
+    lines = [line.strip() for block in blocks(page, "sh") for line in block.splitlines()]
+    return [shlex.split(line, comments=True)[1:] for line in lines if line.startswith("crowdblend ")]
+
+
+def test_the_page_of_hierarchies(desk) -> None:
+    (desk.folder / "regions.csv").write_text("Lyon;South;*\nNice;South;*\nLille;North;*\n")
+    (desk.folder / "communes.txt").write_text("Lyon\nNice\nLille\n")
+    (desk.folder / "ages.csv").write_text("".join(f"{age};*\n" for age in range(120)))
+    (desk.folder / "zip-codes.txt").write_text("75001\n75002\n69001\n")
+    (desk.folder / "industries.txt").write_text("62.01\n62.02\n01.11\n")
+    outline = [line[2:] for line in blocks("hierarchies.md", "text")[0].splitlines()]
+    (desk.folder / "outline.txt").write_text("\n".join(outline))
+    (desk.folder / "codes.csv").write_text("A;\nA00;A\nA01;A\nB;\n")
+    (desk.folder / "arx-hierarchy.csv").write_text("Lyon;South;*\nLille;North;*\n")
+    (desk.folder / "old.csv").write_bytes("all,region,town\nall,South,Nîmes\nall,North,Lille\n".encode("cp1252"))
+    done = 0
+    for words in commands("hierarchies.md"):
+        output = desk.folder / words[words.index("--output") + 1] if "--output" in words else None
+        if output is not None:
+            output.unlink(missing_ok=True)
+        answer = desk(*words)
+        assert answer.code == 0, (words, answer.err)
+        assert output is None or desk("hierarchy", "check", output).code == 0
+        done += 1
+    assert done >= 11
+
+
+def test_the_page_about_starting_from_a_file(desk, monkeypatch) -> None:
+    (desk.folder / "people.csv").write_text("sex,age,region\nF,17,south\nM,41,north\n")
+    duckdb.sql("COPY (FROM read_csv('people.csv')) TO 'people.parquet' (FORMAT parquet)")
+    for words in commands("starting-from-a-file.md"):
+        answer = desk(*words)
+        assert answer.code == 0, answer.err
+    (chosen,) = blocks("starting-from-a-file.md", "sql")
+    duckdb.sql(chosen)
+    assert pq.read_table("adults.parquet").to_pylist() == [{"sex": "M", "decade": 4, "region": "NORTH"}]
+    books, database = blocks("starting-from-a-file.md", "python")
+    with sqlite3.connect("people.sqlite") as office:
+        office.execute("CREATE TABLE people (sex TEXT, code TEXT)")
+        office.execute("INSERT INTO people VALUES ('F', '007')")
+    office.close()
+    space: dict = {}
+    exec(database, space)  # noqa: S102 - what the page tells people to run
+    space["office"].close()
+    assert pq.read_table("people.parquet").to_pylist() == [{"sex": "F", "code": "007"}]
+    assert "read_excel" in books
+
+
+@pytest.mark.parametrize("page", ["preview.md", "hierarchies.md", "starting-from-a-file.md", "researchers-sheet.md"])
+def test_links_and_pictures_are_there(page: str) -> None:
+    text = (DOCS / page).read_text(encoding="utf-8")
+    targets = [target.partition("#")[0] for target in re.findall(r"\]\(([^)]+)\)", text)]
+    assert not [target for target in targets if "://" not in target and not (DOCS / target).exists()]
+
+
+def test_the_page_of_previews_names_options_that_there_are(desk) -> None:
+    told = desk("preview", "--help").out
+    for words in commands("preview.md"):
+        assert all(word in told for word in words if word.startswith("--"))

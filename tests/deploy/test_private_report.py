@@ -1,0 +1,206 @@
+"""The private report: a recorded look, its figures nowhere near a release, and nothing of it in Prefect."""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import json
+import os
+import stat
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+PLANTED = "Zzyzx-planted"
+RARE = 7
+MARK = "NOT FOR PUBLICATION"
+
+
+def contents(folder: Path) -> dict[str, str]:
+    return {
+        str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file()
+    }
+
+
+def looks(desk) -> list[dict]:
+    return desk("ledger", "show", "--json").json["private_looks"]
+
+
+@pytest.fixture
+def released(desk):
+    """A release of 2,400 common records and of seven from a planted town, too few to be published."""
+    with (desk.folder / "people.csv").open("a", encoding="utf-8") as file:
+        file.writelines(f"green;25;{PLANTED};x\n" for _ in range(RARE))
+    towns = desk.folder / "towns.csv"
+    towns.write_text(towns.read_text(encoding="utf-8") + f"{PLANTED};{PLANTED}-region;*\n", encoding="utf-8")
+    desk.add_dataset()
+    answer = desk("run", desk.write_spec(), "--release-id", "the-release", "--json")
+    assert answer.code == 0, answer.err
+    return desk
+
+
+def test_the_report_tells_the_records_figures_and_the_ledger_knows_of_the_look(released) -> None:
+    desk = released
+    before = contents(desk.folder / "out")
+    answer = desk("report", "private", "spec.toml", "out", "--by", "an analyst", "--json")
+    assert answer.code == 0, answer.err
+    told = answer.json
+    with (desk.folder / "people.csv").open(encoding="utf-8") as file:
+        rows = Counter((row["colour"], row["age"], row["town"]) for row in csv.DictReader(file, delimiter=";"))
+    measures = told["measures"]
+    assert measures["before"]["records"] == sum(rows.values()) == 2_400 + RARE
+    assert measures["before"]["classes"] == len(rows)
+    assert measures["before"]["discernibility"] == sum(count**2 for count in rows.values())
+    town = measures["columns"][2]
+    planted = town["labels"].index(f"{PLANTED}-region")
+    assert (town["before"][planted], town["after"][planted]) == (RARE, 0)
+    report = Path(told["report"])
+    page = report.read_text(encoding="utf-8")
+    assert report.is_relative_to(desk.home)
+    assert stat.S_IMODE(report.stat().st_mode) == 0o600
+    assert stat.S_IMODE(report.parent.stat().st_mode) == 0o700
+    assert page.count(MARK) >= 3
+    assert PLANTED in page
+    assert "2\u202f407" in page
+    [look] = looks(desk)
+    assert (look["by"], look["position"]) == ("an analyst", told["look"])
+    assert "the-release" in look["what"]
+    assert contents(desk.folder / "out") == before
+    later = desk("run", desk.write_spec(output="later"), "--json")
+    certificate = json.loads(Path(later.json["certificate"]).read_text(encoding="utf-8"))
+    assert certificate["private_looks"]["count"] == 1
+    assert desk("ledger", "verify").code == 0
+
+
+def test_no_release_holds_a_private_figure(released) -> None:
+    """Planted marks: the rare town, the numbers of records; they are in the report, and in no byte of a release."""
+    desk = released
+    assert desk("report", "private", "spec.toml", "out").code == 0
+    for form, file_format in (("microdata", "csv"), ("counts", "parquet"), ("counts", "csv")):
+        name = f"{form}-{file_format}"
+        spec = desk.write_spec(output=name, name=name, form=form, file_format=file_format)
+        assert desk("run", spec).code == 0
+        told = desk("report", "private", spec, name, "--json")
+        assert told.code == 0, told.err
+        assert told.json["measures"]["after"]["records"] > 0
+    page = next((desk.home / "reports").glob("*.html")).read_text(encoding="utf-8")
+    marks = {PLANTED, "2\u202f407"}
+    assert all(mark in page for mark in marks)
+    released_bytes = [
+        path.read_bytes() for name in ("out", "microdata-csv", "counts-parquet", "counts-csv")
+        for path in (desk.folder / name).iterdir()
+    ]  # fmt: skip
+    assert len(released_bytes) == 8
+    for content in released_bytes:
+        assert not any(mark.encode() in content for mark in (*marks, "2407", "NOT FOR", "discernibility"))
+    assert not list(desk.folder.glob("**/out/*.html"))
+
+
+@pytest.mark.parametrize("place", ["out/report.html", "out/sub/report.html", "link/report.html", "other/report.html"])
+def test_a_report_is_never_written_where_a_release_lies(released, place: str) -> None:
+    desk = released
+    (desk.folder / "link").symlink_to(desk.folder / "out")
+    other = desk.folder / "other"
+    other.mkdir()
+    (other / "certificate.json").write_text("{}", encoding="utf-8")
+    before = contents(desk.folder / "out") | contents(other)
+    answer = desk("report", "private", "spec.toml", "out", "--output", place, "--json")
+    assert answer.code == 2
+    assert "never be where a release is picked up" in answer.json["error"]["message"]
+    assert contents(desk.folder / "out") | contents(other) == before
+    assert looks(desk) == []
+    elsewhere = desk("report", "private", "spec.toml", "out", "--output", "mine.html")  # the check can be passed
+    assert elsewhere.code == 0, elsewhere.err
+    assert len(looks(desk)) == 1
+
+
+def test_what_is_refused_before_the_look_leaves_no_look(released) -> None:
+    desk = released
+    attempts = [
+        ("report", "private", "spec.toml", "nowhere"),
+        ("report", "private", "spec.toml", "out", "--target", "height"),
+        ("report", "private", "spec.toml", "out", "--output", "report.txt"),
+        ("report", "private", "spec.toml", "out", "--output", "nowhere/report.html"),
+    ]
+    for words in attempts:
+        assert desk(*words).code == 2, words
+    towns = desk.folder / "towns.csv"
+    kept = towns.read_text(encoding="utf-8")
+    towns.write_text(kept.replace("Lyon;South", "Lyon;Southern"), encoding="utf-8")
+    changed = desk("report", "private", "spec.toml", "out")
+    assert changed.code == 2
+    assert "other columns or hierarchies" in changed.err
+    towns.write_text(kept, encoding="utf-8")
+    (desk.folder / "out" / "data.parquet").write_bytes(b"x")
+    assert "does not verify" in desk("report", "private", "spec.toml", "out").err
+    assert looks(desk) == []
+
+
+def test_a_look_that_reads_other_records_stays_recorded(released) -> None:
+    desk = released
+    desk.write_people(60)
+    answer = desk("report", "private", "spec.toml", "out")
+    assert answer.code == 2
+    assert "the look stays recorded" in answer.err
+    assert len(looks(desk)) == 1
+    assert not list(desk.home.glob("reports/*"))
+    histogram = desk.write_spec(
+        edit=lambda text: text.replace('form = "microdata"\n', "").replace(
+            "[suppression]", '[histogram]\nkind = "suppressed"'
+        )
+    )
+    assert "about a microdata release" in desk("report", "private", histogram, "out").err
+
+
+def test_records_that_cannot_be_read_leave_a_look_and_tell_the_kind_of_the_fault_alone(desk) -> None:
+    table = pa.table({"colour": ["red"] * 3_000, "age": list(range(20, 80)) * 50, "town": ["Lyon"] * 3_000})
+    pq.write_table(table, desk.folder / "people.parquet", compression="zstd")
+    desk.add_dataset()
+    spec = desk.write_spec(source="people.parquet")
+    assert desk("run", spec).code == 0
+    content = bytearray((desk.folder / "people.parquet").read_bytes())
+    content[4:300] = b"\xff" * 296
+    (desk.folder / "people.parquet").write_bytes(content)
+    answer = desk("report", "private", spec, "out", "--json")
+    assert answer.code == 1
+    message = answer.json["error"]["message"]
+    assert "No report was written; the look stays recorded. Run the command again" in message
+    assert "Internal fault" not in message
+    assert len(looks(desk)) == 1
+    assert not list(desk.home.glob("reports/*"))
+
+
+def test_a_report_of_a_drawn_map_knows_the_map_by_the_certificate(released) -> None:
+    desk = released
+
+    def choose(text: str) -> str:
+        lines = [line for line in text.splitlines() if not line.startswith("level")]
+        return "\n".join(lines).replace("[columns.colour]", "[selection]\nepsilon = 0.5\n[columns.colour]") + "\n"
+
+    spec = desk.write_spec(edit=choose, output="drawn", name="drawn")
+    answer = desk("run", spec, "--json")
+    assert answer.code == 0, answer.err
+    told = desk("report", "private", spec, "drawn", "--json")
+    assert told.code == 0, told.err
+    levels = {column["name"]: column["level"] for column in told.json["measures"]["columns"]}
+    assert levels == answer.json["levels"]
+
+
+def test_prefect_is_not_even_loaded(released) -> None:
+    program = (
+        "import sys; from crowdblend.deploy import cli\n"
+        "try: cli.main(['report', 'private', 'spec.toml', 'out'])\n"
+        "except SystemExit as leave: code = leave.code\n"
+        "print(code, [name for name in sys.modules if name.partition('.')[0] in ('prefect', 'distributed')])"
+    )
+    run = subprocess.run(
+        [sys.executable, "-c", program], cwd=released.folder, env=os.environ, capture_output=True, text=True, check=True
+    )
+    assert run.stdout.splitlines()[-1] == "0 []", run.stdout + run.stderr

@@ -1,0 +1,201 @@
+"""The private report in a real browser: marked on every sheet, nothing cut or overlapping, nothing asked for."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from datetime import date
+from decimal import Decimal
+from pathlib import Path
+
+import numpy as np
+import pytest
+from crowdblend.deploy.private_report.page import MARK, PrivateReport, report_page
+from crowdblend.mechanisms.hierarchy import ValueHierarchy
+from crowdblend.mechanisms.intervals import IntervalHierarchy
+from crowdblend.mechanisms.measures.counted import CountedRecords
+from crowdblend.mechanisms.measures.utility import utility_of
+from crowdblend.mechanisms.recoding import GeneralizationMap, MappedColumn
+from crowdblend.mechanisms.suppression import GroupCounts, count_keys, suppress
+
+SWITCH = "CROWDBLEND_TEST_BROWSER"
+KEEP = "CROWDBLEND_SCREENSHOTS"
+ARGUMENTS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
+FAULTS_OF_PICTURES = """() => {
+  const faults = [];
+  for (const picture of document.querySelectorAll('svg.picture')) {
+    const frame = picture.getBoundingClientRect();
+    const texts = [...picture.querySelectorAll('text')].map(text => [text.textContent, text.getBoundingClientRect()]);
+    for (const [words, box] of texts) {
+      const beside = box.left < frame.left - 1 || box.right > frame.right + 1;
+      if (beside || box.top < frame.top - 1 || box.bottom > frame.bottom + 1) faults.push('cut: ' + words);
+    }
+    texts.forEach(([words, box], place) => {
+      for (const [others, other] of texts.slice(place + 1)) {
+        const across = Math.min(box.right, other.right) - Math.max(box.left, other.left);
+        const down = Math.min(box.bottom, other.bottom) - Math.max(box.top, other.top);
+        const covered = across > 1 && down > 0.3 * Math.min(box.height, other.height);
+        if (covered) faults.push('overlap: ' + words + ' / ' + others);
+      }
+    });
+  }
+  return faults;
+}"""
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[object]:
+    program = shutil.which("chromium") or shutil.which("chromium-browser")
+    if program is None:
+        if os.environ.get(SWITCH) == "off":
+            pytest.skip(f"Chromium is not installed, and {SWITCH}=off says that this is known")
+        pytest.fail(f"Chromium is not installed; install it, or set {SWITCH}=off to leave the pages untested in it")
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        started = playwright.chromium.launch(executable_path=program, headless=True, args=ARGUMENTS)
+        yield started
+        started.close()
+
+
+@pytest.fixture(scope="module")
+def page_file(tmp_path_factory) -> Path:
+    """A report on 200,000 invented people, with long names, many labels, and a text that would be a tag."""
+    draw = np.random.default_rng(3)
+    words = [f"a rather long label of a trade that nobody has shortened yet, number {n}" for n in range(30)]
+    trades = ValueHierarchy.from_rows([(word, f"{word[:20]} {n % 40}", "*") for n, word in enumerate(words)])
+    colours = ValueHierarchy.from_values(["<script>alert(1)</script>", "blue & green", "red"])
+    ages = IntervalHierarchy(lower=0, upper=100, widths=(10, 50))
+    hierarchies = {
+        "colour": (colours, 0),
+        "age": (ages, 1),
+        "main trade of the household's oldest member": (trades, 1),
+        "income": (IntervalHierarchy(lower=0, upper=200_000, widths=(50_000,)), 1),
+    }
+
+    def at(levels) -> GeneralizationMap:
+        return GeneralizationMap(
+            columns=tuple(
+                MappedColumn(name=name, hierarchy=hierarchy, level=level)
+                for (name, (hierarchy, _)), level in zip(hierarchies.items(), levels, strict=True)
+            )
+        )
+
+    finest = at((0, 0, 0, 0))
+    codes = [
+        draw.integers(0, 4, 200_000),
+        ages.codes_of_integers(draw.integers(15, 99, 200_000), 0),
+        draw.zipf(1.5, 200_000) % 31,
+        hierarchies["income"][0].codes_of_integers(draw.integers(0, 150_000, 200_000), 0),
+    ]
+    before = CountedRecords(map=finest, groups=count_keys(finest.keys(codes), cells=finest.cells))
+    coarse = before.recoded(at((0, 1, 1, 1)))
+    sampled = draw.binomial(coarse.groups.counts, 0.3)
+    released = CountedRecords(map=coarse.map, groups=GroupCounts(*suppress(coarse.groups.keys, sampled, 20)))
+    report = PrivateReport(
+        release_id="a-release-with-a-rather-long-name-2026-11",
+        dataset="people",
+        released_on="2026-01-01",
+        epsilon="0.731",
+        delta="0.000001",
+        made_on=date(2026, 1, 2).isoformat(),
+        by="steward",
+        look=12,
+        measures=utility_of(before, released, k=20, sampling_rate=Decimal("0.3")),
+    )
+    path = tmp_path_factory.mktemp("report") / "report.html"
+    path.write_text(report_page(report), encoding="utf-8")
+    return path
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [320, 1280])
+def test_it_fits_and_nothing_is_cut_or_overlaps(browser, page_file: Path, width: int, scheme: str) -> None:
+    context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme)
+    page = context.new_page()
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    page.goto(page_file.as_uri())
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    assert page.evaluate(FAULTS_OF_PICTURES) == []
+    assert page.locator("svg.picture").count() == 9
+    assert page.locator("script").count() == 0
+    assert asked == [page_file.as_uri()]
+    if (width, scheme) == (1280, "light") and (folder := os.environ.get(KEEP)):
+        page.set_viewport_size({"width": 1000, "height": 900})
+        page.screenshot(path=Path(folder) / "private-report.png", full_page=True)
+    mark = page.locator(".mark")
+    page.mouse.wheel(0, 3000)
+    assert mark.is_visible()
+    assert mark.bounding_box()["y"] < 200  # it stays in sight
+    page.set_content(
+        '<svg class="picture" viewBox="0 0 50 20" width="50" height="20"><text x="0" y="12">one long text</text>'
+        '<text x="4" y="12">another</text></svg>'
+    )
+    control = page.evaluate(FAULTS_OF_PICTURES)
+    assert any(fault.startswith("cut") for fault in control)
+    assert any(fault.startswith("overlap") for fault in control)
+    context.close()
+
+
+def test_every_printed_sheet_says_what_it_is(browser, page_file: Path, tmp_path: Path) -> None:
+    from pypdf import PdfReader
+
+    context = browser.new_context(viewport={"width": 794, "height": 1123})
+    page = context.new_page()
+    page.goto(page_file.as_uri())
+    page.emulate_media(media="print", color_scheme="light")
+    assert page.evaluate(FAULTS_OF_PICTURES) == []
+    page.pdf(path=tmp_path / "report.pdf", format="A4")
+    sheets = [sheet.extract_text() for sheet in PdfReader(tmp_path / "report.pdf").pages]
+    assert len(sheets) > 3
+    assert all(MARK in sheet for sheet in sheets)
+    page.locator("thead .mark").evaluate("mark => mark.remove()")
+    page.pdf(path=tmp_path / "unmarked.pdf", format="A4")
+    assert not all(MARK in sheet.extract_text() for sheet in PdfReader(tmp_path / "unmarked.pdf").pages)
+    context.close()
+
+
+def test_before_and_after_differ_in_grey_and_to_colour_blind_eyes(browser, page_file: Path) -> None:
+    """Luminance alone tells the series apart (WCAG 2.1, contrast ratio of at least 3), in every scheme and on paper."""
+    for scheme, media in (("light", "screen"), ("dark", "screen"), ("light", "print")):
+        context = browser.new_context(color_scheme=scheme)
+        page = context.new_page()
+        page.goto(page_file.as_uri())
+        page.emulate_media(media=media, color_scheme=scheme)
+        fills = [
+            page.locator(f".bar.{series}").first.evaluate("bar => getComputedStyle(bar).fill")
+            for series in ("before", "after")
+        ]
+        lights = sorted(luminance(fill) for fill in fills)
+        assert (lights[1] + 0.05) / (lights[0] + 0.05) >= 3, (scheme, media, fills)
+        context.close()
+    assert (luminance("rgb(29, 95, 168)") + 0.05) / (luminance("rgb(20, 90, 160)") + 0.05) < 3  # it can fail
+
+
+def luminance(colour: str) -> float:
+    """Relative luminance of `rgb(r, g, b)` by WCAG 2.1."""
+    parts = [int(part) / 255 for part in colour.removeprefix("rgb(").removesuffix(")").split(",")]
+    linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_axe_finds_no_violation(browser, page_file: Path, scheme: str) -> None:
+    from axe_playwright_python.sync_playwright import Axe
+
+    context = browser.new_context(color_scheme=scheme, bypass_csp=True)
+    page = context.new_page()
+    page.goto(page_file.as_uri())
+    found = Axe().run(page).response["violations"]
+    assert not found, [(one["id"], [node["html"][:200] for node in one["nodes"][:3]]) for one in found]
+    context.close()

@@ -1,0 +1,78 @@
+"""`crowdblend spec new`: a specification begun from the schema alone, that does nothing until it is finished."""
+
+from __future__ import annotations
+
+import tomllib
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+PLANTED = "Zanzibar7"
+
+
+def test_it_is_refused_until_it_is_filled_in_and_then_runs_as_explained(desk) -> None:
+    table = pa.table({"member": [True, False], "age": [3, 4], "town": [PLANTED, "Lyon"], "odd name": ["a", "b"]})
+    pq.write_table(table, desk.folder / "club.parquet")
+    answer = desk("spec", "new", "--from", "club.parquet")
+    assert answer.code == 0, answer.err
+    text = (desk.folder / "club.toml").read_text()
+    assert PLANTED not in text + answer.out
+    assert desk("explain", "club.toml").code == 2, "no column is released by itself"
+    lines = text.replace("# [columns.member]", "[columns.member]").splitlines()
+    place = lines.index("[columns.member]")
+    lines[place + 1 : place + 3] = [line.removeprefix("# ") for line in lines[place + 1 : place + 3]]
+    (desk.folder / "club.toml").write_text("\n".join(lines))
+    explained = desk("explain", "club.toml", "--json")
+    assert explained.code == 0, explained.err
+    assert [column["column"] for column in explained.json["columns"]] == ["member"]
+
+
+def test_columns_that_are_asked_for_stand_there_to_be_filled_in(desk) -> None:
+    answer = desk(
+        "spec", "new", "--from", "people.csv", "--columns", "colour,age", "--output", "new.toml", "--dataset", "d"
+    )
+    assert answer.code == 0, answer.err
+    tables = tomllib.loads((desk.folder / "new.toml").read_text())
+    assert list(tables["columns"]) == ["colour", "age"]
+    assert tables["data"] == {"dataset": "d", "source": "people.csv", "separator": ";"}
+    refused = desk("explain", "new.toml")
+    assert refused.code == 2
+    assert "[columns.colour]" in refused.err
+    assert desk("spec", "new", "--from", "people.csv", "--columns", "none", "--output", "x.toml").code == 2
+    assert desk("spec", "new", "--from", "people.csv", "--output", "new.toml").code == 2, "it exists"
+
+
+@pytest.mark.parametrize("name", ['a"b', "a\\b", "ünï", "a.b", "a\x7fb", "count", "x y", "a'b", "#"])
+def test_any_name_of_a_column_is_written_so_that_it_reads_back(desk, name: str) -> None:
+    pq.write_table(pa.table({name: [1], "other": [2]}), desk.folder / "odd.parquet")
+    assert desk("spec", "new", "--from", "odd.parquet", "--columns", name).code == 0
+    assert list(tomllib.loads((desk.folder / "odd.toml").read_text())["columns"]) == [name]
+
+
+def test_the_source_is_named_as_the_specification_sees_it(desk) -> None:
+    (desk.folder / "specs").mkdir()
+    assert desk("spec", "new", "--from", "people.csv", "--output", "specs/p.toml").code == 0
+    assert tomllib.loads((desk.folder / "specs" / "p.toml").read_text())["data"]["source"] == "../people.csv"
+
+
+def test_nothing_else_is_written_and_nothing_charged(desk) -> None:
+    before = set(desk.folder.rglob("*"))
+    assert desk("spec", "new", "--from", "people.csv").code == 0
+    assert set(desk.folder.rglob("*")) - before == {desk.folder / "people.toml"}
+
+
+@pytest.mark.parametrize("key", ["where", "filter", "derived"])
+def test_who_would_filter_rows_is_shown_the_way_round(desk, key: str) -> None:
+    spec = desk.write_spec(edit=lambda text: text.replace("[data]", f'[data]\n{key} = "age > 17"'))
+    answer = desk("explain", spec)
+    assert answer.code == 2
+    assert "docs/starting-from-a-file.md" in answer.err
+
+
+@pytest.mark.parametrize("source", ["people.xlsx", "sqlite:///people.db"])
+def test_run_too_shows_the_way_round_other_sources(desk, source: str) -> None:
+    desk.add_dataset()
+    answer = desk("run", desk.write_spec(source=source))
+    assert answer.code == 2
+    assert "docs/starting-from-a-file.md" in answer.err

@@ -1,0 +1,49 @@
+"""The example of a release inside somebody's own Prefect flow, run as its reader would run it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sqlite3
+import subprocess
+import sys
+from pathlib import Path
+
+EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "own-flow"
+
+
+def test_a_release_is_a_subflow_on_the_same_server_and_a_repeat_is_the_same_release(desk) -> None:
+    here = desk.folder / "own-flow"
+    shutil.copytree(EXAMPLE, here, ignore=shutil.ignore_patterns("people.csv", "out", "__pycache__"))
+    assert desk("dataset", "add", "survey", "--epsilon", "2", "--delta", "1e-5").code == 0
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("PREFECT_")}
+    environment = kept | {
+        "PREFECT_HOME": str(desk.folder / "prefect"),
+        "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
+        "PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS": "180",
+        "PREFECT_RESULTS_PERSIST_BY_DEFAULT": "true",
+        "DO_NOT_TRACK": "1",
+    }
+
+    def run() -> list[str]:
+        told = subprocess.run(
+            [sys.executable, "flow.py"], cwd=here, env=environment, capture_output=True, text=True, check=False
+        )
+        assert told.returncode == 0, told.stderr
+        return told.stdout.splitlines()
+
+    estimates = run()
+    assert [line.partition(":")[0] for line in estimates] == ["North", "South"]
+    for line in estimates:  # 3,000 people each; ± 6 standard deviations of the sample's count
+        assert abs(int(line.split("about ")[1].split()[0]) - 3_000) < 6 * (3_000 * 0.8 / 0.2) ** 0.5
+    assert run() == estimates
+    [release] = desk("ledger", "show", "--json").json["releases"]
+    assert (release["release_id"], release["stage"]) == ("survey-2026-q1", "published")
+    with sqlite3.connect(desk.folder / "prefect" / "prefect.db") as database:
+        rows = database.execute("SELECT name, parent_task_run_id FROM flow_run").fetchall()
+    parents = dict(rows)
+    assert len(rows) == 3  # two runs of the example, and one of the release
+    assert parents["survey-2026-q1"] is not None
+    kept_files = [path.read_bytes() for path in (desk.folder / "prefect").rglob("*") if path.is_file()]
+    assert kept_files
+    assert not any(b"region,age" in content for content in kept_files)  # no record is kept by Prefect

@@ -1,0 +1,181 @@
+"""Every measure against a table small enough to be computed on paper."""
+
+from __future__ import annotations
+
+import math
+from decimal import Decimal
+
+import numpy as np
+import pytest
+from crowdblend.mechanisms.hierarchy import ValueHierarchy
+from crowdblend.mechanisms.intervals import IntervalHierarchy
+from crowdblend.mechanisms.measures.classes import (
+    average_class_size,
+    discernibility,
+    normalised_class_size,
+    size_shares,
+)
+from crowdblend.mechanisms.measures.counted import CountedRecords, aligned_counts
+from crowdblend.mechanisms.measures.counting import counting_query_errors, relative_errors
+from crowdblend.mechanisms.measures.distances import association, pair_distances, total_variation
+from crowdblend.mechanisms.measures.information import ambiguity_log10, entropy_loss, granularity_loss
+from crowdblend.mechanisms.measures.risk import reidentification_risk
+from crowdblend.mechanisms.measures.utility import NotOfTheseRecordsError, utility_of
+from crowdblend.mechanisms.recoding import GeneralizationMap, MappedColumn
+from crowdblend.mechanisms.suppression import GroupCounts, sum_counts
+
+TOWNS = ValueHierarchy.from_rows(
+    [("Lille", "North", "*"), ("Lyon", "South", "*"), ("Nice", "South", "*"), ("Toulon", "South", "*")]
+)
+AGES = IntervalHierarchy(lower=0, upper=100, widths=(10, 50))
+
+
+def table(rows: dict[tuple[str, int], int], levels=(0, 0)) -> CountedRecords:
+    made = GeneralizationMap(
+        columns=(
+            MappedColumn(name="town", hierarchy=TOWNS, level=levels[0]),
+            MappedColumn(name="age", hierarchy=AGES, level=levels[1]),
+        )
+    )
+    codes = [
+        TOWNS.codes_of_texts([town.encode() for town, _ in rows], levels[0]),
+        AGES.codes_of_integers(np.array([age for _, age in rows], dtype=np.int64), levels[1]),
+    ]
+    return CountedRecords(map=made, groups=sum_counts(made.keys(codes), np.array(list(rows.values()), dtype=np.int64)))
+
+
+PEOPLE = {("Lille", 31): 4, ("Lyon", 32): 2, ("Nice", 35): 1, ("Toulon", 71): 1}
+
+
+def test_class_measures() -> None:
+    sizes = np.array([4, 2, 1, 1])
+    assert average_class_size(sizes) == 2.0
+    assert normalised_class_size(sizes, k=4) == 0.5
+    assert discernibility(sizes) == 16 + 4 + 1 + 1
+    assert discernibility(sizes, suppressed=2) == 22 + 2 * 10
+    assert discernibility(np.array([3_000_000_000] * 3)) == 27 * 10**18  # past 64 bits: exact all the same
+    assert size_shares(sizes, edges=(1, 2, 4)) == (0.25, 0.25, 0.5)
+    assert average_class_size(np.array([], dtype=np.int64)) == 0.0
+
+
+def test_risks() -> None:
+    risk = reidentification_risk(np.array([2, 1]), np.array([4, 10]), threshold=0.3)
+    assert risk.prosecutor_highest == 1.0
+    assert risk.prosecutor_average == pytest.approx(2 / 3)
+    assert risk.prosecutor_at_risk == 1.0
+    assert risk.journalist_highest == 0.25
+    assert risk.journalist_at_risk == 0.0
+    assert risk.marketer == pytest.approx((2 / 4 + 1 / 10) / 3)
+    assert risk.journalist_average == pytest.approx(max(2 / 14, 0.2))
+    assert risk.unique == pytest.approx(1 / 3)
+    nothing = reidentification_risk(np.array([], dtype=np.int64), np.array([], dtype=np.int64), threshold=0.3)
+    assert (nothing.prosecutor_highest, nothing.marketer) == (0.0, 0.0)
+    with pytest.raises(ValueError, match="no more in the table"):
+        reidentification_risk(np.array([3]), np.array([2]), threshold=0.3)
+
+
+def test_granularity_counts_what_a_label_covers_beyond_the_value() -> None:
+    coarse = table(PEOPLE, levels=(1, 1))
+    # Lille alone is North, three towns are South: 4 records lose 0, 4 lose (3 - 1)/(4 - 1).
+    assert granularity_loss(coarse, 0) == pytest.approx(4 * (2 / 3) / 8)
+    assert granularity_loss(coarse, 1) == pytest.approx(9 / 99)
+    assert granularity_loss(coarse, 0, suppressed=2) == pytest.approx((4 * 2 / 3 + 2) / 10)
+    assert granularity_loss(table(PEOPLE), 0) == 0.0
+    assert granularity_loss(table(PEOPLE, levels=(2, 3)), 1) == 1.0
+    # What lies outside the domain, and the bucket, tell nothing of it.
+    assert granularity_loss(table({("Lille", -5): 1, ("Paris", 200): 1}), 1) == 1.0
+    assert granularity_loss(table({("Lille", -5): 1, ("Paris", 200): 1}), 0) == 0.5
+
+
+def test_entropy_is_the_bits_from_label_to_value() -> None:
+    before = table(PEOPLE)
+    loss = entropy_loss(before, 0, level=1)
+    assert loss.lost == pytest.approx(2 * math.log2(4 / 2) + 2 * math.log2(4 / 1))
+    assert loss.had == pytest.approx(4 * math.log2(8 / 4) + 2 * math.log2(8 / 2) + 2 * math.log2(8))
+    assert entropy_loss(before, 0, level=0).lost == 0.0
+    everything = entropy_loss(before, 0, level=2)
+    assert everything.lost == pytest.approx(everything.had)
+    assert everything.share == 1.0
+
+
+def test_ambiguity_is_the_average_number_of_combinations() -> None:
+    assert ambiguity_log10(table(PEOPLE)) == 0.0
+    # North covers 1 town, South 3, a ten-year band 10 ages: (4·10 + 4·30)/8.
+    assert ambiguity_log10(table(PEOPLE, levels=(1, 1))) == pytest.approx(math.log10(20))
+
+
+def test_distances_and_association() -> None:
+    assert total_variation(np.array([1, 3]), np.array([3, 1])) == 0.5
+    assert total_variation(np.array([2, 6]), np.array([1, 3])) == 0.0
+    assert total_variation(np.array([0]), np.array([4])) == 1.0
+    square = table({("Lille", 31): 10, ("Lyon", 72): 10})
+    assert association(square) == pytest.approx(1.0)
+    independent = table({("Lille", 31): 10, ("Lyon", 31): 10, ("Lille", 72): 10, ("Lyon", 72): 10})
+    assert association(independent) == pytest.approx(0.0, abs=1e-12)
+    # χ² of ((20, 10), (10, 20)) is 60·(20·20 - 10·10)²/30⁴ = 6.6667, so V = √(6.6667/60) = 1/3.
+    mixed = table({("Lille", 31): 20, ("Lille", 72): 10, ("Lyon", 31): 10, ("Lyon", 72): 20})
+    assert association(mixed) == pytest.approx(1 / 3)
+    [pair] = pair_distances(independent, square)
+    assert pair.distance == pytest.approx(0.5)
+    assert (pair.association_before, pair.association_after) == (pytest.approx(0, abs=1e-12), pytest.approx(1))
+
+
+def test_counting_queries() -> None:
+    errors = relative_errors(np.array([10, 1]), np.array([2, 0]), sampling_rate=0.1, floor=5.0)
+    assert errors.tolist() == pytest.approx([1.0, 0.2])
+    before = table({("Lille", 31): 90, ("Lyon", 31): 9})
+    after = table({("Lille", 31): 10})
+    found = counting_query_errors(before, after, sampling_rate=Decimal("0.1"), ways=5)
+    # Two towns, one age, two combinations: errors 10/90, 1 (Lyon) by town and pair, and 1/99 by age.
+    assert (found.queries, found.ways, found.floor) == (5, 2, 1.0)
+    assert found.median == pytest.approx(10 / 90)
+    small, large = found.by_size
+    assert (small.least, small.below, small.queries, small.lost) == (1, 10, 2, 1.0)
+    assert (large.least, large.queries, large.lost) == (10, 3, 0.0)
+    assert large.median == pytest.approx(10 / 90)
+    assert small.sampling_alone == pytest.approx(math.sqrt(9 / 9) * 0.6744897501960817)
+
+
+def test_recoding_and_aligning_keep_every_record() -> None:
+    before = table(PEOPLE)
+    coarse = before.recoded(table(PEOPLE, levels=(1, 1)).map)
+    assert coarse.records == before.records == 8
+    assert coarse.groups.keys.tolist() == table(PEOPLE, levels=(1, 1)).groups.keys.tolist()
+    assert coarse.groups.counts.tolist() == table(PEOPLE, levels=(1, 1)).groups.counts.tolist()
+    keys, one, other = aligned_counts(before, table({("Lille", 31): 1, ("Lille", 99): 2}))
+    assert (keys.shape[1], one.sum(), other.sum()) == (5, 8, 3)
+    with pytest.raises(ValueError, match="different columns or levels"):
+        aligned_counts(before, coarse)
+
+
+def test_a_release_of_other_records_is_refused() -> None:
+    before = table(PEOPLE)
+    with pytest.raises(NotOfTheseRecordsError):
+        utility_of(before, table({("Lille", 31): 5}), k=2, sampling_rate=Decimal("0.5"))
+    measures = utility_of(before, table({("Lille", 31): 3}), k=2, sampling_rate=Decimal("0.5"))
+    assert measures.suppressed == 1
+    assert measures.classification is None  # one label a column is left
+    assert measures.after.risk.marketer == 0.25
+
+
+def test_an_empty_release_and_empty_records_have_measures() -> None:
+    nothing = CountedRecords(
+        map=table(PEOPLE).map, groups=GroupCounts(np.empty((1, 0), dtype=np.int64), np.empty(0, dtype=np.int64))
+    )
+    for before in (table(PEOPLE), nothing):
+        measures = utility_of(before, nothing, k=2, sampling_rate=Decimal("0.1"))
+        assert measures.after.records == 0
+        assert measures.after.risk.prosecutor_highest == 0.0
+
+
+@pytest.mark.parametrize("hierarchy", [TOWNS, AGES])
+def test_covered_values_of_a_level_add_up_to_the_domain(hierarchy) -> None:
+    for level in range(hierarchy.levels - 1):
+        first = 2 if hierarchy is AGES else 1
+        last = hierarchy.size(level) - (1 if hierarchy is AGES else 0)
+        inside = hierarchy.values_covered(np.arange(first, last), level)
+        assert inside.sum() == sum(size * labels for size, labels in hierarchy.label_sizes(0).items())
+        sizes, labels = np.unique(inside, return_counts=True)
+        assert dict(zip(sizes.tolist(), labels.tolist(), strict=True)) == hierarchy.label_sizes(level)
+    everything = hierarchy.values_covered(np.array([0]), hierarchy.levels - 1)
+    assert everything.tolist() == [4 if hierarchy is TOWNS else 100]

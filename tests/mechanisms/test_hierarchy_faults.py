@@ -1,0 +1,75 @@
+"""All faults of a hierarchy are told at once, and there are none exactly where it can be built."""
+
+from __future__ import annotations
+
+from crowdblend.mechanisms.hierarchy import HierarchyError, ValueHierarchy
+from crowdblend.mechanisms.hierarchy_faults import (
+    domain_faults,
+    domain_remarks,
+    hierarchy_faults,
+    hierarchy_remarks,
+)
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+labels = st.sampled_from(["", "*", "a", "b", "c", "a ", "x\ny", "\ud800"])
+rows = st.lists(st.lists(labels, max_size=4).map(tuple), max_size=6)
+TOWNS = [("Lyon", "South", "*"), ("Nice", "South", "*"), ("Lille", "North", "*")]
+
+
+def buildable(declared) -> bool:
+    try:
+        ValueHierarchy.from_rows(declared)
+    except HierarchyError:
+        return False
+    return True
+
+
+@settings(derandomize=True, deadline=None, max_examples=1_500)
+@given(rows)
+def test_no_fault_exactly_where_it_can_be_built(declared) -> None:
+    assert (hierarchy_faults(declared) == []) is buildable(declared)
+
+
+def test_the_law_would_find_a_checker_that_overlooks_something() -> None:
+    """Control: the shape alone is not enough for the law above."""
+    torn = [("a", "South"), ("b", "North"), ("*", "South")]
+    assert not buildable(torn)
+    assert [fault.row for fault in hierarchy_faults(torn)] == [2]
+
+
+def test_each_of_many_slips_is_told_with_its_row() -> None:
+    slips = [*TOWNS, ("Lyon", "South", "*"), ("Metz", "", "*"), ("Brest", "West")]
+    told = {(fault.row, fault.what.split(" ")[1]) for fault in hierarchy_faults(slips)}
+    assert told == {(3, "value"), (4, "label"), (5, "row")}
+    torn = [*TOWNS, ("Nancy", "North", "**")]
+    assert [fault.row for fault in hierarchy_faults(torn)] == [3]
+
+
+def test_the_majority_is_taken_for_right() -> None:
+    torn = [("a", "x", "1"), ("b", "x", "2"), ("c", "x", "2"), ("d", "x", "2")]
+    assert [fault.row for fault in hierarchy_faults(torn)] == [0]
+
+
+def test_what_is_seldom_meant_is_remarked() -> None:
+    assert hierarchy_remarks(TOWNS) == []
+    for declared, word in (
+        ([("Lyon ", "South", "*"), ("Nice", "South", "*")], "space"),
+        ([("Lyon", "*"), ("lyon", "*")], "composition"),
+        ([("é", "*"), ("e\u0301", "*")], "composition"),
+        ([("01", "*"), ("02", "*")], "'01'"),
+        ([("a", "A", "*"), ("b", "B", "*")], "merges nothing"),
+        ([("a", "A"), ("b", "B")], "left blank"),
+        ([("*", "South", "Lyon")], "left blank"),
+    ):
+        assert any(word in remark.what for remark in hierarchy_remarks(declared)), declared
+
+
+def test_the_domain_is_compared_both_ways() -> None:
+    assert domain_faults(TOWNS, ["Lyon", "Lille"]) == []
+    assert domain_remarks(TOWNS, ["Lyon", "Nice", "Lille"]) == []
+    (missing,) = domain_faults(TOWNS, ["Lyon", "Metz", "Brest", "Metz"])
+    assert "2 values" in missing.what
+    assert "'Metz', 'Brest'" in missing.what
+    (more,) = domain_remarks(TOWNS, ["Lyon", "Lille"])
+    assert more.row == 1
