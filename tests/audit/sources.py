@@ -7,7 +7,7 @@ from pathlib import Path
 
 from crowdblend.flows.code_sources import ROOMS, code_sources, digest_of_sources
 
-__all__ = ["bench_digest", "sources_digest"]
+__all__ = ["bench_digest", "detectors_digest", "sources_digest"]
 
 
 def sources_digest() -> str:
@@ -22,3 +22,8 @@ def bench_digest() -> str:
     for path in sorted(Path(__file__).parent.glob("cases*.py")):
         whole.update(path.read_bytes())
     return whole.hexdigest()
+
+
+def detectors_digest() -> str:
+    """The same for what decides whether a planted fault is caught: the sources, and all tests."""
+    return digest_of_sources(ROOMS | {"tests": Path(__file__).parents[1]})
