@@ -62,9 +62,10 @@ $(READY): constraints.txt pyproject.toml tasks/page_decoder.c
 	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable .
 	touch $(READY)
 
-# The reference of every module, to be read offline: build/docs/index.html.
+# The pages as a site, with the reference of every module, to be read offline: build/docs/index.html.
 docs: $(READY)
-	$(BIN)/python -m pdoc --docformat google --output-directory build/docs \
+	$(BIN)/python docs/site/build.py build/docs
+	$(BIN)/python -m pdoc --docformat google --output-directory build/docs/reference \
 	    crowdblend.deploy crowdblend.flows crowdblend.tasks crowdblend.accounting crowdblend.mechanisms \
 	    '!crowdblend.deploy.__main__' '!crowdblend.accounting.ledger.migrations'
 
