@@ -84,7 +84,7 @@ def crowd_of_records(
         codes=tuple(mapped.decode(counts.keys)),
         counts=counts.counts,
         scale=scale,
-        told=f"{records:,} public or synthetic records ({source})",
+        told=f"{_grouped(records)} public or synthetic records ({source})",
         remarks=tuple(remarks),
     )
 
@@ -127,7 +127,10 @@ def crowd_of_release(request: Request, folder: Path) -> Crowd:
         codes=tuple(codes),
         counts=counts,
         scale=scale,
-        told=f"the release {certificate['release_id']} ({certificate['name']}), {counts.sum():,} records as published",
+        told=(
+            f"the release {certificate['release_id']} ({certificate['name']}), "
+            f"{_grouped(int(counts.sum()))} records as published"
+        ),
         remarks=tuple(_remarks(mechanism, finest=finest, base=base)),
     )
 
@@ -214,3 +217,8 @@ def _codes(labels: pa.ChunkedArray, column: MappedColumn, folder: Path) -> np.nd
         raise InputRefused(
             f"the column {column.name!r} has labels that are not of its hierarchy.", where=str(folder)
         ) from None
+
+
+def _grouped(number: int) -> str:
+    """In groups of three digits, as the documents write numbers."""
+    return f"{number:,}".replace(",", "\u202f")
