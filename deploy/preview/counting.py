@@ -13,10 +13,9 @@ import pyarrow.parquet as pq
 
 from ...accounting.ledger.certificate import read_certificate, verify_certificate
 from ...accounting.theory.price import mechanism_of_record
-from ...mechanisms.answers import CountAnswer, MeanAnswer, SumAnswer
-from ...mechanisms.event import Mechanism
+from ...mechanisms.event import Mechanism, Microdata
 from ...mechanisms.hierarchy import Hierarchy
-from ...mechanisms.histogram import NoisyHistogram, OutlierPrivateHistogram
+from ...mechanisms.histogram import NoisyHistogram, OutlierPrivateHistogram, SuppressedHistogram
 from ...mechanisms.lattice import Levels
 from ...mechanisms.map_choice import MapChoice
 from ...mechanisms.recoding import GeneralizationMap, MappedColumn
@@ -108,8 +107,12 @@ def crowd_of_release(request: Request, folder: Path) -> Crowd:
         )
     certificate = read_certificate(path)
     mechanism = mechanism_of_record(certificate["mechanism"])
-    if isinstance(mechanism, CountAnswer | SumAnswer | MeanAnswer):
-        raise InputRefused("answers have no groups to look at.", where=str(folder), not_done=NOT_DONE)
+    if not isinstance(mechanism, Microdata | SuppressedHistogram | NoisyHistogram | OutlierPrivateHistogram):
+        raise InputRefused(
+            "only releases of microdata and of histograms whose records have one rate tell what would be suppressed.",
+            where=str(folder),
+            not_done=NOT_DONE,
+        )
     names, hierarchies, finest = _columns(request)
     base = _levels_of_release(names, hierarchies, certificate, folder)
     table = _table(folder, names)

@@ -17,8 +17,7 @@ from ...accounting.ledger.certificate import read_certificate, verify_certificat
 from ...accounting.ledger.signing import PublicKey
 from ...accounting.theory.price import mechanism_of_record
 from ...accounting.theory.survival import record_survival
-from ...mechanisms.answers import CountAnswer, MeanAnswer, SumAnswer
-from ...mechanisms.event import Mechanism
+from ...mechanisms.event import Answer, Mechanism, Microdata
 from ...mechanisms.histogram import NoisyHistogram, OutlierPrivateHistogram, SuppressedHistogram
 from ...mechanisms.refusal import InputRefused, ReleaseFailed
 
@@ -173,11 +172,18 @@ def sheet_facts(folder: Path, *, trusted: tuple[PublicKey, ...] | None) -> Sheet
         )
     certificate = read_certificate(path)
     mechanism = mechanism_of_record(certificate["mechanism"])
+    if not isinstance(mechanism, Microdata | SuppressedHistogram | NoisyHistogram | OutlierPrivateHistogram | Answer):
+        raise InputRefused(
+            "there is no researcher's sheet for synthetic points, unequal inclusion rates and local reports.",
+            where=str(path),
+            not_done="No sheet was written.",
+            remedy="Give researchers the certificate and the page of docs/mechanisms on this kind of release.",
+        )
     shape = _shape(mechanism, certificate)
     file, table = _table(folder, certificate)
     rate = None if isinstance(mechanism, OutlierPrivateHistogram) else mechanism.sampling_rate
     own_rate = None if rate is None else float(rate)
-    k = None if isinstance(mechanism, OutlierPrivateHistogram | CountAnswer | SumAnswer | MeanAnswer) else mechanism.k
+    k = None if isinstance(mechanism, OutlierPrivateHistogram | Answer) else mechanism.k
     suppressing = k is not None and not isinstance(mechanism, NoisyHistogram)
     return SheetFacts(
         certificate=certificate,
@@ -198,7 +204,7 @@ def sheet_facts(folder: Path, *, trusted: tuple[PublicKey, ...] | None) -> Sheet
 
 
 def _shape(mechanism: Mechanism, certificate: Mapping[str, Any]) -> Shape:
-    if isinstance(mechanism, CountAnswer | SumAnswer | MeanAnswer):
+    if isinstance(mechanism, Answer):
         return "answers"
     if isinstance(mechanism, SuppressedHistogram | NoisyHistogram | OutlierPrivateHistogram):
         return "histogram"
