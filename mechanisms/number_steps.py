@@ -88,8 +88,8 @@ class NumberSteps:
 
     def values_covered(self, codes: NDArray[np.int64], level: int) -> NDArray[np.int64]:
         """How many steps each code of a level may stand for, the bucket all of them; shape (n,)."""
-        every = len(self.cuts) + 1
-        return np.where(self._merged(level) | (codes == BUCKET_CODE), every, 1).astype(np.int64)
+        covered = np.where((codes == BUCKET_CODE) | self._merged(level), len(self.cuts) + 1, 1)
+        return covered.astype(np.int64)
 
     def labels(self, codes: NDArray[np.int64], level: int) -> list[str]:
         """Published label of each code of a level, for example `[0.25, 0.5)`, `< 0.25` or `>= 0.75`."""

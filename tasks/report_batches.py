@@ -50,7 +50,7 @@ def sketch_batches(task: ReportTask, sketch: CountMeanSketch) -> Iterator[Sketch
 
 
 def vector_batches(task: ReportTask, mechanism: KRandomization) -> Iterator[NDArray[np.unsignedinteger]]:
-    """The vectors of a task; a missing or malformed one is passed over, alone.
+    """The vectors of a task, arrays of shape (n,); a missing or malformed one is passed over, alone.
 
     Raises:
         ReleaseFailed: the file can't be read.

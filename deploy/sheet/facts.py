@@ -17,12 +17,16 @@ from ...accounting.ledger.certificate import read_certificate, verify_certificat
 from ...accounting.ledger.signing import PublicKey
 from ...accounting.theory.price import mechanism_of_record
 from ...accounting.theory.survival import record_survival
-from ...mechanisms.event import Answer, Mechanism, Microdata
+from ...mechanisms.answers import CountAnswer, MeanAnswer, SumAnswer
+from ...mechanisms.biased_sampling import BiasedSampleCounts, UnequalRatesHistogram
+from ...mechanisms.event import Answer, LocalReports, Mechanism, Microdata
 from ...mechanisms.histogram import NoisyHistogram, OutlierPrivateHistogram, SuppressedHistogram
+from ...mechanisms.points import SyntheticPoints
 from ...mechanisms.refusal import InputRefused, ReleaseFailed
 
 __all__ = ["Attempt", "Chance", "CountError", "PublishedColumn", "Shape", "SheetFacts", "sheet_facts"]
 
+Told = Microdata | SuppressedHistogram | NoisyHistogram | OutlierPrivateHistogram | Answer
 Shape = Literal["microdata", "counts", "histogram", "answers"]
 FIGURES = frozenset({"count", "answer", "interval_low", "interval_high", "standard_error"})
 COUNTS = (100, 1_000, 10_000, 100_000)
@@ -171,19 +175,12 @@ def sheet_facts(folder: Path, *, trusted: tuple[PublicKey, ...] | None) -> Sheet
             remedy="Run `crowdblend verify` on it.",
         )
     certificate = read_certificate(path)
-    mechanism = mechanism_of_record(certificate["mechanism"])
-    if not isinstance(mechanism, Microdata | SuppressedHistogram | NoisyHistogram | OutlierPrivateHistogram | Answer):
-        raise InputRefused(
-            "there is no researcher's sheet for synthetic points, unequal inclusion rates and local reports.",
-            where=str(path),
-            not_done="No sheet was written.",
-            remedy="Give researchers the certificate and the page of docs/mechanisms on this kind of release.",
-        )
+    mechanism = _told_of(mechanism_of_record(certificate["mechanism"]), folder)
     shape = _shape(mechanism, certificate)
     file, table = _table(folder, certificate)
     rate = None if isinstance(mechanism, OutlierPrivateHistogram) else mechanism.sampling_rate
     own_rate = None if rate is None else float(rate)
-    k = None if isinstance(mechanism, OutlierPrivateHistogram | Answer) else mechanism.k
+    k = None if isinstance(mechanism, OutlierPrivateHistogram | CountAnswer | SumAnswer | MeanAnswer) else mechanism.k
     suppressing = k is not None and not isinstance(mechanism, NoisyHistogram)
     return SheetFacts(
         certificate=certificate,
@@ -203,8 +200,20 @@ def sheet_facts(folder: Path, *, trusted: tuple[PublicKey, ...] | None) -> Sheet
     )
 
 
-def _shape(mechanism: Mechanism, certificate: Mapping[str, Any]) -> Shape:
-    if isinstance(mechanism, Answer):
+def _told_of(mechanism: Mechanism, folder: Path) -> Told:
+    """The mechanism itself, where its table can be read by one rate, one threshold and one noise."""
+    if isinstance(mechanism, SyntheticPoints | BiasedSampleCounts | UnequalRatesHistogram | LocalReports):
+        raise InputRefused(
+            "there is no sheet of points, of unequal inclusion rates or of local reports.",
+            where=str(folder),
+            not_done="No sheet was written.",
+            remedy="Its certificate says what it guarantees, and docs/mechanisms how to read its table.",
+        )
+    return mechanism
+
+
+def _shape(mechanism: Told, certificate: Mapping[str, Any]) -> Shape:
+    if isinstance(mechanism, CountAnswer | SumAnswer | MeanAnswer):
         return "answers"
     if isinstance(mechanism, SuppressedHistogram | NoisyHistogram | OutlierPrivateHistogram):
         return "histogram"
