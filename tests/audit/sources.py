@@ -25,5 +25,10 @@ def bench_digest() -> str:
 
 
 def detectors_digest() -> str:
-    """The same for what decides whether a planted fault is caught: the sources, and all tests."""
-    return digest_of_sources(ROOMS | {"tests": Path(__file__).parents[1]})
+    """The same for what all detectors of planted faults share: sources, bench without faults, fixtures."""
+    tests = Path(__file__).parents[1]
+    whole = hashlib.sha256(sources_digest().encode())
+    bench = [path for path in Path(__file__).parent.glob("*.py") if path.name != "faults.py"]
+    for path in sorted([*bench, *tests.rglob("conftest.py")]):
+        whole.update(path.read_bytes())
+    return whole.hexdigest()
