@@ -28,7 +28,10 @@ __all__ = [
     "parse_spec",
 ]
 
-BEFOREHAND = frozenset({"compute", "computed", "derive", "derived", "filter", "filters", "rows", "sql", "where"})
+BEFOREHAND = frozenset(
+    {"compute", "computed", "condition", "derive", "derived", "expression", "filter", "filters", "formula", "query"}
+    | {"rows", "select", "sql", "where"}
+)
 """Keys by which people look for what isn't done here: choosing rows, computing columns."""
 
 LARGEST_BOUND = 10**9  # so that sums of 4.6 thousand million records fit 64 bits

@@ -195,14 +195,14 @@ def unrefunded_release(connection: Connection, name: str) -> str | None:
     ).scalar()
 
 
-def recorded(body: str | None, kind: type[Recorded]) -> Recorded:
-    """The entry of a body that must be of one kind.
+def recorded(body: object, kind: type[Recorded]) -> Recorded:
+    """The entry of a body that must be of one kind; a damaged SQLite file may hold something else than text.
 
     Raises:
         ReleaseFailed: it is damaged, or of another kind.
     """
     try:
-        found = entry_of_bytes((body or "").encode("ascii"))
+        found = entry_of_bytes((body if isinstance(body, str) else "").encode("ascii"))
     except ValueError:
         found = None
     if not isinstance(found, kind):

@@ -9,6 +9,7 @@ from pathlib import Path
 from sqlalchemy import select
 
 from ...mechanisms.event import Mechanism
+from ...mechanisms.refusal import ReleaseFailed
 from ..theory.price import Price, mechanism_record
 from .alone import released_before
 from .anchor_audit import AnchorCheck, check_anchor
@@ -226,17 +227,25 @@ class LedgerReader(OpenedLedger):
         """All entries in the order of the chain, read as they are asked for.
 
         Raises:
-            ValueError: an entry of a kind that this version does not know, or a damaged one.
+            ReleaseFailed: an entry of a kind that this version does not know, or a damaged one.
         """
         with self._store.reading() as connection:
             rows = connection.execute(select(entry_table).order_by(entry_table.c.position), execution_options=STREAMED)
             for row in rows:
-                yield RecordedEntry(
-                    position=row.position,
-                    previous=row.previous,
-                    hash=row.hash,
-                    entry=entry_of_bytes(row.body.encode("ascii")),
-                )
+                read = self._entry(row.position, row.body)
+                yield RecordedEntry(position=row.position, previous=row.previous, hash=row.hash, entry=read)
+
+    def _entry(self, position: int, body: object) -> Entry:
+        """An entry as it is stored; SQLite may hold something else than text."""
+        try:
+            return entry_of_bytes(str(body).encode("ascii"))
+        except ValueError:
+            raise ReleaseFailed(
+                f"entry {position} can't be read.",
+                where=self._store.shown,
+                not_done="It is damaged, or was written by a later version.",
+                remedy="Run `crowdblend ledger verify`.",
+            ) from None
 
     def verify(self) -> tuple[Finding, ...]:
         """Everything that does not hold: chain, prices, single use, accounts, derived tables, guards.

@@ -14,6 +14,7 @@ from decimal import Decimal
 from typing import Any
 
 from ...mechanisms.neighbours import REPLACEMENT
+from ...mechanisms.refusal import ReleaseFailed
 
 __all__ = ["FILL_IN", "StewardsWords", "registry_text"]
 
@@ -72,8 +73,18 @@ def registry_text(certificate: Mapping[str, Any], words: StewardsWords) -> str:
     Args:
         certificate: a certificate that verifies.
         words: what the steward adds.
+
+    Raises:
+        ReleaseFailed: a field has another form than a release writes, whoever signed it.
     """
-    return "\n".join(_lines(_entry(certificate, words), 0)) + "\n"
+    try:
+        return "\n".join(_lines(_entry(certificate, words), 0)) + "\n"
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError):
+        raise ReleaseFailed(
+            "the certificate's fields have another form than a release writes.",
+            not_done="No entry was written.",
+            remedy="Ask the publisher for the certificate that the release was published with.",
+        ) from None
 
 
 def _entry(certificate: Mapping[str, Any], words: StewardsWords) -> dict[str, Value]:
