@@ -25,7 +25,7 @@ ifeq ($(filter /%,$(shell gcc -print-file-name=libasan.so 2>/dev/null)),)
 export CROWDBLEND_TEST_SANITIZERS ?= off
 endif
 
-.PHONY: demo test test-long test-extra check audit format docs record-path screenshots paper lock clean
+.PHONY: demo test test-long test-extra check audit format docs fuzz leaks coverage mutation record-path screenshots paper lock clean
 
 demo: $(READY)
 	$(BIN)/crowdblend demo
@@ -61,6 +61,22 @@ $(READY): constraints.txt pyproject.toml tasks/page_decoder.c
 	$(BIN)/python -m pip install --quiet --require-hashes -r constraints.txt
 	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable .
 	touch $(READY)
+
+# Every way into the product, MINUTES for each of the targets; 30 is the long run.
+MINUTES ?= 0.5
+fuzz: $(READY)
+	$(BIN)/python tests/audit/fuzz/fuzz.py --minutes $(MINUTES)
+
+leaks: $(READY)
+	$(BIN)/python tests/audit/leaks/leak_audit.py
+
+coverage: $(READY)
+	$(BIN)/python tests/audit/coverage_check.py
+
+# An even sample of mutants; goes on where it stopped.
+MUTATION_MINUTES ?= 20
+mutation: $(READY)
+	$(BIN)/python tests/audit/mutation/mutation.py --minutes $(MUTATION_MINUTES)
 
 # The pages as a site, with the reference of every module, to be read offline: build/docs/index.html.
 docs: $(READY)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from cryptography.exceptions import InvalidSignature
+from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
@@ -243,7 +243,7 @@ def read_public_keys(path: Path) -> tuple[PublicKey, ...]:
         loaded = [serialization.load_pem_public_key(block) for block in blocks]
     except OSError as error:
         raise InputRefused(f"the public key can't be read ({error.strerror}).", where=str(path)) from None
-    except ValueError:
+    except (ValueError, UnsupportedAlgorithm):
         loaded = []
     keys = tuple(PublicKey(raw=key.public_bytes_raw()) for key in loaded if isinstance(key, Ed25519PublicKey))
     if not keys or len(keys) != len(loaded):

@@ -15,6 +15,7 @@ __all__ = ["LossDistribution", "compose", "delta_at", "epsilon_at", "from_curve"
 
 _UNDERFLOW = 1e-280
 _TOLERATED_DEFICIT = 1e-4
+_COARSEST = 300.0  # a step beyond which exp(spacing) and its products are no longer safe in double precision
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
@@ -56,8 +57,10 @@ def from_curve(*, spacing: float, lowest: int, deltas: NDArray[np.float64]) -> L
         deltas: upper bounds on δ at the grid points, shape (n,), n ≥ 2, in [0, 1].
 
     Raises:
-        ValueError: the curve can't be represented (too noisy for this spacing).
+        ValueError: the curve can't be represented (too noisy for this spacing, or the spacing too coarse).
     """
+    if not 0.0 < spacing < _COARSEST:
+        raise ValueError(f"a grid of spacing {spacing:g} shows nothing of a curve")
     deltas = np.minimum(np.maximum.accumulate(deltas[::-1])[::-1], 1.0)
     steps = np.diff(deltas)
     grow = math.expm1(spacing)

@@ -14,11 +14,13 @@ import pyarrow.parquet as pq
 from ...accounting.ledger.certificate import read_certificate, verify_certificate
 from ...accounting.theory.price import mechanism_of_record
 from ...mechanisms.answers import CountAnswer, MeanAnswer, SumAnswer
-from ...mechanisms.event import Mechanism
+from ...mechanisms.biased_sampling import BiasedSampleCounts, UnequalRatesHistogram
+from ...mechanisms.event import LocalReports, Mechanism
 from ...mechanisms.hierarchy import Hierarchy
 from ...mechanisms.histogram import NoisyHistogram, OutlierPrivateHistogram
 from ...mechanisms.lattice import Levels
 from ...mechanisms.map_choice import MapChoice
+from ...mechanisms.points import SyntheticPoints
 from ...mechanisms.recoding import GeneralizationMap, MappedColumn
 from ...mechanisms.refusal import InputRefused, ReleaseFailed
 from ...tasks.chunks import plan_chunks
@@ -84,7 +86,7 @@ def crowd_of_records(
         codes=tuple(mapped.decode(counts.keys)),
         counts=counts.counts,
         scale=scale,
-        told=f"{_grouped(records)} public or synthetic records ({source})",
+        told=f"{records:,} public or synthetic records ({source})",
         remarks=tuple(remarks),
     )
 
@@ -110,6 +112,12 @@ def crowd_of_release(request: Request, folder: Path) -> Crowd:
     mechanism = mechanism_of_record(certificate["mechanism"])
     if isinstance(mechanism, CountAnswer | SumAnswer | MeanAnswer):
         raise InputRefused("answers have no groups to look at.", where=str(folder), not_done=NOT_DONE)
+    if isinstance(mechanism, SyntheticPoints | BiasedSampleCounts | UnequalRatesHistogram | LocalReports):
+        raise InputRefused(
+            "nothing is foretold from points, unequal inclusion rates or local reports.",
+            where=str(folder),
+            not_done=NOT_DONE,
+        )
     names, hierarchies, finest = _columns(request)
     base = _levels_of_release(names, hierarchies, certificate, folder)
     table = _table(folder, names)
@@ -127,10 +135,7 @@ def crowd_of_release(request: Request, folder: Path) -> Crowd:
         codes=tuple(codes),
         counts=counts,
         scale=scale,
-        told=(
-            f"the release {certificate['release_id']} ({certificate['name']}), "
-            f"{_grouped(int(counts.sum()))} records as published"
-        ),
+        told=f"the release {certificate['release_id']} ({certificate['name']}), {counts.sum():,} records as published",
         remarks=tuple(_remarks(mechanism, finest=finest, base=base)),
     )
 
@@ -217,8 +222,3 @@ def _codes(labels: pa.ChunkedArray, column: MappedColumn, folder: Path) -> np.nd
         raise InputRefused(
             f"the column {column.name!r} has labels that are not of its hierarchy.", where=str(folder)
         ) from None
-
-
-def _grouped(number: int) -> str:
-    """In groups of three digits, as the documents write numbers."""
-    return f"{number:,}".replace(",", "\u202f")

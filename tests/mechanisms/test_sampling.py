@@ -39,6 +39,15 @@ def test_the_threshold_of_a_float_would_differ():
     assert threshold(Decimal(1) - Decimal("1e-25")) == 2**64 - 1
 
 
+@pytest.mark.parametrize(
+    ("rate", "limit"),
+    [("9.99e-20", 1), ("5.5e-20", 1), ("5.4e-20", 0), ("9e-21", 0), ("1e-999999", 0), ("1.1e-19", 2), ("0.5", 2**63)],
+)
+def test_the_threshold_of_the_smallest_rates(rate, limit):
+    """2⁻⁶⁴ is about 5.42e-20."""
+    assert threshold(Decimal(rate)) == limit
+
+
 @pytest.mark.parametrize("rate", ["0", "1", "-0.1", "1.5", "NaN", "Infinity"])
 def test_a_rate_outside_the_open_interval_is_refused(rate):
     with pytest.raises((ValueError, ArithmeticError)):
@@ -131,13 +140,13 @@ LAYOUT_DIGEST = "41a825d2e18d7ec9d656f348a67a99a633eba612e508845ca4b046ca634f56a
 def nonces(sample, chunks, monkeypatch) -> list[bytes]:
     """Every nonce that a sampler uses for some chunks."""
     used: list[bytes] = []
-    real = sampling.algorithms.ChaCha20
+    real = sampling.Cipher
 
-    def spy(key: bytes, nonce: bytes):
-        used.append(nonce)
-        return real(key, nonce)
+    def spy(algorithm, mode):
+        used.append(algorithm.nonce)
+        return real(algorithm, mode)
 
-    monkeypatch.setattr(sampling.algorithms, "ChaCha20", spy)
+    monkeypatch.setattr(sampling, "Cipher", spy)
     for chunk in chunks:
         sample(key=KEY, chunk=chunk, records=3, rate=Decimal("0.5"))
     return used
@@ -181,6 +190,11 @@ def test_what_does_not_fit_the_nonce_is_refused():
             ChunkIdentity(file=file, block=block)
     with pytest.raises(ValueError, match="2\\*\\*32"):
         kept_positions(key=KEY, chunk=ONE, records=2**32, rate=Decimal("0.1"))
+    coins = Coins(key=KEY, chunk=ONE, rate=Decimal("0.1"))
+    coins.kept(10)
+    for records in (-1, 2**32 - 10, 2**32 + 10):
+        with pytest.raises(ValueError, match="2\\*\\*32"):
+            coins.kept(records)
     for key in (b"", bytes(16), bytes(33)):
         with pytest.raises(ValueError, match="32 bytes"):
             kept_positions(key=key, chunk=ONE, records=1, rate=Decimal("0.1"))

@@ -58,6 +58,22 @@ def test_dense_and_sorted_counting_agree(monkeypatch):
 
 
 @settings(deadline=None, derandomize=True)
+@given(
+    parts=st.lists(st.dictionaries(st.integers(0, 2**62), st.integers(1, 2**40), max_size=9), min_size=2, max_size=5)
+)
+def test_one_word_is_added_up_wherever_its_keys_lie(parts):
+    """Keys too far apart for a place each."""
+    total = sum((Counter(part) for part in parts), Counter())
+    given_parts = [
+        GroupCounts(np.array([sorted(part)], dtype=np.int64), np.array([part[key] for key in sorted(part)], np.int64))
+        for part in parts
+    ]
+    merged = merge_counts(given_parts)
+    assert merged.keys[0].tolist() == sorted(total)
+    assert merged.counts.tolist() == [total[key] for key in sorted(total)]
+
+
+@settings(deadline=None, derandomize=True)
 @given(records=records_of, k=st.integers(1, 5), seed=st.integers(0, 99))
 def test_suppression_is_a_function_of_what_it_publishes(records, k, seed):
     groups = count_keys(keys_of(records, 2), cells=2**70)

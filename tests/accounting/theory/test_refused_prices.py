@@ -1,0 +1,202 @@
+"""What has no price, or can't be computed with, is refused in words or by type; nothing is guessed."""
+
+from __future__ import annotations
+
+import math
+from decimal import Decimal
+
+import numpy as np
+import pytest
+from crowdblend.accounting.theory import (
+    crowd_blending,
+    group_privacy,
+    inversion,
+    noisy_counts,
+    outlier_privacy,
+    robust_sampling,
+)
+from crowdblend.accounting.theory import loss_distribution as losses
+from crowdblend.accounting.theory.composition import delta_composed, epsilon_composed
+from crowdblend.accounting.theory.cost import Price
+from crowdblend.accounting.theory.crowd_blending import delta_zero_knowledge
+from crowdblend.accounting.theory.event_records import event_record
+from crowdblend.accounting.theory.group_privacy import even_split
+from crowdblend.accounting.theory.guarantee import Guarantee
+from crowdblend.accounting.theory.inversion import Target, largest_sampling_rate, least_k, most_releases
+from crowdblend.accounting.theory.least_epsilon import least_epsilon
+from crowdblend.accounting.theory.loss_curves import curves_of, grid_spacing
+from crowdblend.accounting.theory.mechanism_records import mechanism_of_record, mechanism_record
+from crowdblend.accounting.theory.noisy_counts import NoisyProfile, price_noisy_histogram
+from crowdblend.accounting.theory.outlier_privacy import price_outlier_histogram
+from crowdblend.accounting.theory.paper_bound import delta_paper, epsilon_paper
+from crowdblend.accounting.theory.price import paper_price
+from crowdblend.accounting.theory.profile import epsilon_exact
+from crowdblend.accounting.theory.selection import parts_of_mechanism
+from crowdblend.accounting.theory.smallest_delta import least_delta
+from crowdblend.mechanisms.answers import CountAnswer
+from crowdblend.mechanisms.histogram import NoisyHistogram, OutlierPrivateHistogram, SuppressedHistogram
+from crowdblend.mechanisms.refusal import InputRefused
+from crowdblend.mechanisms.strongly_safe import StronglySafeRelease
+
+RELEASE = StronglySafeRelease(k=20, sampling_rate=Decimal("0.1"))
+NOISY = NoisyHistogram(k=10, epsilon=Decimal("0.5"), sampling_rate=Decimal("0.1"))
+ANSWER = CountAnswer(epsilon=Decimal("0.1"), relation="add/remove", groups=1, sampling_rate=None)
+TARGET = {"epsilon": Decimal("0.5"), "delta": Decimal("1e-6")}
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: delta_composed({RELEASE: 1}, epsilon=-1.0),
+        lambda: delta_composed({RELEASE: 1}, epsilon=math.nan),
+        lambda: delta_composed({}, epsilon=1.0),
+        lambda: epsilon_composed({}, delta=1e-6),
+        lambda: epsilon_exact(k=20, sampling_rate=0.1, delta=0.0),
+        lambda: epsilon_exact(k=20, sampling_rate=0.1, delta=1.0),
+        lambda: epsilon_paper(k=20, sampling_rate=0.1, delta=0.0),
+        lambda: epsilon_paper(k=20, sampling_rate=0.1, delta=1.0),
+        lambda: epsilon_paper(k=0, sampling_rate=0.1, delta=0.5),
+        lambda: delta_paper(k=0, sampling_rate=0.1, epsilon=1.0),
+        lambda: delta_paper(k=20, sampling_rate=0.0, epsilon=1.0),
+        lambda: delta_paper(k=20, sampling_rate=1.0, epsilon=1.0),
+    ],
+)
+def test_numbers_out_of_range_are_refused(call) -> None:
+    with pytest.raises(ValueError, match=r"must|needs"):
+        call()
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        {"epsilon": Decimal(-1)},
+        {"epsilon": Decimal("Infinity")},
+        {"delta": Decimal(1)},
+        {"delta": Decimal(-1)},
+        {"releases": 0},
+        {"rows_per_person": 0},
+    ],
+)
+def test_a_price_out_of_range_is_none(fault) -> None:
+    sound = {"epsilon": Decimal(1), "delta": Decimal(0), "relation": "add/remove", "rule": "x/1", "releases": 1}
+    assert Price(**sound).rows_per_person == 1
+    with pytest.raises(ValueError, match=r"must|at least"):
+        Price(**(sound | fault))
+
+
+def test_a_least_epsilon_is_zero_where_nothing_is_lost_and_none_where_all_is() -> None:
+    assert least_epsilon(lambda epsilon: 0.0, 0.0, high=1.0) == 0.0
+    assert least_epsilon(lambda epsilon: 1.0, 0.5, high=100.0) is None
+    found = least_epsilon(lambda epsilon: max(0.0, 3.0 - epsilon), 0.0, high=100.0)
+    assert found == pytest.approx(3.0, abs=1e-9)
+    assert found >= 3.0
+
+
+def test_the_paper_has_no_price_below_the_chance_that_all_are_sampled() -> None:
+    """δ below β^k: whoever's group has k records is seen with all of them sampled."""
+    assert epsilon_paper(k=2, sampling_rate=0.5, delta=1e-3) is None
+    assert paper_price(StronglySafeRelease(k=2, sampling_rate=Decimal("0.5")), delta=Decimal("1e-3")) is None
+    assert paper_price(RELEASE, delta=Decimal("1e-323"), releases=10**6) is None
+
+
+def test_of_crowds_whose_search_is_too_long_nothing_is_said(monkeypatch) -> None:
+    monkeypatch.setattr(crowd_blending, "_MOST_THRESHOLDS", 10)
+    with pytest.raises(InputRefused, match="too long"):
+        delta_zero_knowledge(k=20, sampling_rate=Decimal("0.1"))
+    monkeypatch.setattr(noisy_counts, "_MOST_GROUPS", 5)
+    with pytest.raises(InputRefused, match="too long"):
+        NoisyProfile(NOISY).delta(0.1)
+    with pytest.raises(InputRefused, match="no epsilon is enough"):
+        price_noisy_histogram(NOISY, delta=Decimal("1e-6"))
+    monkeypatch.setattr(robust_sampling, "_MOST_GROUPS", 25)
+    rates = {"lowest_rate": 0.1, "highest_rate": 0.11, "largest_rate": 0.2}
+    with pytest.raises(InputRefused, match="too long"):
+        robust_sampling.delta_robust(k=20, **rates, exceptions=0, epsilon=0.5)
+
+
+def test_an_outlier_private_histogram_that_no_epsilon_suffices_for_is_refused(monkeypatch) -> None:
+    event = OutlierPrivateHistogram(epsilon=Decimal(1), horizon=30, margin=10)
+    assert price_outlier_histogram(event, delta=Decimal("1e-3")).epsilon > 0
+    monkeypatch.setattr(outlier_privacy, "epsilon_for_group", lambda *given, **named: None)
+    with pytest.raises(InputRefused, match="Raise the margin"):
+        price_outlier_histogram(event, delta=Decimal("1e-3"))
+
+
+def test_a_split_over_a_persons_records_that_does_not_settle_is_refused(monkeypatch) -> None:
+    constant = {"delta": Decimal("1e-6"), "records": 3}
+    assert even_split(lambda share: Decimal(1), lambda found: found, **constant)[1] >= 3
+    monkeypatch.setattr(group_privacy, "_ROUNDS", 1)
+    with pytest.raises(InputRefused):
+        even_split(lambda share: Decimal(1), lambda found: found, **constant)
+
+
+def test_measures_of_other_grids_are_not_joined() -> None:
+    coarse, fine = (
+        losses.from_curve(spacing=step, lowest=0, deltas=np.array([0.5, 0.1, 0.0])) for step in (0.25, 0.125)
+    )
+    with pytest.raises(ValueError, match="spacings differ"):
+        losses.compose(coarse, fine, cut=0.0)
+
+
+def test_a_loss_beyond_the_grid_is_refused() -> None:
+    endless = curves_of(Guarantee(epsilon=Decimal(10**6), delta=Decimal(0)), negligible=1e-9)
+    with pytest.raises(ValueError, match="beyond the grid"):
+        grid_spacing({endless: 1}, negligible=1e-9)
+
+
+@pytest.mark.parametrize("k", [0, -1])
+def test_a_target_without_a_release_is_refused(k) -> None:
+    with pytest.raises(InputRefused):
+        largest_sampling_rate(k, Target(**TARGET))
+    with pytest.raises(InputRefused):
+        least_k(Decimal(k), Target(**TARGET))
+
+
+def test_no_number_of_releases_is_found_where_not_one_fits() -> None:
+    with pytest.raises(InputRefused, match="not even one release"):
+        most_releases(RELEASE, Target(epsilon=Decimal("0.01"), delta=Decimal("1e-9")))
+    assert most_releases(RELEASE, Target(epsilon=Decimal(0), delta=Decimal("0.5"))) >= 1
+
+
+def test_a_least_delta_that_guarantees_nothing_is_refused() -> None:
+    certain = StronglySafeRelease(k=1, sampling_rate=Decimal("0.999999999"))
+    with pytest.raises(InputRefused, match="shows nothing of a curve"):
+        least_delta(certain, Target(epsilon=Decimal("1e-9"), delta=Decimal("1e-6"), releases=1000))
+    with pytest.raises(InputRefused, match="no price"):
+        least_delta(StronglySafeRelease(k=20, sampling_rate=Decimal("1e-400")), Target(**TARGET))
+
+
+@pytest.mark.parametrize(
+    "mechanism",
+    [
+        NOISY,
+        SuppressedHistogram(k=20, sampling_rate=Decimal("0.1")),
+        OutlierPrivateHistogram(epsilon=Decimal(1), horizon=30, margin=10),
+        ANSWER,
+    ],
+    ids=lambda mechanism: type(mechanism).__name__,
+)
+def test_histograms_and_answers_are_read_back_as_they_were_recorded(mechanism) -> None:
+    assert mechanism_of_record(mechanism_record(mechanism)) == mechanism
+
+
+def test_a_record_of_no_release_is_refused() -> None:
+    from crowdblend.mechanisms.krandomization import KRandomization
+
+    record = event_record(KRandomization(bits=2, flip_probability=Decimal("0.25")))
+    with pytest.raises(InputRefused, match="no release is of the kind"):
+        mechanism_of_record(record)
+
+
+def test_a_series_is_composed_of_what_each_mechanism_is_to_the_composition() -> None:
+    assert parts_of_mechanism(RELEASE) == (RELEASE,)
+    assert parts_of_mechanism(SuppressedHistogram(k=20, sampling_rate=Decimal("0.1"))) == (RELEASE,)
+    assert parts_of_mechanism(ANSWER) == (Guarantee(epsilon=Decimal("0.1"), delta=Decimal(0)),)
+    with pytest.raises(InputRefused):
+        parts_of_mechanism(NOISY)
+
+
+def test_a_cost_that_has_no_double_is_infinite() -> None:
+    hopeless = StronglySafeRelease(k=20, sampling_rate=Decimal("1e-400"))
+    assert inversion._cost(hopeless, Target(**TARGET)) == math.inf
+    assert inversion._priced(StronglySafeRelease(k=1, sampling_rate=Decimal("0.9")), Target(**TARGET)) == math.inf

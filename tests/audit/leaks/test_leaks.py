@@ -1,0 +1,150 @@
+"""What one record can change, and what is secret, appears nowhere but in the key store.
+
+A search looks for the secret, sampled records and suppressed values; a comparison holds releases with the same coins,
+whose inputs differ in one suppressed record, against each other. Each must also catch a leak planted on purpose.
+"""
+
+from __future__ import annotations
+
+import importlib
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+HERE = Path(__file__).parent
+ANSWERED = """
+[release]
+name = "leaks"
+output = "out"
+[data]
+dataset = "people"
+source = "people.csv"
+[answer]
+kind = "count"
+by = ["colour"]
+epsilon = 1e-5
+[columns.colour]
+values = ["blue", "red"]
+level = 0
+"""
+
+
+@pytest.fixture(scope="module", autouse=True)
+def bench():
+    """The bench's modules, as they stand beside each other."""
+    sys.path.insert(0, str(HERE))
+    yield
+    sys.path.remove(str(HERE))
+
+
+def module(name: str):
+    return importlib.import_module(name)
+
+
+@pytest.fixture(scope="module", params=["fixed", "drawn", "points"])
+def neighbours(request, bench, tmp_path_factory):
+    """Releases of D and of D with one more record, sampled under the same coins but of a suppressed group."""
+    scenes = module("leak_scenes")
+    stand = scenes.Stand(tmp_path_factory.mktemp("leaks") / "stand", scenes.SCENES[request.param])
+    stand.prepare()
+    return stand, stand.run("d", with_t=False), stand.run("d-and-one", with_t=True)
+
+
+def found(stand, traces) -> dict[str, list[str]]:
+    return module("leak_audit").found_in(stand, traces)
+
+
+def test_no_secret_shows_anywhere(neighbours) -> None:
+    stand, *runs = neighbours
+    for traces in runs:
+        assert module("leak_scenes").published_records(traces) > 10_000
+        assert found(stand, traces) == {}
+
+
+@pytest.mark.parametrize("leak", ["key", "packed key", "size", "value", "id", "quality", "positions"])
+def test_the_search_finds_a_planted_leak(neighbours, leak) -> None:
+    import base64
+    import pickle
+
+    stand, traces, _ = neighbours
+    scenes = module("leak_scenes")
+    key, positions = scenes.KEYS[0], scenes.kept(scenes.records_of_d(), scenes.RATE, scenes.KEYS[0])
+    planted = {
+        "key": f"k={key.hex().upper()}".encode(),
+        "packed key": base64.b64encode(pickle.dumps({"key": bytearray(key)})),
+        "size": f" kept {len(positions)} rows".encode(),
+        "value": b" vermilion-07 dropped",
+        "id": b" person-000123 seen",
+        "quality": f" the best map scores {max(scenes.qualities(scenes.records_of_d(), 'whole'))}".encode(),
+        "positions": repr(list(positions[:9])).encode(),
+    }
+    if leak == "quality" and stand.scene.choosing is None:
+        return
+    if leak == "packed key":
+        hidden = stand.folder / "hidden"
+        hidden.mkdir(exist_ok=True)
+        (hidden / "result").write_bytes(b"33582 6")
+        (hidden / "persisted").write_bytes(b'{"data": "' + planted[leak] + b'"}')
+        assert "sampling key (bytes)" in found(stand, module("traces").traces_of(hidden, leaving_out=frozenset()))
+        return
+    assert found(stand, traces.with_more("log", planted[leak]))
+
+
+def test_neighbours_differ_in_nothing_unexplained(neighbours) -> None:
+    _, one, other = neighbours
+    assert [apart for apart in module("leak_differential").differences([one], [other]) if apart.reason is None] == []
+    tables = [place for place in one.octets if place.startswith("out/data")]
+    assert tables
+    assert all(one.octets[place] == other.octets[place] for place in [*tables, "out/certificate.json"])
+
+
+@pytest.mark.parametrize("place", ["log", "ledger.db (rows)", "prefect/prefect.db (rows)"])
+def test_the_comparison_finds_a_planted_difference(neighbours, place) -> None:
+    _, one, other = neighbours
+    leaked = other.with_more(place, b"suppressed 12 groups")
+    assert any(apart.reason is None for apart in module("leak_differential").differences([one], [leaked]))
+
+
+def test_what_looks_like_a_time_but_follows_the_records_is_found(bench) -> None:
+    """Masked parts are compared where there are two runs on each side; what differs by itself is let through."""
+
+    def run(seconds: str, other: str):
+        line = f"took {seconds} seconds at 2026-03-04 12:00:0{other}".encode()
+        return module("traces").Traces(lines={"log": line}, octets={})
+
+    differences = module("leak_differential").differences
+    assert differences([run("1.25", "1")], [run("1.75", "2")]) == []
+    same = [[run("1.25", "1"), run("1.35", "2")], [run("1.45", "3"), run("1.55", "4")]]
+    assert differences(*same) == []
+    [apart] = differences([run("1.25", "1"), run("1.25", "2")], [run("1.75", "3"), run("1.75", "4")])
+    assert apart.reason is None
+    assert "1.25" in apart.what
+
+
+def test_exact_numbers_below_noise_show_nowhere(bench, tmp_path) -> None:
+    """The noise of this answer is 0 with a probability of 5e-6, so that an exact count that shows is a leak."""
+    scenes = module("leak_scenes")
+    exact = {"blue": 70_123, "red": 43_048}
+    lines = [f"person-{i:06},{colour},{20 + i % 30}" for colour, count in exact.items() for i in range(count)]
+    stand = scenes.Stand(tmp_path / "asked", scenes.Scene(name="answer", spec=ANSWERED))
+    stand.prepare()
+    traces = stand.run("run", with_t=False, lines=lines)
+    numbers = {"blue": 70_123, "red": 43_048, "all": sum(exact.values())}
+    secrets = module("leak_scan").Secrets(numbers=numbers, texts={"id": rb"person-\d{6}"})
+    scan = module("leak_scan").scan
+    assert scan(traces, secrets) == {}
+    assert scan(traces.with_more("log", b" counted 70123 blue"), secrets) == {"blue": ["log"]}
+    [draw] = [content for place, content in traces.octets.items() if place.endswith("noise.draw.json")]
+    holding = traces.holding(re.compile(re.escape(draw)))
+    assert holding
+    assert not [place for place in holding if not place.startswith("home/")]
+
+
+@pytest.mark.long
+def test_every_product_that_leaks_is_found(bench, tmp_path) -> None:
+    scenes = module("leak_scenes")
+    names = sorted(module("leak_controls").BROKEN)
+    caught = module("leak_audit").controlled(scenes.Stand(tmp_path / "controls", scenes.SCENES["fixed"]), names)
+    assert [name for name, by in caught.items() if not by] == []
