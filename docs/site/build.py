@@ -144,7 +144,8 @@ def _navigation(place: str) -> str:
                 target = PROJECT / posixpath.dirname(START) / link
                 shown = f"{link}/index.html" if target.is_dir() else _site_name(link)
                 here = ' aria-current="page"' if _site_name(place) == posixpath.normpath(f"docs/{shown}") else ""
-                lines.append(f'<a href="{posixpath.normpath(f"{up}/{shown}")}"{here}>{html.escape(words)}</a>')
+                name = html.escape(words[0].upper() + words[1:])
+                lines.append(f'<a href="{posixpath.normpath(f"{up}/{shown}")}"{here}>{name}</a>')
     reference = posixpath.normpath(f"{up}/../reference/index.html")
     return "\n".join([*lines, f'<a href="{reference}">Reference of every module</a>'])
 
