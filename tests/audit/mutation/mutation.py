@@ -37,6 +37,7 @@ def main() -> int:
     parser.add_argument("--minutes", type=float, default=20)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--most", type=int, default=10**9, help="At most so many mutants.")
+    parser.add_argument("--files", nargs="*", default=[], help="Only mutants of these, from the project's folder.")
     parser.add_argument("--again", action="store_true", help="Meet survivors anew, after tests were added.")
     parser.add_argument(
         "--more-tests", nargs="*", default=[], help="Also these, which are newer than the list of tests."
@@ -47,7 +48,7 @@ def main() -> int:
     begun = time.monotonic()
     given.state.mkdir(parents=True, exist_ok=True)
     tests = Tests.known(given.state, more=given.more_tests)
-    order = sampled(given.seed)
+    order = [one for one in sampled(given.seed) if not given.files or str(one.path) in given.files]
     done = _done(given.state / "met.jsonl", order, again=given.again)
     _import_all_but_the_product()
     with (given.state / "met.jsonl").open("a", encoding="utf-8") as log:
