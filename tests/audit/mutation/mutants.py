@@ -149,14 +149,14 @@ def all_mutants(paths: tuple[Path, ...] = SCOPE) -> Iterator[Mutant]:
                 yield Mutant(path=path, operator=name, occurrence=occurrence, line=line, column=column)
 
 
-def sampled(seed: int) -> list[Mutant]:
-    """All mutants in an order drawn by a seed.
+def sampled(seed: int, paths: tuple[Path, ...] = SCOPE) -> list[Mutant]:
+    """All mutants of some files in an order drawn by a seed.
 
     One mutant of each place comes before a second one of any, so that an operator with many replacements counts once;
     among these the decisive modules come first. What follows them is, wherever it is broken off, an even sample of the
     places of the other modules.
     """
-    mutants = list(all_mutants())
+    mutants = list(all_mutants(paths))
     order = np.random.default_rng(seed).permutation(len(mutants))
     before: Counter[tuple[Path, int, int]] = Counter()
     ranked = []

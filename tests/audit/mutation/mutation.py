@@ -20,7 +20,7 @@ from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
-from mutants import PROJECT, Mutant, sampled, version_of
+from mutants import PROJECT, SCOPE, Mutant, sampled, version_of
 from outcomes import DEAD, reported
 
 ROOMS = ("tests/mechanisms", "tests/accounting/theory", "tests/accounting/ledger")
@@ -37,6 +37,9 @@ def main() -> int:
     parser.add_argument("--minutes", type=float, default=20)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--most", type=int, default=10**9, help="At most so many mutants.")
+    parser.add_argument(
+        "--files", nargs="*", type=Path, default=[], help="Only mutants of these, from the project's folder."
+    )
     parser.add_argument("--again", action="store_true", help="Meet survivors anew, after tests were added.")
     parser.add_argument(
         "--more-tests", nargs="*", default=[], help="Also these, which are newer than the list of tests."
@@ -47,7 +50,7 @@ def main() -> int:
     begun = time.monotonic()
     given.state.mkdir(parents=True, exist_ok=True)
     tests = Tests.known(given.state, more=given.more_tests)
-    order = sampled(given.seed)
+    order = sampled(given.seed, tuple(given.files) or SCOPE)
     done = _done(given.state / "met.jsonl", order, again=given.again)
     _import_all_but_the_product()
     with (given.state / "met.jsonl").open("a", encoding="utf-8") as log:
