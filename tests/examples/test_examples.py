@@ -71,6 +71,7 @@ def test_an_example_is_explained_charged_published_and_verified(desk, examples, 
     assert ("no sample was drawn" in certificate["guarantee"]["in_words"]) is not sampled
     replaced = spec.stem in ("mean-income", "words", "drinks", "habits")
     assert certificate["guarantee"]["neighbours"] == ("replacement" if replaced else "add/remove")
+    (desk.folder / "sheets").mkdir()
     told = desk("sheet", Path(result["output"]), "--output", desk.folder / "sheets")
     untold = spec.parent.name in UNTOLD
     assert (told.code, "there is no sheet of points" in told.err) == (2 if untold else 0, untold), told.err
