@@ -31,7 +31,7 @@ MOST_SECONDS_OF_TESTS = 90.0
 FAILED = re.compile(r"^(?:FAILED|ERROR) (\S+::[^\s\[]+)", re.MULTILINE)
 KILLED_AT = {1: "killed", 2: "killed at import"}
 USAGE_ERROR = 4
-AT_IMPORT = "ImportError while loading conftest"
+NOT_THERE = "ERROR: not found"
 PATIENCE = 900
 
 
@@ -202,7 +202,7 @@ def _tested(changed: tuple[str, str] | None, chosen: list[str], *, seconds: int,
     if code == 0:
         return "survived", None
     said = log.read_text(encoding="utf-8", errors="replace")
-    if code == USAGE_ERROR and AT_IMPORT in said:
+    if code == USAGE_ERROR and NOT_THERE not in said:
         return "killed at import", None
     by = FAILED.findall(said)
     return KILLED_AT.get(code, f"pytest left with {code}"), by[0] if by else None
