@@ -78,9 +78,10 @@ MUTATION_MINUTES ?= 20
 mutation: $(READY)
 	$(BIN)/python tests/audit/mutation/mutation.py --minutes $(MUTATION_MINUTES)
 
-# The reference of every module, to be read offline: build/docs/index.html.
+# The pages as a site, with the reference of every module, to be read offline: build/docs/index.html.
 docs: $(READY)
-	$(BIN)/python -m pdoc --docformat google --output-directory build/docs \
+	$(BIN)/python docs/site/build.py build/docs
+	$(BIN)/python -m pdoc --docformat google --output-directory build/docs/reference \
 	    crowdblend.deploy crowdblend.flows crowdblend.tasks crowdblend.accounting crowdblend.mechanisms \
 	    '!crowdblend.deploy.__main__' '!crowdblend.accounting.ledger.migrations'
 

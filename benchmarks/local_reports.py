@@ -1,4 +1,4 @@
-"""Times the adding-up of local reports: this project on Dask, a plain NumPy loop, and pure-ldp at a size it can do.
+"""Times the adding-up of local reports: this project on Dask, plain NumPy loops, and pure-ldp at a size it can do.
 
 Each measurement is a process of its own; memory is its peak. The reports are made first, with a fixed key.
 """
@@ -9,30 +9,21 @@ import argparse
 import json
 import os
 import platform
-import resource
 import shutil
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
-from decimal import Decimal
 from pathlib import Path
 
 import numpy as np
-import pyarrow as pa
 import pyarrow.parquet as pq
-from crowdblend.mechanisms.count_sketch import CountMeanSketch, encode, estimated_counts, hash_positions, standard_error
-from crowdblend.mechanisms.krandomization import KRandomization, estimated_distribution, flipped
-from crowdblend.mechanisms.krandomization import standard_errors as vector_errors
-from crowdblend.tasks.executors import LocalThreads
-from crowdblend.tasks.report_counts import outcome_totals, sketch_totals
-from crowdblend.tasks.report_files import check_report_files, sketch_table, vector_table
-from crowdblend.tasks.source import list_source
+from crowdblend.mechanisms.count_sketch import encode
+from crowdblend.mechanisms.krandomization import flipped
+from crowdblend.tasks.report_files import sketch_table, vector_table
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms
+from local_report_contestants import FLIPS, SKETCH, STAGES
 
-SKETCH = CountMeanSketch(epsilon=Decimal(4), hashes=256, bits=1024, seed=b"benchmark")
-FLIPS = KRandomization(bits=16, flip_probability=Decimal("0.1"))
 REPORTS_A_FILE = 250_000
 VECTORS_A_FILE = 5_000_000
 PROJECT = Path(__file__).resolve().parents[1]
@@ -75,76 +66,15 @@ def make_vectors(folder: Path, reports: int) -> None:
         )  # fmt: skip
 
 
-def batches(folder: Path, limit: int) -> Iterator[pa.RecordBatch]:
-    """The first reports of a folder."""
-    for path in sorted(folder.glob("*.parquet")):
-        for batch in pq.ParquetFile(path).iter_batches(batch_size=65_536):
-            yield batch.slice(0, limit)
-            limit -= min(limit, batch.num_rows)
-        if not limit:
-            return
-
-
-def ours_sketch(folder: Path, limit: int) -> dict[str, float]:
-    """This project's sums and one estimate."""
-    del limit  # all of them
-    groups = check_report_files(list_source(".", base=folder), collection=SKETCH)
-    sums = sketch_totals(groups, sketch=SKETCH, executor=LocalThreads(workers=2))
-    reports = int(sums.reports.sum())
-    return {
-        "reports": reports,
-        "estimate": float(estimated_counts(SKETCH, sums, ["value 0"])[0]),
-        "standard_error": standard_error(SKETCH, reports=reports),
-    }
-
-
-def loop_sketch(folder: Path, limit: int) -> dict[str, float]:
-    """The same estimator as one would write it first: a row of sums for each report."""
-    ones = np.zeros((SKETCH.hashes, SKETCH.bits), dtype=np.int64)
-    reports = 0
-    for batch in batches(folder, limit):
-        for number, row in zip(batch["hash"].to_pylist(), batch["bits"].to_pylist(), strict=True):
-            ones[number] += np.unpackbits(np.frombuffer(row, dtype=np.uint8))
-            reports += 1
-    c, m = SKETCH.correction, SKETCH.bits
-    found = ones[np.arange(SKETCH.hashes), hash_positions(SKETCH, "value 0")].sum()
-    estimate = (c * found + (0.5 - 0.5 * c - 1 / m) * reports) * m / (m - 1)
-    return {"reports": reports, "estimate": float(estimate)}
-
-
-def ours_vectors(folder: Path, limit: int) -> dict[str, float]:
-    """This project's counts, estimates and standard errors of all 65,536 vectors."""
-    del limit  # all of them
-    groups = check_report_files(list_source(".", base=folder), collection=FLIPS)
-    outcomes = outcome_totals(groups, mechanism=FLIPS, executor=LocalThreads(workers=2))
-    estimates, errors = estimated_distribution(FLIPS, outcomes), vector_errors(FLIPS, outcomes)
-    return {
-        "reports": int(outcomes.sum()),
-        "estimate": float(estimates[0]),
-        "standard_error": float(errors[0]),
-    }
-
-
-def loop_vectors(folder: Path, limit: int) -> dict[str, float]:
-    """The same with a dictionary of counts, and the inverse as a sum over all vectors."""
-    counts: dict[int, int] = {}
-    for batch in batches(folder, limit):
-        for vector in batch["vector"].to_pylist():
-            counts[vector] = counts.get(vector, 0) + 1
-    q = float(FLIPS.real_flip_probability)
-    same, other = (1 - q) / (1 - 2 * q), -q / (1 - 2 * q)
-    estimate = sum(
-        count * same ** (16 - vector.bit_count()) * other ** vector.bit_count() for vector, count in counts.items()
-    )
-    return {"reports": sum(counts.values()), "estimate": estimate}
-
-
-STAGES = {
-    "ours-sketch": ours_sketch,
-    "loop-sketch": loop_sketch,
-    "ours-vectors": ours_vectors,
-    "loop-vectors": loop_vectors,
-}
+def a_tenth(folder: Path) -> Path:
+    """A folder with the first tenth of the files, to see whether memory grows with the reports."""
+    small = folder.with_name(f"{folder.name}-tenth")
+    if not small.is_dir():
+        small.mkdir()
+        files = sorted(folder.glob("*.parquet"))
+        for path in files[: -(-len(files) // 10)]:
+            os.link(path, small / path.name)
+    return small
 
 
 def measured(stage: str, folder: Path, limit: int) -> dict[str, float]:
@@ -159,13 +89,18 @@ def measured(stage: str, folder: Path, limit: int) -> dict[str, float]:
     return {"seconds": time.perf_counter() - begun, **json.loads(done.stdout)}
 
 
+def peak_mb() -> float:
+    """This process's largest resident memory; `getrusage` would count the parent's at the time of the fork too."""
+    [line] = [line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("VmHWM:")]
+    return int(line.split()[1]) / 1024
+
+
 def staged(stage: str, folder: Path, limit: int) -> None:
     """The process of one stage: prints its result and its peak memory."""
     begun = time.perf_counter()
     result = STAGES[stage](folder, limit)
     working = time.perf_counter() - begun
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    print(json.dumps({**result, "working": working, "peak_mb": peak}))
+    print(json.dumps({**result, "working": working, "peak_mb": peak_mb()}))
 
 
 def peer(python: str, reports: int) -> dict[str, object]:
@@ -193,7 +128,9 @@ def page(results: dict[str, dict[str, float]], pure: dict[str, object]) -> str:
     """The results in words, for docs/benchmarks."""
     rows = [
         line("count mean sketch: this project, 2 threads", results["ours-sketch"]),
-        line("count mean sketch: a NumPy loop", results["loop-sketch"]),
+        line("the same, the first tenth of the files", results["tenth-sketch"]),
+        line("count mean sketch: a NumPy loop, whole batches", results["batches-sketch"]),
+        line("count mean sketch: a NumPy loop, report by report", results["loop-sketch"]),
     ]
     if "missing" in pure:
         note = f"pure-ldp was not measured ({pure['missing']})."
@@ -205,7 +142,9 @@ def page(results: dict[str, dict[str, float]], pure: dict[str, object]) -> str:
         )
     rows += [
         line("K-randomization: this project, 2 threads", results["ours-vectors"]),
-        line("K-randomization: a Python loop", results["loop-vectors"]),
+        line("the same, the first tenth of the files", results["tenth-vectors"]),
+        line("K-randomization: a NumPy loop, whole batches", results["batches-vectors"]),
+        line("K-randomization: a Python loop, report by report", results["loop-vectors"]),
     ]
     table = "\n".join(rows)
     sketch, vectors = results["ours-sketch"], results["ours-vectors"]
@@ -222,7 +161,8 @@ reading included, on {os.cpu_count()} processors ({platform.machine()}).
 | --- | ---: | ---: | ---: | ---: | ---: |
 {table}
 
-The loops are measured on fewer reports where they would take too long. {note}
+Loops have one thread. Those that take one report at a time are measured on fewer reports. The rows of a tenth tell \
+whether memory grows with the reports. {note}
 
 The sketch's estimate of one value was {sketch["estimate"]:,.0f} with a standard error of at most \
 {sketch["standard_error"]:,.0f} by its coins; the estimate of the vector 0 was {vectors["estimate"]:,.0f} with a \
@@ -235,7 +175,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--sketches", type=int, default=10_000_000, help="reports of a sketch")
     parser.add_argument("--vectors", type=int, default=100_000_000, help="K-randomized vectors")
-    parser.add_argument("--loop", type=int, default=1_000_000, help="reports of either kind for the loops")
+    parser.add_argument("--loop", type=int, default=1_000_000, help="reports of either kind, one at a time")
     parser.add_argument("--peer", type=int, default=20_000, help="reports for pure-ldp")
     parser.add_argument("--peer-python", default=sys.executable, help="an interpreter that has pure-ldp")
     parser.add_argument("--page", action="store_true", help=f"write {PAGE.relative_to(PROJECT)}")
@@ -256,8 +196,10 @@ def main() -> None:
             if not folder.is_dir():
                 folder.mkdir(parents=True)
                 make(folder, count)
-            for who in ("ours", "loop"):
-                results[f"{who}-{kind}"] = measured(f"{who}-{kind}", folder, wanted.loop)
+            results[f"ours-{kind}"] = measured(f"ours-{kind}", folder, count)
+            results[f"tenth-{kind}"] = measured(f"ours-{kind}", a_tenth(folder), count)
+            results[f"batches-{kind}"] = measured(f"batches-{kind}", folder, count)
+            results[f"loop-{kind}"] = measured(f"loop-{kind}", folder, wanted.loop)
         text = page(results, peer(wanted.peer_python, wanted.peer))
     finally:
         if wanted.work is None:

@@ -17,7 +17,7 @@ from crowdblend.accounting.theory.biased_price import price_biased_counts
 from crowdblend.accounting.theory.noise_ratio import log_probability
 from crowdblend.mechanisms.answers import CountAnswer, answered, estimates, half_width, tallied
 from crowdblend.mechanisms.biased_sampling import BiasedSampleCounts
-from crowdblend.mechanisms.bit_encoding import OneHotEncoding
+from crowdblend.mechanisms.bit_encoding import QuestionEncoding
 from crowdblend.mechanisms.count_sketch import CountMeanSketch, encode, estimated_counts, standard_error, summed
 from crowdblend.mechanisms.histogram import (
     NoisyHistogram,
@@ -27,16 +27,12 @@ from crowdblend.mechanisms.histogram import (
     outlier_private_counts,
     suppressed_counts,
 )
-from crowdblend.mechanisms.krandomization import (
-    KRandomization,
-    estimated_distribution,
-    flipped,
-    outcome_counts,
-    standard_errors,
-)
+from crowdblend.mechanisms.krandomization import KRandomization, flipped, outcome_counts
 from crowdblend.mechanisms.neighbours import ADD_REMOVE
 from crowdblend.mechanisms.noise import GaussianNoise, LaplaceNoise, OneSidedGeometricNoise
 from crowdblend.mechanisms.points import SyntheticPoints, cell_numbers, points_of_counts
+from crowdblend.mechanisms.report_design import QuestionDesign
+from crowdblend.mechanisms.report_estimates import answer_labels, estimated
 from crowdblend.mechanisms.strongly_safe import StronglySafeRelease
 from matplotlib.figure import Figure
 
@@ -99,19 +95,21 @@ def local_reports(figure: Figure) -> None:
     left.bar(range(15), [people.count(word) for word in words], color=GREY)
     left.errorbar(range(15), found, yerr=error, fmt="o", color=ORANGE, capsize=2, markersize=3)
     left.set(title="count mean sketch, ε = 4, 20,000 people", xlabel="word", ylabel="people", xticks=range(0, 15, 2))
-    encoding = OneHotEncoding(values=("red", "green", "blue"))
     mechanism = KRandomization(bits=3, flip_probability=Decimal("0.25"))
-    colours = draws.choice(["red", "green", "blue", "other"], 20_000, p=[0.55, 0.25, 0.15, 0.05]).tolist()
-    vectors = encoding.encode(colours)
+    design = QuestionDesign(mechanism=mechanism, encoding=QuestionEncoding(questions=("smokes", "cycles", "votes")))
+    labels = ["".join(label) for label in answer_labels(design)]
+    order = [design.encoding.vector_of([digit == "1" for digit in label]) for label in labels]
+    vectors = draws.choice(8, 20_000, p=[0.05, 0.02, 0.28, 0.06, 0.33, 0.1, 0.15, 0.01]).astype(np.uint32)
     outcomes = outcome_counts(mechanism, flipped(mechanism, vectors, randomness=draws.bytes))
-    right.bar(range(8), np.bincount(vectors, minlength=8), color=GREY, label="true vectors")
-    right.scatter(range(8), outcomes, color=BLUE, marker="x", label="reported vectors")
+    estimates = estimated(design, outcomes)
+    right.bar(range(8), np.bincount(vectors, minlength=8)[order], color=GREY, label="true answers")
+    right.scatter(range(8), outcomes[order], color=BLUE, marker="x", label="reported")
     right.errorbar(
-        range(8), estimated_distribution(mechanism, outcomes), yerr=2 * standard_errors(mechanism, outcomes),
+        range(8), estimates.counts, yerr=2 * estimates.standard_errors,
         fmt="o", color=ORANGE, capsize=2, markersize=3, label="estimate",
     )  # fmt: skip
-    right.set_xticks(range(8), [f"{vector:03b}" for vector in range(8)], rotation=45)
-    right.set(title="K-randomization, L = 3, q = 0.25", xlabel="vector")
+    right.set_xticks(range(8), labels, rotation=45)
+    right.set(title="K-randomization of 3 questions, q = 0.25", xlabel="smokes, cycles, votes")
     right.legend(frameon=False)
 
 
@@ -136,13 +134,28 @@ def points(figure: Figure) -> None:
 
 
 def biased_samples(figure: Figure) -> None:
-    """What a biased sample costs at δ = 1e-6 as its rates become less certain."""
-    axes = figure.subplots()
+    """What a sample with unequal rates publishes; what it costs at δ = 1e-6 as its rates become less certain."""
+    shown, axes = figure.subplots(1, 2)
+    draws = np.random.default_rng(10)
+    names = ["North\nmonthly", "North\nweekly", "Island\nmonthly", "Island\nweekly", "Island\nnever"]
+    people, rates = np.array([4300, 2100, 640, 430, 90]), np.array([0.1, 0.1, 0.2, 0.2, 0.2])
+    event = SuppressedHistogram(k=40, sampling_rate=None)
+    shown.bar(range(5), people * rates, color=GREY, label="people in the data, times their rate")
+    shown.scatter(
+        range(5),
+        suppressed_counts(draws.binomial(people, rates), event),
+        color=ORANGE,
+        zorder=3,
+        label="published, k = 40",
+    )
+    shown.set_xticks(range(5), names, fontsize=7)
+    shown.set(ylabel="records", title="rates 0.1 and 0.2", ylim=(0, 560))
+    shown.legend(frameon=False)
     spreads = np.linspace(1.0, 1.4, 5)
     for k, colour, mark in ((20, BLUE, "o"), (40, ORANGE, "s"), (80, GREEN, "^")):
         prices = [_biased_price(k, spread) for spread in spreads]
         axes.plot(spreads, prices, color=colour, marker=mark, markersize=4, label=f"k = {k}")
-    axes.set(xlabel="p′/p, with p = 0.1 and p_max = p′", ylabel="ε at δ = 1e-6", ylim=(0, None))
+    axes.set(title="the price", xlabel="p′/p, with p = 0.1 and p_max = p′", ylabel="ε at δ = 1e-6", ylim=(0, None))
     axes.legend(frameon=False)
 
 

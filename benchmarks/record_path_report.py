@@ -55,18 +55,27 @@ def write_picture(results: Mapping[str, Mapping[str, Timing]], path: Path) -> No
     mpl.rcParams["svg.hashsalt"] = "record-path"
     from matplotlib import pyplot
 
+    lines = sum(len(timings) for timings in results.values())
     figure, axes = pyplot.subplots(
-        len(results), 2, figsize=(9, 0.8 + 1.9 * len(results)), squeeze=False, layout="constrained"
+        len(results),
+        2,
+        figsize=(10, 0.9 * len(results) + 0.24 * lines),
+        height_ratios=[len(timings) + 2 for timings in results.values()],
+        squeeze=False,
+        layout="constrained",
     )
     for (title, timings), row in zip(results.items(), axes, strict=True):
         names = list(timings)[::-1]
         for axis, kind in zip(row, ("warm", "whole"), strict=True):
             base = getattr(timings[OURS], kind)
-            bars = axis.barh(names, [getattr(timings[name], kind) / base for name in names], color="#4477aa")
-            axis.bar_label(bars, fmt="%.2f", padding=3)
-            axis.axvline(1.0, color="black", linewidth=0.8)
-            axis.margins(x=0.15)
-            axis.set_title(f"{title}\n{kind} process: time over ours", fontsize=8)
+            shares = [getattr(timings[name], kind) / base for name in names]
+            bars = axis.barh(names, shares, color=["#224466" if name == OURS else "#88aacc" for name in names])
+            axis.bar_label(bars, fmt="%.2f", padding=3, fontsize=8)
+            axis.axvline(1.0, color="#999999", linewidth=0.8, zorder=0)
+            axis.set_xlim(0, 1.18 * max(shares))
+            axis.set_title(f"{title}\n{kind} process", fontsize=8)
+            axis.set_xlabel("time over ours", fontsize=8)
             axis.tick_params(labelsize=8)
+            axis.tick_params(axis="y", labelleft=kind == "warm")
     figure.savefig(path, metadata={"Date": None})
     pyplot.close(figure)

@@ -27,7 +27,7 @@ from crowdblend.mechanisms.refusal import InputRefused
 from crowdblend.mechanisms.scoring import scores
 from crowdblend.mechanisms.selection import draw_map
 from crowdblend.mechanisms.strongly_safe import StronglySafeRelease
-from crowdblend.mechanisms.suppression import GroupCounts, merge_counts
+from crowdblend.mechanisms.suppression import GroupCounts, sum_counts
 from crowdblend.tasks.chunks import plan_chunks
 from crowdblend.tasks.count import count_job
 from crowdblend.tasks.executors import LocalThreads
@@ -142,7 +142,7 @@ def _published(
             lattice.columns, lattice.map_of(lattice.finest).decode(counts.keys), lattice.finest, levels, strict=True
         )
     ]
-    sampled = rng.binomial(merge_counts([GroupCounts(map_.keys(codes), counts.counts)]).counts, rate)
+    sampled = rng.binomial(sum_counts(map_.keys(codes), counts.counts).counts, rate)
     return int(sampled[sampled >= k].sum())
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from decimal import Decimal
 from typing import Any, assert_never
@@ -18,7 +19,8 @@ from ..mechanisms.hierarchy import Hierarchy
 from ..mechanisms.map_choice import MapChoice
 from ..mechanisms.quality import group_threshold, information_kept
 from ..mechanisms.recoding import GeneralizationMap
-from ..tasks.request import AnswerRequest, HistogramRequest, MicrodataRequest, Request
+from ..mechanisms.report_estimates import largest_standard_error
+from ..tasks.request import AnswerRequest, HistogramRequest, MicrodataRequest, PointsRequest, ReportsRequest, Request
 
 __all__ = ["explanation", "print_explanation"]
 
@@ -29,9 +31,19 @@ MEANINGS = {
     "horizon": "K: below K − t the noise grows as a count falls",
     "margin": "t: counts of at least K − t have the least noise",
     "sampling_rate": "probability that a record is sampled; whole: every record is read",
+    "lowest_rate": "p: the least probability with which a record is included",
+    "highest_rate": "p′: the greatest, but for the exceptions",
+    "largest_rate": "p_max: the greatest of all",
+    "exceptions": "ℓ: how many records of a group may have been included with other probabilities",
+    "dimensions": "d: how many columns are the axes of the grid",
+    "cells_per_side": "r: into how many cells each column is cut",
     "relation": "what is hidden: a person's presence, or a person's values",
     "lower": "smaller values count as this",
     "upper": "larger values count as this",
+    "bits": "of each report",
+    "hashes": "hash functions that devices choose among",
+    "flip_probability": "with which a device flips each bit",
+    "least_people": "n: the price is for the counts of at least so many people's reports",
     "least_records": "N: a mean is divided by this where there are fewer records",
 }
 
@@ -55,12 +67,23 @@ def explanation(request: Request) -> dict[str, Any]:
     match request:
         case MicrodataRequest():
             return explained | _maps(request)
-        case HistogramRequest(recoding=partition):
+        case HistogramRequest(partition=partition):
             return explained | {"maps": 1, "selection": None, "cells": partition.cells}
+        case PointsRequest(mechanism=grid):
+            return explained | {"maps": 1, "selection": None, "cells": grid.cells}
         case AnswerRequest():
             return explained | {"maps": 1, "selection": None, "cells": request.mechanism.groups, **_accuracy(request)}
+        case ReportsRequest(design=design):
+            return explained | {"maps": 1, "selection": None, "cells": design.answers, **_people_needed(request)}
         case _:
             assert_never(request)
+
+
+def _people_needed(request: ReportsRequest) -> dict[str, Any]:
+    """How many people's reports make a standard error of at most a hundredth of them."""
+    unit = largest_standard_error(request.design)
+    people = math.ceil((100.0 * unit) ** 2)
+    return {"relation": request.price.relation, "confidence": float(request.confidence), "people_for_1_percent": people}
 
 
 def _maps(request: MicrodataRequest) -> dict[str, Any]:
@@ -199,6 +222,9 @@ def _parameters(explained: Mapping[str, Any]) -> Iterator[tuple[str, object, str
     if "half_width" in explained:
         width, share = explained["half_width"], explained["confidence"]
         yield "accuracy", f"± {width:.6g}", f"of each answer before any scaling up, with confidence {share:g}"
+    if "people_for_1_percent" in explained:
+        people = explained["people_for_1_percent"]
+        yield "people", f"{people:,}", "so many reports make every standard error at most 1% of them"
 
 
 def _levels(explained: Mapping[str, Any]) -> Table:

@@ -15,6 +15,7 @@ from ..accounting.theory.planning import plan as plan_of
 from ..accounting.theory.survival import survival_share
 from ..mechanisms.refusal import InputRefused
 from ..mechanisms.strongly_safe import StronglySafeRelease
+from .explain_command import tell_explanation
 from .group_sizes import read_group_sizes
 from .plan_report import draw_plan, print_plan
 
@@ -38,6 +39,7 @@ class ExactNumber(click.ParamType[Decimal]):
 
 
 @click.command()
+@click.argument("spec", required=False, type=click.Path(path_type=Path))
 @click.option("--k", type=int, help="Suppression threshold: groups with fewer sampled records are dropped.")
 @click.option("--sampling-rate", type=ExactNumber(), help="Probability that a record is sampled.")
 @click.option("--epsilon", type=ExactNumber(), help="ε of the guarantee, over all releases.")
@@ -56,13 +58,22 @@ class ExactNumber(click.ParamType[Decimal]):
 @click.option("--plot", type=click.Path(path_type=Path), help="Draw the frontier and the ε–δ curve into this file.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object on standard output.")
 def plan(
+    spec: Path | None,
     as_json: bool,
     plot: Path | None,
     group_sizes: Path | None,
     releases: str,
     **asked: Any,  # noqa: ANN401 - click hands over the options
 ) -> None:
-    """Price releases: fills in whichever of k, sampling rate, ε and δ is missing."""
+    """Price releases: fills in whichever of k, sampling rate, ε and δ is missing; or what SPEC.toml asks for.
+
+    A specification of any kind has all that decides its price, so that no other option goes with it but --releases.
+    """
+    if spec is not None:
+        if plot is not None or group_sizes is not None or any(value is not None for value in asked.values()):
+            raise click.UsageError("a specification has its own parameters: no option but --releases goes with it.")
+        tell_explanation(spec, releases=_whole(releases) or 1, as_json=as_json)
+        return
     result = plan_of(**asked, releases=_whole(releases))
     share = None if group_sizes is None else _survival(result, group_sizes)
     if plot is not None:

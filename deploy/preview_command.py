@@ -11,10 +11,13 @@ import click
 
 from ..flows.settings import house
 from ..flows.spec import read_spec
+from ..mechanisms.biased_sampling import BiasedSampleCounts, UnequalRatesHistogram
 from ..mechanisms.epsilon_safe import EpsilonSafeRelease
+from ..mechanisms.event import LocalReports
 from ..mechanisms.histogram import SuppressedHistogram
 from ..mechanisms.lattice import Levels
 from ..mechanisms.map_choice import MapChoice
+from ..mechanisms.points import SyntheticPoints
 from ..mechanisms.recoding import GeneralizationMap
 from ..mechanisms.refusal import InputRefused
 from ..mechanisms.strongly_safe import StronglySafeRelease
@@ -96,6 +99,12 @@ def _suppressing(request: Request) -> Suppressing:
     mechanism = request.mechanism
     if isinstance(mechanism, StronglySafeRelease | EpsilonSafeRelease | SuppressedHistogram):
         return mechanism
+    if isinstance(mechanism, SyntheticPoints | BiasedSampleCounts | UnequalRatesHistogram | LocalReports):
+        raise InputRefused(
+            "there is no preview of points, of unequal inclusion rates or of local reports.",
+            where=request.label,
+            remedy="`crowdblend explain` tells what it costs.",
+        )
     raise InputRefused(
         "this release suppresses nothing: its noise is what it costs, and that is known beforehand.",
         where=request.label,

@@ -34,7 +34,7 @@ def answer_request(path: Path, spec: SpecTables, table: AnswerTable, *, base: Pa
     Raises:
         InputRefused: anything that is wrong, or has no price; with file and key.
     """
-    refuse_tables(path, spec, ("suppression", "selection", "privacy", "histogram"), instead="[answer]")
+    refuse_tables(path, spec, ("suppression", "selection", "privacy", "histogram", "points"), instead="[answer]")
     require_safe(path, table.noise, table="answer")
     groups = _groups(path, spec, table, base=base)
     try:

@@ -169,6 +169,8 @@ def _declared(
 def _hierarchy(where: str, column: ColumnTable, base: Path) -> Hierarchy:
     """The column's declared hierarchy: exactly one of a file, values or intervals."""
     try:
+        if column.bounds is not None:
+            raise InputRefused("bounds are of a column of [points].", where=f"{where}.bounds")
         match (column.hierarchy, column.values, column.interval):
             case (str() as location, None, None):
                 return read_hierarchy(location if "://" in location else str(base / location))

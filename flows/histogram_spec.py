@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from decimal import Decimal
 from pathlib import Path
 
-from ..accounting.theory.price import paper_price, price
+from ..accounting.theory.price import Price, paper_price, price
 from ..accounting.theory.refused_mechanisms import refuse_unsafe
 from ..mechanisms.event import Histogram
 from ..mechanisms.histogram import NoisyHistogram, OutlierPrivateHistogram, SuppressedHistogram
@@ -15,9 +15,10 @@ from ..mechanisms.refusal import InputRefused
 from ..tasks.objects import Output
 from ..tasks.request import HistogramRequest
 from .declared_columns import declared_map
+from .sampling_spec import biased_counts, inclusion_column
 from .spec_tables import HistogramTable, PrivacyTable, SpecTables
 
-__all__ = ["histogram_request", "refuse_tables", "require_cells", "require_safe"]
+__all__ = ["histogram_request", "refuse_tables", "require_affordable", "require_cells", "require_safe"]
 
 MOST_CELLS = 1_000_000
 NOISE = "two-sided-geometric"
@@ -44,19 +45,14 @@ def histogram_request(
     Raises:
         InputRefused: anything that is wrong, or has no price; with file and key.
     """
-    refuse_tables(path, spec, ("suppression", "selection"), instead="[histogram]")
+    refuse_tables(path, spec, ("suppression", "selection", "points"), instead="[histogram]")
     mechanism = _mechanism(path, spec, table)
-    recoding = declared_map(path, spec.columns, base=base)
-    require_cells(path, recoding)
+    partition = declared_map(path, spec.columns, base=base)
+    require_cells(path, partition)
+    inclusion = inclusion_column(path, spec)
     rows_per_person = spec.data.rows_per_person
     charged = price(mechanism, delta=privacy.delta, rows_per_person=rows_per_person)
-    if privacy.epsilon is not None and charged.epsilon > privacy.epsilon:
-        raise InputRefused(
-            f"this histogram costs ε = {charged.epsilon} at δ = {charged.delta}, more than the ε = {privacy.epsilon} "
-            "asked for.",
-            where=f"{path}: [privacy].epsilon",
-            remedy="Lower the rate or the noise's ε, or raise k or the margin.",
-        )
+    require_affordable(path, charged, privacy)
     return HistogramRequest(
         label=spec.release.name,
         file_format=spec.release.format,
@@ -69,7 +65,8 @@ def histogram_request(
         price=charged,
         paper_price=paper_price(mechanism, delta=privacy.delta, rows_per_person=rows_per_person),
         mechanism=mechanism,
-        recoding=recoding,
+        partition=partition,
+        inclusion=inclusion,
     )
 
 
@@ -87,6 +84,20 @@ def refuse_tables(path: Path, spec: SpecTables, tables: tuple[str, ...], *, inst
     if "form" in spec.release.model_fields_set:
         raise InputRefused(
             f"a form is of microdata, and {instead} has its own.", where=f"{path}: [release].form", remedy="Remove it."
+        )
+
+
+def require_affordable(path: Path, charged: Price, privacy: PrivacyTable) -> None:
+    """Refuse a price above the ε that was asked for.
+
+    Raises:
+        InputRefused: it is.
+    """
+    if privacy.epsilon is not None and charged.epsilon > privacy.epsilon:
+        raise InputRefused(
+            f"this costs ε = {charged.epsilon} at δ = {charged.delta}, more than the ε = {privacy.epsilon} asked for.",
+            where=f"{path}: [privacy].epsilon",
+            remedy="Lower the rate or the noise's ε, or raise k or the margin.",
         )
 
 
@@ -134,6 +145,8 @@ def _mechanism(path: Path, spec: SpecTables, table: HistogramTable) -> Histogram
     rate = None if spec.sampling is None else spec.sampling.rate
     k, epsilon = table.k or 0, table.epsilon or Decimal(0)
     try:
+        if (biased := biased_counts(spec, k=k)) is not None:
+            return biased
         if table.kind == "outlier-private":
             if rate is not None:
                 raise InputRefused(

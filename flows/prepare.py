@@ -23,9 +23,11 @@ from ..accounting.ledger.reader import LedgerReader, ReleaseState, SeriesState, 
 from ..accounting.ledger.rules import Objection
 from ..accounting.ledger.signing import SigningKeys
 from ..accounting.ledger.source_names import other_names_of_source
+from ..mechanisms.krandomization import OutcomeCounts
 from ..mechanisms.refusal import InputRefused
 from ..tasks.objects import ObjectPrefix, Output, require_free
-from ..tasks.request import Request
+from ..tasks.report_files import report_layout
+from ..tasks.request import ReportsRequest, Request
 from ..tasks.source import SourceLayout, check_metadata, list_source, source_metadata_bytes
 from .settings import House
 from .spec import read_spec
@@ -98,8 +100,7 @@ def prepared_release(
         layout = None
         other_names: tuple[str, ...] = ()
         if not published:
-            source = list_source(request.source, base=request.base)
-            layout = check_metadata(source, columns=request.recoding.names, separator=request.separator)
+            layout = _layout_of_source(request)
             _check_output(request.output, own=name if state is not None else None, keys=house.anchoring.keys)
             other_names = other_names_of_source(
                 house.home,
@@ -119,6 +120,26 @@ def prepared_release(
         )
 
 
+def _layout_of_source(request: Request) -> SourceLayout:
+    """The files of the records with their headers; no record is read.
+
+    Raises:
+        InputRefused: there are none, or they are not what is asked for.
+    """
+    source = list_source(request.source, base=request.base)
+    if not isinstance(request, ReportsRequest):
+        return check_metadata(source, columns=request.recoding.names, separator=request.separator)
+    layout = report_layout(source, collection=request.design.mechanism, separator=request.separator)
+    least = request.mechanism.least_people if isinstance(request.mechanism, OutcomeCounts) else 1
+    if layout.records is not None and layout.records < least:
+        raise InputRefused(
+            f"there are {layout.records} reports, and the release needs {least}.",
+            where=request.source,
+            remedy="Wait for more reports, or charge them with another price.",
+        )
+    return layout
+
+
 def _request_of_series(spec: Path, *, output: Output | None, series: SeriesState) -> Request:
     """A release of a series as asked for, with the price that was reserved when the series was registered."""
     reserved = series.registered.price
@@ -136,7 +157,7 @@ def _objection(
     if state is not None:
         return _objection_to_resume(state, request, series=series)
     if series is None:
-        return reader.look_for_objection(dataset=request.dataset, price=request.price)
+        return reader.look_for_objection(dataset=request.dataset, mechanism=request.mechanism, price=request.price)
     return reader.look_at_series(name=series, dataset=request.dataset, spec_digest=request.series_digest)
 
 

@@ -11,15 +11,18 @@ from prefect import flow
 
 from ..accounting.ledger.charge import Receipt
 from ..accounting.ledger.keystore import ReleaseFolder
+from ..mechanisms.neighbours import Randomness
 from ..mechanisms.recoding import GeneralizationMap
 from ..mechanisms.refusal import ReleaseFailed
 from ..tasks.answer import published_answer
 from ..tasks.charge import begin_reading, close, reserve
 from ..tasks.executors import Executor
 from ..tasks.histogram import published_histogram
+from ..tasks.points import published_points
 from ..tasks.publication import Publication
 from ..tasks.released import publish, write_output
-from ..tasks.request import AnswerRequest, HistogramRequest, MicrodataRequest, Request
+from ..tasks.reports import published_reports
+from ..tasks.request import AnswerRequest, HistogramRequest, MicrodataRequest, PointsRequest, ReportsRequest, Request
 from ..tasks.source import SourceLayout, manifest_bytes
 from ..tasks.staging import SettledRelease, remembered_release
 from .code_sources import code_sources
@@ -101,7 +104,13 @@ def _stages(
             begin_reading(ledger_url=ledger_url, anchoring=anchoring, receipt=receipt)
     if release is None:
         generalization, publication = _made(
-            request, receipt=receipt, layout=layout, folder=folder, executor=executor, observer=observer
+            request,
+            receipt=receipt,
+            layout=layout,
+            folder=folder,
+            executor=executor,
+            randomness=randomness,
+            observer=observer,
         )
         with observer.stage("publish"):
             release = write_output(
@@ -129,6 +138,7 @@ def _made(
     layout: SourceLayout,
     folder: ReleaseFolder,
     executor: Executor,
+    randomness: Randomness,
     observer: Observer,
 ) -> tuple[GeneralizationMap, Publication]:
     """The map that the records were read with, and what may be published."""
@@ -145,6 +155,17 @@ def _made(
                     layout=layout,
                     folder=folder,
                     executor=executor,
+                    randomness=randomness,
+                    advanced=observer.advanced,
+                )
+        case PointsRequest():
+            with observer.stage("count"):
+                return request.recoding, published_points(
+                    receipt=receipt,
+                    request=request,
+                    layout=layout,
+                    folder=folder,
+                    executor=executor,
                     advanced=observer.advanced,
                 )
         case AnswerRequest():
@@ -156,6 +177,11 @@ def _made(
                     folder=folder,
                     executor=executor,
                     advanced=observer.advanced,
+                )
+        case ReportsRequest():
+            with observer.stage("count"):
+                return request.recoding, published_reports(
+                    receipt=receipt, request=request, layout=layout, executor=executor, advanced=observer.advanced
                 )
         case _:
             assert_never(request)

@@ -20,6 +20,9 @@ from ..tasks.request import MicrodataRequest, Request
 from .answer_spec import answer_request
 from .declared_columns import declared_choice, declared_map
 from .histogram_spec import histogram_request
+from .points_spec import points_request
+from .reports_spec import reports_request
+from .sampling_spec import check_sampling
 from .spec_tables import PrivacyTable, SelectionTable, SpecTables, parse_spec
 
 __all__ = ["read_spec"]
@@ -41,21 +44,27 @@ def read_spec(path: Path, *, output: Output | None, releases: int = 1) -> Reques
     spec = parse_spec(path)
     base = path.resolve().parent
     _check_data(path, spec)
+    check_sampling(path, spec)
     place = _output(path, spec, base, output)
-    if spec.answer is None and not spec.columns:
+    if spec.answer is None and spec.reports is None and not spec.columns:
         raise InputRefused("this is required and missing.", where=f"{path}: [columns]")
-    if releases > 1 and (spec.answer is not None or spec.histogram is not None):
+    other = next(
+        (name for name in ("reports", "answer", "histogram", "points") if getattr(spec, name) is not None), None
+    )
+    if releases > 1 and other is not None:
         raise InputRefused(
-            "a series is of microdata releases.",
-            where=f"{path}: [{'histogram' if spec.answer is None else 'answer'}]",
-            remedy="Charge each histogram or answer for itself.",
+            "a series is of microdata releases.", where=f"{path}: [{other}]", remedy="Charge each release for itself."
         )
+    if spec.reports is not None:
+        return reports_request(path, spec, spec.reports, base=base, output=place)
     if spec.answer is not None:
         return answer_request(path, spec, spec.answer, base=base, output=place)
     if spec.privacy is None:
         raise InputRefused("this is required and missing.", where=f"{path}: [privacy].delta")
     if spec.histogram is not None:
         return histogram_request(path, spec, spec.histogram, spec.privacy, base=base, output=place)
+    if spec.points is not None:
+        return points_request(path, spec, spec.points, spec.privacy, base=base, output=place)
     return _microdata_request(path, spec, spec.privacy, base=base, output=place, releases=releases)
 
 

@@ -15,16 +15,23 @@ from .cluster_spec import ClusterTable
 
 __all__ = [
     "AnswerTable",
+    "BoundsTable",
     "ColumnTable",
+    "DesignTable",
     "HistogramTable",
     "IntervalTable",
+    "PointsTable",
     "PrivacyTable",
+    "ReportsTable",
     "SelectionTable",
     "SpecTables",
     "parse_spec",
 ]
 
-BEFOREHAND = frozenset({"compute", "computed", "derive", "derived", "filter", "filters", "rows", "sql", "where"})
+BEFOREHAND = frozenset(
+    {"compute", "computed", "condition", "derive", "derived", "expression", "filter", "filters", "formula", "query"}
+    | {"rows", "select", "sql", "where"}
+)
 """Keys by which people look for what isn't done here: choosing rows, computing columns."""
 
 LARGEST_BOUND = 10**9  # so that sums of 4.6 thousand million records fit 64 bits
@@ -57,8 +64,23 @@ class _Data(_Table):
     rows_per_person: int = Field(default=1, ge=1)
 
 
+class DesignTable(_Table):
+    """[sampling].design: how a data set that is a sample itself was drawn."""
+
+    lowest: Exact = Field(gt=0, lt=1)
+    highest: Exact = Field(gt=0, lt=1)
+    largest: Exact | None = Field(default=None, gt=0, lt=1)
+    exceptions: int = Field(default=0, ge=0, le=10**9)
+    column: str | None = None
+
+
 class _Sampling(_Table):
-    rate: Exact = Field(gt=0, lt=1)
+    """One rate for all; or a column of rates, of which the declared ones are drawn with; or a design."""
+
+    rate: Exact | None = Field(default=None, gt=0, lt=1)
+    column: str | None = None
+    rates: list[Exact] | None = Field(default=None, min_length=1, max_length=1_000)
+    design: DesignTable | None = None
 
 
 class _Suppression(_Table):
@@ -91,12 +113,21 @@ class IntervalTable(_Table):
     widths: list[int]
 
 
+class BoundsTable(_Table):
+    """The bounds of a column of numbers that is an axis of a grid."""
+
+    lower: Exact = Field(ge=-(10**15), le=10**15)
+    upper: Exact = Field(ge=-(10**15), le=10**15)
+    missing: Exact | None = None
+
+
 class ColumnTable(_Table):
     """[columns.NAME]: one released column."""
 
     hierarchy: str | None = None
     values: list[str] | None = None
     interval: IntervalTable | None = None
+    bounds: BoundsTable | None = None
     level: int | None = Field(default=None, ge=0)
     min_level: int | None = Field(default=None, ge=0)
     max_level: int | None = Field(default=None, ge=0)
@@ -112,6 +143,17 @@ class HistogramTable(_Table):
     epsilon: Exact | None = Field(default=None, gt=0, le=100)
     horizon: int | None = Field(default=None, ge=2, le=10**6)
     margin: int | None = Field(default=None, ge=1, le=10**6)
+
+
+class PointsTable(_Table):
+    """[points]: synthetic points in the cells of a grid, instead of the records."""
+
+    kind: str
+    noise: str = "two-sided-geometric"
+    k: int = Field(ge=1, le=10**9)
+    epsilon: Exact | None = Field(default=None, gt=0, le=100)
+    cells_per_side: int = Field(ge=1, le=10**6)
+    confidence: Exact = Field(default=Decimal("0.95"), gt=0, lt=1)
 
 
 class AnswerTable(_Table):
@@ -130,6 +172,28 @@ class AnswerTable(_Table):
     confidence: Exact = Field(default=Decimal("0.95"), gt=0, lt=1)
 
 
+class _BloomTable(_Table):
+    bits: int
+    hashes: int
+    seed: str
+
+
+class ReportsTable(_Table):
+    """[reports]: estimates from reports that devices have randomized, instead of the records."""
+
+    kind: str
+    epsilon: Exact | None = Field(default=None, gt=0, le=40)
+    hashes: int | None = None
+    bits: int | None = None
+    seed: str | None = None
+    flip_probability: Exact | None = None
+    values: list[str] | None = None
+    questions: list[str] | None = None
+    bloom: _BloomTable | None = None
+    least_people: int | None = Field(default=None, ge=1, le=10**12)
+    confidence: Exact = Field(default=Decimal("0.95"), gt=0, lt=1)
+
+
 class SpecTables(_Table):
     """A whole specification."""
 
@@ -140,7 +204,9 @@ class SpecTables(_Table):
     privacy: PrivacyTable | None = None
     selection: SelectionTable | None = None
     histogram: HistogramTable | None = None
+    points: PointsTable | None = None
     answer: AnswerTable | None = None
+    reports: ReportsTable | None = None
     columns: dict[str, ColumnTable] = {}
     cluster: ClusterTable | None = None
 

@@ -1,11 +1,21 @@
-"""Data that are a sample already, drawn with rates that are only known within bounds."""
+"""Counts of records that were included with unequal rates: by a survey that is over, or by coins of one's own."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
+from fractions import Fraction
+from itertools import pairwise
 
-__all__ = ["BiasedSampleCounts"]
+import numpy as np
+from numpy.typing import NDArray
+
+from .coin_bits import WORD, biased_coins, word_threshold_up
+from .neighbours import Randomness
+from .sampling import threshold
+
+__all__ = ["BiasedSampleCounts", "UnequalRatesHistogram", "require_rates", "thinned_counts"]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -40,3 +50,83 @@ class BiasedSampleCounts:
                 "rates must satisfy 0 < lowest ≤ highest ≤ largest < 1, not "
                 f"{self.lowest_rate}, {self.highest_rate}, {self.largest_rate}"
             )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class UnequalRatesHistogram:
+    """Counts of at least k in a fresh sample in which each record has a rate of its own, as the record says.
+
+    Source: CBP, Theorem 2. The coins are the release's own: first at the highest rate, then each record that came
+    through stays with its own rate divided by that. So the bounds are kept and need not be believed.
+
+    Args:
+        k: suppression threshold, at least 1.
+        sampling_rate: p′, the highest rate, below 1.
+        lowest_rate: p, 0 < p ≤ p′.
+
+    Raises:
+        ValueError: a field outside its range.
+    """
+
+    k: int
+    sampling_rate: Decimal
+    lowest_rate: Decimal
+
+    def __post_init__(self) -> None:
+        _ = self.as_survey
+
+    @property
+    def as_survey(self) -> BiasedSampleCounts:
+        """The same counts as those of a survey with these rates and no exceptions."""
+        return BiasedSampleCounts(
+            k=self.k,
+            lowest_rate=self.lowest_rate,
+            highest_rate=self.sampling_rate,
+            largest_rate=self.sampling_rate,
+            exceptions=0,
+        )
+
+
+def require_rates(rates: Sequence[Decimal]) -> None:
+    """Whether declared rates can be drawn.
+
+    Raises:
+        ValueError: none, rates that don't ascend, or one outside (0, 1).
+    """
+    if not rates or not all(0 < rate < 1 for rate in rates) or any(a >= b for a, b in pairwise(rates)):
+        raise ValueError("rates must ascend and lie strictly between 0 and 1")
+
+
+def thinned_counts(
+    counts: NDArray[np.int64], rates: Sequence[Decimal], *, highest: Decimal, randomness: Randomness
+) -> NDArray[np.int64]:
+    """How many records stay of those that a sample at the highest rate holds, each by a coin of its own.
+
+    PRIVACY: the result is drawn, so store what follows from it before anything depends on it. A record's real rate,
+    both coins together, is never above the highest, and never below its declared one, but at the highest rate by less
+    than 2⁻⁶⁴.
+
+    Args:
+        counts: records that came through the first coins; shape (n,).
+        rates: the declared rate of each of these groups of records.
+        highest: the rate of the first coins, which none of the rates exceeds.
+        randomness: n to n secret bytes.
+
+    Returns:
+        Shape (n,).
+
+    Raises:
+        ValueError: a rate outside (0, highest].
+    """
+    first = Fraction(threshold(highest), WORD)
+    kept = np.empty(counts.shape, dtype=np.int64)
+    for place, (count, rate) in enumerate(zip(counts.tolist(), rates, strict=True)):
+        if not 0 < rate <= highest:
+            raise ValueError(f"a rate must lie above 0 and be at most {highest}, not {rate}")
+        share = Fraction(rate) / first
+        if share >= 1:
+            kept[place] = count
+            continue
+        limit = word_threshold_up(share)
+        kept[place] = count if limit >= WORD else biased_coins(count, threshold=limit, randomness=randomness).sum()
+    return kept

@@ -1,4 +1,4 @@
-"""How a value becomes bits before they are flipped: one bit for each value, or a Bloom filter, as in RAPPOR."""
+"""How an answer becomes bits before they are flipped: one for each value or question, or a Bloom filter (RAPPOR)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from .krandomization import MOST_BITS
 
-__all__ = ["BloomEncoding", "OneHotEncoding"]
+__all__ = ["BloomEncoding", "OneHotEncoding", "QuestionEncoding"]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -94,3 +94,36 @@ class BloomEncoding:
         for text in dict.fromkeys(texts):
             owners.setdefault(self.vector_of(text), []).append(text)
         return {vector: sharing for vector, sharing in owners.items() if len(sharing) > 1}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class QuestionEncoding:
+    """One bit for each of several questions that are answered by yes or no.
+
+    Args:
+        questions: their names, 1 … 24 distinct texts.
+
+    Raises:
+        ValueError: too few, too many or repeated names.
+    """
+
+    questions: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        if not 1 <= len(self.questions) <= MOST_BITS or len(set(self.questions)) != len(self.questions):
+            raise ValueError(f"there are 1 to {MOST_BITS} questions with distinct names")
+
+    @property
+    def bits(self) -> int:
+        """Number of bits L."""
+        return len(self.questions)
+
+    def vector_of(self, answers: Sequence[bool]) -> int:
+        """The vector that a person's answers become; bit i stands for the i-th question.
+
+        Raises:
+            ValueError: another number of answers.
+        """
+        if len(answers) != self.bits:
+            raise ValueError(f"there are {self.bits} questions, and {len(answers)} answers")
+        return sum(1 << place for place, answer in enumerate(answers) if answer)

@@ -6,12 +6,20 @@ Of the sources' other mechanisms (`source_event.SourceEvent`) it has those that 
 from __future__ import annotations
 
 from .answers import Answer
+from .biased_sampling import BiasedSampleCounts, UnequalRatesHistogram
+from .count_sketch import CountMeanSketch
 from .epsilon_safe import EpsilonSafeRelease
 from .histogram import NoisyHistogram, OutlierPrivateHistogram, SuppressedHistogram
+from .krandomization import KRandomization, OutcomeCounts
+from .points import SyntheticPoints
 from .strongly_safe import StronglySafeRelease
 
-__all__ = ["Answer", "Histogram", "Mechanism", "Microdata"]
+__all__ = ["Answer", "BiasedCounts", "Histogram", "LocalReports", "Mechanism", "Microdata", "PureMechanism"]
 
 Microdata = StronglySafeRelease | EpsilonSafeRelease
-Histogram = SuppressedHistogram | NoisyHistogram | OutlierPrivateHistogram
-Mechanism = Microdata | Histogram | Answer
+BiasedCounts = BiasedSampleCounts | UnequalRatesHistogram
+Histogram = SuppressedHistogram | NoisyHistogram | OutlierPrivateHistogram | BiasedCounts
+LocalReports = CountMeanSketch | KRandomization | OutcomeCounts
+PureMechanism = Answer | CountMeanSketch | KRandomization
+"""Those whose price has no δ."""
+Mechanism = Microdata | Histogram | SyntheticPoints | Answer | LocalReports

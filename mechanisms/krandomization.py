@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
@@ -18,10 +19,12 @@ __all__ = [
     "KRandomization",
     "OutcomeCounts",
     "estimated_distribution",
+    "estimated_ones",
     "expected_outcomes",
     "flipped",
     "merged_outcomes",
     "outcome_counts",
+    "standard_error_of_ones",
     "standard_errors",
     "variances",
 ]
@@ -109,7 +112,9 @@ def flipped(mechanism: KRandomization, vectors: NDArray[np.uint32], *, randomnes
 def outcome_counts(mechanism: KRandomization, reports: NDArray[np.unsignedinteger]) -> Counts:
     """How many reports are each of the 2^L vectors; shape (2^L,), int64. Reports with more bits count nowhere."""
     outcomes = 1 << mechanism.bits
-    return np.bincount(reports, minlength=outcomes)[:outcomes].astype(np.int64)
+    if reports.size and int(reports.max()) >= outcomes:
+        reports = reports[reports < outcomes]  # a single strange report would else cost memory for all numbers below it
+    return np.bincount(reports, minlength=outcomes).astype(np.int64)
 
 
 def merged_outcomes(mechanism: KRandomization, parts: Sequence[Counts]) -> Counts:
@@ -151,6 +156,23 @@ def standard_errors(mechanism: KRandomization, outcomes: Counts) -> Reals:
     same, other = _inverse(mechanism)
     squares = _each_bit(outcomes.astype(np.float64), same * same, other * other)
     return np.sqrt(np.maximum(squares - estimated_distribution(mechanism, outcomes), 0.0))
+
+
+def estimated_ones(mechanism: KRandomization, outcomes: Counts) -> Reals:
+    """Unbiased estimates of how many people have each bit set: (ones reported − n·q)/(1 − 2q); shape (L,).
+
+    With one bit for each value they are the values' counts, with a smaller error than the vectors' estimates, which
+    answer more.
+    """
+    q = float(mechanism.real_flip_probability)
+    reported = np.array([float(outcomes.reshape(-1, 2, 1 << bit)[:, 1].sum()) for bit in range(mechanism.bits)])
+    return (reported - q * float(outcomes.sum())) / (1.0 - 2.0 * q)
+
+
+def standard_error_of_ones(mechanism: KRandomization, *, people: int) -> float:
+    """The exact standard error of each bit's estimate of n people: √(n·q(1−q))/(1−2q), whatever they have."""
+    q = float(mechanism.real_flip_probability)
+    return math.sqrt(people * q * (1.0 - q)) / (1.0 - 2.0 * q)
 
 
 def _inverse(mechanism: KRandomization) -> tuple[float, float]:

@@ -10,11 +10,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .histogram import NoisyHistogram
+from .noise import TwoSidedGeometricNoise
 from .strongly_safe import StronglySafeRelease
 
-__all__ = ["SyntheticPoints", "cell_numbers", "error_bound", "lipschitz_modulus", "points_of_counts"]
+__all__ = [
+    "SyntheticPoints",
+    "cell_numbers",
+    "error_bound",
+    "lipschitz_modulus",
+    "points_of_counts",
+    "stated_moved_share",
+]
 
 MOST_CELLS = 1 << 26
+_TILTS = 400
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -125,3 +134,47 @@ def error_bound(
         raise ValueError("a mean needs at least one counted and one published point")
     moved = 0.5 * float(np.abs(counts / counts.sum() - shown / shown.sum()).sum())
     return modulus(grid.radius) + oscillation * moved
+
+
+def stated_moved_share(grid: SyntheticPoints, published: NDArray[np.int64], *, confidence: float) -> float:
+    """A bound on the share of the points that is moved or lost, from the published counts alone, so that it may leave.
+
+    With it |mean of f over the counted points − mean of f over the synthetic ones| ≤ ω(√d/(2r)) + osc(f)·share, for
+    every smooth f at once (docs/proofs/points.md). Where counts are only dropped it holds for certain: each cell that
+    is published as 0 has lost fewer than k points. Where they are noisy it holds with the given confidence: in all,
+    counts are off by at most the sum of as many draws of the noise as there are cells.
+
+    Args:
+        grid: the declared grid and how its counts are released.
+        published: published counts, shape (r^d,).
+        confidence: of the bound for noisy counts, between 0 and 1.
+
+    Raises:
+        ValueError: a confidence outside (0, 1).
+    """
+    if not 0.0 < confidence < 1.0:
+        raise ValueError(f"a confidence must lie strictly between 0 and 1, not {confidence}")
+    shown = float(np.maximum(published, 0).sum())
+    if shown == 0.0:
+        return 1.0
+    counts = grid.counts
+    if isinstance(counts, NoisyHistogram):
+        return min(
+            1.0,
+            _most_noise(TwoSidedGeometricNoise(epsilon=counts.epsilon), draws=grid.cells, confidence=confidence)
+            / shown,
+        )
+    lost = (counts.k - 1) * int(np.count_nonzero(published == 0))
+    return lost / (lost + shown)
+
+
+def _most_noise(noise: TwoSidedGeometricNoise, *, draws: int, confidence: float) -> float:
+    """What the sum of |x| over independent draws exceeds with a probability of at most 1 − confidence.
+
+    Chernoff's bound with E[e^{s|x|}] = (1−α)/(1+α)·(1+αe^s)/(1−αe^s): it holds for every s in (0, −ln α), and the
+    least of several is taken.
+    """
+    tilts = np.arange(1, _TILTS) / (_TILTS * noise.scale)
+    tilted = np.exp(tilts - 1.0 / noise.scale)
+    logs = np.log((1.0 - noise.decay) / (1.0 + noise.decay)) + np.log((1.0 + tilted) / (1.0 - tilted))
+    return float(((draws * logs - math.log(1.0 - confidence)) / tilts).min())

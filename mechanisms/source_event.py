@@ -6,7 +6,7 @@ from decimal import Decimal
 from typing import assert_never
 
 from .answers import CountAnswer, MeanAnswer, SumAnswer
-from .biased_sampling import BiasedSampleCounts
+from .biased_sampling import BiasedSampleCounts, UnequalRatesHistogram
 from .count_sketch import CountMeanSketch
 from .histogram import NoisyHistogram, OutlierPrivateHistogram, SuppressedHistogram
 from .krandomization import KRandomization, OutcomeCounts
@@ -23,6 +23,7 @@ SourceEvent = (
     | MeanAnswer
     | SyntheticPoints
     | BiasedSampleCounts
+    | UnequalRatesHistogram
     | CountMeanSketch
     | KRandomization
     | OutcomeCounts
@@ -32,7 +33,9 @@ SourceEvent = (
 def fresh_sample_rate(event: SourceEvent) -> Decimal | None:
     """The rate of the fresh sample that the event draws and spends; None where it looks at all records."""
     match event:
-        case SuppressedHistogram() | NoisyHistogram() | CountAnswer() | SumAnswer() | MeanAnswer():
+        case SuppressedHistogram() | NoisyHistogram() | UnequalRatesHistogram():
+            return event.sampling_rate
+        case CountAnswer() | SumAnswer() | MeanAnswer():
             return event.sampling_rate
         case SyntheticPoints(counts=counts):
             return counts.sampling_rate

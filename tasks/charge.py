@@ -16,8 +16,12 @@ from ..accounting.ledger.release_entries import ReleaseCharged
 from ..accounting.ledger.rules import Objection
 from ..accounting.ledger.writer import LedgerWriter, open_writer
 from ..mechanisms.answers import CountAnswer, MeanAnswer, SumAnswer
+from ..mechanisms.biased_sampling import BiasedSampleCounts, UnequalRatesHistogram
+from ..mechanisms.count_sketch import CountMeanSketch
 from ..mechanisms.epsilon_safe import EpsilonSafeRelease
 from ..mechanisms.histogram import NoisyHistogram, OutlierPrivateHistogram, SuppressedHistogram
+from ..mechanisms.krandomization import KRandomization, OutcomeCounts
+from ..mechanisms.points import SyntheticPoints
 from ..mechanisms.refusal import AccountantRefused, InputRefused, Refusal, ReleaseFailed
 from ..mechanisms.sampling import LAYOUT, sample_commitment
 from ..mechanisms.strongly_safe import StronglySafeRelease
@@ -151,7 +155,11 @@ def _chooses_on_a_sample(request: Request) -> bool:
             return rate is not None
         case StronglySafeRelease() | SuppressedHistogram() | NoisyHistogram() | OutlierPrivateHistogram():
             return False
+        case SyntheticPoints() | BiasedSampleCounts() | UnequalRatesHistogram():
+            return False
         case CountAnswer() | SumAnswer() | MeanAnswer():
+            return False
+        case CountMeanSketch() | KRandomization() | OutcomeCounts():
             return False
         case _:
             assert_never(request.mechanism)

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from ..mechanisms.hierarchy import BUCKET_CODE
 from ..mechanisms.integers import INT64_MAX, INT64_MIN, canonical_integer
+from ..mechanisms.number_steps import NumberSteps, number_of_text
 from ..mechanisms.recoding import MappedColumn, Placement
 from .arrow_arrays import arrow_of, numbers_of
 
@@ -41,6 +42,7 @@ class ColumnCoder:
         numbers = (canonical_integer(text) for text in null_values)
         inside = [number for number in numbers if number is not None and INT64_MIN <= number <= INT64_MAX]
         self._null_integers = np.array(inside, dtype=np.int64)
+        self._null_numbers = np.array([number_of_text(text) for text in null_values], dtype=np.float64)
         self._known = pa.array([], type=pa.large_binary())
         self._known_codes: NDArray[np.int64] = np.empty(0, dtype=np.int64)
         self._dictionary: pa.Array | None = None
@@ -104,8 +106,12 @@ class ColumnCoder:
         return codes
 
     def _codes_of_floats(self, values: pa.Array) -> NDArray[np.int64]:
-        """A number that is not whole, or not within 64 bits, has the bucket's code."""
+        """Codes of floating-point numbers; where a hierarchy is of whole ones, others have the bucket's code."""
         numbers = numbers_of(pc.fill_null(values.cast(pa.float64()), float("nan")))
+        if isinstance(self.column.hierarchy, NumberSteps):
+            steps = self.column.hierarchy.codes_of_numbers(numbers, self.column.level)
+            steps[np.isin(numbers, self._null_numbers)] = BUCKET_CODE
+            return steps
         whole = (numbers >= -_FLOAT_LIMIT) & (numbers < _FLOAT_LIMIT) & (numbers == np.floor(numbers))
         integers = np.where(whole, numbers, 0.0).astype(np.int64)
         codes = self._codes_of_integers(arrow_of(integers))

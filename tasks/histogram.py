@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from ..accounting.ledger.charge import Receipt
 from ..accounting.ledger.keystore import ReleaseFolder
+from ..mechanisms.biased_sampling import BiasedSampleCounts, UnequalRatesHistogram, thinned_counts
 from ..mechanisms.event import Histogram
 from ..mechanisms.histogram import (
     NoisyHistogram,
@@ -18,7 +19,10 @@ from ..mechanisms.histogram import (
     outlier_private_counts,
     suppressed_counts,
 )
+from ..mechanisms.neighbours import Randomness
+from ..mechanisms.refusal import ReleaseFailed
 from ..mechanisms.source_event import fresh_sample_rate
+from ..mechanisms.suppression import GroupCounts
 from .executors import Advanced, Executor
 from .publication import Publication
 from .request import HistogramRequest
@@ -39,6 +43,7 @@ def published_histogram(
     layout: SourceLayout,
     folder: ReleaseFolder,
     executor: Executor,
+    randomness: Randomness,
     advanced: Advanced,
 ) -> Publication:
     """Count, add the noise and store the result, or take the one that an earlier attempt has stored.
@@ -52,12 +57,13 @@ def published_histogram(
         layout: the files of the records.
         folder: the release's folder in the private store.
         executor: where the counting is done.
+        randomness: n to n secret bytes, for coins at unequal rates; OpenDP draws noise by itself.
         advanced: told of the progress; for the steward's terminal alone.
 
     Raises:
         ReleaseFailed: the records can't be read, the workers were lost, or the draw can't be stored.
     """
-    cells = request.recoding.cells
+    cells = request.partition.cells
     numbers = settled_numbers(count=cells, request=request, folder=folder, sample_id=receipt.sample_id)
     if numbers is None:
         counts = exact_counts(
@@ -69,12 +75,10 @@ def published_histogram(
             executor=executor,
             advanced=advanced,
         )
-        exact = np.zeros(cells, dtype=np.int64)
-        exact[counts.keys[0]] = counts.counts
-        numbers = _drawn(exact, request.mechanism).tolist()
+        numbers = _drawn(counts_of_cells(counts, request, randomness=randomness), request.mechanism).tolist()
         # INVARIANT: durable before it is used.
         settle_numbers(numbers, request=request, folder=folder, sample_id=receipt.sample_id)
-    groups = PublishedGroups.of_cells(np.array(numbers, dtype=np.int64), generalization=request.recoding)
+    groups = PublishedGroups.of_cells(np.array(numbers, dtype=np.int64), generalization=request.partition)
     return Publication(
         write=lambda place: write_table(groups, folder=place, form="counts", file_format=request.file_format),
         groups=cells,
@@ -82,6 +86,38 @@ def published_histogram(
         form="histogram",
         details={},
     )
+
+
+def counts_of_cells(counts: GroupCounts, request: HistogramRequest, *, randomness: Randomness) -> NDArray[np.int64]:
+    """How many records of each cell count, from how many have which codes.
+
+    Args:
+        counts: of `request.recoding`.
+        request: what is asked for.
+        randomness: n to n secret bytes, for coins at unequal rates.
+
+    Returns:
+        Shape (cells,).
+
+    Raises:
+        ReleaseFailed: rates that the mechanism has no use for.
+    """
+    codes = request.recoding.decode(counts.keys)
+    kept = counts.counts
+    if request.inclusion is not None:
+        match request.mechanism:
+            case BiasedSampleCounts():
+                kept = np.where(request.inclusion.counted(codes[-1]), kept, 0)
+            case UnequalRatesHistogram(sampling_rate=highest):
+                rates = request.inclusion.rates_of(codes[-1])
+                kept = thinned_counts(kept, rates, highest=highest, randomness=randomness)
+            case SuppressedHistogram() | NoisyHistogram() | OutlierPrivateHistogram():
+                raise ReleaseFailed("inclusion rates were named for a mechanism that has none.")
+            case _:
+                assert_never(request.mechanism)
+    cells = np.zeros(request.partition.cells, dtype=np.int64)
+    np.add.at(cells, request.partition.keys(codes[: len(request.partition.columns)])[0], kept)
+    return cells
 
 
 def _drawn(counts: NDArray[np.int64], histogram: Histogram) -> NDArray[np.int64]:
@@ -92,5 +128,7 @@ def _drawn(counts: NDArray[np.int64], histogram: Histogram) -> NDArray[np.int64]
             return noisy_counts(counts, histogram)
         case OutlierPrivateHistogram():
             return outlier_private_counts(counts, histogram)
+        case BiasedSampleCounts(k=k) | UnequalRatesHistogram(k=k):
+            return suppressed_counts(counts, SuppressedHistogram(k=k, sampling_rate=None))
         case _:
             assert_never(histogram)

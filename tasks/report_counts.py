@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 from ..mechanisms.count_sketch import CountMeanSketch, SketchSums, empty_sums, summed
 from ..mechanisms.krandomization import KRandomization, outcome_counts
 from .executors import Advanced, Executor, computed
-from .report_files import Collection, ReportGroup, sketch_batches, vector_batches
+from .report_batches import sketch_batches, vector_batches
+from .report_files import Collection, ReportTask
 
 __all__ = ["added_up", "outcome_totals", "sketch_totals"]
 
@@ -23,7 +24,7 @@ _COLUMN = "count"
 
 
 def sketch_totals(
-    groups: Sequence[ReportGroup],
+    groups: Sequence[ReportTask],
     *,
     sketch: CountMeanSketch,
     executor: Executor,
@@ -45,7 +46,7 @@ def sketch_totals(
 
 
 def outcome_totals(
-    groups: Sequence[ReportGroup],
+    groups: Sequence[ReportTask],
     *,
     mechanism: KRandomization,
     executor: Executor,
@@ -55,7 +56,7 @@ def outcome_totals(
     return _totals(groups, collection=mechanism, executor=executor, advanced=advanced)
 
 
-def added_up(group: ReportGroup, *, collection: Collection) -> pd.DataFrame:
+def added_up(group: ReportTask, *, collection: Collection) -> pd.DataFrame:
     """What a worker does: the partial sums of one group of reports, as one column of whole numbers."""
     match collection:
         case CountMeanSketch():
@@ -67,7 +68,7 @@ def added_up(group: ReportGroup, *, collection: Collection) -> pd.DataFrame:
             return _frame(np.concatenate((sums.reports, sums.ones.ravel())))
         case KRandomization():
             counts = np.zeros(1 << collection.bits, dtype=np.int64)
-            for vectors in vector_batches(group):
+            for vectors in vector_batches(group, collection):
                 counts += outcome_counts(collection, vectors)
             return _frame(counts)
         case _:
@@ -75,7 +76,7 @@ def added_up(group: ReportGroup, *, collection: Collection) -> pd.DataFrame:
 
 
 def _totals(
-    groups: Sequence[ReportGroup], *, collection: Collection, executor: Executor, advanced: Advanced | None
+    groups: Sequence[ReportTask], *, collection: Collection, executor: Executor, advanced: Advanced | None
 ) -> NDArray[np.int64]:
     size = _size(collection)
     if not groups:

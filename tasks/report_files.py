@@ -1,36 +1,41 @@
-"""Parquet files of local reports: their columns, their check by the footer alone, and their batches."""
+"""Files of local reports, Parquet or CSV: their columns, their check by footer or header alone, and their tasks."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import assert_never
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from ..mechanisms.count_sketch import CountMeanSketch, SketchReports
+from ..mechanisms.device import SKETCH_COLUMNS, VECTOR_COLUMNS
 from ..mechanisms.krandomization import KRandomization
-from ..mechanisms.refusal import InputRefused, ReleaseFailed
+from ..mechanisms.refusal import InputRefused
+from .chunks import CsvChunk, plan_chunks
+from .csv_header import CsvLayout, read_csv_layout, separator_byte
 from .opening import open_parquet
-from .source import RecordFormat, Source
+from .parquet_schema import ParquetLayout
+from .source import RecordFormat, Source, SourceFile, SourceLayout
 
 __all__ = [
     "Collection",
     "ReportGroup",
+    "ReportTask",
     "check_report_files",
-    "sketch_batches",
+    "report_columns",
+    "report_layout",
+    "report_tasks",
     "sketch_table",
-    "vector_batches",
     "vector_table",
 ]
 
 Collection = CountMeanSketch | KRandomization
 """What the reports of a collection were made with."""
 
-_HASH, _BITS, _VECTOR = "hash", "bits", "vector"
-_BATCH_BYTES = 1 << 23
 _TASK_BYTES = 64 << 20
 
 
@@ -49,101 +54,109 @@ class ReportGroup:
     reports: int
 
 
+ReportTask = ReportGroup | CsvChunk
+"""What one task reads: row groups of a Parquet file, or a range of a CSV file."""
+
+
 def sketch_table(sketch: CountMeanSketch, reports: SketchReports) -> pa.Table:
     """Reports of a sketch as they are stored: `hash` (uint16) and `bits` (fixed size binary of m/8 bytes)."""
     width = sketch.bits // 8
     data = pa.py_buffer(np.ascontiguousarray(reports.packed_bits))
     bits = pa.FixedSizeBinaryArray.from_buffers(pa.binary(width), reports.hash_numbers.size, [None, data])
-    return pa.table({_HASH: pa.array(reports.hash_numbers, type=pa.uint16()), _BITS: bits})
+    number, packed = SKETCH_COLUMNS
+    return pa.table({number: pa.array(reports.hash_numbers, type=pa.uint16()), packed: bits})
 
 
 def vector_table(vectors: NDArray[np.unsignedinteger]) -> pa.Table:
     """K-randomized vectors as they are stored: `vector`, an unsigned integer of 8, 16 or 32 bits; shape (n,)."""
-    return pa.table({_VECTOR: pa.array(vectors)})
+    [vector] = VECTOR_COLUMNS
+    return pa.table({vector: pa.array(vectors)})
 
 
-def check_report_files(source: Source, *, collection: Collection) -> tuple[ReportGroup, ...]:
-    """Check the columns of every file by its footer, and cut the files into tasks.
-
-    Raises:
-        InputRefused: not Parquet, a footer that cannot be read, or a column that is missing or of another type.
-    """
-    if source.record_format is not RecordFormat.PARQUET:
-        raise InputRefused("reports are read from Parquet files.", where=source.files[0].path)
-    groups: list[ReportGroup] = []
-    for file in source.files:
-        try:
-            with open_parquet(file.path) as opened:
-                schema, metadata = opened.schema_arrow, opened.metadata
-        except (OSError, pa.ArrowException) as error:
-            raise InputRefused(f"the footer cannot be read ({type(error).__name__}).", where=file.path) from None
-        _check_schema(schema, collection, file.path)
-        groups.extend(
-            _row_groups(
-                file.path,
-                [metadata.row_group(i).num_rows for i in range(metadata.num_row_groups)],
-                bytes_per_report=_bytes_per_report(collection),
-            )
-        )
-    return tuple(groups)
+def report_columns(collection: Collection) -> tuple[str, ...]:
+    """The columns that a file of such reports has."""
+    return SKETCH_COLUMNS if isinstance(collection, CountMeanSketch) else VECTOR_COLUMNS
 
 
-def sketch_batches(group: ReportGroup, sketch: CountMeanSketch) -> Iterator[SketchReports]:
-    """The reports of a group, a few megabytes at a time; a report with a missing field is passed over.
+def check_report_files(source: Source, *, collection: Collection, separator: str = ",") -> tuple[ReportTask, ...]:
+    """Check the columns of every file by its footer or header, and cut the files into tasks.
 
     Raises:
-        ReleaseFailed: a page cannot be read.
+        InputRefused: a footer or header that can't be read, or a column that is missing or of another type.
     """
-    width = sketch.bits // 8
-    for batch in _batches(group, [_HASH, _BITS], rows=max(1, _BATCH_BYTES // width)):
-        whole = batch.filter(_all_valid(batch))
-        bits = whole.column(1)
-        packed = np.frombuffer(bits.buffers()[1], dtype=np.uint8)[bits.offset * width :][: len(bits) * width]
-        yield SketchReports(
-            hash_numbers=whole.column(0).to_numpy(zero_copy_only=False), packed_bits=packed.reshape(-1, width)
-        )
+    return report_tasks(report_layout(source, collection=collection, separator=separator), collection=collection)
 
 
-def vector_batches(group: ReportGroup) -> Iterator[NDArray[np.unsignedinteger]]:
-    """The vectors of a group, a few megabytes at a time, each of shape (n,); a missing one is passed over.
+def report_layout(source: Source, *, collection: Collection, separator: str) -> SourceLayout:
+    """Check the columns of every file by its footer or header alone; no report is read.
+
+    Args:
+        source: the files.
+        collection: what the reports were made with.
+        separator: field separator of CSV files; one character.
 
     Raises:
-        ReleaseFailed: a page cannot be read.
+        InputRefused: as `check_report_files`.
     """
-    for batch in _batches(group, [_VECTOR], rows=_BATCH_BYTES // 4):
-        yield batch.column(0).drop_null().to_numpy(zero_copy_only=False)
+    match source.record_format:
+        case RecordFormat.CSV:
+            separator_byte(separator)
+            columns = report_columns(collection)
+            headers = tuple(read_csv_layout(file.path, columns=columns, separator=separator) for file in source.files)
+            return SourceLayout(source=source, layouts=headers)
+        case RecordFormat.PARQUET:
+            footers = tuple(_parquet_layout(file, collection) for file in source.files)
+            return SourceLayout(source=source, layouts=footers)
+        case _:
+            assert_never(source.record_format)
 
 
-def _all_valid(batch: pa.RecordBatch) -> pa.Array:
-    valid = np.ones(batch.num_rows, dtype=np.bool_)
-    for column in batch.columns:
-        valid &= column.is_valid().to_numpy(zero_copy_only=False)
-    return pa.array(valid)
+def report_tasks(layout: SourceLayout, *, collection: Collection) -> tuple[ReportTask, ...]:
+    """Cut checked files into tasks of about 64 MiB; how they are cut changes no sum."""
+    tasks: list[ReportTask] = []
+    parts: Sequence[CsvLayout | ParquetLayout] = layout.layouts
+    for file, part in zip(layout.source.files, parts, strict=True):
+        match part:
+            case CsvLayout():
+                alone = SourceLayout(
+                    source=Source(files=(file,), record_format=layout.source.record_format), layouts=(part,)
+                )
+                tasks.extend(chunk for chunk in plan_chunks(alone) if isinstance(chunk, CsvChunk))
+            case ParquetLayout(rows=rows):
+                tasks.extend(_row_groups(file.path, rows, bytes_per_report=_bytes_per_report(collection)))
+            case _:
+                assert_never(part)
+    return tuple(tasks)
 
 
-def _batches(group: ReportGroup, columns: list[str], *, rows: int) -> Iterator[pa.RecordBatch]:
+def _parquet_layout(file: SourceFile, collection: Collection) -> ParquetLayout:
     try:
-        with open_parquet(group.path) as file:
-            yield from file.iter_batches(
-                batch_size=rows, row_groups=list(group.blocks), columns=columns, use_threads=False
-            )
-    except (OSError, pa.ArrowException) as error:
-        raise ReleaseFailed(f"the reports cannot be read ({type(error).__name__}).", where=group.path) from None
+        with open_parquet(file.path) as opened:
+            schema, metadata = opened.schema_arrow, opened.metadata
+            rows = [metadata.row_group(number).num_rows for number in range(metadata.num_row_groups)]
+    except (OSError, ImportError, pa.ArrowException, UnicodeDecodeError) as error:
+        raise InputRefused(f"the footer cannot be read ({type(error).__name__}).", where=file.path) from None
+    _check_schema(schema, collection, file.path)
+    return ParquetLayout(rows=tuple(rows), read_bytes=_read_bytes(metadata))
+
+
+def _read_bytes(metadata: pq.FileMetaData) -> tuple[int, ...]:
+    return tuple(metadata.row_group(number).total_byte_size for number in range(metadata.num_row_groups))
 
 
 def _check_schema(schema: pa.Schema, collection: Collection, path: str) -> None:
     match collection:
         case CountMeanSketch(bits=bits):
-            wanted = {_HASH: {pa.uint16()}, _BITS: {pa.binary(bits // 8)}}
+            types = [{pa.uint16()}, {pa.binary(bits // 8)}]
         case KRandomization():
-            wanted = {_VECTOR: {pa.uint8(), pa.uint16(), pa.uint32()}}
+            types = [{pa.uint8(), pa.uint16(), pa.uint32()}]
         case _:
             assert_never(collection)
-    for name, types in wanted.items():
+    for name, wanted in zip(report_columns(collection), types, strict=True):
         places = schema.get_all_field_indices(name)
-        if len(places) != 1 or schema.field(places[0]).type not in types:
+        if len(places) != 1 or schema.field(places[0]).type not in wanted:
             raise InputRefused(
-                f"the column {name!r} must stand there once, as {' or '.join(sorted(map(str, types)))}.",
+                f"the column {name!r} must stand there once, as {' or '.join(sorted(map(str, wanted)))}.",
                 where=path,
                 remedy="Were the reports made with these parameters?",
             )
@@ -159,7 +172,7 @@ def _bytes_per_report(collection: Collection) -> int:
             assert_never(collection)
 
 
-def _row_groups(path: str, rows: list[int], *, bytes_per_report: int) -> Iterator[ReportGroup]:
+def _row_groups(path: str, rows: tuple[int, ...], *, bytes_per_report: int) -> Iterator[ReportGroup]:
     blocks: list[int] = []
     reports = 0
     for block, more in enumerate(rows):

@@ -11,12 +11,16 @@ from pathlib import Path
 from typing import Literal, assert_never
 
 from ..accounting.theory.price import Price, mechanism_record
-from ..mechanisms.event import Answer, Histogram, Microdata
+from ..mechanisms.event import Answer, Histogram, LocalReports, Microdata
+from ..mechanisms.inclusion import InclusionColumn
 from ..mechanisms.map_choice import MapChoice
+from ..mechanisms.point_axes import PointAxis
+from ..mechanisms.points import SyntheticPoints
 from ..mechanisms.recoding import GeneralizationMap
+from ..mechanisms.report_design import ReportDesign, design_record
 from .objects import Output
 
-__all__ = ["AnswerRequest", "HistogramRequest", "MicrodataRequest", "Request"]
+__all__ = ["AnswerRequest", "HistogramRequest", "MicrodataRequest", "PointsRequest", "ReportsRequest", "Request"]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -136,15 +140,24 @@ class HistogramRequest(_Request):
 
     Args:
         mechanism: what is run, fully enough to be priced.
-        recoding: the partition: every combination of its columns' labels, the bucket among them.
+        partition: every combination of its columns' labels is a cell, the bucket among them.
+        inclusion: the column that says with what rate each record is included; None where there is none.
     """
 
     mechanism: Histogram
-    recoding: GeneralizationMap
+    partition: GeneralizationMap
+    inclusion: InclusionColumn | None = None
+
+    @property
+    def recoding(self) -> GeneralizationMap:
+        """The columns that are read: those of the partition, then that of the inclusion rates."""
+        if self.inclusion is None:
+            return self.partition
+        return GeneralizationMap(columns=(*self.partition.columns, self.inclusion.column))
 
     @property
     def map_digest(self) -> str:
-        """SHA-256 (hex) of the partition."""
+        """SHA-256 (hex) of the columns that are read and how."""
         return self.recoding.digest()
 
     @property
@@ -200,7 +213,83 @@ class AnswerRequest(_Request):
         return self.digest
 
 
-Request = MicrodataRequest | HistogramRequest | AnswerRequest
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PointsRequest(_Request):
+    """Synthetic points of a declared grid, from the specification alone.
+
+    Args:
+        mechanism: the grid and how its counts are released, fully enough to be priced.
+        axes: the columns, scaled by their bounds.
+        recoding: the same columns cut into the grid's cells.
+        confidence: of the stated bound on the error where counts are noisy, between 0 and 1.
+    """
+
+    mechanism: SyntheticPoints
+    axes: tuple[PointAxis, ...]
+    recoding: GeneralizationMap
+    confidence: Decimal
+
+    @property
+    def map_digest(self) -> str:
+        """SHA-256 (hex) of the columns and their cells."""
+        return self.recoding.digest()
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 (hex) of all that decides what is released; the output's place is not part of it."""
+        canonical = self._reading | {
+            "mechanism": mechanism_record(self.mechanism),
+            "map": self.map_digest,
+            "axes": [[axis.name, str(axis.lower), str(axis.upper), str(axis.missing)] for axis in self.axes],
+            "confidence": str(self.confidence),
+        }
+        return _digest(b"crowdblend points 1\n", canonical | self._unit)
+
+    @property
+    def series_digest(self) -> str:
+        """That of the release itself: points have no series."""
+        return self.digest
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ReportsRequest(_Request):
+    """Estimates from many people's local reports, from the specification alone.
+
+    Args:
+        mechanism: what is priced: what each device did, or the counts of all reports.
+        design: what the reports are and what is asked of them.
+        recoding: the published columns with their declared labels; no record is recoded.
+        confidence: of the intervals beside the estimates, between 0 and 1.
+    """
+
+    mechanism: LocalReports
+    design: ReportDesign
+    recoding: GeneralizationMap
+    confidence: Decimal
+
+    @property
+    def map_digest(self) -> str:
+        """SHA-256 (hex) of the published columns and their declared labels."""
+        return self.recoding.digest()
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 (hex) of all that decides what is released; the output's place is not part of it."""
+        canonical = self._reading | {
+            "mechanism": mechanism_record(self.mechanism),
+            "map": self.map_digest,
+            "design": design_record(self.design),
+            "confidence": str(self.confidence),
+        }
+        return _digest(b"crowdblend reports 1\n", canonical | self._unit)
+
+    @property
+    def series_digest(self) -> str:
+        """That of the release itself: local reports have no series."""
+        return self.digest
+
+
+Request = MicrodataRequest | HistogramRequest | PointsRequest | AnswerRequest | ReportsRequest
 
 
 def _digest(domain: bytes, canonical: Mapping[str, object]) -> str:

@@ -10,7 +10,7 @@ from ..mechanisms.suppression import GroupCounts
 from .chunks import plan_chunks
 from .count import count_job, group_counts
 from .executors import Advanced, Executor
-from .request import AnswerRequest, HistogramRequest
+from .request import AnswerRequest, HistogramRequest, PointsRequest
 from .sampled_counts import key_source_at
 from .source import SourceLayout
 
@@ -20,7 +20,7 @@ __all__ = ["exact_counts"]
 def exact_counts(
     *,
     receipt: Receipt,
-    request: HistogramRequest | AnswerRequest,
+    request: HistogramRequest | AnswerRequest | PointsRequest,
     rate: Decimal | None,
     layout: SourceLayout,
     folder: ReleaseFolder,

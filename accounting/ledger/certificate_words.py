@@ -5,13 +5,17 @@ from __future__ import annotations
 from typing import assert_never
 
 from ...mechanisms.answers import CountAnswer, MeanAnswer, SumAnswer
+from ...mechanisms.biased_sampling import BiasedSampleCounts, UnequalRatesHistogram
+from ...mechanisms.count_sketch import CountMeanSketch
 from ...mechanisms.epsilon_safe import EpsilonSafeRelease
 from ...mechanisms.event import Answer, Mechanism
 from ...mechanisms.histogram import NoisyHistogram, OutlierPrivateHistogram, SuppressedHistogram
+from ...mechanisms.krandomization import KRandomization, OutcomeCounts
 from ...mechanisms.neighbours import REPLACEMENT
+from ...mechanisms.points import SyntheticPoints
 from ...mechanisms.strongly_safe import StronglySafeRelease
 from ..theory.price import mechanism_of_record
-from ..theory.words import crowd_blending_words, outlier_words
+from ..theory.words import biased_words, crowd_blending_words, local_words, outcome_words, outlier_words
 from .circumstances import Circumstances
 from .release_entries import ReleaseCharged
 
@@ -26,6 +30,11 @@ VALUES_GUARANTEE = (
     "Whoever sees this release, whatever else they know, has almost the same chance of seeing it had {unit} had any "
     "other values, the number of people being public: every event's probability differs by a factor of at most "
     "e^epsilon, plus at most delta. "
+)
+SURVEY_GUARANTEE = (
+    "Whoever sees this release, whatever else they know but who was sampled, has almost the same chance of seeing it "
+    "had {unit} been absent from the population that was sampled: every event's probability differs by a factor of at "
+    "most e^epsilon, plus at most delta. "
 )
 MICRODATA = (
     "The records were sampled with fresh independent coins, recoded with {map}, and groups of fewer than k sampled "
@@ -57,9 +66,17 @@ THEOREMS = {
     "exact-noisy-profile/1": "Gehrke, Hay, Lui, Pass, CRYPTO 2012, Example 2; exact form proved in "
     "docs/proofs/noisy-histogram.md",
     "outlier-exact/1": "Lui, Pass, Outlier Privacy, TCC 2015; exact form proved in docs/proofs/outlier-privacy.md",
+    "robust-counts/1": "Gehrke, Hay, Lui, Pass, CRYPTO 2012, Theorem 2; explicit delta proved in "
+    "docs/proofs/robust-sampling.md",
     "pure-noise/1": "Laplace mechanism and its discrete form; proved in docs/proofs/answers.md",
     "pure-noise-amplified/1": "Laplace mechanism and its discrete form, proved in docs/proofs/answers.md, amplified by "
     "Li, Qardaji, Su, arXiv:1101.2604v2, Theorem 1",
+    "local/1": "randomized response on the device (Apple, Learning with Privacy at Scale, 2017; Zhilyaev, Zeber, "
+    "K-Randomization, 2016); proved in docs/proofs/local.md",
+    "outcome-counts-exact/1": "Zhilyaev, Zeber, K-Randomization, 2016; exact form proved in "
+    "docs/proofs/outcome-counts.md",
+    "shuffle-fmt-3.1/1": "Feldman, McMillan, Talwar, arXiv:2012.12803, Theorem 3.1; used as in "
+    "docs/proofs/outcome-counts.md",
     "basic-selection/1": "Li, Qardaji, Su, arXiv:1101.2604v2, Theorem 3.11: the draw's cost and that of the releases, "
     "added up",
 }
@@ -88,6 +105,24 @@ NOISY = (
 )
 OUTLIER = (
     "Every count has two-sided geometric noise, and every cell that was declared before the records were read is there."
+)
+REPORTS = (
+    "Each report was randomized on a person's device before it was sent. Every report was read; no sample was drawn. "
+    "They were added up, and from the sums alone the effect of the coins was taken out on average."
+)
+SURVEYED = (
+    "Every record was read; no sample was drawn for this release. The data set is itself a sample, whose secret coins, "
+    "independent and with rates within the declared bounds, are the protection: so it is released once. Counts of "
+    "fewer than k records are published as 0, those of k and more as they are; every cell that was declared before the "
+    "records were read is there."
+)
+UNEQUAL = (
+    "The records were sampled with fresh independent coins for this release alone, each at the rate that it names "
+    "itself, within bounds that were declared beforehand."
+)
+POINTS = (
+    "The records were counted in the cells of a declared grid, counts of fewer than k sampled records were {small}, "
+    "and the middle of each cell is published as often as its count says."
 )
 GROUP_THEOREM = "carried over to several records of a person by group privacy, proved in docs/proofs"
 
@@ -121,15 +156,23 @@ def guarantee_in_words(charge: ReleaseCharged, circumstances: Circumstances) -> 
     chosen = DRAWN_MAP if _drawn(charge) else FIXED_MAP
     if charge.series is not None:
         return SERIES_GUARANTEE.format(unit=unit, map=chosen, releases=charge.price.releases)
-    words = VALUES_GUARANTEE if charge.price.relation == REPLACEMENT else GUARANTEE
     mechanism = mechanism_of_record(dict(charge.mechanism))
-    more = _more_in_words(mechanism) if circumstances.rows_per_person == 1 else ""
+    words = VALUES_GUARANTEE if charge.price.relation == REPLACEMENT else GUARANTEE
+    if isinstance(mechanism, BiasedSampleCounts):
+        words = SURVEY_GUARANTEE
+    more = _more_in_words(mechanism, rule=charge.price.rule) if circumstances.rows_per_person == 1 else ""
     return f"{words.format(unit=unit)}{_done_in_words(mechanism, chosen=chosen)}{more}"
 
 
 def limits_in_words(charge: ReleaseCharged, circumstances: Circumstances) -> str:
     """What the guarantee doesn't cover; arguments as of `guarantee_in_words`."""
-    chosen = "a choice of candidates, weights, k or rate" if _drawn(charge) else "a choice of levels, k or rate"
+    match mechanism_of_record(dict(charge.mechanism)):
+        case EpsilonSafeRelease():
+            chosen = "a choice of candidates, weights, k or rate"
+        case SyntheticPoints():
+            chosen = "a choice of bounds, cells, k or rate"
+        case _:
+            chosen = "a choice of levels, k or rate"
     words = LIMITS if charge.series is None else SERIES_LIMITS
     few = records_in_words(circumstances)
     limits = words.format(records=few if circumstances.rows_per_person == 1 else f"at most {few}", chosen=chosen)
@@ -148,30 +191,59 @@ def _drawn(charge: ReleaseCharged) -> bool:
 def _done_in_words(mechanism: Mechanism, *, chosen: str) -> str:
     match mechanism:
         case StronglySafeRelease() | EpsilonSafeRelease():
-            return MICRODATA.format(map=chosen)
+            done = MICRODATA.format(map=chosen)
         case SuppressedHistogram():
-            return f"{SAMPLED} {SUPPRESSED}"
+            done = f"{SAMPLED} {SUPPRESSED}"
         case NoisyHistogram():
-            return f"{SAMPLED} {NOISY}"
+            done = f"{SAMPLED} {NOISY}"
         case OutlierPrivateHistogram():
-            return f"{WHOLE} {OUTLIER}"
+            done = f"{WHOLE} {OUTLIER}"
+        case BiasedSampleCounts():
+            done = SURVEYED
+        case UnequalRatesHistogram():
+            done = f"{UNEQUAL} {SUPPRESSED}"
+        case SyntheticPoints(counts=counts):
+            noisy = isinstance(counts, NoisyHistogram)
+            small = "given two-sided geometric noise, 0 too" if noisy else "left out"
+            done = f"{SAMPLED} {POINTS.format(small=small)}"
         case CountAnswer() | SumAnswer() | MeanAnswer():
-            return f"{WHOLE if mechanism.sampling_rate is None else SAMPLED} {_answer_in_words(mechanism)}"
+            done = f"{WHOLE if mechanism.sampling_rate is None else SAMPLED} {_answer_in_words(mechanism)}"
+        case CountMeanSketch() | KRandomization() | OutcomeCounts():
+            done = REPORTS
         case _:
             assert_never(mechanism)
+    return done
 
 
-def _more_in_words(mechanism: Mechanism) -> str:
+def _more_in_words(mechanism: Mechanism, *, rule: str) -> str:
     """What else is proved of the mechanism, for one record of a person."""
     match mechanism:
         case SuppressedHistogram() | NoisyHistogram():
-            return f" {crowd_blending_words(mechanism)}"
+            more = f" {crowd_blending_words(mechanism)}"
         case OutlierPrivateHistogram():
-            return f" {outlier_words(mechanism)}"
-        case StronglySafeRelease() | EpsilonSafeRelease() | CountAnswer() | SumAnswer() | MeanAnswer():
-            return ""
+            more = f" {outlier_words(mechanism)}"
+        case CountMeanSketch() | KRandomization():
+            more = f" {local_words(mechanism)}"
+        case OutcomeCounts():
+            more = f" {outcome_words(mechanism, rule)}"
+        case BiasedSampleCounts():
+            more = f" {biased_words(mechanism)}"
+        case UnequalRatesHistogram():
+            more = f" {biased_words(mechanism.as_survey)}"
+        case SyntheticPoints(counts=NoisyHistogram() as counts):
+            more = f" {crowd_blending_words(counts)}"
+        case (
+            StronglySafeRelease()
+            | EpsilonSafeRelease()
+            | SyntheticPoints()
+            | CountAnswer()
+            | SumAnswer()
+            | MeanAnswer()
+        ):
+            more = ""
         case _:
             assert_never(mechanism)
+    return more
 
 
 def _answer_in_words(answer: Answer) -> str:

@@ -80,7 +80,8 @@ def rows_of(  # noqa: PLR0911 - one return for each kind
         entry: the entry.
         before: account of the data set that it concerns, None for an entry that changes no account.
         charge: the charge of the release that it concerns, None for an entry before or without one.
-        survey: whether that release's data set is itself a sample, so that it can be released once.
+        survey: whether that release's data set can be released once: it is itself a sample, or the price
+            holds for outcome counts alone.
         turn: for a release of a series, how many releases had its place before and gave it back.
 
     Raises:

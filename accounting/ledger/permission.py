@@ -5,10 +5,11 @@ from __future__ import annotations
 from sqlalchemy import Connection
 
 from ...mechanisms.refusal import AccountantRefused, InputRefused
+from .alone import released_before
 from .charge import Receipt
-from .queries import DatasetState, ReleaseState, dataset_of, release_of, release_of_sample, unrefunded_release
+from .queries import DatasetState, ReleaseState, dataset_of, release_of, release_of_sample
 from .release_entries import ReleaseCharged, SeriesRegistered
-from .rules import Objection, objection_to, price_differs, sample_faults, unit_differs
+from .rules import Objection, objection_to, price_differs, sample_faults, survey_differs, unit_differs
 from .series import FreePlace, SeriesState, free_place, series_of
 from .series_rules import objection_to_series_release
 from .unknown import unknown_dataset, unknown_series
@@ -54,13 +55,15 @@ def objection_to_charge(
         )
     if (objection := _objection_to_samples(connection, entry, where=where)) is not None:
         return objection
+    if (objection := survey_differs(entry.mechanism, dataset)) is not None:
+        return objection
     if series is not None:
         state, place = series
         unpaid = objection_to_series_release(entry, state, full=place is None)
         return unit_differs(rows_per_person, dataset) or unpaid or price_differs(price_faults, where=where)
     if (objection := price_differs(price_faults, where=where)) is not None:
         return objection
-    before = unrefunded_release(connection, entry.dataset) if dataset.survey else None
+    before = released_before(connection, dataset, entry.price)
     return objection_to(entry.price, rows_per_person=rows_per_person, dataset=dataset, released_before=before)
 
 
@@ -97,10 +100,14 @@ def objection_to_registration(
             where=where,
             remedy="Run its releases, or register another under a new name.",
         )
-    objection = unit_differs(rows_per_person, dataset) or price_differs(price_faults, where=where)
+    objection = (
+        survey_differs(entry.mechanism, dataset)
+        or unit_differs(rows_per_person, dataset)
+        or price_differs(price_faults, where=where)
+    )
     if objection is not None:
         return objection
-    before = unrefunded_release(connection, entry.dataset) if dataset.survey else None
+    before = released_before(connection, dataset, entry.price)
     return objection_to(entry.price, rows_per_person=rows_per_person, dataset=dataset, released_before=before)
 
 

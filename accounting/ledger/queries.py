@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Literal, TypeVar
 
 from sqlalchemy import ColumnElement, Connection, select
@@ -44,16 +45,21 @@ class DatasetState:
     Args:
         name: its name.
         relation: the one neighbouring relation of its prices.
-        survey: whether it is itself a sample, so that it can be released once.
+        survey_rate: rate of its own sampling where it is itself a sample, so that it can be released once; else None.
         rows_per_person: the most records that one person has in a delivery.
         account: what is spent and what may be.
     """
 
     name: str
     relation: str
-    survey: bool
+    survey_rate: Decimal | None
     rows_per_person: int
     account: Account
+
+    @property
+    def survey(self) -> bool:
+        """Whether it is itself a sample, so that it can be released once."""
+        return self.survey_rate is not None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -103,7 +109,7 @@ def dataset_of(connection: Connection, name: str) -> DatasetState | None:
     return DatasetState(
         name=name,
         relation=added.relation,
-        survey=added.survey_rate is not None,
+        survey_rate=added.survey_rate,
         rows_per_person=added.rows_per_person,
         account=account_of(connection, name).account,
     )

@@ -8,14 +8,16 @@ from pathlib import Path
 
 from sqlalchemy import select
 
+from ...mechanisms.event import Mechanism
 from ...mechanisms.refusal import ReleaseFailed
-from ..theory.price import Price
+from ..theory.price import Price, mechanism_record
+from .alone import released_before
 from .anchor_audit import AnchorCheck, check_anchor
 from .anchoring import Anchoring
 from .append import Place, head_of
 from .audit import verify_ledger
 from .budget import Account
-from .canonical import entry_of_bytes
+from .canonical import entry_of_bytes, sorted_fields
 from .chain import Finding
 from .charge import Receipt, charged_price
 from .circumstances import Circumstances
@@ -32,9 +34,8 @@ from .queries import (
     ledger_id_of,
     release_of,
     releases_of,
-    unrefunded_release,
 )
-from .rules import Objection, objection_to
+from .rules import Objection, objection_to, survey_differs
 from .schema import entry as entry_table
 from .series import SeriesState, all_series, free_place, series_of
 from .series_rules import objection_to_specification
@@ -106,20 +107,21 @@ class LedgerReader(OpenedLedger):
             raise objection.refusal
         return state.account.charged(epsilon=charged.epsilon, delta=charged.delta)
 
-    def look_for_objection(self, *, dataset: str, price: Price) -> Objection | None:
+    def look_for_objection(self, *, dataset: str, mechanism: Mechanism, price: Price) -> Objection | None:
         """What speaks against charging a price now, None where nothing does; nothing is reserved or recorded.
 
         Raises:
             InputRefused: unknown data set.
         """
-        return self._objection(dataset, price)[1]
+        state, objection = self._objection(dataset, price)
+        return survey_differs(sorted_fields(mechanism_record(mechanism)), state) or objection
 
     def _objection(self, dataset: str, price: Price) -> tuple[DatasetState, Objection | None]:
         with self._store.reading() as connection:
             state = dataset_of(connection, dataset)
             if state is None:
                 raise unknown_dataset(dataset)
-            before = unrefunded_release(connection, dataset) if state.survey else None
+            before = released_before(connection, state, charged_price(price))
         objection = objection_to(
             charged_price(price), rows_per_person=price.rows_per_person, dataset=state, released_before=before
         )

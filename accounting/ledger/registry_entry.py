@@ -19,6 +19,26 @@ from ...mechanisms.refusal import ReleaseFailed
 __all__ = ["FILL_IN", "StewardsWords", "registry_text"]
 
 FILL_IN = "FILL IN"
+CENTRAL = (
+    "Central",
+    "A trusted steward holds the records and publishes the release.",
+    "The steward is trusted with the records, the sampling key and the ledger. Readers are trusted with nothing.",
+)
+LOCAL = (
+    "Local",
+    "Each person's device randomizes its report before sending it.",
+    "Nobody but a person's own device is trusted with what the person has.",
+)
+REPORTS = {
+    "count-mean-sketch/1": LOCAL,
+    "k-randomization/1": LOCAL,
+    "outcome-counts/1": (
+        "Shuffle",
+        "Each person's device randomizes its report before sending it; only the counts of all reports are published.",
+        "Whoever holds the reports is trusted to publish nothing of them but these counts. Without that trust each "
+        "report is still locally private, at a larger epsilon that the guarantee's words name.",
+    ),
+}
 Value = str | int | Decimal | list["Value"] | dict[str, "Value"]
 
 
@@ -69,16 +89,13 @@ def registry_text(certificate: Mapping[str, Any], words: StewardsWords) -> str:
 
 def _entry(certificate: Mapping[str, Any], words: StewardsWords) -> dict[str, Value]:
     slug = re.sub(r"[^a-z0-9]+", "-", f"{certificate['name']}-{certificate['day']}".lower()).strip("-")
-    columns = ", ".join(column["column"] for column in certificate["map"]["columns"])
     return {
         "url_slug": slug,
         "deployment": {
             "basic": _basic(certificate, words),
             "dp_variant": {
                 "variant_name": "Approximate DP",
-                "data_domain": f"Tables of records with the columns {columns}; a value outside a column's declared "
-                "domain counts as the column's fixed bucket.",
-                "unprotected_quantities": "None. The numbers of records and of suppressed ones are not published.",
+                **_domain(certificate),
             },
             "privacy_loss": _privacy_loss(certificate),
             "deployment_model": _model(certificate),
@@ -105,6 +122,20 @@ def _basic(certificate: Mapping[str, Any], words: StewardsWords) -> dict[str, Va
     }
 
 
+def _domain(certificate: Mapping[str, Any]) -> dict[str, Value]:
+    columns = ", ".join(column["column"] for column in certificate["map"]["columns"])
+    if certificate["mechanism"]["kind"] in REPORTS:
+        return {
+            "data_domain": f"One randomized report of each person, about what is published as {columns}.",
+            "unprotected_quantities": "Who reports, and how many people do.",
+        }
+    return {
+        "data_domain": f"Tables of records with the columns {columns}; a value outside a column's declared domain "
+        "counts as the column's fixed bucket.",
+        "unprotected_quantities": "None. The numbers of records and of suppressed ones are not published.",
+    }
+
+
 def _privacy_loss(certificate: Mapping[str, Any]) -> dict[str, Value]:
     guarantee, series = certificate["guarantee"], certificate["series"]
     each = "" if series is None else " in each release"
@@ -126,11 +157,11 @@ def _privacy_loss(certificate: Mapping[str, Any]) -> dict[str, Value]:
 def _model(certificate: Mapping[str, Any]) -> dict[str, Value]:
     series = certificate["series"]
     alone = "Other releases of the data set are charged to the same ledger, and their costs add up."
+    name, details, trust = REPORTS.get(certificate["mechanism"]["kind"], CENTRAL)
     return {
-        "model_name": "Central",
-        "model_name_details": "A trusted steward holds the records and publishes the release.",
-        "trust_assumptions": "The steward is trusted with the records, the sampling key and the ledger. Readers are "
-        "trusted with nothing.",
+        "model_name": name,
+        "model_name_details": details,
+        "trust_assumptions": trust,
         "actors": f"{FILL_IN}: who holds the records, who may see the ledger, who receives the release",
         "release_type": "One release" if series is None else "Many releases",
         "release_type_details": alone

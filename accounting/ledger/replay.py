@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import assert_never
 
+from ..theory.shuffling import holds_alone
 from .budget import Account
 from .derive import AccountAt, Row, account_of_row, rows_of
 from .entry import BudgetRaised, DatasetAdded, Entry, LedgerCreated, PrivateLook
@@ -19,7 +20,7 @@ from .release_entries import (
     SeriesRegistered,
 )
 from .repricing import price_faults
-from .rules import sample_faults
+from .rules import sample_faults, survey_fault
 from .schema import account
 from .series_rules import unpaid_parts
 from .token_entries import TokenAdded, TokenRevoked
@@ -35,6 +36,7 @@ class Replay:
         datasets: name → its registration.
         accounts: data set → its account now.
         charges: release id → its charge.
+        alone: data set → its releases whose price holds only where nothing else is published.
         samples: sample's id → the release that it serves.
         stages: release id → stages and outcomes passed.
         series: name → its registration.
@@ -46,6 +48,7 @@ class Replay:
     datasets: dict[str, DatasetAdded] = field(default_factory=dict)
     accounts: dict[str, AccountAt] = field(default_factory=dict)
     charges: dict[str, ReleaseCharged] = field(default_factory=dict)
+    alone: dict[str, list[str]] = field(default_factory=dict)
     samples: dict[str, str] = field(default_factory=dict)
     stages: dict[str, set[str]] = field(default_factory=dict)
     series: dict[str, SeriesRegistered] = field(default_factory=dict)
@@ -143,6 +146,8 @@ class Replay:
         if registered is None or before is None:
             yield f"dataset '{entry.dataset}' is not in the ledger"
             return
+        if (fault := survey_fault(entry.mechanism, registered.survey_rate)) is not None:
+            yield fault
         if entry.price.relation != registered.relation:
             yield "the price and the budget hold for different neighbouring relations"
         if not before.charged(epsilon=entry.price.epsilon, delta=entry.price.delta).within_budget:
@@ -153,6 +158,11 @@ class Replay:
             others = [charge.release_id for charge in self.charges.values() if charge.dataset == entry.dataset]
             if any("refunded" not in self.stages[other] for other in others):
                 yield f"dataset '{entry.dataset}' is itself a sample and is released a second time"
+        beside = self.alone.get(entry.dataset, [])
+        if holds_alone(entry.price.rule):
+            beside = [charge.release_id for charge in self.charges.values() if charge.dataset == entry.dataset]
+        if any("refunded" not in self.stages[other] for other in beside):
+            yield f"a price of dataset '{entry.dataset}' holds for outcome counts alone, and something else is released"
 
     def _faults_of_stage(self, entry: ReleaseReading | ReleasePublished | ReleaseAbandoned) -> Iterator[str]:
         stages = self.stages.get(entry.release_id)
@@ -197,12 +207,13 @@ class Replay:
             case _:
                 pass
         registered = None if name is None else self.datasets.get(name)
-        survey = registered is not None and registered.survey_rate is not None
+        once = registered is not None and registered.survey_rate is not None
+        once = once or (charge is not None and holds_alone(charge.price.rule))
         before = None if name is None else self.accounts.get(name)
         holders: list[str] = []
         if isinstance(entry, ReleaseCharged) and entry.series is not None:
             holders = self.places.setdefault((entry.series.name, entry.series.number), [])
-        self.rows = rows_of(entry, before=before, charge=charge, survey=survey, turn=len(holders))
+        self.rows = rows_of(entry, before=before, charge=charge, survey=once, turn=len(holders))
         for row in self.rows:
             if row.table is account:
                 self.accounts[str(row.values["dataset"])] = account_of_row(row.values)
@@ -215,9 +226,7 @@ class Replay:
                 self.series[entry.series] = entry
             case ReleaseCharged():
                 holders.append(entry.release_id)
-                self.charges[entry.release_id] = entry
-                self.samples.update((taken, entry.release_id) for _, taken in entry.samples)
-                self.stages[entry.release_id] = {"charged"}
+                self._follow_charge(entry)
             case ReleaseReading() | ReleasePublished():
                 passed = "reading" if isinstance(entry, ReleaseReading) else "published"
                 self.stages.setdefault(entry.release_id, set()).add(passed)
@@ -226,6 +235,13 @@ class Replay:
                 self.stages.setdefault(entry.release_id, set()).add(outcome)
             case _:
                 pass
+
+    def _follow_charge(self, entry: ReleaseCharged) -> None:
+        self.charges[entry.release_id] = entry
+        if holds_alone(entry.price.rule):
+            self.alone.setdefault(entry.dataset, []).append(entry.release_id)
+        self.samples.update((taken, entry.release_id) for _, taken in entry.samples)
+        self.stages[entry.release_id] = {"charged"}
 
     def _account(self, name: str) -> Account | None:
         known = self.accounts.get(name)

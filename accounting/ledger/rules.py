@@ -3,19 +3,33 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import assert_never
 
 from ...mechanisms.answers import CountAnswer, MeanAnswer, SumAnswer
+from ...mechanisms.biased_sampling import BiasedSampleCounts, UnequalRatesHistogram
+from ...mechanisms.count_sketch import CountMeanSketch
 from ...mechanisms.epsilon_safe import EpsilonSafeRelease
 from ...mechanisms.histogram import NoisyHistogram, OutlierPrivateHistogram, SuppressedHistogram
+from ...mechanisms.krandomization import KRandomization, OutcomeCounts
+from ...mechanisms.points import SyntheticPoints
 from ...mechanisms.refusal import AccountantRefused, InputRefused
 from ...mechanisms.strongly_safe import StronglySafeRelease
 from ..theory.price import mechanism_of_record
+from ..theory.shuffling import holds_alone
 from .budget import Account, amount_shown
 from .queries import DatasetState
-from .release_entries import ChargedPrice, ReleaseCharged
+from .release_entries import ChargedPrice, Fields, ReleaseCharged
 
-__all__ = ["Objection", "objection_to", "price_differs", "sample_faults", "unit_differs"]
+__all__ = [
+    "Objection",
+    "objection_to",
+    "price_differs",
+    "sample_faults",
+    "survey_differs",
+    "survey_fault",
+    "unit_differs",
+]
 
 ASK = "Lower the rate, raise k, or ask the data owner."
 
@@ -79,7 +93,11 @@ def sample_faults(charge: ReleaseCharged) -> tuple[str, ...]:
     match mechanism:
         case StronglySafeRelease() | SuppressedHistogram() | NoisyHistogram() | OutlierPrivateHistogram():
             needed = 1
+        case SyntheticPoints() | BiasedSampleCounts() | UnequalRatesHistogram():
+            needed = 1
         case CountAnswer() | SumAnswer() | MeanAnswer():
+            needed = 1
+        case CountMeanSketch() | KRandomization() | OutcomeCounts():
             needed = 1
         case EpsilonSafeRelease(selection_rate=rate):
             needed = 1 if rate is None else 2
@@ -93,6 +111,46 @@ def sample_faults(charge: ReleaseCharged) -> tuple[str, ...]:
     return ()
 
 
+def survey_fault(mechanism: Fields, survey_rate: Decimal | None) -> str | None:
+    """What is wrong with a data set's own sampling as protection, in a sentence; None where nothing is.
+
+    A mechanism that draws no coins of its own, and leans on those that the data were drawn with, is sound once: so
+    its data set must be registered as a sample, which the ledger lets be released once, and its rates must not be
+    below what was registered.
+
+    Args:
+        mechanism: the mechanism's versioned record.
+        survey_rate: as registered; None for a data set that is no sample.
+    """
+    try:
+        found = mechanism_of_record(dict(mechanism))
+    except InputRefused:
+        return None  # which has no price either, and that is said
+    if not isinstance(found, BiasedSampleCounts):
+        return None
+    if survey_rate is None:
+        return "its price leans on the data having been sampled, and the data set is not registered as a sample"
+    if survey_rate > found.largest_rate:
+        return (
+            f"it says that no record was sampled at a rate above {found.largest_rate}, and the data set is registered "
+            f"as sampled at {survey_rate}"
+        )
+    return None
+
+
+def survey_differs(mechanism: Fields, dataset: DatasetState) -> Objection | None:
+    """The objection to a mechanism for what its data set's own sampling is, None where there is none."""
+    if (fault := survey_fault(mechanism, dataset.survey_rate)) is None:
+        return None
+    return Objection(
+        cause="survey-differs",
+        what=f"{fault}.",
+        where=f"dataset '{dataset.name}'",
+        remedy="Register the data under a name of their own with `crowdblend dataset add NAME --survey-rate RATE`, "
+        "RATE being the largest; or draw a fresh sample with [sampling].rate.",
+    )
+
+
 def objection_to(
     price: ChargedPrice, *, rows_per_person: int, dataset: DatasetState, released_before: str | None
 ) -> Objection | None:
@@ -102,7 +160,8 @@ def objection_to(
         price: what would be charged.
         rows_per_person: the most records of one person in a delivery that the price covers.
         dataset: the data set and its account now.
-        released_before: for a survey, a release whose cost was not given back; None where there is none.
+        released_before: a release beside which this one may not stand (`alone.released_before`); None where there is
+            none.
     """
     where = f"dataset '{dataset.name}'"
     if price.relation != dataset.relation:
@@ -122,14 +181,8 @@ def objection_to(
             where=where,
             remedy="Release it once, without a series.",
         )
-    if dataset.survey and released_before is not None:
-        return Objection(
-            cause="survey-released",
-            what="it is itself a sample, can be released once, and has been: its sampling was part of that "
-            f"price (release '{released_before}').",
-            where=where,
-            remedy="Use what was published.",
-        )
+    if released_before is not None:
+        return _beside(price, dataset=dataset, other=released_before)
     after = dataset.account.charged(epsilon=price.epsilon, delta=price.delta)
     if after.within_budget:
         return None
@@ -139,6 +192,29 @@ def objection_to(
         what=f"{asked} would bring {_excess(dataset.account, after)}.",
         where=where,
         remedy=ASK,
+    )
+
+
+def _beside(price: ChargedPrice, *, dataset: DatasetState, other: str) -> Objection:
+    """The objection to a release that may not stand beside another one."""
+    where = f"dataset '{dataset.name}'"
+    if dataset.survey:
+        return Objection(
+            cause="survey-released",
+            what="it is itself a sample, can be released once, and has been: its sampling was part of that "
+            f"price (release '{other}').",
+            where=where,
+            remedy="Use what was published.",
+        )
+    return Objection(
+        cause="counts-not-alone",
+        what="the price of outcome counts holds only while nothing else is published of their reports, and this "
+        f"release would stand beside release '{other}'.",
+        where=where,
+        remedy="Use what was published; or, where that was at another price, leave out [privacy] and least_people: the "
+        "reports themselves can be charged."
+        if holds_alone(price.rule)
+        else "Use what was published.",
     )
 
 

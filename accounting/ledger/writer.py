@@ -7,6 +7,7 @@ from datetime import date
 from decimal import Decimal
 
 from ...mechanisms.refusal import InputRefused, ReleaseFailed
+from .alone import released_once
 from .anchoring import Anchoring
 from .append import append_entry
 from .budget_changes import add_dataset, raise_budget
@@ -206,9 +207,9 @@ class LedgerWriter(OpenedLedger):
                 return
             if state.stage != "charged":
                 raise closed_refusal(state)
-            survey = known_dataset(connection, receipt.dataset).survey
+            once = released_once(known_dataset(connection, receipt.dataset), state.charge.price)
             entry = ReleaseReading(release_id=receipt.release_id)
-            rows = rows_of(entry, before=None, charge=state.charge, survey=survey)
+            rows = rows_of(entry, before=None, charge=state.charge, survey=once)
             append_entry(connection, entry, rows=rows)
 
     def mark_published(self, receipt: Receipt, output_hashes: OutputHashes) -> None:

@@ -6,7 +6,7 @@ from decimal import Decimal
 from typing import assert_never
 
 from ...mechanisms.answers import CountAnswer, MeanAnswer, SumAnswer
-from ...mechanisms.biased_sampling import BiasedSampleCounts
+from ...mechanisms.biased_sampling import BiasedSampleCounts, UnequalRatesHistogram
 from ...mechanisms.count_sketch import CountMeanSketch
 from ...mechanisms.histogram import NoisyHistogram, OutlierPrivateHistogram, SuppressedHistogram
 from ...mechanisms.krandomization import KRandomization, OutcomeCounts
@@ -55,8 +55,9 @@ def price_event(event: SourceEvent, *, delta: Decimal) -> Price:
                 found = price_noisy_histogram(counts, delta=delta)
             else:
                 found = price_fixed(counts, delta=delta, releases=1)
-        case BiasedSampleCounts():
-            found = price_biased_counts(event, delta=delta)
+        case BiasedSampleCounts() | UnequalRatesHistogram():
+            survey = event if isinstance(event, BiasedSampleCounts) else event.as_survey
+            found = price_biased_counts(survey, delta=delta)
         case CountMeanSketch() | KRandomization():
             found = price_of_report(event)
         case OutcomeCounts(randomizer=randomizer, least_people=people):

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 
 from ...mechanisms.answers import CountAnswer, MeanAnswer, SumAnswer
-from ...mechanisms.biased_sampling import BiasedSampleCounts
+from ...mechanisms.biased_sampling import BiasedSampleCounts, UnequalRatesHistogram
 from ...mechanisms.count_sketch import CountMeanSketch
 from ...mechanisms.histogram import NoisyHistogram, OutlierPrivateHistogram, SuppressedHistogram
 from ...mechanisms.krandomization import KRandomization, OutcomeCounts
@@ -102,6 +102,10 @@ _FIELDS: Mapping[str, tuple[type, Mapping[str, _Field]]] = {
             "largest_rate": _AMOUNT,
             "exceptions": _WHOLE,
         },
+    ),
+    "unequal-rates-histogram/1": (
+        UnequalRatesHistogram,
+        {"k": _WHOLE, "sampling_rate": _AMOUNT, "lowest_rate": _AMOUNT},
     ),
     "count-mean-sketch/1": (
         CountMeanSketch,

@@ -11,7 +11,9 @@ from .cost import Price
 from .exact_decimals import add_up, divide_up, log_up, multiply_up
 from .rounding import decimal_up
 
-__all__ = ["local_epsilon", "price_of_report"]
+__all__ = ["LOCAL_RULE", "local_epsilon", "price_of_report"]
+
+LOCAL_RULE = "local/1"
 
 
 def local_epsilon(mechanism: KRandomization | CountMeanSketch) -> Decimal:
@@ -27,4 +29,4 @@ def local_epsilon(mechanism: KRandomization | CountMeanSketch) -> Decimal:
 
 def price_of_report(mechanism: KRandomization | CountMeanSketch) -> Price:
     """The price of one report, whoever sees it: a replacement price, since that somebody reports is not hidden."""
-    return Price(epsilon=local_epsilon(mechanism), delta=Decimal(0), relation=REPLACEMENT, rule="local/1", releases=1)
+    return Price(epsilon=local_epsilon(mechanism), delta=Decimal(0), relation=REPLACEMENT, rule=LOCAL_RULE, releases=1)

@@ -8,9 +8,13 @@ from decimal import Decimal, InvalidOperation
 from typing import assert_never
 
 from ...mechanisms.answers import CountAnswer, MeanAnswer, SumAnswer
+from ...mechanisms.biased_sampling import BiasedSampleCounts, UnequalRatesHistogram
+from ...mechanisms.count_sketch import CountMeanSketch
 from ...mechanisms.epsilon_safe import EpsilonSafeRelease
 from ...mechanisms.event import Mechanism
 from ...mechanisms.histogram import NoisyHistogram, OutlierPrivateHistogram, SuppressedHistogram
+from ...mechanisms.krandomization import KRandomization, OutcomeCounts
+from ...mechanisms.points import SyntheticPoints
 from ...mechanisms.refusal import InputRefused
 from ...mechanisms.strongly_safe import StronglySafeRelease
 from .event_records import event_of_record, event_record
@@ -46,7 +50,11 @@ def mechanism_record(mechanism: Mechanism) -> dict[str, str | int]:
             }
         case SuppressedHistogram() | NoisyHistogram() | OutlierPrivateHistogram():
             return event_record(mechanism)
+        case BiasedSampleCounts() | UnequalRatesHistogram() | SyntheticPoints():
+            return event_record(mechanism)
         case CountAnswer() | SumAnswer() | MeanAnswer():
+            return event_record(mechanism)
+        case CountMeanSketch() | KRandomization() | OutcomeCounts():
             return event_record(mechanism)
         case _:
             assert_never(mechanism)
@@ -83,11 +91,15 @@ def mechanism_of_record(record: Mapping[str, object]) -> Mechanism:
 
 
 def _other_of_record(record: Mapping[str, object]) -> Mechanism:
-    """A histogram or an answer; the sources' other mechanisms are no releases, and have no place in a ledger."""
+    """A histogram, points, an answer or local reports; what is no release has no place in a ledger."""
     event = event_of_record(record)
     if isinstance(event, SuppressedHistogram | NoisyHistogram | OutlierPrivateHistogram):
         return event
+    if isinstance(event, BiasedSampleCounts | UnequalRatesHistogram | SyntheticPoints):
+        return event
     if isinstance(event, CountAnswer | SumAnswer | MeanAnswer):
+        return event
+    if isinstance(event, CountMeanSketch | KRandomization | OutcomeCounts):
         return event
     raise InputRefused(f"no release is of the kind {record.get('kind')!r}.")
 

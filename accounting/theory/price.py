@@ -6,15 +6,20 @@ from decimal import Decimal
 from typing import assert_never
 
 from ...mechanisms.answers import CountAnswer, MeanAnswer, SumAnswer
+from ...mechanisms.biased_sampling import BiasedSampleCounts, UnequalRatesHistogram
+from ...mechanisms.count_sketch import CountMeanSketch
 from ...mechanisms.epsilon_safe import EpsilonSafeRelease
-from ...mechanisms.event import Mechanism
+from ...mechanisms.event import Mechanism, PureMechanism
 from ...mechanisms.histogram import NoisyHistogram, OutlierPrivateHistogram, SuppressedHistogram
+from ...mechanisms.krandomization import KRandomization, OutcomeCounts
+from ...mechanisms.points import SyntheticPoints
 from ...mechanisms.refusal import InputRefused
 from ...mechanisms.strongly_safe import StronglySafeRelease
 from .cost import RELATION, Price, check_request
 from .event_price import price_event
 from .exact_decimals import multiply_up
 from .group_privacy import best_split, check_records, even_split, no_price_for_group, rule_for_group
+from .local_reports import LOCAL_RULE
 from .mechanism_records import mechanism_of_record, mechanism_record
 from .profile import farthest_epsilon, log_profile
 from .rounding import decimal_up, float_up
@@ -29,12 +34,14 @@ def price(mechanism: Mechanism, *, delta: Decimal, releases: int = 1, rows_per_p
 
     Strongly-safe releases: docs/proofs/exact-profile.md and docs/proofs/composition.md. ε-safe releases, each with
     a choice of its own: docs/proofs/selection.md. Histograms: docs/proofs/noisy-histogram.md and
-    docs/proofs/outlier-privacy.md; answers, whose δ is 0: docs/proofs/answers.md. Where a person has several records,
+    docs/proofs/outlier-privacy.md, with unequal rates docs/proofs/robust-sampling.md; points cost what their counts do:
+    docs/proofs/points.md; answers, whose δ is 0: docs/proofs/answers.md; local reports, whose δ is 0, and their counts:
+    docs/proofs/local.md and docs/proofs/outcome-counts.md. Where a person has several records,
     the same prices for one record are carried over by group privacy: docs/proofs/group-privacy.md.
 
     Args:
         mechanism: the release.
-        delta: δ over all releases together, 0 < δ < 1; 0 for an answer.
+        delta: δ over all releases together, 0 < δ < 1; 0 for an answer or local reports.
         releases: T ≥ 1.
         rows_per_person: M ≥ 1, the most records of one person in a delivery.
 
@@ -54,13 +61,23 @@ def price(mechanism: Mechanism, *, delta: Decimal, releases: int = 1, rows_per_p
                 delta=delta,
                 releases=releases,
             )
-        case SuppressedHistogram() | NoisyHistogram() | OutlierPrivateHistogram():
+        case (
+            SuppressedHistogram()
+            | NoisyHistogram()
+            | OutlierPrivateHistogram()
+            | BiasedSampleCounts()
+            | UnequalRatesHistogram()
+            | SyntheticPoints()
+        ):
             _require_one(releases)
             return price_event(mechanism, delta=delta)
-        case CountAnswer() | SumAnswer() | MeanAnswer():
+        case CountAnswer() | SumAnswer() | MeanAnswer() | CountMeanSketch() | KRandomization():
             _require_one(releases)
             _require_pure(delta)
             return price_event(mechanism, delta=delta)
+        case OutcomeCounts():
+            _require_one(releases)
+            return _price_of_counts(mechanism, delta=delta)
         case _:
             assert_never(mechanism)
 
@@ -74,13 +91,33 @@ def _require_one(releases: int) -> None:
 
 def _require_pure(delta: Decimal) -> None:
     if delta != 0:
-        raise InputRefused(f"an answer's price has delta 0, not {delta}.")
+        raise InputRefused(f"the price of an answer or of local reports has delta 0, not {delta}.")
+
+
+def _price_of_counts(counts: OutcomeCounts, *, delta: Decimal) -> Price:
+    """The price of outcome counts where one below that of the reports themselves is proved.
+
+    PRIVACY: where none is, their price has another δ, and is charged as that of the reports.
+    """
+    found = price_event(counts, delta=delta)
+    if found.rule == LOCAL_RULE:
+        raise InputRefused(
+            f"for the counts of {counts.least_people} reports nothing below the price of the reports themselves, "
+            f"ε = {found.epsilon}, is proved at δ = {delta}.",
+            remedy="Charge the reports: leave out δ and the least number of people; or count more people.",
+        )
+    return found
 
 
 def _price_for_group(mechanism: Mechanism, *, delta: Decimal, releases: int, records: int) -> Price:
     """The price where a person has up to M records, from the prices for one record."""
     check_records(records)
-    if isinstance(mechanism, CountAnswer | SumAnswer | MeanAnswer):
+    if isinstance(mechanism, OutcomeCounts):
+        raise InputRefused(
+            "the counts of local reports have no price where a person may have several.",
+            remedy="Charge the reports: leave out δ and the least number of people.",
+        )
+    if isinstance(mechanism, PureMechanism):
         pure = price(mechanism, delta=delta, releases=releases)
         return Price(
             epsilon=decimal_up(multiply_up(pure.epsilon, records)),
@@ -135,26 +172,39 @@ def paper_price(mechanism: Mechanism, *, delta: Decimal, releases: int = 1, rows
     """
     check_records(rows_per_person)
     if rows_per_person != 1:
-        if not isinstance(mechanism, CountAnswer | SumAnswer | MeanAnswer):
+        if not isinstance(mechanism, PureMechanism):
             check_request(delta, releases)
         return None
     match mechanism:
         case StronglySafeRelease():
-            return paper_price_fixed(mechanism, delta=delta, releases=releases)
+            found = paper_price_fixed(mechanism, delta=delta, releases=releases)
         case EpsilonSafeRelease():
-            return paper_price_selected(
+            found = paper_price_selected(
                 mechanism.release,
                 selection_epsilon=mechanism.selection_epsilon,
                 selection_rate=mechanism.selection_rate,
                 delta=delta,
                 releases=releases,
             )
-        case SuppressedHistogram():
-            if mechanism.sampling_rate is None:
-                return None
-            sampled = StronglySafeRelease(k=mechanism.k, sampling_rate=mechanism.sampling_rate)
-            return paper_price_fixed(sampled, delta=delta, releases=releases)
-        case NoisyHistogram() | OutlierPrivateHistogram() | CountAnswer() | SumAnswer() | MeanAnswer():
-            return None
+        case SuppressedHistogram(k=k, sampling_rate=Decimal() as rate):
+            found = paper_price_fixed(StronglySafeRelease(k=k, sampling_rate=rate), delta=delta, releases=releases)
+        case SyntheticPoints(counts=StronglySafeRelease() as counts):
+            found = paper_price_fixed(counts, delta=delta, releases=releases)
+        case (
+            SuppressedHistogram()
+            | NoisyHistogram()
+            | OutlierPrivateHistogram()
+            | BiasedSampleCounts()
+            | UnequalRatesHistogram()
+            | SyntheticPoints()
+            | CountAnswer()
+            | SumAnswer()
+            | MeanAnswer()
+            | CountMeanSketch()
+            | KRandomization()
+            | OutcomeCounts()
+        ):
+            found = None
         case _:
             assert_never(mechanism)
+    return found

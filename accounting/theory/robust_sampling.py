@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
+from scipy import special
 
 from ...mechanisms.refusal import InputRefused
 from .binomial import ULP, log_binomial_pmf
@@ -12,6 +13,8 @@ from .binomial import ULP, log_binomial_pmf
 __all__ = ["delta_robust"]
 
 _MOST_GROUPS = 200_000
+_BLOCK = 128
+_TAIL_SLACK = 1e-9
 
 
 def delta_robust(
@@ -65,16 +68,36 @@ def delta_robust(
     divergence = share * math.log(share / q) + (1.0 - share) * (math.log1p(-share) - math.log1p(-q))
     tilt = share * (1.0 - q) / (q * (1.0 - share))
     factor = (1.0 + top * (tilt - 1.0)) / (1.0 + q * (tilt - 1.0))
-    best = 0.0
-    for n in range(max(threshold - 1, 0), _MOST_GROUPS):
+    best, skipped, n = 0.0, 0.0, max(threshold - 1, 0)
+    while n < _MOST_GROUPS:
         # INVARIANT: the bound falls with n, so that no later group can reach the best once it is below it.
         bound = factor * math.exp(-(n + 1.0) * divergence * (1.0 - 1e-9)) * (1.0 + 1e-9)
         if target is not None and (best > target or bound <= target):
-            return min(1.0, max(best, bound) if best <= target else best)
+            return min(1.0, max(best, skipped, bound) if best <= target else best)
         if bound <= best or bound < 1e-300:
             return min(1.0, best + 5e-324)
+        last = n + n // _BLOCK
+        least = max(threshold, math.floor((n + 1.0) * share * (1.0 - 1e-12)) + 1)
+        above = _at_least(least, last, q=q, top=top)
+        # INVARIANT: no group of n … last exceeds this one's bound, which is what is skipped.
+        if above <= (best if target is None else max(best, target)):
+            skipped = max(skipped, above)
+            n = last + 1
+            continue
         best = max(best, _at_group(n, threshold, p, q, top, epsilon))
+        n += 1
     raise InputRefused(f"the search for delta at epsilon {epsilon:g} is too long: the rates are too far apart.")
+
+
+def _at_least(least: int, trials: int, *, q: float, top: float) -> float:
+    """Pr[X + B ≥ least], X ~ Bin(trials, q), B ~ Bernoulli(top), rounded outward."""
+
+    def tail(count: int) -> float:
+        if count <= 0:
+            return 1.0
+        return float(special.betainc(count, trials - count + 1.0, q)) if count <= trials else 0.0
+
+    return ((1.0 - top) * tail(least) + top * tail(least - 1)) * (1.0 + _TAIL_SLACK) + 1e-300
 
 
 def _at_group(n: int, threshold: int, p: float, q: float, top: float, epsilon: float) -> float:

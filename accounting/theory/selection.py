@@ -10,9 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...mechanisms.answers import CountAnswer, MeanAnswer, SumAnswer
+from ...mechanisms.biased_sampling import BiasedSampleCounts, UnequalRatesHistogram
+from ...mechanisms.count_sketch import CountMeanSketch
 from ...mechanisms.epsilon_safe import EpsilonSafeRelease
 from ...mechanisms.event import Mechanism
 from ...mechanisms.histogram import NoisyHistogram, OutlierPrivateHistogram, SuppressedHistogram
+from ...mechanisms.krandomization import KRandomization, OutcomeCounts
+from ...mechanisms.points import SyntheticPoints
 from ...mechanisms.refusal import InputRefused
 from ...mechanisms.strongly_safe import StronglySafeRelease
 from .amplification import amplified
@@ -22,6 +26,7 @@ from .cost import RELATION, Price, check_request
 from .exact_decimals import add_up, multiply_up
 from .guarantee import Guarantee
 from .hockey_stick import log_adding, log_removing
+from .local_reports import price_of_report
 from .loss_curves import Part
 from .profile import check_parameters
 from .rounding import decimal_up, float_down, float_up, log_down
@@ -64,9 +69,17 @@ def parts_of_mechanism(mechanism: Mechanism) -> tuple[Part, ...]:
             return (mechanism.release, selection_cost(epsilon, selection_rate=rate))
         case SuppressedHistogram(k=k, sampling_rate=Decimal() as sampled):
             return (StronglySafeRelease(k=k, sampling_rate=sampled),)
+        case SyntheticPoints(counts=StronglySafeRelease() as counts):
+            return (counts,)
         case CountAnswer() | SumAnswer() | MeanAnswer():
             return (Guarantee(epsilon=price_answer(mechanism).epsilon, delta=Decimal(0)),)
-        case SuppressedHistogram() | NoisyHistogram() | OutlierPrivateHistogram():
+        case CountMeanSketch() | KRandomization():
+            return (Guarantee(epsilon=price_of_report(mechanism).epsilon, delta=Decimal(0)),)
+        case OutcomeCounts():
+            raise InputRefused("the price of outcome counts stands alone and is not composed.")
+        case SuppressedHistogram() | NoisyHistogram() | OutlierPrivateHistogram() | SyntheticPoints():
+            raise InputRefused("this mechanism's losses are not composed.")
+        case BiasedSampleCounts() | UnequalRatesHistogram():
             raise InputRefused("this mechanism's losses are not composed.")
         case _:
             assert_never(mechanism)

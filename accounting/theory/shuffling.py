@@ -10,12 +10,13 @@ from ...mechanisms.refusal import InputRefused
 from .cost import Price, check_request
 from .exact_decimals import add_down, add_up, divide_up, exp_up, log_up, multiply_up
 from .least_epsilon import least_epsilon
-from .local_reports import local_epsilon
+from .local_reports import LOCAL_RULE, local_epsilon
 from .outcome_counts import OnesProfile
 from .rounding import decimal_up, float_down
 
-__all__ = ["epsilon_shuffled", "price_outcome_counts"]
+__all__ = ["epsilon_shuffled", "holds_alone", "price_outcome_counts"]
 
+_EXACT, _SHUFFLED = "outcome-counts-exact/1", "shuffle-fmt-3.1/1"
 _ROOT = Context(prec=60, rounding=ROUND_CEILING)
 
 
@@ -66,14 +67,23 @@ def price_outcome_counts(mechanism: KRandomization, *, people: int, delta: Decim
     """
     check_request(delta, 1)
     local = local_epsilon(mechanism)
-    choices = [(local, Decimal(0), "local/1")]
+    choices = [(local, Decimal(0), LOCAL_RULE)]
     shuffled = epsilon_shuffled(local=local, people=people, delta=delta)
     if shuffled is not None:
-        choices.append((shuffled, delta, "shuffle-fmt-3.1/1"))
+        choices.append((shuffled, delta, _SHUFFLED))
     if mechanism.bits == 1:
         profile = OnesProfile(people=people, flip_probability=float_down(mechanism.flip_probability))
         found = least_epsilon(profile.delta, float_down(delta), high=float(local) + 1.0)
         if found is not None:
-            choices.append((decimal_up(found), delta, "outcome-counts-exact/1"))
+            choices.append((decimal_up(found), delta, _EXACT))
     epsilon, spent, rule = min(choices)
     return Price(epsilon=epsilon, delta=spent, relation=REPLACEMENT, rule=rule, releases=1)
+
+
+def holds_alone(rule: str) -> bool:
+    """Whether a price holds only while the counts are all that is ever published of their reports.
+
+    Its proof uses the coins of everybody's report. A second publication made from the same reports, even one with
+    noise of its own, can give those coins away, so that the two prices don't add up (docs/proofs/outcome-counts.md).
+    """
+    return rule in (_EXACT, _SHUFFLED)

@@ -5,13 +5,15 @@ from __future__ import annotations
 from decimal import Decimal
 from typing import assert_never
 
+from ...mechanisms.biased_sampling import BiasedSampleCounts
 from ...mechanisms.count_sketch import CountMeanSketch
 from ...mechanisms.histogram import NoisyHistogram, OutlierPrivateHistogram, SuppressedHistogram
-from ...mechanisms.krandomization import KRandomization
+from ...mechanisms.krandomization import KRandomization, OutcomeCounts
+from .biased_price import zero_knowledge_epsilon_biased
 from .crowd_blending import delta_zero_knowledge, epsilon_zero_knowledge
 from .local_reports import local_epsilon
 
-__all__ = ["crowd_blending_words", "local_words", "outlier_words"]
+__all__ = ["biased_words", "crowd_blending_words", "local_words", "outcome_words", "outlier_words"]
 
 
 def crowd_blending_words(event: SuppressedHistogram | NoisyHistogram) -> str:
@@ -45,6 +47,18 @@ def crowd_blending_words(event: SuppressedHistogram | NoisyHistogram) -> str:
     )
 
 
+def biased_words(event: BiasedSampleCounts) -> str:
+    """The crowd-blending guarantee where rates are unequal. CBP, Theorem 2, whose δ has no stated constant."""
+    few = f" but for at most {event.exceptions} of its records" if event.exceptions else ""
+    lowest, highest = event.lowest_rate, event.highest_rate
+    return (
+        f"({event.k}, 0)-crowd-blending, on records with inclusion rates from {lowest} to {highest}{few}, none above "
+        f"{event.largest_rate}: so it is also zero-knowledge private with epsilon "
+        f"{zero_knowledge_epsilon_biased(event)} for the aggregates iRS({lowest}, {highest}, {event.exceptions}), with "
+        "a delta that falls with k and has no stated constant (Theorem 2 of Gehrke, Hay, Lui, Pass)."
+    )
+
+
 def outlier_words(event: OutlierPrivateHistogram) -> str:
     """The outlier-private guarantee. Notes-CBP, Definition 7."""
     edge = event.horizon - event.margin
@@ -57,7 +71,31 @@ def outlier_words(event: OutlierPrivateHistogram) -> str:
 
 def local_words(mechanism: KRandomization | CountMeanSketch) -> str:
     """The guarantee of one report, which needs no trust in whoever collects it."""
+    words = (
+        f"Each report is {local_epsilon(mechanism)}-locally private: it is randomized before it leaves the device, so "
+        "that nobody, the collector included, need be trusted. That a person reports at all is not hidden."
+    )
+    if isinstance(mechanism, KRandomization) and mechanism.bits == 1:
+        q = mechanism.flip_probability
+        words += (
+            f" Of one bit the largest ratio of two neighbours' probabilities is (1 − {q})/{q} exactly, for one "
+            "report as for the number of ones among many (K-Randomization, 2016)."
+        )
+    return words
+
+
+def outcome_words(event: OutcomeCounts, rule: str) -> str:
+    """What the price of published outcome counts rests on, and what holds for whoever sees the reports themselves."""
+    if rule == "outcome-counts-exact/1":
+        basis = f"the exact distribution of the number of ones among {event.least_people} people or more"
+    else:
+        basis = (
+            f"amplification by shuffling (arXiv:2012.12803, Theorem 3.1), whose condition that the local epsilon is at "
+            f"most ln(n/(16 ln(2/delta))) was checked with n = {event.least_people}"
+        )
     return (
-        f"{local_epsilon(mechanism)}-locally private: a report is randomized before it leaves the device, so that "
-        "nobody, the collector included, need be trusted. That a person reports at all is not hidden."
+        f"The price is that of the counts of all reports, by {basis}. It is for those who see this release and not the "
+        "reports, and it holds while at least so many people's devices flipped their bits as stated and independently, "
+        "and nothing else is ever published of these reports. Against whoever holds the reports this holds: "
+        f"{local_words(event.randomizer)}"
     )

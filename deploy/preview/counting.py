@@ -14,11 +14,13 @@ import pyarrow.parquet as pq
 from ...accounting.ledger.certificate import read_certificate, verify_certificate
 from ...accounting.theory.price import mechanism_of_record
 from ...mechanisms.answers import CountAnswer, MeanAnswer, SumAnswer
-from ...mechanisms.event import Mechanism
+from ...mechanisms.biased_sampling import BiasedSampleCounts, UnequalRatesHistogram
+from ...mechanisms.event import LocalReports, Mechanism
 from ...mechanisms.hierarchy import Hierarchy
 from ...mechanisms.histogram import NoisyHistogram, OutlierPrivateHistogram
 from ...mechanisms.lattice import Levels
 from ...mechanisms.map_choice import MapChoice
+from ...mechanisms.points import SyntheticPoints
 from ...mechanisms.recoding import GeneralizationMap, MappedColumn
 from ...mechanisms.refusal import InputRefused, ReleaseFailed
 from ...tasks.chunks import plan_chunks
@@ -110,6 +112,12 @@ def crowd_of_release(request: Request, folder: Path) -> Crowd:
     mechanism = mechanism_of_record(certificate["mechanism"])
     if isinstance(mechanism, CountAnswer | SumAnswer | MeanAnswer):
         raise InputRefused("answers have no groups to look at.", where=str(folder), not_done=NOT_DONE)
+    if isinstance(mechanism, SyntheticPoints | BiasedSampleCounts | UnequalRatesHistogram | LocalReports):
+        raise InputRefused(
+            "nothing is foretold from points, unequal inclusion rates or local reports.",
+            where=str(folder),
+            not_done=NOT_DONE,
+        )
     names, hierarchies, finest = _columns(request)
     base = _levels_of_release(names, hierarchies, certificate, folder)
     table = _table(folder, names)

@@ -73,4 +73,4 @@ def _environment() -> Environment:
 
 def _percent(share: float) -> str:
     """As many digits as a small share needs."""
-    return f"{share:.1%}" if share == 0 or share >= 0.001 else f"{share:.2g}"
+    return f"{share:.1%}" if share == 0 or share >= 0.001 else f"{100 * share:.2g}%"

@@ -18,12 +18,15 @@ from ...accounting.ledger.signing import PublicKey
 from ...accounting.theory.price import mechanism_of_record
 from ...accounting.theory.survival import record_survival
 from ...mechanisms.answers import CountAnswer, MeanAnswer, SumAnswer
-from ...mechanisms.event import Mechanism
+from ...mechanisms.biased_sampling import BiasedSampleCounts, UnequalRatesHistogram
+from ...mechanisms.event import Answer, LocalReports, Mechanism, Microdata
 from ...mechanisms.histogram import NoisyHistogram, OutlierPrivateHistogram, SuppressedHistogram
+from ...mechanisms.points import SyntheticPoints
 from ...mechanisms.refusal import InputRefused, ReleaseFailed
 
 __all__ = ["Attempt", "Chance", "CountError", "PublishedColumn", "Shape", "SheetFacts", "sheet_facts"]
 
+Told = Microdata | SuppressedHistogram | NoisyHistogram | OutlierPrivateHistogram | Answer
 Shape = Literal["microdata", "counts", "histogram", "answers"]
 FIGURES = frozenset({"count", "answer", "interval_low", "interval_high", "standard_error"})
 COUNTS = (100, 1_000, 10_000, 100_000)
@@ -172,7 +175,7 @@ def sheet_facts(folder: Path, *, trusted: tuple[PublicKey, ...] | None) -> Sheet
             remedy="Run `crowdblend verify` on it.",
         )
     certificate = read_certificate(path)
-    mechanism = mechanism_of_record(certificate["mechanism"])
+    mechanism = _told_of(mechanism_of_record(certificate["mechanism"]), folder)
     shape = _shape(mechanism, certificate)
     file, table = _table(folder, certificate)
     rate = None if isinstance(mechanism, OutlierPrivateHistogram) else mechanism.sampling_rate
@@ -197,7 +200,19 @@ def sheet_facts(folder: Path, *, trusted: tuple[PublicKey, ...] | None) -> Sheet
     )
 
 
-def _shape(mechanism: Mechanism, certificate: Mapping[str, Any]) -> Shape:
+def _told_of(mechanism: Mechanism, folder: Path) -> Told:
+    """The mechanism itself, where its table can be read by one rate, one threshold and one noise."""
+    if isinstance(mechanism, SyntheticPoints | BiasedSampleCounts | UnequalRatesHistogram | LocalReports):
+        raise InputRefused(
+            "there is no sheet of points, of unequal inclusion rates or of local reports.",
+            where=str(folder),
+            not_done="No sheet was written.",
+            remedy="Its certificate says what it guarantees, and docs/mechanisms how to read its table.",
+        )
+    return mechanism
+
+
+def _shape(mechanism: Told, certificate: Mapping[str, Any]) -> Shape:
     if isinstance(mechanism, CountAnswer | SumAnswer | MeanAnswer):
         return "answers"
     if isinstance(mechanism, SuppressedHistogram | NoisyHistogram | OutlierPrivateHistogram):

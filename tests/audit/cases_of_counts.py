@@ -117,7 +117,7 @@ def count_cases(scale: float) -> list[Case]:
         safe_case(k=20, rate="0.1", delta="1e-6", draws=times(400_000_000), scouts=times(10_000_000), goal=0.0),
         safe_case(k=20, rate="0.2", delta="1e-4", draws=times(100_000_000), scouts=scouts),
         safe_case(k=5, rate="0.2", delta="1e-3", draws=times(100_000_000), scouts=scouts, coins=True),
-        safe_case(k=20, rate="0.5", delta="1e-3", draws=times(100_000_000), scouts=scouts, coins=True),
+        safe_case(k=20, rate="0.5", delta="1e-3", draws=times(20_000_000), scouts=times(500_000), coins=True),
         _suppressed(times(20_000_000), times(500_000)),
         _points(times(2_000_000), times(100_000)),
         _biased(times(20_000_000), times(500_000)),

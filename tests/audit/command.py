@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import signal
 import sys
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -11,7 +12,8 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from .sources import sources_digest
+from .sources import bench_digest, sources_digest
+from .spent import counted_time
 
 __all__ = ["main"]
 
@@ -51,7 +53,8 @@ def main() -> None:
     parser.add_argument("--processes", type=int, default=2)
     parser.add_argument("--only", default="", help="part of the names of the cases to run")
     words = parser.parse_args()
-    words.results.mkdir(parents=True, exist_ok=True)
+    state = words.results / "state"
+    state.mkdir(parents=True, exist_ok=True)
     if words.action == "report":
         from .report import write_report
 
@@ -59,9 +62,13 @@ def main() -> None:
     unknown = set(words.parts) - set(PARTS)
     if unknown:
         parser.error(f"there is no part {', '.join(sorted(unknown))}")
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that what was drawn until then is kept
     well = True
     for name in words.parts or PARTS:
-        result = PARTS[name](words)
+        about = f"{bench_digest()}/{words.scale}/{words.only}"
+        with counted_time(state / f"spent-{name}.json", about=about) as spent:
+            result = PARTS[name](words)
+        result |= spent
         result |= {
             "day": datetime.now(UTC).date().isoformat(),
             "version": version("crowdblend"),
@@ -70,7 +77,9 @@ def main() -> None:
         if not words.only:  # a part of a part is for looking into something, not for the report
             (words.results / f"{name}.json").write_text(json.dumps(result, indent=1, ensure_ascii=False) + "\n")
         well &= result["outcome"] == "passed"
-        print(f"{name}: {result['outcome']} in {result['seconds']:.0f} s")
+        print(
+            f"{name}: {result['outcome']} in {spent['seconds']:.0f} s, {spent['processor_seconds']:.0f} s of processors"
+        )
         for finding in result["findings"]:
             print(f"  {finding}")
     sys.exit(0 if well else 1)

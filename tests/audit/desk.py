@@ -99,7 +99,13 @@ class Desk:
         lines = out.read_text().splitlines()
         if done.returncode != 0 or len(lines) != len(jobs):
             raise RuntimeError(f"the releases failed: {log.read_text()[-2000:]}")
-        return [json.loads(line) for line in lines]
+        found: list[dict[str, Any]] = [json.loads(line) for line in lines]
+        for job, result in zip(jobs, found, strict=True):
+            if (
+                result.get("refused") == "ReleaseFailed"
+            ):  # as from a server that came to no start: no answer to an attack
+                raise RuntimeError(f"release {job.release_id} failed: {result['why']}")
+        return found
 
 
 @contextmanager

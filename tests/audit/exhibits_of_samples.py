@@ -87,7 +87,11 @@ def second_release() -> Exhibit:
 
 
 def _reuse_is_refused() -> bool:
-    """Whether the flow refuses a second release under the key of the first, and publishes nothing of it."""
+    """Whether the flow refuses a second release under the key of the first, and publishes nothing of it.
+
+    Raises:
+        RuntimeError: the first release was refused, or the second for another reason: the attack was not made.
+    """
     with temporary_desk() as desk:
         desk.add_dataset("people")
         (desk.folder / "people.csv").write_text("colour\n" + "blue\n" * 400 + "red\n")
@@ -96,11 +100,9 @@ def _reuse_is_refused() -> bool:
             for level in (0, 1)
         ]
         first, second = desk.release(jobs)
-        return (
-            "refused" not in first
-            and second.get("refused") == "AccountantRefused"
-            and not (desk.folder / "out-1").exists()
-        )
+        if "refused" in first or ("refused" in second and "sample" not in second["why"]):
+            raise RuntimeError(f"no sample was used twice: {first.get('why')} {second.get('why')}")
+        return second.get("refused") == "AccountantRefused" and not (desk.folder / "out-1").exists()
 
 
 def second_answer() -> Exhibit:

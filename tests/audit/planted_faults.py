@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
 import shutil
 import subprocess
@@ -12,11 +14,13 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
+from threading import Lock
 from typing import Any
 
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from .faults import FAULTS, Fault
+from .sources import detectors_digest
 
 __all__ = ["ROOMS", "copied", "detected", "planted_faults"]
 
@@ -83,11 +87,48 @@ def detected(detector: str, sources: Path) -> str:
     return "caught" if failed else f"could not run: {(done.stderr or done.stdout)[-300:]}"
 
 
+class Answers:
+    """What detectors have said before an interruption; those that came to no end or could not run are asked again.
+
+    Args:
+        path: where they are kept.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path, self._about, self._lock = path, detectors_digest(), Lock()
+        kept = json.loads(path.read_text()) if path.exists() else {}
+        self._said: dict[str, str] = kept.get("said", {}) if kept.get("about") == self._about else {}
+
+    @staticmethod
+    def _key(fault: Fault | None, detector: str) -> str:
+        change = "" if fault is None else f"{fault.file}\0{fault.old}\0{fault.new}"
+        whole = hashlib.sha256(f"{change}\0{detector}".encode())
+        for word in detector.split():
+            if (PROJECT / word).is_file():  # the tests that it runs
+                whole.update((PROJECT / word).read_bytes())
+        return whole.hexdigest()
+
+    def of(self, fault: Fault | None, detector: str) -> str | None:
+        """What it said, if it did."""
+        return self._said.get(self._key(fault, detector))
+
+    def keep(self, fault: Fault | None, detector: str, said: str) -> None:
+        """Remember what it said, durably."""
+        if said not in ("caught", "passed"):
+            return
+        with self._lock:
+            self._said[self._key(fault, detector)] = said
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            beside = self._path.with_suffix(".new")
+            beside.write_text(json.dumps({"about": self._about, "said": self._said}))
+            os.replace(beside, self._path)
+
+
 def planted_faults(results: Path, *, processes: int, only: str = "") -> dict[str, Any]:
     """Plant all faults, each by itself, and judge: every one must be caught, and sound sources by nothing.
 
     Args:
-        results: not used; each detector has a folder of its own.
+        results: folder of the state, where each answer is kept, to be used again for the same sources and tests.
         processes: how many detectors run at a time.
         only: part of the names of the faults.
     """
@@ -95,13 +136,18 @@ def planted_faults(results: Path, *, processes: int, only: str = "") -> dict[str
     faults = [fault for fault in FAULTS if only in fault.name]
     detectors = sorted({detector for fault in faults for detector in fault.detectors})
     found: dict[str, dict[str, str]] = {SOUND: {}} | {fault.name: {} for fault in faults}
+    known = Answers(results / "state" / "faults.json")
     columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
     with Progress(*columns, transient=True) as progress, ThreadPoolExecutor(processes) as pool:
         task = progress.add_task("faults", total=len(detectors) + sum(len(fault.detectors) for fault in faults))
 
         def look(fault: Fault | None, detector: str) -> None:
-            with copied(fault) as sources:
-                found[SOUND if fault is None else fault.name][detector] = detected(detector, sources)
+            said = known.of(fault, detector)
+            if said is None:
+                with copied(fault) as sources:
+                    said = detected(detector, sources)
+                known.keep(fault, detector, said)
+            found[SOUND if fault is None else fault.name][detector] = said
             progress.advance(task)
 
         jobs = [pool.submit(look, None, detector) for detector in detectors]

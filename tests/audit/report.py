@@ -42,6 +42,7 @@ def gathered(results: Path) -> dict[str, Any]:
     sources = {part["audited_sources"] for part in parts.values() if "audited_sources" in part}
     return {
         "format": FORMAT,
+        "unnamed": [name for name, part in parts.items() if "audited_sources" not in part],
         "version": version("crowdblend"),
         "day": datetime.now(UTC).date().isoformat(),
         "audited_sources": sorted(sources),

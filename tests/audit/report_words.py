@@ -48,4 +48,5 @@ def figures_of(report: dict[str, Any]) -> dict[str, Any]:
             for fault in faults
         ),
         "minutes": report["seconds"] / 60.0,
+        "processor_minutes": sum(part.get("processor_seconds", 0.0) for part in parts.values()) / 60.0,
     }

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from crowdblend.flows.code_sources import ROOMS, code_sources, digest_of_sources
 
-__all__ = ["bench_digest", "sources_digest"]
+__all__ = ["bench_digest", "detectors_digest", "sources_digest"]
 
 
 def sources_digest() -> str:
@@ -20,5 +20,15 @@ def bench_digest() -> str:
     rooms = {name: folder for name, folder in ROOMS.items() if name != "accounting"}
     whole = hashlib.sha256(digest_of_sources(rooms).encode())
     for path in sorted(Path(__file__).parent.glob("cases*.py")):
+        whole.update(path.read_bytes())
+    return whole.hexdigest()
+
+
+def detectors_digest() -> str:
+    """The same for what all detectors of planted faults share: sources, bench without faults, fixtures."""
+    tests = Path(__file__).parents[1]
+    whole = hashlib.sha256(sources_digest().encode())
+    bench = [path for path in Path(__file__).parent.glob("*.py") if path.name != "faults.py"]
+    for path in sorted([*bench, *tests.rglob("conftest.py")]):
         whole.update(path.read_bytes())
     return whole.hexdigest()

@@ -77,7 +77,7 @@ def statistics(results: Path, *, scale: float, processes: int, only: str = "") -
                 twin = found[runs.flow.twin]
                 counts = np.bincount(runs.outcomes[0]), np.bincount(runs.outcomes[1])
                 audited = Audited(case=flows[runs.flow.name], pair=twin.pair, event=twin.event, counts=counts)
-                judged.append(_judged(audited, alarm, goals=False, twin=twin.case) | {"runs": runs.flow.runs})
+                judged.append(_judged(audited, alarm, goals=goals, twin=twin.case) | {"runs": runs.flow.runs})
                 if _is_tested(runs.flow.name):
                     tests |= uniformity(runs)
             if not only:

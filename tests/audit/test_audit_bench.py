@@ -18,10 +18,11 @@ sys.path.insert(0, str(BENCH.parent))
 from audit.cases_of_counts import exact_outcomes, safe_case  # noqa: E402
 from audit.confidence import chosen_event, epsilon_lower, lower_limit, upper_limit  # noqa: E402
 from audit.faults import FAULTS  # noqa: E402
-from audit.planted_faults import copied  # noqa: E402
+from audit.planted_faults import Answers, copied  # noqa: E402
 from audit.report import EXPECTED, gathered, write_report  # noqa: E402
 from audit.runner import State  # noqa: E402
-from audit.uniformity import goodness  # noqa: E402
+from audit.spent import counted_time  # noqa: E402
+from audit.uniformity import goodness, independence  # noqa: E402
 
 
 def bench(*words: str) -> subprocess.CompletedProcess[str]:
@@ -67,6 +68,26 @@ def test_the_test_of_a_distribution_accepts_it_and_rejects_a_rate_5_percent_up()
     assert goodness(np.array([5, 0, 0, 0, 1]), exact_outcomes(7, 5, 0.2)) == 0.0, "an impossible count"
 
 
+def test_the_test_of_independence_accepts_it_and_rejects_groups_that_know_of_their_place():
+    draws = np.random.default_rng(6)
+    shown, part = draws.random(300_000) < 0.01, np.arange(300_000) % 3
+    assert independence(shown, part) > 1e-6
+    assert independence(shown | ((part == 1) & (draws.random(300_000) < 0.004)), part) < 1e-6
+    assert independence(np.zeros(9, dtype=bool), part[:9]) == 1.0, "nothing is shown"
+
+
+@pytest.mark.parametrize("size", [300, 20_000])
+def test_the_tests_accuse_no_oftener_than_they_say(size):
+    """400 releases in which nothing is wrong; 4.2 standard deviations above 5% come once in 70,000 times."""
+    draws, accused = np.random.default_rng(7), [0, 0]
+    for _ in range(400):
+        sampled = draws.binomial(7, 0.2, size)
+        counts = np.bincount(np.where(sampled >= 3, sampled, 0))
+        accused[0] += goodness(counts, exact_outcomes(7, 3, 0.2)) < 0.05
+        accused[1] += independence(sampled >= 3, np.arange(size) % 3) < 0.05
+    assert max(accused) < 400 * 0.05 + 4.2 * (400 * 0.05 * 0.95) ** 0.5
+
+
 def test_what_was_drawn_is_kept_and_other_sources_make_it_void(tmp_path):
     case = safe_case(k=5, rate="0.2", delta="1e-3", draws=1_000, scouts=1_000)
     state = State(tmp_path, case, "these sources")
@@ -75,6 +96,34 @@ def test_what_was_drawn_is_kept_and_other_sources_make_it_void(tmp_path):
     state.save()
     assert State(tmp_path, case, "these sources").total(phase=1, pair=0, side=0).tolist() == [4, 4, 2]
     assert not State(tmp_path, case, "other sources").blocks
+
+
+def test_what_detectors_said_is_kept_and_what_came_to_no_end_is_asked_again(tmp_path):
+    first, second = FAULTS[:2]
+    answers = Answers(tmp_path / "faults.json")
+    answers.keep(first, "one", "caught")
+    answers.keep(None, "one", "passed")
+    answers.keep(second, "one", "came to no end")
+    again = Answers(tmp_path / "faults.json")
+    said = [again.of(fault, "one") for fault in (first, None, second)]
+    assert said == ["caught", "passed", None]
+    assert again.of(first, "another") is None
+    (tmp_path / "faults.json").write_text((tmp_path / "faults.json").read_text().replace('"about": "', '"about": "0'))
+    assert Answers(tmp_path / "faults.json").of(first, "one") is None, "other sources or tests"
+
+
+def test_the_time_of_a_part_is_that_of_all_its_interruptions(tmp_path):
+    path = tmp_path / "spent.json"
+    path.write_text(json.dumps({"about": "these", "spent": {"seconds": 7.0, "processor_seconds": 9.0}}))
+    with pytest.raises(KeyboardInterrupt), counted_time(path, about="these"):
+        raise KeyboardInterrupt
+    with counted_time(path, about="these") as spent:
+        pass
+    assert 7.0 <= spent["seconds"] < 8.0
+    assert 9.0 <= spent["processor_seconds"] < 10.0
+    with counted_time(path, about="others") as spent:
+        pass
+    assert spent["seconds"] < 1.0
 
 
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.name)

@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import chi2_contingency, chisquare
+from scipy.stats import binom, hypergeom
 
 from .cases_of_counts import exact_outcomes
 from .confidence import Counts
 from .whole_flow import FlowRuns
 
-__all__ = ["TESTS_OF_A_FLOW", "goodness", "uniformity"]
+__all__ = ["TESTS_OF_A_FLOW", "goodness", "independence", "uniformity"]
 
 TESTS_OF_A_FLOW = 8
-_FEW = 25.0
 
 
 def goodness(seen: Counts, probabilities: NDArray[np.float64]) -> float:
-    """Pearson's test of outcomes against their exact probabilities, those of few expected draws taken together.
+    """The exact test of outcomes against their exact probabilities.
+
+    How often an outcome, or one of a number or more, is seen is binomial. The least of the tails' probabilities of all
+    these counts, times how many there are of them, is no larger than α with a probability of at most α.
 
     Returns:
         The p-value; 0 where an impossible outcome was seen.
@@ -26,15 +28,11 @@ def goodness(seen: Counts, probabilities: NDArray[np.float64]) -> float:
     seen, masses = np.pad(seen, (0, size - seen.size)), np.pad(probabilities, (0, size - probabilities.size))
     if np.any(seen[masses == 0.0]):
         return 0.0
-    order = np.argsort(-masses)[: int(np.count_nonzero(masses))]
-    seen, expected = seen[order], masses[order] * (seen.sum() / masses.sum())
-    many = max(1, int(np.count_nonzero(expected >= _FEW)))
-    while many > 1 and many < expected.size and expected[many:].sum() < _FEW:
-        many -= 1
-    if many < expected.size:
-        seen = np.append(seen[:many], seen[many:].sum())
-        expected = np.append(expected[:many], expected[many:].sum())
-    return float(chisquare(seen, expected).pvalue) if seen.size > 1 else 1.0
+    draws = seen.sum()
+    hits = np.concatenate((seen, np.cumsum(seen[::-1])[::-1]))
+    chances = np.minimum(np.concatenate((masses, np.cumsum(masses[::-1])[::-1])) / masses.sum(), 1.0)
+    tails = np.minimum(binom.cdf(hits, draws, chances), binom.sf(hits - 1, draws, chances))
+    return min(1.0, 2 * hits.size * float(tails.min()))
 
 
 def uniformity(runs: FlowRuns) -> dict[str, float]:
@@ -52,18 +50,18 @@ def uniformity(runs: FlowRuns) -> dict[str, float]:
             np.bincount(outcomes), exact_outcomes(size, flow.k, flow.rate)
         )
         shown, number = outcomes > 0, np.arange(outcomes.size)
-        found[f"{words} do not depend on the kind of record"] = _same(shown, number % 3)
-        found[f"{words} do not depend on the place in the file"] = _same(shown, number * 8 // outcomes.size)
-        found[f"{words} do not depend on the neighbouring group's"] = _same(
+        found[f"{words} do not depend on the kind of record"] = independence(shown, number % 3)
+        found[f"{words} do not depend on the place in the file"] = independence(shown, number * 8 // outcomes.size)
+        found[f"{words} do not depend on the neighbouring group's"] = independence(
             shown[1::2], shown[0::2][: shown[1::2].size]
         )
     return found
 
 
-def _same(shown: NDArray[np.bool_], part: NDArray[np.generic]) -> float:
-    """Whether a group is shown is independent of the part that it belongs to."""
-    parts = np.unique(part)
-    table = np.array([[np.sum(shown & (part == one)), np.sum(~shown & (part == one))] for one in parts])
-    if np.any(table.sum(axis=0) == 0) or parts.size < 2:
-        return 1.0
-    return float(chi2_contingency(table, correction=False).pvalue)
+def independence(shown: NDArray[np.bool_], part: NDArray[np.generic]) -> float:
+    """Whether showing a group is independent of the part that it belongs to: exact, given how many are shown."""
+    parts, sizes = np.unique(part, return_counts=True)
+    hits = np.array([np.count_nonzero(shown & (part == one)) for one in parts])
+    whole = shown.size, int(np.count_nonzero(shown)), sizes
+    tails = np.minimum(hypergeom.cdf(hits, *whole), hypergeom.sf(hits - 1, *whole))
+    return min(1.0, 2 * parts.size * float(tails.min()))

@@ -69,7 +69,7 @@ class Flow:
 FLOWS = (
     Flow(name="flow-safe-csv", twin="flow-twin-safe", spec=SAFE, parquet=False, k=5, rate=0.2, groups=250_000, runs=2),
     Flow(
-        name="flow-safe-parquet", twin="flow-twin-safe", spec=SAFE, parquet=True, k=5, rate=0.2, groups=250_000, runs=4
+        name="flow-safe-parquet", twin="flow-twin-tight", spec=SAFE, parquet=True, k=5, rate=0.2, groups=250_000, runs=8
     ),
     Flow(
         name="flow-epsilon-safe",

@@ -86,11 +86,16 @@ def test_the_benchmark_of_local_reports_runs_small(tmp_path):
     rows = [line for line in told.splitlines() if line.startswith("| ") and "this project" in line]
     assert [row.split("|")[2].strip() for row in rows] == ["4,000", "20,000"]
     assert "standard error" in told
-    whole, loop = (
-        json.loads(
-            run("local_reports.py", "--stage", f"{who}-vectors", "--work", work / "vectors-20000", "--loop", "20000")
-        )
-        for who in ("ours", "loop")
-    )
-    assert whole["reports"] == loop["reports"] == 20_000
-    assert whole["estimate"] == pytest.approx(loop["estimate"], rel=1e-6)
+    for kind, count in (("sketch", 4_000), ("vectors", 20_000)):
+        whole, loop, batches = (
+            json.loads(
+                run(
+                    "local_reports.py", "--stage", f"{who}-{kind}", "--work", work / f"{kind}-{count}",
+                    "--loop", str(count),
+                )
+            )
+            for who in ("ours", "loop", "batches")
+        )  # fmt: skip
+        assert whole["reports"] == loop["reports"] == batches["reports"] == count
+        assert whole["estimate"] == pytest.approx(loop["estimate"], rel=1e-6)
+        assert whole["estimate"] == pytest.approx(batches["estimate"], rel=1e-6)

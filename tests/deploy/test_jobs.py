@@ -53,6 +53,33 @@ def test_a_job_answers_as_run_does(desk, command, environment) -> None:
     assert "Traceback" not in err
 
 
+HISTOGRAM = '[histogram]\nkind = "noisy"\nk = 20\nepsilon = 1\n'
+POINTS = '[points]\nkind = "noisy"\nk = 20\nepsilon = 1\ncells_per_side = 4\n'
+COLOUR = '[columns.colour]\nvalues = ["blue", "green", "red"]\nlevel = 0\n'
+AGE = "[columns.age]\nbounds = { lower = 0, upper = 100 }\n"
+PAID = "[sampling]\nrate = 0.1\n[privacy]\ndelta = 1e-6\n"
+
+
+@pytest.mark.parametrize(
+    "table",
+    [
+        pytest.param(PAID + HISTOGRAM + COLOUR, id="histogram", marks=pytest.mark.long),
+        pytest.param(PAID + POINTS + AGE, id="points"),
+        pytest.param('[answer]\nkind = "count"\ncolumn = "age"\nepsilon = 1\n', id="answer", marks=pytest.mark.long),
+    ],
+)
+def test_a_job_makes_any_kind_of_release(desk, command, environment, table) -> None:
+    desk.add_dataset()
+    data = '[data]\ndataset = "people"\nsource = "people.csv"\nseparator = ";"\n'
+    (desk.folder / "kind.toml").write_text(f'[release]\nname = "kind"\noutput = "out"\n{data}{table}')
+    code, out, err = command("submit", "kind.toml", "--json", environment=environment).finish()
+    assert code == 0, err
+    result = json.loads(out)
+    assert result.keys() >= RESULT
+    assert desk("verify", result["certificate"]).code == 0
+    assert desk("status", result["release_id"], "--json").json["state"] == "published"
+
+
 def test_a_job_outlives_its_terminal(desk, command, rig, environment) -> None:
     many(desk, rig)
     desk.add_dataset()

@@ -88,3 +88,13 @@ def test_what_would_survive_for_public_group_sizes(desk) -> None:
     refused = desk(*words, "sizes.csv")
     assert refused.code == 2
     assert "line 2" in refused.err
+
+
+def test_a_specification_is_priced_as_it_is_explained(desk) -> None:
+    spec = desk.write_spec()
+    for words in ((), ("--releases", "3")):
+        planned, explained = desk("plan", spec, *words, "--json"), desk("explain", spec, *words, "--json")
+        assert (planned.code, explained.code) == (0, 0)
+        assert planned.json == explained.json
+    refused = desk("plan", spec, "--k", "20")
+    assert (refused.code, "no option but --releases" in refused.err) == (2, True)

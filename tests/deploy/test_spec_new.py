@@ -62,7 +62,7 @@ def test_nothing_else_is_written_and_nothing_charged(desk) -> None:
     assert set(desk.folder.rglob("*")) - before == {desk.folder / "people.toml"}
 
 
-@pytest.mark.parametrize("key", ["where", "filter", "derived"])
+@pytest.mark.parametrize("key", ["where", "filter", "derived", "query", "formula"])
 def test_who_would_filter_rows_is_shown_the_way_round(desk, key: str) -> None:
     spec = desk.write_spec(edit=lambda text: text.replace("[data]", f'[data]\n{key} = "age > 17"'))
     answer = desk("explain", spec)

@@ -18,7 +18,11 @@ import pytest
 
 PROJECT = Path(__file__).resolve().parents[2]
 BLOCK = re.compile(r"^( *)```(sh|toml|python)\n(.*?)^ *```", re.DOTALL | re.MULTILINE)
-QUIET = {"DO_NOT_TRACK": "1", "PREFECT_SERVER_ANALYTICS_ENABLED": "false"}
+QUIET = {
+    "DO_NOT_TRACK": "1",
+    "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
+    "PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS": "200",  # a busy machine is slow, and no fault of the pages
+}
 
 
 @dataclass(frozen=True)
@@ -35,12 +39,11 @@ class Block:
 
 
 def blocks_of(page: str, heading: str) -> list[Block]:
-    """The blocks below a heading, up to the next of the same depth."""
+    """The blocks below a heading, up to the next heading of any depth."""
     text = (PROJECT / page).read_text(encoding="utf-8")
-    depth = heading.partition(" ")[0]
     section = text.partition(f"\n{heading}\n")[2]
     assert section, f"{page} has no heading {heading!r}"
-    section = re.split(rf"^#{{2,{len(depth)}}} ", section, maxsplit=1, flags=re.MULTILINE)[0]
+    section = re.split(r"^##+ ", section, maxsplit=1, flags=re.MULTILINE)[0]
     return [Block(language, textwrap.dedent(text)) for _, language, text in BLOCK.findall(section)]
 
 

@@ -8,11 +8,23 @@ import sys
 import time
 from collections import Counter
 
+import numpy as np
 import pyarrow.parquet as pq
 import pytest
 from crowdblend.deploy.running import run_release
 from crowdblend.flows.settings import House
 
+REPORTS = """
+[release]
+name = "asked"
+[data]
+dataset = "phones"
+source = "reports"
+[reports]
+kind = "k-randomization"
+flip_probability = 0.25
+questions = ["one", "two", "three"]
+"""
 KEY = bytes(range(7, 39))
 
 
@@ -67,6 +79,63 @@ def test_a_cluster_draws_the_sample_that_threads_draw(desk, cluster) -> None:
         if path.is_file():
             assert KEY not in path.read_bytes()
             assert KEY.hex().encode() not in path.read_bytes()
+
+
+def test_a_cluster_adds_up_the_reports_that_threads_add_up(desk, cluster) -> None:
+    address, _ = cluster
+    (desk.folder / "reports").mkdir()
+    numbers = np.random.default_rng(4).integers(0, 8, 3_000)
+    for number in range(6):
+        lines = ["vector", *map(str, numbers[number::6])]
+        (desk.folder / "reports" / f"{number}.csv").write_text("\n".join(lines))
+    (desk.folder / "asked.toml").write_text(REPORTS)
+    assert desk("dataset", "add", "phones", "--relation", "replacement", "--epsilon", "9", "--delta", "0.1").code == 0
+    tables = []
+    for words in (("--output", "threads"), ("--output", "cluster", "--scheduler", address)):
+        done = desk("run", "asked.toml", *words, "--json")
+        assert done.code == 0, done.err
+        tables.append(pq.read_table(f"{done.json['output']}/data.parquet").to_pylist())
+    assert tables[0] == tables[1]
+    assert sum(row["estimate"] for row in tables[0]) == pytest.approx(3_000)
+
+
+KINDS = {
+    "histogram": '[sampling]\nrate = 0.1\n[histogram]\nkind = "suppressed"\nk = 20\n[privacy]\ndelta = 1e-6\n{columns}',
+    "unequal": '[sampling]\ncolumn = "secret"\nrates = [0.1, 0.15]\n'
+    '[histogram]\nkind = "suppressed"\nk = 20\n[privacy]\ndelta = 1e-3\n{columns}',
+    "points": '[sampling]\nrate = 0.1\n[points]\nkind = "suppressed"\nk = 20\ncells_per_side = 4\n'
+    "[privacy]\ndelta = 1e-6\n[columns.age]\nbounds = {{ lower = 0, upper = 100 }}\n",
+    # Pr[noise ≠ 0] is below 1e-40 at this ε.
+    "answer": '[answer]\nkind = "count"\nby = ["colour"]\nepsilon = 100\n{columns}',
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_cluster_makes_of_every_kind_what_threads_make(desk, cluster, kind) -> None:
+    address, _ = cluster
+    (desk.folder / "many").mkdir()
+    for number in range(3):
+        desk.write_people(4_000, file=f"many/{number}.csv", shift=number)
+    columns = '[columns.colour]\nvalues = ["blue", "green", "red"]\nlevel = 0\n'
+    head = '[release]\nname = "kind"\n[data]\ndataset = "people"\nsource = "many"\nseparator = ";"\n'
+    spec = desk.folder / "kind.toml"
+    spec.write_text(head + KINDS[kind].format(columns=columns))
+    found = []
+    for name, scheduler in (("threads", None), ("cluster", address)):
+        own = House(ledger_url=f"sqlite:///{desk.folder / name}.db", home=desk.home)
+        words = ("--epsilon", "101", "--delta", "1e-2", "--ledger", own.ledger_url)
+        assert desk("dataset", "add", "people", *words).code == 0
+        result = run_release(
+            spec,
+            house=own,
+            output=str(desk.folder / name),
+            scheduler=scheduler,
+            release_id=None,
+            randomness=lambda size: (KEY * (size // len(KEY) + 1))[:size],
+        )
+        found.append(pq.read_table(f"{result['output']}/data.parquet").to_pylist())
+    assert found[0] == found[1]
+    assert found[0]
 
 
 def test_a_scheduler_that_is_not_there_is_refused_before_the_charge(desk) -> None:

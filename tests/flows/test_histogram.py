@@ -77,6 +77,44 @@ def test_empty_cells_have_the_noise_of_the_formula(desk) -> None:
     assert p_value(0.55) < 1e-4
 
 
+@pytest.mark.parametrize("noisy", [False, True], ids=["suppressed", "noisy"])
+def test_sampled_counts_have_the_distribution_of_the_formula(desk, noisy) -> None:
+    """600 cells of 200 records at rate 0.1, k = 20: χ² of what is published, at a false-alarm rate of 1e-6.
+
+    Half of the cells are below k. Counts of a sample whose rate is 10% off in either direction must fail it.
+    """
+    cells, records, k, loss = 600, 200, 20, 0.5
+    lines = [f"red;{cell}" for cell in range(cells)] * records
+    (desk.folder / "people.csv").write_text("colour;age\n" + "\n".join(lines) + "\n")
+    desk.add_dataset()
+    spec = spec_of(desk, NOISY if noisy else SUPPRESSED, sampling=RATE, upper=cells, level=0)
+    spec.write_text(spec.read_text().replace('[columns.colour]\nvalues = ["blue", "green", "red"]\nlevel = 0\n', ""))
+    result = ran(desk, spec)
+    table = pq.read_table(Path(result["output"]) / "data.parquet").to_pylist()
+    found = np.array([row["count"] for row in table if row["age"].isdigit()])
+    assert found.size == cells
+
+    def p_value(rate: float) -> float:
+        outcomes = np.arange(-40, records + 41)
+        sampled = stats.binom.pmf(np.arange(records + 1), records, rate)
+        masses = np.zeros(outcomes.size)
+        masses[40 + k : 40 + records + 1] = sampled[k:]
+        decay = np.exp(-loss)
+        for count in range(k):
+            spread = (1 - decay) / (1 + decay) * decay ** np.abs(outcomes - count)
+            masses += sampled[count] * (spread if noisy else outcomes == 0)
+        expected = masses * cells
+        groups = np.minimum(np.cumsum(expected) // 12, np.floor(expected.sum() / 12) - 1).astype(int)
+        observed = np.bincount(groups[found + 40], minlength=groups.max() + 1)
+        pooled = np.bincount(groups, weights=expected)
+        keep = pooled > 0
+        return float(stats.chisquare(observed[keep], pooled[keep] * cells / pooled.sum()).pvalue)
+
+    assert p_value(0.1) > 1e-6
+    assert p_value(0.11) < 1e-6
+    assert p_value(0.1 / 1.1) < 1e-6
+
+
 def test_a_suppressed_histogram_shows_every_cell_and_nothing_below_k(desk) -> None:
     desk.add_dataset()
     result = ran(desk, spec_of(desk, SUPPRESSED, sampling=RATE))

@@ -151,6 +151,20 @@ def test_answers_have_their_distribution(fit, answer):
     ) + float(step(answer))
 
 
+@pytest.mark.parametrize("answer", [CASES[0], CASES[3], CASES[8]], ids=["count", "sum", "mean"])
+def test_the_stated_standard_error_is_that_of_the_draws(answer):
+    """6 standard errors of a variance whose law has a kurtosis of about 6; 10% off in either direction is caught."""
+    many = type(answer)(**{name: getattr(answer, name) for name in fields(answer)} | {"groups": DRAWS})
+    steps = answered(many, empty_tally(many))
+    drawn = np.array([float(value) for value in estimates(many, steps)])
+    [stated] = set(standard_errors(many, steps))
+    close = 6 * math.sqrt(5.2 / DRAWS)
+    assert abs(drawn.var() / stated**2 - 1) < close
+    assert abs(drawn.var() / (1.1 * stated) ** 2 - 1) > close
+    assert abs(drawn.var() / (stated / 1.1) ** 2 - 1) > close
+    assert abs(drawn.mean()) < 6 * stated / math.sqrt(DRAWS)
+
+
 @pytest.mark.parametrize("answer", [CASES[0], CASES[6]], ids=["count", "mean"])
 def test_the_interval_covers_as_often_as_it_says(answer):
     many = type(answer)(**{name: getattr(answer, name) for name in fields(answer)} | {"groups": DRAWS})

@@ -12,12 +12,17 @@ import os, sys
 from decimal import Decimal
 from crowdblend.mechanisms.bit_encoding import BloomEncoding, OneHotEncoding
 from crowdblend.mechanisms.count_sketch import CountMeanSketch, encode
+from crowdblend.mechanisms.device import header, report
 from crowdblend.mechanisms.krandomization import KRandomization, flipped
+from crowdblend.mechanisms.report_design import design_of_table
 sketch = CountMeanSketch(epsilon=Decimal(4), hashes=64, bits=1024, seed=b"public")
-report = encode(sketch, ["a value"], randomness=os.urandom)
-assert report.packed_bits.shape == (1, 128)
+sketched = encode(sketch, ["a value"], randomness=os.urandom)
+assert sketched.packed_bits.shape == (1, 128)
 mechanism = KRandomization(bits=3, flip_probability=Decimal("0.25"))
 flipped(mechanism, OneHotEncoding(values=("a", "b", "c")).encode(["b"]), randomness=os.urandom)
+public = {{"kind": "k-randomization", "flip_probability": 0.25, "values": ["a", "b"]}}
+design = design_of_table(public)
+assert header(design) == "vector" and int(report(design, "a", randomness=os.urandom)) < 4
 {more}
 heavy = {{"dask", "distributed", "prefect", "pandas", "pyarrow", "scipy", "opendp", "sqlalchemy"}} & set(sys.modules)
 assert not heavy, heavy

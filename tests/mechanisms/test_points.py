@@ -14,6 +14,7 @@ from crowdblend.mechanisms.points import (
     error_bound,
     lipschitz_modulus,
     points_of_counts,
+    stated_moved_share,
 )
 from crowdblend.mechanisms.strongly_safe import StronglySafeRelease
 from hypothesis import given, settings
@@ -105,3 +106,46 @@ def test_refusals():
     empty = np.zeros(16, dtype=np.int64)
     with pytest.raises(ValueError, match="at least one"):
         error_bound(GRID, modulus=lipschitz_modulus(1), oscillation=1, counts=empty, published=empty)
+
+
+def moved_share(counts, published):
+    shown = np.maximum(published, 0)
+    return 0.5 * np.abs(counts / counts.sum() - shown / shown.sum()).sum()
+
+
+@given(counts=arrays(np.int64, 16, elements=st.integers(0, 30)).filter(lambda counts: counts.max() >= 5))
+@settings(derandomize=True, deadline=None)
+def test_the_share_that_suppression_moves_is_never_above_the_stated_one(counts):
+    published = np.where(counts >= 5, counts, 0)
+    assert moved_share(counts, published) <= stated_moved_share(GRID, published, confidence=0.5) + 1e-12
+
+
+def test_the_stated_share_is_met_by_cells_just_below_k():
+    counts = np.full(16, 4)
+    counts[3] = 90
+    published = np.where(counts >= 5, counts, 0)
+    assert moved_share(counts, published) == pytest.approx(stated_moved_share(GRID, published, confidence=0.5))
+    assert stated_moved_share(GRID, np.zeros(16, dtype=np.int64), confidence=0.5) == 1.0
+    with pytest.raises(ValueError, match="confidence"):
+        stated_moved_share(GRID, published, confidence=1.0)
+
+
+def test_the_share_that_noise_moves_is_below_the_stated_one_as_often_as_stated():
+    """Chernoff's bound at 95%: rarely exceeded, and not by being far away; half of it always is exceeded."""
+    noisy = NoisyHistogram(k=20, epsilon=Decimal("0.5"), sampling_rate=Decimal("0.1"))
+    grid = SyntheticPoints(dimensions=2, cells_per_side=6, counts=noisy)
+    counts = np.random.default_rng(4).integers(0, 60, grid.cells)
+    alpha = math.exp(-0.5)
+    totals, within = [], 0
+    for _ in range(400):
+        published = noisy_counts(counts, noisy)
+        stated = stated_moved_share(grid, published, confidence=0.95)
+        within += moved_share(counts, published) <= stated
+        noise = noisy_counts(np.zeros(grid.cells, dtype=np.int64), noisy)
+        totals.append(np.abs(noise).sum() / (stated * np.maximum(published, 0).sum()))
+    assert within == 400, "the triangle inequality leaves room"
+    # The sums themselves: their share above the bound is below 5% (one chance in 10^6 of more than 44 of 400).
+    assert np.mean(np.array(totals) > 1) <= 44 / 400
+    assert np.mean(np.array(totals) > 0.5) > 0.9
+    mean = grid.cells * 2 * alpha / ((1 - alpha) * (1 + alpha))
+    assert np.mean(totals) * stated * np.maximum(published, 0).sum() == pytest.approx(mean, rel=0.1)

@@ -11,7 +11,7 @@ import pytest
 from crowdblend.mechanisms.count_sketch import CountMeanSketch, encode, estimated_counts, standard_error, summed
 from crowdblend.mechanisms.krandomization import KRandomization, outcome_counts
 from crowdblend.mechanisms.refusal import InputRefused, ReleaseFailed
-from crowdblend.tasks import report_files
+from crowdblend.tasks import chunks, report_files
 from crowdblend.tasks.executors import LocalProcesses, LocalThreads
 from crowdblend.tasks.report_counts import outcome_totals, sketch_totals
 from crowdblend.tasks.report_files import ReportGroup, check_report_files, sketch_table, vector_table
@@ -58,6 +58,37 @@ def test_vectors_add_up_however_they_are_cut(tmp_path):
         groups = check_report_files(source, collection=FLIPS)
         found = outcome_totals(groups, mechanism=FLIPS, executor=LocalThreads())
         assert (found == outcome_counts(FLIPS, vectors.astype(np.uint16))).all()
+
+
+@pytest.mark.parametrize("range_bytes", [37, 1_000, 1 << 20])
+def test_lines_add_up_however_they_are_cut(tmp_path, monkeypatch, reports, range_bytes):
+    monkeypatch.setattr(chunks, "RANGE_BYTES", range_bytes)
+    some = 60 if range_bytes == 37 else len(PEOPLE)
+    pairs = list(zip(reports.hash_numbers, reports.packed_bits, strict=True))[:some]
+    lines = [f"{bits.tobytes().hex().upper()};x;{number}" for number, bits in pairs]
+    (tmp_path / "a.csv").write_text("\n".join(["bits;other;hash", *lines[: some // 2]]) + "\n")
+    (tmp_path / "b.csv").write_text("\r\n".join(["bits;other;hash", *lines[some // 2 :]]))
+    tasks = check_report_files(list_source("*.csv", base=tmp_path), collection=SKETCH, separator=";")
+    found = sketch_totals(tasks, sketch=SKETCH, executor=LocalThreads())
+    kept = type(reports)(hash_numbers=reports.hash_numbers[:some], packed_bits=reports.packed_bits[:some])
+    assert (found.ones == summed(SKETCH, kept).ones).all()
+    assert found.reports.sum() == some
+    vectors = np.random.default_rng(3).integers(0, 1 << 11, some)  # half of them with a bit too many
+    (tmp_path / "c.txt").write_text("\n".join(["vector", *map(str, vectors)]))
+    tasks = check_report_files(list_source("c.txt", base=tmp_path), collection=FLIPS)
+    counted = outcome_totals(tasks, mechanism=FLIPS, executor=LocalThreads())
+    assert (counted == outcome_counts(FLIPS, vectors[vectors < 1 << 10].astype(np.uint32))).all()
+
+
+def test_long_reports_are_read_from_lines(tmp_path):
+    wide = CountMeanSketch(epsilon=Decimal(4), hashes=2, bits=1 << 15, seed=b"wide")
+    made = encode(wide, ["a"] * 5, randomness=np.random.default_rng(1).bytes)
+    lines = [
+        f"{number},{bits.tobytes().hex()}" for number, bits in zip(made.hash_numbers, made.packed_bits, strict=True)
+    ]
+    (tmp_path / "a.csv").write_text("\n".join(["hash,bits", *lines, lines[0][:-1], lines[0] + "0"]))
+    tasks = check_report_files(list_source("a.csv", base=tmp_path), collection=wide)
+    assert (sketch_totals(tasks, sketch=wide, executor=LocalThreads()).ones == summed(wide, made).ones).all()
 
 
 def test_estimates_of_files_are_near_the_truth(tmp_path, reports):
@@ -110,9 +141,9 @@ def test_other_columns_are_refused_by_the_footer(tmp_path, table):
             check_report_files(source, collection=collection)
 
 
-def test_files_that_are_not_parquet(tmp_path):
-    (tmp_path / "a.csv").write_text("vector\n1\n")
-    with pytest.raises(InputRefused, match="Parquet"):
+def test_files_without_a_footer_or_header_are_refused(tmp_path):
+    (tmp_path / "a.csv").write_text("hash\n1\n")
+    with pytest.raises(InputRefused, match="does not name 'vector'"):
         check_report_files(list_source("a.csv", base=tmp_path), collection=FLIPS)
     (tmp_path / "b.parquet").write_bytes(b"PAR1 no footer")
     with pytest.raises(InputRefused, match="footer"):

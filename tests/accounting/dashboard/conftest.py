@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 import time
+import tomllib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -22,7 +23,9 @@ from crowdblend.accounting.ledger.charge import ReleaseCharge
 from crowdblend.accounting.ledger.reader import open_reader
 from crowdblend.accounting.ledger.writer import LedgerWriter, open_writer
 from crowdblend.accounting.theory.price import paper_price, price
+from crowdblend.mechanisms.device import header, question_report, report
 from crowdblend.mechanisms.refusal import AccountantRefused
+from crowdblend.mechanisms.report_design import QuestionDesign, ReportDesign, design_of_table
 from crowdblend.mechanisms.strongly_safe import StronglySafeRelease
 
 SPEC = """
@@ -52,6 +55,31 @@ hierarchy = "towns.csv"
 level = 1
 """
 
+
+REPORTS = """
+[release]
+name = "{name}"
+output = "out/{name}"
+[data]
+dataset = "{name}"
+source = "{name}.csv"
+[reports]
+{reports}
+"""
+WORDS = """kind = "count-mean-sketch"
+epsilon = 4
+hashes = 16
+bits = 64
+seed = "town"
+values = ["tea", "coffee"]
+"""
+VOTES = """kind = "k-randomization"
+flip_probability = 0.25
+questions = ["voted"]
+least_people = 900
+[privacy]
+delta = 1e-6
+"""
 
 ONE_AFTER_THE_OTHER = """
 import json, sys
@@ -139,6 +167,13 @@ class Town:
         return Town(folder=folder, token=self.token)
 
 
+def reported(design: ReportDesign, person: int) -> str:
+    """What a person's device sends."""
+    if isinstance(design, QuestionDesign):
+        return question_report(design, [person % 3 == 0], randomness=os.urandom)
+    return report(design, ("tea", "coffee", "water")[person % 3], randomness=os.urandom)
+
+
 def build(folder: Path) -> Town:
     """Data sets, releases, a series, a raised budget, refusals, a reused sample, and a token: by real commands."""
     town = Town(folder=folder)
@@ -152,6 +187,11 @@ def build(folder: Path) -> Town:
     (folder / "chosen.toml").write_text(chosen + "[selection]\nepsilon = 0.1\n", encoding="utf-8")
     families = SPEC.format(name="families", rate="0.1", k=60).replace('"people"', '"families"\nrows_per_person = 3')
     (folder / "families.toml").write_text(families, encoding="utf-8")
+    for name, reports in (("words", WORDS), ("votes", VOTES)):
+        (folder / f"{name}.toml").write_text(REPORTS.format(name=name, reports=reports), encoding="utf-8")
+        design = design_of_table(tomllib.loads(reports))
+        lines = [reported(design, person) for person in range(900)]
+        (folder / f"{name}.csv").write_text("\n".join([header(design), *lines]) + "\n", encoding="ascii")
     town.commands(
         ("dataset add people --epsilon 1.5 --delta 1e-5", 0),
         ("dataset add schools,north --epsilon 0.5 --delta 1e-6", 0),
@@ -164,6 +204,10 @@ def build(folder: Path) -> Town:
         ("dataset add families --epsilon 9 --delta 1e-3 --rows-per-person 3", 0),
         ("run families.toml --release-id families-spring", 0),
         ("dataset raise people --epsilon 2 --delta 1e-5 --reason Agreed", 0),
+        ("dataset add words --relation replacement --epsilon 9 --delta 1e-3", 0),
+        ("run words.toml --release-id words-of-phones", 0),
+        ("dataset add votes --relation replacement --epsilon 9 --delta 1e-3", 0),
+        ("run votes.toml --release-id votes-counted", 0),
     )
     town.charge("people-autumn", label="autumn", sample="7" * 64)
     with pytest.raises(AccountantRefused):
@@ -252,6 +296,8 @@ PATHS = (
     "/releases/families-spring",
     "/releases/monthly-1",
     "/releases/people-autumn",
+    "/releases/words-of-phones",
+    "/releases/votes-counted",
     "/samples",
     "/refusals",
     "/verification",

@@ -89,7 +89,7 @@ def test_every_release_equals_ledger_show_and_its_certificate(served, town) -> N
         html = served.get(f"/releases/{known['release_id']}").text
         assert {known["epsilon"], known["delta"]} <= figures_of(html)
         assert page["certificate"] in html
-    assert with_certificate == 5
+    assert with_certificate == 7
 
 
 def settled(served, path: str) -> dict:
@@ -126,6 +126,22 @@ def test_no_curve_of_one_record_stands_for_several(served) -> None:
     assert "several records" in served.get("/releases/families-spring").text
 
 
+def test_local_reports_say_who_need_not_be_trusted_and_what_their_counts_cost(served) -> None:
+    words, votes = (served.get(f"/releases/{name}").text for name in ("words-of-phones", "votes-counted"))
+    assert "Each report is 4-locally private" in words
+    assert "nobody, the collector included, need be trusted" in words
+    assert "docs/proofs/local.md" in words
+    assert "nothing else is ever published of these reports" in votes
+    for page in (words, votes):
+        assert "<dd>replacement</dd>" in page
+        assert "No curve is known for this kind of mechanism." in page
+    account = served.get("/api/v1/overview").json()["datasets"]
+    spent = {row["dataset"]: (row["epsilon_spent"]["exact"], row["delta_spent"]["exact"]) for row in account}
+    assert spent["words"] == ("4", "0")
+    assert 0 < float(spent["votes"][0]) < 0.2
+    assert spent["votes"][1] == "0.000001"
+
+
 def test_an_entrys_hash_can_be_computed_from_its_page(served) -> None:
     """As the page tells it, in a few lines of nobody's software."""
     previous = "0" * 64
@@ -147,6 +163,8 @@ def test_samples_and_refusals_are_all_told(served, town) -> None:
         "people-summer": "consumed",
         "monthly-1": "consumed",
         "people-autumn": "never read",
+        "words-of-phones": "consumed",
+        "votes-counted": "consumed",
     }
     assert [row["release_id"] for row in samples["refused_reuse"]] == ["people-again"]
     causes = {row["cause"]: row["times"] for row in served.get("/api/v1/refusals").json()["causes"]}

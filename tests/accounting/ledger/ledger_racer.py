@@ -26,15 +26,19 @@ from crowdblend.accounting.ledger.repricing import price_faults
 from crowdblend.accounting.ledger.writer import open_writer
 from crowdblend.accounting.theory.price import Price, mechanism_record, paper_price, price
 from crowdblend.mechanisms.answers import CountAnswer
-from crowdblend.mechanisms.event import Mechanism
+from crowdblend.mechanisms.event import Mechanism, PureMechanism
 from crowdblend.mechanisms.histogram import SuppressedHistogram
+from crowdblend.mechanisms.krandomization import KRandomization, OutcomeCounts
 from crowdblend.mechanisms.refusal import Refusal
 from crowdblend.mechanisms.strongly_safe import StronglySafeRelease
 
 MECHANISM = StronglySafeRelease(k=20, sampling_rate=Decimal("0.1"))
+FLIPS = KRandomization(bits=2, flip_probability=Decimal("0.25"))
 OTHERS = {
     "histogram": SuppressedHistogram(k=20, sampling_rate=Decimal("0.1")),
     "answer": CountAnswer(epsilon=Decimal("0.5"), relation="add/remove", groups=3, sampling_rate=Decimal("0.1")),
+    "reports": FLIPS,
+    "counts": OutcomeCounts(randomizer=FLIPS, least_people=10**5),
 }
 
 
@@ -107,7 +111,7 @@ def charge_of(attempt: dict, costs: tuple[Price, Decimal | None]) -> ReleaseChar
 
 def charge_of_kind(charge: ReleaseCharge, mechanism: Mechanism, *, delta: Decimal) -> ReleaseCharge:
     """The same charge for another mechanism, at its own price."""
-    delta = Decimal(0) if isinstance(mechanism, CountAnswer) else delta
+    delta = Decimal(0) if isinstance(mechanism, PureMechanism) else delta
     paper = paper_price(mechanism, delta=delta)
     paper_epsilon = None if paper is None else paper.epsilon
     costs = price(mechanism, delta=delta)

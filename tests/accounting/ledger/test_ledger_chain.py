@@ -32,6 +32,16 @@ def test_a_link_hash_is_the_one_of_the_first_version() -> None:
         link_hash(previous=GENESIS, position=0, body=b"body")
         == "a89c7ae4d7aef4d6886a5532e6248db28fd4cf238d862656b4086a92d9d7f036"
     )
+    # And of the domain line, 32 bytes of one, the place 3 and the body: the hash before it is in it.
+    assert (
+        link_hash(previous="01" * 32, position=3, body=b"body")
+        == "769775c7b351b155e097a020775062875c996c9d80298ceb161dbcceb68cd79b"
+    )
+
+
+def test_a_link_is_bound_to_the_whole_chain_before_it() -> None:
+    """Who changes an early entry and mends only what doesn't follow would otherwise keep the later hashes."""
+    assert chained([b"zero", b"one", b"two"])[-1].hash != chained([b"other", b"one", b"two"])[-1].hash
 
 
 def test_a_sound_chain_has_no_findings() -> None:

@@ -11,7 +11,7 @@ from crowdblend.accounting.theory.event_price import price_event, require_relati
 from crowdblend.accounting.theory.event_records import KINDS, event_of_record, event_record
 from crowdblend.accounting.theory.strongly_safe_price import price_fixed
 from crowdblend.mechanisms.answers import CountAnswer, MeanAnswer, SumAnswer
-from crowdblend.mechanisms.biased_sampling import BiasedSampleCounts
+from crowdblend.mechanisms.biased_sampling import BiasedSampleCounts, UnequalRatesHistogram
 from crowdblend.mechanisms.count_sketch import CountMeanSketch
 from crowdblend.mechanisms.histogram import NoisyHistogram, OutlierPrivateHistogram, SuppressedHistogram
 from crowdblend.mechanisms.krandomization import KRandomization, OutcomeCounts
@@ -38,6 +38,7 @@ EVENTS = [
     SyntheticPoints(dimensions=2, cells_per_side=4, counts=SAFE),
     SyntheticPoints(dimensions=1, cells_per_side=9, counts=NOISY),
     BiasedSampleCounts(k=20, lowest_rate=RATE, highest_rate=RATE, largest_rate=RATE, exceptions=0),
+    UnequalRatesHistogram(k=20, sampling_rate=RATE, lowest_rate=RATE),
     CountMeanSketch(epsilon=Decimal(4), hashes=8, bits=64, seed=b"seed"),
     FLIPS,
     OutcomeCounts(randomizer=FLIPS, least_people=10**6),
@@ -118,7 +119,7 @@ def test_crowd_blending_alone_has_no_price(event):
 
 def test_which_sample_an_event_spends():
     assert [fresh_sample_rate(event) for event in EVENTS] == [
-        RATE, RATE, None, RATE, None, RATE, None, RATE, RATE, None, None, None, None,
+        RATE, RATE, None, RATE, None, RATE, None, RATE, RATE, None, RATE, None, None, None,
     ]  # fmt: skip
     assert [type(event) for event in EVENTS if spends_own_sample(event)] == [BiasedSampleCounts]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from decimal import Decimal
 
@@ -182,6 +183,38 @@ def test_no_random_design_exceeds_the_robust_price():
             assert worst <= bound * (1 + 1e-9) + 1e-15
             tightest = max(tightest, worst / bound)
     assert tightest > 0.3, "the designs never come near the bound, so that they test nothing"
+
+
+@pytest.mark.parametrize("k", [1, 2, 3])
+def test_every_small_design_is_covered(k):
+    """Brute force: all groups of up to six others with rates from three, t at the highest, and one odd record."""
+    low, high, epsilon = 0.2, 0.3, 0.6
+    fields = {"k": k, "lowest_rate": low, "largest_rate": high, "epsilon": epsilon}
+    bounds = [delta_robust(**fields, highest_rate=high, exceptions=odd) for odd in (0, 1)]
+    worst = [0.0, 0.0]
+    for n in range(7):
+        for rates in itertools.combinations_with_replacement((low, 0.25, high), n):
+            for odd in ((), (0.0,), (1.0,)):
+                found = divergence_of_design([*rates, *odd], high, k, epsilon)
+                worst[len(odd)] = max(worst[len(odd)], found)
+    assert all(found <= bound * (1 + 1e-9) for found, bound in zip(worst, bounds, strict=True))
+    # The control: where all rates are one rate, the price of one that is 10% lower doesn't cover it.
+    own = [divergence_of_design([high] * n, high, k, epsilon) for n in range(40)]
+    lower = high / 1.1
+    same = {"lowest_rate": high, "highest_rate": high, "largest_rate": high}
+    less = {"lowest_rate": lower, "highest_rate": lower, "largest_rate": lower}
+    assert max(own) <= delta_robust(k=k, epsilon=epsilon, exceptions=0, **same) * (1 + 1e-9)
+    assert max(own) > delta_robust(k=k, epsilon=epsilon, exceptions=0, **less) * 1.05
+
+
+def test_a_bound_on_one_side_of_a_target_says_so():
+    """With a target the search may end sooner; what it gives lies on the same side, and never below the δ."""
+    fields = {"k": 9, "lowest_rate": 0.1, "highest_rate": 0.13, "largest_rate": 0.15, "exceptions": 1, "epsilon": 0.4}
+    exact = delta_robust(**fields)
+    for factor in (1e-3, 0.5, 0.999, 1.001, 2.0, 1e3):
+        found = delta_robust(**fields, target=exact * factor)
+        assert (found <= exact * factor) is (exact <= exact * factor)
+        assert factor < 1 or found >= exact
 
 
 def test_robust_refusals():

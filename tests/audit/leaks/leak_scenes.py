@@ -66,6 +66,7 @@ level = 1
 """
 LEVELLESS = COLUMNS.replace("level = 0\n", "").replace("level = 1\n", "")
 HISTOGRAM = HEAD.replace('form = "{form}"\n', "").replace("[suppression]", '[histogram]\nkind = "suppressed"')
+POINTS = HISTOGRAM.replace("[histogram]", "[points]").replace("k = 20\n", "k = 60\ncells_per_side = 100\n")
 SCRIPT = """
 import sys
 from pathlib import Path
@@ -124,6 +125,10 @@ SCENES = {
             + LEVELLESS
             + '[selection]\nepsilon = 5\non = "fresh-sample"\nrate = 0.5\n',
             choosing="fresh",
+        ),
+        Scene(
+            name="points",
+            spec=POINTS.format(file_format="parquet") + "[columns.age]\nbounds = { lower = 0, upper = 100 }\n",
         ),
         Scene(name="histogram", spec=HISTOGRAM.format(file_format="parquet") + COLUMNS),
         Scene(name="cluster", spec=HEAD.format(form="microdata", file_format="parquet") + COLUMNS, cluster=True),

@@ -43,7 +43,7 @@ def module(name: str):
     return importlib.import_module(name)
 
 
-@pytest.fixture(scope="module", params=["fixed", "drawn"])
+@pytest.fixture(scope="module", params=["fixed", "drawn", "points"])
 def neighbours(request, bench, tmp_path_factory):
     """Releases of D and of D with one more record, sampled under the same coins but of a suppressed group."""
     scenes = module("leak_scenes")

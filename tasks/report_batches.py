@@ -1,0 +1,140 @@
+"""The reports of one task, a few megabytes at a time: a total parser that passes over each bad report alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from ..mechanisms.count_sketch import CountMeanSketch, SketchReports
+from ..mechanisms.krandomization import KRandomization
+from ..mechanisms.refusal import ReleaseFailed
+from .chunks import CsvChunk
+from .csv_fields import sort_lines, take_lines
+from .csv_header import LINE_LIMIT
+from .csv_lines import line_blocks
+from .opening import open_input, open_parquet
+from .report_files import ReportGroup, ReportTask, report_columns
+
+__all__ = ["sketch_batches", "vector_batches"]
+
+_BATCH_BYTES = 1 << 23
+_LARGEST_HASH = (1 << 16) - 1
+
+
+def sketch_batches(task: ReportTask, sketch: CountMeanSketch) -> Iterator[SketchReports]:
+    """The reports of a task; one with a missing or malformed field is passed over, alone.
+
+    Raises:
+        ReleaseFailed: the file can't be read.
+    """
+    width = sketch.bits // 8
+    if isinstance(task, CsvChunk):
+        for numbers, bits in _csv_fields(task):
+            good = pc.and_(_decimal(numbers, digits=5), _hexadecimal(bits, digits=2 * width))
+            hashes = _numbers(numbers.filter(good))
+            known = hashes <= _LARGEST_HASH
+            packed = np.frombuffer(bytes.fromhex(_joined(bits.filter(good))), dtype=np.uint8).reshape(-1, width)
+            yield SketchReports(hash_numbers=hashes[known].astype(np.uint16), packed_bits=packed[known])
+        return
+    for batch in _parquet_batches(task, report_columns(sketch), rows=max(1, _BATCH_BYTES // width)):
+        whole = batch.filter(_all_valid(batch))
+        bits = whole.column(1)
+        packed = np.frombuffer(bits.buffers()[1], dtype=np.uint8)[bits.offset * width :][: len(bits) * width]
+        yield SketchReports(
+            hash_numbers=whole.column(0).to_numpy(zero_copy_only=False), packed_bits=packed.reshape(-1, width)
+        )
+
+
+def vector_batches(task: ReportTask, mechanism: KRandomization) -> Iterator[NDArray[np.unsignedinteger]]:
+    """The vectors of a task, arrays of shape (n,); a missing or malformed one is passed over, alone.
+
+    Raises:
+        ReleaseFailed: the file can't be read.
+    """
+    if isinstance(task, CsvChunk):
+        for [vectors] in _csv_fields(task):
+            yield _numbers(vectors.filter(_decimal(vectors, digits=8)))
+        return
+    for batch in _parquet_batches(task, report_columns(mechanism), rows=_BATCH_BYTES // 4):
+        yield batch.column(0).drop_null().to_numpy(zero_copy_only=False)
+
+
+def _all_valid(batch: pa.RecordBatch) -> pa.Array:
+    valid = np.ones(batch.num_rows, dtype=np.bool_)
+    for column in batch.columns:
+        valid &= column.is_valid().to_numpy(zero_copy_only=False)
+    return pa.array(valid)
+
+
+def _parquet_batches(group: ReportGroup, columns: tuple[str, ...], *, rows: int) -> Iterator[pa.RecordBatch]:
+    try:
+        with open_parquet(group.path) as file:
+            for batch in file.iter_batches(
+                batch_size=rows, row_groups=list(group.blocks), columns=list(columns), use_threads=False
+            ):
+                yield batch.select(list(columns))
+    except (OSError, pa.ArrowException) as error:
+        raise _unreadable(group.path, error) from None
+
+
+def _csv_fields(chunk: CsvChunk) -> Iterator[list[pa.LargeBinaryArray]]:
+    """The fields of the reports' columns, window by window; a line of another number of fields is passed over."""
+    layout = chunk.layout
+    try:
+        with open_input(chunk.path) as file:
+            for block in line_blocks(
+                file,
+                start=chunk.start,
+                stop=chunk.stop,
+                at_line=chunk.start == layout.first_record,
+                line_limit=LINE_LIMIT,
+                window=_BATCH_BYTES,
+            ):
+                usable = np.flatnonzero(
+                    (block.content_ends() > block.starts) & (block.ends - block.starts <= LINE_LIMIT)
+                )
+                lines, _ = sort_lines(take_lines(block, usable), layout)
+                yield [lines.column(position) for position in layout.positions]
+    except (OSError, ImportError, ValueError, pa.ArrowException) as error:
+        raise _unreadable(chunk.path, error) from None
+
+
+def _decimal(fields: pa.LargeBinaryArray, *, digits: int) -> pa.BooleanArray:
+    return _matches(fields, f"[0-9]{{1,{digits}}}")
+
+
+def _hexadecimal(fields: pa.LargeBinaryArray, *, digits: int) -> pa.BooleanArray:
+    """Which fields are so many hexadecimal digits; a pattern can't count beyond a thousand."""
+    return pc.and_(_matches(fields, "[0-9a-fA-F]*"), pc.equal(pc.binary_length(fields), digits))
+
+
+def _matches(fields: pa.LargeBinaryArray, pattern: str) -> pa.BooleanArray:
+    r"""Which fields are wholly of a pattern; `\A` and `\z`, since `$` would let a line feed pass."""
+    return pc.match_substring_regex(fields, rf"\A{pattern}\z")
+
+
+def _numbers(digits: pa.LargeBinaryArray) -> NDArray[np.uint32]:
+    numbers: NDArray[np.uint32] = digits.cast(pa.large_string()).cast(pa.uint32()).to_numpy(zero_copy_only=False)
+    return numbers
+
+
+def _joined(fields: pa.LargeBinaryArray) -> str:
+    """All fields, one after the other."""
+    _, offsets, octets = fields.buffers()
+    if octets is None or not len(fields):
+        return ""
+    bounds = np.frombuffer(offsets, dtype=np.int64)[fields.offset : fields.offset + len(fields) + 1]
+    text: bytes = octets.to_pybytes()[bounds[0] : bounds[-1]]
+    return text.decode("ascii")
+
+
+def _unreadable(path: str, error: Exception) -> ReleaseFailed:
+    return ReleaseFailed(
+        f"the reports cannot be read ({type(error).__name__}).",
+        where=path,
+        remedy="Repair the file, or abandon the release; its cost stays spent.",
+    )

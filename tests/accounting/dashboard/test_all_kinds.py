@@ -1,0 +1,70 @@
+"""The pages tell of every kind of release, whatever it is, and none of them falls over one."""
+
+from __future__ import annotations
+
+import os
+from datetime import UTC, datetime
+from decimal import Decimal
+
+from crowdblend.accounting.ledger.charge import ReleaseCharge
+from crowdblend.accounting.theory.price import paper_price, price
+from crowdblend.mechanisms.answers import CountAnswer
+from crowdblend.mechanisms.biased_sampling import BiasedSampleCounts, UnequalRatesHistogram
+from crowdblend.mechanisms.histogram import NoisyHistogram, OutlierPrivateHistogram, SuppressedHistogram
+from crowdblend.mechanisms.points import SyntheticPoints
+from crowdblend.mechanisms.strongly_safe import StronglySafeRelease
+
+RATE, HALF = Decimal("0.1"), Decimal("0.5")
+SAFE = StronglySafeRelease(k=20, sampling_rate=RATE)
+KINDS = {
+    "suppressed-histogram/1": SuppressedHistogram(k=20, sampling_rate=RATE),
+    "noisy-histogram/1": NoisyHistogram(k=20, epsilon=HALF, sampling_rate=RATE),
+    "outlier-private-histogram/1": OutlierPrivateHistogram(epsilon=HALF, horizon=60, margin=40),
+    "unequal-rates-histogram/1": UnequalRatesHistogram(k=20, sampling_rate=RATE, lowest_rate=Decimal("0.09")),
+    "biased-sample-counts/1": BiasedSampleCounts(
+        k=20, lowest_rate=RATE, highest_rate=RATE, largest_rate=RATE, exceptions=1
+    ),
+    "synthetic-points/1": SyntheticPoints(dimensions=2, cells_per_side=4, counts=SAFE),
+    "count-answer/1": CountAnswer(epsilon=HALF, groups=3, sampling_rate=None, relation="add/remove"),
+}
+
+
+def test_every_kind_of_release_has_its_pages(serve, town, tmp_path) -> None:
+    copy = town.copy(tmp_path / "kinds")
+    today = datetime.now(UTC).date()
+    with copy.writer() as writer:
+        for name, survey_rate in (("kinds", None), ("survey", RATE)):
+            writer.add_dataset(
+                name=name, epsilon=Decimal(9), delta=Decimal("0.001"), relation="add/remove", survey_rate=survey_rate,
+                rows_per_person=1, by="steward", day=today,
+            )  # fmt: skip
+        for number, mechanism in enumerate(KINDS.values()):
+            delta = Decimal(0) if isinstance(mechanism, CountAnswer) else Decimal("1e-6")
+            paper = paper_price(mechanism, delta=delta)
+            writer.charge(
+                ReleaseCharge(
+                    release_id=f"kind-{number}",
+                    label="kind",
+                    dataset="survey" if isinstance(mechanism, BiasedSampleCounts) else "kinds",
+                    sample_id=os.urandom(32).hex(),
+                    mechanism=mechanism,
+                    price=price(mechanism, delta=delta),
+                    epsilon_paper=None if paper is None else paper.epsilon,
+                    spec_digest="a" * 64,
+                    map_digest="b" * 64,
+                    code_version="0.1.0",
+                    sampler_layout="chacha20-byte-first/1",
+                    day=today,
+                )
+            )
+    with serve(copy) as running:
+        assert running.verified()["findings"] == []
+        overview = {row["dataset"]: row for row in running.get("/api/v1/overview").json()["datasets"]}
+        paths = [f"/datasets/{overview[name]['position']}" for name in ("kinds", "survey")]
+        for path in [*paths, "/", "/overview", "/releases", "/samples", "/verification"]:
+            assert running.get(path).status_code == 200, path
+        for number, kind in enumerate(KINDS):
+            page = running.get(f"/releases/kind-{number}")
+            assert page.status_code == 200, kind
+            assert kind in page.text
+        assert "itself a sample" in running.get(paths[1]).text

@@ -1,0 +1,169 @@
+"""Local reports in the ledger: their own price adds up, that of their counts stands alone, and both by replacement."""
+
+from __future__ import annotations
+
+import dataclasses
+from decimal import Decimal
+from functools import cache
+
+import pytest
+from crowdblend.accounting.ledger.alone import released_once
+from crowdblend.accounting.ledger.charge import charged_price
+from crowdblend.accounting.ledger.replay import Replay
+from crowdblend.accounting.ledger.schema import survey_use
+from crowdblend.accounting.theory.price import price
+from crowdblend.mechanisms.answers import CountAnswer
+from crowdblend.mechanisms.count_sketch import CountMeanSketch
+from crowdblend.mechanisms.krandomization import KRandomization, OutcomeCounts
+from crowdblend.mechanisms.refusal import AccountantRefused
+from sqlalchemy import select
+from sqlalchemy.exc import IntegrityError
+
+DELTA = Decimal("1e-6")
+SKETCH = CountMeanSketch(epsilon=Decimal(2), hashes=8, bits=64, seed=b"seed")
+FLIPS = KRandomization(bits=2, flip_probability=Decimal("0.25"))
+COUNTS = OutcomeCounts(randomizer=FLIPS, least_people=10**5)
+ONES = OutcomeCounts(randomizer=KRandomization(bits=1, flip_probability=Decimal("0.25")), least_people=10**3)
+ASKED = CountAnswer(epsilon=Decimal("0.1"), relation="replacement", groups=3, sampling_rate=None)
+
+
+@cache
+def cost(mechanism):
+    return price(mechanism, delta=DELTA if isinstance(mechanism, OutcomeCounts) else Decimal(0))
+
+
+def charge(books, release_id, mechanism, **changes):
+    values = {"dataset": "phones", "mechanism": mechanism, "price": cost(mechanism), "epsilon_paper": None}
+    return books.charge(release_id, **(values | changes))
+
+
+@pytest.fixture
+def phones(books):
+    books.add("phones", relation="replacement")
+    return books
+
+
+def test_reports_are_charged_each_time_and_add_up(phones) -> None:
+    for number, mechanism in enumerate((SKETCH, FLIPS, SKETCH)):
+        charge(phones, f"r{number}", mechanism)
+    charge(phones, "asked", ASKED)
+    assert phones.spent("phones") == (2 * cost(SKETCH).epsilon + cost(FLIPS).epsilon + ASKED.epsilon, 0)
+    charge(phones, "one-more", FLIPS)
+    with pytest.raises(AccountantRefused, match="past the budget"):
+        charge(phones, "too-many", FLIPS)
+    assert phones.findings() == []
+
+
+def test_nothing_is_released_beside_counts(phones) -> None:
+    charge(phones, "counts", COUNTS)
+    for number, other in enumerate((COUNTS, ONES, SKETCH, FLIPS, ASKED)):
+        with phones.reader() as reader, pytest.raises(AccountantRefused, match="stand beside release 'counts'"):
+            reader.look(dataset="phones", price=cost(other))
+        with pytest.raises(AccountantRefused, match="nothing else is published of their reports"):
+            charge(phones, f"other-{number}", other)
+    assert phones.spent("phones") == (cost(COUNTS).epsilon, DELTA)
+    assert phones.findings() == []
+
+
+def test_counts_are_not_released_beside_anything(phones) -> None:
+    charge(phones, "reports", FLIPS)
+    for counts in (COUNTS, ONES):
+        with pytest.raises(AccountantRefused, match="stand beside release 'reports'") as refused:
+            charge(phones, "counts", counts)
+        assert "leave out [privacy]" in refused.value.remedy
+    phones.abandon("reports")
+    charge(phones, "counts", ONES)
+    assert phones.findings() == []
+
+
+def test_counts_that_were_never_read_are_in_nobodys_way_and_once_read_for_ever(phones) -> None:
+    charge(phones, "refunded", COUNTS)
+    phones.abandon("refunded")
+    receipt = charge(phones, "given-up", COUNTS)
+    with phones.writer() as writer:
+        writer.mark_reading(receipt)
+    assert phones.abandon("given-up") is False
+    for other in (COUNTS, SKETCH):
+        with pytest.raises(AccountantRefused, match="release 'given-up'"):
+            charge(phones, "after", other)
+    assert phones.findings() == []
+
+
+def test_the_database_itself_lets_counts_be_read_once(phones) -> None:
+    receipt = charge(phones, "counts", COUNTS)
+    with phones.writer() as writer:
+        writer.mark_reading(receipt)
+    row = {"dataset": "phones", "release_id": "counts"}
+    found = phones.raw(lambda connection: connection.execute(select(survey_use)).mappings().all())
+    assert [{name: used[name] for name in row} for used in found] == [row]
+    statement = "INSERT INTO survey_use (dataset, release_id, position) VALUES ('phones', 'other', 0)"
+    with pytest.raises(IntegrityError):
+        phones.sql(statement)
+
+
+def test_reports_of_another_data_set_are_another_matter(phones) -> None:
+    phones.add("watches", relation="replacement")
+    charge(phones, "counts", COUNTS)
+    charge(phones, "also-counts", COUNTS, dataset="watches")
+    assert phones.findings() == []
+
+
+@pytest.mark.parametrize("mechanism", [SKETCH, FLIPS, COUNTS, ONES], ids=lambda one: type(one).__name__)
+def test_a_price_of_reports_never_enters_an_add_remove_budget(books, mechanism) -> None:
+    books.add()
+    with pytest.raises(AccountantRefused, match="neighbouring relation"):
+        charge(books, "one", mechanism, dataset="census")
+    forged = dataclasses.replace(cost(mechanism), relation="add/remove")
+    with pytest.raises(AccountantRefused, match="its mechanism's is 'replacement'"):
+        charge(books, "two", mechanism, dataset="census", price=forged)
+    assert books.spent() == (0, 0)
+
+
+def test_a_price_that_is_not_the_mechanisms_is_refused(phones) -> None:
+    for mechanism in (FLIPS, COUNTS):
+        found = cost(mechanism)
+        for factor in ("0.9", "1.1"):
+            forged = dataclasses.replace(found, epsilon=found.epsilon * Decimal(factor))
+            with pytest.raises(AccountantRefused, match="ε is recorded as"):
+                charge(phones, "forged", mechanism, price=forged)
+    fewer = OutcomeCounts(randomizer=FLIPS, least_people=COUNTS.least_people // 2)
+    with pytest.raises(AccountantRefused, match="ε is recorded as"):
+        charge(phones, "forged", fewer, price=cost(COUNTS))
+
+
+@pytest.mark.parametrize("order", [(COUNTS, SKETCH), (SKETCH, COUNTS), (COUNTS, ONES)])
+def test_verifying_finds_counts_that_are_not_alone(sqlite_books, order) -> None:
+    """Entries of two data sets, written again as if they were of one: each by itself is as it should be."""
+    for name in ("phones", "watches"):
+        sqlite_books.add(name, relation="replacement")
+    charge(sqlite_books, "first", order[0])
+    charge(sqlite_books, "second", order[1], dataset="watches")
+    with sqlite_books.reader() as reader:
+        entries = [recorded.entry for recorded in reader.entries()]
+    honest, forged = Replay(), Replay()
+    assert [fault for position, entry in enumerate(entries) for fault in honest.apply(entry, position=position)] == []
+    entries[-1] = dataclasses.replace(entries[-1], dataset="phones")
+    found = [fault for position, entry in enumerate(entries) for fault in forged.apply(entry, position=position)]
+    assert found == ["a price of dataset 'phones' holds for outcome counts alone, and something else is released"]
+
+
+def test_counts_win_or_lose_a_race_against_everything_else(books) -> None:
+    """Either the counts are charged and nothing else, or the others are and not the counts."""
+    books.add("phones", relation="replacement", epsilon=Decimal(100))
+    kinds = ["counts", "reports"] * 5
+    attempts = [
+        {"release_id": f"r{number}", "sample_id": f"{number:064x}", "dataset": "phones", "kind": kind}
+        for number, kind in enumerate(kinds)
+    ]
+    outcomes = books.race(attempts)
+    done = {kind for kind, outcome in zip(kinds, outcomes, strict=True) if outcome == "done"}
+    assert len(done) == 1, outcomes
+    assert outcomes.count("done") == (1 if done == {"counts"} else 5), outcomes
+    assert books.findings() == []
+
+
+def test_which_prices_stand_alone(phones) -> None:
+    with phones.reader() as reader:
+        [dataset] = reader.datasets()
+    alone = [released_once(dataset, charged_price(cost(one))) for one in (COUNTS, ONES, SKETCH, FLIPS, ASKED)]
+    assert alone == [True, True, False, False, False]

@@ -1,0 +1,161 @@
+"""One ledger, releases of several kinds in processes of their own: a sample serves one, some counts stand alone."""
+
+from __future__ import annotations
+
+import math
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+from crowdblend.tasks.report_files import vector_table
+
+# The sampling key is the same in every process, as if somebody had put one release's key into another's place.
+RELEASE = """
+import sys
+from pathlib import Path
+from crowdblend.deploy.prefect_environment import QUIET
+import os
+os.environ.update(QUIET)
+from crowdblend.deploy.running import run_release
+from crowdblend.flows.settings import House
+from crowdblend.mechanisms.refusal import AccountantRefused
+folder, kind, ledger = Path(sys.argv[1]), sys.argv[2], sys.argv[3]
+try:
+    run_release(
+        folder / f"{kind}.toml",
+        house=House(ledger_url=ledger, home=folder / "home"),
+        output=str(folder / f"out-{kind}"),
+        scheduler=None,
+        release_id=kind,
+        randomness=lambda size: b"\\x07" * size,
+    )
+except AccountantRefused as refusal:
+    print(refusal.message)
+    sys.exit(3)
+"""
+HEAD = """
+[release]
+name = "{kind}"
+output = "out"
+[data]
+dataset = "people"
+{table}
+"""
+SAMPLED = 'source = "people.csv"\nseparator = ";"\n[sampling]\n{sampling}\n{table}'
+
+COLOUR = '[columns.colour]\nvalues = ["blue", "green", "red"]\nlevel = 0\n'
+PRIVACY = "[privacy]\ndelta = 1e-6\n"
+SAMPLES = {
+    "microdata": ("rate = 0.1", f"[suppression]\nk = 20\n{PRIVACY}{COLOUR}"),
+    "histogram": ("rate = 0.1", f'[histogram]\nkind = "suppressed"\nk = 20\n{PRIVACY}{COLOUR}'),
+    "unequal": (
+        'column = "secret"\nrates = [0.09, 0.1]',
+        f'[histogram]\nkind = "suppressed"\nk = 20\n{PRIVACY}{COLOUR}',
+    ),
+    "points": (
+        "rate = 0.1",
+        f'[points]\nkind = "noisy"\nk = 20\nepsilon = 1\ncells_per_side = 4\n{PRIVACY}'
+        "[columns.age]\nbounds = { lower = 0, upper = 100 }\n",
+    ),
+    "answer": ("rate = 0.1", '[answer]\nkind = "count"\ncolumn = "age"\nepsilon = 0.5\n'),
+}
+VOTES = 'source = "votes.parquet"\n'
+BIT = '[reports]\nkind = "k-randomization"\nflip_probability = 0.25\nquestions = ["voted"]\n'
+REPORTS = {
+    "estimates": f"{VOTES}{BIT}",
+    "counts": f"{VOTES}{BIT}least_people = 1200\n{PRIVACY}",
+    "by-vote": f'{VOTES}[answer]\nkind = "count"\nepsilon = 0.5\nrelation = "replacement"\nby = ["vector"]\n'
+    '[columns.vector]\nvalues = ["0", "1"]\nlevel = 0\n',
+}
+KINDS = REPORTS | {kind: SAMPLED.format(sampling=rate, table=table) for kind, (rate, table) in SAMPLES.items()}
+
+
+def run_together(desk, kinds: Sequence[str]) -> dict[str, tuple[int, str]]:
+    """Run releases at the same time, each in a process of its own: how each ended and what it said."""
+    environment = {
+        name: value for name, value in os.environ.items() if not name.startswith(("CROWDBLEND_", "PREFECT_"))
+    }
+    started = {}
+    for kind in kinds:
+        (desk.folder / f"{kind}.toml").write_text(HEAD.format(kind=kind, table=KINDS[kind]))
+        started[kind] = subprocess.Popen(
+            [sys.executable, "-W", "ignore", "-c", RELEASE, str(desk.folder), kind, desk.ledger],
+            cwd=desk.folder,
+            env=environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+    ended = {}
+    for kind, process in started.items():
+        said, error = process.communicate(timeout=300)
+        assert process.returncode in (0, 3), error
+        ended[kind] = (process.returncode, said)
+    return ended
+
+
+@pytest.mark.parametrize(
+    ("first", "others"),
+    [
+        ("microdata", ["histogram"]),
+        ("histogram", ["microdata"]),
+        pytest.param("microdata", ["points", "answer"], marks=pytest.mark.long),
+        pytest.param("points", ["histogram", "unequal"], marks=pytest.mark.long),
+        pytest.param("answer", ["microdata", "points"], marks=pytest.mark.long),
+        pytest.param("unequal", ["microdata", "histogram"], marks=pytest.mark.long),
+    ],
+)
+def test_a_sample_that_served_one_process_serves_no_other(desk, first, others) -> None:
+    desk.add_dataset()
+    assert run_together(desk, [first])[first] == (0, "")
+    for kind, (code, said) in run_together(desk, others).items():
+        assert code == 3
+        assert f"its sample was used by release '{first}', and a sample serves one release" in said
+        assert not (desk.folder / f"out-{kind}").exists()
+    shown = desk("ledger", "show", "--json").json
+    [release] = shown["releases"]
+    assert shown["datasets"][0]["epsilon_spent"] == release["epsilon"]
+    assert desk("ledger", "verify").code == 0
+
+
+def test_of_all_kinds_at_once_one_gets_the_sample(desk) -> None:
+    desk.add_dataset()
+    ended = run_together(desk, list(SAMPLES))
+    assert sorted(code for code, _ in ended.values()) == [0, 3, 3, 3, 3], ended
+    assert all("a sample serves one release" in said for code, said in ended.values() if code == 3), ended
+    assert len(list(desk.folder.glob("out-*"))) == 1
+    assert desk("ledger", "verify").code == 0
+
+
+@pytest.fixture
+def voters(desk):
+    """A desk with the reports of 1,200 people about one question, whose budget is for replacement."""
+    vectors = np.random.default_rng(8).integers(0, 2, size=1_200).astype(np.uint8)
+    pq.write_table(vector_table(vectors), desk.folder / "votes.parquet")
+    added = desk("dataset", "add", "people", "--relation", "replacement", "--epsilon", "10", "--delta", "1e-3")
+    assert added.code == 0, added.err
+    return desk
+
+
+def test_estimates_from_reports_and_an_answer_add_up_and_counts_may_not_follow(voters) -> None:
+    ended = run_together(voters, ["estimates", "by-vote"])
+    assert ended == {"estimates": (0, ""), "by-vote": (0, "")}
+    dataset = voters("ledger", "show", "--json").json["datasets"][0]
+    assert dataset["epsilon_spent"] == pytest.approx(math.log(3) + 0.5, abs=1e-6)
+    code, said = run_together(voters, ["counts"])["counts"]
+    assert code == 3
+    assert "stand beside release" in said
+    assert voters("ledger", "show", "--json").json["datasets"][0] == dataset
+    assert voters("ledger", "verify").code == 0
+
+
+def test_counts_of_reports_are_published_alone_whoever_comes_first(voters) -> None:
+    ended = run_together(voters, list(REPORTS))
+    done = {kind for kind, (code, _) in ended.items() if code == 0}
+    assert done in ({"counts"}, {"estimates", "by-vote"}), ended
+    assert {path.name for path in voters.folder.glob("out-*")} == {f"out-{kind}" for kind in done}
+    assert voters("ledger", "verify").code == 0

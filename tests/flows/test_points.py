@@ -1,0 +1,213 @@
+"""Synthetic points as releases: within their stated error, noise of the formula, repeated by a retry, refused."""
+
+from __future__ import annotations
+
+import json
+import re
+from decimal import Decimal
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from crowdblend.deploy.running import run_release
+from crowdblend.flows.settings import House
+from crowdblend.mechanisms.refusal import ReleaseFailed
+from crowdblend.mechanisms.sampling import ChunkIdentity, kept_positions
+from scipy import stats
+
+KEY = bytes(range(9, 41))
+SPEC = """
+[release]
+name = "points"
+output = "out"
+[data]
+dataset = "people"
+source = "{source}"
+[sampling]
+rate = {rate}
+[points]
+{points}
+[privacy]
+delta = 1e-6
+{columns}
+"""
+X = "[columns.x]\nbounds = { lower = -1, upper = 3 }\n"
+Y = "[columns.y]\nbounds = { lower = 0, upper = 0.5, missing = 0.25 }\n"
+NOISY = 'kind = "noisy"\nk = 20\nepsilon = 0.5\ncells_per_side = {cells}'
+SUPPRESSED = 'kind = "suppressed"\nk = 20\ncells_per_side = {cells}'
+
+
+def spec_of(desk, points: str, *, columns: str = X + Y, source: str = "places.parquet", rate: str = "0.2") -> Path:
+    path = desk.folder / "points.toml"
+    path.write_text(SPEC.format(points=points, columns=columns, source=source, rate=rate))
+    return path
+
+
+def write_places(desk, *, people: int = 20_000) -> np.ndarray:
+    """Places in the unit square as they count after scaling; some are beyond the bounds or missing."""
+    draws = np.random.default_rng(31)
+    unit = draws.beta([2, 3], [4, 2], (people, 2))
+    x, y = unit[:, 0] * 4 - 1, unit[:, 1] / 2
+    x[::50] = 99.0
+    unit[::50, 0] = 1.0
+    y[7::50] = np.nan
+    unit[7::50, 1] = 0.5
+    pq.write_table(pa.table({"x": x, "y": y}), desk.folder / "places.parquet", row_group_size=people)
+    return unit
+
+
+def scaled(folder: Path) -> np.ndarray:
+    table = pq.read_table(folder / "data.parquet")
+    return np.column_stack([(table["x"].to_numpy() + 1) / 4, table["y"].to_numpy() * 2])
+
+
+FUNCTIONS = {
+    "first coordinate": (lambda p: p[:, 0], 1.0, 1.0),
+    "distance to a corner": (lambda p: np.linalg.norm(p, axis=1), 1.0, np.sqrt(2)),
+    "waves": (lambda p: np.sin(6 * p[:, 0]) / 6 + np.cos(4 * p[:, 1]) / 8, np.sqrt(1.25), 0.55),
+}
+
+
+@pytest.mark.parametrize("points", [NOISY, SUPPRESSED], ids=["noisy", "suppressed"])
+def test_points_are_within_the_error_that_their_certificate_states(desk, points) -> None:
+    """The bound holds for the noisy ones with the stated confidence, which is 0.999999 here: the false-alarm rate."""
+    unit = write_places(desk)
+    desk.add_dataset()
+    result = run_release(
+        spec_of(desk, points.format(cells=8) + "\nconfidence = 0.999999"),
+        house=House(ledger_url=desk.ledger, home=desk.home),
+        output=None,
+        scheduler=None,
+        release_id=None,
+        randomness=lambda size: KEY[:size],
+    )
+    chunk = ChunkIdentity(file=0, block=0)
+    sample = unit[kept_positions(key=KEY, chunk=chunk, records=len(unit), rate=Decimal("0.2"))]
+    found = scaled(Path(result["output"]))
+    assert len(found) == result["published_records"]
+    stated = json.loads(Path(result["certificate"]).read_text())["published"]
+    assert stated["bounds"] == "x from -1 to 3, y from 0 to 0.5"
+    radius, share = float(stated["radius"]), float(stated["moved_share"])
+    assert radius == pytest.approx(np.sqrt(2) / 16, abs=1e-6)
+    assert share < 0.5
+    assert f"w({stated['radius']}) + {stated['moved_share']}*(sup f - inf f)" in stated["error_bound"]
+    for name, (function, constant, oscillation) in FUNCTIONS.items():
+        error = abs(function(sample).mean() - function(found).mean())
+        assert error <= constant * radius + oscillation * share, name
+    # The control: points that are mirrored, as if bounds had been swapped, are beyond it.
+    mean = abs(sample[:, 1].mean() - (1 - found[:, 1]).mean())
+    assert mean > (radius + share if points is NOISY else radius)
+    moved = np.bincount((np.minimum((sample * 8).astype(int), 7) @ [8, 1]), minlength=64)
+    shown = np.bincount((np.minimum((found * 8).astype(int), 7) @ [8, 1]), minlength=64)
+    real = 0.5 * np.abs(moved / moved.sum() - shown / shown.sum()).sum()
+    assert 0 < real <= share, "the share that moved is what is bounded"
+
+
+def test_empty_cells_have_the_noise_of_the_formula_as_far_as_it_is_above_0(desk) -> None:
+    """χ² over the empty cells of one release, at a false-alarm rate of 1e-4; a loss 10% off must fail it."""
+    cells = 100_000
+    (desk.folder / "places.csv").write_text("x\n" + "0.0\n" * 4_000)
+    desk.add_dataset()
+    done = desk("run", spec_of(desk, NOISY.format(cells=cells), columns=X, source="places.csv"), "--json")
+    assert done.code == 0, done.err
+    x = pq.read_table(Path(done.json["output"]) / "data.parquet")["x"].to_numpy()
+    places = np.floor((x + 1) / 4 * cells).astype(int)
+    assert np.allclose((places + 0.5) / cells * 4 - 1, x, atol=1e-9), "every point is the middle of a cell"
+    assert (np.diff(places) >= 0).all(), "sorted"
+    counts = np.bincount(places, minlength=cells)
+    full = counts.argmax()
+    assert full == cells // 4
+    assert 700 < counts[full] < 900
+    drawn = np.delete(counts, full)
+
+    def p_value(epsilon: float) -> float:
+        decay = np.exp(-epsilon)
+        masses = (1 - decay) / (1 + decay) * decay ** np.arange(8.0)
+        masses[0] = 1 / (1 + decay)  # 0 and all below
+        expected = np.append(masses, 1 - masses.sum()) * drawn.size
+        return float(stats.chisquare(np.bincount(np.minimum(drawn, 8), minlength=9), expected).pvalue)
+
+    assert p_value(0.5) > 1e-4
+    assert p_value(0.45) < 1e-4
+    assert p_value(0.55) < 1e-4
+
+
+def test_a_retry_publishes_the_points_of_the_noise_that_was_stored(desk, monkeypatch) -> None:
+    from crowdblend.flows import release
+
+    write_places(desk, people=2_000)
+    desk.add_dataset()
+    spec = spec_of(desk, NOISY.format(cells=5))
+
+    def fail(**_) -> None:
+        raise ReleaseFailed("the lights went out.")
+
+    with monkeypatch.context() as dark:
+        dark.setattr(release, "write_output", fail)
+        assert desk("run", spec, "--release-id", "one").code == 1
+    [draw] = desk.home.rglob("noise.draw.json")
+    assert draw.stat().st_mode & 0o077 == 0
+    numbers = np.array(json.loads(draw.read_text())["numbers"])
+    done = desk("run", spec, "--release-id", "one", "--json")
+    assert done.code == 0, done.err
+    found = scaled(Path(done.json["output"]))
+    assert (np.bincount((found * 5).astype(int) @ [5, 1], minlength=25) == np.maximum(numbers, 0)).all()
+    assert len(desk("ledger", "show", "--json").json["releases"]) == 1
+
+
+def test_points_as_csv_are_the_same_numbers(desk) -> None:
+    write_places(desk, people=2_000)
+    desk.add_dataset()
+    spec = spec_of(desk, SUPPRESSED.format(cells=3))
+    spec.write_text(spec.read_text().replace('name = "points"', 'name = "points"\nformat = "csv"'))
+    done = desk("run", spec, "--json")
+    assert done.code == 0, done.err
+    header, *lines = (Path(done.json["output"]) / "data.csv").read_text().splitlines()
+    assert header == "x,y"
+    assert len(lines) == done.json["published_records"] > 100
+    places = sorted({float(line.split(",")[0]) for line in lines})
+    assert np.abs(np.array(places)[:, None] - [-1 / 3, 1, 7 / 3]).min(axis=1).max() < 1e-9
+
+
+@pytest.mark.parametrize(
+    ("points", "columns", "said"),
+    [
+        (NOISY.replace("\nepsilon = 0.5", ""), X, "[points].epsilon"),
+        (SUPPRESSED + "\nepsilon = 0.5", X, "[points].epsilon"),
+        (NOISY.replace("noisy", "outlier-private"), X, "[points].kind"),
+        (NOISY.replace("noisy", "mondrian"), X, "docs/mechanisms/not-to-be-used.md"),
+        (NOISY + '\nnoise = "gaussian"', X, "docs/mechanisms/not-to-be-used.md"),
+        (NOISY, X + "level = 0\n", "[columns.x].level"),
+        (NOISY, "[columns.x]\nlevel = 0\n", "[columns.x]"),
+        (NOISY, "[columns.x]\nbounds = { lower = 3, upper = 3 }\n", "[columns.x].bounds"),
+        (NOISY, "[columns.x]\nbounds = { lower = 0, upper = 1, missing = 2 }\n", "[columns.x].bounds"),
+        (NOISY, "[columns.x]\nbounds = { lower = 1, upper = 1.0000000000000002 }\n", "too close"),
+        (NOISY + "\n[suppression]\nk = 20", X, "exclude each other"),
+        (NOISY + "\n[histogram]\nkind = 'suppressed'\nk = 20", X, "exclude each other"),
+        ("", "[columns.x]\nbounds = { lower = 0, upper = 1 }\nvalues = ['a']\n", "[points].kind"),
+    ],
+)
+def test_what_makes_no_points_is_refused_and_nothing_is_charged(desk, points, columns, said) -> None:
+    desk.add_dataset()
+    refused = desk("run", spec_of(desk, points.format(cells=9), columns=columns))
+    assert refused.code == 2, refused.err
+    assert said in refused.err
+    assert desk("ledger", "show", "--json").json["releases"] == []
+
+
+def test_points_of_every_record_have_no_price_and_bounds_belong_to_points(desk) -> None:
+    desk.add_dataset()
+    spec = spec_of(desk, SUPPRESSED.format(cells=9))
+    spec.write_text(re.sub(r"\[sampling\]\nrate = 0.2\n", "", spec.read_text()))
+    refused = desk("run", spec)
+    assert (refused.code, "[sampling].rate" in refused.err) == (2, True)
+    spec = spec_of(desk, 'kind = "suppressed"\nk = 20').read_text().replace("[points]", "[histogram]")
+    (desk.folder / "points.toml").write_text(spec)
+    refused = desk("run", desk.folder / "points.toml")
+    assert (refused.code, "bounds are of a column of [points]" in refused.err) == (2, True)
+    refused = desk("run", spec_of(desk, SUPPRESSED.format(cells=1_000)))
+    assert (refused.code, "combinations of labels" in refused.err) == (2, True)
+    refused = desk("series", "add", "monthly", spec_of(desk, SUPPRESSED.format(cells=9)), "--releases", "3")
+    assert (refused.code, "Charge each release for itself" in refused.err) == (2, True)

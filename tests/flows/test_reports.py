@@ -1,0 +1,335 @@
+"""Local reports as releases: estimates near the truth, charged by replacement, from files that may hold anything."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from decimal import Decimal
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from crowdblend.accounting.theory.local_reports import local_epsilon
+from crowdblend.accounting.theory.shuffling import price_outcome_counts
+from crowdblend.mechanisms.count_sketch import encode
+from crowdblend.mechanisms.krandomization import flipped
+from crowdblend.mechanisms.refusal import ReleaseFailed
+from crowdblend.mechanisms.report_design import design_of_table
+from crowdblend.tasks.report_files import sketch_table, vector_table
+
+SPEC = """
+[release]
+name = "asked"
+output = "out"
+[data]
+dataset = "phones"
+source = "{source}"
+[reports]
+{reports}
+"""
+WORDS = 'kind = "count-mean-sketch"\nepsilon = 4\nhashes = 16\nbits = 64\nseed = "survey"'
+SKETCH = WORDS + '\nvalues = ["red", "blue", "none"]'
+CHOICE = 'kind = "k-randomization"\nflip_probability = 0.25\nvalues = ["red", "blue"]'
+ONE = 'kind = "k-randomization"\nflip_probability = 0.25\nquestions = ["voted"]'
+TWO = ONE.replace('["voted"]', '["voted", "knows"]')
+PRIVACY = "\n[privacy]\ndelta = 1e-6\n"
+ANSWER = """
+[release]
+name = "counted"
+output = "counted"
+[data]
+dataset = "phones"
+source = "votes.parquet"
+[answer]
+kind = "count"
+epsilon = 1
+relation = "replacement"
+by = ["vector"]
+[columns.vector]
+values = ["0", "1"]
+level = 0
+"""
+PEOPLE = ["red"] * 2_000 + ["blue"] * 900 + ["green"] * 100
+
+
+def design_of(reports: str):
+    return design_of_table(tomllib.loads(reports, parse_float=Decimal))
+
+
+def sketches():
+    return encode(design_of(SKETCH).mechanism, PEOPLE, randomness=np.random.default_rng(5).bytes)
+
+
+def vectors(reports: str, originals) -> np.ndarray:
+    mechanism = design_of(reports).mechanism
+    return flipped(mechanism, np.array(originals, dtype=np.uint32), randomness=np.random.default_rng(6).bytes)
+
+
+@pytest.fixture
+def asked(desk, prefect_server, monkeypatch):
+    """A desk with a budget for replacement, on the module's one Prefect server; it asks, and gives result and rows."""
+    monkeypatch.setenv("PREFECT_API_URL", prefect_server)
+    added = desk("dataset", "add", "phones", "--relation", "replacement", "--epsilon", "30", "--delta", "1e-3")
+    assert added.code == 0, added.err
+
+    def ask(reports: str, source: str, *words: str, more: str = "") -> tuple[dict, list[dict]]:
+        done = desk("run", write(reports, source, more=more), "--json", *words)
+        assert done.code == 0, done.err
+        return done.json, pq.read_table(Path(done.json["output"]) / "data.parquet").to_pylist()
+
+    def write(reports: str, source: str, *, more: str = "") -> Path:
+        spec = desk.folder / "asked.toml"
+        spec.write_text(SPEC.format(reports=reports, source=source) + more)
+        return spec
+
+    ask.spec = write
+    return ask
+
+
+def guarantee(result: dict) -> dict:
+    return json.loads(Path(result["certificate"]).read_text())["guarantee"]
+
+
+def lines_of(made) -> list[str]:
+    """Reports of a sketch as devices send them."""
+    pairs = zip(made.hash_numbers, made.packed_bits, strict=True)
+    return [f"{number},{bits.tobytes().hex()}" for number, bits in pairs]
+
+
+def write_sketches(folder: Path) -> None:
+    """The same reports in two Parquet files with several row groups, and in a CSV file."""
+    made = sketches()
+    (folder / "parts").mkdir()
+    table = sketch_table(design_of(SKETCH).mechanism, made)
+    for number in range(2):
+        part = table.slice(number * 1_500, 1_500)
+        pq.write_table(part, folder / "parts" / f"{number}.parquet", row_group_size=400)
+    (folder / "lines.csv").write_text("\n".join(["hash,bits", *lines_of(made)]) + "\n")
+
+
+def test_words_are_counted_without_trust_from_either_format(asked, desk) -> None:
+    """Six standard errors of coins and collisions together: a false alarm in about 10⁸."""
+    write_sketches(desk.folder)
+    result, rows = asked(SKETCH, "parts")
+    truth = {"red": 2_000, "blue": 900, "none": 0}
+    assert [row["value"] for row in rows] == list(truth)
+    for row in rows:
+        collisions = 3_000 / 16**0.5 / 8
+        assert abs(row["estimate"] - truth[row["value"]]) < 6 * (row["standard_error"] + collisions)
+        assert row["interval_high"] - row["estimate"] == pytest.approx(1.959964 * row["standard_error"], rel=1e-6)
+    again, same = asked(SKETCH, "lines.csv", "--output", "again")
+    assert same == rows
+    assert (result["epsilon"], result["delta"], result["mechanism"]["kind"]) == (4.0, 0.0, "count-mean-sketch/1")
+    stated = guarantee(result)
+    assert (stated["rule"], stated["neighbours"]) == ("local/1", "replacement")
+    assert "Each report is 4-locally private" in stated["in_words"]
+    assert "nobody, the collector included, need be trusted" in stated["in_words"]
+    published = json.loads(Path(result["certificate"]).read_text())["published"]
+    assert published == {
+        "form": "estimates", "groups": 3, "records": None, "confidence": "0.95", "reports": 3_000,
+        "encoding": "count-mean-sketch",
+    }  # fmt: skip
+    # Each release of reports is charged, though these are the same: the ledger can't know that.
+    assert desk("ledger", "show", "--json").json["datasets"][0]["epsilon_spent"] == 8.0
+    for one in (result, again):
+        assert desk("verify", one["certificate"]).code == 0
+    assert desk("ledger", "verify").code == 0
+
+
+def test_one_bit_is_charged_exactly_and_only_once(asked, desk) -> None:
+    made = vectors(ONE, [1] * 700 + [0] * 500)
+    pq.write_table(vector_table(made.astype(np.uint8)), desk.folder / "votes.parquet")
+    result, rows = asked(ONE + "\nleast_people = 1200", "votes.parquet", more=PRIVACY)
+    expected = price_outcome_counts(design_of(ONE).mechanism, people=1_200, delta=Decimal("1e-6"))
+    assert expected.rule == "outcome-counts-exact/1"
+    assert (result["epsilon"], result["delta"]) == (float(expected.epsilon), 1e-6)
+    assert result["epsilon"] < 0.2 * float(local_epsilon(design_of(ONE).mechanism))
+    assert [(row["voted"], abs(row["estimate"] - true) < 6 * row["standard_error"]) for row, true in
+            zip(rows, (500, 700), strict=True)] == [("0", True), ("1", True)]  # fmt: skip
+    words = guarantee(result)["in_words"]
+    assert "exact distribution of the number of ones among 1200 people" in words
+    assert "(1 − 0.25)/0.25 exactly" in words
+    for reports, more in ((ONE + "\nleast_people = 1200", PRIVACY), (ONE, "")):
+        refused = desk("run", asked.spec(reports, "votes.parquet", more=more), "--output", "again")
+        assert refused.code == 3
+        assert f"stand beside release '{result['release_id']}'" in refused.err
+    (desk.folder / "count.toml").write_text(ANSWER)
+    refused = desk("run", "count.toml")
+    assert refused.code == 3, refused.err
+    assert "nothing else is published of their reports" in refused.err
+    assert desk("verify", result["certificate"]).code == 0
+    assert desk("ledger", "verify").code == 0
+
+
+def test_several_bits_are_charged_by_the_shuffle_bound_where_it_holds(asked, desk) -> None:
+    made = vectors(TWO, [3] * 4_000 + [2] * 1_000)
+    lines = ["number;vector", *(f"{place};{vector}" for place, vector in enumerate(made.tolist()))]
+    (desk.folder / "answers.csv").write_text("\r\n".join(lines) + "\r\n")
+    few = asked.spec(TWO + "\nleast_people = 200", "answers.csv", more=PRIVACY)
+    refused = desk("run", few)
+    assert refused.code == 2
+    assert "nothing below the price of the reports themselves" in refused.err
+    spec = asked.spec(TWO + "\nleast_people = 5000", "answers.csv", more=PRIVACY)
+    spec.write_text(spec.read_text().replace('source = "answers.csv"', 'source = "answers.csv"\nseparator = ";"'))
+    planned, done = desk("plan", spec, "--json"), desk("run", spec, "--json")
+    assert (planned.code, done.code) == (0, 0), done.err
+    expected = price_outcome_counts(design_of(TWO).mechanism, people=5_000, delta=Decimal("1e-6"))
+    assert expected.rule == guarantee(done.json)["rule"] == "shuffle-fmt-3.1/1"
+    assert planned.json["epsilon"] == done.json["epsilon"] == float(expected.epsilon)
+    assert (planned.json["cells"], planned.json["relation"]) == (4, "replacement")
+    words = guarantee(done.json)["in_words"]
+    for said in ("arXiv:2012.12803, Theorem 3.1", "ln(n/(16 ln(2/delta)))", "n = 5000", "Each report is 2.197"):
+        assert said in words
+    rows = pq.read_table(Path(done.json["output"]) / "data.parquet").to_pylist()
+    assert [(row["voted"], row["knows"]) for row in rows] == [("0", "0"), ("0", "1"), ("1", "0"), ("1", "1")]
+    for row, true in zip(rows, (0, 1_000, 0, 4_000), strict=True):
+        assert abs(row["estimate"] - true) < 6 * row["standard_error"]
+    assert desk("ledger", "verify").code == 0
+
+
+def test_a_price_of_reports_never_enters_an_add_remove_budget(asked, desk) -> None:
+    write_sketches(desk.folder)
+    desk.add_dataset()
+    spec = asked.spec(SKETCH, "lines.csv")
+    spec.write_text(spec.read_text().replace('"phones"', '"people"'))
+    refused = desk("run", spec)
+    assert refused.code == 3
+    assert "the neighbouring relation replacement" in refused.err
+    assert not (desk.folder / "out").exists()
+
+
+def test_several_reports_of_a_person_cost_so_many_times_as_much(asked, desk) -> None:
+    write_sketches(desk.folder)
+    added = ("--relation", "replacement", "--epsilon", "30", "--delta", "1e-3", "--rows-per-person", "3")
+    assert desk("dataset", "add", "many", *added).code == 0
+    spec = asked.spec(SKETCH, "lines.csv")
+    spec.write_text(spec.read_text().replace('"phones"', '"many"\nrows_per_person = 3'))
+    done = desk("run", spec, "--json")
+    assert done.code == 0, done.err
+    assert done.json["epsilon"] == 12.0
+    assert desk("verify", done.json["certificate"]).code == 0
+
+
+def test_a_bad_report_is_passed_over_alone(asked, desk) -> None:
+    made = sketches()
+    good = lines_of(made)
+    half = good[0].split(",")[1]
+    bad = [
+        "", "7", f"7,{half[:-1]}", f"7,{half}0", f"7,{half[:-1]}g", f"-1,{half}", f"1.0,{half}", f",{half}",
+        f"16,{half}", f"99999,{half}", f"123456,{half}", f" 1,{half}", f"1,{half},", f'1,"{half}',
+        f"1,{half[:-2]} 0", "\x00,\xff",
+    ]  # fmt: skip
+    (desk.folder / "good.csv").write_text("\n".join(["hash,bits", *good]))
+    mixed = [line for pair in zip(good, bad * (len(good) // len(bad) + 1), strict=False) for line in pair]
+    (desk.folder / "mixed.csv").write_bytes("\n".join(["hash,bits", *mixed]).encode("latin-1"))
+    _, clean = asked(SKETCH, "good.csv")
+    result, same = asked(SKETCH, "mixed.csv", "--output", "mixed")
+    assert same == clean
+    published = json.loads(Path(result["certificate"]).read_text())["published"]
+    assert published["reports"] == 3_000
+    # A vector with more bits than there are, and a missing one.
+    table = pa.table({"vector": pa.array([1, 2, None, 4, 200, 2**31], type=pa.uint32())})
+    pq.write_table(table, desk.folder / "odd.parquet")
+    result, _ = asked(CHOICE, "odd.parquet", "--output", "odd")
+    assert json.loads(Path(result["certificate"]).read_text())["published"]["reports"] == 2
+
+
+def table_of(numbers: list[int], bits: list[bytes], width: int) -> pa.Table:
+    return pa.table({"hash": pa.array(numbers, pa.uint16()), "bits": pa.array(bits, pa.binary(width))})
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "said"),
+    [
+        ("a.csv", b"hash;bits\n1;00\n", "does not name 'hash', 'bits'"),
+        ("b.csv", b"1,4711secret\n", "does not name"),
+        ("c.parquet", b"PAR1 4711secret", "footer"),
+        ("d.parquet", pa.table({"hash": ["4711secret"], "bits": ["4711secret"]}), "must stand there once"),
+        ("e.parquet", table_of([4711], [b"4711secret"], 10), "fixed_size_binary[8]"),
+        ("f.parquet", table_of([], [], 8), "0 reports"),
+        ("g.txt.gz", b"4711secret", "compressed"),
+    ],
+)  # fmt: skip
+def test_a_file_of_another_kind_is_refused_without_a_value_and_nothing_is_charged(
+    asked, desk, name, content, said
+) -> None:
+    place = desk.folder / name
+    place.write_bytes(content) if isinstance(content, bytes) else pq.write_table(content, place)
+    refused = desk("run", asked.spec(SKETCH, name))
+    assert refused.code == 2, refused.err
+    assert said in refused.err
+    assert "4711" not in refused.err + refused.out
+    assert desk("ledger", "show", "--json").json["releases"] == []
+
+
+def test_too_few_reports_publish_nothing(asked, desk) -> None:
+    """By the footers before the charge; in CSV, and for reports that can't be read, after it."""
+    pq.write_table(vector_table(np.zeros(99, dtype=np.uint8)), desk.folder / "few.parquet")
+    (desk.folder / "few.csv").write_text("vector\n" + "0\n" * 99 + "4711secret\n" * 901)
+    table = ONE + "\nleast_people = 1000"
+    refused = desk("run", asked.spec(table, "few.parquet", more=PRIVACY))
+    assert (refused.code, "there are 99 reports, and the release needs 1000" in refused.err) == (2, True)
+    assert desk("ledger", "show", "--json").json["releases"] == []
+    failed = desk("run", asked.spec(table, "few.csv", more=PRIVACY))
+    assert (failed.code, "99 reports could be read, and the release needs 1000" in failed.err) == (1, True)
+    assert "4711" not in failed.err
+    assert not (desk.folder / "out").exists()
+    [release] = desk("ledger", "show", "--json").json["releases"]
+    assert release["stage"] == "reading"
+    assert desk("ledger", "verify").code == 0
+
+
+def test_a_retry_gives_the_same_and_is_charged_once(asked, desk, monkeypatch) -> None:
+    from crowdblend.flows import release
+
+    write_sketches(desk.folder)
+
+    def fail(**_) -> None:
+        raise ReleaseFailed("the lights went out.")
+
+    with monkeypatch.context() as dark:
+        dark.setattr(release, "write_output", fail)
+        with pytest.raises(AssertionError, match="lights"):
+            asked(SKETCH, "parts", "--release-id", "one")
+    _, rows = asked(SKETCH, "parts", "--release-id", "one")
+    _, other = asked(SKETCH, "parts", "--output", "other")
+    assert rows == other
+    _, stored = asked(SKETCH, "parts", "--release-id", "one")
+    assert stored == rows
+    assert desk("ledger", "show", "--json").json["datasets"][0]["epsilon_spent"] == 8.0
+
+
+@pytest.mark.parametrize(
+    ("reports", "more", "said"),
+    [
+        (SKETCH.replace("\nhashes = 16", ""), "", "hashes is required"),
+        (SKETCH.replace('"count-mean-sketch"', '"apple"'), "", "there is no kind"),
+        (SKETCH + "\nsecret = 1", "", "there is no such key"),
+        (SKETCH, PRIVACY, "[reports].least_people"),
+        (ONE + "\nleast_people = 10000", "", "[privacy].delta"),
+        (SKETCH + "\nleast_people = 10000", PRIVACY, "least_people is not a parameter"),
+        (ONE + "\nleast_people = 10000", PRIVACY + "epsilon = 0.001\n", "more than the ε = 0.001"),
+        (ONE.replace("voted", "estimate"), "", "can't be called 'estimate'"),
+        (CHOICE.replace('"red", "blue"', '"red", ""'), "", "[reports]"),
+        (ONE, "[sampling]\nrate = 0.5\n", "exclude each other"),
+        (ONE, '[columns.vector]\nvalues = ["0"]\n', "have the columns that their kind has"),
+        (ONE, '[answer]\nkind = "count"\nepsilon = 1\n', "exclude each other"),
+    ],
+)
+def test_what_cannot_be_asked_of_reports_is_refused_and_nothing_is_charged(asked, desk, reports, more, said) -> None:
+    refused = desk("run", asked.spec(reports, "none.parquet", more=more))
+    assert refused.code == 2, refused.err
+    assert said in refused.err
+    assert desk("ledger", "show", "--json").json["releases"] == []
+
+
+def test_reports_have_no_series_and_no_options_of_other_plans(asked, desk) -> None:
+    spec = asked.spec(SKETCH, "parts")
+    refused = desk("series", "add", "monthly", spec, "--releases", "3")
+    assert (refused.code, "[reports]" in refused.err) == (2, True)
+    assert desk("plan", spec, "--k", "20").code == 2
+    shown = desk("plan", spec)
+    assert (shown.code, "count-mean-sketch/1" in shown.out) == (0, True)
+    assert not (desk.folder / "out").exists()

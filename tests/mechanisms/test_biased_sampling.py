@@ -1,0 +1,70 @@
+"""Unequal rates: each record is included with the rate that is declared, and never with more than the highest."""
+
+from __future__ import annotations
+
+import math
+from decimal import Decimal
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from crowdblend.mechanisms.biased_sampling import UnequalRatesHistogram, require_rates, thinned_counts
+from crowdblend.mechanisms.coin_bits import WORD, word_threshold_up
+from crowdblend.mechanisms.inclusion import drawn_rates, stated_rates
+from crowdblend.mechanisms.sampling import threshold
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+
+HIGHEST = Decimal("0.3")
+
+
+@pytest.mark.parametrize("rate", ["0.05", "0.2", "0.3"])
+def test_a_records_two_coins_have_its_rate_together(fit, seeded_bytes, rate) -> None:
+    """Bin(40, p′) first, thinned: Bin(40, p). Rates that are 10% off in either direction are told apart."""
+    first = np.random.default_rng(3).binomial(40, float(HIGHEST), 20_000)
+    kept = thinned_counts(first, [Decimal(rate)] * first.size, highest=HIGHEST, randomness=seeded_bytes)
+    assert fit(kept, lambda x: stats.binom.pmf(x, 40, float(rate)))
+    for factor in (1.1, 1 / 1.1):
+        assert not fit(kept, lambda x, factor=factor: stats.binom.pmf(x, 40, float(rate) * factor))
+    assert abs(kept.mean() - 40 * float(rate)) < 6 * math.sqrt(40 * 0.3 * 0.7 / 20_000)
+
+
+@given(rate=st.decimals("0.000001", "0.3", places=18).filter(lambda rate: rate > 0))
+@settings(derandomize=True, deadline=None)
+def test_the_real_rate_is_not_below_the_declared_one_nor_above_the_highest(rate) -> None:
+    first = Fraction(threshold(HIGHEST), WORD)
+    share = Fraction(rate) / first
+    real = first if share >= 1 else first * word_threshold_up(share) / WORD
+    assert real >= Fraction(rate) - Fraction(1, WORD)
+    assert rate == HIGHEST or real >= Fraction(rate)
+    assert real <= Fraction(HIGHEST)
+
+
+def test_rates_that_cannot_be_drawn(seeded_bytes) -> None:
+    for rate in ("0", "0.31"):
+        with pytest.raises(ValueError, match="at most"):
+            thinned_counts(np.array([1]), [Decimal(rate)], highest=HIGHEST, randomness=seeded_bytes)
+    for rates in ([], ["0.2", "0.1"], ["0.1", "0.1"], ["0"], ["1"]):
+        with pytest.raises(ValueError, match="ascend"):
+            require_rates([Decimal(rate) for rate in rates])
+    with pytest.raises(ValueError, match="rates must satisfy"):
+        UnequalRatesHistogram(k=5, sampling_rate=Decimal("0.1"), lowest_rate=Decimal("0.2"))
+
+
+def test_a_record_is_drawn_with_the_greatest_declared_rate_that_is_not_above_its_own() -> None:
+    inclusion = drawn_rates("p", [Decimal("0.05"), Decimal("0.1"), Decimal("0.3")])
+    texts = [b"0.05", b"0.0999", b"0.1", b"0.1000", b"1e-1", b"7", b"0.01", b"-3", b"often", None]
+    rates = inclusion.rates_of(inclusion.column.hierarchy.codes_of_texts(texts, 0))
+    assert [str(rate) for rate in rates] == [
+        "0.05", "0.05", "0.1", "0.1", "0.1", "0.3", "0.05", "0.05", "0.05", "0.05",
+    ]  # fmt: skip
+
+
+def test_a_surveyed_record_counts_where_its_rate_lies_within_the_bounds_both_included() -> None:
+    inclusion = stated_rates("p", lowest=Decimal("0.1"), highest=Decimal("0.2"))
+    texts = [b"0.1", b"0.2", b"0.15", b"0.0999999", b"0.2000001", b"", b"many", None]
+    codes = inclusion.column.hierarchy.codes_of_texts(texts, 0)
+    assert inclusion.counted(codes).tolist() == [True, True, True, False, False, False, False, False]
+    with pytest.raises(ValueError, match="over"):
+        inclusion.rates_of(codes)

@@ -1,0 +1,97 @@
+"""Numbers cut at declared places: total, monotone, the same whatever they are stored as."""
+
+from __future__ import annotations
+
+import math
+from decimal import Decimal
+
+import numpy as np
+import pytest
+from crowdblend.mechanisms.number_steps import NumberSteps, number_of_text
+from crowdblend.mechanisms.point_axes import PointAxis, axis_steps, cells_of_codes, centres
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+CUTS = st.lists(st.floats(-1e6, 1e6), max_size=8, unique=True).map(lambda cuts: tuple(sorted(cuts)))
+
+
+@given(cuts=CUTS, values=st.lists(st.floats(width=64), max_size=20))
+@settings(derandomize=True, deadline=None)
+def test_every_number_has_the_code_of_the_cuts_below_it(cuts, values) -> None:
+    steps = NumberSteps(cuts=cuts)
+    codes = steps.codes_of_numbers(np.array(values, dtype=np.float64), 0).tolist()
+    assert codes == [0 if math.isnan(v) else 1 + sum(cut <= v for cut in cuts) for v in values]
+    assert all(0 <= code < steps.size(0) for code in codes)
+    assert set(steps.codes_of_numbers(np.array(values, dtype=np.float64), 1).tolist()) <= {0}
+
+
+@given(cuts=CUTS, values=st.lists(st.floats(allow_nan=False, allow_infinity=False, width=64), max_size=20))
+@settings(derandomize=True, deadline=None)
+def test_a_text_has_the_code_of_the_number_that_it_writes(cuts, values) -> None:
+    steps = NumberSteps(cuts=cuts)
+    texts = [repr(value).encode() for value in values]
+    assert steps.codes_of_texts(texts, 0).tolist() == steps.codes_of_numbers(np.array(values), 0).tolist()
+
+
+@given(text=st.one_of(st.binary(max_size=12), st.from_regex(rb"[-+.0-9eE ]{0,9}", fullmatch=True)))
+@settings(derandomize=True, deadline=None)
+def test_any_text_has_a_code_and_only_decimal_numbers_are_numbers(text) -> None:
+    [code] = NumberSteps(cuts=(0.0,)).codes_of_texts([text], 0)
+    assert code in (0, 1, 2)
+    try:
+        written = float(text)
+    except ValueError:
+        assert code == 0
+    else:
+        same = number_of_text(text) == written
+        assert same or code == 0, "spaces, underscores, nan and infinity are no numbers here"
+
+
+def test_what_is_no_number_and_what_is_beyond() -> None:
+    steps = NumberSteps(cuts=(0.5, 2.0))
+    texts = [None, b"", b"nan", b"inf", b" 1", b"1_0", b"1e999", b"-1e999", b"0.5", b".5", b"5e-1", b"2", b"1.99"]
+    assert steps.codes_of_texts(texts, 0).tolist() == [0, 0, 0, 0, 0, 0, 3, 1, 2, 2, 2, 3, 2]
+    assert steps.labels(np.arange(4), 0) == ["*", "< 0.5", "[0.5, 2.0)", ">= 2.0"]
+    assert steps.label_sizes(0) == {1: 3}
+    assert steps.label_sizes(1) == {3: 1}
+    assert steps.coarser(np.array([1, 2]), level=0, to=0).tolist() == [1, 2]
+    assert steps.coarser(np.array([1, 2]), level=0, to=1).tolist() == [0, 0]
+    assert NumberSteps(cuts=()).labels(np.arange(2), 0) == ["*", "any number"]
+    assert steps.digest() != NumberSteps(cuts=(0.5, 2.5)).digest()
+    for cuts in ((1.0, 1.0), (2.0, 1.0), (math.nan,), (math.inf,)):
+        with pytest.raises(ValueError, match="must be finite and ascend"):
+            NumberSteps(cuts=cuts)
+    with pytest.raises(IndexError):
+        steps.size(2)
+    with pytest.raises(IndexError):
+        steps.labels(np.array([4]), 0)
+    with pytest.raises(ValueError, match="finer"):
+        steps.coarser(np.array([0]), level=1, to=0)
+
+
+AXES = (
+    PointAxis(name="x", lower=Decimal("-1"), upper=Decimal("1"), missing=Decimal("0.1")),
+    PointAxis(name="y", lower=Decimal("0.1"), upper=Decimal("0.7"), missing=Decimal("0.1")),
+)
+
+
+def test_a_centre_lies_in_the_middle_of_its_own_cell() -> None:
+    numbers = np.arange(36)
+    places = centres(AXES, numbers, cells=6)
+    codes = [axis_steps(axis, cells=6).codes_of_numbers(place, 0) for axis, place in zip(AXES, places, strict=True)]
+    assert cells_of_codes(AXES, codes, cells=6).tolist() == numbers.tolist()
+    assert places[0][::6] == pytest.approx([-5 / 6, -3 / 6, -1 / 6, 1 / 6, 3 / 6, 5 / 6])
+    assert places[1][:6] == pytest.approx([0.15, 0.25, 0.35, 0.45, 0.55, 0.65])
+
+
+def test_what_is_missing_has_the_cell_of_the_declared_number() -> None:
+    codes = [np.array([0, 1, 6]), np.array([0, 6, 0])]
+    assert cells_of_codes(AXES, codes, cells=6).tolist() == [3 * 6 + 0, 0 * 6 + 5, 5 * 6 + 0]
+
+
+@pytest.mark.parametrize(
+    ("lower", "upper", "missing"), [("1", "1", "1"), ("2", "1", "1"), ("0", "1", "1.1"), ("nan", "1", "1")]
+)
+def test_bounds_that_are_none(lower, upper, missing) -> None:
+    with pytest.raises((ValueError, ArithmeticError)):
+        PointAxis(name="x", lower=Decimal(lower), upper=Decimal(upper), missing=Decimal(missing))
