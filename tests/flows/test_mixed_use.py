@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 from crowdblend.tasks.report_files import vector_table
 
-# The sampling key is the same in every process, as if somebody had put one release's key into another's place.
+# Kinds with a sample have one key in every process, as if somebody had put one release's key into another's place.
 RELEASE = """
 import sys
 from pathlib import Path
@@ -23,7 +23,7 @@ os.environ.update(QUIET)
 from crowdblend.deploy.running import run_release
 from crowdblend.flows.settings import House
 from crowdblend.mechanisms.refusal import AccountantRefused
-folder, kind, ledger = Path(sys.argv[1]), sys.argv[2], sys.argv[3]
+folder, kind, ledger, key = Path(sys.argv[1]), sys.argv[2], sys.argv[3], bytes.fromhex(sys.argv[4])
 try:
     run_release(
         folder / f"{kind}.toml",
@@ -31,7 +31,7 @@ try:
         output=str(folder / f"out-{kind}"),
         scheduler=None,
         release_id=kind,
-        randomness=lambda size: b"\\x07" * size,
+        randomness=lambda size: key * size,
     )
 except AccountantRefused as refusal:
     print(refusal.message)
@@ -80,10 +80,12 @@ def run_together(desk, kinds: Sequence[str]) -> dict[str, tuple[int, str]]:
         name: value for name, value in os.environ.items() if not name.startswith(("CROWDBLEND_", "PREFECT_"))
     }
     started = {}
+    own_keys = {kind: f"{number:02x}" for number, kind in enumerate(REPORTS, start=8)}
     for kind in kinds:
         (desk.folder / f"{kind}.toml").write_text(HEAD.format(kind=kind, table=KINDS[kind]))
+        words = str(desk.folder), kind, desk.ledger, own_keys.get(kind, "07")
         started[kind] = subprocess.Popen(
-            [sys.executable, "-W", "ignore", "-c", RELEASE, str(desk.folder), kind, desk.ledger],
+            [sys.executable, "-W", "ignore", "-c", RELEASE, *words],
             cwd=desk.folder,
             env=environment,
             stdout=subprocess.PIPE,
