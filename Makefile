@@ -73,7 +73,7 @@ leaks: $(READY)
 coverage: $(READY)
 	$(BIN)/python tests/audit/coverage_check.py
 
-# An even sample of mutants; goes on where it stopped.
+# The decisive modules first, then an even sample of the others; goes on where it stopped.
 MUTATION_MINUTES ?= 20
 mutation: $(READY)
 	$(BIN)/python tests/audit/mutation/mutation.py --minutes $(MUTATION_MINUTES)

@@ -63,16 +63,21 @@ def sqlite_engine(path: Path, *, read_only: bool) -> Engine:
     # PRIVACY: who only looks has a connection that the database itself lets write nothing; neither creates the file.
     address = f"file:{quote(str(path))}?mode={'ro' if read_only else 'rw'}"
 
+    settings = ("foreign_keys", "recursive_triggers", *(["query_only"] if read_only else []))
+
     def connect() -> sqlite3.Connection:
         # A server's transaction may go from one thread of its pool to another, one after the other.
         connection = sqlite3.connect(
             address, uri=True, timeout=SECONDS_TO_WAIT, isolation_level=None, check_same_thread=not read_only
         )
-        connection.execute("PRAGMA foreign_keys = ON")
-        connection.execute("PRAGMA synchronous = FULL")
-        connection.execute("PRAGMA recursive_triggers = ON")
-        if read_only:
-            connection.execute("PRAGMA query_only = ON")
+        try:
+            for setting in settings:
+                connection.execute(f"PRAGMA {setting} = ON")
+            connection.execute("PRAGMA synchronous = FULL")
+        except UnicodeDecodeError:
+            # SQLite quotes a damaged schema in what it says, and Python's driver can't read it.
+            connection.close()
+            raise sqlite3.DatabaseError("the schema is damaged") from None
         return connection
 
     engine = create_engine("sqlite://", creator=connect, poolclass=NullPool, hide_parameters=True)

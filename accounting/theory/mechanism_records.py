@@ -68,7 +68,7 @@ def mechanism_of_record(record: Mapping[str, object]) -> Mechanism:
     """
     kind = record.get("kind")
     if not isinstance(kind, str) or kind not in _FIELDS:
-        return _other_of_record(record)
+        return event_of_record(record)
     fields = _FIELDS[kind]
     if set(record) != {"kind", *fields}:
         raise InputRefused(f"a {kind} record has the fields {' and '.join(fields)}, not {sorted(record)}.")
@@ -88,20 +88,6 @@ def mechanism_of_record(record: Mapping[str, object]) -> Mechanism:
         )
     except (ValueError, InvalidOperation) as fault:
         raise InputRefused(f"a {kind} record is out of range: {fault}.") from fault
-
-
-def _other_of_record(record: Mapping[str, object]) -> Mechanism:
-    """A histogram, points, an answer or local reports; what is no release has no place in a ledger."""
-    event = event_of_record(record)
-    if isinstance(event, SuppressedHistogram | NoisyHistogram | OutlierPrivateHistogram):
-        return event
-    if isinstance(event, BiasedSampleCounts | UnequalRatesHistogram | SyntheticPoints):
-        return event
-    if isinstance(event, CountAnswer | SumAnswer | MeanAnswer):
-        return event
-    if isinstance(event, CountMeanSketch | KRandomization | OutcomeCounts):
-        return event
-    raise InputRefused(f"no release is of the kind {record.get('kind')!r}.")
 
 
 def _amount(kind: str, record: Mapping[str, object], name: str) -> Decimal:

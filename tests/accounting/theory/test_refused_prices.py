@@ -19,7 +19,6 @@ from crowdblend.accounting.theory import loss_distribution as losses
 from crowdblend.accounting.theory.composition import delta_composed, epsilon_composed
 from crowdblend.accounting.theory.cost import Price
 from crowdblend.accounting.theory.crowd_blending import delta_zero_knowledge
-from crowdblend.accounting.theory.event_records import event_record
 from crowdblend.accounting.theory.group_privacy import even_split
 from crowdblend.accounting.theory.guarantee import Guarantee
 from crowdblend.accounting.theory.inversion import Target, largest_sampling_rate, least_k, most_releases
@@ -178,14 +177,6 @@ def test_a_least_delta_that_guarantees_nothing_is_refused() -> None:
 )
 def test_histograms_and_answers_are_read_back_as_they_were_recorded(mechanism) -> None:
     assert mechanism_of_record(mechanism_record(mechanism)) == mechanism
-
-
-def test_a_record_of_no_release_is_refused() -> None:
-    from crowdblend.mechanisms.krandomization import KRandomization
-
-    record = event_record(KRandomization(bits=2, flip_probability=Decimal("0.25")))
-    with pytest.raises(InputRefused, match="no release is of the kind"):
-        mechanism_of_record(record)
 
 
 def test_a_series_is_composed_of_what_each_mechanism_is_to_the_composition() -> None:

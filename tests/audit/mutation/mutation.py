@@ -16,18 +16,22 @@ import signal
 import subprocess
 import sys
 import time
-from collections import defaultdict
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from mutants import PROJECT, SCOPE, Mutant, sampled, version_of
 from outcomes import DEAD, reported
 
+if TYPE_CHECKING:
+    from coverage import CoverageData
+
+HERE = Path(__file__).parent
 ROOMS = ("tests/mechanisms", "tests/accounting/theory", "tests/accounting/ledger")
 MOST_SECONDS_OF_TESTS = 90.0
-DURATION = re.compile(r"^ *([\d.]+)s (?:call|setup|teardown) +(\S+?)(?:\[.*)?$", re.MULTILINE)
 FAILED = re.compile(r"^(?:FAILED|ERROR) (\S+::[^\s\[]+)", re.MULTILINE)
-KILLED_AT = {1: "killed", 2: "killed at import", 3: "killed", 4: "killed at import"}
+KILLED_AT = {1: "killed", 2: "killed at import"}
+USAGE_ERROR = 4
+NOT_THERE = "ERROR: not found"
 PATIENCE = 900
 
 
@@ -40,6 +44,7 @@ def main() -> int:
     parser.add_argument(
         "--files", nargs="*", type=Path, default=[], help="Only mutants of these, from the project's folder."
     )
+    parser.add_argument("--rooms", nargs="*", default=list(ROOMS), help="Where tests are looked for.")
     parser.add_argument("--again", action="store_true", help="Meet survivors anew, after tests were added.")
     parser.add_argument(
         "--more-tests", nargs="*", default=[], help="Also these, which are newer than the list of tests."
@@ -49,7 +54,7 @@ def main() -> int:
     given = parser.parse_args()
     begun = time.monotonic()
     given.state.mkdir(parents=True, exist_ok=True)
-    tests = Tests.known(given.state, more=given.more_tests)
+    tests = Tests.known(given.state, rooms=given.rooms, more=given.more_tests)
     order = sampled(given.seed, tuple(given.files) or SCOPE)
     done = _done(given.state / "met.jsonl", order, again=given.again)
     _import_all_but_the_product()
@@ -93,11 +98,11 @@ class Tests:
         self.of_line, self.seconds, self.more = of_line, seconds, more
 
     @classmethod
-    def known(cls, state: Path, *, more: list[str]) -> Tests:
+    def known(cls, state: Path, *, rooms: list[str], more: list[str]) -> Tests:
         """What was found out before, or is found out now, which takes some minutes."""
         file = state / "tests.json"
         if not file.exists():
-            file.write_text(json.dumps(_covered(state)), encoding="utf-8")
+            file.write_text(json.dumps(_covered(state, rooms)), encoding="utf-8")
         told = json.loads(file.read_text(encoding="utf-8"))
         lines = {path: {int(line): names for line, names in lines.items()} for path, lines in told["lines"].items()}
         return cls(lines, told["seconds"], more)
@@ -115,48 +120,43 @@ class Tests:
         return [*self.more, *chosen]
 
 
-def _covered(state: Path) -> dict[str, Any]:
+def _covered(state: Path, rooms: list[str]) -> dict[str, Any]:
     """Run the ordinary tests under coverage, each line with the tests that ran it."""
     from coverage import CoverageData
 
-    data = state / "coverage"
+    data, seconds = state / "coverage", state / "seconds.json"
     settings = state / "coverage.ini"
-    settings.write_text(
-        f"[run]\nsource = mechanisms,accounting\ndata_file = {data.resolve()}\ndynamic_context = test_function\n"
-        "branch = true\n"
-    )
+    settings.write_text(f"[run]\nsource = mechanisms,accounting\ndata_file = {data.resolve()}\nbranch = true\n")
     words = [sys.executable, "-m", "coverage", "run", f"--rcfile={settings.resolve()}", "-m", "pytest", "-q"]
-    words += ["-p", "no:cacheprovider", "-m", "not long and not extra", "--durations=0", "--durations-min=0.01", *ROOMS]
-    said = subprocess.run(words, cwd=PROJECT, capture_output=True, text=True, check=False).stdout
-    return covered_lines(CoverageData(str(data)), said)
+    words += ["-p", "no:cacheprovider", "-p", "by_test", "-m", "not long and not extra", *rooms]
+    own = {"PYTHONPATH": str(HERE), "CROWDBLEND_SECONDS": str(seconds.resolve())}
+    with (state / "said").open("wb") as said:
+        subprocess.run(words, cwd=PROJECT, env=os.environ | own, stdout=said, stderr=said, check=False)
+    return covered_lines(CoverageData(str(data)), json.loads(seconds.read_text(encoding="utf-8")))
 
 
-def covered_lines(data: Any, said: str) -> dict[str, Any]:
-    """What coverage's data and pytest's durations tell.
+def covered_lines(data: CoverageData, seconds: dict[str, float]) -> dict[str, Any]:
+    """Which tests ran which line.
 
     Args:
         data: coverage's, with a context for each test.
-        said: what pytest printed.
+        seconds: test → seconds.
+
+    Raises:
+        RuntimeError: no line of the product was run by a test.
     """
     data.read()
-    seconds: dict[str, float] = defaultdict(float)
-    for amount, name in DURATION.findall(said):
-        seconds[name] += float(amount)
     lines: dict[str, dict[int, list[str]]] = {}
     for file in data.measured_files():
         path = Path(file)
         if path.is_relative_to(PROJECT):
             found = data.contexts_by_lineno(file)
             lines[str(path.relative_to(PROJECT))] = {
-                line: sorted({_node(context) for context in contexts if context}) for line, contexts in found.items()
+                line: sorted(context for context in contexts if context) for line, contexts in found.items()
             }
-    return {"lines": lines, "seconds": dict(seconds)}
-
-
-def _node(context: str) -> str:
-    """A test's address from coverage's name for it: tests.room.test_file.test_name."""
-    *folders, file, name = context.split(".")
-    return f"{'/'.join((*folders, file))}.py::{name}"
+    if not any(tests for of_file in lines.values() for tests in of_file.values()):
+        raise RuntimeError("no line of the product was run by a test")
+    return {"lines": lines, "seconds": seconds}
 
 
 def _import_all_but_the_product() -> None:
@@ -201,7 +201,10 @@ def _tested(changed: tuple[str, str] | None, chosen: list[str], *, seconds: int,
     code = os.waitstatus_to_exitcode(status)
     if code == 0:
         return "survived", None
-    by = FAILED.findall(log.read_text(encoding="utf-8", errors="replace"))
+    said = log.read_text(encoding="utf-8", errors="replace")
+    if code == USAGE_ERROR and NOT_THERE not in said:
+        return "killed at import", None
+    by = FAILED.findall(said)
     return KILLED_AT.get(code, f"pytest left with {code}"), by[0] if by else None
 
 
