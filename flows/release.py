@@ -85,6 +85,7 @@ def _stages(
     """The stages in their order; each skips what an earlier attempt has made durable."""
     request, folder = prepared.request, prepared.folder
     ledger_url, anchoring = prepared.house.ledger_url, prepared.house.anchoring
+    sources = code_sources()  # before the charge: where they can't be read nothing is spent
     with observer.stage("charge"):
         receipt, charge, circumstances = reserve(
             ledger_url=ledger_url,
@@ -121,7 +122,7 @@ def _stages(
                 generalization=generalization,
                 publication=publication,
                 folder=folder,
-                code_sources=code_sources(),
+                code_sources=sources,
                 signing=anchoring.keys,
             )
     with observer.stage("publish"):
