@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import Decimal
@@ -135,7 +136,22 @@ class MicrodataRequest(_Request):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class HistogramRequest(_Request):
+class _AloneRequest(_Request, ABC):
+    """What a release of a kind that has no series is asked for with."""
+
+    @property
+    @abstractmethod
+    def digest(self) -> str:
+        """SHA-256 (hex) of all that decides what is released; the output's place is not part of it."""
+
+    @property
+    def series_digest(self) -> str:
+        """That of the release itself."""
+        return self.digest
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class HistogramRequest(_AloneRequest):
     """One histogram over all cells of a declared partition, from the specification alone.
 
     Args:
@@ -166,14 +182,9 @@ class HistogramRequest(_Request):
         canonical = self._reading | {"mechanism": mechanism_record(self.mechanism), "map": self.map_digest}
         return _digest(b"crowdblend histogram 1\n", canonical | self._unit)
 
-    @property
-    def series_digest(self) -> str:
-        """That of the release itself: histograms have no series."""
-        return self.digest
-
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class AnswerRequest(_Request):
+class AnswerRequest(_AloneRequest):
     """One COUNT, SUM or MEAN, in all or in each group, from the specification alone.
 
     Args:
@@ -207,14 +218,9 @@ class AnswerRequest(_Request):
         }
         return _digest(b"crowdblend answer 1\n", canonical | self._unit)
 
-    @property
-    def series_digest(self) -> str:
-        """That of the release itself: answers have no series."""
-        return self.digest
-
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class PointsRequest(_Request):
+class PointsRequest(_AloneRequest):
     """Synthetic points of a declared grid, from the specification alone.
 
     Args:
@@ -245,14 +251,9 @@ class PointsRequest(_Request):
         }
         return _digest(b"crowdblend points 1\n", canonical | self._unit)
 
-    @property
-    def series_digest(self) -> str:
-        """That of the release itself: points have no series."""
-        return self.digest
-
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class ReportsRequest(_Request):
+class ReportsRequest(_AloneRequest):
     """Estimates from many people's local reports, from the specification alone.
 
     Args:
@@ -282,11 +283,6 @@ class ReportsRequest(_Request):
             "confidence": str(self.confidence),
         }
         return _digest(b"crowdblend reports 1\n", canonical | self._unit)
-
-    @property
-    def series_digest(self) -> str:
-        """That of the release itself: local reports have no series."""
-        return self.digest
 
 
 Request = MicrodataRequest | HistogramRequest | PointsRequest | AnswerRequest | ReportsRequest

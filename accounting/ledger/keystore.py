@@ -19,11 +19,16 @@ from .durable import create_private, destroy, private_folder, read_private_recor
 from .identifiers import require_digest, require_release_id
 from .settled_draws import SettledDraws
 
-__all__ = ["FINGERPRINT_DOMAIN", "KeyRef", "PrivateStore", "ReleaseFolder"]
+__all__ = ["KeyRef", "PrivateStore", "ReleaseFolder", "fingerprint_under"]
 
 KEY_BYTES = 32
 FINGERPRINT_DOMAIN = b"crowdblend private fingerprint 1\n"
 LOST = "A release without its key can only be abandoned: `crowdblend abandon`."
+
+
+def fingerprint_under(key: bytes, content: bytes) -> str:
+    """HMAC-SHA256 (hex) of private data under a store's key for fingerprints."""
+    return hmac.new(key, FINGERPRINT_DOMAIN + content, hashlib.sha256).hexdigest()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -140,7 +145,7 @@ class ReleaseFolder:
         PRIVACY: a bare digest of private data would let anyone test a guess. This one is still kept in the
         private store: that it stays the same over time would tell that nothing changed.
         """
-        return hmac.new(self.fingerprint_key, FINGERPRINT_DOMAIN + content, hashlib.sha256).hexdigest()
+        return fingerprint_under(self.fingerprint_key, content)
 
     def remember(self, facts: Mapping[str, Any]) -> None:
         """Add facts to what is remembered of the release; they are durable when this returns.

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import hashlib
-import hmac
 import json
 from pathlib import Path
 
 from .durable import create_private, private_folder
-from .keystore import FINGERPRINT_DOMAIN
+from .keystore import fingerprint_under
 
 __all__ = ["known_names_of_source", "other_names_of_source"]
 
@@ -25,8 +24,7 @@ def known_names_of_source(home: Path, metadata: bytes) -> tuple[str, ...]:
     """
     try:
         key = (home / "fingerprint.key").read_bytes()
-        fingerprint = hmac.new(key, FINGERPRINT_DOMAIN + metadata, hashlib.sha256).hexdigest()
-        folder = home / "sources" / fingerprint
+        folder = home / "sources" / fingerprint_under(key, metadata)
         noted = [json.loads(file.read_bytes()) for file in folder.iterdir() if not file.name.startswith(".")]
     except (OSError, ValueError):
         return ()
