@@ -51,7 +51,8 @@ def merge_counts(parts: Sequence[GroupCounts]) -> GroupCounts:
     """Add up partial counts; associative and commutative.
 
     Args:
-        parts: at least one, all of the same number of words.
+        parts: at least one, all of the same number of words, each with ascending and distinct keys, as all here
+            give them; `sum_counts` is for others.
 
     Raises:
         ValueError: no parts.

@@ -19,7 +19,7 @@ __all__ = ["ColumnCoder"]
 
 _CANONICAL_PATTERN = "^(0|-?[1-9][0-9]{0,17})$"
 _MANY_TEXTS = 1 << 10
-_KNOWN_FROM, _KNOWN_UP_TO = 1 << 7, 1 << 16
+_KNOWN_FROM, _KNOWN_BYTES = 1 << 7, 1 << 22
 _FLOAT_LIMIT = float(1 << 63)
 
 
@@ -128,7 +128,7 @@ class ColumnCoder:
         if places.null_count:
             # Small row groups of a file have much the same dictionary, each in an order of its own.
             unknown = octets.filter(places.is_null()).unique()
-            if len(self._known) + len(unknown) > _KNOWN_UP_TO:
+            if self._known.nbytes + unknown.nbytes > _KNOWN_BYTES:
                 return self._codes_of_octets(octets)
             self._known = pa.concat_arrays([self._known, unknown])
             self._known_codes = np.append(self._known_codes, self._codes_of_octets(unknown))

@@ -29,11 +29,11 @@ def by_hand(texts: list[str | None]) -> list[int]:
     return [3 * code for code in rows.codes_of_texts(present, 1).tolist()] + [0]
 
 
-@pytest.mark.parametrize("most_known", [0, 200, 1 << 16])
+@pytest.mark.parametrize("most_known", [0, 5_000, 1 << 22])
 @pytest.mark.parametrize("type_", [pa.string(), pa.large_string(), pa.binary(), pa.string_view()])
 def test_many_texts_have_the_codes_that_each_has_alone(type_, most_known, monkeypatch):
     """Dictionaries of 100 to 600 texts: declared, unseen, numbers, repeated, null; in changing order."""
-    monkeypatch.setattr(column_codes, "_KNOWN_UP_TO", most_known)
+    monkeypatch.setattr(column_codes, "_KNOWN_BYTES", most_known)
     rng = np.random.default_rng(20_261_121)
     asked = coder()
     for _ in range(40):
