@@ -13,6 +13,15 @@ ifeq ($(firstword $(shell command -v chromium chromium-browser 2>/dev/null)),)
 export CROWDBLEND_TEST_BROWSER ?= off
 endif
 
+# One without R leaves one snippet of the researcher's sheet untested.
+ifeq ($(shell command -v Rscript 2>/dev/null),)
+export CROWDBLEND_TEST_R ?= off
+endif
+# One without gdb leaves the core dumps of the long tests unsearched.
+ifeq ($(shell command -v gcore 2>/dev/null),)
+export CROWDBLEND_TEST_GDB ?= off
+endif
+
 # The same for the object store and the batch system of the long tests.
 ifeq ($(shell command -v swift-proxy-server 2>/dev/null),)
 export CROWDBLEND_TEST_SWIFT ?= off

@@ -95,7 +95,8 @@ def _end_of(job: Job) -> dict[str, Any]:
         if interruption.came:
             return CANCELLED
         return {"exit_code": refusal.exit_code, "where": refusal.where, "message": refusal.message}
-    except BaseException as fault:  # noqa: BLE001 - a job without a told end would seem killed
+    # The last line of the job's process: a job without a told end would seem killed, and be asked for again.
+    except BaseException as fault:  # noqa: BLE001 - told by its kind, whatever it is
         if interruption.came:
             return CANCELLED
         # PRIVACY: only the kind of the fault is told; its text could hold a value of the records.

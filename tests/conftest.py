@@ -9,7 +9,7 @@ import shutil
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -23,7 +23,15 @@ os.environ.update(QUIET)  # before anything imports Prefect
 os.environ.pop("PREFECT_API_URL", None)
 os.environ.pop("PREFECT_HOME", None)
 
-SWITCH = "CROWDBLEND_TEST_POSTGRES"
+BROWSER_ARGUMENTS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
 SPEC = """
 [release]
 name = "{name}"
@@ -157,15 +165,39 @@ def _as_ordinary_user(folder: Path) -> list[str]:
     return ["setpriv", f"--reuid={nobody.pw_uid}", f"--regid={nobody.pw_gid}", "--clear-groups"]
 
 
+@pytest.fixture(scope="module")
+def browser(needs: Callable[[bool, str, str], None]) -> Iterator[object]:
+    """A real headless Chromium, by way of Playwright; no page reaches beyond this machine."""
+    program = shutil.which("chromium") or shutil.which("chromium-browser")
+    needs(program is not None, "Chromium", "CROWDBLEND_TEST_BROWSER")
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        started = playwright.chromium.launch(executable_path=program, headless=True, args=BROWSER_ARGUMENTS)
+        yield started
+        started.close()
+
+
 @pytest.fixture(scope="session")
-def postgresql_server() -> Iterator[str]:
+def needs() -> Callable[[bool, str, str], None]:
+    """What a test needs of the machine: whether it is there, what it is, and the switch of those who go without."""
+
+    def need(there: bool, what: str, switch: str) -> None:
+        if there:
+            return
+        # Only somebody who hasn't got it and says so leaves the test out; continuous integration sets no switch.
+        if os.environ.get(switch) == "off":
+            pytest.skip(f"{switch}=off says that {what} is known to be missing")
+        pytest.fail(f"{what} is missing; install it, or set {switch}=off to leave untested what needs it")
+
+    return need
+
+
+@pytest.fixture(scope="session")
+def postgresql_server(needs: Callable[[bool, str, str], None]) -> Iterator[str]:
     """URL of an empty server's maintenance database; the server is the tests' own and ends with them."""
     initdb, postgres = _server_program("initdb"), _server_program("postgres")
-    if initdb is None or postgres is None:
-        # Only somebody who has no PostgreSQL and says so gets by without it; the checks never set the switch.
-        if os.environ.get(SWITCH) == "off":
-            pytest.skip(f"PostgreSQL is not installed, and {SWITCH}=off says that this is known")
-        pytest.fail(f"PostgreSQL is not installed; install it, or set {SWITCH}=off to leave its half untested")
+    needs(initdb is not None and postgres is not None, "PostgreSQL", "CROWDBLEND_TEST_POSTGRES")
     folder = Path(tempfile.mkdtemp(prefix="crowdblend-pg-", dir="/tmp"))
     data, log = folder / "data", folder / "log"
     user = _as_ordinary_user(folder)

@@ -137,7 +137,7 @@ FAULTS = (
         name="bare-digest",
         what="the fingerprint of the input is a digest without a key",
         file="accounting/ledger/keystore.py",
-        old="return hmac.new(self.fingerprint_key, FINGERPRINT_DOMAIN + content, hashlib.sha256).hexdigest()",
+        old="return hmac.new(key, FINGERPRINT_DOMAIN + content, hashlib.sha256).hexdigest()",
         new="return hashlib.sha256(content).hexdigest()",
         detectors=("pytest tests/accounting/ledger/test_keystore.py",),
     ),

@@ -17,7 +17,6 @@ from pathlib import Path
 import pytest
 from crowdblend.deploy.prefect_environment import QUIET
 
-SWITCH = "CROWDBLEND_TEST_SLURM"
 SETTINGS = """
 ClusterName=tests
 SlurmctldHost={host}(127.0.0.1)
@@ -81,12 +80,10 @@ def test_a_cluster_that_cannot_be_started_costs_nothing(desk, command) -> None:
 
 
 @pytest.fixture
-def slurm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
+def slurm(needs, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
     """A SLURM of one node, of the test's own; what its commands need in the environment."""
-    if shutil.which("slurmctld", path="/usr/sbin:/usr/bin") is None or os.getuid() != 0:
-        if os.environ.get(SWITCH) == "off":
-            pytest.skip(f"SLURM is not installed or this is not root, and {SWITCH}=off says that this is known")
-        pytest.fail(f"SLURM and munge are needed, and root to start them; or set {SWITCH}=off")
+    there = shutil.which("slurmctld", path="/usr/sbin:/usr/bin") is not None and os.getuid() == 0
+    needs(there, "SLURM with munge, and root to start them", "CROWDBLEND_TEST_SLURM")
     folder = tmp_path_factory.mktemp("slurm")
     for path in [folder, *folder.parents[:2]]:
         path.chmod(0o755)

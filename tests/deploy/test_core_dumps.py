@@ -16,18 +16,14 @@ from pathlib import Path
 import pytest
 from distributed import Client, Security
 
-SWITCH = "CROWDBLEND_TEST_GDB"
 RECORDS = 6_000_000
 PREFIX = 4
 
 
 @pytest.fixture
-def core_dumps() -> Iterator[None]:
+def core_dumps(needs) -> Iterator[None]:
     """Processes that start from here may leave core dumps; asked for before the cluster, which inherits it."""
-    if shutil.which("gcore") is None:
-        if os.environ.get(SWITCH) == "off":
-            pytest.skip(f"gdb is not installed, and {SWITCH}=off says that this is known")
-        pytest.fail(f"gdb's gcore is needed; or set {SWITCH}=off")
+    needs(shutil.which("gcore") is not None, "gdb's gcore", "CROWDBLEND_TEST_GDB")
     soft, hard = resource.getrlimit(resource.RLIMIT_CORE)
     resource.setrlimit(resource.RLIMIT_CORE, (hard, hard))
     yield

@@ -19,7 +19,6 @@ from crowdblend.mechanisms.refusal import InputRefused, ReleaseFailed
 from crowdblend.tasks import objects
 from crowdblend.tasks.objects import ObjectPrefix, discard, in_view, put_into_view, require_free
 
-SWITCH = "CROWDBLEND_TEST_SWIFT"
 PYTHON = "/usr/bin/python3"
 PROGRAM = Path(__file__).with_name("swift_store.py")
 ACCESS, SECRET = "test:tester", "testing"
@@ -95,12 +94,10 @@ def write_settings(folder: Path, ports: dict[str, int]) -> None:
 
 
 @pytest.fixture(scope="module")
-def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
+def store(needs, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
     """A store of the tests' own with the bucket `releases`."""
-    if shutil.which("swift-proxy-server") is None:
-        if os.environ.get(SWITCH) == "off":
-            pytest.skip(f"Swift is not installed, and {SWITCH}=off says that this is known")
-        pytest.fail(f"Swift is not installed (swift-proxy and the three servers), and {SWITCH} is not off")
+    there = shutil.which("swift-proxy-server") is not None
+    needs(there, "Swift (swift-proxy and the three servers)", "CROWDBLEND_TEST_SWIFT")
     folder = tmp_path_factory.mktemp("swift")
     ports = dict(zip(PIPELINES, free_ports(4), strict=True))
     write_settings(folder, ports)

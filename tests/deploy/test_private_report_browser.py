@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
-from collections.abc import Iterator
 from datetime import date
 from decimal import Decimal
 from pathlib import Path
@@ -19,17 +17,7 @@ from crowdblend.mechanisms.measures.utility import utility_of
 from crowdblend.mechanisms.recoding import GeneralizationMap, MappedColumn
 from crowdblend.mechanisms.suppression import GroupCounts, count_keys, suppress
 
-SWITCH = "CROWDBLEND_TEST_BROWSER"
 KEEP = "CROWDBLEND_SCREENSHOTS"
-ARGUMENTS = [
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-]
 FAULTS_OF_PICTURES = """() => {
   const faults = [];
   for (const picture of document.querySelectorAll('svg.picture')) {
@@ -50,21 +38,6 @@ FAULTS_OF_PICTURES = """() => {
   }
   return faults;
 }"""
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[object]:
-    program = shutil.which("chromium") or shutil.which("chromium-browser")
-    if program is None:
-        if os.environ.get(SWITCH) == "off":
-            pytest.skip(f"Chromium is not installed, and {SWITCH}=off says that this is known")
-        pytest.fail(f"Chromium is not installed; install it, or set {SWITCH}=off to leave the pages untested in it")
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as playwright:
-        started = playwright.chromium.launch(executable_path=program, headless=True, args=ARGUMENTS)
-        yield started
-        started.close()
 
 
 @pytest.fixture(scope="module")

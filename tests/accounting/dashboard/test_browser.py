@@ -3,24 +3,12 @@
 from __future__ import annotations
 
 import os
-import shutil
-from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
 
-SWITCH = "CROWDBLEND_TEST_BROWSER"
 KEEP = "CROWDBLEND_SCREENSHOTS"
-ARGUMENTS = [
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-]
 KEPT = {
     "/": "overview",
     "/datasets/1": "data-set",
@@ -30,21 +18,6 @@ KEPT = {
     "/verification": "chain",
     "/calculator?k=20&sampling_rate=0.1&delta=1e-6&releases=12": "calculator",
 }
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[object]:
-    program = shutil.which("chromium") or shutil.which("chromium-browser")
-    if program is None:
-        if os.environ.get(SWITCH) == "off":
-            pytest.skip(f"Chromium is not installed, and {SWITCH}=off says that this is known")
-        pytest.fail(f"Chromium is not installed; install it, or set {SWITCH}=off to leave the pages untested in it")
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as playwright:
-        started = playwright.chromium.launch(executable_path=program, headless=True, args=ARGUMENTS)
-        yield started
-        started.close()
 
 
 class Watched:

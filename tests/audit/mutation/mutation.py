@@ -246,7 +246,8 @@ def _in_fork(changed: tuple[str, str] | None, chosen: list[str], *, seconds: int
         own = ["-c", str(PROJECT / "pyproject.toml"), "--rootdir", str(PROJECT)]
         own += ["-W", "ignore:Module already imported"]  # Hypothesis is, before the fork
         code = pytest.main(["-x", "-q", "-p", "no:cacheprovider", "--no-header", *own, *chosen])
-    except BaseException:  # noqa: BLE001 - a fork never comes back into the parent's code
+    # A fork that came back into its parent's code would run the parent's tests a second time.
+    except BaseException:  # noqa: BLE001 - printed, and the fork ends here
         traceback.print_exc()
     finally:
         sys.stdout.flush()

@@ -3,25 +3,13 @@
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-SWITCH = "CROWDBLEND_TEST_BROWSER"
 KEEP = "CROWDBLEND_DOCUMENT_PICTURES"
-ARGUMENTS = [
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-]
 CUT = """() => [...document.querySelectorAll('th, td, dd, dt, p, li, pre, caption, figcaption, h1, h2, h3')]
     .filter(one => one.offsetParent && !(one.closest('thead') && one.closest('thead').clientWidth <= 1))
     .filter(one => one.scrollWidth > one.clientWidth + 1 && getComputedStyle(one).display !== 'inline')
@@ -40,21 +28,6 @@ OVERLAP = """() => [...document.querySelectorAll('svg.picture')].flatMap(picture
     });
     return found;
 })"""
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[object]:
-    program = shutil.which("chromium") or shutil.which("chromium-browser")
-    if program is None:
-        if os.environ.get(SWITCH) == "off":
-            pytest.skip(f"Chromium is not installed, and {SWITCH}=off says that this is known")
-        pytest.fail(f"Chromium is not installed; install it, or set {SWITCH}=off to leave the documents untested in it")
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as playwright:
-        started = playwright.chromium.launch(executable_path=program, headless=True, args=ARGUMENTS)
-        yield started
-        started.close()
 
 
 @pytest.fixture(scope="module")

@@ -80,8 +80,8 @@ def test_each_snippet_runs_and_gives_the_same_estimates(office, release, monkeyp
         assert float(spaces[0]["error"][label]) == pytest.approx(errors[label])
 
 
-@pytest.mark.skipif(shutil.which("Rscript") is None, reason="R is not installed")
-def test_the_snippet_for_r_runs(office, noisy) -> None:
+def test_the_snippet_for_r_runs(needs, office, noisy) -> None:
+    needs(shutil.which("Rscript") is not None, "R", "CROWDBLEND_TEST_R")
     code = code_of(written(office, noisy)[1])["R"]
     done = subprocess.run(["Rscript", "-e", code], cwd=noisy, capture_output=True, text=True, check=True)
     assert "people" in done.stdout
