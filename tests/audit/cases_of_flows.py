@@ -14,7 +14,7 @@ from numpy import array, full, int64, zeros
 
 from .cases import Case, Draw, Pair
 from .cases_of_counts import by_numpy, safe_case, suppressing
-from .cases_of_noise import placed
+from .cases_of_noise import OUTLIER_SIZES, outlier_case, placed, sum_case
 
 __all__ = ["SIZES", "flow_cases", "twin_cases"]
 
@@ -25,6 +25,8 @@ SIZES: dict[str, tuple[int, ...]] = {
     "flow-twin-tight": SAFE_SIZES,
     "flow-twin-noisy": NOISY_SIZES,
     "flow-twin-count": (1,),
+    "flow-twin-outlier": OUTLIER_SIZES,
+    "flow-twin-sum": (1,),
 }
 """Records of t's group, for each pair of a twin."""
 
@@ -43,6 +45,8 @@ def twin_cases(scale: float) -> list[Case]:
     sampler = by_numpy(0.2)
     noisy = price(NOISY, delta=Decimal("1e-3"))
     count = price(COUNT, delta=Decimal(0))
+    outlier = outlier_case(draws=0, scouts=times(200_000), block=100_000)
+    total = sum_case(draws=0, scouts=times(200_000), block=100_000)
 
     def noisy_draw(size: int) -> Draw:
         return lambda side, draws, rng: placed(noisy_counts(sampler(size - side, draws, rng), NOISY))
@@ -87,12 +91,14 @@ def twin_cases(scale: float) -> list[Case]:
             block=50_000,
             coins=OURS,
         ),
+        replace(outlier, name="flow-twin-outlier"),
+        replace(total, name="flow-twin-sum", pairs=total.pairs[:1]),
     ]
 
 
 def flow_cases(scale: float) -> dict[str, Case]:
     """The claims of the flows, by the flow's name."""
-    safe, tight, noisy, count = (replace(case, goal=0.0) for case in twin_cases(scale))
+    safe, tight, noisy, count, outlier, total = (replace(case, goal=0.0) for case in twin_cases(scale))
     chosen = price_selected(
         StronglySafeRelease(k=5, sampling_rate=Decimal("0.2")),
         selection_epsilon=Decimal(1),
@@ -112,6 +118,10 @@ def flow_cases(scale: float) -> dict[str, Case]:
         "flow-epsilon-safe": (drawn, "Parquet"),
         "flow-noisy": (noisy, "Parquet"),
         "flow-count": (count, "CSV"),
+        "flow-histogram": (replace(safe, mechanism="suppressed histogram on a sample, k = 5, β = 0.2"), "Parquet"),
+        "flow-points": (replace(safe, mechanism="synthetic points, one dimension, k = 5, β = 0.2"), "Parquet"),
+        "flow-outlier-private": (outlier, "Parquet"),
+        "flow-sum": (total, "CSV"),
     }
     return {
         name: replace(case, name=name, mechanism=f"whole flow from {source}: {case.mechanism}", coins=OURS)

@@ -23,12 +23,14 @@ from numpy.typing import NDArray
 
 from .cases import Case, Draw, Pair
 
-__all__ = ["noise_cases"]
+__all__ = ["OUTLIER_SIZES", "SUM_WIDTH", "noise_cases", "outlier_case", "placed", "sum_case"]
 
 OPENDP = "OpenDP's own, from the operating system: these draws can't be repeated"
 CHACHA = "the audit's bytes, turned into coins by the software"
 DELTA = Decimal("1e-3")
 _FAR = 4_000
+SUM_WIDTH = 5
+OUTLIER_SIZES = (1, 2, 20, 39, 40, 41, 60)
 
 
 def noise_cases(scale: float) -> list[Case]:
@@ -41,7 +43,7 @@ def noise_cases(scale: float) -> list[Case]:
     fast = {"draws": times(20_000_000), "scouts": times(500_000), "block": 500_000}
     return [
         _noisy(**slow),
-        _outlier(**slow),
+        outlier_case(**slow),
         *_answers(slow),
         _coin_flips(**fast),
         _sketch(**slow),
@@ -79,7 +81,8 @@ def _noisy(*, draws: int, scouts: int, block: int) -> Case:
     )
 
 
-def _outlier(*, draws: int, scouts: int, block: int) -> Case:
+def outlier_case(*, draws: int, scouts: int, block: int) -> Case:
+    """The outlier-private histogram, on a group of each of `OUTLIER_SIZES`."""
     event = OutlierPrivateHistogram(epsilon=Decimal("0.5"), horizon=60, margin=20)
     charged = price_event(event, delta=DELTA)
 
@@ -96,7 +99,7 @@ def _outlier(*, draws: int, scouts: int, block: int) -> Case:
         delta=float(DELTA),
         rule=charged.rule,
         exact=float(charged.epsilon),
-        pairs=tuple(Pair(name=f"group of {n} against {n - 1}", draw=draw(n)) for n in (1, 2, 20, 39, 40, 41, 60)),
+        pairs=tuple(Pair(name=f"group of {n} against {n - 1}", draw=draw(n)) for n in OUTLIER_SIZES),
         draws=draws,
         scouts=scouts,
         block=block,
@@ -109,25 +112,13 @@ def _answers(size: dict[str, int]) -> list[Case]:
     common = {"epsilon": Decimal("0.8"), "relation": both, "groups": 50_000}
     count = CountAnswer(**common, sampling_rate=None)
     sampled = CountAnswer(**common, sampling_rate=Decimal("0.2"))
-    total = SumAnswer(**common, sampling_rate=None, lower=-30, upper=100)
     mean = MeanAnswer(**common, sampling_rate=None, lower=0, upper=100, least_records=10)
     swapped = CountAnswer(epsilon=Decimal("0.8"), relation="replacement", groups=50_000, sampling_rate=None)
     one = {"one record against empty data": ((1, 0), (0, 0)), "group of 1000 against 999": ((1000, 0), (999, 0))}
     return [
         _answer("count", "COUNT, ε = 0.8", count, one, size),
         _answer("count-on-a-sample", "COUNT on a sample, ε = 0.8, β = 0.2", sampled, one, size),
-        _answer(
-            "sum",
-            "SUM of values within −30 … 100, ε = 0.8",
-            total,
-            {
-                "a value of 100 against empty data": ((1, 100), (0, 0)),
-                "a value of −30 against empty data": ((1, -30), (0, 0)),
-                "a value of 10⁹, which counts as 100, beside 50 others": ((51, 1_100), (50, 1_000)),
-            },
-            size,
-            width=5,
-        ),
+        sum_case(**size),
         _answer(
             "mean",
             "MEAN of values within 0 … 100, at least 10 records, ε = 0.8",
@@ -149,6 +140,24 @@ def _answers(size: dict[str, int]) -> list[Case]:
             moved=True,
         ),
     ]
+
+
+def sum_case(*, draws: int, scouts: int, block: int) -> Case:
+    """SUM of bounded values; the first pair is one record against none."""
+    return _answer(
+        "sum",
+        "SUM of values within −30 … 100, ε = 0.8",
+        SumAnswer(
+            epsilon=Decimal("0.8"), relation="add/remove", groups=50_000, sampling_rate=None, lower=-30, upper=100
+        ),
+        {
+            "a value of 100 against empty data": ((1, 100), (0, 0)),
+            "a value of −30 against empty data": ((1, -30), (0, 0)),
+            "a value of 10⁹, which counts as 100, beside 50 others": ((51, 1_100), (50, 1_000)),
+        },
+        {"draws": draws, "scouts": scouts, "block": block},
+        width=SUM_WIDTH,
+    )
 
 
 def _answer(

@@ -46,7 +46,7 @@ def statistics(results: Path, *, scale: float, processes: int, only: str = "") -
                 cases, folder=state, sources=sources, scale=scale, processes=processes, progress=progress
             )
         }
-    sampled = [flow for flow in FLOWS if flow.name in flows and _is_tested(flow.name)]
+    sampled = [flow for flow in FLOWS if flow.name in flows and flow.binomial]
     comparisons = (
         sum(not name.startswith("flow-twin") for name in found)
         + len(flows)
@@ -78,7 +78,7 @@ def statistics(results: Path, *, scale: float, processes: int, only: str = "") -
                 counts = np.bincount(runs.outcomes[0]), np.bincount(runs.outcomes[1])
                 audited = Audited(case=flows[runs.flow.name], pair=twin.pair, event=twin.event, counts=counts)
                 judged.append(_judged(audited, alarm, goals=goals, twin=twin.case) | {"runs": runs.flow.runs})
-                if _is_tested(runs.flow.name):
+                if runs.flow.binomial:
                     tests |= uniformity(runs)
             if not only:
                 findings += same_for_empty_data()
@@ -98,10 +98,6 @@ def statistics(results: Path, *, scale: float, processes: int, only: str = "") -
         "scale": scale,
         "sources": sources,
     }
-
-
-def _is_tested(name: str) -> bool:
-    return name in ("flow-safe-csv", "flow-safe-parquet")
 
 
 def _judged(audited: Audited, alarm: float, *, goals: bool, twin: Case | None = None) -> dict[str, Any]:

@@ -7,6 +7,7 @@ import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -15,7 +16,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from .cases import Case
-from .cases_of_noise import placed
+from .cases_of_noise import SUM_WIDTH, placed
 from .desk import Desk, Job, temporary_desk
 
 __all__ = ["FLOWS", "Flow", "FlowRuns", "run_flows"]
@@ -33,10 +34,27 @@ source = "{source}"
 SAFE = (
     '[sampling]\nrate = {rate}\n[suppression]\nk = {k}\n[privacy]\ndelta = {delta}\n[columns.value]\nvalues = ["a"]\n'
 )
-NOISY = '[sampling]\nrate = {rate}\n[histogram]\nkind = "noisy"\nk = {k}\nepsilon = 0.5\n[privacy]\ndelta = {delta}\n'
-COUNT = '[answer]\nkind = "count"\nepsilon = 0.8\nby = ["place"]\n'
-CHOSEN = '[selection]\nepsilon = 1\non = "whole"\n'
-PLACES = "[columns.place]\ninterval = {{ lower = 0, upper = {groups}, widths = [10] }}\n"
+LEVEL = "level = 0\n"
+PLACES = "[columns.place]\ninterval = {{ lower = 0, upper = {places}, widths = [10] }}\n"
+FIXED = SAFE + LEVEL + PLACES + LEVEL
+CHOSEN = SAFE + PLACES + 'max_level = 0\n[selection]\nepsilon = 1\non = "whole"\n'
+SUPPRESSED = (
+    '[sampling]\nrate = {rate}\n[histogram]\nkind = "suppressed"\nk = {k}\n[privacy]\ndelta = {delta}\n'
+    + PLACES
+    + LEVEL
+)
+NOISY = SUPPRESSED.replace('"suppressed"', '"noisy"\nepsilon = 0.5')
+OUTLIER = (
+    '[histogram]\nkind = "outlier-private"\nepsilon = 0.5\nhorizon = 60\nmargin = 20\n[privacy]\ndelta = {delta}\n'
+    + PLACES
+    + LEVEL
+)
+COUNT = '[answer]\nkind = "count"\nepsilon = 0.8\nby = ["place"]\n' + PLACES + LEVEL
+SUM = COUNT.replace('"count"', '"sum"\ncolumn = "amount"\nlower = -30\nupper = 100\nmissing = 0')
+POINTS = (
+    '[sampling]\nrate = {rate}\n[points]\nkind = "suppressed"\nk = {k}\ncells_per_side = {places}\n'
+    "[privacy]\ndelta = {delta}\n[columns.place]\nbounds = {{ lower = 0, upper = {places} }}\n"
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,44 +64,120 @@ class Flow:
     Args:
         name: of the case.
         twin: the case whose scouting draws choose group size and event.
-        spec: its tables, but for the places; with {rate}, {k}, {delta}.
+        spec: its tables but for the head; with {rate}, {k}, {delta}, {places}.
         parquet: whether the records lie in several Parquet files; else in one CSV file.
-        k: threshold; 0 where there is none.
-        rate: sampling rate; 0 where every record is read.
         groups: independent groups of either size in a run.
         runs: releases.
-        drawn: whether the map is drawn.
+        k: threshold; 0 where there is none.
+        rate: sampling rate; 0 where every record is read.
+        published: the column of what is published of a place; empty where rows are counted.
+        width: so many published values are one outcome; 0 where counts are the outcomes, which are never negative.
     """
 
     name: str
     twin: str
     spec: str
     parquet: bool
-    k: int
-    rate: float
     groups: int
     runs: int
-    drawn: bool = False
+    k: int = 0
+    rate: float = 0.0
+    published: str = "count"
+    width: int = 0
+
+    @property
+    def binomial(self) -> bool:
+        """Whether what is published of a group is a suppressed binomial count, whatever other groups have."""
+        return self.width == 0 and self.spec != CHOSEN
 
 
+_ON_A_SAMPLE: dict[str, Any] = {"k": 5, "rate": 0.2}
 FLOWS = (
-    Flow(name="flow-safe-csv", twin="flow-twin-safe", spec=SAFE, parquet=False, k=5, rate=0.2, groups=250_000, runs=2),
     Flow(
-        name="flow-safe-parquet", twin="flow-twin-tight", spec=SAFE, parquet=True, k=5, rate=0.2, groups=250_000, runs=8
+        name="flow-safe-csv",
+        twin="flow-twin-safe",
+        spec=FIXED,
+        parquet=False,
+        groups=250_000,
+        runs=2,
+        **_ON_A_SAMPLE,
+    ),
+    Flow(
+        name="flow-safe-parquet",
+        twin="flow-twin-tight",
+        spec=FIXED,
+        parquet=True,
+        groups=250_000,
+        runs=8,
+        **_ON_A_SAMPLE,
     ),
     Flow(
         name="flow-epsilon-safe",
         twin="flow-twin-safe",
-        spec=SAFE + CHOSEN,
+        spec=CHOSEN,
         parquet=True,
-        k=5,
-        rate=0.2,
         groups=100_000,
         runs=1,
-        drawn=True,
+        **_ON_A_SAMPLE,
     ),
-    Flow(name="flow-noisy", twin="flow-twin-noisy", spec=NOISY, parquet=True, k=5, rate=0.2, groups=150_000, runs=2),
-    Flow(name="flow-count", twin="flow-twin-count", spec=COUNT, parquet=False, k=0, rate=0.0, groups=200_000, runs=2),
+    Flow(
+        name="flow-histogram",
+        twin="flow-twin-safe",
+        spec=SUPPRESSED,
+        parquet=True,
+        groups=250_000,
+        runs=2,
+        **_ON_A_SAMPLE,
+    ),
+    Flow(
+        name="flow-noisy",
+        twin="flow-twin-noisy",
+        spec=NOISY,
+        parquet=True,
+        groups=150_000,
+        runs=2,
+        width=1,
+        **_ON_A_SAMPLE,
+    ),
+    Flow(
+        name="flow-outlier-private",
+        twin="flow-twin-outlier",
+        spec=OUTLIER,
+        parquet=True,
+        groups=25_000,
+        runs=2,
+        width=1,
+    ),
+    Flow(
+        name="flow-points",
+        twin="flow-twin-safe",
+        spec=POINTS,
+        parquet=True,
+        groups=250_000,
+        runs=2,
+        published="",
+        **_ON_A_SAMPLE,
+    ),
+    Flow(
+        name="flow-count",
+        twin="flow-twin-count",
+        spec=COUNT,
+        parquet=False,
+        groups=200_000,
+        runs=2,
+        published="answer",
+        width=1,
+    ),
+    Flow(
+        name="flow-sum",
+        twin="flow-twin-sum",
+        spec=SUM,
+        parquet=False,
+        groups=200_000,
+        runs=2,
+        published="answer",
+        width=SUM_WIDTH,
+    ),
 )
 
 
@@ -106,6 +200,7 @@ def _write_records(desk: Desk, flow: Flow, size: int, groups: int) -> str:
     """`size` records in every even place and one less in every odd one; the records of a group lie far apart.
 
     The place's number modulo 3 says of which kind its records are: identical, of unseen values, of missing values.
+    Amounts are 100 everywhere.
     """
     places = np.arange(2 * groups)
     tables = []
@@ -113,7 +208,8 @@ def _write_records(desk: Desk, flow: Flow, size: int, groups: int) -> str:
         present = places[(places % 2 == 0) | (record < size - 1)]
         kind = present // 2 % 3
         values = np.where(kind == 0, "a", np.where(kind == 1, f"unseen-{record}", ""))
-        tables.append(pa.table({"place": present, "value": pa.array(values)}))
+        amounts = np.full(present.size, 100)
+        tables.append(pa.table({"place": present, "value": pa.array(values), "amount": amounts}))
     if not flow.parquet:
         pacsv.write_csv(pa.concat_tables(tables), desk.folder / "people.csv")
         return "people.csv"
@@ -128,26 +224,23 @@ def _write_records(desk: Desk, flow: Flow, size: int, groups: int) -> str:
 
 
 def _spec(flow: Flow, *, source: str, delta: float, groups: int) -> str:
-    form = 'form = "counts"\n' if flow.spec.startswith(SAFE) else ""
-    middle = flow.spec.format(rate=flow.rate, k=flow.k, delta=delta)
-    level = "" if flow.drawn else "level = 0\n"
-    if flow.spec.startswith(SAFE):
-        middle = middle.replace('values = ["a"]\n', f'values = ["a"]\n{level}')
-    bounds = "max_level = 0\n" if flow.drawn else level
-    return HEAD.format(form=form, source=source) + middle + PLACES.format(groups=2 * groups) + bounds
+    form = 'form = "counts"\n' if flow.spec in (FIXED, CHOSEN) else ""
+    tables = flow.spec.format(rate=flow.rate, k=flow.k, delta=delta, places=2 * groups)
+    return HEAD.format(form=form, source=source) + tables
 
 
 def _outcomes(table: Path, flow: Flow, groups: int) -> Counts:
     """What was published of each place; 0 where nothing was."""
     read = pacsv.read_csv(table, convert_options=pacsv.ConvertOptions(column_types={"place": pa.string()}))
     labels = read["place"].to_pylist()
-    published = read["answer" if flow.k == 0 else "count"].to_numpy()
+    whole = np.zeros(2 * groups, dtype=np.int64)
+    if not flow.published:  # a point lies in the middle of its cell
+        return whole + np.bincount([int(float(label)) for label in labels], minlength=whole.size)
     known = np.array([label.isdigit() for label in labels])
     places = np.array([int(label) for label in labels if label.isdigit()], dtype=np.int64)
     inside = places < 2 * groups
-    whole = np.zeros(2 * groups, dtype=np.int64)
-    np.add.at(whole, places[inside], published[known][inside].astype(np.int64))
-    return whole if flow.spec.startswith(SAFE) else placed(whole)
+    np.add.at(whole, places[inside], read[flow.published].to_numpy()[known][inside].astype(np.int64))
+    return placed(whole, flow.width) if flow.width else whole
 
 
 def run_flows(
