@@ -1,7 +1,8 @@
 """Fuzzes every way into the product for some minutes each; writes audit-results/fuzz.json.
 
 As a program: `python tests/audit/fuzz/fuzz.py --minutes 1 [--targets csv parquet] [--how shaped guided]`. The minutes
-are for each target, half of them for each way of feeding it. `--grow` adds what reached something new to the corpus.
+are for each target, half of them for each way of feeding it; as many targets are fed at once as there are processors.
+`--grow` adds what reached something new to the corpus.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import argparse
 import hashlib
 import importlib.util
 import json
+import os
 import re
 import secrets
 import shutil
@@ -17,6 +19,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +41,7 @@ def main() -> int:
     parser.add_argument("--how", nargs="*", choices=WAYS, default=list(WAYS))
     parser.add_argument("--seed", type=int, default=None, help="Default: another one each time; it is reported.")
     parser.add_argument("--grow", action="store_true", help="Add inputs that reached something new to the corpus.")
+    parser.add_argument("--at-once", type=int, default=os.cpu_count() or 1, help="So many targets side by side.")
     parser.add_argument("--output", type=Path, default=Path("audit-results/fuzz.json"))
     given = parser.parse_args()
     begun = time.monotonic()
@@ -46,15 +50,17 @@ def main() -> int:
     if missing := sorted(set(given.how) - set(ways)):
         print(f"not done: {', '.join(missing)} (atheris is not installed)")
     kept = given.output.with_suffix("")
-    runs = []
-    for name in given.targets:
-        for way in ways:
-            seconds = 60 * given.minutes / len(ways)
-            run = fed(name, way, seconds=seconds, seed=seed, keep=kept, grow=given.grow)
-            runs.append(run)
-            print(
-                f"{name}, {way}: {run['inputs']} inputs in {run['seconds']} s, {len(run['faults'])} faults", flush=True
-            )
+
+    def fed_by_all(name: str) -> list[dict[str, Any]]:
+        seconds = 60 * given.minutes / max(1, len(ways))
+        found = [fed(name, way, seconds=seconds, seed=seed, keep=kept, grow=given.grow) for way in ways]
+        for run in found:
+            told = f"{run['inputs']} inputs in {run['seconds']} s, {len(run['faults'])} faults"
+            print(f"{name}, {run['way']}: {told}", flush=True)
+        return found
+
+    with ThreadPoolExecutor(given.at_once) as threads:
+        runs = [run for found in threads.map(fed_by_all, given.targets) for run in found]
     findings = [f"{run['target']}: {fault}" for run in runs for fault in run["faults"]]
     report = {
         "part": "fuzz",
@@ -62,6 +68,7 @@ def main() -> int:
         "findings": findings,
         "seconds": round(time.monotonic() - begun, 1),
         "minutes_each": given.minutes,
+        "at_once": given.at_once,
         "seed": seed,
         "not_done": missing,
         "runs": runs,
@@ -104,7 +111,8 @@ def fed(name: str, way: str, *, seconds: float, seed: int, keep: Path, grow: boo
             shutil.copy(folder / "last", folder / "faults" / "last")
         if faults:
             shutil.copytree(folder / "faults", keep / f"{name}-{way}", dirs_exist_ok=True)
-        inputs = folder / "inputs"
+        told = folder / "inputs"
+        inputs, processor = told.read_text(encoding="utf-8").split() if told.exists() else ("0", "0")
         features = re.findall(r"cov: (\d+) ft: (\d+) corp: (\d+)", said)
         if grow and way == "guided":
             _grow(name, folder / "corpus")
@@ -112,7 +120,8 @@ def fed(name: str, way: str, *, seconds: float, seed: int, keep: Path, grow: boo
             "target": name,
             "way": way,
             "seconds": round(time.monotonic() - begun, 1),
-            "inputs": int(inputs.read_text()) if inputs.exists() else 0,
+            "processor_seconds": int(processor),
+            "inputs": int(inputs),
             "coverage": int(features[-1][0]) if features else None,
             "corpus": int(features[-1][2]) if features else None,
             "faults": faults,

@@ -1,7 +1,8 @@
 """One target fed in a process of its own, by inputs of its shape or guided by coverage; run by fuzz.py.
 
 `python fuzz_worker.py TARGET shaped|guided SECONDS SEED FOLDER`: faults lie in FOLDER/faults, one of each kind, and
-the number of inputs in FOLDER/inputs. The input in work lies in FOLDER/last, should the process itself die.
+the number of inputs and the processor's seconds in FOLDER/inputs. The input in work lies in FOLDER/last, should the
+process itself die.
 """
 
 from __future__ import annotations
@@ -64,8 +65,8 @@ class Feeder:
                 (self.folder / "faults" / f"{name}.txt").write_text(text, encoding="utf-8")
 
     def tell(self) -> None:
-        """Make the number of inputs so far known."""
-        (self.folder / "inputs").write_text(str(self.fed), encoding="utf-8")
+        """Make known how many inputs there were so far, and the processor's seconds."""
+        (self.folder / "inputs").write_text(f"{self.fed} {time.process_time():.0f}", encoding="utf-8")
 
 
 def kind_of(fault: BaseException) -> str:
