@@ -72,23 +72,31 @@ def epsilon_lower(
 def chosen_event(counts: tuple[Counts, Counts], *, delta: float) -> Event:
     """The event that scouting draws promise most of: a tail of the outcomes, or their most telling ones.
 
-    It is chosen on draws of its own, so that the draws which are counted afterwards know nothing of the choice.
+    It is chosen on draws of its own, so that the draws which are counted afterwards know nothing of the choice. Half of
+    them say how telling each outcome is, the other half what an event promises: otherwise the many outcomes that few
+    draws have shown would promise most, by chance.
     """
     size = max(part.size for part in counts)
-    pair = [np.pad(part, (0, size - part.size)) for part in counts]
-    draws = [max(int(part.sum()), 1) for part in pair]
+    halves = [_halved(np.pad(part, (0, size - part.size))) for part in counts]
+    draws = [[max(int(half.sum()), 1) for half in pair] for pair in halves]
     best = Event(outcomes=(0,), likelier=0, promise=-1.0)
     for likelier in (0, 1):
-        here, there = pair[likelier], pair[1 - likelier]
-        telling = np.log((here + 0.5) / draws[likelier]) - np.log((there + 0.5) / draws[1 - likelier])
-        seen = np.flatnonzero(here + there)
+        here, there = halves[likelier], halves[1 - likelier]
+        telling = np.log((here[0] + 0.5) / draws[likelier][0]) - np.log((there[0] + 0.5) / draws[1 - likelier][0])
+        seen = np.flatnonzero(here[0] + there[0])
         orders = [seen, seen[::-1], seen[np.argsort(-telling[seen], kind="stable")]]
         for order in orders:
-            p = lower_limit(np.cumsum(here[order]), draws[likelier], _SCOUT_ALARM)
-            q = upper_limit(np.cumsum(there[order]), draws[1 - likelier], _SCOUT_ALARM)
+            p = lower_limit(np.cumsum(here[1][order]), draws[likelier][1], _SCOUT_ALARM)
+            q = upper_limit(np.cumsum(there[1][order]), draws[1 - likelier][1], _SCOUT_ALARM)
             promise = np.log(np.maximum(p - delta, 1e-300) / q)
             place = int(np.argmax(promise))
             if promise[place] > best.promise:
                 outcomes = tuple(sorted(order[: place + 1].tolist()))
                 best = Event(outcomes=outcomes, likelier=likelier, promise=float(promise[place]))
     return best
+
+
+def _halved(counts: Counts) -> tuple[Counts, Counts]:
+    """Draws, which are counted here, dealt out at random to two halves; the same way each time."""
+    first = np.random.default_rng(1).multivariate_hypergeometric(counts, int(counts.sum()) // 2, method="marginals")
+    return first, counts - first
