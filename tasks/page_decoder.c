@@ -580,10 +580,60 @@ done:
     return made;
 }
 
+/* The codes of a dictionary page's entries, by what is known of entries with the same octets; then that of null. None
+ * where an entry is unknown, or the page is not sound. `width` is that of an entry, 0 for texts. */
+static PyObject *known_codes(PyObject *self, PyObject *args)
+{
+    Py_buffer page;
+    long long count, width, null_code;
+    PyObject *known, *table = NULL;
+    (void)self;
+    if (!PyArg_ParseTuple(args, "y*LLO!L", &page, &count, &width, &PyDict_Type, &known, &null_code))
+        return NULL;
+    const uint8_t *at = page.buf, *end = at + page.len;
+    long long place = 0;
+    int64_t code = null_code;
+    if (count < 0 || width < 0 || width > 8 || count > page.len / (width ? width : 4))
+        goto done;
+    table = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)(count + 1) * 8);
+    if (table == NULL)
+        goto done;
+    char *codes = PyBytes_AsString(table);
+    for (; place < count; place++) {
+        uint32_t length = (uint32_t)width;
+        if (width == 0) {
+            if (end - at < 4)
+                break;
+            memcpy(&length, at, 4);
+            at += 4;
+        }
+        if ((int64_t)length > end - at)
+            break;
+        PyObject *octets = PyBytes_FromStringAndSize((const char *)at, (Py_ssize_t)length);
+        PyObject *found = octets == NULL ? NULL : PyDict_GetItemWithError(known, octets); /* borrowed */
+        Py_XDECREF(octets);
+        if (found == NULL)
+            break;
+        int64_t of_entry = PyLong_AsLongLong(found);
+        memcpy(codes + place * 8, &of_entry, 8);
+        at += length;
+    }
+    memcpy(codes + count * 8, &code, 8);
+done:
+    PyBuffer_Release(&page);
+    if (table != NULL && place == count && at == end && !PyErr_Occurred())
+        return table;
+    Py_XDECREF(table);
+    if (PyErr_Occurred())
+        return NULL;
+    Py_RETURN_NONE;
+}
+
 static PyMethodDef methods[] = {
     {"page_headers", page_headers, METH_VARARGS, NULL},
     {"add_codes", add_codes, METH_VARARGS, NULL},
     {"plain_texts", plain_texts, METH_VARARGS, NULL},
+    {"known_codes", known_codes, METH_VARARGS, NULL},
     {NULL, NULL, 0, NULL},
 };
 

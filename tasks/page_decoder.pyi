@@ -53,3 +53,17 @@ def plain_texts(page: Buffer, count: int, /) -> tuple[bytes, bytes]:
     Raises:
         ValueError: they do not fill the page exactly.
     """
+
+def known_codes(page: Buffer, count: int, width: int, known: dict[bytes, int], null_code: int, /) -> bytes | None:
+    """The codes of a dictionary page's entries, int64, and at the end that of null.
+
+    Args:
+        page: unpacked.
+        count: its entries.
+        width: bytes of an entry; 0 where each begins with its length.
+        known: codes by an entry's bytes.
+        null_code: of null.
+
+    Returns:
+        None where an entry is not known, or the page does not hold `count` entries and nothing else.
+    """

@@ -229,3 +229,34 @@ def test_any_texts_fill_the_page_or_are_refused(page, count):
     assert ends.size == count + 1
     assert ends[-1] + 4 * count == len(page)
     assert len(texts) == ends[-1]
+
+
+@settings(deadline=None, derandomize=True, max_examples=300)
+@given(
+    entries=st.lists(st.binary(max_size=9), max_size=12),
+    width=st.sampled_from([0, 0, 4, 8]),
+    unknown=st.sets(st.integers(0, 11), max_size=2),
+    tail=st.sampled_from([b"", b"", b"", b"\x01", b"\xff\xff\xff\xff"]),
+    cut=st.sampled_from([0, 0, 0, 1]),
+    more=st.sampled_from([0, 0, 0, -1, 1]),
+)
+def test_a_dictionary_is_known_where_each_entry_is_and_nothing_else_stands_there(
+    entries, width, unknown, tail, cut, more
+):
+    entries = [entry[:width].ljust(width, b"\x07") for entry in entries] if width else entries
+    whole = b"".join(entry if width else len(entry).to_bytes(4, "little") + entry for entry in entries)
+    page = (whole + tail)[: len(whole + tail) - cut]
+    known = {entry: -3 * place for place, entry in enumerate(entries)}
+    for place in unknown & set(range(len(entries))):
+        known.pop(entries[place], None)
+    found = page_decoder.known_codes(bare(page), len(entries) + more, width, known, 77)
+    if page != whole or more or any(entry not in known for entry in entries):
+        assert found is None
+    else:
+        assert np.frombuffer(found, dtype=np.int64).tolist() == [*(known[entry] for entry in entries), 77]
+
+
+@settings(deadline=None, derandomize=True, max_examples=400)
+@given(page=octets, count=st.integers(-2, 1 << 40) | st.integers(-2, 60), width=st.integers(-1, 9))
+def test_any_bytes_are_a_known_dictionary_or_not(page, count, width):
+    assert page_decoder.known_codes(bare(page), count, width, {}, 1) in (None, (1).to_bytes(8, "little"))
