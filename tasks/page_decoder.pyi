@@ -1,4 +1,4 @@
-"""Parquet pages at chosen positions; compiled, and absent where no compiler was at hand."""
+"""Parquet pages at chosen positions, and whether a footer is sound; absent where no compiler was at hand."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -66,4 +66,11 @@ def known_codes(page: Buffer, count: int, width: int, known: dict[bytes, int], n
 
     Returns:
         None where an entry is not known, or the page does not hold `count` entries and nothing else.
+    """
+
+def sound_footer(footer: Buffer, /) -> bool:
+    """Whether a footer (Thrift's FileMetaData) has what pyarrow takes for granted when it looks at a column.
+
+    Each row group has a part for each column, none is encrypted, and histograms of levels have a place for each level.
+    What pyarrow throws otherwise no Python code can catch: it ends the process.
     """

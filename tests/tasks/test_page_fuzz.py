@@ -260,3 +260,32 @@ def test_a_dictionary_is_known_where_each_entry_is_and_nothing_else_stands_there
 @given(page=octets, count=st.integers(-2, 1 << 40) | st.integers(-2, 60), width=st.integers(-1, 9))
 def test_any_bytes_are_a_known_dictionary_or_not(page, count, width):
     assert page_decoder.known_codes(bare(page), count, width, {}, 1) in (None, (1).to_bytes(8, "little"))
+
+
+@settings(deadline=None, derandomize=True, max_examples=400)
+@given(footer=octets)
+def test_any_bytes_are_a_sound_footer_or_not(footer):
+    assert page_decoder.sound_footer(bare(footer)) in (True, False)
+
+
+def _footer() -> bytes:
+    sink = pa.BufferOutputStream()
+    nested = pa.array([{"a": [1, 2]}, None], type=pa.struct([("a", pa.list_(pa.int64()))]))
+    pq.write_table(pa.table({"text": ["a", None], "nested": nested}), sink)
+    content = sink.getvalue().to_pybytes()
+    return content[-8 - int.from_bytes(content[-8:-4], "little") : -8]
+
+
+FOOTER = _footer()
+
+
+@settings(deadline=None, derandomize=True, max_examples=1000)
+@given(
+    changes=st.lists(st.tuples(st.integers(0, len(FOOTER) - 1), st.integers(0, 4), st.binary(max_size=5)), max_size=4)
+)
+def test_any_change_of_a_footer_is_sound_or_not(changes):
+    footer = bytearray(FOOTER)
+    for at, left_out, put_in in changes:
+        footer[at : at + left_out] = put_in
+    assert page_decoder.sound_footer(bare(bytes(footer))) in (True, False)
+    assert page_decoder.sound_footer(bare(FOOTER))
