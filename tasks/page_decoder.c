@@ -632,7 +632,7 @@ done:
 
 /* ---- Footers ------------------------------------------------------------------------------------------- */
 
-enum { MAP = 11, DEEPEST = 24, BYTE_ARRAY = 6 };
+enum { MAP = 11, DEEPEST = 24, BYTE_ARRAY = 6, LAST_TYPE = 7, LAST_CODEC = 7 };
 
 typedef struct {
     int64_t definition, repetition;
@@ -786,15 +786,16 @@ static int read_sizes(Span *in, Levels levels, int64_t *octets)
 
 static int read_column(Span *in, Levels levels)
 {
-    int64_t id = 0, physical = -1, octets = 0;
+    int64_t id = 0, physical = -1, codec = -1, octets = 0;
     int type;
     for (;;) {
         if (!read_field(in, &id, &type))
             return 0;
         if (type == STOP)
-            return physical >= 0 && (!octets || physical == BYTE_ARRAY);
-        if (id == 1 && type == I32) {
-            if (!read_int(in, &physical))
+            return physical >= 0 && physical <= LAST_TYPE && codec >= 0 && codec <= LAST_CODEC &&
+                   (!octets || physical == BYTE_ARRAY);
+        if ((id == 1 || id == 4) && type == I32) {
+            if (!read_int(in, id == 1 ? &physical : &codec))
                 return 0;
         } else if (id == 16 && type == STRUCT) {
             if (!read_sizes(in, levels, &octets))

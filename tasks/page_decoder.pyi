@@ -71,6 +71,7 @@ def known_codes(page: Buffer, count: int, width: int, known: dict[bytes, int], n
 def sound_footer(footer: Buffer, /) -> bool:
     """Whether a footer (Thrift's FileMetaData) has what pyarrow takes for granted when it looks at a column.
 
-    Each row group has a part for each column, none is encrypted, and histograms of levels have a place for each level.
+    Each row group has a part for each column, none is encrypted, types and codecs are known ones, and histograms of
+    levels have a place for each level.
     What pyarrow throws otherwise no Python code can catch: it ends the process.
     """
