@@ -3,31 +3,18 @@
 from __future__ import annotations
 
 import json
-import sqlite3
 import subprocess
 import sys
 
 import pytest
-
-
-def past_the_guards(town, *statements: str) -> None:
-    """Change the ledger as somebody would who first removes the triggers, and then puts them back."""
-    connection = sqlite3.connect(town.folder / "ledger.db", isolation_level=None)
-    triggers = connection.execute("SELECT name, sql FROM sqlite_master WHERE type = 'trigger'").fetchall()
-    for name, _ in triggers:
-        connection.execute(f"DROP TRIGGER {name}")
-    for statement in statements:
-        assert connection.execute(statement).rowcount > 0, statement
-    for _, definition in triggers:
-        connection.execute(definition)
-    connection.close()
-
 
 CHEAPER = """UPDATE entry SET body = replace(body, '"k":20', '"k":40')
     WHERE position = (SELECT position FROM release WHERE release_id = 'people-spring')"""
 RICHER = "UPDATE account SET epsilon_spent = '0.0001' WHERE dataset = 'people' AND sequence = 1"
 UNREADABLE = """UPDATE entry SET body = '{"kind":'
     WHERE position = (SELECT position FROM release WHERE release_id = 'people-spring')"""
+OTHER_TYPE = """UPDATE entry SET body = replace(body, '"k":15', '"k":"15"')
+    WHERE position = (SELECT position FROM release WHERE release_id = 'people-summer')"""
 LOST = """DELETE FROM release_stage WHERE release_id = 'people-spring' AND stage = 'closed'"""
 
 
@@ -42,7 +29,7 @@ LOST = """DELETE FROM release_stage WHERE release_id = 'people-spring' AND stage
     ids=["price", "account", "bytes", "stage"],
 )
 def test_every_page_says_so_with_where_and_what(serve, copied, paths, statement) -> None:
-    past_the_guards(copied, statement)
+    copied.past_the_guards(statement)
     with serve(copied) as running:
         chain = running.verified()
         assert chain["verdict"] == "broken"
@@ -67,13 +54,19 @@ def test_a_change_under_a_running_dashboard_is_seen(serve, copied) -> None:
     with serve(copied) as running:
         before = running.verified()
         assert before["verdict"] == "sound"
-        past_the_guards(copied, CHEAPER)
+        copied.past_the_guards(CHEAPER, OTHER_TYPE)
+        place = json.loads(copied.command("ledger", "show", "--json"))["releases"][0]["position"]
+        assert "This page can't be shown" in running.get("/datasets/1").text
+        assert running.get("/api/v1/datasets/1").json()["error"]["status"] == 500
         at_once = running.get("/releases/people-spring")
         assert "This ledger does not hold." in at_once.text
         assert "content differs from its hash" in at_once.text
         assert running.get("/verification/again").status_code == 303
         assert running.verified(past=before["ended"])["verdict"] == "broken"
         assert "This ledger does not hold." in running.get("/samples").text
+        told = running.get("/datasets/1")
+        assert told.status_code == 409
+        assert f"What the ledger holds here can't be read, so it does not hold. entry {place}: " in told.text
 
 
 def test_a_fuzzer_finds_no_fault_of_ours(served, tmp_path) -> None:
