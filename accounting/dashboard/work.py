@@ -14,7 +14,7 @@ from collections import OrderedDict
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from queue import Full, Queue
+from queue import Empty, Full, Queue
 from typing import IO, Any, cast
 
 __all__ = ["Answer", "Desk", "WorkerProcess"]
@@ -150,8 +150,9 @@ class Desk:
 
     def close(self) -> None:
         """End the worker."""
-        while not self._queue.empty():
-            self._queue.get_nowait()
+        with suppress(Empty):  # the thread may take the last one meanwhile
+            while True:
+                self._queue.get_nowait()
         self._queue.put(None)
         self._thread.join(timeout=SECONDS_A_JOB + SECONDS_TO_END)
 

@@ -13,8 +13,15 @@ CHEAPER = """UPDATE entry SET body = replace(body, '"k":20', '"k":40')
 RICHER = "UPDATE account SET epsilon_spent = '0.0001' WHERE dataset = 'people' AND sequence = 1"
 UNREADABLE = """UPDATE entry SET body = '{"kind":'
     WHERE position = (SELECT position FROM release WHERE release_id = 'people-spring')"""
-OTHER_TYPE = """UPDATE entry SET body = replace(body, '"k":15', '"k":"15"')
-    WHERE position = (SELECT position FROM release WHERE release_id = 'people-summer')"""
+FORGED = (
+    """INSERT INTO entry SELECT last.position + 1, last.hash, printf('%064x', 15), charged.kind,
+    replace(charged.body, '"k":15', '"k":"15"') FROM entry AS last, entry AS charged
+    WHERE last.position = (SELECT max(position) FROM entry)
+    AND charged.position = (SELECT position FROM release WHERE release_id = 'people-summer')""",
+    """INSERT INTO account SELECT dataset, sequence + 1, (SELECT max(position) FROM entry),
+    epsilon_spent, delta_spent, epsilon_budget, delta_budget
+    FROM account WHERE dataset = 'people' ORDER BY sequence DESC LIMIT 1""",
+)
 LOST = """DELETE FROM release_stage WHERE release_id = 'people-spring' AND stage = 'closed'"""
 
 
@@ -54,19 +61,20 @@ def test_a_change_under_a_running_dashboard_is_seen(serve, copied) -> None:
     with serve(copied) as running:
         before = running.verified()
         assert before["verdict"] == "sound"
-        copied.past_the_guards(CHEAPER, OTHER_TYPE)
-        place = json.loads(copied.command("ledger", "show", "--json"))["releases"][0]["position"]
-        assert "This page can't be shown" in running.get("/datasets/1").text
-        assert running.get("/api/v1/datasets/1").json()["error"]["status"] == 500
+        copied.past_the_guards(CHEAPER, *FORGED)
+        unread = running.get("/api/v1/datasets/1")
+        assert unread.json()["error"]["status"] == unread.status_code == 500
+        assert unread.json()["error"].keys() == {"status", "what", "why"}
         at_once = running.get("/releases/people-spring")
         assert "This ledger does not hold." in at_once.text
         assert "content differs from its hash" in at_once.text
         assert running.get("/verification/again").status_code == 303
-        assert running.verified(past=before["ended"])["verdict"] == "broken"
+        after = running.verified(past=before["ended"])
+        assert after["verdict"] == "broken"
         assert "This ledger does not hold." in running.get("/samples").text
-        told = running.get("/datasets/1")
+        told, first = running.get("/datasets/1"), after["findings"][0]["position"]
         assert told.status_code == 409
-        assert f"What the ledger holds here can't be read, so it does not hold. entry {place}: " in told.text
+        assert f"What the ledger holds here can&#39;t be read, so it does not hold. entry {first}: " in told.text
 
 
 def test_a_fuzzer_finds_no_fault_of_ours(served, tmp_path) -> None:
