@@ -112,6 +112,8 @@ class Gate:
             return 414, "The address is too long.", {}
         if sum(len(name) + len(value) for name, value in scope["headers"]) > LONGEST_HEADERS:
             return 431, "The headers are too long.", {}
+        if not ((scope.get("raw_path") or b"").isascii() and scope["query_string"].isascii()):
+            return 400, "In an address, whatever is not ASCII is written with percent signs.", {}
         if scope["path"] == OPEN:
             return None
         peer = scope["client"][0] if scope.get("client") else ""

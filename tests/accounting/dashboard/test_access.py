@@ -270,6 +270,14 @@ def test_a_malformed_or_oversized_parameter_is_refused(served, path) -> None:
         assert "x" * 50 not in answer.text
 
 
+@pytest.mark.parametrize("address", [b"/?cause=\x9f3", b"/releases\xe2\x82\xac"])
+def test_bytes_that_no_address_has_are_refused(served, address) -> None:
+    host, port = urlsplit(served.url).hostname, urlsplit(served.url).port
+    with socket.create_connection((host, port), timeout=30) as sent:  # a client would encode them
+        sent.sendall(b"GET " + address + b" HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+        assert sent.makefile("rb").readline().split()[1] == b"400"
+
+
 def test_an_oversized_address_or_header_is_refused(served) -> None:
     assert served.get("/refusals?cause=" + "x" * 5_000).status_code == 414
     assert served.get("/", headers={"X-Long": "x" * 40_000}).status_code == 431
