@@ -6,7 +6,7 @@ import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, MutableMapping
 from functools import partial
-from typing import Any
+from typing import Any, assert_never
 
 from anyio import to_thread
 
@@ -128,6 +128,8 @@ class Gate:
                 return 429, "Too many wrong attempts. Try again in a minute.", {"retry-after": "60"}
             case "who" | "wrong":
                 return 401, "These pages need a token: crowdblend token add.", {"www-authenticate": CHALLENGE}
+            case _:
+                assert_never(decision)
 
 
 async def _answer(send: Send, status: int, text: str, headers: dict[str, str]) -> None:
