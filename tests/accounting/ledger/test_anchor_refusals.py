@@ -39,7 +39,10 @@ def test_a_head_stands_at_a_whole_number(position) -> None:
     ("line", "what"),
     [
         (b"[" * 3000 + b"\n", "a line has no deep nesting"),
-        (b'{"hash":0,"key_id":0,"ledger_id":0,"position":0,"public_key":0,"signature":0}\n', "something else than text"),
+        (
+            b'{"hash":0,"key_id":0,"ledger_id":0,"position":0,"public_key":0,"signature":0}\n',
+            "something else than text",
+        ),
         (TOO_LONG, "the anchor's last line is too long"),
     ],
     ids=["deep", "numbers", "endless"],

@@ -58,7 +58,9 @@ def test_rows_that_name_no_place_in_the_chain_are_found(sqlite_books) -> None:
     sqlite_books.add()
     path = Path(sqlite_books.url.removeprefix("sqlite:///"))
     with closing(sqlite3.connect(path)) as database:
-        for guard, definition in database.execute("SELECT name, sql FROM sqlite_master WHERE type = 'trigger'").fetchall():
+        for guard, definition in database.execute(
+            "SELECT name, sql FROM sqlite_master WHERE type = 'trigger'"
+        ).fetchall():
             if definition.split(" ON ")[1].split()[0] == "release":
                 database.execute(f"DROP TRIGGER {guard}")
         database.execute("PRAGMA ignore_check_constraints = ON")

@@ -20,9 +20,7 @@ def folder(tmp_path) -> ReleaseFolder:
 
 
 def noted(home: Path, folder: ReleaseFolder, dataset: str, ledger_id: str = LEDGER) -> tuple[str, ...]:
-    return other_names_of_source(
-        home, fingerprint=folder.fingerprint(METADATA), ledger_id=ledger_id, dataset=dataset
-    )
+    return other_names_of_source(home, fingerprint=folder.fingerprint(METADATA), ledger_id=ledger_id, dataset=dataset)
 
 
 def test_a_source_is_known_by_every_name_that_it_was_released_under(folder, tmp_path) -> None:
