@@ -50,11 +50,11 @@ def test_different_mechanisms_are_more_work_than_runs_of_one(three, monkeypatch)
     from crowdblend.mechanisms.answers import CountAnswer
 
     answer = CountAnswer(epsilon=Decimal("0.1"), relation="add/remove", groups=1, sampling_rate=None)
-    three.add("d-mixed")
-    three.charge("one", dataset="d-mixed")
-    three.charge("two", dataset="d-mixed", mechanism=answer, price=price(answer, delta=Decimal(0)), epsilon_paper=None)
+    three.add("a-mixed")
+    three.charge("one", dataset="a-mixed")
+    three.charge("two", dataset="a-mixed", mechanism=answer, price=price(answer, delta=Decimal(0)), epsilon_paper=None)
     monkeypatch.setattr(overview, "MOST_WORK_AT_A_GLANCE", 3)
     with three.reader() as reader:
         seen = {known.state.name: known.epsilon_estimate for known in reader.overview(latest=3).datasets}
-    assert seen["d-mixed"] is None
+    assert seen["a-mixed"] is None
     assert seen["b-small"] is not None
