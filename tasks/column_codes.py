@@ -20,6 +20,7 @@ __all__ = ["ColumnCoder"]
 _CANONICAL_PATTERN = "^(0|-?[1-9][0-9]{0,17})$"
 _MANY_TEXTS = 1 << 10
 _KNOWN_FROM, _KNOWN_BYTES = 1 << 7, 1 << 22
+_ENTRY_BYTES = 128  # of a Python object of bytes, a number, and their place in a dictionary
 _FLOAT_LIMIT = float(1 << 63)
 
 
@@ -45,6 +46,8 @@ class ColumnCoder:
         self._null_numbers = np.array([number_of_text(text) for text in null_values], dtype=np.float64)
         self._known = pa.array([], type=pa.large_binary())
         self._known_codes: NDArray[np.int64] = np.empty(0, dtype=np.int64)
+        self._known_entries: dict[pa.DataType, dict[bytes, int]] = {}
+        self._known_entries_bytes = 0
         self._dictionary: pa.Array | None = None
         self._table: NDArray[np.int64] = np.empty(0, dtype=np.int64)
 
@@ -67,6 +70,25 @@ class ColumnCoder:
             self._table = codes * self.placement.stride
             self._dictionary = dictionary
         return self._table
+
+    def known_entries(self, type_: pa.DataType) -> dict[bytes, int]:
+        """The scaled codes of entries of earlier dictionaries of a type, by the bytes that Parquet stores."""
+        return self._known_entries.setdefault(type_, {})
+
+    def learn_entries(self, type_: pa.DataType, entries: Sequence[bytes], table: NDArray[np.int64]) -> None:
+        """Remember a dictionary's entries, as far as there is room for them.
+
+        Args:
+            type_: of the column.
+            entries: as Parquet stores them.
+            table: as `table` gives it.
+        """
+        known = self.known_entries(type_)
+        fresh = {entry: code for entry, code in zip(entries, table.tolist(), strict=False) if entry not in known}
+        octets = sum(len(entry) + _ENTRY_BYTES for entry in fresh)
+        if self._known_entries_bytes + octets <= _KNOWN_BYTES:
+            self._known_entries_bytes += octets
+            known.update(fresh)
 
     def _by_table(self, values: pa.DictionaryArray, positions: NDArray[np.int64] | None) -> NDArray[np.int64]:
         table = self.table(values.dictionary)

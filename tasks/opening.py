@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import BinaryIO, cast
 
 import fsspec
+import pyarrow as pa
 import pyarrow.parquet as pq
 
+try:
+    from . import page_decoder
+except ImportError:  # installed where no compiler was at hand
+    page_decoder = None  # type: ignore[assignment]
+
 __all__ = ["is_url", "open_input", "open_parquet"]
+
+_MAGIC = b"PAR1"
+_TAIL = 4 + len(_MAGIC)  # the footer's length and the magic bytes
 
 
 def is_url(location: str) -> bool:
@@ -43,5 +53,34 @@ def open_parquet(
     Raises:
         OSError, pyarrow.ArrowException: it cannot be opened, or its footer cannot be read.
     """
-    file = open_input(location) if is_url(location) else location
-    return pq.ParquetFile(file, read_dictionary=list(dictionary_columns), metadata=footer, pre_buffer=is_url(location))
+    options = {"read_dictionary": list(dictionary_columns), "metadata": footer}
+    if is_url(location):
+        far = open_input(location)
+        if footer is None:
+            _check_footer(far)
+        return pq.ParquetFile(far, pre_buffer=True, **options)
+    if footer is None:
+        with open_input(location) as near:
+            _check_footer(near)
+    return pq.ParquetFile(location, pre_buffer=False, **options)
+
+
+def _check_footer(file: BinaryIO) -> None:
+    """Refuse a footer that would end the process, since pyarrow throws what it finds there past Python.
+
+    What is no footer at all is left to pyarrow, which says so, and everything is where there was no compiler.
+
+    Raises:
+        pyarrow.ArrowInvalid: the footer is damaged or its columns are encrypted.
+    """
+    size = file.seek(0, os.SEEK_END)
+    if page_decoder is None or size < _TAIL:
+        return
+    file.seek(-_TAIL, os.SEEK_END)
+    tail = file.read(_TAIL)
+    length = int.from_bytes(tail[: -len(_MAGIC)], "little")
+    if not tail.endswith(_MAGIC) or length > size - _TAIL:
+        return
+    file.seek(-_TAIL - length, os.SEEK_END)
+    if not page_decoder.sound_footer(file.read(length)):
+        raise pa.ArrowInvalid("the footer is damaged or encrypted")

@@ -1,4 +1,5 @@
-/* Parquet pages at chosen positions: page headers, RLE/bit-packed indices, plain values, each read within bounds.
+/* Parquet pages at chosen positions: page headers, RLE/bit-packed indices, plain values, each read within bounds;
+ * and whether a footer is one that pyarrow survives.
  *
  * The bytes come from files that others wrote. Every offset and length is checked against the buffer that it
  * points into before it is used, and whatever this file does not know is refused with ValueError, so that the
@@ -580,10 +581,317 @@ done:
     return made;
 }
 
+/* The codes of a dictionary page's entries, by what is known of entries with the same octets; then that of null. None
+ * where an entry is unknown, or the page is not sound. `width` is that of an entry, 0 for texts. */
+static PyObject *known_codes(PyObject *self, PyObject *args)
+{
+    Py_buffer page;
+    long long count, width, null_code;
+    PyObject *known, *table = NULL;
+    (void)self;
+    if (!PyArg_ParseTuple(args, "y*LLO!L", &page, &count, &width, &PyDict_Type, &known, &null_code))
+        return NULL;
+    const uint8_t *at = page.buf, *end = at + page.len;
+    long long place = 0;
+    int64_t code = null_code;
+    if (count < 0 || width < 0 || width > 8 || count > page.len / (width ? width : 4))
+        goto done;
+    table = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)(count + 1) * 8);
+    if (table == NULL)
+        goto done;
+    char *codes = PyBytes_AsString(table);
+    for (; place < count; place++) {
+        uint32_t length = (uint32_t)width;
+        if (width == 0) {
+            if (end - at < 4)
+                break;
+            memcpy(&length, at, 4);
+            at += 4;
+        }
+        if ((int64_t)length > end - at)
+            break;
+        PyObject *octets = PyBytes_FromStringAndSize((const char *)at, (Py_ssize_t)length);
+        PyObject *found = octets == NULL ? NULL : PyDict_GetItemWithError(known, octets); /* borrowed */
+        Py_XDECREF(octets);
+        if (found == NULL)
+            break;
+        int64_t of_entry = PyLong_AsLongLong(found);
+        memcpy(codes + place * 8, &of_entry, 8);
+        at += length;
+    }
+    memcpy(codes + count * 8, &code, 8);
+done:
+    PyBuffer_Release(&page);
+    if (table != NULL && place == count && at == end && !PyErr_Occurred())
+        return table;
+    Py_XDECREF(table);
+    if (PyErr_Occurred())
+        return NULL;
+    Py_RETURN_NONE;
+}
+
+/* ---- Footers ------------------------------------------------------------------------------------------- */
+
+enum { MAP = 11, DEEPEST = 24, BYTE_ARRAY = 6, LAST_TYPE = 7, LAST_CODEC = 7 };
+
+typedef struct {
+    int64_t definition, repetition;
+} Levels;
+
+typedef struct {
+    Levels *leaves;
+    int64_t count, room;
+} Leaves;
+
+static int read_list(Span *in, int *type, uint64_t *count)
+{
+    if (in->at >= in->end)
+        return 0;
+    uint8_t head = *in->at++;
+    *type = head & 0x0f;
+    *count = head >> 4;
+    if (*count == 15 && !read_varint(in, count))
+        return 0;
+    return *count <= (uint64_t)(in->end - in->at); /* no element is shorter than a byte */
+}
+
+/* Like skip_value, with the containers that a footer may have. */
+static int skip_anything(Span *in, int type, int depth)
+{
+    uint64_t count;
+    int64_t id = 0;
+    int inner;
+    if (depth > DEEPEST)
+        return 0;
+    if (type == STRUCT) {
+        for (;;) {
+            if (!read_field(in, &id, &inner))
+                return 0;
+            if (inner == STOP)
+                return 1;
+            if (!skip_anything(in, inner, depth + 1))
+                return 0;
+        }
+    }
+    if (type == LIST || type == SET) {
+        if (!read_list(in, &inner, &count))
+            return 0;
+        for (; count; count--)
+            if (inner == YES || inner == NO ? !skip_octets(in, 1) : !skip_anything(in, inner, depth + 1))
+                return 0;
+        return 1;
+    }
+    return type != MAP && skip_value(in, type, depth);
+}
+
+typedef int (*ReadStruct)(Span *in, void *about);
+
+static int read_structs(Span *in, ReadStruct read, void *about)
+{
+    uint64_t count;
+    int type;
+    if (!read_list(in, &type, &count) || (count && type != STRUCT))
+        return 0;
+    for (; count; count--)
+        if (!read(in, about))
+            return 0;
+    return 1;
+}
+
+typedef struct {
+    Leaves *leaves;
+    struct {
+        int64_t children;
+        Levels levels;
+    } open[DEEPEST]; /* groups whose children are still to come */
+    int depth;
+    int begun;
+} Schema;
+
+static int read_element(Span *in, void *about)
+{
+    Schema *schema = about;
+    int64_t id = 0, repetition = 0, children = 0;
+    int type;
+    for (;;) {
+        if (!read_field(in, &id, &type))
+            return 0;
+        if (type == STOP)
+            break;
+        int64_t *place = id == 3 ? &repetition : id == 5 ? &children : NULL;
+        if (place != NULL && type == I32 ? !read_int(in, place) : !skip_anything(in, type, 0))
+            return 0;
+    }
+    if (children < 0 || repetition < 0 || repetition > 2 || (schema->begun && schema->depth == 0))
+        return 0;
+    Levels levels = {0, 0};
+    if (schema->begun) {
+        levels = schema->open[schema->depth - 1].levels;
+        levels.definition += repetition > 0;
+        levels.repetition += repetition == 2;
+        schema->open[schema->depth - 1].children--;
+    }
+    if (children || !schema->begun) {
+        if (schema->depth == DEEPEST)
+            return 0;
+        schema->open[schema->depth].children = children;
+        schema->open[schema->depth++].levels = levels;
+    } else {
+        Leaves *leaves = schema->leaves;
+        if (leaves->count == leaves->room) {
+            Levels *more = realloc(leaves->leaves, (size_t)(2 * leaves->room + 16) * sizeof(Levels));
+            if (more == NULL)
+                return 0;
+            leaves->leaves = more;
+            leaves->room = 2 * leaves->room + 16;
+        }
+        leaves->leaves[leaves->count++] = levels;
+    }
+    schema->begun = 1;
+    while (schema->depth && schema->open[schema->depth - 1].children == 0)
+        schema->depth--;
+    return 1;
+}
+
+static int read_schema(Span *in, Leaves *leaves)
+{
+    Schema schema = {.leaves = leaves};
+    leaves->count = 0;
+    return read_structs(in, read_element, &schema) && schema.begun && schema.depth == 0;
+}
+
+/* Field 16 of a column's metadata: a histogram has an entry for each level, or none at all. */
+static int read_sizes(Span *in, Levels levels, int64_t *octets)
+{
+    int64_t id = 0;
+    uint64_t count;
+    int type, inner;
+    for (;;) {
+        if (!read_field(in, &id, &type))
+            return 0;
+        if (type == STOP)
+            return 1;
+        if ((id == 2 || id == 3) && type == LIST) {
+            Span list = *in;
+            int64_t deepest = id == 2 ? levels.repetition : levels.definition;
+            if (!read_list(&list, &inner, &count) || (count && count != (uint64_t)deepest + 1))
+                return 0;
+        } else if (id == 1) {
+            *octets = 1;
+        }
+        if (!skip_anything(in, type, 0))
+            return 0;
+    }
+}
+
+static int read_column(Span *in, Levels levels)
+{
+    int64_t id = 0, physical = -1, codec = -1, octets = 0;
+    int type;
+    for (;;) {
+        if (!read_field(in, &id, &type))
+            return 0;
+        if (type == STOP)
+            return physical >= 0 && physical <= LAST_TYPE && codec >= 0 && codec <= LAST_CODEC &&
+                   (!octets || physical == BYTE_ARRAY);
+        if ((id == 1 || id == 4) && type == I32) {
+            if (!read_int(in, id == 1 ? &physical : &codec))
+                return 0;
+        } else if (id == 16 && type == STRUCT) {
+            if (!read_sizes(in, levels, &octets))
+                return 0;
+        } else if (!skip_anything(in, type, 0)) {
+            return 0;
+        }
+    }
+}
+
+typedef struct {
+    const Leaves *leaves;
+    int64_t column;
+} Columns;
+
+static int read_part(Span *in, void *about)
+{
+    Columns *columns = about;
+    int64_t id = 0;
+    int type, found = 0;
+    if (columns->column == columns->leaves->count)
+        return 0;
+    for (;;) {
+        if (!read_field(in, &id, &type))
+            return 0;
+        if (type == STOP)
+            break;
+        if (id == 3 && type == STRUCT) {
+            found = 1;
+            if (!read_column(in, columns->leaves->leaves[columns->column]))
+                return 0;
+        } else if (id == 8 || id == 9) { /* encrypted */
+            return 0;
+        } else if (!skip_anything(in, type, 0)) {
+            return 0;
+        }
+    }
+    columns->column++;
+    return found;
+}
+
+static int read_row_group(Span *in, void *about)
+{
+    Columns columns = {about, 0};
+    int64_t id = 0;
+    int type;
+    for (;;) {
+        if (!read_field(in, &id, &type))
+            return 0;
+        if (type == STOP)
+            return columns.column == columns.leaves->count;
+        if (id == 1 && type == LIST) {
+            columns.column = 0;
+            if (!read_structs(in, read_part, &columns))
+                return 0;
+        } else if (!skip_anything(in, type, 0)) {
+            return 0;
+        }
+    }
+}
+
+/* Whether pyarrow can look at every column of a footer: some of what it finds there it only throws, past Python. */
+static PyObject *sound_footer(PyObject *self, PyObject *args)
+{
+    Py_buffer footer;
+    (void)self;
+    if (!PyArg_ParseTuple(args, "y*", &footer))
+        return NULL;
+    Span in = {footer.buf, (const uint8_t *)footer.buf + footer.len};
+    Leaves leaves = {NULL, 0, 0};
+    int64_t id = 0;
+    int type, schema = 0, sound;
+    for (;;) {
+        sound = read_field(&in, &id, &type);
+        if (!sound || type == STOP)
+            break;
+        if (id == 2 && type == LIST)
+            sound = !schema && (schema = read_schema(&in, &leaves));
+        else if (id == 4 && type == LIST)
+            sound = schema && read_structs(&in, read_row_group, &leaves);
+        else
+            sound = id != 8 && skip_anything(&in, type, 0); /* 8: encrypted */
+        if (!sound)
+            break;
+    }
+    free(leaves.leaves);
+    PyBuffer_Release(&footer);
+    return PyBool_FromLong(sound && schema);
+}
+
 static PyMethodDef methods[] = {
     {"page_headers", page_headers, METH_VARARGS, NULL},
     {"add_codes", add_codes, METH_VARARGS, NULL},
     {"plain_texts", plain_texts, METH_VARARGS, NULL},
+    {"known_codes", known_codes, METH_VARARGS, NULL},
+    {"sound_footer", sound_footer, METH_VARARGS, NULL},
     {NULL, NULL, 0, NULL},
 };
 

@@ -1,4 +1,4 @@
-"""Parquet pages at chosen positions; compiled, and absent where no compiler was at hand."""
+"""Parquet pages at chosen positions, and whether a footer is sound; absent where no compiler was at hand."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -52,4 +52,26 @@ def plain_texts(page: Buffer, count: int, /) -> tuple[bytes, bytes]:
 
     Raises:
         ValueError: they do not fill the page exactly.
+    """
+
+def known_codes(page: Buffer, count: int, width: int, known: dict[bytes, int], null_code: int, /) -> bytes | None:
+    """The codes of a dictionary page's entries, int64, and at the end that of null.
+
+    Args:
+        page: unpacked.
+        count: its entries.
+        width: bytes of an entry; 0 where each begins with its length.
+        known: codes by an entry's bytes.
+        null_code: of null.
+
+    Returns:
+        None where an entry is not known, or the page does not hold `count` entries and nothing else.
+    """
+
+def sound_footer(footer: Buffer, /) -> bool:
+    """Whether a footer (Thrift's FileMetaData) has what pyarrow takes for granted when it looks at a column.
+
+    Each row group has a part for each column, none is encrypted, types and codecs are known ones, and histograms of
+    levels have a place for each level.
+    What pyarrow throws otherwise no Python code can catch: it ends the process.
     """

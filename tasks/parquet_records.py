@@ -64,7 +64,7 @@ def parquet_keys(
         wanted = chunk.records if positions is None else positions.size
         if opened.pages is not None and wanted <= _WHOLE_RECORDS:
             with _reading(place):
-                yield _keys_by_pages(opened, chunk, positions, place=place, coders=coders, words=words)
+                yield _keys_by_pages(opened, opened.pages, chunk, positions, place=place, coders=coders, words=words)
         else:
             yield from _keys_by_batches(opened, chunk, positions, place=place, coders=coders, words=words)
 
@@ -97,6 +97,7 @@ class _OpenFile:
 
 def _keys_by_pages(
     opened: _OpenFile,
+    pages: SampledPages,
     chunk: ParquetChunk,
     positions: NDArray[np.int64] | None,
     *,
@@ -108,8 +109,7 @@ def _keys_by_pages(
     wanted = np.arange(chunk.records, dtype=np.int64) if positions is None else positions
     keys = np.zeros((words, wanted.size), dtype=np.int64)
     left: list[ColumnCoder] = []
-    for coder in coders:
-        codes = None if opened.pages is None else opened.pages.codes(coder, chunk.identity.block, wanted)
+    for coder, codes in pages.codes(coders, chunk.identity.block, wanted):
         if codes is None:
             left.append(coder)
         else:

@@ -177,9 +177,10 @@ def _damaged(observer: Observer):  # type: ignore[no-untyped-def]  # noqa: ANN20
         observer.event("damaged", kind=type(error).__name__)
         chain = around.watch.state
         if chain.verdict == "sound":
-            return _page(request, 500, "This is a fault of these pages, and none of the ledger's.")
+            return _page(request, 500, "The last verification found no fault in the ledger; it is verified once more.")
         found = "; ".join(f"entry {one.position}: {one.what}" for one in chain.findings[:5])
-        return _page(request, 409, f"What the ledger holds here can't be read, so it does not hold. {found}")
+        more = found or "Where it doesn't hold the verification will tell, which has been asked for."
+        return _page(request, 409, f"What the ledger holds here can't be read. {more}")
 
     return damaged
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
+import stat
 import threading
 import time
 from collections.abc import Iterator
@@ -69,11 +71,7 @@ class Certificates:
     def _look(self) -> None:
         """Hash the certificates that are new or changed since the last look."""
         found: dict[Path, tuple[int, int, str]] = {}
-        for path in self._candidates():
-            try:
-                status = path.stat()
-            except OSError:
-                continue
+        for path, status in self._candidates():
             known = self._known.get(path)
             if known is not None and known[:2] == (status.st_mtime_ns, status.st_size):
                 found[path] = known
@@ -83,15 +81,20 @@ class Certificates:
         self._places = {digest: path for path, (_, _, digest) in found.items()}
         self._looked = time.monotonic()
 
-    def _candidates(self) -> Iterator[Path]:
+    def _candidates(self) -> Iterator[tuple[Path, os.stat_result]]:
+        """Files of a certificate's name, and no links, which could lead out of the folders."""
         left = MOST_FILES
         for folder in self._folders:
             for path in folder.rglob(NAME):
                 if left == 0:
                     return
-                if path.is_file() and not path.is_symlink():
+                try:
+                    status = path.lstat()
+                except OSError:
+                    continue
+                if stat.S_ISREG(status.st_mode):
                     left -= 1
-                    yield path
+                    yield path, status
 
 
 def columns_of(content: bytes) -> MapOfColumns:

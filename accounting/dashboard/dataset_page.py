@@ -137,7 +137,7 @@ def dataset_page(seen: Seen, position: int, *, before: int | None) -> DatasetPag
     last = view.last_change(name)
     if last is None or last.account is None:
         raise InputRefused("The account of this data set can't be read.", where=f"entry {position}", not_done="")
-    changes = view.changes(name, most=MOST_POINTS)
+    changes = view.changes(name, last=last, most=MOST_POINTS)
     looks = seen.around.follower.looks(name, up_to=view.head.position)
     timeline, computing = _timeline(seen, added, changes)
     estimate = _estimate(seen, added, last.position, last.account, wait=SECONDS_TO_WAIT)

@@ -6,7 +6,7 @@ import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, MutableMapping
 from functools import partial
-from typing import Any
+from typing import Any, assert_never
 
 from anyio import to_thread
 
@@ -112,6 +112,8 @@ class Gate:
             return 414, "The address is too long.", {}
         if sum(len(name) + len(value) for name, value in scope["headers"]) > LONGEST_HEADERS:
             return 431, "The headers are too long.", {}
+        if not ((scope.get("raw_path") or b"").isascii() and scope["query_string"].isascii()):
+            return 400, "In an address, whatever is not ASCII is written with percent signs.", {}
         if scope["path"] == OPEN:
             return None
         peer = scope["client"][0] if scope.get("client") else ""
@@ -126,6 +128,8 @@ class Gate:
                 return 429, "Too many wrong attempts. Try again in a minute.", {"retry-after": "60"}
             case "who" | "wrong":
                 return 401, "These pages need a token: crowdblend token add.", {"www-authenticate": CHALLENGE}
+            case _:
+                assert_never(decision)
 
 
 async def _answer(send: Send, status: int, text: str, headers: dict[str, str]) -> None:

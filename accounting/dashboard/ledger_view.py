@@ -110,11 +110,8 @@ class LedgerView:
         ).one_or_none()
         return None if row is None else _change(row)
 
-    def changes(self, name: str, *, most: int) -> tuple[AccountChange, ...]:
-        """Changes of a data set's account in their order: all, or as many spread evenly, with first and last."""
-        last = self.last_change(name)
-        if last is None:
-            return ()
+    def changes(self, name: str, *, last: AccountChange, most: int) -> tuple[AccountChange, ...]:
+        """Changes of a data set's account up to its last: all, or as many spread evenly, with first and last."""
         step = max(1, -(-last.sequence // max(1, most - 1)))
         wanted = sorted({*range(0, last.sequence + 1, step), last.sequence})
         rows = self.connection.execute(
@@ -137,11 +134,9 @@ class LedgerView:
 
     def place_of_release(self, release_id: str) -> int | None:
         """Where a release is charged, None where the ledger has none of this id."""
-        return self._bounded(select(release.c.position).where(release.c.release_id == release_id))
-
-    def place_of_sample(self, sample_id: str) -> int | None:
-        """Where a sample is reserved, None where it serves no release."""
-        return self._bounded(select(sample.c.position).where(sample.c.sample_id == sample_id))
+        query = select(release.c.position).where(release.c.release_id == release_id)
+        found = self.connection.execute(query).scalar()
+        return found if found is not None and found <= self.head.position else None
 
     def samples(self, *, before: int | None, limit: int) -> tuple[tuple[str, str, str, int], ...]:
         """Samples with their purposes, their releases and their places, the latest first."""
@@ -200,10 +195,6 @@ class LedgerView:
     def _scalars(self, query: Select[tuple[int]]) -> tuple[int, ...]:
         return tuple(self.connection.execute(query).scalars())
 
-    def _bounded(self, query: Select[tuple[int]]) -> int | None:
-        found = self.connection.execute(query).scalar()
-        return found if found is not None and found <= self.head.position else None
-
 
 def _stored(row: Row[tuple[object, ...]]) -> Stored:
     position, previous, own, kind, body = row.position, row.previous, row.hash, row.kind, row.body
@@ -220,7 +211,7 @@ def _stored(row: Row[tuple[object, ...]]) -> Stored:
 
 
 def _change(row: Row[tuple[object, ...]]) -> AccountChange:
-    known: Account | None = None
+    known: Account | None
     try:
         known = account_of_row(row._asdict()).account
     except ValueError:

@@ -35,9 +35,7 @@ def budget_bar(share: float, *, label: str) -> Markup:
 
 
 def timeline_picture(points: Sequence[TimelinePoint]) -> Markup:
-    """A data set's ε over its account's changes: charged, composed, by the paper, against the budget."""
-    if not points:
-        return Markup("")
+    """A data set's ε over its account's changes, at least one: charged, composed, by the paper, against the budget."""
     last = points[-1]
     budgets = [(float(point.change), float(point.epsilon_budget.exact)) for point in points]
     charged = [(float(point.change), float(point.epsilon_spent.exact)) for point in points]
@@ -79,9 +77,7 @@ def timeline_picture(points: Sequence[TimelinePoint]) -> Markup:
 
 
 def curve_picture(points: Sequence[CurvePoint], *, theorem: str, epsilon: float | None, delta: float | None) -> Markup:
-    """The ε–δ curve of one release, exact and by the paper, with a point where it is charged."""
-    if not points:
-        return Markup("")
+    """The ε–δ curve of one release, exact and by the paper, through at least one point, and where it is charged."""
     exact = [(point.epsilon, point.delta_exact) for point in points if point.delta_exact > LEAST_DELTA]
     paper = [
         (point.epsilon, point.delta_paper)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Iterable, Mapping
-from dataclasses import fields, is_dataclass
+from dataclasses import fields
 from functools import cache
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, assert_never
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
@@ -109,6 +109,8 @@ def rows_of_page(page: Page) -> tuple[object, ...]:  # noqa: PLR0911 - one retur
             return ({name: getattr(page, name) for name in ("position", "kind", "previous", "hash", "body", "what")},)
         case CalculatorPage():
             return page.prices
+        case _:
+            assert_never(page)
 
 
 def _flat(row: object) -> Iterable[tuple[str, object]]:
@@ -116,10 +118,7 @@ def _flat(row: object) -> Iterable[tuple[str, object]]:
         row.items() if isinstance(row, Mapping) else ((field.name, getattr(row, field.name)) for field in fields(row))  # type: ignore[arg-type]
     )
     for name, value in named:
-        if isinstance(value, Amount):
-            yield name, value.exact
-        elif not is_dataclass(value):
-            yield name, value
+        yield name, value.exact if isinstance(value, Amount) else value
 
 
 def _harmless(value: object) -> str:

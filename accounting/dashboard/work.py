@@ -12,9 +12,10 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
-from queue import Full, Queue
-from typing import Any
+from queue import Empty, Full, Queue
+from typing import IO, Any, cast
 
 __all__ = ["Answer", "Desk", "WorkerProcess"]
 
@@ -22,6 +23,7 @@ MOST_WAITING = 64
 MOST_REMEMBERED = 2_000
 SECONDS_A_JOB = 6.0
 SECONDS_TO_START = 120.0
+SECONDS_TO_END = 5.0
 SECONDS_TOO_LONG_IS_REMEMBERED = 60.0
 PROGRAM = [sys.executable, "-P", "-W", "ignore", "-m", "crowdblend.accounting.dashboard.worker"]
 
@@ -31,43 +33,51 @@ class WorkerProcess:
 
     def __init__(self) -> None:
         self._process: subprocess.Popen[bytes] | None = None
+        self._idle = True
 
     def run(self, job: str, of: Mapping[str, Any], *, seconds: float) -> dict[str, Any] | None:
-        """The job's answer; None where it took longer, or the process broke.
+        """The job's answer; None where it took longer, or the process broke or could not be started.
 
         Its time begins when the process is ready for it.
         """
-        process = self._started()
-        if process.stdin is None or process.stdout is None:
-            raise RuntimeError("the worker has no pipes")
+        self._idle = False
         try:
-            process.stdin.write(json.dumps({"job": job, "of": of}).encode() + b"\n")
-            process.stdin.flush()
-            line = _line(process.stdout.fileno(), until=time.monotonic() + seconds)
+            sink, source = self._pipes()
+            sink.write(json.dumps({"job": job, "of": of}).encode() + b"\n")
+            sink.flush()
+            line = _line(source.fileno(), until=time.monotonic() + seconds)
         except OSError:
             line = b""
-        if not line.endswith(b"\n"):
+        self._idle = line.endswith(b"\n")
+        if not self._idle:
             self.close()
             return None
         answer: dict[str, Any] = json.loads(line)
         return answer
 
     def close(self) -> None:
-        """End the process."""
+        """End the process: an idle one ends by itself with its input, a busy one is killed."""
         process, self._process = self._process, None
-        if process is not None:
-            process.kill()
-            process.communicate()
+        if process is None:
+            return
+        if self._idle:
+            with suppress(subprocess.TimeoutExpired):
+                process.communicate(timeout=SECONDS_TO_END)
+        process.kill()
+        process.communicate()
 
-    def _started(self) -> subprocess.Popen[bytes]:
+    def _pipes(self) -> tuple[IO[bytes], IO[bytes]]:
+        """To and from the process, which is ready for a job; it is started where there is none."""
         if self._process is None or self._process.poll() is not None:
             self.close()
             self._process = subprocess.Popen(  # noqa: S603 - this program's own interpreter and module
                 PROGRAM, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
             )
-            if self._process.stdout is not None:
-                _line(self._process.stdout.fileno(), until=time.monotonic() + SECONDS_TO_START)
-        return self._process
+            source = cast("IO[bytes]", self._process.stdout)
+            # INVARIANT: the line that says so is read before any job: an answer is never taken for another job's.
+            if not _line(source.fileno(), until=time.monotonic() + SECONDS_TO_START).endswith(b"\n"):
+                raise TimeoutError("the process did not start in time")
+        return cast("IO[bytes]", self._process.stdin), cast("IO[bytes]", self._process.stdout)
 
 
 def _line(source: int, *, until: float) -> bytes:
@@ -140,10 +150,11 @@ class Desk:
 
     def close(self) -> None:
         """End the worker."""
-        while not self._queue.empty():
-            self._queue.get_nowait()
+        with suppress(Empty):  # the thread may take the last one meanwhile
+            while True:
+                self._queue.get_nowait()
         self._queue.put(None)
-        self._thread.join(timeout=SECONDS_A_JOB + 2)
+        self._thread.join(timeout=SECONDS_A_JOB + SECONDS_TO_END)
 
     def _work(self) -> None:
         process = WorkerProcess()

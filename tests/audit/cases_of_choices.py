@@ -89,7 +89,7 @@ KINDS = (
 
 def choice_cases(scale: float) -> list[Case]:
     """Every case of this module."""
-    draws, scouts = max(2_000, round(200_000 * scale)), max(1_000, round(20_000 * scale))
+    draws, scouts = max(2_000, round(100_000 * scale)), max(1_000, round(10_000 * scale))
     cases = []
     for name, words, fresh in (
         ("permute-and-flip", "map drawn by permute-and-flip", False),

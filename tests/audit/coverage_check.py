@@ -1,8 +1,8 @@
 """Line and branch coverage of mechanisms and accounting by the ordinary tests; writes audit-results/coverage.json.
 
 As a program: `python tests/audit/coverage_check.py`; leaves with 1 where a package has less than 98%. Packages are
-measured one after the other, each by the tests of all packages up to it. Processes that are killed at their end, such
-as the pages' workers, leave no record of what they ran.
+measured one after the other, each by the tests of all packages up to it. A process that is killed while it computes
+leaves no record of what it ran.
 """
 
 from __future__ import annotations

@@ -229,3 +229,63 @@ def test_any_texts_fill_the_page_or_are_refused(page, count):
     assert ends.size == count + 1
     assert ends[-1] + 4 * count == len(page)
     assert len(texts) == ends[-1]
+
+
+@settings(deadline=None, derandomize=True, max_examples=300)
+@given(
+    entries=st.lists(st.binary(max_size=9), max_size=12),
+    width=st.sampled_from([0, 0, 4, 8]),
+    unknown=st.sets(st.integers(0, 11), max_size=2),
+    tail=st.sampled_from([b"", b"", b"", b"\x01", b"\xff\xff\xff\xff"]),
+    cut=st.sampled_from([0, 0, 0, 1]),
+    more=st.sampled_from([0, 0, 0, -1, 1]),
+)
+def test_a_dictionary_is_known_where_each_entry_is_and_nothing_else_stands_there(
+    entries, width, unknown, tail, cut, more
+):
+    entries = [entry[:width].ljust(width, b"\x07") for entry in entries] if width else entries
+    whole = b"".join(entry if width else len(entry).to_bytes(4, "little") + entry for entry in entries)
+    page = (whole + tail)[: len(whole + tail) - cut]
+    known = {entry: -3 * place for place, entry in enumerate(entries)}
+    for place in unknown & set(range(len(entries))):
+        known.pop(entries[place], None)
+    found = page_decoder.known_codes(bare(page), len(entries) + more, width, known, 77)
+    if page != whole or more or any(entry not in known for entry in entries):
+        assert found is None
+    else:
+        assert np.frombuffer(found, dtype=np.int64).tolist() == [*(known[entry] for entry in entries), 77]
+
+
+@settings(deadline=None, derandomize=True, max_examples=400)
+@given(page=octets, count=st.integers(-2, 1 << 40) | st.integers(-2, 60), width=st.integers(-1, 9))
+def test_any_bytes_are_a_known_dictionary_or_not(page, count, width):
+    assert page_decoder.known_codes(bare(page), count, width, {}, 1) in (None, (1).to_bytes(8, "little"))
+
+
+@settings(deadline=None, derandomize=True, max_examples=400)
+@given(footer=octets)
+def test_any_bytes_are_a_sound_footer_or_not(footer):
+    assert page_decoder.sound_footer(bare(footer)) in (True, False)
+
+
+def _footer() -> bytes:
+    sink = pa.BufferOutputStream()
+    nested = pa.array([{"a": [1, 2]}, None], type=pa.struct([("a", pa.list_(pa.int64()))]))
+    pq.write_table(pa.table({"text": ["a", None], "nested": nested}), sink)
+    content = sink.getvalue().to_pybytes()
+    return content[-8 - int.from_bytes(content[-8:-4], "little") : -8]
+
+
+FOOTER = _footer()
+
+
+@settings(deadline=None, derandomize=True, max_examples=1000)
+@given(
+    changes=st.lists(st.tuples(st.integers(0, len(FOOTER) - 1), st.integers(0, 4), st.binary(max_size=5)), max_size=4)
+)
+def test_any_change_of_a_footer_is_sound_or_not(changes):
+    footer = bytearray(FOOTER)
+    for at, left_out, put_in in changes:
+        footer[at : at + left_out] = put_in
+    assert page_decoder.sound_footer(bare(bytes(footer))) in (True, False)
+    assert page_decoder.sound_footer(bare(FOOTER))

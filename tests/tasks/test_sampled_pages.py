@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 from crowdblend.mechanisms.hierarchy import ValueHierarchy
 from crowdblend.mechanisms.recoding import MappedColumn, Placement
-from crowdblend.tasks import sampled_pages
+from crowdblend.tasks import column_codes, sampled_pages
 from crowdblend.tasks.column_codes import ColumnCoder
 from crowdblend.tasks.sampled_pages import SampledPages
 
@@ -69,21 +69,30 @@ def differences(path: Path) -> tuple[list[str], list[str]]:
     """Columns that were decoded here and those that were left, after comparing all that were with pyarrow."""
     parquet = pq.ParquetFile(path)
     pages = SampledPages(str(path), parquet)
-    taken, left = [], []
+    names = parquet.schema_arrow.names
     rng = np.random.default_rng(5)
-    for name in parquet.schema_arrow.names:
-        used = True
-        for row_group in range(parquet.metadata.num_row_groups):
-            values = pa.concat_arrays(parquet.read_row_group(row_group, columns=[name])[name].chunks)
-            records = len(values)
-            for rate in (0.0, 0.001, 0.1, 0.9, 1.0):
-                positions = np.flatnonzero(rng.random(records) < rate).astype(np.int64)
-                found = pages.codes(coder(name), row_group, positions)
-                used &= found is not None
-                if found is not None:
-                    assert np.array_equal(found, coder(name).scaled_codes(values, positions)), (name, row_group, rate)
-        (taken if used else left).append(name)
-    return taken, left
+    left = set()
+    lasting = [coder(name) for name in names]
+    for row_group in range(parquet.metadata.num_row_groups):
+        values = parquet.read_row_group(row_group).combine_chunks()
+        for rate in (0.0, 0.001, 0.1, 0.9, 1.0):
+            positions = np.flatnonzero(rng.random(values.num_rows) < rate).astype(np.int64)
+            for coders in (lasting, *([coder(name)] for name in names)):  # all columns at once, and each by itself
+                met = []
+                for asked, found in pages.codes(coders, row_group, positions):
+                    name = asked.column.name
+                    met.append(name)
+                    if found is None:
+                        left.add(name)
+                    else:
+                        [chunk] = values[name].chunks
+                        assert np.array_equal(found, coder(name).scaled_codes(chunk, positions)), (
+                            name,
+                            row_group,
+                            rate,
+                        )
+                assert sorted(met) == sorted(one.column.name for one in coders)
+    return [name for name in names if name not in left], [name for name in names if name in left]
 
 
 @pytest.mark.parametrize("codec", ["NONE", "snappy", "zstd", "gzip"])
@@ -171,7 +180,8 @@ def test_what_is_not_known_is_left(tmp_path):
     pq.write_table(table, tmp_path / "in.parquet", compression="brotli")
     pages = SampledPages(str(tmp_path / "in.parquet"), pq.ParquetFile(tmp_path / "in.parquet"))
     everything = np.arange(2, dtype=np.int64)
-    assert all(pages.codes(coder(name), 0, everything) is None for name in ("list", "flag", "text", "none"))
+    coders = [coder(name) for name in ("list", "flag", "text", "none")]
+    assert [codes for _, codes in pages.codes(coders, 0, everything)] == [None] * 4
 
 
 def test_the_comparison_finds_a_reader_that_is_off_by_one(tmp_path, monkeypatch):
@@ -186,3 +196,57 @@ def test_the_comparison_finds_a_reader_that_is_off_by_one(tmp_path, monkeypatch)
     monkeypatch.setattr(sampled_pages.page_decoder, "add_codes", shifted)
     with pytest.raises(AssertionError):
         differences(tmp_path / "in.parquet")
+
+
+def test_what_one_type_has_taught_is_not_taken_for_another(tmp_path):
+    """Four bytes of text and a 32-bit number can be the same bytes; files of one task may differ in their types."""
+    number = int.from_bytes(b"1234", "little")
+    asked = coder("one")
+    for name, values in (
+        ("text", pa.array(["1234", "text 1"] * 50)),
+        ("number", pa.array([number, 5] * 50, type=pa.int32())),
+        ("day", pa.array([number % 10_000, 5] * 50, type=pa.int32()).cast(pa.date32())),
+        ("unsigned", pa.array([2**32 - 1, 5] * 50, type=pa.uint32())),
+        ("signed", pa.array([-1, 5] * 50, type=pa.int32())),
+    ):
+        pq.write_table(pa.table({"one": values}), tmp_path / name)
+        pages = SampledPages(str(tmp_path / name), pq.ParquetFile(tmp_path / name))
+        for _ in range(2):  # the second time by what is known
+            [(_, found)] = pages.codes([asked], 0, np.arange(100, dtype=np.int64))
+            assert found is not None
+            assert np.array_equal(found, coder("one").scaled_codes(values, None)), name
+
+
+def test_what_is_learned_of_entries_has_a_bound(tmp_path, monkeypatch):
+    monkeypatch.setattr(column_codes, "_KNOWN_BYTES", 1_000)
+    asked = coder("one")
+    for number in range(20):
+        values = pa.array([f"text {number}", f"text {number + 1}"] * 50)
+        pq.write_table(pa.table({"one": values}), tmp_path / "in.parquet")
+        pages = SampledPages(str(tmp_path / "in.parquet"), pq.ParquetFile(tmp_path / "in.parquet"))
+        [(_, found)] = pages.codes([asked], 0, np.arange(100, dtype=np.int64))
+        assert np.array_equal(found, coder("one").scaled_codes(values, None))
+    assert 0 < len(asked.known_entries(pa.string())) <= 1_000 // 128
+
+
+@pytest.mark.parametrize("at", ["headers", "frames"])
+def test_a_damaged_column_spoils_no_other_that_was_read_with_it(tmp_path, at):
+    table = table_of().select(["text", "halves", "int64", "runs"])
+    pq.write_table(table, tmp_path / "in.parquet", compression="zstd")
+    parquet = pq.ParquetFile(tmp_path / "in.parquet")
+    content = bytearray((tmp_path / "in.parquet").read_bytes())
+    start = parquet.metadata.row_group(0).column(1).data_page_offset
+    if at == "frames":
+        start = content.index(b"\x28\xb5\x2f\xfd", start) + 12  # past what the headers' reader looks at
+    content[start : start + 30] = b"\xff" * 30
+    (tmp_path / "in.parquet").write_bytes(content)
+    pages = SampledPages(str(tmp_path / "in.parquet"), parquet)
+    everything = np.arange(table.num_rows, dtype=np.int64)
+    found = {
+        asked.column.name: None if codes is None else codes.copy()
+        for asked, codes in pages.codes([coder(name) for name in table.column_names], 0, everything)
+    }
+    assert sorted(found) == sorted(table.column_names)
+    assert found.pop("halves") is None
+    for name, codes in found.items():
+        assert np.array_equal(codes, coder(name).scaled_codes(table[name].combine_chunks(), None)), name

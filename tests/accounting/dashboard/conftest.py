@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import shutil
+import sqlite3
 import subprocess
 import sys
 import time
@@ -18,6 +20,9 @@ from pathlib import Path
 
 import httpx
 import pytest
+from crowdblend.accounting.dashboard.app import dashboard
+from crowdblend.accounting.dashboard.observing import Observer
+from crowdblend.accounting.dashboard.options import Options
 from crowdblend.accounting.ledger.anchoring import Anchoring
 from crowdblend.accounting.ledger.charge import ReleaseCharge
 from crowdblend.accounting.ledger.reader import open_reader
@@ -92,6 +97,8 @@ for words, code in json.loads(sys.argv[1]):
             sys.exit(f"{words} left with {leave.code}")
 """
 
+CHARGED = StronglySafeRelease(k=20, sampling_rate=Decimal("0.1"))
+
 
 @dataclass(frozen=True)
 class Town:
@@ -138,9 +145,16 @@ class Town:
         assert ended.returncode == code, ended.stderr
         return ended.stdout
 
-    def charge(self, release_id: str, *, dataset: str = "people", sample: str | None = None, label: str = "x") -> None:
+    def charge(
+        self,
+        release_id: str,
+        *,
+        dataset: str = "people",
+        sample: str | None = None,
+        label: str = "x",
+        mechanism: StronglySafeRelease = CHARGED,
+    ) -> None:
         """Charge a release that is never read, as a process does that dies after the charge."""
-        mechanism = StronglySafeRelease(k=20, sampling_rate=Decimal("0.1"))
         paper = paper_price(mechanism, delta=Decimal("1e-6"))
         assert paper is not None
         with self.writer() as writer:
@@ -165,6 +179,18 @@ class Town:
         """Another ledger of the same content."""
         shutil.copytree(self.folder, folder, dirs_exist_ok=True)
         return Town(folder=folder, token=self.token)
+
+    def past_the_guards(self, *statements: str) -> None:
+        """Change the ledger as somebody would who first removes the triggers, and then puts them back."""
+        connection = sqlite3.connect(self.folder / "ledger.db", isolation_level=None)
+        triggers = connection.execute("SELECT name, sql FROM sqlite_master WHERE type = 'trigger'").fetchall()
+        for name, _ in triggers:
+            connection.execute(f"DROP TRIGGER {name}")
+        for statement in statements:
+            assert connection.execute(statement).rowcount > 0, statement
+        for _, definition in triggers:
+            connection.execute(definition)
+        connection.close()
 
 
 def reported(design: ReportDesign, person: int) -> str:
@@ -283,6 +309,45 @@ def served(town: Town) -> Iterator[Served]:
     with serving(town, "--releases", "out") as running:
         running.verified()
         yield running
+
+
+class Opened:
+    """The pages of a ledger in this process, without a server: quick to open for a ledger of a test's own."""
+
+    def __init__(self, url: str, **options) -> None:
+        self.events: list[dict] = []
+        observer = Observer(lambda line: self.events.append(json.loads(line)))
+        self.pages = dashboard(Options(ledger_url=url, **options), observer=observer)
+        self.loop = asyncio.new_event_loop()
+
+    def get(self, path: str, *, host: str = "localhost", headers: dict[str, str] | None = None) -> httpx.Response:
+        async def asked() -> httpx.Response:
+            transport = httpx.ASGITransport(self.pages, raise_app_exceptions=False)
+            async with httpx.AsyncClient(transport=transport, base_url=f"http://{host}") as client:
+                return await client.get(path, headers=headers)
+
+        return self.loop.run_until_complete(asked())
+
+    def __enter__(self) -> Opened:
+        self.told: asyncio.Queue[dict] = asyncio.Queue()
+        self.said: asyncio.Queue[dict] = asyncio.Queue()
+        self.told.put_nowait({"type": "lifespan.startup"})
+        scope = {"type": "lifespan", "asgi": {"version": "3.0"}, "state": {}}
+        self.life = self.loop.create_task(self.pages(scope, self.told.get, self.said.put))
+        assert self.loop.run_until_complete(self.said.get()) == {"type": "lifespan.startup.complete"}
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.told.put_nowait({"type": "lifespan.shutdown"})
+        self.loop.run_until_complete(self.life)
+        self.loop.run_until_complete(self.loop.shutdown_default_executor())
+        self.loop.close()
+
+
+@pytest.fixture(scope="session")
+def opened() -> type[Opened]:
+    """Opens the pages of a ledger in this process."""
+    return Opened
 
 
 PATHS = (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import ipaddress
 import json
 import re
 import socket
@@ -15,6 +16,7 @@ from urllib.parse import urlsplit
 import pytest
 from crowdblend.accounting.dashboard.access import Access, host_of
 from crowdblend.accounting.dashboard.options import Options
+from crowdblend.accounting.ledger.reader import open_reader
 from crowdblend.mechanisms.refusal import InputRefused
 
 
@@ -97,6 +99,84 @@ def test_wrong_attempts_are_limited_and_others_are_not(town) -> None:
     for number in range(10_000):
         access.decide(peer=f"10.1.{number // 256}.{number % 256}", headers=wrong, values={"authorization": 1})
     assert len(access._failures) <= 4_096
+
+
+def test_wrong_attempts_are_forgiven_after_a_minute(monkeypatch) -> None:
+    access = Access(
+        Options(ledger_url="sqlite:///x", require_token=True), tokens=tuple, today=lambda: datetime.now(UTC).date()
+    )
+    wrong, begun, passed = {"authorization": "Bearer nonsense"}, time.monotonic(), [0.0]
+    monkeypatch.setattr(time, "monotonic", lambda: begun + passed[0])
+
+    def said() -> str:
+        return access.decide(peer="10.0.0.1", headers=wrong, values={"authorization": 1})
+
+    assert [said() for _ in range(11)] == ["wrong"] * 10 + ["too many"]
+    passed[0] = 59.0
+    assert said() == "too many"
+    passed[0] = 60.0
+    assert [said() for _ in range(11)] == ["wrong"] * 10 + ["too many"]
+
+
+def test_behind_a_proxy_one_visitors_guesses_shut_nobody_else_out() -> None:
+    """The last hop counts, which the proxy itself wrote; what a visitor wrote before it opens no second account."""
+    proxies = (ipaddress.ip_network("127.0.0.2/32"),)
+    access = Access(
+        Options(ledger_url="sqlite:///x", proxies=proxies), tokens=tuple, today=lambda: datetime.now(UTC).date()
+    )
+
+    def said(hops: str, *, peer: str = "127.0.0.2") -> str:
+        headers = {"authorization": "Bearer nonsense", "x-forwarded-for": hops}
+        return access.decide(peer=peer, headers=headers, values={"authorization": 1})
+
+    guesses = [said(f"10.9.9.{number}, 10.0.0.1") for number in range(11)]
+    assert guesses == ["wrong"] * 10 + ["too many"]
+    assert said("10.0.0.2") == "wrong"
+    control = [said(f"10.9.9.{number}", peer="127.0.0.1") for number in range(11)]
+    assert control == ["wrong"] * 10 + ["too many"], "who is no proxy speaks for itself alone"
+
+
+def test_who_has_no_address_is_no_proxy() -> None:
+    proxies = (ipaddress.ip_network("0.0.0.0/0"), ipaddress.ip_network("::/0"))
+    access = Access(
+        Options(ledger_url="sqlite:///x", proxies=proxies), tokens=tuple, today=lambda: datetime.now(UTC).date()
+    )
+    named = {"x-forwarded-user": "somebody"}
+    for peer in ("", "unix:", "localhost"):
+        assert access.decide(peer=peer, headers=named, values={"x-forwarded-user": 1}) == "who"
+    assert access.decide(peer="::1", headers=named, values={"x-forwarded-user": 1}) == "in"
+
+
+@pytest.mark.parametrize(
+    "credential",
+    [
+        "Digest username=x",
+        "Basic",
+        "Basic !!!!",
+        "Basic " + base64.b64encode(b"\xff\xfe:x").decode(),
+        "Basic " + base64.b64encode(b"no colon").decode(),
+        "Bearer " + "x" * 600,
+        "Basic " + base64.b64encode(b"user:" + b"x" * 600).decode(),
+        "TOKEN",
+    ],
+)
+def test_a_malformed_credential_opens_nothing_and_counts_as_a_wrong_one(town, credential) -> None:
+    with open_reader(town.url) as reader:
+        tokens = reader.tokens()
+    access = Access(
+        Options(ledger_url="sqlite:///x", require_token=True),
+        tokens=lambda: tokens,
+        today=lambda: datetime.now(UTC).date(),
+    )
+    written = credential.replace("TOKEN", town.token)  # without a scheme
+    for _ in range(10):
+        assert (
+            access.decide(peer="10.0.0.1", headers={"authorization": written}, values={"authorization": 1}) == "wrong"
+        )
+    good = {"authorization": f"Bearer {town.token}"}
+    assert access.decide(peer="10.0.0.1", headers=good, values={"authorization": 1}) == "too many"
+    assert access.decide(peer="10.0.0.2", headers=good, values={"authorization": 1}) == "in"
+    assert access.decide(peer="10.0.0.2", headers=good, values={"authorization": 2}) == "wrong"
 
 
 @pytest.mark.parametrize("method", ["POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "CONNECT", "PROPFIND"])
@@ -188,6 +268,14 @@ def test_a_malformed_or_oversized_parameter_is_refused(served, path) -> None:
         assert answer.status_code in (404, 422), (prefix, answer.status_code)
         assert "set-cookie" not in answer.headers
         assert "x" * 50 not in answer.text
+
+
+@pytest.mark.parametrize("address", [b"/?cause=\x9f3", b"/releases\xe2\x82\xac"])
+def test_bytes_that_no_address_has_are_refused(served, address) -> None:
+    host, port = urlsplit(served.url).hostname, urlsplit(served.url).port
+    with socket.create_connection((host, port), timeout=30) as sent:  # a client would encode them
+        sent.sendall(b"GET " + address + b" HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+        assert sent.makefile("rb").readline().split()[1] == b"400"
 
 
 def test_an_oversized_address_or_header_is_refused(served) -> None:

@@ -68,3 +68,39 @@ def test_every_kind_of_release_has_its_pages(serve, town, tmp_path) -> None:
             assert page.status_code == 200, kind
             assert kind in page.text
         assert "itself a sample" in running.get(paths[1]).text
+
+
+def test_every_kind_of_entry_is_told_in_a_sentence(opened, copied) -> None:
+    today = datetime.now(UTC).date()
+    with copied.writer() as writer:
+        writer.record_look(dataset="people", what="what a release would lose", by="steward", day=today)
+        writer.revoke_token(name="auditor", by="steward", day=today)
+    with opened(copied.url) as pages:
+        page = pages.get("/api/v1/verification").json()
+        look, revoked = page["entries"][1], page["entries"][0]
+        told = "Somebody looked at the records of 'people' outside any release: what a release would lose"
+        assert look["what"] == told
+        assert revoked["what"].startswith("The token ")
+        assert revoked["what"].endswith(" was revoked.")
+        people = pages.get("/api/v1/datasets/1").json()
+        assert (people["private_looks"], people["private_looks_in_all"]) == ([look["position"]], 1)
+        assert "look at the records outside any release." in pages.get("/datasets/1").text
+        assert pages.get("/api/v1/datasets/2").json()["private_looks_in_all"] == 0
+
+
+def test_a_budget_of_no_delta_and_a_threshold_past_every_picture_have_their_pages(opened, copied) -> None:
+    today = datetime.now(UTC).date()
+    with copied.writer() as writer:
+        writer.add_dataset(
+            name="nodelta", epsilon=Decimal(9), delta=Decimal(0), relation="add/remove", survey_rate=None,
+            rows_per_person=1, by="steward", day=today,
+        )  # fmt: skip
+    copied.charge("people-crowd", mechanism=StronglySafeRelease(k=10_001, sampling_rate=RATE))
+    with opened(copied.url) as pages:
+        rows = {row["dataset"]: row for row in pages.get("/api/v1/overview").json()["datasets"]}
+        assert (rows["nodelta"]["delta_share"], rows["nodelta"]["delta_left"]["exact"]) == (0.0, "0")
+        assert pages.get(f"/datasets/{rows['nodelta']['position']}").status_code == 200
+        told = "No curve is drawn for a k above 10000."
+        assert pages.get("/api/v1/releases/people-crowd").json()["curve"]["why_not"] == told
+        assert told in pages.get("/releases/people-crowd").text
+        assert told not in pages.get("/releases/people-spring").text

@@ -3,31 +3,25 @@
 from __future__ import annotations
 
 import json
-import sqlite3
 import subprocess
 import sys
 
 import pytest
-
-
-def past_the_guards(town, *statements: str) -> None:
-    """Change the ledger as somebody would who first removes the triggers, and then puts them back."""
-    connection = sqlite3.connect(town.folder / "ledger.db", isolation_level=None)
-    triggers = connection.execute("SELECT name, sql FROM sqlite_master WHERE type = 'trigger'").fetchall()
-    for name, _ in triggers:
-        connection.execute(f"DROP TRIGGER {name}")
-    for statement in statements:
-        assert connection.execute(statement).rowcount > 0, statement
-    for _, definition in triggers:
-        connection.execute(definition)
-    connection.close()
-
 
 CHEAPER = """UPDATE entry SET body = replace(body, '"k":20', '"k":40')
     WHERE position = (SELECT position FROM release WHERE release_id = 'people-spring')"""
 RICHER = "UPDATE account SET epsilon_spent = '0.0001' WHERE dataset = 'people' AND sequence = 1"
 UNREADABLE = """UPDATE entry SET body = '{"kind":'
     WHERE position = (SELECT position FROM release WHERE release_id = 'people-spring')"""
+FORGED = (
+    """INSERT INTO entry SELECT last.position + 1, last.hash, printf('%064x', 15), charged.kind,
+    replace(charged.body, '"k":15', '"k":"15"') FROM entry AS last, entry AS charged
+    WHERE last.position = (SELECT max(position) FROM entry)
+    AND charged.position = (SELECT position FROM release WHERE release_id = 'people-summer')""",
+    """INSERT INTO account SELECT dataset, sequence + 1, (SELECT max(position) FROM entry),
+    epsilon_spent, delta_spent, epsilon_budget, delta_budget
+    FROM account WHERE dataset = 'people' ORDER BY sequence DESC LIMIT 1""",
+)
 LOST = """DELETE FROM release_stage WHERE release_id = 'people-spring' AND stage = 'closed'"""
 
 
@@ -42,7 +36,7 @@ LOST = """DELETE FROM release_stage WHERE release_id = 'people-spring' AND stage
     ids=["price", "account", "bytes", "stage"],
 )
 def test_every_page_says_so_with_where_and_what(serve, copied, paths, statement) -> None:
-    past_the_guards(copied, statement)
+    copied.past_the_guards(statement)
     with serve(copied) as running:
         chain = running.verified()
         assert chain["verdict"] == "broken"
@@ -67,13 +61,20 @@ def test_a_change_under_a_running_dashboard_is_seen(serve, copied) -> None:
     with serve(copied) as running:
         before = running.verified()
         assert before["verdict"] == "sound"
-        past_the_guards(copied, CHEAPER)
+        copied.past_the_guards(CHEAPER, *FORGED)
+        unread = running.get("/api/v1/datasets/1")
+        assert unread.json()["error"]["status"] == unread.status_code == 500
+        assert unread.json()["error"].keys() == {"status", "what", "why"}
         at_once = running.get("/releases/people-spring")
         assert "This ledger does not hold." in at_once.text
         assert "content differs from its hash" in at_once.text
         assert running.get("/verification/again").status_code == 303
-        assert running.verified(past=before["ended"])["verdict"] == "broken"
+        after = running.verified(past=before["ended"])
+        assert after["verdict"] == "broken"
         assert "This ledger does not hold." in running.get("/samples").text
+        told, first = running.get("/datasets/1"), after["findings"][0]["position"]
+        assert told.status_code == 409
+        assert f"What the ledger holds here can&#39;t be read. entry {first}: " in told.text
 
 
 def test_a_fuzzer_finds_no_fault_of_ours(served, tmp_path) -> None:

@@ -1,0 +1,148 @@
+"""Long computations hold nothing up: they are bounded in time and in number, and none is taken for another."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+from crowdblend.accounting.dashboard.chain_watch import ChainWatch
+from crowdblend.accounting.dashboard.work import MOST_REMEMBERED, MOST_WAITING, SECONDS_A_JOB, Desk, WorkerProcess
+
+NO_SUCH_JOB = "there is no such job."
+PLAN = {"k": 20, "sampling_rate": "0.1", "epsilon": "", "delta": "1e-6", "releases": 1}
+
+
+def workers() -> list[int]:
+    """Process ids of the workers that this process has started."""
+    found = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            words = (folder / "cmdline").read_bytes()
+            parent = int((folder / "stat").read_text().rpartition(")")[2].split()[1])
+        except OSError:
+            continue
+        if parent == os.getpid() and b"crowdblend.accounting.dashboard.worker" in words:
+            found.append(int(folder.name))
+    return found
+
+
+@pytest.fixture
+def worker():
+    made = WorkerProcess()
+    yield made
+    made.close()
+
+
+def test_an_idle_process_ends_by_itself_and_a_busy_one_is_ended(worker) -> None:
+    assert worker.run("none", {}, seconds=60) == {"refused": NO_SUCH_JOB}
+    idle = worker._process
+    worker.close()
+    assert idle.returncode == 0
+    assert worker.run("none", {}, seconds=60) == {"refused": NO_SUCH_JOB}
+    busy = worker._process
+    os.kill(busy.pid, signal.SIGSTOP)  # as one that computes without end
+    begun = time.monotonic()
+    assert worker.run("plan", PLAN, seconds=0.3) is None
+    assert time.monotonic() - begun < 5
+    assert busy.returncode == -signal.SIGKILL
+
+
+def test_after_a_job_that_took_too_long_the_next_gets_its_own_answer(worker) -> None:
+    planned = worker.run("plan", PLAN, seconds=60)
+    assert planned is not None
+    assert float(planned["epsilon_exact"]) > 0
+    os.kill(worker._process.pid, signal.SIGSTOP)
+    assert worker.run("none", {}, seconds=0.3) is None
+    assert worker.run("plan", PLAN, seconds=60) == planned
+
+
+def test_a_process_that_died_is_started_again(worker) -> None:
+    assert worker.run("none", {}, seconds=60) == {"refused": NO_SUCH_JOB}
+    os.kill(worker._process.pid, signal.SIGKILL)
+    worker._process.wait()
+    assert worker.run("none", {}, seconds=60) == {"refused": NO_SUCH_JOB}
+
+
+def test_parameters_that_cant_be_computed_with_are_refused_without_their_values(worker) -> None:
+    fault = worker.run("plan", PLAN | {"sampling_rate": "secret"}, seconds=60)
+    assert fault == {"refused": "These parameters can't be computed with (InvalidOperation)."}
+    curve = {"mechanism": {"kind": "suppressed-histogram/1", "k": 20, "sampling_rate": "0.1"}, "delta": "1e-6"}
+    assert "no curve for this mechanism" in str(worker.run("curve", curve, seconds=60))
+
+
+def test_a_process_that_cant_be_started_answers_nothing_and_is_tried_again(worker, monkeypatch) -> None:
+    def no_memory(*_: object, **__: object) -> None:
+        raise OSError(12, "Cannot allocate memory")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(subprocess, "Popen", no_memory)
+        assert worker.run("none", {}, seconds=60) is None
+    with monkeypatch.context() as patched:
+        patched.setenv("PYTHONHOME", "/nowhere")  # it ends before it is ready
+        assert worker.run("none", {}, seconds=60) is None
+    assert worker.run("none", {}, seconds=60) == {"refused": NO_SUCH_JOB}
+
+
+def test_a_verification_that_breaks_off_is_not_taken_for_a_sound_ledger(monkeypatch, tmp_path) -> None:
+    monkeypatch.setenv("PYTHONHOME", "/nowhere")
+    ended: list[object] = []
+    watch = ChainWatch({"url": f"sqlite:///{tmp_path / 'none.db'}", "anchor": None, "keys": []}, ended=ended.append)
+    watch.start()
+    try:
+        for _ in range(600):
+            if ended:
+                break
+            time.sleep(0.1)
+        state = watch.state
+        assert ended == [state]
+        assert (state.verdict, state.verified_to, state.running) == ("failed", None, False)
+        assert [one.what for one in state.findings] == ["The verification broke off."]
+    finally:
+        watch.close()
+
+
+def test_a_computation_that_takes_too_long_is_given_up_told_and_tried_again_later(monkeypatch) -> None:
+    desk, clock = Desk(), time.monotonic
+    try:
+        assert desk.ask("none", {"number": 0}, wait=120).why_not == NO_SUCH_JOB
+        (pid,) = workers()
+        os.kill(pid, signal.SIGSTOP)
+        assert desk.ask("none", {"number": 1}, wait=0.5).pending
+        assert all(desk.ask("none", {"number": 2 + more}, wait=0).pending for more in range(MOST_WAITING))
+        refused = desk.ask("none", {"number": 2 + MOST_WAITING}, wait=60)
+        assert "Too many computations are waiting" in str(refused.why_not)
+        assert desk.ask("none", {"number": 0}, wait=0).why_not == NO_SUCH_JOB, "what is known is told meanwhile"
+        given_up = desk.ask("none", {"number": 1}, wait=SECONDS_A_JOB + 60)
+        assert "takes too long for a page" in str(given_up.why_not)
+        assert desk.ask("none", {"number": 1 + MOST_WAITING}, wait=120).why_not == NO_SUCH_JOB
+        assert desk.ask("none", {"number": 1}, wait=0) == given_up
+        monkeypatch.setattr(time, "monotonic", lambda: clock() + 61)
+        assert desk.ask("none", {"number": 1}, wait=120).why_not == NO_SUCH_JOB
+    finally:
+        desk.close()
+    assert workers() == []
+
+
+def test_answers_are_remembered_within_bounds() -> None:
+    desk = Desk()
+    try:
+        for number in range(MOST_REMEMBERED + 3):
+            assert desk.ask("none", {"number": number}, wait=120).why_not == NO_SUCH_JOB
+        assert len(desk._answers) == MOST_REMEMBERED
+        assert desk.ask("none", {"number": MOST_REMEMBERED}, wait=0).why_not == NO_SUCH_JOB
+        assert desk.ask("none", {"number": 0}, wait=120).why_not == NO_SUCH_JOB, "computed again"
+    finally:
+        desk.close()
+
+
+def test_closing_drops_what_waits() -> None:
+    desk = Desk()
+    assert desk.ask("none", {}, wait=120).why_not == NO_SUCH_JOB
+    for number in range(MOST_WAITING):
+        desk.ask("none", {"number": number}, wait=0)
+    desk.close()
+    assert workers() == []

@@ -1,0 +1,74 @@
+"""The ledger's rules each by itself: what a series has paid for, and which steps a release's stage allows."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+from crowdblend.accounting.ledger.permission import closed_refusal
+from crowdblend.accounting.ledger.series_rules import unpaid_parts
+
+CHANGES = {
+    "data set": ("dataset", ["a-other", "z-other"]),
+    "mechanism": ("mechanism", [(), (("kind", "zzz"),)]),
+    "generalization map": ("map_digest", ["0" * 64, "f" * 64]),
+}
+
+
+@pytest.fixture
+def paid(books):
+    """A release's charge, and the series that pays for it."""
+    books.add()
+    books.register()
+    books.writer().charge(books.of_series("one"))
+    with books.reader() as reader:
+        return reader.release("one").charge, reader.series("monthly").registered
+
+
+def test_a_release_of_the_series_is_paid_for(paid) -> None:
+    assert unpaid_parts(*paid) == ()
+
+
+@pytest.mark.parametrize("part", CHANGES)
+def test_whatever_differs_is_told(paid, part) -> None:
+    charge, registered = paid
+    field, values = CHANGES[part]
+    for value in values:
+        assert unpaid_parts(dataclasses.replace(charge, **{field: value}), registered) == (part,)
+
+
+def test_another_price_is_told_and_an_equal_one_is_not(paid) -> None:
+    charge, registered = paid
+    for factor in (2, "0.5"):
+        epsilon = charge.price.epsilon * type(charge.price.epsilon)(factor)
+        price = dataclasses.replace(charge.price, epsilon=epsilon)
+        assert unpaid_parts(dataclasses.replace(charge, price=price), registered) == ("price",)
+    equal = dataclasses.replace(charge.price)
+    assert unpaid_parts(dataclasses.replace(charge, price=equal), registered) == ()
+
+
+def test_another_specification_is_told_and_none_at_all_too(paid) -> None:
+    charge, registered = paid
+    assert charge.series is not None
+    for digest in ("0" * 64, "f" * 64):
+        place = dataclasses.replace(charge.series, spec_digest=digest)
+        assert unpaid_parts(dataclasses.replace(charge, series=place), registered) == ("specification",)
+    alone = dataclasses.replace(charge, series=None, price=dataclasses.replace(charge.price, releases=1))
+    assert unpaid_parts(alone, registered) == ("price", "specification")
+
+
+def test_a_closed_release_says_what_can_be_done(books) -> None:
+    books.add()
+    books.charge("one")
+    with books.reader() as reader:
+        state = reader.release("one")
+    told = {
+        stage: closed_refusal(dataclasses.replace(state, stage=stage))
+        for stage in ("charged", "reading", "published", "abandoned")
+    }
+    assert "nothing was read" in str(told["charged"])
+    for stage in ("published", "abandoned"):
+        assert f"is {stage}" in str(told[stage])
+        assert told[stage].remedy == "Use another release id."
+    assert told["reading"].remedy == ""
+    assert all("release 'one'" in str(refusal) for refusal in told.values())

@@ -1,0 +1,100 @@
+"""The profile's parts alone: exact residuals, sums in blocks of any size, cut-off tails, and the ends of the ranges."""
+
+from __future__ import annotations
+
+import math
+from decimal import Decimal
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from crowdblend.accounting.theory import hockey_stick
+from crowdblend.accounting.theory.hockey_stick import LARGEST_GROUP, log_adding, log_removing
+from crowdblend.accounting.theory.price import price
+from crowdblend.accounting.theory.profile import (
+    check_parameters,
+    exp_up,
+    farthest_epsilon,
+    least_log_delta,
+    log_profile,
+)
+from crowdblend.mechanisms.refusal import InputRefused
+from crowdblend.mechanisms.strongly_safe import StronglySafeRelease
+
+EPSILONS = np.array([0.0, 1e-9, 1e-3, 0.05, 0.4, 1.0, 3.0, 9.0])
+SETTINGS = [(1, 0.3), (2, 0.5), (5, 0.05), (20, 0.2), (20, 0.9), (400, 0.01), (3_000, 0.6)]
+
+
+def test_a_residual_is_exact_to_one_rounding_where_all_digits_cancel():
+    draws = np.random.default_rng(7)
+    counts = np.floor(2.0 ** draws.uniform(0, 50, 4_000))
+    factors = draws.uniform(0, 1, 4_000)
+    near = np.rint(counts * factors)  # what is left is far below the product
+    found = hockey_stick._residual(counts, factors, near)
+    for count, factor, subtrahend, one in zip(counts, factors, near, found, strict=True):
+        truth = Fraction(count) * Fraction(factor) - Fraction(subtrahend)
+        assert abs(Fraction(one) - truth) <= abs(truth) * Fraction(2) ** -51, (count, factor)
+
+
+@pytest.mark.parametrize("block", [1, 50, 700])
+@pytest.mark.parametrize(("k", "rate"), SETTINGS)
+def test_sums_do_not_depend_on_the_blocks_that_they_are_made_in(k, rate, block, monkeypatch):
+    whole = [side(k=k, sampling_rate=rate, epsilons=EPSILONS) for side in (log_adding, log_removing)]
+    monkeypatch.setattr(hockey_stick, "_BLOCK", block)
+    parts = [side(k=k, sampling_rate=rate, epsilons=EPSILONS) for side in (log_adding, log_removing)]
+    assert np.allclose(whole, parts, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("decay", [0.01, 1.0, 6.0])
+@pytest.mark.parametrize(("k", "rate"), SETTINGS)
+def test_what_a_sum_leaves_out_is_made_up_for(k, rate, decay, monkeypatch):
+    """With tails cut off much too early the bounds stay bounds, and come near again as less is cut off."""
+    whole = np.array([side(k=k, sampling_rate=rate, epsilons=EPSILONS) for side in (log_adding, log_removing)])
+    monkeypatch.setattr(hockey_stick, "_DECAY", decay)
+    short = np.array([side(k=k, sampling_rate=rate, epsilons=EPSILONS) for side in (log_adding, log_removing)])
+    assert np.all(short >= whole - 1e-12)
+    finite = np.isfinite(whole)
+    assert np.array_equal(finite, np.isfinite(short))
+    assert np.max(short[finite] - whole[finite]) <= {0.01: 2.5, 1.0: 0.5, 6.0: 0.01}[decay]
+
+
+def test_parameters_are_refused_at_the_ends_of_their_ranges_and_no_earlier():
+    most = LARGEST_GROUP / 4
+    check_parameters(3, 2 / most)
+    check_parameters(2**47, 0.99)
+    check_parameters(1, 1.1e-300)
+    check_parameters(1, 1 - 1.1e-12)
+    for k, rate in ((3, 2 / (most + 0.5)), (2**48 + 1, 0.99), (1, 1e-300), (1, 1 - 1e-12), (0, 0.5), (3, math.nan)):
+        with pytest.raises(ValueError, match=r"k must be|must lie between|beyond double precision"):
+            check_parameters(k, rate)
+
+
+@pytest.mark.parametrize(("k", "rate"), [(1, 0.3), (2, 0.5), (5, 0.05), (20, 0.2), (20, 0.9)])
+def test_the_farthest_epsilon_is_far_enough_and_no_farther(k, rate):
+    end = farthest_epsilon(k=k, sampling_rate=rate)
+    [beyond] = log_profile(k=k, sampling_rate=rate, epsilons=np.array([end]))
+    least = least_log_delta(k=k, sampling_rate=rate)
+    assert least <= beyond <= least + 1e-9
+    assert 0 < end <= math.log(k) - math.log1p(-rate) + 1e-5
+
+
+def test_the_least_delta_is_bounded_from_above():
+    for k in (1, 7, 20, 1_000):
+        for rate in (0.1, 0.3, 0.99):
+            truth = k * Decimal(rate).ln()
+            assert truth < Decimal(least_log_delta(k=k, sampling_rate=rate)) < truth + abs(truth) * Decimal("1e-14")
+
+
+def test_powers_are_rounded_up_and_stay_probabilities():
+    for value in (0.0, -1e-17, -0.1, -1.0, -30.0, -700.0, -740.0):
+        truth = Decimal(value).exp()
+        assert truth <= Decimal(exp_up(value)) <= min(1, truth * (1 + Decimal("1e-14")) + Decimal("1e-323"))
+    assert exp_up(-1e4) == math.ulp(0.0)
+
+
+@pytest.mark.parametrize("releases", [0, -1])
+@pytest.mark.parametrize("records", [1, 2])
+def test_no_release_has_no_price(releases, records):
+    release = StronglySafeRelease(k=20, sampling_rate=Decimal("0.1"))
+    with pytest.raises(InputRefused):
+        price(release, delta=Decimal("1e-6"), releases=releases, rows_per_person=records)
