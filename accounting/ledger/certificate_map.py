@@ -93,7 +93,7 @@ def map_findings(certificate: Mapping[str, Any]) -> tuple[str, ...]:
     """What does not hold of a certificate's map: nothing here needs the hierarchies or the ledger."""
     try:
         return tuple(_findings(certificate["map"], certificate["mechanism"]))
-    except (AttributeError, InputRefused, KeyError, TypeError, ValueError):
+    except (ArithmeticError, AttributeError, InputRefused, KeyError, TypeError, ValueError):
         return ("its map can't be read",)
 
 

@@ -76,6 +76,6 @@ def composed_estimate(charged: Counter[Fields], *, account: Account, rows_per_pe
             for part in parts_of_mechanism(mechanism_of_record(dict(mechanism))):
                 parts[part] = parts.get(part, 0) + times
         composed = epsilon_composed(parts, delta=float_down(delta))
-    except (InputRefused, ValueError):
+    except (ArithmeticError, InputRefused, ValueError):
         return None
     return None if composed is None else min(decimal_up(composed), account.epsilon_spent)

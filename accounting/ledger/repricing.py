@@ -31,6 +31,8 @@ def price_faults(
         exact, paper = _prices(mechanism, price.delta, price.releases, rows_per_person)
     except (InputRefused, ValueError) as error:
         return (f"the mechanism can't be priced: {error}",)
+    except ArithmeticError:
+        return ("the mechanism can't be priced: its numbers are too large or too small to compute with",)
     faults = []
     for name, found, expected in (
         ("rule", price.rule, exact.rule),

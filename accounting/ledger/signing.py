@@ -156,17 +156,18 @@ class SigningKeys:
         Raises:
             InputRefused: the private store can't be used, or its key is damaged.
         """
-        if not self._key_file.exists():
-            drawn = SigningKey(seed=randomness(SEED_BYTES))
-            PrivateStore(self.home)
-            try:
-                private_folder(self._public_folder)
+        try:
+            if not self._key_file.exists():
+                drawn = SigningKey(seed=randomness(SEED_BYTES))
+                PrivateStore(self.home)
+                private_folder(self._key_file.parent)
                 with suppress(FileExistsError):  # another process made one at the same moment: it counts
                     create_private(self._key_file, drawn.seed)
-            except OSError as error:
-                raise _unusable(self.home, error) from None
-        public = self.current().public
-        self._list(public)
+            public = self.current().public
+            private_folder(self._public_folder)
+            self._list(public)
+        except OSError as error:
+            raise _unusable(self.home, error) from None
         return public
 
     def rotate(self, randomness: Callable[[int], bytes]) -> PublicKey:

@@ -20,15 +20,16 @@ def known_names_of_source(home: Path, metadata: bytes) -> tuple[str, ...]:
         metadata: what is known of the source from metadata alone, as `source_metadata_bytes` of the tasks.
 
     Returns:
-        Sorted names; empty where the source is unknown, or the store can't be read.
+        Sorted names; empty where the source is unknown, or the store can't be read. A note that is damaged still says
+        that there was a release.
     """
     try:
         key = (home / "fingerprint.key").read_bytes()
         folder = home / "sources" / fingerprint_under(key, metadata)
-        noted = [json.loads(file.read_bytes()) for file in folder.iterdir() if not file.name.startswith(".")]
-    except (OSError, ValueError):
+        notes = [file for file in folder.iterdir() if not file.name.startswith(".")]
+    except OSError:
         return ()
-    return tuple(sorted({f"'{one['dataset']}'" for one in noted}))
+    return tuple(sorted({_noted_name(note) for note in notes}))
 
 
 def other_names_of_source(home: Path, *, fingerprint: str, ledger_id: str, dataset: str) -> tuple[str, ...]:
@@ -58,9 +59,16 @@ def other_names_of_source(home: Path, *, fingerprint: str, ledger_id: str, datas
             private_folder(folder)
             create_private(path, content)
         noted = [json.loads(file.read_bytes()) for file in folder.iterdir() if not file.name.startswith(".")]
-    except (OSError, ValueError):
+        return tuple(sorted(_name(one, ledger_id) for one in noted if one != own))
+    except (KeyError, OSError, TypeError, ValueError):
         return ()
-    return tuple(sorted(_name(one, ledger_id) for one in noted if one != own))
+
+
+def _noted_name(note: Path) -> str:
+    try:
+        return f"'{json.loads(note.read_bytes())['dataset']}'"
+    except (KeyError, OSError, TypeError, ValueError):
+        return "of a damaged note"
 
 
 def _name(noted: dict[str, str], ledger_id: str) -> str:

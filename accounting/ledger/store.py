@@ -112,11 +112,7 @@ class Store:
             ) from None
         except OperationalError as error:
             if _is_busy(error):
-                raise AccountantRefused(
-                    f"other writers held the ledger for more than {SECONDS_TO_WAIT} seconds.",
-                    where=self.shown,
-                    remedy="Try again.",
-                ) from None
+                raise _busy(self.shown) from None
             raise _write_failed(self.shown, error) from None
         except DatabaseError as error:
             raise _write_failed(self.shown, error) from None
@@ -143,6 +139,12 @@ def _is_busy(error: OperationalError) -> bool:
     if isinstance(error.orig, sqlite3.OperationalError):
         return (error.orig.sqlite_errorcode & 0xFF) in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
     return getattr(error.orig, "sqlstate", None) == "55P03"
+
+
+def _busy(shown: str) -> AccountantRefused:
+    return AccountantRefused(
+        f"other writers held the ledger for more than {SECONDS_TO_WAIT} seconds.", where=shown, remedy="Try again."
+    )
 
 
 def _write_failed(shown: str, error: DatabaseError) -> ReleaseFailed:
@@ -186,6 +188,7 @@ def open_store(url: str, *, anchoring: Anchoring | None) -> Store:
 
     Raises:
         InputRefused: no ledger is there, or one of another schema revision.
+        AccountantRefused: it is opened for writing, and others hold it too long.
     """
     store = open_database(url, anchoring=anchoring)
     revision = revision_of(store)
@@ -207,6 +210,7 @@ def revision_of(store: Store) -> str:
 
     Raises:
         InputRefused: no ledger is there, or its database can't be opened.
+        AccountantRefused: it is opened for writing, and others hold it too long.
     """
     missing = InputRefused(
         "there is no ledger here.",
@@ -222,6 +226,8 @@ def revision_of(store: Store) -> str:
                 raise missing
             revision = connection.execute(text(f"SELECT version_num FROM {VERSION_TABLE}")).scalar()  # noqa: S608
     except DatabaseError as error:
+        if isinstance(error, OperationalError) and _is_busy(error):
+            raise _busy(store.shown) from None
         raise InputRefused(
             f"the ledger can't be opened ({type(error.orig).__name__}).",
             where=store.shown,

@@ -139,6 +139,4 @@ def require_pure(noise: Noise, *, sensitivity: int, epsilon: Decimal) -> WorstRa
 
 def _witness(noise: Noise, output: float, sensitivity: int) -> Witness:
     here, there = log_probability(noise, output), log_probability(noise, output - sensitivity)
-    if math.isinf(here) and math.isinf(there):
-        return Witness(output=output, log_ratio=0.0)
     return Witness(output=output, log_ratio=abs(here - there))

@@ -160,11 +160,6 @@ class NoisyProfile:
         return masses
 
 
-def _bare(masses: Array) -> Array:
-    """The sampled counts of a group without the record, on the outcomes of the group with it."""
-    return np.append(masses, 0.0)
-
-
 def _divergence(upper: Array, lower: Array, growth: float) -> float:
     """Σ max(0, P − E·Q) for upper bounds of P and lower ones of Q."""
     return float(np.maximum(upper - growth * lower, 0.0).sum()) * (1.0 + (upper.size + 8.0) * ULP)

@@ -35,7 +35,7 @@ def check_parameters(k: int, sampling_rate: float) -> None:
         raise ValueError(f"k must be at least 1, not {k}")
     if not 1e-300 < sampling_rate < 1.0 - 1e-12:
         raise ValueError(f"the sampling rate must lie between 1e-300 and 1 - 1e-12, not {sampling_rate}")
-    if max(k, (k - 1) / sampling_rate) > LARGEST_GROUP / 4:
+    if k > LARGEST_GROUP / 4 or (k - 1) / sampling_rate > LARGEST_GROUP / 4:
         raise ValueError(f"a sampling rate of {sampling_rate:g} with k = {k} is beyond double precision")
 
 

@@ -58,6 +58,7 @@ def test_a_sound_chain_has_no_findings() -> None:
         {"hash": "1" * 64},
         {"previous": "1" * 64},
         {"previous": "xyz"},
+        {"previous": "ab"},
         {"position": 77},
         {"position": -1},
         {"position": 1 << 70},

@@ -90,7 +90,7 @@ def test_a_new_ledger_file_is_its_owners_alone(tmp_path, create) -> None:
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
 
 
-@pytest.mark.parametrize("content", [b"a,b\n1,2\n" * 100, b"x"])
+@pytest.mark.parametrize("content", [b"a,b\n1,2\n" * 100, b"x", b"SQLite format 3\0" + b"x" * 2000])
 def test_a_file_that_is_no_database_is_left_as_it_is(tmp_path, create, write, content) -> None:
     path = tmp_path / "records.csv"
     path.write_bytes(content)

@@ -8,7 +8,7 @@ import pytest
 from crowdblend.accounting.ledger.roles import Roles, grant_roles
 from crowdblend.accounting.ledger.schema import METADATA, VERSION_TABLE
 from crowdblend.mechanisms.refusal import AccountantRefused, InputRefused, ReleaseFailed
-from sqlalchemy import create_engine, text
+from sqlalchemy import create_engine, make_url, text
 from sqlalchemy.exc import DatabaseError
 from sqlalchemy.pool import NullPool
 
@@ -46,7 +46,14 @@ def server_roles(postgresql_server: str) -> Roles:
     """Two fresh roles of the server, and a third that does not own, but is a superuser."""
     engine = create_engine(postgresql_server, poolclass=NullPool, isolation_level="AUTOCOMMIT")
     with engine.connect() as connection:
-        for role in ("cb_writer LOGIN", '"cb Auditor" LOGIN', "cb_above LOGIN SUPERUSER", "cb_heir LOGIN"):
+        for role in (
+            "cb_writer LOGIN",
+            '"cb Auditor" LOGIN',
+            "cb_above LOGIN SUPERUSER",
+            "cb_heir LOGIN",
+            "cb_group",
+            "cb_member LOGIN IN ROLE cb_group",
+        ):
             connection.execute(text(f"CREATE ROLE {role}"))
         connection.execute(text("GRANT pg_write_all_data TO cb_heir"))
     return Roles(writer="cb_writer", auditor="cb Auditor")
@@ -160,6 +167,40 @@ def test_a_role_that_could_do_more_is_refused_and_nothing_changes(owned, server_
         with pytest.raises(InputRefused, match=r"whatever is granted here.*Nothing was changed"):
             grant_roles(owned.url, roles, anchoring=owned.anchoring, apply=True)
     as_role(owned, server_roles.writer).charge("still")
+
+
+@pytest.mark.parametrize(
+    ("granted", "what"),
+    [
+        ("ALTER TABLE series OWNER TO cb_group", "is, or can become, the owner of a table"),
+        ("GRANT CREATE ON SCHEMA public TO cb_group", "can create tables in the ledger's schema"),
+        ("GRANT TEMPORARY ON DATABASE {database} TO cb_group", "has TEMPORARY on the database"),
+        ("GRANT CREATE ON DATABASE {database} TO cb_group", "has CREATE on the database"),
+        ("GRANT DELETE ON sample TO cb_group", "can DELETE sample"),
+        ("GRANT TRIGGER ON entry TO cb_group", "can TRIGGER entry"),
+        ("GRANT UPDATE (body) ON entry TO cb_group", "can UPDATE columns of entry"),
+        (f"GRANT INSERT ON {VERSION_TABLE} TO cb_group", f"can INSERT INTO {VERSION_TABLE}"),
+    ],
+)
+def test_what_a_role_has_from_a_group_is_refused_by_name(owned, server_roles, granted, what) -> None:
+    """The control: without it a member of the group is as good a writer or auditor as any other."""
+    database = make_url(owned.url).database
+    members = [replace(server_roles, writer="cb_member"), replace(server_roles, auditor="cb_member")]
+    for roles in members:
+        grant_roles(owned.url, roles, anchoring=owned.anchoring, apply=True)
+    owned.sql(granted.format(database=database))
+    for roles in members:
+        with pytest.raises(InputRefused) as refused:
+            grant_roles(owned.url, roles, anchoring=owned.anchoring, apply=True)
+        assert str(refused.value).startswith(f"role 'cb_member': this role {what}, whatever is granted here.")
+        assert "Nothing was changed. Take that from it first" in str(refused.value)
+
+
+def test_an_auditor_who_could_append_by_a_group_is_refused(owned, server_roles) -> None:
+    owned.sql("GRANT INSERT ON entry TO cb_group")
+    grant_roles(owned.url, replace(server_roles, writer="cb_member"), anchoring=owned.anchoring, apply=True)
+    with pytest.raises(InputRefused, match="can INSERT INTO entry, whatever is granted here"):
+        grant_roles(owned.url, replace(server_roles, auditor="cb_member"), anchoring=owned.anchoring, apply=True)
 
 
 def test_only_the_owner_grants(owned, server_roles) -> None:

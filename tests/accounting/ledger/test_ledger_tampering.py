@@ -278,6 +278,7 @@ def place(name: str, number: int, digit: str = "c") -> dict[str, Any]:
         ("release-abandoned/1", {}, {"release_id": "one"}, "closed before"),
         ("release-reading/1", {"release_id": "one"}, {"release_id": "never"}, "never charged"),
         ("release-reading/1", {"release_id": "one"}, {"release_id": "last"}, "without reading"),
+        ("release-reading/1", {"release_id": "of-survey"}, {"release_id": "one"}, "begins to read a second time"),
         ("ledger-created/1", {}, {"kind": "release-reading/1"}, "can't be read"),
     ],
 )

@@ -9,6 +9,14 @@ from crowdblend.accounting.ledger import odometer
 from crowdblend.accounting.ledger.odometer import epsilon_estimate
 from crowdblend.accounting.theory.price import price
 
+TOO_LARGE = (
+    ("epsilon", "1E+400"),
+    ("groups", 1),
+    ("kind", "count-answer/1"),
+    ("relation", "add/remove"),
+    ("sampling_rate", "0.1"),
+)
+
 
 def estimate(books, name: str = "census") -> Decimal | None:
     with books.reader() as reader:
@@ -28,6 +36,7 @@ def test_it_composes_what_was_charged_and_not_given_back(sqlite_books) -> None:
     books.charge("given-back")
     books.abandon("given-back")
     books.charge("of-another", dataset="other")
+    books.register("of-another", dataset="other")
     mechanism = books.request().mechanism
     together = price(mechanism, delta=12 * books.price.delta, releases=12)
     assert abs(estimate(books) - together.epsilon) < Decimal("1e-6")
@@ -54,8 +63,8 @@ def test_it_is_no_obstacle_where_it_can_not_be_had(sqlite_books, monkeypatch) ->
     books.charge("one")
     with books.reader() as reader:
         [dataset], [release] = reader.datasets(), reader.releases()
-    unknown = dataclasses.replace(release.charge, mechanism=(("kind", "something-else/7"),))
-    later = dataclasses.replace(release, charge=unknown)
-    assert epsilon_estimate(dataset, releases=[later], series=()) is None
+    for strange in ((("kind", "something-else/7"),), TOO_LARGE):
+        charge = dataclasses.replace(release.charge, mechanism=strange)
+        assert epsilon_estimate(dataset, releases=[dataclasses.replace(release, charge=charge)], series=()) is None
     monkeypatch.setattr(odometer, "MOST_WORK", 0)
     assert epsilon_estimate(dataset, releases=[release], series=()) is None

@@ -13,6 +13,7 @@ from crowdblend.accounting.theory import (
     inversion,
     noisy_counts,
     outlier_privacy,
+    paper_bound,
     robust_sampling,
 )
 from crowdblend.accounting.theory import loss_distribution as losses
@@ -28,12 +29,16 @@ from crowdblend.accounting.theory.mechanism_records import mechanism_of_record, 
 from crowdblend.accounting.theory.noisy_counts import NoisyProfile, price_noisy_histogram
 from crowdblend.accounting.theory.outlier_privacy import price_outlier_histogram
 from crowdblend.accounting.theory.paper_bound import delta_paper, epsilon_paper
-from crowdblend.accounting.theory.price import paper_price
+from crowdblend.accounting.theory.planning import plan
+from crowdblend.accounting.theory.price import paper_price, price
 from crowdblend.accounting.theory.profile import epsilon_exact
+from crowdblend.accounting.theory.search import last_real
 from crowdblend.accounting.theory.selection import parts_of_mechanism
 from crowdblend.accounting.theory.smallest_delta import least_delta
 from crowdblend.mechanisms.answers import CountAnswer
+from crowdblend.mechanisms.biased_sampling import BiasedSampleCounts, UnequalRatesHistogram
 from crowdblend.mechanisms.histogram import NoisyHistogram, OutlierPrivateHistogram, SuppressedHistogram
+from crowdblend.mechanisms.points import SyntheticPoints
 from crowdblend.mechanisms.refusal import InputRefused
 from crowdblend.mechanisms.strongly_safe import StronglySafeRelease
 
@@ -191,3 +196,63 @@ def test_a_cost_that_has_no_double_is_infinite() -> None:
     hopeless = StronglySafeRelease(k=20, sampling_rate=Decimal("1e-400"))
     assert inversion._cost(hopeless, Target(**TARGET)) == math.inf
     assert inversion._priced(StronglySafeRelease(k=1, sampling_rate=Decimal("0.9")), Target(**TARGET)) == math.inf
+
+
+def test_a_least_epsilon_next_to_zero_is_found_from_above_though_not_to_its_last_digit() -> None:
+    for answer in (1e-9, 1e-17, 1e-40):
+        found = least_epsilon(lambda epsilon, answer=answer: max(0.0, answer - epsilon), 0.0, high=1.0)
+        assert found is not None
+        assert answer <= found <= answer + 1e-17
+
+
+def test_a_bound_over_thresholds_is_the_same_in_whatever_parts_they_are_looked_at(monkeypatch) -> None:
+    def bounds() -> list[object]:
+        return [
+            delta_zero_knowledge(k=20, sampling_rate=Decimal("0.1")),
+            delta_zero_knowledge(k=200, sampling_rate=Decimal("0.9")),
+            delta_paper(k=20, sampling_rate=0.1, epsilon=0.2),
+            delta_paper(k=3, sampling_rate=0.9, epsilon=4.0),
+        ]
+
+    whole = bounds()
+    for module in (crowd_blending, paper_bound):
+        monkeypatch.setattr(module, "_BATCH", 1)
+    assert bounds() == whole
+
+
+@pytest.mark.parametrize("records", [1, 2])
+@pytest.mark.parametrize(("k", "rate"), [(20, "1e-20"), (2**50, "0.1"), (10**400, "0.1")])
+def test_what_doubles_cannot_hold_has_no_price(k, rate, records) -> None:
+    release = StronglySafeRelease(k=k, sampling_rate=Decimal(rate))
+    with pytest.raises(InputRefused, match=r"this release has no price: .*beyond double precision"):
+        price(release, delta=Decimal("1e-6"), rows_per_person=records)
+
+
+def test_the_papers_bound_is_for_one_record_of_whatever_answer() -> None:
+    for mechanism, delta in ((ANSWER, Decimal(0)), (RELEASE, Decimal("1e-6"))):
+        assert paper_price(mechanism, delta=delta, rows_per_person=2) is None
+        with pytest.raises(InputRefused, match="must be 1 to 10000, not 0"):
+            paper_price(mechanism, delta=delta, rows_per_person=0)
+
+
+def test_points_are_composed_as_their_counts_and_unequal_rates_are_not_composed() -> None:
+    points = SyntheticPoints(dimensions=2, cells_per_side=4, counts=RELEASE)
+    assert parts_of_mechanism(points) == parts_of_mechanism(RELEASE) == (RELEASE,)
+    tenth = Decimal("0.1")
+    survey = BiasedSampleCounts(k=20, lowest_rate=tenth, highest_rate=tenth, largest_rate=tenth, exceptions=1)
+    unequal = UnequalRatesHistogram(k=20, sampling_rate=tenth, lowest_rate=Decimal("0.09"))
+    noisy_points = SyntheticPoints(dimensions=2, cells_per_side=4, counts=NOISY)
+    for mechanism in (survey, unequal, noisy_points, NOISY):
+        with pytest.raises(InputRefused, match="losses are not composed"):
+            parts_of_mechanism(mechanism)
+
+
+def test_a_search_for_a_real_number_ends_at_neighbouring_doubles() -> None:
+    found = last_real(lambda x: x, 0.3, low=0.1, high=1.0, precision=0.0)
+    assert found == 0.3
+
+
+def test_a_plan_that_no_threshold_meets_says_none_of_it() -> None:
+    found = plan(k=10**6, sampling_rate=Decimal("0.99"), epsilon=Decimal("0.01"), delta=Decimal("1e-12"), releases=1)
+    assert found.k_exact is None
+    assert found.epsilon > Decimal("0.01")

@@ -1,0 +1,126 @@
+"""An anchor that is damaged, forged, elsewhere or unreadable vouches for nothing, and is never written over."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from crowdblend.accounting.ledger.anchor import AnchorFile, Head, line_of_head
+from crowdblend.accounting.ledger.creation import begin_anchor
+from crowdblend.accounting.ledger.signing import SigningKey
+from crowdblend.mechanisms.refusal import AccountantRefused, InputRefused, ReleaseFailed
+
+LEDGER, OTHER = "a" * 64, "b" * 64
+KEY = SigningKey(seed=bytes(range(32)))
+TOO_LONG = b"x" * 9000
+
+
+@pytest.fixture
+def anchor(sqlite_books) -> AnchorFile:
+    """The anchor of a ledger with three entries."""
+    sqlite_books.add()
+    sqlite_books.charge("one")
+    with sqlite_books.reader() as reader:
+        return sqlite_books.anchoring.anchor_of(reader.ledger_id)
+
+
+def findings(books, path: Path) -> tuple[str, ...]:
+    with books.reader() as reader:
+        return reader.verify_anchor(path, trusted=books.anchoring.keys.public_keys()).findings
+
+
+@pytest.mark.parametrize("position", [-1, True, 1.0, "1", None])
+def test_a_head_stands_at_a_whole_number(position) -> None:
+    with pytest.raises(ValueError, match="whole number from 0"):
+        Head(ledger_id=LEDGER, position=position, hash=OTHER)
+
+
+@pytest.mark.parametrize(
+    ("line", "what"),
+    [
+        (b"[" * 3000 + b"\n", "a line has no deep nesting"),
+        (
+            b'{"hash":0,"key_id":0,"ledger_id":0,"position":0,"public_key":0,"signature":0}\n',
+            "something else than text",
+        ),
+        (TOO_LONG, "the anchor's last line is too long"),
+    ],
+    ids=["deep", "numbers", "endless"],
+)
+def test_a_line_of_another_form_is_found_and_stops_every_writer(sqlite_books, anchor, line, what) -> None:
+    sound = anchor.path.read_bytes()
+    anchor.path.write_bytes(line if line == TOO_LONG else sound + line)
+    with pytest.raises(AccountantRefused, match=rf"can't be relied on: .*{what}.*Nothing was written"):
+        sqlite_books.charge("two")
+    assert any("can't be relied on" in finding for finding in findings(sqlite_books, anchor.path))
+    with pytest.raises(InputRefused, match=r"there is an anchor here already.*as evidence"):
+        begin_anchor(sqlite_books.url, anchoring=sqlite_books.anchoring)
+    anchor.path.write_bytes(sound)
+    assert findings(sqlite_books, anchor.path) == ()
+
+
+def test_an_anchor_is_never_continued_with_another_ledgers_head(sqlite_books, anchor) -> None:
+    before = anchor.path.read_bytes()
+    with pytest.raises(ValueError, match="of another ledger"):
+        anchor.append(Head(ledger_id=LEDGER, position=99, hash=OTHER), KEY)
+    assert anchor.path.read_bytes() == before
+
+
+def test_a_head_that_finds_another_ledgers_anchor_is_a_failure_after_the_commit(sqlite_books, anchor) -> None:
+    elsewhere = type(sqlite_books.anchoring)(home=sqlite_books.anchoring.home, file=anchor.path)
+    with pytest.raises(ReleaseFailed, match=r"the ledger is written, but its anchor is not \(the anchor is of another"):
+        elsewhere.record(Head(ledger_id=LEDGER, position=99, hash=OTHER), KEY)
+
+
+def test_an_anchor_that_can_not_be_read_is_told(sqlite_books, anchor) -> None:
+    anchor.path.unlink()
+    with pytest.raises(InputRefused, match=r"the anchor can't be read \(No such file or directory\)"):
+        findings(sqlite_books, anchor.path)
+    anchor.path.mkdir()
+    for attempt in (
+        lambda: findings(sqlite_books, anchor.path),
+        lambda: sqlite_books.charge("two"),
+        lambda: begin_anchor(sqlite_books.url, anchoring=sqlite_books.anchoring),
+    ):
+        with pytest.raises(InputRefused, match=r"jsonl: the anchor can't be read \(Is a directory\)"):
+            attempt()
+
+
+@pytest.mark.parametrize("content", [b"", b"{}\n", b"x"])
+def test_an_anchor_without_a_sound_head_vouches_for_nothing(sqlite_books, anchor, content) -> None:
+    anchor.path.write_bytes(content)
+    assert "the anchor vouches for nothing: it has no head whose signature holds" in findings(sqlite_books, anchor.path)
+
+
+def resigned(line: bytes, *, old: str, new: str) -> bytes:
+    """A line that says something else under the signature that it had."""
+    changed = line.replace(old.encode(), new.encode())
+    assert changed != line
+    return changed
+
+
+def test_a_line_whose_signature_does_not_hold_says_nothing_against_the_ledger(sqlite_books, anchor) -> None:
+    """Who can write the anchor, and has no key, can't make a sound ledger look cut back or written anew."""
+    lines = anchor.path.read_bytes().splitlines(keepends=True)
+    with sqlite_books.reader() as reader:
+        hashes = [entry.hash for entry in reader.entries()]
+    place = next(number for number, line in enumerate(lines) if hashes[1].encode() in line)
+    forged = [
+        (place, resigned(lines[place], old=hashes[1], new=OTHER)),
+        (len(lines) - 1, resigned(lines[-1], old='"position":2', new='"position":7')),
+    ]
+    for number, line in forged:
+        anchor.path.write_bytes(b"".join([*lines[:number], line, *lines[number + 1 :]]))
+        found = findings(sqlite_books, anchor.path)
+        assert found[0] == f"line {number + 1} of the anchor can't be relied on: the signature doesn't hold"
+        assert not any("cut back" in what or "written anew" in what for what in found)
+    anchor.path.write_bytes(b"".join(lines))
+    assert findings(sqlite_books, anchor.path) == ()
+
+
+def test_the_control_a_signed_line_does_say_it(sqlite_books, anchor) -> None:
+    with sqlite_books.reader() as reader:
+        later = Head(ledger_id=reader.ledger_id, position=7, hash=OTHER)
+    with anchor.path.open("ab") as file:
+        file.write(line_of_head(later, sqlite_books.anchoring.keys.current()))
+    assert any("cut back" in what for what in findings(sqlite_books, anchor.path))
