@@ -30,6 +30,7 @@ __all__ = [
 ]
 
 _WORD_BITS = 64
+_DIGITS = 300
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -37,7 +38,7 @@ class TwoSidedGeometricNoise:
     """The discrete Laplace distribution: Pr[x] = (1−α)/(1+α)·α^|x| on the whole numbers, α = e^{−ε/Δ}.
 
     Args:
-        epsilon: ε above 0, exact.
+        epsilon: ε above 0, exact; between 1e-300 and 1e300, since it is computed with as a double.
         sensitivity: Δ, the most that one record can move the answer, in whole steps; at least 1.
 
     Raises:
@@ -50,6 +51,8 @@ class TwoSidedGeometricNoise:
     def __post_init__(self) -> None:
         if not (self.epsilon.is_finite() and self.epsilon > 0):
             raise ValueError(f"epsilon must be positive and finite, not {self.epsilon}")
+        if abs(self.epsilon.adjusted()) > _DIGITS:
+            raise ValueError(f"epsilon must be a number that a double can hold, not {self.epsilon}")
         if self.sensitivity < 1:
             raise ValueError(f"the sensitivity must be at least 1, not {self.sensitivity}")
 

@@ -23,6 +23,7 @@ __all__ = [
 ]
 
 MOST_CELLS = 1 << 26
+MOST_DIMENSIONS = 1_000
 _TILTS = 400
 
 
@@ -33,7 +34,7 @@ class SyntheticPoints:
     Source: CBP, Example 4 (full version). Its price is that of the counts: the points are a function of them.
 
     Args:
-        dimensions: d, at least 1.
+        dimensions: d, 1 to 1,000.
         cells_per_side: r, at least 1; r^d at most 2²⁶.
         counts: how the cells' counts are released.
 
@@ -46,10 +47,11 @@ class SyntheticPoints:
     counts: StronglySafeRelease | NoisyHistogram
 
     def __post_init__(self) -> None:
-        if self.dimensions < 1 or self.cells_per_side < 1 or self.cells > MOST_CELLS:
+        sensible = 1 <= self.dimensions <= MOST_DIMENSIONS and 1 <= self.cells_per_side <= MOST_CELLS
+        if not sensible or self.cells > MOST_CELLS:
             raise ValueError(
-                f"a grid has at least one dimension and one cell a side, and at most {MOST_CELLS} cells, not "
-                f"{self.cells_per_side}^{self.dimensions}"
+                f"a grid has 1 to {MOST_DIMENSIONS} dimensions, at least one cell a side, and at most {MOST_CELLS} "
+                f"cells, not {self.cells_per_side}^{self.dimensions}"
             )
 
     @property

@@ -101,6 +101,9 @@ def test_refusals():
         SyntheticPoints(dimensions=3, cells_per_side=1000, counts=SUPPRESSED)
     with pytest.raises(ValueError, match="at least one"):
         SyntheticPoints(dimensions=0, cells_per_side=1, counts=SUPPRESSED)
+    for dimensions, cells in ((10**400, 2), (10**30, 1), (2, 10**400)):
+        with pytest.raises(ValueError, match="dimensions"):
+            SyntheticPoints(dimensions=dimensions, cells_per_side=cells, counts=SUPPRESSED)
     with pytest.raises(ValueError, match="shape"):
         cell_numbers(GRID, np.zeros((3, 3)))
     empty = np.zeros(16, dtype=np.int64)

@@ -82,6 +82,9 @@ ENORMOUS = {
     },
     "noise": {"kind": "noisy-histogram/1", "k": 20, "epsilon": "1E-400", "sampling_rate": "0.1"},
     "k of noise": {"kind": "noisy-histogram/1", "k": 10**400, "epsilon": "0.5", "sampling_rate": "0.1"},
+    "large noise": {"kind": "noisy-histogram/1", "k": 20, "epsilon": "1E+400", "sampling_rate": "0.1"},
+    "larger noise": {"kind": "noisy-histogram/1", "k": 20, "epsilon": "1E+999999999", "sampling_rate": "0.1"},
+    "smaller noise": {"kind": "noisy-histogram/1", "k": 20, "epsilon": "1E-999999999", "sampling_rate": "0.1"},
     "margin": {"kind": "outlier-private-histogram/1", "epsilon": "1E+999999999", "horizon": 60, "margin": 40},
 }
 
