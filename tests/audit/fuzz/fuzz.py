@@ -108,7 +108,8 @@ def fed(name: str, way: str, *, seconds: float, seed: int, keep: Path, grow: boo
         if ended != 0:
             faults.append(f"the process ended with {ended}: {said[-300:]}")
             (folder / "faults").mkdir(exist_ok=True)
-            shutil.copy(folder / "last", folder / "faults" / "last")
+            if (folder / "last").exists():  # else it ended before the first input
+                shutil.copy(folder / "last", folder / "faults" / "last")
         if faults:
             shutil.copytree(folder / "faults", keep / f"{name}-{way}", dirs_exist_ok=True)
         told = folder / "inputs"

@@ -128,7 +128,8 @@ def guided(name: str, seconds: float, seed: int, folder: Path) -> None:
         f"-timeout={4 * target.seconds}",
         "-rss_limit_mb=6000",
     ]
-    options += [f"-artifact_prefix={folder}/", f"-dict={words}", f"-max_len={LONGEST}", "-print_final_stats=1"]
+    options += [f"-artifact_prefix={folder}/", f"-max_len={LONGEST}", "-print_final_stats=1"]
+    options += [f"-dict={words}"] if target.words else []  # libFuzzer refuses an empty one
     known = [str(CORPUS / name)] if (CORPUS / name).exists() else []
     atheris.Setup([sys.argv[0], *options, str(found), *known], feeder)
     atheris.Fuzz()

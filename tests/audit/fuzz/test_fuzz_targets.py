@@ -138,3 +138,13 @@ def test_the_program_runs_small(tmp_path) -> None:
     report = json.loads((tmp_path / "fuzz.json").read_text())
     assert (report["part"], report["outcome"], report["findings"]) == ("fuzz", "passed", [])
     assert all(run["inputs"] > 0 for run in report["runs"])
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("way", ["shaped", "guided"])
+@pytest.mark.parametrize("name", NAMES)
+def test_every_target_is_fed_in_both_ways(name, way, tmp_path) -> None:
+    fuzz = importlib.import_module("fuzz")
+    run = fuzz.fed(name, way, seconds=3, seed=1, keep=tmp_path, grow=False)
+    assert run["faults"] == []
+    assert run["inputs"] > 3
