@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import BinaryIO, cast
 
@@ -19,6 +20,7 @@ except ImportError:  # installed where no compiler was at hand
 __all__ = ["is_url", "open_input", "open_parquet"]
 
 _MAGIC = b"PAR1"
+_MOST_RECORDS = 1 << 32  # of which each has a coin
 _TAIL = 4 + len(_MAGIC)  # the footer's length and the magic bytes
 
 
@@ -51,18 +53,27 @@ def open_parquet(
         footer: the footer, where it has been read already.
 
     Raises:
-        OSError, pyarrow.ArrowException: it cannot be opened, or its footer cannot be read.
+        OSError, pyarrow.ArrowException: it cannot be opened, or its footer cannot be read or is damaged.
     """
-    options = {"read_dictionary": list(dictionary_columns), "metadata": footer}
-    if is_url(location):
-        far = open_input(location)
-        if footer is None:
-            _check_footer(far)
-        return pq.ParquetFile(far, pre_buffer=True, **options)
+    far = open_input(location) if is_url(location) else None
     if footer is None:
-        with open_input(location) as near:
-            _check_footer(near)
-    return pq.ParquetFile(location, pre_buffer=False, **options)
+        with nullcontext(far) if far else open_input(location) as file:
+            _check_footer(file)
+    options = {"read_dictionary": list(dictionary_columns), "metadata": footer}
+    opened = pq.ParquetFile(far or location, pre_buffer=far is not None, **options)
+    if footer is None:
+        _check_records(opened.metadata)
+    return opened
+
+
+def _check_records(footer: pq.FileMetaData) -> None:
+    """Refuse row groups of which no record could have its coin.
+
+    Raises:
+        pyarrow.ArrowInvalid: there is one with fewer records than none, or too many.
+    """
+    if any(not 0 <= footer.row_group(number).num_rows < _MOST_RECORDS for number in range(footer.num_row_groups)):
+        raise pa.ArrowInvalid("a row group has fewer records than none, or more than can be counted")
 
 
 def _check_footer(file: BinaryIO) -> None:

@@ -84,6 +84,19 @@ def test_without_the_guard_it_does_end_the_process(path, tmp_path):
     assert looked_at(tmp_path).returncode == 0
 
 
+def test_fewer_records_than_none_are_refused(tmp_path):
+    """The number of a row group's records stands in its footer as a zigzag number: 50 is 0x64, and 0x63 is −50."""
+    write(tmp_path / "in.parquet")
+    content = (tmp_path / "in.parquet").read_bytes()
+    footer = footer_of(content)
+    changed = footer.replace(b"\x16\x64", b"\x16\x63")
+    assert changed != footer
+    (tmp_path / "in.parquet").write_bytes(content.replace(footer, changed))
+    assert pq.ParquetFile(tmp_path / "in.parquet").metadata.row_group(0).num_rows == -50
+    with pytest.raises(InputRefused, match="footer cannot be read"):
+        read_parquet_layout(str(tmp_path / "in.parquet"), columns=["text"])
+
+
 @pytest.mark.parametrize(
     "options",
     [
