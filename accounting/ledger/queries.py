@@ -16,6 +16,7 @@ from .derive import AccountAt, account_of_row
 from .entry import DatasetAdded, LedgerCreated, PrivateLook
 from .release_entries import ReleaseCharged, ReleasePublished, SeriesRegistered
 from .schema import account, dataset, entry, release, release_stage, sample
+from .token_entries import TokenAdded, TokenRevoked
 
 __all__ = [
     "DatasetState",
@@ -33,7 +34,15 @@ __all__ = [
 ]
 
 Recorded = TypeVar(
-    "Recorded", LedgerCreated, DatasetAdded, PrivateLook, ReleaseCharged, ReleasePublished, SeriesRegistered
+    "Recorded",
+    bound=LedgerCreated
+    | DatasetAdded
+    | PrivateLook
+    | ReleaseCharged
+    | ReleasePublished
+    | SeriesRegistered
+    | TokenAdded
+    | TokenRevoked,
 )
 Stage = Literal["charged", "reading", "published", "abandoned"]
 
@@ -116,10 +125,16 @@ def dataset_of(connection: Connection, name: str) -> DatasetState | None:
 
 
 def account_of(connection: Connection, name: str) -> AccountAt:
-    """The latest account of a data set that is known to exist."""
+    """The latest account of a data set that is known to exist.
+
+    Raises:
+        ReleaseFailed: the ledger is damaged.
+    """
     row = connection.execute(
         select(account).where(account.c.dataset == name).order_by(account.c.sequence.desc()).limit(1)
-    ).one()
+    ).one_or_none()
+    if row is None:
+        raise ReleaseFailed("a data set has no account.", not_done="", remedy="Run `crowdblend ledger verify`.")
     return account_of_row(row._asdict())
 
 

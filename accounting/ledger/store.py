@@ -137,7 +137,7 @@ def keep_write_ahead_log(store: Store) -> None:
 
 def _is_busy(error: OperationalError) -> bool:
     if isinstance(error.orig, sqlite3.OperationalError):
-        return (error.orig.sqlite_errorcode & 0xFF) in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
+        return (getattr(error.orig, "sqlite_errorcode", 0) & 0xFF) in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
     return getattr(error.orig, "sqlstate", None) == "55P03"
 
 

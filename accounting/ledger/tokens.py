@@ -14,7 +14,7 @@ from sqlalchemy import Connection, select
 
 from ...mechanisms.refusal import InputRefused
 from .append import append_entry
-from .canonical import entry_of_bytes
+from .queries import recorded
 from .refusals import malformed
 from .schema import entry as entry_table
 from .store import Store
@@ -24,7 +24,7 @@ __all__ = ["TOKEN_KINDS", "TokenState", "add_token", "recognised", "revoke_token
 
 DOMAIN = b"crowdblend token 1\n"
 TOKEN = re.compile(r"cb-([0-9a-f]{16})-([0-9a-f]{64})")
-TOKEN_KINDS = (TokenAdded.KIND, TokenRevoked.KIND)
+TOKEN_KINDS: dict[str, type[TokenAdded | TokenRevoked]] = {kind.KIND: kind for kind in (TokenAdded, TokenRevoked)}
 NOBODY = "0" * 64
 
 
@@ -72,15 +72,14 @@ def tokens_of(connection: Connection) -> tuple[TokenState, ...]:
     """All tokens of a ledger, in the order of their addition.
 
     Raises:
-        ValueError: an entry is damaged.
+        ReleaseFailed: an entry is damaged.
     """
     rows = connection.execute(
-        select(entry_table.c.position, entry_table.c.body)
+        select(entry_table.c.position, entry_table.c.kind, entry_table.c.body)
         .where(entry_table.c.kind.in_(TOKEN_KINDS))
         .order_by(entry_table.c.position)
     )
-    found = ((row.position, entry_of_bytes(row.body.encode("ascii"))) for row in rows)
-    return token_states((place, one) for place, one in found if isinstance(one, TokenAdded | TokenRevoked))
+    return token_states((row.position, recorded(row.body, TOKEN_KINDS[row.kind])) for row in rows)
 
 
 def recognised(text: str, *, tokens: Iterable[TokenState], today: date) -> bool:

@@ -16,6 +16,7 @@ from crowdblend.accounting.ledger.replay import Replay
 from crowdblend.accounting.ledger.repricing import price_faults
 from crowdblend.accounting.ledger.schema import DERIVED_TABLES
 from crowdblend.accounting.ledger.token_entries import TokenRevoked
+from crowdblend.mechanisms.refusal import ReleaseFailed
 
 DAY = date(2026, 3, 4)
 
@@ -51,6 +52,13 @@ def test_an_emptied_ledger_is_no_sound_one(books, forge_past_guards) -> None:
     tables = [table.name for table in reversed(DERIVED_TABLES)]
     forge_past_guards(books, *(f"DELETE FROM {name}" for name in (*tables, "entry")))
     assert books.findings() == ["the ledger has no entry"]
+
+
+def test_a_data_set_without_an_account_is_told(books, forge_past_guards) -> None:
+    books.add()
+    forge_past_guards(books, "DELETE FROM account")
+    with books.reader() as reader, pytest.raises(ReleaseFailed, match="a data set has no account"):
+        reader.datasets()
 
 
 def test_rows_that_name_no_place_in_the_chain_are_found(sqlite_books) -> None:

@@ -9,7 +9,7 @@ from datetime import date, timedelta
 import pytest
 from crowdblend.accounting.ledger.canonical import bytes_of_entry
 from crowdblend.accounting.ledger.tokens import recognised
-from crowdblend.mechanisms.refusal import InputRefused
+from crowdblend.mechanisms.refusal import InputRefused, ReleaseFailed
 
 DAY = date(2026, 3, 4)
 EXPIRES = DAY + timedelta(days=90)
@@ -100,3 +100,11 @@ def test_the_command_line_prints_the_token_once(desk) -> None:
     for wrong in ("90", "0d", "9999d", "-1d", "tomorrow"):
         assert desk("token", "add", "other", "--expires", wrong).code == 2
     assert desk("ledger", "verify").code == 0
+
+
+@pytest.mark.parametrize("body", ["{}", "no json", "[1]"])
+def test_a_damaged_token_is_told_and_opens_nothing(books, forge_past_guards, body) -> None:
+    text = add(books)
+    forge_past_guards(books, f"UPDATE entry SET body = '{body}' WHERE kind = 'token-added/1'")
+    with pytest.raises(ReleaseFailed, match="entry of kind token-added/1 is damaged"):
+        opens(books, text)
