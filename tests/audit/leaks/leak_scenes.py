@@ -99,6 +99,7 @@ class Scene:
         cluster: whether a Dask cluster counts.
         choosing: the sample that the map is chosen on: "whole", "fresh", None where it is fixed.
         broken: code that breaks the product first, for controls.
+        whole_domain: whether every declared group is published, with a count of 0 if need be: then no value is secret.
     """
 
     name: str
@@ -106,6 +107,7 @@ class Scene:
     cluster: bool = False
     choosing: str | None = None
     broken: str = ""
+    whole_domain: bool = False
 
 
 # At ε₁ = 5 the finest map has all the probability but e^-10000, so that opendp's own coins decide nothing.
@@ -130,7 +132,7 @@ SCENES = {
             name="points",
             spec=POINTS.format(file_format="parquet") + "[columns.age]\nbounds = { lower = 0, upper = 100 }\n",
         ),
-        Scene(name="histogram", spec=HISTOGRAM.format(file_format="parquet") + COLUMNS),
+        Scene(name="histogram", spec=HISTOGRAM.format(file_format="parquet") + COLUMNS, whole_domain=True),
         Scene(name="cluster", spec=HEAD.format(form="microdata", file_format="parquet") + COLUMNS, cluster=True),
     )
 }
@@ -182,7 +184,9 @@ def secrets_of(scene: Scene, *, records: int, published: int) -> Secrets:
         numbers |= {f"quality {number}": number for number in qualities(records, scene.choosing)}
     if scene.choosing == "fresh":
         numbers["size of the selection's sample"] = len(kept(records, Decimal("0.5"), KEYS[1]))
-    texts = {"suppressed value": rb"vermilion-\d\d", "record's id": rb"person-\d{6}"}
+    texts = {"record's id": rb"person-\d{6}"}
+    if not scene.whole_domain:
+        texts["suppressed value"] = rb"vermilion-\d\d"
     return Secrets(keys=KEYS, texts=texts, numbers=numbers, positions=positions)
 
 
