@@ -95,8 +95,7 @@ def _end_of(job: Job) -> dict[str, Any]:
         if interruption.came:
             return CANCELLED
         return {"exit_code": refusal.exit_code, "where": refusal.where, "message": refusal.message}
-    # The last line of the job's process: a job without a told end would seem killed, and be asked for again.
-    except BaseException as fault:  # noqa: BLE001 - told by its kind, whatever it is
+    except BaseException as fault:  # noqa: BLE001 - the process ends here: an end that isn't told would seem a kill
         if interruption.came:
             return CANCELLED
         # PRIVACY: only the kind of the fault is told; its text could hold a value of the records.

@@ -19,14 +19,13 @@ from ..ledger.entry import PrivateLook
 from ..ledger.release_entries import Fields, ReleaseAbandoned, ReleaseRefused, SeriesRegistered
 from ..ledger.schema import entry as entry_table
 from ..ledger.token_entries import TokenAdded, TokenRevoked
-from ..ledger.tokens import TokenState, token_states
+from ..ledger.tokens import TOKEN_KINDS, TokenState, token_states
 from .paid import Paid, Payment
 
 __all__ = ["Follower", "Refusal"]
 
 CHARGE = "release-charged/"
 PLAIN_KINDS = frozenset(kind.KIND for kind in (PrivateLook, ReleaseRefused, ReleaseAbandoned, SeriesRegistered))
-TOKEN_KINDS = frozenset(kind.KIND for kind in (TokenAdded, TokenRevoked))
 BATCH = 2_000
 
 

@@ -52,7 +52,7 @@ def test_an_own_csv_is_released_and_an_auditor_looks(newcomer, blocks) -> None:
             return False
 
     if answers():
-        pytest.skip("something else listens at the port that the page names")
+        pytest.fail("something else listens at the port that the page names; end it, or the page can't be tried")
     with newcomer.staying(serve, until=answers, seconds=120):
         told = newcomer.paste(ask)
     assert "'dataset': 'survey'" in told

@@ -246,8 +246,7 @@ def _in_fork(changed: tuple[str, str] | None, chosen: list[str], *, seconds: int
         own = ["-c", str(PROJECT / "pyproject.toml"), "--rootdir", str(PROJECT)]
         own += ["-W", "ignore:Module already imported"]  # Hypothesis is, before the fork
         code = pytest.main(["-x", "-q", "-p", "no:cacheprovider", "--no-header", *own, *chosen])
-    # A fork that came back into its parent's code would run the parent's tests a second time.
-    except BaseException:  # noqa: BLE001 - printed, and the fork ends here
+    except BaseException:  # noqa: BLE001 - a fork that came back would go on as a second parent; it ends below
         traceback.print_exc()
     finally:
         sys.stdout.flush()
