@@ -58,6 +58,11 @@ EXPLAINED = (
         line=rb"^ *('\[''[a-z]+-[a-z]+-HASH'', \d+\]'|compressed|nbytes|total): \d+$",
         reason="Dask's records of the steward have the size of partial counts, which follows the number of all groups",
     ),
+    Explanation(
+        place=r"dask/state\.yaml",
+        line=rb"^ *- TIME,\d+ - distributed\.worker - INFO - Starting Worker plugin$",
+        reason="a worker's own start: whether its line falls among the last that the log keeps follows the clock",
+    ),
 )
 
 
