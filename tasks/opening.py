@@ -58,12 +58,9 @@ def open_parquet(
     far = open_input(location) if is_url(location) else None
     if footer is None:
         with nullcontext(far) if far else open_input(location) as file:
-            _check_footer(file)
+            footer = _footer(file)
     options = {"read_dictionary": list(dictionary_columns), "metadata": footer}
-    opened = pq.ParquetFile(far or location, pre_buffer=far is not None, **options)
-    if footer is None:
-        _check_records(opened.metadata)
-    return opened
+    return pq.ParquetFile(far or location, pre_buffer=far is not None, **options)
 
 
 def _check_records(footer: pq.FileMetaData) -> None:
@@ -76,22 +73,26 @@ def _check_records(footer: pq.FileMetaData) -> None:
         raise pa.ArrowInvalid("a row group has fewer records than none, or more than can be counted")
 
 
-def _check_footer(file: BinaryIO) -> None:
-    """Refuse a footer that would end the process, since pyarrow throws what it finds there past Python.
+def _footer(file: BinaryIO) -> pq.FileMetaData:
+    """Read a footer, and refuse one that would end the process: pyarrow throws what it finds there past Python.
 
-    What is no footer at all is left to pyarrow, which says so, and everything is where there was no compiler.
+    INVARIANT: pyarrow reads the very bytes that were checked, whatever becomes of the file meanwhile. What is no footer
+    at all is left to it, since it says so, and everything is where there was no compiler.
 
     Raises:
-        pyarrow.ArrowInvalid: the footer is damaged or its columns are encrypted.
+        OSError, pyarrow.ArrowException: the footer cannot be read, is damaged, or its columns are encrypted.
     """
     size = file.seek(0, os.SEEK_END)
-    if page_decoder is None or size < _TAIL:
-        return
-    file.seek(-_TAIL, os.SEEK_END)
+    file.seek(max(0, size - _TAIL))
     tail = file.read(_TAIL)
     length = int.from_bytes(tail[: -len(_MAGIC)], "little")
-    if not tail.endswith(_MAGIC) or length > size - _TAIL:
-        return
-    file.seek(-_TAIL - length, os.SEEK_END)
-    if not page_decoder.sound_footer(file.read(length)):
-        raise pa.ArrowInvalid("the footer is damaged or encrypted")
+    if page_decoder is None or not tail.endswith(_MAGIC) or not 0 < length <= size - _TAIL:
+        footer = pq.read_metadata(file)
+    else:
+        file.seek(size - _TAIL - length)
+        octets = file.read(length)
+        if not page_decoder.sound_footer(octets):
+            raise pa.ArrowInvalid("the footer is damaged or encrypted")
+        footer = pq.read_metadata(pa.BufferReader(octets + tail))
+    _check_records(footer)
+    return footer

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from crowdblend.mechanisms.refusal import InputRefused
+from crowdblend.tasks.opening import open_parquet
 from crowdblend.tasks.parquet_schema import read_parquet_layout
 
 page_decoder = pytest.importorskip("crowdblend.tasks.page_decoder", reason="installed without a compiler")
@@ -82,6 +83,21 @@ def test_without_the_guard_it_does_end_the_process(path, tmp_path):
     (tmp_path / path.name).write_bytes(path.read_bytes())
     assert looked_at(tmp_path, "unguarded").returncode == -signal.SIGABRT
     assert looked_at(tmp_path).returncode == 0
+
+
+def test_pyarrow_reads_the_bytes_that_were_checked(tmp_path, monkeypatch):
+    """The file becomes another one when its footer has just been checked."""
+    write(tmp_path / "in.parquet")
+    real = page_decoder.sound_footer
+
+    def changed_afterwards(footer: bytes) -> bool:
+        found = real(footer)
+        (tmp_path / "in.parquet").write_bytes(DAMAGED[0].read_bytes())
+        return found
+
+    monkeypatch.setattr(page_decoder, "sound_footer", changed_afterwards)
+    with open_parquet(str(tmp_path / "in.parquet")) as file:
+        assert file.metadata.num_rows == 120
 
 
 def test_fewer_records_than_none_are_refused(tmp_path):
