@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 from crowdblend.deploy.prefect_environment import QUIET
+from hypothesis import HealthCheck, settings
 from sqlalchemy import create_engine
 from sqlalchemy.pool import NullPool
 
@@ -22,6 +23,9 @@ os.environ.update(QUIET)  # before anything imports Prefect
 # The tests' releases go to a server of this process's own, never to one that the surroundings name.
 os.environ.pop("PREFECT_API_URL", None)
 os.environ.pop("PREFECT_HOME", None)
+# No verdict depends on how busy the machine is; what a property may take is the whole suite's affair.
+settings.register_profile("steady", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("steady")
 
 BROWSER_ARGUMENTS = [
     "--no-sandbox",

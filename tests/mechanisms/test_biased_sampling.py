@@ -31,7 +31,7 @@ def test_a_records_two_coins_have_its_rate_together(fit, seeded_bytes, rate) -> 
 
 
 @given(rate=st.decimals("0.000001", "0.3", places=18).filter(lambda rate: rate > 0))
-@settings(derandomize=True, deadline=None)
+@settings(derandomize=True)
 def test_the_real_rate_is_not_below_the_declared_one_nor_above_the_highest(rate) -> None:
     first = Fraction(threshold(HIGHEST), WORD)
     share = Fraction(rate) / first

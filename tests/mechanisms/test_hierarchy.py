@@ -77,7 +77,7 @@ def declared_rows(draw):
     return draw(st.lists(st.tuples(*[label] * levels), min_size=1, max_size=6))
 
 
-@settings(deadline=None, derandomize=True, max_examples=400)
+@settings(derandomize=True, max_examples=400)
 @given(rows=declared_rows())
 def test_rows_are_taken_exactly_if_unique_and_monotone(rows):
     levels = len(rows[0])
@@ -101,7 +101,7 @@ def test_rows_are_taken_exactly_if_unique_and_monotone(rows):
         assert set(codes.tolist()) == set(range(hierarchy.size(level)))
 
 
-@settings(deadline=None, derandomize=True)
+@settings(derandomize=True)
 @given(numbers=st.lists(st.integers(-(2**63), 2**63 - 1), max_size=20))
 def test_integers_are_looked_up_as_their_texts(numbers):
     declared = ["-9223372036854775808", "9223372036854775807", "0", "-3", "12", "012", "+4", "-0", "1e3"]
@@ -113,7 +113,7 @@ def test_integers_are_looked_up_as_their_texts(numbers):
         assert hierarchy.codes_of_integers(np.array(asked, dtype=np.int64), 0).tolist() == by_text.tolist()
 
 
-@settings(deadline=None, derandomize=True)
+@settings(derandomize=True)
 @given(
     pairs=st.dictionaries(st.integers(-(2**63), 2**63 - 1) | st.integers(-9, 9), st.integers(1, 99), max_size=9),
     asked=st.lists(st.integers(-(2**63), 2**63 - 1) | st.integers(-12, 12), max_size=30),

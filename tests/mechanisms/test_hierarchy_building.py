@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 
-@settings(derandomize=True, deadline=None, max_examples=60)
+@settings(derandomize=True, max_examples=60)
 @given(st.integers(-50, 50), st.integers(1, 60), st.integers(1, 9), st.integers(2, 4))
 def test_equal_cuts_give_the_labels_of_declared_intervals(lower, span, width, times) -> None:
     upper = lower + span
@@ -55,7 +55,7 @@ def test_days_lie_in_their_months_quarters_years_and_decades() -> None:
             day_rows(days, levels)
 
 
-@settings(derandomize=True, deadline=None, max_examples=200)
+@settings(derandomize=True, max_examples=200)
 @given(st.sets(st.text("0123456789.", min_size=1, max_size=6), min_size=1, max_size=12), st.sampled_from(["_", ""]))
 def test_prefixes_of_codes_of_any_lengths_are_a_hierarchy(values, mark) -> None:
     rows = prefix_rows(sorted(values), [4, 2, 1], mark=mark)

@@ -25,7 +25,7 @@ def buildable(declared) -> bool:
     return True
 
 
-@settings(derandomize=True, deadline=None, max_examples=1_500)
+@settings(derandomize=True, max_examples=1_500)
 @given(rows)
 def test_no_fault_exactly_where_it_can_be_built(declared) -> None:
     assert (hierarchy_faults(declared) == []) is buildable(declared)

@@ -33,7 +33,7 @@ def intervals(draw):
     return IntervalHierarchy(lower=lower, upper=upper, widths=tuple(widths))
 
 
-@settings(deadline=None, derandomize=True, max_examples=200)
+@settings(derandomize=True, max_examples=200)
 @given(hierarchy=intervals())
 def test_labels_are_those_of_a_written_table(hierarchy):
     values = [*range(hierarchy.lower - 4, hierarchy.upper + 5), -(2**63), 2**63 - 1]
@@ -51,7 +51,7 @@ def test_labels_are_those_of_a_written_table(hierarchy):
         assert set(codes.tolist()) | {0} == set(range(hierarchy.size(level)))
 
 
-@settings(deadline=None, derandomize=True, max_examples=200)
+@settings(derandomize=True, max_examples=200)
 @given(hierarchy=intervals())
 def test_levels_are_monotone_and_codes_ascend_with_the_numbers(hierarchy):
     values = np.arange(hierarchy.lower - 3, hierarchy.upper + 3, dtype=np.int64)

@@ -39,7 +39,7 @@ def test_outcomes_have_their_distribution(fit, seeded_bytes, vector):
 
 
 @given(bits=st.integers(1, 7), q=st.decimals("0.001", "0.49", places=3), seed=st.integers(0, 2**32 - 1))
-@settings(derandomize=True, deadline=None, max_examples=60)
+@settings(derandomize=True, max_examples=60)
 def test_the_estimate_is_the_inverse_of_the_flip_matrix(bits, q, seed):
     mechanism = KRandomization(bits=bits, flip_probability=q)
     flips = matrix(bits, float(q))
@@ -49,7 +49,7 @@ def test_the_estimate_is_the_inverse_of_the_flip_matrix(bits, q, seed):
 
 
 @given(bits=st.integers(1, 5), q=st.decimals("0.01", "0.45", places=2), seed=st.integers(0, 2**32 - 1))
-@settings(derandomize=True, deadline=None, max_examples=40)
+@settings(derandomize=True, max_examples=40)
 def test_variances_are_those_of_the_dense_matrices(bits, q, seed):
     mechanism = KRandomization(bits=bits, flip_probability=q)
     flips = matrix(bits, float(q))

@@ -89,7 +89,7 @@ def test_a_word_without_heads_goes_on():
 
 
 @given(epsilon=st.decimals("0.001", "20", places=3).filter(lambda e: e > 0), sensitivity=st.integers(1, 10**6))
-@settings(derandomize=True, deadline=None)
+@settings(derandomize=True)
 def test_the_scale_is_never_below_sensitivity_over_epsilon(epsilon, sensitivity):
     noise = TwoSidedGeometricNoise(epsilon=epsilon, sensitivity=sensitivity)
     exact = Fraction(sensitivity) / Fraction(epsilon)

@@ -16,7 +16,7 @@ CUTS = st.lists(st.floats(-1e6, 1e6), max_size=8, unique=True).map(lambda cuts: 
 
 
 @given(cuts=CUTS, values=st.lists(st.floats(width=64), max_size=20))
-@settings(derandomize=True, deadline=None)
+@settings(derandomize=True)
 def test_every_number_has_the_code_of_the_cuts_below_it(cuts, values) -> None:
     steps = NumberSteps(cuts=cuts)
     codes = steps.codes_of_numbers(np.array(values, dtype=np.float64), 0).tolist()
@@ -26,7 +26,7 @@ def test_every_number_has_the_code_of_the_cuts_below_it(cuts, values) -> None:
 
 
 @given(cuts=CUTS, values=st.lists(st.floats(allow_nan=False, allow_infinity=False, width=64), max_size=20))
-@settings(derandomize=True, deadline=None)
+@settings(derandomize=True)
 def test_a_text_has_the_code_of_the_number_that_it_writes(cuts, values) -> None:
     steps = NumberSteps(cuts=cuts)
     texts = [repr(value).encode() for value in values]
@@ -34,7 +34,7 @@ def test_a_text_has_the_code_of_the_number_that_it_writes(cuts, values) -> None:
 
 
 @given(text=st.one_of(st.binary(max_size=12), st.from_regex(rb"[-+.0-9eE ]{0,9}", fullmatch=True)))
-@settings(derandomize=True, deadline=None)
+@settings(derandomize=True)
 def test_any_text_has_a_code_and_only_decimal_numbers_are_numbers(text) -> None:
     [code] = NumberSteps(cuts=(0.0,)).codes_of_texts([text], 0)
     assert code in (0, 1, 2)

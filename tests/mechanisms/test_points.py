@@ -26,7 +26,7 @@ GRID = SyntheticPoints(dimensions=2, cells_per_side=4, counts=SUPPRESSED)
 
 
 @given(points=arrays(np.float64, st.tuples(st.integers(0, 20), st.just(2)), elements=st.floats(width=64)))
-@settings(derandomize=True, deadline=None)
+@settings(derandomize=True)
 def test_every_point_has_a_cell_even_what_is_not_a_number(points):
     cells = cell_numbers(GRID, points)
     assert cells.shape == (len(points),)
@@ -117,7 +117,7 @@ def moved_share(counts, published):
 
 
 @given(counts=arrays(np.int64, 16, elements=st.integers(0, 30)).filter(lambda counts: counts.max() >= 5))
-@settings(derandomize=True, deadline=None)
+@settings(derandomize=True)
 def test_the_share_that_suppression_moves_is_never_above_the_stated_one(counts):
     published = np.where(counts >= 5, counts, 0)
     assert moved_share(counts, published) <= stated_moved_share(GRID, published, confidence=0.5) + 1e-12

@@ -116,7 +116,7 @@ def qualities(records: list[tuple[int, int]], threshold: int) -> np.ndarray:
     return scores(count_keys(map_.keys(list(codes)), cells=map_.cells), lattice=LATTICE, threshold=threshold)
 
 
-@settings(derandomize=True, deadline=None, max_examples=150)
+@settings(derandomize=True, max_examples=150)
 @given(RECORDS, st.tuples(st.integers(0, 4), st.integers(0, 5)), st.integers(1, 8))
 def test_adding_a_record_moves_no_quality_by_more_than_one_and_none_downward(records, one_more, threshold):
     moved = qualities([*records, one_more], threshold) - qualities(records, threshold)

@@ -24,7 +24,7 @@ def map_of(sizes: list[int]) -> GeneralizationMap:
     )
 
 
-@settings(deadline=None, derandomize=True, max_examples=200)
+@settings(derandomize=True, max_examples=200)
 @given(
     sizes=st.lists(st.integers(4, 9) | st.integers(4, 2**60), min_size=1, max_size=12),
     seed=st.integers(0, 2**32 - 1),

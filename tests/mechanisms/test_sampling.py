@@ -26,7 +26,7 @@ rates = st.decimals(min_value=0, max_value=1, allow_nan=False, places=None).filt
 words = st.integers(0, 2**32 - 1)
 
 
-@settings(deadline=None, derandomize=True)
+@settings(derandomize=True)
 @given(rate=rates)
 def test_the_threshold_is_the_exact_floor(rate):
     limit = threshold(rate)
@@ -100,7 +100,7 @@ def reference(key: bytes, chunk: ChunkIdentity, records: int, rate: Decimal) -> 
     return kept
 
 
-@settings(deadline=None, derandomize=True, max_examples=60)
+@settings(derandomize=True, max_examples=60)
 @given(key=st.binary(min_size=32, max_size=32), file=words, block=words, records=st.integers(0, 700), rate=rates)
 def test_the_sample_is_that_of_whole_words_drawn_one_by_one(key, file, block, records, rate):
     chunk = ChunkIdentity(file=file, block=block)
@@ -109,7 +109,7 @@ def test_the_sample_is_that_of_whole_words_drawn_one_by_one(key, file, block, re
     assert kept.tolist() == reference(key, chunk, records, rate)
 
 
-@settings(deadline=None, derandomize=True, max_examples=60)
+@settings(derandomize=True, max_examples=60)
 @given(parts=st.lists(st.integers(0, 3000), max_size=12), rate=rates)
 def test_drawing_in_parts_gives_the_same_coins(parts, rate):
     coins = Coins(key=KEY, chunk=ONE, rate=rate)

@@ -92,7 +92,7 @@ def small_arrays_go_every_way():
         yield
 
 
-@settings(derandomize=True, deadline=None, max_examples=120)
+@settings(derandomize=True, max_examples=120)
 @given(st.integers(0, 2**32), st.integers(1, 5), st.integers(1, 12))
 def test_scores_are_those_of_every_map_on_its_own(seed, columns, threshold):
     rng = np.random.default_rng(seed)

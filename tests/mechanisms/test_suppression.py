@@ -28,7 +28,7 @@ def same(one: GroupCounts, two: GroupCounts) -> bool:
     return np.array_equal(one.keys, two.keys) and np.array_equal(one.counts, two.counts)
 
 
-@settings(deadline=None, derandomize=True)
+@settings(derandomize=True)
 @given(data=st.data())
 def test_counts_are_those_of_a_counter_and_splits_do_not_matter(data):
     words = data.draw(st.sampled_from([1, 2]))
@@ -57,7 +57,7 @@ def test_dense_and_sorted_counting_agree(monkeypatch):
     assert same(dense, count_keys(keys, cells=1000))
 
 
-@settings(deadline=None, derandomize=True)
+@settings(derandomize=True)
 @given(
     parts=st.lists(st.dictionaries(st.integers(0, 2**62), st.integers(1, 2**40), max_size=9), min_size=2, max_size=5)
 )
@@ -73,7 +73,7 @@ def test_one_word_is_added_up_wherever_its_keys_lie(parts):
     assert merged.counts.tolist() == [total[key] for key in sorted(total)]
 
 
-@settings(deadline=None, derandomize=True)
+@settings(derandomize=True)
 @given(records=records_of, k=st.integers(1, 5), seed=st.integers(0, 99))
 def test_suppression_is_a_function_of_what_it_publishes(records, k, seed):
     groups = count_keys(keys_of(records, 2), cells=2**70)

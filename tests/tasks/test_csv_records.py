@@ -132,7 +132,7 @@ PIECES = [
 ]  # fmt: skip
 
 
-@settings(deadline=None, derandomize=True, max_examples=600)
+@settings(derandomize=True, max_examples=600)
 @given(
     body=st.one_of(st.binary(max_size=120), st.lists(st.sampled_from(PIECES), max_size=40).map(b"".join)),
     range_bytes=st.integers(1, 60),

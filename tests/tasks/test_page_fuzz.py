@@ -159,7 +159,7 @@ def bare(content: bytes) -> np.ndarray:
     return np.frombuffer(content, dtype=np.uint8).copy()
 
 
-@settings(deadline=None, derandomize=True, max_examples=400)
+@settings(derandomize=True, max_examples=400)
 @given(chunk=octets, records=st.integers(-2, 1 << 40), codec=st.sampled_from([0, 1, 2, 6, 9]))
 def test_any_bytes_are_headers_or_refused(chunk, records, codec):
     try:
@@ -202,7 +202,7 @@ def nearly_sound_calls(draw):
     return page, positions, (0, len(positions)), 0, records, -1, optional, draw(st.sampled_from([1, 30, 512]))
 
 
-@settings(deadline=None, derandomize=True, max_examples=1000)
+@settings(derandomize=True, max_examples=1000)
 @given(call=ANY_CALL | nearly_sound_calls())
 def test_any_page_is_decoded_within_bounds_or_refused(call):
     page, positions, (first, last), origin, records, levels, optional, entries = call
@@ -218,7 +218,7 @@ def test_any_page_is_decoded_within_bounds_or_refused(call):
     assert not out[last:].any()
 
 
-@settings(deadline=None, derandomize=True, max_examples=300)
+@settings(derandomize=True, max_examples=300)
 @given(page=octets, count=st.integers(-2, 60))
 def test_any_texts_fill_the_page_or_are_refused(page, count):
     try:
@@ -231,7 +231,7 @@ def test_any_texts_fill_the_page_or_are_refused(page, count):
     assert len(texts) == ends[-1]
 
 
-@settings(deadline=None, derandomize=True, max_examples=300)
+@settings(derandomize=True, max_examples=300)
 @given(
     entries=st.lists(st.binary(max_size=9), max_size=12),
     width=st.sampled_from([0, 0, 4, 8]),
@@ -256,13 +256,13 @@ def test_a_dictionary_is_known_where_each_entry_is_and_nothing_else_stands_there
         assert np.frombuffer(found, dtype=np.int64).tolist() == [*(known[entry] for entry in entries), 77]
 
 
-@settings(deadline=None, derandomize=True, max_examples=400)
+@settings(derandomize=True, max_examples=400)
 @given(page=octets, count=st.integers(-2, 1 << 40) | st.integers(-2, 60), width=st.integers(-1, 9))
 def test_any_bytes_are_a_known_dictionary_or_not(page, count, width):
     assert page_decoder.known_codes(bare(page), count, width, {}, 1) in (None, (1).to_bytes(8, "little"))
 
 
-@settings(deadline=None, derandomize=True, max_examples=400)
+@settings(derandomize=True, max_examples=400)
 @given(footer=octets)
 def test_any_bytes_are_a_sound_footer_or_not(footer):
     assert page_decoder.sound_footer(bare(footer)) in (True, False)
@@ -279,7 +279,7 @@ def _footer() -> bytes:
 FOOTER = _footer()
 
 
-@settings(deadline=None, derandomize=True, max_examples=1000)
+@settings(derandomize=True, max_examples=1000)
 @given(
     changes=st.lists(st.tuples(st.integers(0, len(FOOTER) - 1), st.integers(0, 4), st.binary(max_size=5)), max_size=4)
 )

@@ -92,7 +92,7 @@ def test_texts_that_are_not_utf8_are_the_bucket():
     assert labels(broken, VALUES) == ["*", "a"]
 
 
-@settings(deadline=None, derandomize=True)
+@settings(derandomize=True)
 @given(
     texts=st.lists(
         st.none() | st.integers(-20, 20).map(str) | st.text("0123456789-+ .ax", max_size=22),

@@ -14,7 +14,7 @@ PAPERS = (Decimal("0.25"), Decimal("-0.25"), Decimal("1.5"), None)
 payments = st.lists(st.tuples(st.sampled_from(MECHANISMS), st.integers(-1, 12), st.sampled_from(PAPERS)), max_size=12)
 
 
-@settings(derandomize=True, deadline=None, max_examples=200)
+@settings(derandomize=True, max_examples=200)
 @given(payments=payments, gap=st.integers(1, 3), place=st.integers(-1, 40))
 def test_a_sum_looked_up_is_the_sum_counted(payments, gap, place) -> None:
     paid = Paid()

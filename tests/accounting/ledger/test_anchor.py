@@ -8,7 +8,6 @@ import os
 import signal
 import sqlite3
 import stat
-import time
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -277,13 +276,12 @@ def test_appending_reads_only_the_end(tmp_path, monkeypatch) -> None:
     with anchor.path.open("ab") as file:
         for position in range(1, 10_000):
             file.write(line_of_head(Head(ledger_id=LEDGER, position=position, hash="b" * 64), KEY))
-    begun = time.perf_counter()
+    read.clear()
     anchor.append(Head(ledger_id=LEDGER, position=10_000, hash="b" * 64), KEY)
-    assert time.perf_counter() - begun < 1
+    assert sum(read) <= 2 * 8192
     last = anchor.last()
     assert last is not None
     assert last.head.position == 10_000
-    assert max(read) <= 8192
 
 
 def test_sixteen_processes_leave_a_sound_anchor(books) -> None:

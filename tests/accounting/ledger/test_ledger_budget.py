@@ -10,7 +10,7 @@ from crowdblend.accounting.ledger.budget import Account, amount_of_text, amount_
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-quick = settings(deadline=None, derandomize=True, max_examples=300)
+quick = settings(derandomize=True, max_examples=300)
 amounts = st.builds(
     lambda digits, places: Decimal(digits).scaleb(-places),
     st.integers(min_value=0, max_value=10**8),

@@ -72,7 +72,7 @@ def test_a_change_of_a_field_is_found_at_its_place(position, change) -> None:
     assert findings[0].position == links[position].position
 
 
-@settings(deadline=None, derandomize=True)
+@settings(derandomize=True)
 @given(st.permutations(range(len(LINKS))).filter(lambda order: order != list(range(len(LINKS)))))
 def test_any_other_order_is_found(order) -> None:
     assert found([LINKS[place] for place in order])

@@ -97,7 +97,7 @@ def test_at_common_parameters_it_meets_the_worst_group(k, rate, delta, records):
     assert worst((records,), 0.999 * epsilon, k=k, rate=float(rate), largest=largest) > float(delta)
 
 
-@settings(derandomize=True, deadline=None, max_examples=15)
+@settings(derandomize=True, max_examples=15)
 @given(
     k=st.integers(2, 40),
     rate=st.decimals("0.01", "0.4", places=2),

@@ -91,7 +91,7 @@ def test_tops_that_are_cut_off_change_nothing_but_upwards():
 
 
 @given(k=st.integers(1, 12), noise=st.floats(0.1, 3), rate=st.floats(0.05, 0.7), epsilon=st.floats(0.2, 3))
-@settings(derandomize=True, deadline=None, max_examples=15)
+@settings(derandomize=True, max_examples=15)
 def test_the_noisy_profile_obeys_its_laws(k, noise, rate, epsilon):
     event = noisy(k, str(noise), str(rate))
     profile = NoisyProfile(event)

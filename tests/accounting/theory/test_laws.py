@@ -22,7 +22,7 @@ ks = st.integers(1, 2000)
 rates = st.floats(1e-6, 0.99)
 epsilons = st.floats(0.0, 12.0)
 deltas = st.floats(-30.0, -1.0).map(lambda exponent: 10.0**exponent)
-law = settings(max_examples=150, deadline=None, derandomize=True)
+law = settings(max_examples=150, derandomize=True)
 
 
 @law
@@ -77,7 +77,7 @@ def test_exact_epsilon_is_at_most_the_paper(k, rate, delta):
     assert paper is None or (exact is not None and exact <= paper * ROUNDING)
 
 
-@settings(max_examples=40, deadline=None, derandomize=True)
+@settings(max_examples=40, derandomize=True)
 @given(
     k=st.integers(1, 400),
     rate=st.decimals("0.0001", "0.95", places=4),

@@ -62,7 +62,7 @@ def divergence(one, other, epsilon):
 
 
 @given(n=st.integers(1, 60), q=st.floats(0.05, 0.45), epsilon=st.floats(0, 2))
-@settings(derandomize=True, deadline=None, max_examples=60)
+@settings(derandomize=True, max_examples=60)
 def test_the_exact_delta_is_the_largest_over_all_neighbours(n, q, epsilon):
     rows = [ones_distribution(people=n, ones=m, flip_probability=q) for m in range(n + 1)]
     exact = max(divergence(a, b, epsilon) for a, b in itertools.pairwise(rows))

@@ -148,7 +148,7 @@ def test_a_price_out_of_range_cannot_be_made(change):
         Price(**(fields | change))
 
 
-@settings(max_examples=300, deadline=None, derandomize=True)
+@settings(max_examples=300, derandomize=True)
 @given(st.floats(0.0, 1e300))
 def test_rounding_up_never_goes_down_and_by_little(amount):
     rounded = decimal_up(amount)
@@ -157,7 +157,7 @@ def test_rounding_up_never_goes_down_and_by_little(amount):
     assert rounded <= Decimal(amount) * Decimal("1.00000000001")
 
 
-@settings(max_examples=300, deadline=None, derandomize=True)
+@settings(max_examples=300, derandomize=True)
 @given(st.decimals("1e-300", "1e10", allow_nan=False, allow_infinity=False))
 def test_conversions_to_doubles_bracket_the_decimal(amount):
     assert Decimal(float_down(amount)) <= amount <= Decimal(float_up(amount))

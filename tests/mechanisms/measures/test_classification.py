@@ -57,7 +57,7 @@ def test_coarsening_and_suppression_are_told_apart() -> None:
     assert lost.scores[3].accuracy == pytest.approx(0.5, abs=0.05)  # the release knows the early half alone
 
 
-@settings(derandomize=True, deadline=None, max_examples=60)
+@settings(derandomize=True, max_examples=60)
 @given(st.lists(st.integers(1, 9), min_size=1, max_size=30), st.integers(1, 40))
 def test_every_nth_record_is_taken_wherever_groups_begin(counts: list[int], step: int) -> None:
     sizes = np.array(counts)
