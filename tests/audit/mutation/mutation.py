@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 HERE = Path(__file__).parent
 ROOMS = ("tests/mechanisms", "tests/accounting/theory", "tests/accounting/ledger")
-MOST_SECONDS_OF_TESTS = 90.0
+NOT_NEEDED = ("schemathesis", "xdist", "anyio")  # plugins that cost each fork half a second
 FAILED = re.compile(r"^(?:FAILED|ERROR) (\S+::[^\s\[]+)", re.MULTILINE)
 KILLED_AT = {1: "killed", 2: "killed at import"}
 USAGE_ERROR = 4
@@ -45,6 +45,9 @@ def main() -> int:
         "--files", nargs="*", type=Path, default=[], help="Only mutants of these, from the project's folder."
     )
     parser.add_argument("--rooms", nargs="*", default=list(ROOMS), help="Where tests are looked for.")
+    parser.add_argument(
+        "--seconds-of-tests", type=float, default=90, help="A mutant meets the quickest tests of its line up to these."
+    )
     parser.add_argument("--again", action="store_true", help="Meet survivors anew, after tests were added.")
     parser.add_argument(
         "--more-tests", nargs="*", default=[], help="Also these, which are newer than the list of tests."
@@ -54,7 +57,7 @@ def main() -> int:
     given = parser.parse_args()
     begun = time.monotonic()
     given.state.mkdir(parents=True, exist_ok=True)
-    tests = Tests.known(given.state, rooms=given.rooms, more=given.more_tests)
+    tests = Tests.known(given.state, rooms=given.rooms, more=given.more_tests, most=given.seconds_of_tests)
     order = sampled(given.seed, tuple(given.files) or SCOPE)
     done = _done(given.state / "met.jsonl", order, again=given.again)
     _import_all_but_the_product()
@@ -92,20 +95,23 @@ class Tests:
         of_line: file → line → tests.
         seconds: test → seconds.
         more: tests that every mutant meets besides.
+        most: seconds of tests that a mutant meets.
     """
 
-    def __init__(self, of_line: dict[str, dict[int, list[str]]], seconds: dict[str, float], more: list[str]) -> None:
-        self.of_line, self.seconds, self.more = of_line, seconds, more
+    def __init__(
+        self, of_line: dict[str, dict[int, list[str]]], seconds: dict[str, float], more: list[str], *, most: float
+    ) -> None:
+        self.of_line, self.seconds, self.more, self.most = of_line, seconds, more, most
 
     @classmethod
-    def known(cls, state: Path, *, rooms: list[str], more: list[str]) -> Tests:
+    def known(cls, state: Path, *, rooms: list[str], more: list[str], most: float) -> Tests:
         """What was found out before, or is found out now, which takes some minutes."""
         file = state / "tests.json"
         if not file.exists():
             file.write_text(json.dumps(_covered(state, rooms)), encoding="utf-8")
         told = json.loads(file.read_text(encoding="utf-8"))
         lines = {path: {int(line): names for line, names in lines.items()} for path, lines in told["lines"].items()}
-        return cls(lines, told["seconds"], more)
+        return cls(lines, told["seconds"], more, most=most)
 
     def of(self, mutant: Mutant) -> list[str]:
         """Tests that run a mutant's line, quickest first; where the line runs at import, those of the whole file."""
@@ -114,7 +120,7 @@ class Tests:
         chosen, total = [], 0.0
         for name in sorted(names, key=lambda name: (self.seconds.get(name, 0.0), name)):
             total += self.seconds.get(name, 0.02)
-            if chosen and total > MOST_SECONDS_OF_TESTS:
+            if chosen and total > self.most:
                 break
             chosen.append(name)
         return [*self.more, *chosen]
@@ -245,6 +251,7 @@ def _in_fork(changed: tuple[str, str] | None, chosen: list[str], *, seconds: int
 
         own = ["-c", str(PROJECT / "pyproject.toml"), "--rootdir", str(PROJECT)]
         own += ["-W", "ignore:Module already imported"]  # Hypothesis is, before the fork
+        own += [word for name in NOT_NEEDED for word in ("-p", f"no:{name}")]
         code = pytest.main(["-x", "-q", "-p", "no:cacheprovider", "--no-header", *own, *chosen])
     except BaseException:  # noqa: BLE001 - a fork that came back would go on as a second parent; it ends below
         traceback.print_exc()

@@ -28,7 +28,7 @@ mutation._import_all_but_the_product()
 state, failing = Path(sys.argv[1]), sys.argv[2]
 told = {}
 for name, tests in {"noticed": [NOTICES], "looked away": [LOOKS_AWAY], "broken": [failing], "none": []}.items():
-    known = mutation.Tests({str(path): {mutant.line: tests}}, dict.fromkeys(tests, 5.0), [])
+    known = mutation.Tests({str(path): {mutant.line: tests}}, dict.fromkeys(tests, 5.0), [], most=90)
     told[name] = mutation.met(mutant, known, folder=state)
 told["unsound"] = sorted(mutation._unsound(state, {NOTICES, failing}))
 row = {"version": version_of(path), "name": mutant.name, "outcome": "survived", "by": None}
