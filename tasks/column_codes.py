@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
@@ -15,13 +17,26 @@ from ..mechanisms.number_steps import NumberSteps, number_of_text
 from ..mechanisms.recoding import MappedColumn, Placement
 from .arrow_arrays import arrow_of, numbers_of
 
-__all__ = ["ColumnCoder"]
+__all__ = ["ColumnCoder", "KnownEntries"]
 
 _CANONICAL_PATTERN = "^(0|-?[1-9][0-9]{0,17})$"
 _MANY_TEXTS = 1 << 10
 _KNOWN_FROM, _KNOWN_BYTES = 1 << 7, 1 << 22
 _ENTRY_BYTES = 128  # of a Python object of bytes, a number, and their place in a dictionary
 _FLOAT_LIMIT = float(1 << 63)
+
+
+@dataclass(kw_only=True, slots=True)
+class KnownEntries:
+    """Entries of earlier dictionaries, by the bytes that Parquet stores.
+
+    Args:
+        codes: their scaled codes.
+        index: the same in the form in which the pages' decoder looks them up; empty until it is made anew.
+    """
+
+    codes: dict[bytes, int] = field(default_factory=dict)
+    index: bytes = b""
 
 
 class ColumnCoder:
@@ -46,7 +61,7 @@ class ColumnCoder:
         self._null_numbers = np.array([number_of_text(text) for text in null_values], dtype=np.float64)
         self._known = pa.array([], type=pa.large_binary())
         self._known_codes: NDArray[np.int64] = np.empty(0, dtype=np.int64)
-        self._known_entries: dict[pa.DataType, dict[bytes, int]] = {}
+        self._known_entries: defaultdict[str, KnownEntries] = defaultdict(KnownEntries)
         self._known_entries_bytes = 0
         self._dictionary: pa.Array | None = None
         self._table: NDArray[np.int64] = np.empty(0, dtype=np.int64)
@@ -71,24 +86,25 @@ class ColumnCoder:
             self._dictionary = dictionary
         return self._table
 
-    def known_entries(self, type_: pa.DataType) -> dict[bytes, int]:
-        """The scaled codes of entries of earlier dictionaries of a type, by the bytes that Parquet stores."""
-        return self._known_entries.setdefault(type_, {})
+    def known_entries(self, type_name: str) -> KnownEntries:
+        """What is known of the entries of a type."""
+        return self._known_entries[type_name]
 
-    def learn_entries(self, type_: pa.DataType, entries: Sequence[bytes], table: NDArray[np.int64]) -> None:
+    def learn_entries(self, type_name: str, entries: Sequence[bytes], table: NDArray[np.int64]) -> None:
         """Remember a dictionary's entries, as far as there is room for them.
 
         Args:
-            type_: of the column.
+            type_name: of the column's type.
             entries: as Parquet stores them.
             table: as `table` gives it.
         """
-        known = self.known_entries(type_)
-        fresh = {entry: code for entry, code in zip(entries, table.tolist(), strict=False) if entry not in known}
+        known = self.known_entries(type_name)
+        fresh = {entry: code for entry, code in zip(entries, table.tolist(), strict=False) if entry not in known.codes}
         octets = sum(len(entry) + _ENTRY_BYTES for entry in fresh)
         if self._known_entries_bytes + octets <= _KNOWN_BYTES:
             self._known_entries_bytes += octets
-            known.update(fresh)
+            known.codes.update(fresh)
+            known.index = b""
 
     def _by_table(self, values: pa.DictionaryArray, positions: NDArray[np.int64] | None) -> NDArray[np.int64]:
         table = self.table(values.dictionary)

@@ -114,6 +114,7 @@ static int skip_value(Span *in, int type, int depth)
 /* ---- Page headers ------------------------------------------------------------------------------------- */
 
 enum { V1 = 0, DICTIONARY = 2, V2 = 3 };
+enum { PLAIN = 0, PLAIN_DICTIONARY = 2, INDEXED = 8 }; /* encodings; of a dictionary page, the first two mean PLAIN */
 
 typedef struct {
     int64_t kind, raw_size, packed_size, values, encoding, levels, repetition, definition_octets, repetition_octets,
@@ -246,25 +247,44 @@ static int size_agrees(int codec, const uint8_t *page, int64_t packed, uint64_t 
     return 0;
 }
 
+/* The first place from `place` on whose position is not below `limit`. */
+static int64_t first_from(const int64_t *positions, int64_t place, int64_t total, int64_t limit)
+{
+    while (place < total) {
+        int64_t middle = place + (total - place) / 2;
+        if (positions[middle] < limit)
+            place = middle + 1;
+        else
+            total = middle;
+    }
+    return place;
+}
+
 static PyObject *page_headers(PyObject *self, PyObject *args)
 {
-    Py_buffer chunk;
+    Py_buffer chunk, positions;
     long long records;
     int codec;
     (void)self;
-    if (!PyArg_ParseTuple(args, "y*Li", &chunk, &records, &codec))
+    if (!PyArg_ParseTuple(args, "y*Liy*", &chunk, &records, &codec, &positions))
         return NULL;
     PyObject *pages = PyList_New(0);
     Span in = {chunk.buf, (const uint8_t *)chunk.buf + chunk.len};
     const uint8_t *origin = chunk.buf;
-    int64_t seen = 0;
-    int sound = pages != NULL;
+    int64_t seen = 0, chosen = 0, total = positions.len / 8;
+    int sound = pages != NULL && positions.len % 8 == 0, begun = 0;
     while (sound && seen < records) {
         Header header;
         if (!read_header(&in, &header) || header.packed_size > in.end - in.at) {
             sound = 0;
             break;
         }
+        if (header.kind == DICTIONARY ? begun || (header.encoding != PLAIN && header.encoding != PLAIN_DICTIONARY)
+                                      : !begun || (header.encoding != PLAIN_DICTIONARY && header.encoding != INDEXED)) {
+            sound = 0;
+            break;
+        }
+        begun = 1;
         int64_t levels = 0;
         if (header.kind == V2) {
             levels = header.definition_octets + header.repetition_octets;
@@ -277,21 +297,24 @@ static PyObject *page_headers(PyObject *self, PyObject *args)
         if (sound && (header.kind != V2 || header.packed_size > levels || header.raw_size > levels))
             sound = size_agrees(unpacked ? 0 : codec, in.at + levels, header.packed_size - levels,
                                 (uint64_t)(header.raw_size - levels));
+        int64_t first = chosen, start = seen;
         if (sound && header.kind != DICTIONARY) {
             seen += header.values;
             sound = seen <= records;
+            chosen = first_from(positions.buf, chosen, total, seen);
         }
-        if (sound) {
-            PyObject *page = Py_BuildValue("(LLLLLLLi)", (long long)header.kind, (long long)(in.at - origin),
+        if (sound && (header.kind == DICTIONARY || first < chosen)) {
+            PyObject *page = Py_BuildValue("(iLLLLLiLLL)", header.kind == V2, (long long)(in.at - origin),
                                            (long long)header.packed_size, (long long)header.raw_size,
-                                           (long long)header.values, (long long)header.encoding,
-                                           (long long)levels, unpacked);
+                                           (long long)header.values, (long long)levels, unpacked, (long long)first,
+                                           (long long)chosen, (long long)start);
             sound = page != NULL && PyList_Append(pages, page) == 0;
             Py_XDECREF(page);
         }
         in.at += header.packed_size;
     }
     PyBuffer_Release(&chunk);
+    PyBuffer_Release(&positions);
     if (sound)
         return pages;
     Py_XDECREF(pages);
@@ -385,7 +408,7 @@ static int64_t rank(Span in, int64_t records, const int64_t *positions, int64_t 
 /* ---- What a page's chosen records are ------------------------------------------------------------------ */
 
 typedef struct {
-    Py_buffer page, positions;
+    Py_buffer octets, table, out;
     long long first, last, origin, records, levels;
     int optional;
     const int64_t *chosen; /* places of the chosen records' values, or -1 */
@@ -396,13 +419,11 @@ typedef struct {
 
 /* Find the values of records positions[first:last] of a page that begins with record `origin`; levels is the
  * number of bytes that hold them, or -1 where the page begins with that number. */
-static const char *locate(Page *page)
+static const char *locate(Page *page, const int64_t *positions, int64_t total)
 {
-    const int64_t *positions = page->positions.buf;
-    int64_t total = page->positions.len / 8, dense = 1;
-    page->body.at = page->page.buf;
-    page->body.end = page->body.at + page->page.len;
-    page->ranks = NULL;
+    int64_t dense = 1;
+    page->body.at = page->octets.buf;
+    page->body.end = page->body.at + page->octets.len;
     if (page->first < 0 || page->last < page->first || page->last > total || page->records < 0)
         return "the positions do not lie in the page";
     page->count = page->last - page->first;
@@ -418,7 +439,7 @@ static const char *locate(Page *page)
         return page->levels > 0 ? "a required column has no levels" : NULL;
     if (page->levels < 0) {
         uint32_t said;
-        if (page->page.len < 4)
+        if (page->octets.len < 4)
             return "the levels are cut off";
         memcpy(&said, page->body.at, 4);
         page->body.at += 4;
@@ -443,15 +464,10 @@ static const char *locate(Page *page)
     return NULL;
 }
 
-static void release(Page *page)
+static const char *add_indexed(Page *page)
 {
-    free(page->ranks);
-    PyBuffer_Release(&page->page);
-    PyBuffer_Release(&page->positions);
-}
-
-static const char *add_indexed(Page *page, const int64_t *table, int64_t entries, int64_t *out)
-{
+    const int64_t *table = page->table.buf;
+    int64_t entries = page->table.len / 8 - 1, *out = (int64_t *)page->out.buf + page->first;
     const int64_t *chosen = page->chosen, origin = page->origin_of_chosen, count = page->count;
     int64_t start = 0, place = 0, null_code = table[entries];
     Span in = page->body;
@@ -500,35 +516,61 @@ static const char *add_indexed(Page *page, const int64_t *table, int64_t entries
     return NULL;
 }
 
-#define FEW (1 << 14)
+static const char *add_page(Page *page, const Py_buffer *positions)
+{
+    const char *fault;
+    if (page->table.len < 8 || page->table.len % 8 || positions->len % 8 || page->out.len != positions->len)
+        return "the arrays do not fit each other";
+    fault = locate(page, positions->buf, positions->len / 8);
+    if (fault == NULL)
+        fault = add_indexed(page);
+    free(page->ranks);
+    return fault;
+}
 
+/* One call for many pages: letting other threads in, and coming back, costs as much as decoding a small page. */
 static PyObject *add_codes(PyObject *self, PyObject *args)
 {
-    Page page;
-    Py_buffer table, out;
-    (void)self;
-    if (!PyArg_ParseTuple(args, "y*y*LLLLLpy*w*", &page.page, &page.positions, &page.first, &page.last, &page.origin,
-                          &page.records, &page.levels, &page.optional, &table, &out))
-        return NULL;
+    Py_buffer positions;
+    PyObject *asked;
     const char *fault = NULL;
-    page.ranks = NULL;
-    /* Other threads are let in only where it takes longer than changing over to them and back. */
-    PyThreadState *others = page.last - page.first > FEW || page.records > FEW * 64 ? PyEval_SaveThread() : NULL;
-    if (table.len < 8 || table.len % 8 || page.positions.len % 8 || out.len != page.positions.len)
-        fault = "the arrays do not fit each other";
-    else
-        fault = locate(&page);
-    if (fault == NULL)
-        fault = add_indexed(&page, table.buf, table.len / 8 - 1, (int64_t *)out.buf + page.first);
-    if (others != NULL)
-        PyEval_RestoreThread(others);
-    release(&page);
-    PyBuffer_Release(&table);
-    PyBuffer_Release(&out);
-    if (fault != NULL) {
-        PyErr_SetString(PyExc_ValueError, fault);
+    Py_ssize_t count, taken = 0;
+    (void)self;
+    if (!PyArg_ParseTuple(args, "O!y*", &PyList_Type, &asked, &positions))
         return NULL;
+    count = PyList_Size(asked);
+    Page *pages = calloc(count ? (size_t)count : 1, sizeof(Page));
+    for (; pages != NULL && taken < count; taken++) {
+        Page *page = &pages[taken];
+        PyObject *item = PyList_GetItem(asked, taken); /* borrowed */
+        if (item == NULL || !PyTuple_Check(item)) {
+            fault = "a page is described by a tuple";
+            break;
+        }
+        if (!PyArg_ParseTuple(item, "y*LLLLLpy*w*", &page->octets, &page->first, &page->last, &page->origin,
+                              &page->records, &page->levels, &page->optional, &page->table, &page->out))
+            break;
     }
+    if (pages == NULL) {
+        PyErr_NoMemory();
+    } else if (taken == count) {
+        PyThreadState *others = PyEval_SaveThread();
+        for (Py_ssize_t place = 0; fault == NULL && place < count; place++)
+            fault = add_page(&pages[place], &positions);
+        PyEval_RestoreThread(others);
+    }
+    while (taken > 0) {
+        Page *page = &pages[--taken];
+        PyBuffer_Release(&page->octets);
+        PyBuffer_Release(&page->table);
+        PyBuffer_Release(&page->out);
+    }
+    free(pages);
+    PyBuffer_Release(&positions);
+    if (fault != NULL && !PyErr_Occurred())
+        PyErr_SetString(PyExc_ValueError, fault);
+    if (PyErr_Occurred())
+        return NULL;
     Py_RETURN_NONE;
 }
 
@@ -581,25 +623,136 @@ done:
     return made;
 }
 
-/* The codes of a dictionary page's entries, by what is known of entries with the same octets; then that of null. None
- * where an entry is unknown, or the page is not sound. `width` is that of an entry, 0 for texts. */
+/* ---- Dictionary entries that are known ------------------------------------------------------------------ */
+
+/* An index of entries: the number of slots, a power of two, the slots, and the entries' octets one after the other. */
+typedef struct {
+    uint64_t hash;
+    uint64_t length; /* one more than that; 0 where the slot is free */
+    uint64_t offset; /* among the entries' octets */
+    int64_t code;
+} Slot;
+
+typedef struct {
+    const uint8_t *slots;
+    uint64_t mask;
+    const uint8_t *octets;
+    uint64_t size;
+} Index;
+
+enum { MOST_PROBES = 64 }; /* what is farther away counts as unknown, so that no choice of entries takes long */
+
+static uint64_t hash_of(const uint8_t *at, uint64_t length)
+{
+    uint64_t hash = length + 0x9e3779b97f4a7c15u;
+    while (length) {
+        uint64_t word = 0, taken = length < 8 ? length : 8;
+        memcpy(&word, at, taken);
+        hash = (hash ^ word) * 0xff51afd7ed558ccdu;
+        hash ^= hash >> 32;
+        at += taken;
+        length -= taken;
+    }
+    return hash;
+}
+
+static int read_index(const Py_buffer *from, Index *index)
+{
+    uint64_t slots;
+    const uint8_t *begin = from->buf;
+    if (from->len < 8)
+        return 0;
+    memcpy(&slots, begin, 8);
+    if (slots == 0 || slots & (slots - 1) || slots > ((uint64_t)from->len - 8) / sizeof(Slot))
+        return 0;
+    index->slots = begin + 8;
+    index->mask = slots - 1;
+    index->octets = begin + 8 + slots * sizeof(Slot);
+    index->size = (uint64_t)from->len - 8 - slots * sizeof(Slot);
+    return 1;
+}
+
+static int find_code(const Index *index, const uint8_t *entry, uint64_t length, int64_t *code)
+{
+    uint64_t hash = hash_of(entry, length);
+    for (uint64_t probe = 0; probe < MOST_PROBES && probe <= index->mask; probe++) {
+        Slot slot;
+        memcpy(&slot, index->slots + ((hash + probe) & index->mask) * sizeof(slot), sizeof(slot));
+        if (slot.length == 0)
+            return 0;
+        if (slot.hash == hash && slot.length == length + 1 && slot.offset <= index->size &&
+            length <= index->size - slot.offset && memcmp(index->octets + slot.offset, entry, length) == 0) {
+            *code = slot.code;
+            return 1;
+        }
+    }
+    return 0;
+}
+
+static PyObject *entry_index(PyObject *self, PyObject *args)
+{
+    PyObject *known, *entry, *of_entry, *made = NULL;
+    Py_ssize_t place = 0;
+    uint64_t slots = 1, size = 0, end = 0;
+    (void)self;
+    if (!PyArg_ParseTuple(args, "O!", &PyDict_Type, &known))
+        return NULL;
+    while (slots < 2 * (uint64_t)PyDict_Size(known) + 1)
+        slots *= 2;
+    while (PyDict_Next(known, &place, &entry, &of_entry)) {
+        Py_ssize_t length = PyBytes_Size(entry);
+        if (length < 0)
+            return NULL;
+        size += (uint64_t)length;
+    }
+    made = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)(8 + slots * sizeof(Slot) + size));
+    if (made == NULL)
+        return NULL;
+    char *begin = PyBytes_AsString(made), *table = begin + 8, *octets = table + slots * sizeof(Slot);
+    memset(begin, 0, 8 + slots * sizeof(Slot));
+    memcpy(begin, &slots, 8);
+    place = 0;
+    while (PyDict_Next(known, &place, &entry, &of_entry)) {
+        uint64_t length = (uint64_t)PyBytes_Size(entry), at;
+        int64_t code = PyLong_AsLongLong(of_entry);
+        memcpy(octets + end, PyBytes_AsString(entry), length);
+        Slot slot = {hash_of((const uint8_t *)octets + end, length), length + 1, end, code}, other;
+        for (at = slot.hash & (slots - 1);; at = (at + 1) & (slots - 1)) { /* fewer than half of them are taken */
+            memcpy(&other, table + at * sizeof(Slot), sizeof(Slot));
+            if (other.length == 0)
+                break;
+        }
+        memcpy(table + at * sizeof(Slot), &slot, sizeof(Slot));
+        end += length;
+    }
+    if (PyErr_Occurred()) {
+        Py_DECREF(made);
+        return NULL;
+    }
+    return made;
+}
+
+/* The codes of a dictionary page's entries, by an index of those that are known; then that of null. None where an
+ * entry is unknown, or the page is not sound. `width` is that of an entry, 0 for texts. */
 static PyObject *known_codes(PyObject *self, PyObject *args)
 {
-    Py_buffer page;
+    Py_buffer page, known;
     long long count, width, null_code;
-    PyObject *known, *table = NULL;
+    PyObject *made = NULL;
+    Index index;
     (void)self;
-    if (!PyArg_ParseTuple(args, "y*LLO!L", &page, &count, &width, &PyDict_Type, &known, &null_code))
+    if (!PyArg_ParseTuple(args, "y*LLy*L", &page, &count, &width, &known, &null_code))
         return NULL;
     const uint8_t *at = page.buf, *end = at + page.len;
     long long place = 0;
     int64_t code = null_code;
-    if (count < 0 || width < 0 || width > 8 || count > page.len / (width ? width : 4))
+    if (count < 0 || width < 0 || width > 8 || count > page.len / (width ? width : 4) || !read_index(&known, &index))
         goto done;
-    table = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)(count + 1) * 8);
-    if (table == NULL)
+    made = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)(count + 1) * 8);
+    if (made == NULL)
         goto done;
-    char *codes = PyBytes_AsString(table);
+    char *codes = PyBytes_AsString(made);
+    memcpy(codes + count * 8, &code, 8);
     for (; place < count; place++) {
         uint32_t length = (uint32_t)width;
         if (width == 0) {
@@ -608,23 +761,17 @@ static PyObject *known_codes(PyObject *self, PyObject *args)
             memcpy(&length, at, 4);
             at += 4;
         }
-        if ((int64_t)length > end - at)
+        if ((int64_t)length > end - at || !find_code(&index, at, length, &code))
             break;
-        PyObject *octets = PyBytes_FromStringAndSize((const char *)at, (Py_ssize_t)length);
-        PyObject *found = octets == NULL ? NULL : PyDict_GetItemWithError(known, octets); /* borrowed */
-        Py_XDECREF(octets);
-        if (found == NULL)
-            break;
-        int64_t of_entry = PyLong_AsLongLong(found);
-        memcpy(codes + place * 8, &of_entry, 8);
+        memcpy(codes + place * 8, &code, 8);
         at += length;
     }
-    memcpy(codes + count * 8, &code, 8);
 done:
     PyBuffer_Release(&page);
-    if (table != NULL && place == count && at == end && !PyErr_Occurred())
-        return table;
-    Py_XDECREF(table);
+    PyBuffer_Release(&known);
+    if (made != NULL && place == count && at == end)
+        return made;
+    Py_XDECREF(made);
     if (PyErr_Occurred())
         return NULL;
     Py_RETURN_NONE;
@@ -635,11 +782,12 @@ done:
 enum { MAP = 11, DEEPEST = 24, BYTE_ARRAY = 6, LAST_TYPE = 7, LAST_CODEC = 7 };
 
 typedef struct {
-    int64_t definition, repetition;
-} Levels;
+    int64_t definition, repetition; /* deepest levels */
+    int64_t physical;               /* type */
+} Leaf;
 
 typedef struct {
-    Levels *leaves;
+    Leaf *leaves;
     int64_t count, room;
 } Leaves;
 
@@ -702,7 +850,7 @@ typedef struct {
     Leaves *leaves;
     struct {
         int64_t children;
-        Levels levels;
+        Leaf levels;
     } open[DEEPEST]; /* groups whose children are still to come */
     int depth;
     int begun;
@@ -711,22 +859,23 @@ typedef struct {
 static int read_element(Span *in, void *about)
 {
     Schema *schema = about;
-    int64_t id = 0, repetition = 0, children = 0;
+    int64_t id = 0, physical = -1, repetition = 0, children = 0;
     int type;
     for (;;) {
         if (!read_field(in, &id, &type))
             return 0;
         if (type == STOP)
             break;
-        int64_t *place = id == 3 ? &repetition : id == 5 ? &children : NULL;
+        int64_t *place = id == 1 ? &physical : id == 3 ? &repetition : id == 5 ? &children : NULL;
         if (place != NULL && type == I32 ? !read_int(in, place) : !skip_anything(in, type, 0))
             return 0;
     }
     if (children < 0 || repetition < 0 || repetition > 2 || (schema->begun && schema->depth == 0))
         return 0;
-    Levels levels = {0, 0};
+    Leaf levels = {0, 0, physical};
     if (schema->begun) {
         levels = schema->open[schema->depth - 1].levels;
+        levels.physical = physical;
         levels.definition += repetition > 0;
         levels.repetition += repetition == 2;
         schema->open[schema->depth - 1].children--;
@@ -739,7 +888,7 @@ static int read_element(Span *in, void *about)
     } else {
         Leaves *leaves = schema->leaves;
         if (leaves->count == leaves->room) {
-            Levels *more = realloc(leaves->leaves, (size_t)(2 * leaves->room + 16) * sizeof(Levels));
+            Leaf *more = realloc(leaves->leaves, (size_t)(2 * leaves->room + 16) * sizeof(Leaf));
             if (more == NULL)
                 return 0;
             leaves->leaves = more;
@@ -761,7 +910,7 @@ static int read_schema(Span *in, Leaves *leaves)
 }
 
 /* Field 16 of a column's metadata: a histogram has an entry for each level, or none at all. */
-static int read_sizes(Span *in, Levels levels, int64_t *octets)
+static int read_sizes(Span *in, Leaf leaf, int64_t *octets)
 {
     int64_t id = 0;
     uint64_t count;
@@ -773,7 +922,7 @@ static int read_sizes(Span *in, Levels levels, int64_t *octets)
             return 1;
         if ((id == 2 || id == 3) && type == LIST) {
             Span list = *in;
-            int64_t deepest = id == 2 ? levels.repetition : levels.definition;
+            int64_t deepest = id == 2 ? leaf.repetition : leaf.definition;
             if (!read_list(&list, &inner, &count) || (count && count != (uint64_t)deepest + 1))
                 return 0;
         } else if (id == 1) {
@@ -784,7 +933,7 @@ static int read_sizes(Span *in, Levels levels, int64_t *octets)
     }
 }
 
-static int read_column(Span *in, Levels levels)
+static int read_column(Span *in, Leaf leaf)
 {
     int64_t id = 0, physical = -1, codec = -1, octets = 0;
     int type;
@@ -792,13 +941,13 @@ static int read_column(Span *in, Levels levels)
         if (!read_field(in, &id, &type))
             return 0;
         if (type == STOP)
-            return physical >= 0 && physical <= LAST_TYPE && codec >= 0 && codec <= LAST_CODEC &&
-                   (!octets || physical == BYTE_ARRAY);
+            return physical >= 0 && physical <= LAST_TYPE && physical == leaf.physical && codec >= 0 &&
+                   codec <= LAST_CODEC && (!octets || physical == BYTE_ARRAY);
         if ((id == 1 || id == 4) && type == I32) {
             if (!read_int(in, id == 1 ? &physical : &codec))
                 return 0;
         } else if (id == 16 && type == STRUCT) {
-            if (!read_sizes(in, levels, &octets))
+            if (!read_sizes(in, leaf, &octets))
                 return 0;
         } else if (!skip_anything(in, type, 0)) {
             return 0;
@@ -890,6 +1039,7 @@ static PyMethodDef methods[] = {
     {"page_headers", page_headers, METH_VARARGS, NULL},
     {"add_codes", add_codes, METH_VARARGS, NULL},
     {"plain_texts", plain_texts, METH_VARARGS, NULL},
+    {"entry_index", entry_index, METH_VARARGS, NULL},
     {"known_codes", known_codes, METH_VARARGS, NULL},
     {"sound_footer", sound_footer, METH_VARARGS, NULL},
     {NULL, NULL, 0, NULL},

@@ -4,47 +4,45 @@ import numpy as np
 from numpy.typing import NDArray
 from typing_extensions import Buffer
 
-def page_headers(chunk: Buffer, records: int, codec: int, /) -> list[tuple[int, int, int, int, int, int, int, int]]:
-    """Headers of a column chunk's pages, until they hold `records` records.
+def page_headers(
+    chunk: Buffer, records: int, codec: int, positions: NDArray[np.int64], /
+) -> list[tuple[int, int, int, int, int, int, int, int, int, int]]:
+    """Headers of a column chunk's dictionary page and of its pages of indices that hold chosen records.
+
+    Args:
+        chunk: the column's bytes of one row group.
+        records: of the row group.
+        codec: the compression, as Parquet numbers them.
+        positions: ascending int64; the chosen records.
 
     Returns:
-        For each page: its kind (0 data, 2 dictionary, 3 data of the second version), where its bytes begin and how
-        many they are, how many once unpacked, its values, their encoding, the bytes of levels that stand
-        before the packed part (second version), and whether it is unpacked already.
+        For each page: whether it is of the second version, where its bytes begin and how many they are, how many once
+        unpacked, its values, the bytes of levels that stand before the packed part (second version), whether it is
+        unpacked already, the first of the positions that lie in it, the first after them, and the row group's record
+        with which it begins. The dictionary's is the first.
 
     Raises:
         ValueError: bytes that are no page headers, or pages that this reader does not know.
     """
 
-def add_codes(
-    page: Buffer,
-    positions: NDArray[np.int64],
-    first: int,
-    last: int,
-    origin: int,
-    records: int,
-    levels: int,
-    optional: bool,
-    table: NDArray[np.int64],
-    out: NDArray[np.int64],
-    /,
-) -> None:
-    """Add to out[first:last] the table's entry for each of the records positions[first:last] of a page.
+Page = tuple[Buffer, int, int, int, int, int, bool, bytes | NDArray[np.int64], NDArray[np.int64]]
+"""A page of indices, unpacked, and what is to be done with it.
+
+In this order: levels, width and indices; the first of the positions that lie in the page, and the first after them;
+the row group's record with which it begins; its records; its bytes of definition levels, -1 where it begins with that
+number; whether there are levels; int64 codes, one for each entry of the dictionary and one for null; int64, writable,
+as many as the positions.
+"""
+
+def add_codes(pages: list[Page], positions: NDArray[np.int64], /) -> None:
+    """Add to each page's `out[first:last]` its table's entry for each of the records positions[first:last].
 
     Args:
-        page: levels, width and indices, unpacked.
+        pages: in any order; those of several columns may share what they add to.
         positions: ascending int64; records of the row group.
-        first: first of the positions that lie in the page.
-        last: first after them.
-        origin: the row group's record with which the page begins.
-        records: records of the page.
-        levels: bytes of definition levels; -1 where the page begins with that number.
-        optional: whether there are levels.
-        table: int64; one entry per dictionary entry, and one for null.
-        out: int64, writable, as many as positions.
 
     Raises:
-        ValueError: the page is damaged or unknown; then some of `out` may have been added to.
+        ValueError: a page is damaged or unknown; then something may have been added already.
     """
 
 def plain_texts(page: Buffer, count: int, /) -> tuple[bytes, bytes]:
@@ -54,14 +52,17 @@ def plain_texts(page: Buffer, count: int, /) -> tuple[bytes, bytes]:
         ValueError: they do not fill the page exactly.
     """
 
-def known_codes(page: Buffer, count: int, width: int, known: dict[bytes, int], null_code: int, /) -> bytes | None:
+def entry_index(known: dict[bytes, int], /) -> bytes:
+    """Codes by an entry's bytes, in a form that `known_codes` looks them up in."""
+
+def known_codes(page: Buffer, count: int, width: int, known: bytes, null_code: int, /) -> bytes | None:
     """The codes of a dictionary page's entries, int64, and at the end that of null.
 
     Args:
         page: unpacked.
         count: its entries.
         width: bytes of an entry; 0 where each begins with its length.
-        known: codes by an entry's bytes.
+        known: as `entry_index` gives it.
         null_code: of null.
 
     Returns:

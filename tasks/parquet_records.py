@@ -108,12 +108,7 @@ def _keys_by_pages(
     """Keys of a row group's wanted records, column by column; pyarrow reads the columns that pages are no use for."""
     wanted = np.arange(chunk.records, dtype=np.int64) if positions is None else positions
     keys = np.zeros((words, wanted.size), dtype=np.int64)
-    left: list[ColumnCoder] = []
-    for coder, codes in pages.codes(coders, chunk.identity.block, wanted):
-        if codes is None:
-            left.append(coder)
-        else:
-            keys[coder.placement.word] += codes
+    left = pages.add_keys(coders, chunk.identity.block, wanted, keys)
     done = 0
     for batch in _keys_by_batches(opened, chunk, positions, place=place, coders=left, words=words) if left else ():
         keys[:, done : done + batch.shape[1]] += batch

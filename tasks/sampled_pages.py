@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
@@ -24,16 +24,12 @@ __all__ = ["AVAILABLE", "SampledPages"]
 
 AVAILABLE = page_decoder is not None
 
-_PageHeader = tuple[int, int, int, int, int, int, int, int]
+_PageHeader = tuple[int, int, int, int, int, int, int, int, int, int]
 """As `page_decoder.page_headers` gives it."""
 
 _CODECS = {"UNCOMPRESSED": 0, "SNAPPY": 1, "GZIP": 2, "ZSTD": 6}
 _NAMES = {1: "snappy", 2: "gzip", 6: "zstd"}
 _ZSTD = 6
-_INDEXED = (2, 8)  # PLAIN_DICTIONARY, RLE_DICTIONARY
-_PLAIN = (0, 2)  # of a dictionary page, both mean PLAIN
-_DICTIONARY_PAGE = 2
-_SECOND_VERSION = 3
 _LARGEST = 64 << 20
 _TOGETHER = 1 << 20
 _MAGIC_BYTES = 4
@@ -67,13 +63,10 @@ class _Pages:
     Args:
         octets: the part.
         headers: of the dictionary and of the pages.
-        places: for each page but the dictionary, which of the positions lie in it (first, and first after them), and
-            the row group's record with which it begins.
     """
 
     octets: memoryview
     headers: list[_PageHeader]
-    places: list[tuple[int, int, int]]
 
 
 class SampledPages:
@@ -97,40 +90,39 @@ class SampledPages:
         self._codes = np.empty(0, dtype=np.int64)
         self._frames = bytearray()
 
-    def codes(
-        self, coders: Sequence[ColumnCoder], row_group: int, positions: NDArray[np.int64]
-    ) -> Iterator[tuple[ColumnCoder, NDArray[np.int64] | None]]:
-        """The scaled codes of some columns at some positions of a row group.
+    def add_keys(
+        self, coders: Sequence[ColumnCoder], row_group: int, positions: NDArray[np.int64], keys: NDArray[np.int64]
+    ) -> list[ColumnCoder]:
+        """Add the scaled codes of some columns at some positions of a row group to the records' keys.
 
-        Small columns that lie side by side are read and unpacked together, since every call that lets other threads
-        in has its price.
+        Small columns that lie side by side are read, unpacked and decoded together, since every call that lets other
+        threads in has its price.
 
         Args:
             coders: of the columns.
             row_group: its number.
-            positions: ascending; records of the row group.
+            positions: ascending, shape (n,); records of the row group.
+            keys: shape (words, n); each column adds to the row of its word.
 
-        Yields:
-            Each coder once, in any order, with codes of the shape of `positions`, which are valid until the next are
-            asked for: Dask's workers give memory back at once, and fresh memory costs as much as the decoding. Or with
-            None where the column, its encoding or its pages are not known here, or are damaged: pyarrow then reads
-            it, or fails.
+        Returns:
+            The columns for which nothing was added, since they, their encoding or their pages are not known here, or
+            are damaged: pyarrow then reads them, or fails.
 
         Raises:
             OSError: the file cannot be read.
         """
         metadata = self._footer.row_group(row_group)
-        if self._codes.size < positions.size:
-            self._codes = np.empty(positions.size, dtype=np.int64)
         parts: list[_Part] = []
+        left: list[ColumnCoder] = []
         for coder in coders:
             part = self._part(coder, metadata)
             if part is None:
-                yield coder, None
+                left.append(coder)
             else:
                 parts.append(part)
         for bundle in _bundles(parts):
-            yield from self._codes_of(bundle, positions, metadata.num_rows)
+            left += self._add_bundle(bundle, positions, metadata.num_rows, keys)
+        return left
 
     def _part(self, coder: ColumnCoder, metadata: pq.RowGroupMetaData) -> _Part | None:
         column = self._columns.get(coder.column.name)
@@ -146,32 +138,31 @@ class SampledPages:
             return None
         return _Part(coder=coder, column=column, codec=codec, start=start, stop=start + size)
 
-    def _codes_of(
-        self, bundle: Sequence[_Part], positions: NDArray[np.int64], records: int
-    ) -> Iterator[tuple[ColumnCoder, NDArray[np.int64] | None]]:
+    def _add_bundle(
+        self, bundle: Sequence[_Part], positions: NDArray[np.int64], records: int, keys: NDArray[np.int64]
+    ) -> list[ColumnCoder]:
         origin = bundle[0].start
         self._file.seek(origin)
         octets = memoryview(self._file.read_buffer(max(part.stop for part in bundle) - origin))
+        # Dask's workers give memory back at once, and fresh memory costs as much as the decoding.
+        if self._codes.size < keys.size:
+            self._codes = np.empty(keys.size, dtype=np.int64)
+        codes = self._codes[: keys.size].reshape(keys.shape)
+        codes.fill(0)
         try:
-            pages = [
-                _pages(part, octets[part.start - origin : part.stop - origin], positions, records) for part in bundle
-            ]
+            pages = []
+            for part in bundle:
+                own = octets[part.start - origin : part.stop - origin]
+                headers = page_decoder.page_headers(own, records, part.codec, positions)
+                pages.append(_Pages(octets=own, headers=headers))
             contents = _all_unpacked(pages, bundle, self._frames)
+            page_decoder.add_codes(_to_decode(bundle, pages, contents, list(codes)), positions)
         except _NOT_OURS:
             if len(bundle) == 1:
-                yield bundle[0].coder, None
-                return
-            for part in bundle:
-                yield from self._codes_of([part], positions, records)
-            return
-        codes = self._codes[: positions.size]
-        for part, own, unpacked in zip(bundle, pages, contents, strict=True):
-            try:
-                _write_codes(codes, part, own, unpacked, positions)
-                sound = True
-            except _NOT_OURS:
-                sound = False
-            yield part.coder, codes if sound else None
+                return [bundle[0].coder]
+            return [left for part in bundle for left in self._add_bundle([part], positions, records, keys)]
+        keys += codes
+        return []
 
 
 def _bundles(parts: Sequence[_Part]) -> list[list[_Part]]:
@@ -186,55 +177,42 @@ def _bundles(parts: Sequence[_Part]) -> list[list[_Part]]:
     return bundles
 
 
-def _pages(part: _Part, octets: memoryview, positions: NDArray[np.int64], records: int) -> _Pages:
-    """A part's pages that hold chosen records.
+def _to_decode(
+    parts: Sequence[_Part],
+    pages: Sequence[_Pages],
+    contents: Sequence[Sequence[memoryview]],
+    codes: Sequence[NDArray[np.int64]],
+) -> list[page_decoder.Page]:
+    """Every page of some parts, as `page_decoder.add_codes` takes it; `codes` has a row for each word.
 
     Raises:
-        ValueError: it is for pyarrow to read.
+        ValueError, pyarrow.ArrowException: a part is for pyarrow to read.
     """
-    dictionary, *pages = page_decoder.page_headers(octets, records, part.codec)
-    if dictionary[0] != _DICTIONARY_PAGE or dictionary[5] not in _PLAIN:
-        raise ValueError("the column's part does not begin with a dictionary")
-    if any(page[0] == _DICTIONARY_PAGE or page[5] not in _INDEXED for page in pages):
-        raise ValueError("there are pages without a dictionary")
-    starts = list(accumulate((page[4] for page in pages), initial=0))
-    bounds = positions.searchsorted(np.array(starts, dtype=np.int64)).tolist()
-    headers, places = [dictionary], []
-    for page, start, first, last in zip(pages, starts, bounds, bounds[1:], strict=False):
-        if first < last:
-            headers.append(page)
-            places.append((first, last, start))
-    return _Pages(octets=octets, headers=headers, places=places)
+    asked: list[page_decoder.Page] = []
+    for part, own, (dictionary, *unpacked) in zip(parts, pages, contents, strict=True):
+        table = _table(dictionary, own.headers[0][4], part.column, part.coder)
+        optional, out = part.column.optional, codes[part.coder.placement.word]
+        for header, content in zip(own.headers[1:], unpacked, strict=True):
+            second_version, *_, values, levels, _, first, last, origin = header
+            known_levels = levels if second_version else -1
+            asked.append((content, first, last, origin, values, known_levels, optional, table, out))
+    return asked
 
 
-def _write_codes(
-    codes: NDArray[np.int64], part: _Part, pages: _Pages, contents: Sequence[memoryview], positions: NDArray[np.int64]
-) -> None:
-    """Write a column's codes into `codes`.
-
-    Raises:
-        ValueError, pyarrow.ArrowException: it is for pyarrow to read.
-    """
-    table = _table(contents[0], pages.headers[0][4], part.column, part.coder)
-    codes.fill(0)
-    for header, content, (first, last, origin) in zip(pages.headers[1:], contents[1:], pages.places, strict=True):
-        levels = header[6] if header[0] == _SECOND_VERSION else -1
-        page_decoder.add_codes(
-            content, positions, first, last, origin, header[4], levels, part.column.optional, table, codes
-        )
-
-
-def _table(octets: memoryview, count: int, column: StoredColumn, coder: ColumnCoder) -> NDArray[np.int64]:
+def _table(octets: memoryview, count: int, column: StoredColumn, coder: ColumnCoder) -> bytes | NDArray[np.int64]:
     """`ColumnCoder.table` of a dictionary page; small row groups repeat its entries, each in an order of its own."""
     width, null_code = column.width, BUCKET_CODE * coder.placement.stride
-    codes = page_decoder.known_codes(octets, count, width, coder.known_entries(column.type_), null_code)
+    known = coder.known_entries(column.type_name)
+    if not known.index:
+        known.index = page_decoder.entry_index(known.codes)
+    codes = page_decoder.known_codes(octets, count, width, known.index, null_code)
     if codes is not None:
-        return np.frombuffer(codes, dtype=np.int64)
+        return codes
     dictionary = dictionary_values(octets, count, column)
     table = coder.table(dictionary)
     if count <= _LEARNED:
         numbers = [bytes(octets[at : at + width]) for at in range(0, count * width, width)] if width else None
-        coder.learn_entries(column.type_, dictionary.to_pylist() if numbers is None else numbers, table)
+        coder.learn_entries(column.type_name, dictionary.to_pylist() if numbers is None else numbers, table)
     return table
 
 
@@ -249,7 +227,7 @@ def _all_unpacked(pages: Sequence[_Pages], parts: Sequence[_Part], frames: bytea
     """
     headers = [header for own in pages for header in own.headers]
     sizes = [header[3] for header in headers]
-    apart = sum(sizes) > _LARGEST or any(header[6] or header[7] for header in headers)
+    apart = sum(sizes) > _LARGEST or any(header[5] or header[6] for header in headers)
     if apart or any(part.codec != _ZSTD for part in parts):
         unpackers = [pa.Codec(_NAMES[part.codec]) if part.codec else None for part in parts]
         return [
@@ -272,7 +250,7 @@ def _all_unpacked(pages: Sequence[_Pages], parts: Sequence[_Part], frames: bytea
 
 def _unpacked(octets: memoryview, header: _PageHeader, unpacker: pa.Codec | None) -> memoryview:
     """A page's bytes without its compression; levels of the second version stand before the packed part."""
-    _, start, packed_size, raw_size, _, _, levels, already = header
+    _, start, packed_size, raw_size, _, levels, already, *_ = header
     page = octets[start : start + packed_size]
     if already or unpacker is None:
         return page

@@ -50,12 +50,14 @@ class StoredColumn:
         place: number of the column.
         physical: Parquet's type of its values.
         type_: their type for Arrow.
+        type_name: its name; types themselves are slow to look up by.
         optional: whether they may be null.
     """
 
     place: int
     physical: str
     type_: pa.DataType
+    type_name: str
     optional: bool
 
     @property
@@ -80,6 +82,7 @@ def stored_columns(footer: pq.FileMetaData, schema: pa.Schema) -> dict[str, Stor
                 place=place,
                 physical=stored.physical_type,
                 type_=type_,
+                type_name=str(type_),
                 optional=stored.max_definition_level == 1,
             )
     return known

@@ -10,7 +10,7 @@ from .canonical import entry_of_bytes
 from .chain import Finding, Link, check_links
 from .derived_audit import STREAMED, DerivedRows
 from .replay import Replay
-from .schema import GUARDS, entry
+from .schema import GUARDS, as_stored, entry
 
 __all__ = ["verify_ledger"]
 
@@ -49,18 +49,22 @@ def verify_ledger(connection: Connection, *, dialect: str) -> tuple[Finding, ...
 def _links(connection: Connection, derived: DerivedRows, findings: list[Finding]) -> Iterator[Link]:
     """Give each stored entry as a link; on the way replay it, and compare the rows that follow from it."""
     replay = Replay()
-    columns = (entry.c.position, entry.c.previous, entry.c.hash, entry.c.kind, entry.c.body)
+    columns = (as_stored(entry.c[name]) for name in ("position", "previous", "hash", "kind", "body"))
     rows = connection.execute(select(*columns).order_by(entry.c.position), execution_options=STREAMED)
     empty = True
     for position, previous, own, kind, stored in rows:
         empty = False
-        body = stored.encode("utf-8") if isinstance(stored, str) else b""
+        body = _text(stored).encode("utf-8")
         for what in _faults(position, kind, body, replay):
             findings.append(Finding(position=position, what=what))
         findings.extend(derived.check(position, replay.rows))
-        yield Link(position=position, previous=previous, hash=own, body=body)
+        yield Link(position=position, previous=_text(previous), hash=_text(own), body=body)
     if empty:
         findings.append(Finding(position=None, what="the ledger has no entry"))
+
+
+def _text(stored: object) -> str:
+    return stored if isinstance(stored, str) else ""
 
 
 def _faults(position: int, kind: str, body: bytes, replay: Replay) -> tuple[str, ...]:

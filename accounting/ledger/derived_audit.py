@@ -9,7 +9,7 @@ from sqlalchemy import Connection, Table, select
 
 from .chain import Finding
 from .derive import Row
-from .schema import DERIVED_TABLES
+from .schema import DERIVED_TABLES, as_stored
 
 __all__ = ["STREAMED", "DerivedRows"]
 
@@ -49,7 +49,7 @@ class _TableRows:
         self.table = table
         self.position = float("inf")  # of the row that comes next
         self._names = [column.name for column in table.columns if column.name != "position"]
-        columns = [table.c.position, *(table.c[name] for name in self._names)]
+        columns = [as_stored(table.c[name]) for name in ("position", *self._names)]
         # A cursor of its own for each table, so that all can be read in step.
         result = connection.execute(select(*columns).order_by(table.c.position), execution_options=STREAMED)
         self._rows: Iterator[tuple[Any, ...]] = (tuple(row) for part in result.partitions() for row in part)

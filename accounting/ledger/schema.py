@@ -2,7 +2,23 @@
 
 from __future__ import annotations
 
-from sqlalchemy import BigInteger, Column, ForeignKey, Integer, MetaData, Table, Text, UniqueConstraint
+from typing import Any, NoReturn
+
+from sqlalchemy import (
+    BigInteger,
+    Column,
+    ColumnElement,
+    Dialect,
+    ForeignKey,
+    Integer,
+    MetaData,
+    Table,
+    Text,
+    UniqueConstraint,
+    type_coerce,
+)
+from sqlalchemy.exc import DatabaseError
+from sqlalchemy.types import NULLTYPE, TypeDecorator, TypeEngine
 
 __all__ = [
     "DERIVED_TABLES",
@@ -11,6 +27,7 @@ __all__ = [
     "SCHEMA_REVISION",
     "VERSION_TABLE",
     "account",
+    "as_stored",
     "dataset",
     "entry",
     "release",
@@ -25,7 +42,44 @@ SCHEMA_REVISION = "0002"
 VERSION_TABLE = "ledger_version"
 METADATA = MetaData()
 
-PLACE = BigInteger().with_variant(Integer(), "sqlite")
+
+class DamagedCell(TypeError):
+    """A cell holds nothing, or something of another type than its column: SQLite gives whatever is in a file."""
+
+
+class _Words(TypeDecorator[str]):
+    """Text, and nothing else, whatever the file holds."""
+
+    impl = Text
+    cache_ok = True
+
+    def process_result_value(self, value: object, dialect: Dialect) -> str:  # noqa: ARG002 - SQLAlchemy's signature
+        return value if isinstance(value, str) else _damaged()
+
+
+class _Whole(TypeDecorator[int]):
+    """A whole number, and nothing else, whatever the file holds."""
+
+    impl = BigInteger
+    cache_ok = True
+
+    def load_dialect_impl(self, dialect: Dialect) -> TypeEngine[Any]:
+        return dialect.type_descriptor(Integer() if dialect.name == "sqlite" else BigInteger())
+
+    def process_result_value(self, value: object, dialect: Dialect) -> int:  # noqa: ARG002 - SQLAlchemy's signature
+        return value if isinstance(value, int) else _damaged()
+
+
+def _damaged() -> NoReturn:
+    raise DatabaseError(None, None, DamagedCell("nothing, or something of another type than its column"))
+
+
+def as_stored(column: Column[Any]) -> ColumnElement[Any]:
+    """A column as the file holds it, of whatever type that is: for who looks for damage."""
+    return type_coerce(column, NULLTYPE)
+
+
+WORDS, PLACE = _Words(), _Whole()
 
 
 def _position(*, primary_key: bool = False) -> Column[int]:
@@ -44,75 +98,75 @@ entry = Table(
     "entry",
     METADATA,
     Column("position", PLACE, primary_key=True, autoincrement=False),
-    Column("previous", Text, nullable=False, unique=True),
-    Column("hash", Text, nullable=False, unique=True),
-    Column("kind", Text, nullable=False),
-    Column("body", Text, nullable=False),
+    Column("previous", WORDS, nullable=False, unique=True),
+    Column("hash", WORDS, nullable=False, unique=True),
+    Column("kind", WORDS, nullable=False),
+    Column("body", WORDS, nullable=False),
 )
 dataset = Table(
     "dataset",
     METADATA,
-    Column("name", Text, primary_key=True),
+    Column("name", WORDS, primary_key=True),
     _position(),
 )
 account = Table(
     "account",
     METADATA,
-    Column("dataset", Text, ForeignKey("dataset.name"), primary_key=True),
+    Column("dataset", WORDS, ForeignKey("dataset.name"), primary_key=True),
     Column("sequence", PLACE, primary_key=True, autoincrement=False),
     _position(),
-    Column("epsilon_spent", Text, nullable=False),
-    Column("delta_spent", Text, nullable=False),
-    Column("epsilon_budget", Text, nullable=False),
-    Column("delta_budget", Text, nullable=False),
+    Column("epsilon_spent", WORDS, nullable=False),
+    Column("delta_spent", WORDS, nullable=False),
+    Column("epsilon_budget", WORDS, nullable=False),
+    Column("delta_budget", WORDS, nullable=False),
 )
 release = Table(
     "release",
     METADATA,
-    Column("release_id", Text, primary_key=True),
-    Column("dataset", Text, ForeignKey("dataset.name"), nullable=False, index=True),
+    Column("release_id", WORDS, primary_key=True),
+    Column("dataset", WORDS, ForeignKey("dataset.name"), nullable=False, index=True),
     _position(),
 )
 sample = Table(
     "sample",
     METADATA,
-    Column("sample_id", Text, primary_key=True),
-    Column("release_id", Text, ForeignKey("release.release_id"), nullable=False),
+    Column("sample_id", WORDS, primary_key=True),
+    Column("release_id", WORDS, ForeignKey("release.release_id"), nullable=False),
     Column("position", PLACE, ForeignKey("entry.position"), nullable=False),
-    Column("purpose", Text, nullable=False),
+    Column("purpose", WORDS, nullable=False),
     UniqueConstraint("release_id", "purpose"),
     UniqueConstraint("position", "purpose"),
 )
 release_stage = Table(
     "release_stage",
     METADATA,
-    Column("release_id", Text, ForeignKey("release.release_id"), primary_key=True),
-    Column("stage", Text, primary_key=True),
-    Column("outcome", Text, nullable=False),
+    Column("release_id", WORDS, ForeignKey("release.release_id"), primary_key=True),
+    Column("stage", WORDS, primary_key=True),
+    Column("outcome", WORDS, nullable=False),
     _position(),
 )
 survey_use = Table(
     "survey_use",
     METADATA,
-    Column("dataset", Text, ForeignKey("dataset.name"), primary_key=True),
-    Column("release_id", Text, ForeignKey("release.release_id"), nullable=False, unique=True),
+    Column("dataset", WORDS, ForeignKey("dataset.name"), primary_key=True),
+    Column("release_id", WORDS, ForeignKey("release.release_id"), nullable=False, unique=True),
     _position(),
 )
 series = Table(
     "series",
     METADATA,
-    Column("name", Text, primary_key=True),
-    Column("dataset", Text, ForeignKey("dataset.name"), nullable=False),
+    Column("name", WORDS, primary_key=True),
+    Column("dataset", WORDS, ForeignKey("dataset.name"), nullable=False),
     Column("releases", PLACE, nullable=False),
     _position(),
 )
 series_release = Table(
     "series_release",
     METADATA,
-    Column("series", Text, ForeignKey("series.name"), primary_key=True),
+    Column("series", WORDS, ForeignKey("series.name"), primary_key=True),
     Column("number", PLACE, primary_key=True, autoincrement=False),
     Column("turn", PLACE, primary_key=True, autoincrement=False),
-    Column("release_id", Text, ForeignKey("release.release_id"), nullable=False, unique=True),
+    Column("release_id", WORDS, ForeignKey("release.release_id"), nullable=False, unique=True),
     _position(),
 )
 

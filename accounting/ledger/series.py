@@ -66,7 +66,8 @@ def free_place(connection: Connection, state: SeriesState) -> FreePlace | None:
     Numbers are given in their order; those that were given back come when all have been used.
     """
     name = state.registered.series
-    last = connection.execute(select(func.max(series_release.c.number)).where(series_release.c.series == name)).scalar()
+    numbers = select(series_release.c.number).where(series_release.c.series == name)
+    last = connection.execute(numbers.order_by(series_release.c.number.desc()).limit(1)).scalar()
     if (last or 0) < state.registered.price.releases:
         return FreePlace(number=(last or 0) + 1, turn=0)
     if state.remaining < 1:

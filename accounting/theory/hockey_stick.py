@@ -46,9 +46,9 @@ def log_adding(*, k: int, sampling_rate: float, epsilons: Array) -> Array:
     kappa = np.where(use_kappa, kappa, 1.0 - gamma)
     gamma = np.where(use_kappa, 1.0 - kappa, gamma)
     n = np.maximum(np.ceil((k - 1.0) / gamma), float(k))
-    for _ in range(3):
-        theta = _residual_adding(k, n, kappa, gamma, use_kappa)
-        n = n + np.where(theta > 1.0, 1.0, np.where((theta <= kappa) & (n > k), -1.0, 0.0))
+    # Below 2**50 the quotient is wrong by less than one.
+    theta = _residual_adding(k, n, kappa, gamma, use_kappa)
+    n = n + np.where(theta > 1.0, 1.0, np.where((theta <= kappa) & (n > k), -1.0, 0.0))
     theta = _residual_adding(k, n, kappa, gamma, use_kappa)
     odds = sampling_rate / (1.0 - sampling_rate)
     log_weight = _log_weighted_sum(theta=theta, top=n - k, bottom=np.full_like(n, k + 1.0), odds=odds)
@@ -74,10 +74,9 @@ def log_removing(*, k: int, sampling_rate: float, epsilons: Array) -> Array:
     if not positive.any():
         return result
     eta = np.clip(eta[positive], (k - 1.0) / LARGEST_GROUP, 1.0 - ULP)
+    # Rounded to the nearest, the quotient is never past a whole number that it isn't past, and short by less than one.
     n = np.maximum(np.ceil((k - 1.0) / eta), 1.0)
-    for _ in range(3):
-        theta = _residual(n, eta, k - 1.0)
-        n = n + np.where(theta < 0.0, 1.0, np.where((theta >= eta) & (n > 1.0), -1.0, 0.0))
+    n = n + (_residual(n, eta, k - 1.0) < 0.0)
     theta = _residual(n, eta, k - 1.0)
     odds = (1.0 - sampling_rate) / sampling_rate
     log_weight = _log_weighted_sum(theta=theta, top=np.full_like(n, k - 1.0), bottom=n - k + 2.0, odds=odds)
@@ -111,6 +110,7 @@ def _log_weighted_sum(*, theta: Array, top: Array, bottom: Array, odds: float) -
     drop = -np.log(np.minimum(first_ratio, 1.0))
     curvature = 1.0 / bottom + 1.0 / np.maximum(top, 1.0)
     needed = np.minimum(2.0 * _DECAY / (drop + np.sqrt(drop * drop + _DECAY * curvature)) + 8.0, top + 1.0)
+    needed = np.ceil(needed)
     order = np.argsort(needed)
     start = 0
     while start < order.size:
@@ -118,8 +118,7 @@ def _log_weighted_sum(*, theta: Array, top: Array, bottom: Array, odds: float) -
         while stop < order.size and (stop + 1 - start) * needed[order[stop]] <= _BLOCK:
             stop += 1
         rows = order[start:stop]
-        terms = math.ceil(needed[rows[-1]])
-        result[rows] = _block_of_sums(theta[rows], top[rows], bottom[rows], odds, terms)
+        result[rows] = _block_of_sums(theta[rows], top[rows], bottom[rows], odds, int(needed[rows[-1]]))
         start = stop
     return result
 

@@ -160,13 +160,21 @@ def bare(content: bytes) -> np.ndarray:
 
 
 @settings(derandomize=True, max_examples=400)
-@given(chunk=octets, records=st.integers(-2, 1 << 40), codec=st.sampled_from([0, 1, 2, 6, 9]))
-def test_any_bytes_are_headers_or_refused(chunk, records, codec):
+@given(
+    chunk=octets,
+    records=st.integers(-2, 1 << 40),
+    codec=st.sampled_from([0, 1, 2, 6, 9]),
+    positions=st.lists(st.integers(-3, 90), max_size=20),
+)
+def test_any_bytes_are_headers_or_refused(chunk, records, codec, positions):
     try:
-        pages = page_decoder.page_headers(bare(chunk), records, codec)
+        pages = page_decoder.page_headers(bare(chunk), records, codec, np.array(positions, dtype=np.int64))
     except ValueError:
         return
-    assert all(start >= 0 and size >= 0 and start + size <= len(chunk) for _, start, size, *_ in pages)
+    for _, start, size, *_, first, last, _ in pages:
+        assert start >= 0
+        assert 0 <= size <= len(chunk) - start
+        assert 0 <= first <= last <= len(positions)
 
 
 ANY_CALL = st.tuples(
@@ -210,7 +218,8 @@ def test_any_page_is_decoded_within_bounds_or_refused(call):
     table = np.arange(entries, dtype=np.int64) + 1
     out = np.zeros(places.size, dtype=np.int64)
     try:
-        page_decoder.add_codes(bare(page), places, first, last, origin, records, levels, optional, table, out)
+        asked = (bare(page), first, last, origin, records, levels, optional, table, out)
+        page_decoder.add_codes([asked], places)
     except ValueError:
         return
     assert np.all((out[first:last] >= 1) & (out[first:last] <= entries))
@@ -249,7 +258,8 @@ def test_a_dictionary_is_known_where_each_entry_is_and_nothing_else_stands_there
     known = {entry: -3 * place for place, entry in enumerate(entries)}
     for place in unknown & set(range(len(entries))):
         known.pop(entries[place], None)
-    found = page_decoder.known_codes(bare(page), len(entries) + more, width, known, 77)
+    index = page_decoder.entry_index(known)
+    found = page_decoder.known_codes(bare(page), len(entries) + more, width, index, 77)
     if page != whole or more or any(entry not in known for entry in entries):
         assert found is None
     else:
@@ -259,7 +269,36 @@ def test_a_dictionary_is_known_where_each_entry_is_and_nothing_else_stands_there
 @settings(derandomize=True, max_examples=400)
 @given(page=octets, count=st.integers(-2, 1 << 40) | st.integers(-2, 60), width=st.integers(-1, 9))
 def test_any_bytes_are_a_known_dictionary_or_not(page, count, width):
-    assert page_decoder.known_codes(bare(page), count, width, {}, 1) in (None, (1).to_bytes(8, "little"))
+    index = page_decoder.entry_index({})
+    assert page_decoder.known_codes(bare(page), count, width, index, 1) in (None, (1).to_bytes(8, "little"))
+
+
+@settings(derandomize=True, max_examples=1000)
+@given(
+    entries=st.lists(st.binary(max_size=9), max_size=12),
+    changes=st.lists(st.tuples(st.integers(0, 2000), st.integers(0, 255)), max_size=6),
+    cut=st.integers(0, 40),
+)
+def test_an_index_of_any_bytes_is_looked_up_within_bounds(entries, changes, cut):
+    index = bytearray(page_decoder.entry_index({entry: place for place, entry in enumerate(entries)}))
+    for at, value in changes:
+        index[at % len(index)] = value
+    page = b"".join(len(entry).to_bytes(4, "little") + entry for entry in entries)
+    found = page_decoder.known_codes(bare(page), len(entries), 0, bare(bytes(index[: len(index) - cut])), 1)
+    assert found is None or len(found) == 8 * (len(entries) + 1)
+
+
+def test_every_entry_of_a_large_index_is_found():
+    known = {b"%d" % number: number for number in range(-20_000, 20_000)}
+    page = b"".join(len(entry).to_bytes(4, "little") + entry for entry in known)
+    found = page_decoder.known_codes(bare(page), len(known), 0, page_decoder.entry_index(known), 0)
+    assert np.frombuffer(found, dtype=np.int64).tolist() == [*known.values(), 0]
+
+
+@pytest.mark.parametrize("asked", [[None], [()], [(b"",) * 9], [(bytearray(9), 0, 0, 0, 0, 0, False, b"", b"")]])
+def test_what_describes_no_page_is_refused(asked):
+    with pytest.raises((TypeError, ValueError, BufferError)):
+        page_decoder.add_codes(asked, np.zeros(0, dtype=np.int64))
 
 
 @settings(derandomize=True, max_examples=400)

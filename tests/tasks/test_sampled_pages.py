@@ -60,9 +60,21 @@ def table_of(records: int = RECORDS, seed: int = 1) -> pa.Table:
     return pa.table(columns)
 
 
-def coder(name: str) -> ColumnCoder:
+def coder(name: str, word: int = 0) -> ColumnCoder:
     column = MappedColumn(name=name, hierarchy=EVERYTHING, level=0)
-    return ColumnCoder(column=column, placement=Placement(word=0, stride=STRIDE), null_values=frozenset({b""}))
+    return ColumnCoder(column=column, placement=Placement(word=word, stride=STRIDE), null_values=frozenset({b""}))
+
+
+def codes_of(
+    pages: SampledPages, coders: list[ColumnCoder], row_group: int, positions: np.ndarray
+) -> dict[str, np.ndarray | None]:
+    """What is added for each column, whose words must differ; None where it is left."""
+    before = np.arange(len(coders) * positions.size, dtype=np.int64).reshape(len(coders), -1)
+    keys = before.copy()
+    left = pages.add_keys(coders, row_group, positions, keys)
+    added = keys - before
+    assert not any(added[asked.placement.word].any() for asked in left)
+    return {asked.column.name: None if asked in left else added[asked.placement.word] for asked in coders}
 
 
 def differences(path: Path) -> tuple[list[str], list[str]]:
@@ -72,26 +84,19 @@ def differences(path: Path) -> tuple[list[str], list[str]]:
     names = parquet.schema_arrow.names
     rng = np.random.default_rng(5)
     left = set()
-    lasting = [coder(name) for name in names]
+    lasting = [coder(name, word) for word, name in enumerate(names)]
     for row_group in range(parquet.metadata.num_row_groups):
         values = parquet.read_row_group(row_group).combine_chunks()
         for rate in (0.0, 0.001, 0.1, 0.9, 1.0):
             positions = np.flatnonzero(rng.random(values.num_rows) < rate).astype(np.int64)
             for coders in (lasting, *([coder(name)] for name in names)):  # all columns at once, and each by itself
-                met = []
-                for asked, found in pages.codes(coders, row_group, positions):
-                    name = asked.column.name
-                    met.append(name)
+                for name, found in codes_of(pages, coders, row_group, positions).items():
                     if found is None:
                         left.add(name)
                     else:
                         [chunk] = values[name].chunks
-                        assert np.array_equal(found, coder(name).scaled_codes(chunk, positions)), (
-                            name,
-                            row_group,
-                            rate,
-                        )
-                assert sorted(met) == sorted(one.column.name for one in coders)
+                        expected = coder(name).scaled_codes(chunk, positions)
+                        assert np.array_equal(found, expected), (name, row_group, rate)
     return [name for name in names if name not in left], [name for name in names if name in left]
 
 
@@ -180,18 +185,18 @@ def test_what_is_not_known_is_left(tmp_path):
     pq.write_table(table, tmp_path / "in.parquet", compression="brotli")
     pages = SampledPages(str(tmp_path / "in.parquet"), pq.ParquetFile(tmp_path / "in.parquet"))
     everything = np.arange(2, dtype=np.int64)
-    coders = [coder(name) for name in ("list", "flag", "text", "none")]
-    assert [codes for _, codes in pages.codes(coders, 0, everything)] == [None] * 4
+    coders = [coder(name, word) for word, name in enumerate(("list", "flag", "text", "none"))]
+    assert list(codes_of(pages, coders, 0, everything).values()) == [None] * 4
 
 
 def test_the_comparison_finds_a_reader_that_is_off_by_one(tmp_path, monkeypatch):
     pq.write_table(table_of(), tmp_path / "in.parquet")
     real = page_decoder.add_codes
 
-    def shifted(*asked):
-        real(*asked)
-        first, last, out = asked[2], asked[3], asked[-1]
-        out[first:last] = np.roll(out[first:last], 1)
+    def shifted(pages, positions):
+        real(pages, positions)
+        for _, first, last, *_, out in pages:
+            out[first:last] = np.roll(out[first:last], 1)
 
     monkeypatch.setattr(sampled_pages.page_decoder, "add_codes", shifted)
     with pytest.raises(AssertionError):
@@ -212,7 +217,7 @@ def test_what_one_type_has_taught_is_not_taken_for_another(tmp_path):
         pq.write_table(pa.table({"one": values}), tmp_path / name)
         pages = SampledPages(str(tmp_path / name), pq.ParquetFile(tmp_path / name))
         for _ in range(2):  # the second time by what is known
-            [(_, found)] = pages.codes([asked], 0, np.arange(100, dtype=np.int64))
+            found = codes_of(pages, [asked], 0, np.arange(100, dtype=np.int64))["one"]
             assert found is not None
             assert np.array_equal(found, coder("one").scaled_codes(values, None)), name
 
@@ -224,9 +229,10 @@ def test_what_is_learned_of_entries_has_a_bound(tmp_path, monkeypatch):
         values = pa.array([f"text {number}", f"text {number + 1}"] * 50)
         pq.write_table(pa.table({"one": values}), tmp_path / "in.parquet")
         pages = SampledPages(str(tmp_path / "in.parquet"), pq.ParquetFile(tmp_path / "in.parquet"))
-        [(_, found)] = pages.codes([asked], 0, np.arange(100, dtype=np.int64))
+        found = codes_of(pages, [asked], 0, np.arange(100, dtype=np.int64))["one"]
+        assert found is not None
         assert np.array_equal(found, coder("one").scaled_codes(values, None))
-    assert 0 < len(asked.known_entries(pa.string())) <= 1_000 // 128
+    assert 0 < len(asked.known_entries("string").codes) <= 1_000 // 128
 
 
 @pytest.mark.parametrize("at", ["headers", "frames"])
@@ -242,11 +248,7 @@ def test_a_damaged_column_spoils_no_other_that_was_read_with_it(tmp_path, at):
     (tmp_path / "in.parquet").write_bytes(content)
     pages = SampledPages(str(tmp_path / "in.parquet"), parquet)
     everything = np.arange(table.num_rows, dtype=np.int64)
-    found = {
-        asked.column.name: None if codes is None else codes.copy()
-        for asked, codes in pages.codes([coder(name) for name in table.column_names], 0, everything)
-    }
-    assert sorted(found) == sorted(table.column_names)
+    found = codes_of(pages, [coder(name, word) for word, name in enumerate(table.column_names)], 0, everything)
     assert found.pop("halves") is None
     for name, codes in found.items():
         assert np.array_equal(codes, coder(name).scaled_codes(table[name].combine_chunks(), None)), name

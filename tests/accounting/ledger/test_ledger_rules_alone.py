@@ -6,7 +6,7 @@ import dataclasses
 
 import pytest
 from crowdblend.accounting.ledger.permission import closed_refusal
-from crowdblend.accounting.ledger.series_rules import unpaid_parts
+from crowdblend.accounting.ledger.series_rules import objection_to_series_release, unpaid_parts
 
 CHANGES = {
     "data set": ("dataset", ["a-other", "z-other"]),
@@ -55,6 +55,19 @@ def test_another_specification_is_told_and_none_at_all_too(paid) -> None:
         assert unpaid_parts(dataclasses.replace(charge, series=place), registered) == ("specification",)
     alone = dataclasses.replace(charge, series=None, price=dataclasses.replace(charge.price, releases=1))
     assert unpaid_parts(alone, registered) == ("price", "specification")
+
+
+def test_another_specification_is_what_is_told_where_nothing_else_differs(paid, books) -> None:
+    charge, _ = paid
+    with books.reader() as reader:
+        state = reader.series("monthly")
+    other = dataclasses.replace(charge, series=dataclasses.replace(charge.series, spec_digest="0" * 64))
+    told = objection_to_series_release(other, state, full=False)
+    assert told is not None
+    assert "this specification differs" in told.what
+    told = objection_to_series_release(dataclasses.replace(other, map_digest="0" * 64), state, full=False)
+    assert told is not None
+    assert "another generalization map and another specification" in told.what
 
 
 def test_a_closed_release_says_what_can_be_done(books) -> None:

@@ -94,7 +94,9 @@ def test_a_forged_price_or_a_survey_gets_no_series(books) -> None:
         books.register(price=dataclasses.replace(books.price, releases=3))
     with pytest.raises(AccountantRefused, match="can have no series"):
         books.register(dataset="survey")
-    with pytest.raises(AccountantRefused, match="at most 2 records of a person"):
+    with pytest.raises(
+        AccountantRefused, match=r"at most 2 records of a person in a delivery, and this price covers one record\."
+    ):
         books.register(dataset="many")
     assert books.kinds()[-3:] == ["release-refused/1"] * 3
     assert books.findings() == []

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from decimal import Decimal
 from fractions import Fraction
 
 import numpy as np
 import pytest
-from crowdblend.accounting.theory import hockey_stick
-from crowdblend.accounting.theory.hockey_stick import LARGEST_GROUP, log_adding, log_removing
+from crowdblend.accounting.theory import hockey_stick, profile
+from crowdblend.accounting.theory.binomial import ULP
+from crowdblend.accounting.theory.hockey_stick import log_adding, log_removing
 from crowdblend.accounting.theory.price import price
 from crowdblend.accounting.theory.profile import (
     check_parameters,
@@ -39,17 +41,54 @@ def test_a_residual_is_exact_to_one_rounding_where_all_digits_cancel():
 @pytest.mark.parametrize("block", [1, 50, 700])
 @pytest.mark.parametrize(("k", "rate"), SETTINGS)
 def test_sums_do_not_depend_on_the_blocks_that_they_are_made_in(k, rate, block, monkeypatch):
-    whole = [side(k=k, sampling_rate=rate, epsilons=EPSILONS) for side in (log_adding, log_removing)]
+    epsilons = np.sort(np.concatenate([EPSILONS, np.linspace(0.0, 0.3, 60)]))
+    whole = [side(k=k, sampling_rate=rate, epsilons=epsilons) for side in (log_adding, log_removing)]
     monkeypatch.setattr(hockey_stick, "_BLOCK", block)
     made = hockey_stick._block_of_sums
+    blocks: list[tuple[int, int]] = []
 
     def watched(theta, top, bottom, odds, terms):
         assert theta.size == 1 or theta.size * terms <= block
+        blocks.append((theta.size, terms))
         return made(theta, top, bottom, odds, terms)
 
     monkeypatch.setattr(hockey_stick, "_block_of_sums", watched)
-    parts = [side(k=k, sampling_rate=rate, epsilons=EPSILONS) for side in (log_adding, log_removing)]
-    assert np.allclose(whole, parts, rtol=0, atol=1e-12)
+    for side, expected in zip((log_adding, log_removing), whole, strict=True):
+        blocks.clear()
+        assert np.allclose(expected, side(k=k, sampling_rate=rate, epsilons=epsilons), rtol=0, atol=1e-12)
+        # They are no smaller than they must be: with another row of the next one's length each would be too large.
+        assert all((size + 1) * more > block for (size, _), (_, more) in itertools.pairwise(blocks))
+
+
+@pytest.mark.parametrize("k", [2, 3, 20, 77, 1_000])
+@pytest.mark.parametrize("rate", [0.1, 0.3, 0.999])
+def test_the_decisive_group_is_the_first_that_has_enough_records(k, rate, monkeypatch):
+    """At ε whose factor is (k − 1) over a whole number, up to rounding, the quotient alone is at times one off."""
+    groups = np.arange(math.ceil((k - 1) / rate) + 1, math.ceil((k - 1) / rate) + 2_000, dtype=np.float64)
+    removing = np.log1p((rate + 32.0 * ULP * rate - (k - 1.0) / groups) / (1.0 - rate))
+    adding = np.log(
+        (1.0 - rate) / (1.0 - (k - 1.0) / np.arange(k, k + 2_000)[(k - 1.0) / np.arange(k, k + 2_000) > rate])
+    )
+    seen: list[tuple[np.ndarray, np.ndarray]] = []
+
+    def watched(*, theta, top, bottom, odds):
+        seen.append((theta, top))
+        return np.zeros_like(theta)
+
+    monkeypatch.setattr(hockey_stick, "_log_weighted_sum", watched)
+    for shift in (0.0, -1e-16, 1e-16, -1e-14, 1e-14):
+        epsilons = np.maximum(removing + shift, 0.0)
+        log_removing(k=k, sampling_rate=rate, epsilons=epsilons)
+        [(theta, _)] = seen
+        factor = rate - np.expm1(epsilons) * (1.0 - rate) + 32.0 * ULP * rate
+        assert np.all((theta >= 0.0) & (theta <= factor))
+        seen.clear()
+        epsilons = np.maximum(adding + shift, 0.0)
+        log_adding(k=k, sampling_rate=rate, epsilons=epsilons)
+        [(theta, beyond)] = seen
+        rest = (1.0 - rate) * np.exp(-epsilons)
+        assert np.all((theta <= 1.0) & ((theta >= rest * (1.0 - 1e-12)) | (beyond == 0)))
+        seen.clear()
 
 
 @pytest.mark.parametrize("decay", [0.01, 1.0, 6.0])
@@ -66,7 +105,7 @@ def test_what_a_sum_leaves_out_is_made_up_for(k, rate, decay, monkeypatch):
 
 
 def test_parameters_are_refused_at_the_ends_of_their_ranges_and_no_earlier():
-    most = LARGEST_GROUP / 4
+    most = 2.0**48
     check_parameters(3, 2 / most)
     check_parameters(2**47, 0.99)
     check_parameters(1, 1.1e-300)
@@ -97,6 +136,16 @@ def test_powers_are_rounded_up_and_stay_probabilities():
         truth = Decimal(value).exp()
         assert truth <= Decimal(exp_up(value)) <= min(1, truth * (1 + Decimal("1e-14")) + Decimal("1e-323"))
     assert exp_up(-1e4) == math.ulp(0.0)
+
+
+def test_the_target_is_rounded_away_from_what_is_allowed(monkeypatch):
+    asked: list[float] = []
+    monkeypatch.setattr(profile, "epsilon_of_log_delta", lambda **given: asked.append(given["log_delta"]))
+    for delta in (0.9, 0.5, 1e-3, 1e-6, 1e-300):
+        profile.epsilon_exact(k=20, sampling_rate=0.1, delta=delta)
+        truth, found = Decimal(delta).ln(), asked.pop()
+        assert isinstance(found, float)
+        assert truth * (1 + Decimal("1e-14")) <= Decimal(found) <= truth
 
 
 @pytest.mark.parametrize("releases", [0, -1])

@@ -2,8 +2,8 @@
 
 As a program: `python tests/audit/mutation/mutation.py --minutes 20 [--seed 1] [--most 400]`. It goes on where it was
 interrupted. Which tests run a line is found out once, under coverage; each mutant is then met by those tests alone, in
-a fork of a process that has imported all but the product, the quickest tests first. Control: every test that failed on
-a mutant is run on the unchanged product too, and what it noticed counts only if it passes there.
+a fork of a process that has imported all but the product, first by the tests that run little else. Control: every test
+that failed on a mutant is run on the unchanged product too, and what it noticed counts only if it passes there.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -46,7 +47,7 @@ def main() -> int:
     )
     parser.add_argument("--rooms", nargs="*", default=list(ROOMS), help="Where tests are looked for.")
     parser.add_argument(
-        "--seconds-of-tests", type=float, default=90, help="A mutant meets the quickest tests of its line up to these."
+        "--seconds-of-tests", type=float, default=90, help="A mutant meets tests of its line up to these."
     )
     parser.add_argument("--again", action="store_true", help="Meet survivors anew, after tests were added.")
     parser.add_argument(
@@ -102,6 +103,7 @@ class Tests:
         self, of_line: dict[str, dict[int, list[str]]], seconds: dict[str, float], more: list[str], *, most: float
     ) -> None:
         self.of_line, self.seconds, self.more, self.most = of_line, seconds, more, most
+        self.breadth = Counter(name for lines in of_line.values() for names in lines.values() for name in names)
 
     @classmethod
     def known(cls, state: Path, *, rooms: list[str], more: list[str], most: float) -> Tests:
@@ -114,11 +116,11 @@ class Tests:
         return cls(lines, told["seconds"], more, most=most)
 
     def of(self, mutant: Mutant) -> list[str]:
-        """Tests that run a mutant's line, quickest first; where the line runs at import, those of the whole file."""
+        """Tests that run a mutant's line, those first that run little else; at import, those of the whole file."""
         lines = self.of_line.get(str(mutant.path), {})
         names = lines.get(mutant.line) or sorted({name for tests in lines.values() for name in tests})
         chosen, total = [], 0.0
-        for name in sorted(names, key=lambda name: (self.seconds.get(name, 0.0), name)):
+        for name in sorted(names, key=lambda name: (self.breadth[name], name)):
             total += self.seconds.get(name, 0.02)
             if chosen and total > self.most:
                 break
