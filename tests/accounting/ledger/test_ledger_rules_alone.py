@@ -7,6 +7,7 @@ import dataclasses
 import pytest
 from crowdblend.accounting.ledger.permission import closed_refusal
 from crowdblend.accounting.ledger.series_rules import objection_to_series_release, unpaid_parts
+from crowdblend.mechanisms.refusal import AccountantRefused
 
 CHANGES = {
     "data set": ("dataset", ["a-other", "z-other"]),
@@ -85,3 +86,16 @@ def test_a_closed_release_says_what_can_be_done(books) -> None:
         assert told[stage].remedy == "Use another release id."
     assert told["reading"].remedy == ""
     assert all("release 'one'" in str(refusal) for refusal in told.values())
+
+
+@pytest.mark.parametrize(("used_up", "told"), [("epsilon", "δ"), ("delta", "ε")])
+def test_of_two_budgets_only_the_one_that_is_exceeded_is_told(books, used_up, told) -> None:
+    """The other one would be used up to its last digit, which is allowed."""
+    part = {"epsilon": books.price.delta, "delta": books.price.epsilon}[used_up] / 2
+    exact = {name: getattr(books.price, name) for name in ("epsilon", "delta")}
+    other = "delta" if used_up == "epsilon" else "epsilon"
+    books.add(**{used_up: exact[used_up], other: part})
+    with pytest.raises(AccountantRefused) as refused:
+        books.charge("one")
+    assert f"would bring {told} from 0 to" in refused.value.message
+    assert " and " not in refused.value.message.split("would bring")[1].split(".")[0]

@@ -115,7 +115,9 @@ def test_parameters_are_refused_at_the_ends_of_their_ranges_and_no_earlier():
             check_parameters(k, rate)
 
 
-@pytest.mark.parametrize(("k", "rate"), [(1, 0.3), (2, 0.5), (5, 0.05), (20, 0.2), (20, 0.9)])
+@pytest.mark.parametrize(
+    ("k", "rate"), [(1, 0.3), (2, 0.5), (5, 0.05), (20, 0.2), (20, 0.9), (20, 0.9485), (7, 0.8555)]
+)
 def test_the_farthest_epsilon_is_far_enough_and_no_farther(k, rate):
     end = farthest_epsilon(k=k, sampling_rate=rate)
     [beyond] = log_profile(k=k, sampling_rate=rate, epsilons=np.array([end]))

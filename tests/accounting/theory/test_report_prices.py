@@ -40,8 +40,9 @@ def test_the_price_is_that_of_the_event_and_its_record_is_read_back(mechanism):
 
 def test_reports_have_no_delta_and_several_of_a_person_add_up():
     for mechanism in (SKETCH, FLIPS):
-        with pytest.raises(InputRefused, match="delta 0"):
-            price(mechanism, delta=DELTA)
+        for delta in (DELTA, -DELTA):
+            with pytest.raises(InputRefused, match="delta 0"):
+                price(mechanism, delta=delta)
         one, three = price(mechanism, delta=Decimal(0)), price(mechanism, delta=Decimal(0), rows_per_person=3)
         assert 3 * one.epsilon <= three.epsilon <= 3 * one.epsilon * (1 + Decimal("1e-11"))
         assert not holds_alone(three.rule)
