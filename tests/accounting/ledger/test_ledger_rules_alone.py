@@ -5,7 +5,9 @@ from __future__ import annotations
 import dataclasses
 
 import pytest
+from crowdblend.accounting.ledger.entry import DatasetAdded
 from crowdblend.accounting.ledger.permission import closed_refusal
+from crowdblend.accounting.ledger.replay import Replay
 from crowdblend.accounting.ledger.series_rules import objection_to_series_release, unpaid_parts
 from crowdblend.mechanisms.refusal import AccountantRefused
 
@@ -99,3 +101,22 @@ def test_of_two_budgets_only_the_one_that_is_exceeded_is_told(books, used_up, to
         books.charge("one")
     assert f"would bring {told} from 0 to" in refused.value.message
     assert " and " not in refused.value.message.split("would bring")[1].split(".")[0]
+
+
+def test_a_replay_finds_a_price_that_holds_for_another_relation(books) -> None:
+    books.add()
+    books.charge("one")
+    with books.reader() as reader:
+        entries = [(recorded.position, recorded.entry) for recorded in reader.entries()]
+    for relation, told in (("add/remove", ()), ("replacement", ("different neighbouring relations",))):
+        replay = Replay()
+        faults = [
+            fault
+            for place, entry in entries
+            for fault in replay.apply(
+                dataclasses.replace(entry, relation=relation) if isinstance(entry, DatasetAdded) else entry,
+                position=place,
+            )
+        ]
+        assert len(faults) == len(told)
+        assert all(expected in fault for expected, fault in zip(told, faults, strict=True))
