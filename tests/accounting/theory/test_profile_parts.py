@@ -66,9 +66,8 @@ def test_the_decisive_group_is_the_first_that_has_enough_records(k, rate, monkey
     """At ε whose factor is (k − 1) over a whole number, up to rounding, the quotient alone is at times one off."""
     groups = np.arange(math.ceil((k - 1) / rate) + 1, math.ceil((k - 1) / rate) + 2_000, dtype=np.float64)
     removing = np.log1p((rate + 32.0 * ULP * rate - (k - 1.0) / groups) / (1.0 - rate))
-    adding = np.log(
-        (1.0 - rate) / (1.0 - (k - 1.0) / np.arange(k, k + 2_000)[(k - 1.0) / np.arange(k, k + 2_000) > rate])
-    )
+    whole = np.arange(k, k + 2_000, dtype=np.float64)
+    adding = np.log((1.0 - rate) / (1.0 - (k - 1.0) / whole[(k - 1.0) / whole > rate])) + 16.0 * ULP  # κ's own margin
     seen: list[tuple[np.ndarray, np.ndarray]] = []
 
     def watched(*, theta, top, bottom, odds):
@@ -76,7 +75,7 @@ def test_the_decisive_group_is_the_first_that_has_enough_records(k, rate, monkey
         return np.zeros_like(theta)
 
     monkeypatch.setattr(hockey_stick, "_log_weighted_sum", watched)
-    for shift in (0.0, -1e-16, 1e-16, -1e-14, 1e-14):
+    for shift in np.arange(-20, 21) * ULP / 2.0:
         epsilons = np.maximum(removing + shift, 0.0)
         log_removing(k=k, sampling_rate=rate, epsilons=epsilons)
         [(theta, _)] = seen
