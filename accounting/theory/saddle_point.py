@@ -48,7 +48,7 @@ def estimated_log_delta(parts: Mapping[Part, int], *, epsilon: float, negligible
             mean = float(tilted @ losses)
             value += times * log_total
             first += times * mean
-            second += times * max(float(tilted @ (losses - mean) ** 2), 0.0)
+            second += times * float(tilted @ (losses - mean) ** 2)
         return (
             value - epsilon * z - math.log(z) - math.log1p(z),
             first - epsilon - 1.0 / z - 1.0 / (1.0 + z),
@@ -61,4 +61,4 @@ def estimated_log_delta(parts: Mapping[Part, int], *, epsilon: float, negligible
         low, high = (middle, high) if slope(math.exp(middle))[1] < 0.0 else (low, middle)
     value, _, curvature = slope(math.exp(high))
     descent = value - 0.5 * math.log(2.0 * math.pi * curvature)
-    return min(float(logsumexp([descent, math.log(max(infinite, 1e-300))])), 0.0)
+    return min(float(logsumexp([descent, math.log(infinite)])), 0.0)

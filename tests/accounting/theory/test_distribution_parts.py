@@ -1,0 +1,198 @@
+"""Loss distributions in exact arithmetic: curves no measure may fall below, sums in blocks, cut ends, read-offs."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+import mpmath
+import numpy as np
+import pytest
+from crowdblend.accounting.theory import convolution
+from crowdblend.accounting.theory.binomial import ULP
+from crowdblend.accounting.theory.convolution import convolution_slack, convolve_direct
+from crowdblend.accounting.theory.loss_distribution import (
+    LossDistribution,
+    compose,
+    delta_at,
+    epsilon_at,
+    from_curve,
+    power,
+)
+
+
+def exact_delta(measure, epsilon):
+    """The δ at ε that a measure stands for, its slack included, in 50 digits."""
+    with mpmath.workdps(50):
+        total = mpmath.mpf(measure.infinite)
+        for place, mass in enumerate(measure.masses):
+            loss = (measure.lowest + place) * mpmath.mpf(measure.spacing)
+            if loss > epsilon:
+                total -= mpmath.mpf(float(mass)) * mpmath.expm1(mpmath.mpf(epsilon) - loss)
+        return total * (1 + mpmath.mpf(measure.slack))
+
+
+def exact_total(measure):
+    return (Fraction(measure.infinite) + sum(map(Fraction, measure.masses.tolist()))) * (1 + Fraction(measure.slack))
+
+
+def random_measure(seed, size, *, lowest=-3, infinite=1e-5, slack=0.0):
+    masses = np.random.default_rng(seed).dirichlet(np.ones(size)) * (1 - infinite)
+    return LossDistribution(spacing=0.25, lowest=lowest, masses=masses, infinite=infinite, slack=slack)
+
+
+@pytest.mark.parametrize("spacing", [2.0**-20, 0.125, 3.0, 9.0])
+@pytest.mark.parametrize("lowest", [-25, -7, 0])
+@pytest.mark.parametrize("kind", ["step", "smooth", "random"])
+def test_a_measure_lies_above_its_curve_and_is_no_heavier_than_it_must_be(spacing, lowest, kind):
+    size = 26
+    losses = (lowest + np.arange(size)) * spacing
+    deltas = {
+        "step": np.where(np.arange(size) < 20, 0.3, 0.1),
+        "smooth": 1e-3 + 0.9 * np.maximum(-np.expm1(losses - losses[-2]), 0.0),
+        "random": np.sort(np.random.default_rng(3).uniform(size=size))[::-1],
+    }[kind]
+    deltas = np.maximum(deltas, np.maximum(-np.expm1(losses), 0.0))
+    measure = from_curve(spacing=spacing, lowest=lowest, deltas=deltas)
+    assert measure.slack < 1e-9
+    assert exact_total(measure) >= 1
+    for loss, delta in zip(losses, deltas, strict=True):
+        found = exact_delta(measure, float(loss))
+        assert found >= delta
+        assert kind != "smooth" or found <= delta * (1 + 1e-6) + 1e-12
+
+
+@pytest.mark.parametrize("weight", [1e-185, 1e-194, 1e-196, 1e-205, 1e-220])
+def test_a_curve_that_rounding_makes_too_low_is_made_up_for_or_refused(weight):
+    """Masses that doubles can hardly hold: what is missed is made up for up to a ten-thousandth, and else refused."""
+    deltas = weight * 0.9 ** np.arange(30)
+    if weight < 1e-190:
+        with pytest.raises(ValueError, match="too noisy"):
+            from_curve(spacing=9.9, lowest=0, deltas=deltas)
+    else:
+        measure = from_curve(spacing=9.9, lowest=0, deltas=deltas)
+        assert measure.slack <= 1e-4
+        assert all(exact_delta(measure, 9.9 * place) >= delta for place, delta in enumerate(deltas))
+
+
+def test_what_rounding_misses_is_counted_as_slack():
+    deltas = 1e-193 * 0.9 ** np.arange(30)
+    measure = from_curve(spacing=9.9, lowest=0, deltas=deltas)
+    assert 1e-7 < measure.slack <= 1e-4
+    bare = LossDistribution(
+        spacing=9.9, lowest=0, masses=measure.masses, infinite=measure.infinite, slack=measure.slack / 2
+    )
+    computed = np.exp(-9.9 * np.arange(1, 30)) * bare.masses[1:]
+    assert np.any(computed < 1e-308), "there was something to miss"
+
+
+@pytest.mark.parametrize("spacing", [0.0, -1.0, 300.0, math.inf, math.nan])
+def test_a_grid_that_shows_nothing_is_refused(spacing):
+    with pytest.raises(ValueError, match="shows nothing"):
+        from_curve(spacing=spacing, lowest=0, deltas=np.array([0.5, 0.1]))
+
+
+@pytest.mark.parametrize("way", ["whole", "blocks"])
+@pytest.mark.parametrize("sizes", [(1, 1), (1, 9), (5, 128), (127, 3), (128, 129), (129, 300), (256, 257), (257, 256)])
+def test_both_ways_to_sum_keep_to_their_error_in_every_entry(sizes, way, monkeypatch):
+    monkeypatch.setattr(convolution, "_SMALL", {"whole": 1 << 20, "blocks": 0}[way])
+    draws = np.random.default_rng(5)
+    first, second = (np.exp(-60 * draws.random(size)) for size in sizes)
+    found = convolve_direct(first, second)
+    assert found.shape == (sum(sizes) - 1,)
+    unit = Fraction(2) ** -140
+    whole = [np.array([int(Fraction(x) / unit) for x in side.tolist()], dtype=object) for side in (first, second)]
+    assert all(Fraction(x) % unit == 0 for side in (first, second) for x in side.tolist())
+    exact = np.zeros(sum(sizes) - 1, dtype=object)
+    for place, factor in enumerate(whole[0]):
+        exact[place : place + sizes[1]] += factor * whole[1]
+    slack = Fraction(convolution_slack(*sizes))
+    for ours, truth in zip(found.tolist(), exact, strict=True):
+        truth *= unit * unit
+        assert abs(Fraction(ours) - truth) <= slack * truth
+
+
+def test_the_error_of_a_sum_is_stated_by_its_shorter_side():
+    assert convolution_slack(7, 900) == convolution_slack(900, 7) == 9 * ULP
+
+
+@pytest.mark.parametrize("cut", [0.0, 1e-4, 0.05, 0.4])
+def test_composed_measures_lie_above_the_composition_and_near_it(cut):
+    first, second = random_measure(1, 6, slack=1e-3), random_measure(2, 9, lowest=-5, infinite=1e-3, slack=2e-3)
+    found = compose(first, second, cut=cut)
+    masses = np.zeros(14, dtype=object)
+    for i, p in enumerate(first.masses.tolist()):
+        for j, q in enumerate(second.masses.tolist()):
+            masses[i + j] += Fraction(p) * Fraction(q)
+    slack = (1 + Fraction(first.slack)) * (1 + Fraction(second.slack))
+    assert found.masses.size >= (14 if cut == 0.0 else 1)
+    infinite = Fraction(second.infinite) + sum(map(Fraction, second.masses.tolist())) * Fraction(first.infinite)
+    with mpmath.workdps(40):
+        for place in range(-30, 40):
+            epsilon = place / 8
+            truth = mpmath.mpf(infinite.numerator) / infinite.denominator
+            for index, mass in enumerate(masses):
+                gap = epsilon - (first.lowest + second.lowest + index) * 0.25
+                truth -= mpmath.mpf(mass.numerator) / mass.denominator * min(mpmath.expm1(gap), 0)
+            truth *= mpmath.mpf(slack.numerator) / slack.denominator
+            assert truth <= exact_delta(found, epsilon) <= (truth + 2 * cut) * (1 + 1e-12)
+    assert exact_total(found) >= slack * (infinite + sum(masses))
+
+
+def test_cut_ends_lose_no_mass_and_move_no_more_than_allowed():
+    measure = random_measure(4, 40)
+    whole = compose(measure, measure, cut=0.0)
+    short = compose(measure, measure, cut=0.01)
+    assert short.masses.size < whole.masses.size
+    assert short.lowest > whole.lowest
+    assert short.infinite - whole.infinite <= 0.01
+    kept = whole.masses[short.lowest - whole.lowest :][: short.masses.size]
+    assert np.array_equal(short.masses[1:], kept[1:])
+    assert 0.0 < short.masses[0] - kept[0] <= 0.01
+    moved_up = Fraction(float(short.infinite)) - Fraction(whole.infinite)
+    beyond = whole.masses[short.lowest - whole.lowest + short.masses.size :]
+    assert float(moved_up) == pytest.approx(float(beyond.sum()), rel=1e-12)
+    # With one more place each end would have lost more than it may.
+    assert whole.masses[: short.lowest - whole.lowest + 1].sum() > 0.01
+    assert whole.masses[short.lowest - whole.lowest + short.masses.size - 1 :].sum() > 0.01
+    assert compose(measure, measure, cut=5.0).masses.size == 1
+
+
+@pytest.mark.parametrize("times", [1, 2, 3, 6, 7, 13])
+def test_a_power_is_so_many_and_loses_no_more_than_its_cut(times):
+    one = random_measure(6, 5)
+    step_by_step = one
+    for _ in range(times - 1):
+        step_by_step = compose(step_by_step, one, cut=0.0)
+    for cut in (0.0, 1e-3):
+        found = power(one, times, cut=cut)
+        for epsilon in np.arange(0.0, 6.0, 0.5):
+            exactly = delta_at(step_by_step, epsilon)
+            assert exactly * (1 - 1e-13) <= delta_at(found, epsilon) <= (exactly + cut) * (1 + 1e-12)
+
+
+def test_measures_of_other_grids_are_not_composed():
+    other = LossDistribution(spacing=0.5, lowest=0, masses=np.array([1.0]), infinite=0.0, slack=0.0)
+    with pytest.raises(ValueError, match="spacings differ"):
+        compose(random_measure(1, 6), other, cut=0.0)
+
+
+def test_delta_is_read_off_from_above_and_is_a_probability():
+    for seed in range(5):
+        measure = random_measure(seed, 60, lowest=-10, infinite=1e-9 * seed, slack=1e-6 * seed)
+        for epsilon in (0.0, 0.1, 0.25, np.nextafter(0.25, 1.0), 1.0, 7.3, 12.0, 12.2, 20.0):
+            truth = exact_delta(measure, float(epsilon))
+            found = delta_at(measure, float(epsilon))
+            assert min(truth, 1) <= found <= truth * (1 + 1e-12) + 1e-14
+    assert delta_at(random_measure(0, 6, lowest=400, slack=0.5), 0.0) == 1.0
+
+
+def test_the_epsilon_read_off_is_the_least():
+    measure = random_measure(8, 60, lowest=-10)
+    for delta in (0.9, 0.3, 0.01, 1.1e-5):
+        found = epsilon_at(measure, delta)
+        assert delta_at(measure, found) <= delta
+        assert found == 0.0 or delta_at(measure, found * (1 - 1e-12)) > delta
+    assert epsilon_at(measure, 0.9) == 0.0
+    assert epsilon_at(measure, 0.9e-5) is None
+    assert epsilon_at(LossDistribution(spacing=1.0, lowest=-5, masses=np.ones(1), infinite=0.0, slack=0.0), 0.0) == 0.0

@@ -1,0 +1,175 @@
+"""The searches for the ends of monotone ranges: what they find, where they ask, and how seldom."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from decimal import Decimal
+
+import pytest
+from crowdblend.accounting.theory import inversion, smallest_delta
+from crowdblend.accounting.theory.inversion import Target, largest_sampling_rate, least_k, most_releases
+from crowdblend.accounting.theory.least_epsilon import least_epsilon
+from crowdblend.accounting.theory.search import _power_share, first_whole, last_real
+from crowdblend.accounting.theory.smallest_delta import least_delta
+from crowdblend.mechanisms.strongly_safe import StronglySafeRelease
+
+TARGET = Target(epsilon=Decimal(1), delta=Decimal("1e-5"), releases=4)
+FEW = Target(epsilon=Decimal(1), delta=Decimal("1e-5"), releases=2)
+RELEASE = StronglySafeRelease(k=20, sampling_rate=Decimal("0.1"))
+
+
+def remembered(cost):
+    asked = []
+
+    def asking(number):
+        assert number not in asked, f"{number} was asked for twice"
+        asked.append(number)
+        return cost(number)
+
+    return asking, asked
+
+
+def all_but(number, low, high):
+    """Nearly flat from `low` to `high` and again beyond them: a power law through both sides leads nowhere."""
+    return 1.0 + 1e-9 / number if number < high and number >= low else math.inf if number < low else 1e-200
+
+
+@pytest.mark.parametrize("answer", [1, 2, 9, 700, 1001])
+@pytest.mark.parametrize("guess", [1, 2, 600, 1000, 1001])
+@pytest.mark.parametrize("power", [0.1, 1, 8])
+def test_no_number_is_asked_for_twice_nor_out_of_range(answer, guess, power):
+    cost, asked = remembered(lambda number: (answer / number) ** power)
+    largest = int("1001")  # an object of its own
+    assert first_whole(cost, 1.0, largest=largest, guess=guess) == answer
+    assert all(1 <= number <= largest for number in asked)
+    assert first_whole(remembered(lambda _: math.inf)[0], 1.0, largest=largest, guess=guess) is None
+
+
+@pytest.mark.parametrize("answer", [5_000, 99_999, 100_001, 3_000_000])
+@pytest.mark.parametrize("off", [0.999, 0.9999, 1.0, 1.0001, 1.001])
+def test_from_a_good_guess_a_search_stays_near_and_is_over_soon(answer, off):
+    cost, asked = remembered(lambda number: (answer / number) ** 0.7)
+    assert first_whole(cost, 1.0, largest=1 << 22, guess=round(answer * off)) == answer
+    assert min(asked) > 0.98 * answer
+    assert max(asked) < 1.02 * answer
+    assert len(asked) <= 8
+
+
+def test_from_no_guess_the_steps_grow_and_a_power_law_is_seen_through():
+    cost, asked = remembered(lambda number: (3_000_000 / number) ** 0.7)
+    assert first_whole(cost, 1.0, largest=1 << 22) == 3_000_000
+    assert asked[:4] == [1, 2, 6, 22]
+    assert len(asked) <= 18
+
+
+@pytest.mark.parametrize("answer", [100, 40_000, 900_000])
+def test_where_the_power_law_misleads_the_range_is_halved_every_other_time(answer):
+    cost, asked = remembered(lambda number: all_but(number, 1, answer))
+    assert first_whole(cost, 1.0, largest=1_000_000) == answer
+    assert len(asked) <= 12 + 2 * math.log2(1_000_000)
+    cost, asked = remembered(lambda number: 1e200 if number < answer else 1.0 - 1e-9 * number / answer)
+    assert first_whole(cost, 1.0, largest=1_000_000) == answer
+    assert len(asked) <= 12 + 2 * math.log2(1_000_000)
+
+
+@pytest.mark.parametrize("answer", [1.5e-9, 1e-5, 0.3, 0.999])
+@pytest.mark.parametrize("precision", [1e-2, 1e-6, 1e-12])
+@pytest.mark.parametrize("power", [0.3, 1.0, 5.0])
+def test_the_last_number_that_fits_is_found_to_the_precision_and_soon(answer, precision, power):
+    for cost, most in (
+        (lambda x: (x / answer) ** power, 7),
+        (lambda x: 0.0 if x <= answer else math.inf, 6 + math.log2(math.log(1e9) / precision)),
+        (lambda x: 1.0 - 1e-9 * (1.0 - x) if x <= answer else 1e200, 6 + 2 * math.log2(math.log(1e9) / precision)),
+        (lambda x: 1e-200 if x <= answer else 1.0 + 1e-9 * x, 6 + 2 * math.log2(math.log(1e9) / precision)),
+    ):
+        asking, asked = remembered(cost)
+        found = last_real(asking, 1.0, low=1e-9, high=1.0, precision=precision)
+        assert cost(found) <= 1.0 or found == pytest.approx(answer, rel=1e-15)
+        assert found * (1.0 + precision) * (1.0 + 1e-15) >= answer
+        assert len(asked) <= most
+        assert all(1e-9 <= number <= 1.0 for number in asked)
+
+
+def test_a_power_law_meets_its_target_where_it_says():
+    for failing, fitting, target in itertools.permutations((8.0, 2.0, 0.5, 0.0, math.inf), 3):
+        if target == math.inf:
+            continue  # every cost would be within it
+        share = _power_share(failing, fitting, target)
+        if math.inf > failing > target > fitting > 0.0:
+            assert failing * (fitting / failing) ** share == pytest.approx(target)
+        elif not failing > fitting > 0.0 or fitting > target or failing == math.inf:
+            assert share is None
+    assert _power_share(8.0, 2.0, 2.0) == 1.0
+    assert _power_share(8.0, 8.0, 8.0) is None
+    assert _power_share(math.inf, 2.0, 4.0) is None
+    assert _power_share(8.0, 0.0, 4.0) is None
+
+
+def step_at(answer):
+    return lambda epsilon: 0.1 if epsilon >= answer else 0.2
+
+
+@pytest.mark.parametrize("answer", [1e-3, 0.9, 1.0, 1.1, 7.9, 8.0, 15.9])
+def test_the_least_epsilon_has_been_evaluated_and_is_near(answer):
+    asking, asked = remembered(step_at(answer))
+    found = least_epsilon(asking, 0.1, high=16.0)
+    assert answer <= found <= answer + 1e-12 * max(answer, 1e-3) * 1.001
+    assert found in asked
+    assert len(asked) <= 62
+    assert answer <= 1.0 or least_epsilon(step_at(answer), 0.1, high=answer / 2.1) is None
+
+
+def test_the_least_epsilon_ends_where_it_is_told():
+    assert least_epsilon(lambda _: 0.1, 0.1, high=16.0) == 0.0
+    assert least_epsilon(step_at(16.0), 0.1, high=16.0) == pytest.approx(16.0)
+    asking, asked = remembered(lambda _: 0.2)
+    assert least_epsilon(asking, 0.1, high=16.0) is None
+    assert asked == [0.0, 1.0, 2.0, 4.0, 8.0, 16.0]
+
+
+QUESTIONS = {
+    "k": lambda: least_k(Decimal("0.3"), TARGET),
+    "rate": lambda: largest_sampling_rate(9, FEW),
+    "releases": lambda: most_releases(RELEASE, Target(epsilon=Decimal("0.7"), delta=Decimal("1e-4"))),
+}
+
+
+@pytest.mark.parametrize("twist", [0.7, 1.4])
+@pytest.mark.parametrize("question", QUESTIONS)
+def test_an_estimate_that_is_off_changes_no_answer(question, twist, monkeypatch):
+    """The estimate starts the searches; each search still gets a range whose ends are as it needs them."""
+    plain = QUESTIONS[question]()
+    estimated, last = inversion.estimated_log_delta, inversion.last_real
+    monkeypatch.setattr(inversion, "estimated_log_delta", lambda *a, **given: twist * estimated(*a, **given))
+
+    def checked(cost, target, *, low, high, precision):
+        assert cost(low) <= target < cost(high)
+        return last(cost, target, low=low, high=high, precision=precision)
+
+    monkeypatch.setattr(inversion, "last_real", checked)
+    assert QUESTIONS[question]() == plain
+
+
+def test_a_composed_delta_is_computed_anew_only_where_the_estimate_was_far_off(monkeypatch):
+    release = StronglySafeRelease(k=200, sampling_rate=Decimal("0.1"))
+    target = Target(epsilon=Decimal("0.211"), delta=Decimal("1e-5"), releases=52)  # its own delta is ignored
+    computed, estimated = smallest_delta.delta_composed, smallest_delta.estimated_log_delta
+    resolutions = []
+
+    def watched(parts, *, epsilon, resolution):
+        resolutions.append(resolution)
+        return computed(parts, epsilon=epsilon, resolution=resolution)
+
+    monkeypatch.setattr(smallest_delta, "delta_composed", watched)
+    once = least_delta(release, target)
+    [near] = resolutions
+    assert near == pytest.approx(float(once), rel=0.2)
+    for off in (-20.0, -2.6, -2.0, 2.0, 2.6, 20.0):
+        monkeypatch.setattr(smallest_delta, "estimated_log_delta", lambda *a, o=off, **g: estimated(*a, **g) + o)
+        resolutions.clear()
+        again = least_delta(release, target)
+        assert float(again) == pytest.approx(float(once), rel=0.01)
+        assert resolutions[0] == pytest.approx(min(near * math.exp(off), 0.1))
+        assert len(resolutions) == (1 if abs(off) < 2.3 else 2)
+        assert max(resolutions[1:], default=0.0) < 8 * float(once)
