@@ -50,7 +50,7 @@ def delta_paper(*, k: int, sampling_rate: float, epsilon: float) -> float:
         )
     kappa = (1.0 - sampling_rate) * math.exp(-epsilon)
     gamma = -math.expm1(-epsilon) + sampling_rate * math.exp(-epsilon)
-    divergence = _relative_entropy(gamma, kappa, sampling_rate)
+    divergence = _relative_entropy(gamma, kappa, sampling_rate, epsilon)
     best = 0.0
     first = k
     while True:
@@ -99,9 +99,11 @@ def _check(k: int, sampling_rate: float) -> None:
         raise ValueError(f"the sampling rate must lie strictly between 0 and 1, not {sampling_rate}")
 
 
-def _relative_entropy(gamma: float, kappa: float, rate: float) -> float:
-    """A lower bound on KL(Bernoulli(γ) ‖ Bernoulli(β)), with κ = 1 − γ given to full precision."""
-    value = gamma * math.log(gamma / rate)
-    if kappa > 0.0:
-        value += kappa * (math.log(kappa) - math.log1p(-rate))
-    return max(0.0, value - 1e-14 * gamma)
+def _relative_entropy(gamma: float, kappa: float, rate: float, epsilon: float) -> float:
+    """A lower bound on KL(Bernoulli(γ) ‖ Bernoulli(β)), where κ = 1 − γ is (1 − β)e^{−ε}.
+
+    So ln(κ/(1 − β)) is −ε. Taken from κ itself it would err by 1e-16, more than all the divergence where β is small.
+    """
+    ahead = gamma * math.log(gamma / rate)
+    behind = kappa * epsilon if kappa > 0.0 else 0.0
+    return max(0.0, ahead - behind - 1e-14 * (gamma + ahead))

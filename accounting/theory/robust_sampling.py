@@ -15,6 +15,8 @@ __all__ = ["delta_robust"]
 _MOST_GROUPS = 200_000
 _BLOCK = 128
 _TAIL_SLACK = 1e-9
+_DEVIATIONS = 12.0
+_MORE_TERMS = 60.0
 
 
 def delta_robust(
@@ -103,7 +105,7 @@ def _at_least(least: int, trials: int, *, q: float, top: float) -> float:
 def _at_group(n: int, threshold: int, p: float, q: float, top: float, epsilon: float) -> float:
     """The expectation for one n, rounded outward; what lies far above the mean counts in full."""
     first = max(threshold, 1)
-    spread = 12.0 * math.sqrt(n * q * (1.0 - q) + 1.0) + 60.0
+    spread = _DEVIATIONS * math.sqrt(n * q * (1.0 - q) + 1.0) + _MORE_TERMS
     last = min(n + 1, max(first, math.floor(n * q)) + math.ceil(spread))
     counts = np.arange(first, last + 1, dtype=np.float64)
     trials = np.full_like(counts, max(n, 1))
