@@ -22,8 +22,8 @@ _DENSE_CODES = 1 << 16
 _AT_ONCE = 1 << 18
 
 
-def prefix_keys(counts: GroupCounts, *, lattice: Lattice) -> PrefixKeys:
-    """Recode the groups of the map `lattice.finest`.
+def prefix_keys(counts: GroupCounts, *, lattice: Lattice) -> PrefixKeys | None:
+    """Recode the groups of the map `lattice.finest`; None where the path of some column needs more than 64 bits.
 
     The column with most levels stands last, where a roll-up needs no sorting, the others before it by the number of
     labels that occur, the most first, so that the early steps of a roll-up leave small arrays to the later ones; of
@@ -43,6 +43,8 @@ def prefix_keys(counts: GroupCounts, *, lattice: Lattice) -> PrefixKeys:
         _paths_of(column, codes, levels=range(low, high + 1))
         for column, codes, low, high in zip(lattice.columns, present, finest, lattice.coarsest, strict=True)
     ]
+    if any(path.bits > _WORD_BITS for path in paths):
+        return None
     layout, shifts = _layout(paths, lattice)
     keys = np.zeros((layout.words, counts.counts.size), dtype=np.uint64)
     tables = [path.table << np.uint64(shift) for path, shift in zip(paths, shifts, strict=True)]

@@ -44,13 +44,8 @@ def rolled_up(
         lattice: the candidates.
         threshold: k′.
         advanced: told how many maps are done, and of how many.
-        threads: how many share the work, where the arrays are large enough for it.
-
-    Raises:
-        ValueError: fewer than one thread.
+        threads: how many share the work, where the arrays are large enough for it; at least 1.
     """
-    if threads < 1:
-        raise ValueError(f"the work needs at least one thread, not {threads}")
     order = base.layout.order
     candidates = [lattice.levels_of(number) for number in range(lattice.size)]
     numbered = [(tuple(levels[column] for column in order), number) for number, levels in enumerate(candidates)]

@@ -1,4 +1,4 @@
-"""The quality of every candidate map, exactly, by roll-ups from finer to coarser maps on prefix keys."""
+"""The quality of every candidate map, exactly: by roll-ups on prefix keys, or each map on its own."""
 
 from __future__ import annotations
 
@@ -9,10 +9,9 @@ from numpy.typing import NDArray
 
 from .lattice import Lattice, Levels
 from .prefix_coding import prefix_keys
-from .prefix_keys import PrefixKeys
 from .quality import MapWeights
 from .rollup import excess, rolled_up
-from .suppression import GroupCounts
+from .suppression import GroupCounts, sum_counts
 
 __all__ = ["Scored", "scorer", "scores"]
 
@@ -30,7 +29,9 @@ def scores(
 ) -> NDArray[np.int64]:
     """The quality of every candidate in units of 1/WEIGHT_UNIT, by number; shape (size,).
 
-    The quality of g is W(g)·Σ max(0, c − k′ + 1) over the sizes c of its groups, in exact integers.
+    The quality of g is W(g)·Σ max(0, c − k′ + 1) over the sizes c of its groups, in exact integers. Where a column
+    has so many and so uneven levels that its prefix keys don't fit a word, each map is counted on its own, which takes
+    longer.
 
     PRIVACY: scores are private; they go to the draw and nowhere else.
 
@@ -48,8 +49,13 @@ def scores(
     if not lattice.enumerable:
         raise ValueError(f"{lattice.size} maps are too many to score them all")
     _check(threshold)
+    if threads < 1:
+        raise ValueError(f"the work needs at least one thread, not {threads}")
     base = prefix_keys(counts, lattice=lattice)
-    kept = rolled_up(base, lattice=lattice, threshold=threshold, advanced=advanced, threads=threads)
+    if base is None:
+        kept = _one_by_one(counts, lattice=lattice, threshold=threshold, advanced=advanced)
+    else:
+        kept = rolled_up(base, lattice=lattice, threshold=threshold, advanced=advanced, threads=threads)
     return kept * MapWeights(lattice=lattice).of_all()
 
 
@@ -69,11 +75,33 @@ def scorer(counts: GroupCounts, *, lattice: Lattice, threshold: int) -> Callable
     weights = MapWeights(lattice=lattice)
 
     def qualities(maps: Sequence[Levels]) -> NDArray[np.int64]:
-        nearest: PrefixKeys = base.coarsened(tuple(min(levels) for levels in zip(*maps, strict=True)))
-        found = [weights.of(levels) * excess(nearest.coarsened(levels).counts, threshold) for levels in maps]
-        return np.array(found, dtype=np.int64)
+        if base is None:
+            kept = [_kept(counts, lattice=lattice, levels=levels, threshold=threshold) for levels in maps]
+        else:
+            nearest = base.coarsened(tuple(min(levels) for levels in zip(*maps, strict=True)))
+            kept = [excess(nearest.coarsened(levels).counts, threshold) for levels in maps]
+        return np.array([weights.of(levels) * one for levels, one in zip(maps, kept, strict=True)], dtype=np.int64)
 
     return qualities
+
+
+def _one_by_one(counts: GroupCounts, *, lattice: Lattice, threshold: int, advanced: Scored | None) -> NDArray[np.int64]:
+    found = np.zeros(lattice.size, dtype=np.int64)
+    for number in range(lattice.size):
+        found[number] = _kept(counts, lattice=lattice, levels=lattice.levels_of(number), threshold=threshold)
+        if advanced is not None:
+            advanced(number + 1, lattice.size)
+    return found
+
+
+def _kept(counts: GroupCounts, *, lattice: Lattice, levels: Levels, threshold: int) -> int:
+    """Σ max(0, c − k′ + 1) of one map, from the groups of the finest."""
+    fine, coarse = lattice.map_of(lattice.finest), lattice.map_of(levels)
+    codes = [
+        source.hierarchy.coarser(own, level=source.level, to=target.level)
+        for source, target, own in zip(fine.columns, coarse.columns, fine.decode(counts.keys), strict=True)
+    ]
+    return excess(sum_counts(coarse.keys(codes), counts.counts).counts, threshold)
 
 
 def _check(threshold: int) -> None:

@@ -11,6 +11,7 @@ from crowdblend.mechanisms import rollup
 from crowdblend.mechanisms.hierarchy import Hierarchy, ValueHierarchy
 from crowdblend.mechanisms.intervals import IntervalHierarchy
 from crowdblend.mechanisms.lattice import LARGEST_ENUMERATED, Lattice, LatticeColumn
+from crowdblend.mechanisms.prefix_coding import prefix_keys
 from crowdblend.mechanisms.quality import MapWeights
 from crowdblend.mechanisms.scoring import scorer, scores
 from crowdblend.mechanisms.suppression import GroupCounts, count_keys
@@ -127,6 +128,36 @@ def test_keys_of_several_words_are_rolled_up_too():
     counts = counted(lattice, codes)
     assert counts.keys.shape[0] > 1
     assert scores(counts, lattice=lattice, threshold=30).tolist() == by_hand(lattice, codes, 30)
+
+
+@pytest.mark.parametrize("levels", [64, 65])
+def test_a_column_of_many_uneven_levels_is_scored_too(levels):
+    """Its paths have a bit a level: those of 65 fit a word no longer than those of 64 do."""
+    rows = [
+        [f"v{value:02}" if level < value else f"among {level}" for level in range(levels)] for value in range(levels)
+    ]
+    uneven = ValueHierarchy.from_rows([[*row, "*"] for row in rows])
+    even = IntervalHierarchy(lower=0, upper=8, widths=(2, 4))
+    made = {"uneven": uneven, "even": even}
+    lattice = Lattice(
+        columns=tuple(
+            LatticeColumn(name=name, hierarchy=one, min_level=0, max_level=one.levels - 1, weight=Decimal(1))
+            for name, one in made.items()
+        )
+    )
+    draws = np.random.default_rng(levels)
+    codes = [np.resize(np.arange(uneven.size(0)), 400), draws.integers(0, even.size(0), 400)]
+    counts = counted(lattice, codes)
+    assert (prefix_keys(counts, lattice=lattice) is None) == (levels > 64)
+    told: list[tuple[int, int]] = []
+    found = scores(counts, lattice=lattice, threshold=7, advanced=lambda done, of: told.append((done, of)))
+    assert found.tolist() == by_hand(lattice, codes, 7)
+    few = [(3, 1), (60, 0), (levels, 3)]
+    assert scorer(counts, lattice=lattice, threshold=7)(few).tolist() == [found[lattice.index_of(one)] for one in few]
+    assert [done for done, _ in told] == sorted({done for done, _ in told})
+    assert told[-1] == (lattice.size, lattice.size)
+    with pytest.raises(ValueError, match="thread"):
+        scores(counts, lattice=lattice, threshold=1, threads=0)
 
 
 @pytest.mark.parametrize("threads", [1, 2, 3])
