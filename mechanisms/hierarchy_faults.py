@@ -39,7 +39,7 @@ def hierarchy_faults(rows: Sequence[Sequence[str]]) -> list[HierarchyFault]:
     """
     if not rows:
         return [HierarchyFault(what="the hierarchy declares no value")]
-    faults = [*_shape(rows), *_twice(rows)]
+    faults = [*_root_first(rows), *_shape(rows), *_twice(rows)]
     if all(len(row) == len(rows[0]) for row in rows):
         faults += _not_monotone(rows)
     return sorted(faults, key=lambda fault: -1 if fault.row is None else fault.row)
@@ -58,8 +58,6 @@ def hierarchy_remarks(rows: Sequence[Sequence[str]]) -> list[HierarchyFault]:
             found.append(
                 HierarchyFault(what=f"level {level} merges nothing: it has as many labels as level {level - 1}")
             )
-    if sizes[0] == 1 < sizes[-1]:
-        found.append(HierarchyFault(what="every row begins with the same label: are the rows written root first?"))
     if {row[-1] for row in rows} != {BUCKET_LABEL}:
         found.append(
             HierarchyFault(
@@ -107,6 +105,11 @@ def _shape(rows: Sequence[Sequence[str]]) -> Iterator[HierarchyFault]:
             elif any(mark in label for mark in _FORBIDDEN) or any(0xD800 <= ord(mark) <= 0xDFFF for mark in label):
                 what = f"the label at level {level} has a line break, a NUL or a character outside Unicode"
                 yield HierarchyFault(what=what, row=number)
+
+
+def _root_first(rows: Sequence[Sequence[str]]) -> Iterator[HierarchyFault]:
+    if all(rows) and len({row[0] for row in rows}) == 1 < len({row[-1] for row in rows}):
+        yield HierarchyFault(what="every row begins with the same label: are the rows written root first?")
 
 
 def _twice(rows: Sequence[Sequence[str]]) -> Iterator[HierarchyFault]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from decimal import Decimal
@@ -107,11 +106,9 @@ def counting_query_errors(
     rate = float(sampling_rate)
     errors = relative_errors(true, published, sampling_rate=rate, floor=floor)
     by_size = []
-    for power in range(math.ceil(math.log10(true.max() + 1)) if true.size else 0):
+    for power in sorted({len(str(answer)) - 1 for answer in np.unique(true).tolist()}):
         least, below = 10**power, 10 ** (power + 1)
         chosen = (true >= least) & (true < below)
-        if not chosen.any():
-            continue
         deviations = np.sqrt((1 - rate) / rate * true[chosen]) / np.maximum(true[chosen], floor)
         by_size.append(
             SizeErrors(

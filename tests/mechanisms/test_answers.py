@@ -113,6 +113,15 @@ def test_rounding_to_the_grid_adds_no_step(answer):
     assert seen > most // 2
 
 
+@pytest.mark.parametrize("answer", CASES, ids=lambda a: f"{type(a).__name__}-{a.relation}-{a.groups}")
+def test_a_mean_is_told_in_parts_of_the_sensitivity_of_one_group_and_others_in_whole_numbers(answer):
+    """2²⁰ parts, which the proof of the grid names; under replacement two of several groups move."""
+    two = answer.relation == REPLACEMENT and answer.groups > 1
+    parts = Fraction(1, 2**20) / (2 if two else 1)
+    assert step(answer) == (sensitivity(answer) * parts if isinstance(answer, MeanAnswer) else 1)
+    assert noise_of(answer).sensitivity == sensitivity(answer) / step(answer)
+
+
 def test_professors_salaries(examples):
     example = examples["professors"]
     answer = MeanAnswer(**ONE, lower=0, upper=example["largest_salary"], least_records=example["least_professors"])

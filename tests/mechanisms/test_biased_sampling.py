@@ -41,11 +41,33 @@ def test_the_real_rate_is_not_below_the_declared_one_nor_above_the_highest(rate)
     assert real <= Fraction(HIGHEST)
 
 
+def test_at_the_highest_rate_all_stay_without_a_coin() -> None:
+    """A half is a threshold of 64 bits exactly, 0.3 is between two."""
+
+    def randomness(n: int) -> bytes:
+        raise AssertionError(f"{n} bytes were asked for")
+
+    for highest in (Decimal("0.5"), HIGHEST):
+        kept = thinned_counts(np.array([7, 0]), [highest] * 2, highest=highest, randomness=randomness)
+        assert kept.tolist() == [7, 0]
+
+
 def test_rates_that_cannot_be_drawn(seeded_bytes) -> None:
     for rate in ("0", "0.31"):
         with pytest.raises(ValueError, match="at most"):
             thinned_counts(np.array([1]), [Decimal(rate)], highest=HIGHEST, randomness=seeded_bytes)
-    for rates in ([], ["0.2", "0.1"], ["0.1", "0.1"], ["0"], ["1"]):
+    require_rates([Decimal("1e-30")])
+    require_rates([Decimal("0.1"), Decimal("0.2"), Decimal(1) - Decimal("1e-20")])
+    for rates in (
+        [],
+        ["0.2", "0.1"],
+        ["0.1", "0.1"],
+        ["0"],
+        ["1"],
+        ["-0.1", "0.1"],
+        ["0.1", "1"],
+        ["0.1", "0.3", "0.2"],
+    ):
         with pytest.raises(ValueError, match="ascend"):
             require_rates([Decimal(rate) for rate in rates])
     with pytest.raises(ValueError, match="rates must satisfy"):

@@ -91,6 +91,28 @@ def test_the_estimate_has_its_mean_and_variance_for_given_hash_functions(seeded_
         assert abs(1.1**3 * drawn.var() / variance - 1) > 6 * math.sqrt(2 / trials)
 
 
+def test_a_persons_variance_is_that_of_a_coin_with_two_sides():
+    """c times a bit that is set with q = s(1 − p) + (1 − s)p, s the share of collisions: c²·q(1 − q)."""
+    sketch = CountMeanSketch(epsilon=Decimal(1), hashes=3, bits=8, seed=b"collides")
+    p, stretch = sketch.flip_probability, (8 / 7) ** 2
+    shares = set()
+    for other in ("green", *(f"other {number}" for number in range(30))):
+        share = (hash_positions(sketch, other) == hash_positions(sketch, "green")).mean()
+        shares.add(float(share))
+        q = share * (1 - p) + (1 - share) * p
+        found = variance_given_hashes(sketch, value="green", counts={other: 5})
+        assert found == pytest.approx(stretch * 5 * sketch.correction**2 * q * (1 - q))
+    assert len(shares) >= 3
+
+
+def test_more_reports_of_one_hash_function_than_16_bits_count_are_summed():
+    sketch = CountMeanSketch(epsilon=Decimal(1), hashes=1, bits=8, seed=b"x")
+    many = 2 * 2**16 + 3
+    packed = np.full((many, 1), 0b10000001, dtype=np.uint8)
+    reports = SketchReports(hash_numbers=np.zeros(many, dtype=np.uint16), packed_bits=packed)
+    assert summed(sketch, reports).ones.tolist() == [[many, 0, 0, 0, 0, 0, 0, many]]
+
+
 def test_over_hash_functions_the_estimate_is_unbiased_with_the_whole_variance(seeded_bytes):
     """Collisions cancel on average: fresh hash functions in every trial."""
     trials = 4000

@@ -147,6 +147,17 @@ def test_a_hierarchy_travels_and_stays_short_in_print():
     assert repr(copy) == "ValueHierarchy(values=5, levels=4)"
 
 
+def test_values_that_sort_before_the_bucket_are_values_too():
+    signs = ValueHierarchy.from_rows([("!", "low", "*"), ("#1", "low", "*"), ("~", "high", "*")])
+    assert labels(signs, [b"!", b"#1", b"~", b"*", b"+"], 0) == ["!", "#1", "~", "*", "*"]
+    assert labels(signs, [b"!", b"#1", b"~", b"*", b"+"], 1) == ["low", "low", "high", "*", "*"]
+
+
+def test_a_label_that_parts_is_told_with_both_levels():
+    with pytest.raises(HierarchyError, match=r"'x' at level 1 becomes 'q' at level 2, but 'p' elsewhere"):
+        ValueHierarchy.from_rows([("a", "x", "p"), ("b", "x", "q")])
+
+
 def test_declared_values_have_two_levels():
     sex = ValueHierarchy.from_values(["Female", "Male"])
     assert (sex.levels, sex.size(0), sex.size(1)) == (2, 3, 1)

@@ -12,7 +12,7 @@ from crowdblend.mechanisms.hierarchy_faults import (
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-labels = st.sampled_from(["", "*", "a", "b", "c", "a ", "x\ny", "\ud800"])
+labels = st.sampled_from(["", "*", "a", "b", "c", "a ", "x\ny", "\ud7ff", "\ud800", "\udfff", "\ue000"])
 rows = st.lists(st.lists(labels, max_size=4).map(tuple), max_size=6)
 TOWNS = [("Lyon", "South", "*"), ("Nice", "South", "*"), ("Lille", "North", "*")]
 
@@ -44,6 +44,14 @@ def test_each_of_many_slips_is_told_with_its_row() -> None:
     assert told == {(3, "value"), (4, "label"), (5, "row")}
     torn = [*TOWNS, ("Nancy", "North", "**")]
     assert [fault.row for fault in hierarchy_faults(torn)] == [3]
+
+
+def test_rows_written_root_first_are_named_as_what_they_are() -> None:
+    fault, *others = hierarchy_faults([row[::-1] for row in TOWNS])
+    assert (fault.row, "root first" in fault.what) == (None, True)
+    assert others
+    for declared in (TOWNS, [("Lyon", "*")], [("Lyon", "*"), ("Lyon", "*")], [("a", "b"), ("c",)], [(), ()]):
+        assert not any("root first" in one.what for one in [*hierarchy_faults(declared), *hierarchy_remarks(TOWNS)])
 
 
 def test_the_majority_is_taken_for_right() -> None:

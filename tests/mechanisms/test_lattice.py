@@ -27,7 +27,7 @@ LATTICE = Lattice(columns=(column("colour"), column("age", low=1)))
 def test_every_number_names_one_map_and_every_map_its_number(lattice):
     levels = [lattice.levels_of(number) for number in range(lattice.size)]
     assert levels == sorted(set(levels))
-    assert [lattice.index_of(map_) for map_ in levels] == list(range(lattice.size))
+    assert [lattice.index_of(list(map_)) for map_ in levels] == list(range(lattice.size))
     assert lattice.finest == tuple(map(min, zip(*levels, strict=True)))
     assert lattice.coarsest == tuple(map(max, zip(*levels, strict=True)))
     for number in (-1, lattice.size):
@@ -45,6 +45,20 @@ def test_all_combinations_are_counted_without_being_written_down():
     assert not wide.enumerable
     assert wide.index_of(wide.levels_of(4**39 + 17)) == 4**39 + 17
     assert LARGEST_ENUMERATED >= 12_960
+
+
+def test_bounds_are_refused_with_the_levels_that_there_are():
+    assert column("age", low=3, high=3).span == 1
+    with pytest.raises(ValueError, match=r"'age' has levels 0 … 3, which leave none from 2 to 4$"):
+        column("age", low=2, high=4)
+
+
+def test_a_weight_may_be_0_and_a_million_and_has_twelve_decimals():
+    for weight in ("0", "1e6", "0.000000000001", "999999.999999999999"):
+        assert column("age", weight=weight).weight == Decimal(weight)
+    for weight in ("1000000.000000000001", "0.0000000000001", "-0.000000000001", "Infinity"):
+        with pytest.raises(ValueError, match="weight"):
+            column("age", weight=weight)
 
 
 def test_the_map_of_a_candidate_has_its_levels():

@@ -85,7 +85,25 @@ def test_coin_flip_noise_has_the_probabilities_of_the_notes(fit, examples, seede
 
 def test_a_word_without_heads_goes_on():
     words = [bytes(8), (4).to_bytes(8, "little"), b"\xff"]
-    assert coin_flip_draws(1, randomness=lambda n: words.pop(0)).tolist() == [66]
+    assert coin_flip_draws(1, randomness=lambda n: words.pop(0)[:n]).tolist() == [66]
+
+
+@pytest.mark.parametrize("count", [0, 1, 7, 8, 9, 16, 17])
+def test_each_draw_has_a_word_and_a_coin_of_its_own(count):
+    """Draw i: 2 + i tails, and the sign by the i-th bit; not a byte more is asked for."""
+    negative = np.random.default_rng(count).integers(0, 2, count).astype(bool)
+    words = b"".join((4 << i).to_bytes(8, "little") for i in range(count))
+    left = [words, np.packbits(~negative).tobytes()] if count else [b""]
+    asked = []
+
+    def randomness(n):
+        asked.append(n)
+        return left.pop(0)[:n]
+
+    drawn = coin_flip_draws(count, randomness=randomness)
+    assert drawn.tolist() == [-(2 + i) if negative[i] else 2 + i for i in range(count)]
+    assert [n for n in asked if n] == [n for n in (8 * count, -(-count // 8)) if n]
+    assert CoinFlipNoise() == CoinFlipNoise()
 
 
 @given(epsilon=st.decimals("0.001", "20", places=3).filter(lambda e: e > 0), sensitivity=st.integers(1, 10**6))
@@ -122,13 +140,28 @@ def test_huge_values_saturate_instead_of_wrapping():
     [
         lambda: TwoSidedGeometricNoise(epsilon=Decimal(0)),
         lambda: TwoSidedGeometricNoise(epsilon=Decimal("nan")),
+        lambda: TwoSidedGeometricNoise(epsilon=Decimal("-1")),
+        lambda: TwoSidedGeometricNoise(epsilon=Decimal("inf")),
+        lambda: TwoSidedGeometricNoise(epsilon=Decimal("1e301")),
+        lambda: TwoSidedGeometricNoise(epsilon=Decimal("1e-301")),
         lambda: TwoSidedGeometricNoise(epsilon=Decimal(1), sensitivity=0),
         lambda: LaplaceNoise(scale=0.0),
         lambda: GaussianNoise(standard_deviation=math.inf),
+        lambda: LaplaceNoise(scale=-1.0),
+        lambda: LaplaceNoise(scale=math.nan),
         lambda: OneSidedGeometricNoise(epsilon=Decimal(-1)),
+        lambda: OneSidedGeometricNoise(epsilon=Decimal(0)),
+        lambda: OneSidedGeometricNoise(epsilon=Decimal("inf")),
+        lambda: TwoSidedGeometricNoise(epsilon=Decimal(1)).half_width(0.0),
         lambda: TwoSidedGeometricNoise(epsilon=Decimal(1)).half_width(1.0),
     ],
 )
 def test_what_is_no_noise_cannot_be_described(make):
     with pytest.raises(ValueError, match="must"):
         make()
+
+
+def test_what_is_just_a_noise_can_be_described():
+    for epsilon in ("1e300", "1e-300", "9.99e300"):
+        assert TwoSidedGeometricNoise(epsilon=Decimal(epsilon)).scale > 0
+    assert GaussianNoise(standard_deviation=5e-324).standard_deviation > 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from decimal import Decimal
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -61,12 +62,29 @@ def test_what_is_no_number_and_what_is_beyond() -> None:
     for cuts in ((1.0, 1.0), (2.0, 1.0), (math.nan,), (math.inf,)):
         with pytest.raises(ValueError, match="must be finite and ascend"):
             NumberSteps(cuts=cuts)
-    with pytest.raises(IndexError):
-        steps.size(2)
-    with pytest.raises(IndexError):
-        steps.labels(np.array([4]), 0)
+    for level in (-1, 2, 3):
+        with pytest.raises(IndexError):
+            steps.size(level)
+    for code, level in ((4, 0), (-1, 0), (1, 1), (-1, 1)):
+        with pytest.raises(IndexError):
+            steps.labels(np.array([code]), level)
     with pytest.raises(ValueError, match="finer"):
         steps.coarser(np.array([0]), level=1, to=0)
+
+
+@given(cuts=CUTS)
+@settings(derandomize=True)
+def test_a_label_names_the_cuts_between_which_its_numbers_lie(cuts) -> None:
+    steps = NumberSteps(cuts=cuts)
+    ends = [-math.inf, *cuts, math.inf]
+    expected = [f"[{low!r}, {high!r})" for low, high in pairwise(ends)]
+    expected = [f"< {cuts[0]!r}", *expected[1:-1], f">= {cuts[-1]!r}"] if cuts else ["any number"]
+    assert steps.labels(np.arange(steps.size(0)), 0) == ["*", *expected]
+    assert steps.labels(np.arange(steps.size(1)), 1) == ["*"]
+    codes = np.arange(steps.size(0))
+    assert steps.values_covered(codes, 0).tolist() == [len(expected)] + [1] * len(expected)
+    assert steps.values_covered(codes[:1], 1).tolist() == [len(expected)]
+    assert (steps.label_sizes(0), steps.label_sizes(1)) == ({1: len(expected)}, {len(expected): 1})
 
 
 AXES = (

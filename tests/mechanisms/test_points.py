@@ -84,6 +84,17 @@ def test_the_bound_is_the_modulus_plus_the_suppressed_share():
     assert bound == pytest.approx(2 * GRID.radius + 4 / 20)
 
 
+def test_a_noisy_count_below_0_shows_no_points():
+    counts, published = np.zeros((2, 16), dtype=np.int64)
+    counts[:3], published[:3] = [6, 10, 4], [8, 12, -9]
+    given = {"modulus": lipschitz_modulus(2.0), "oscillation": 3.0, "counts": counts}
+    bound = error_bound(GRID, **given, published=published)
+    assert bound == pytest.approx(2 * GRID.radius + 3 * (0.1 + 0.1 + 0.2) / 2)
+    assert bound == error_bound(GRID, **given, published=np.maximum(published, 0))
+    with pytest.raises(ValueError, match="published point"):
+        error_bound(GRID, **given, published=np.minimum(published, 0))
+
+
 def test_the_bound_can_be_met():
     """A function that differs by its modulus between centre and corner, and by its oscillation where dropped."""
     grid = SyntheticPoints(dimensions=1, cells_per_side=2, counts=SUPPRESSED)
@@ -94,6 +105,15 @@ def test_the_bound_can_be_met():
     bound = error_bound(grid, modulus=lipschitz_modulus(1.0), oscillation=1.0, counts=counts, published=published)
     assert error == pytest.approx(0.05)
     assert error <= bound == pytest.approx(0.45)
+
+
+def test_the_smallest_and_the_largest_grids_can_be_described():
+    for dimensions, side in ((1, 1), (1000, 1), (1, 2**26), (26, 2), (13, 4)):
+        grid = SyntheticPoints(dimensions=dimensions, cells_per_side=side, counts=SUPPRESSED)
+        assert grid.cells == side**dimensions
+    for dimensions, side in ((1001, 1), (1, 2**26 + 1), (27, 2), (0, 1), (1, 0), (2, -2)):
+        with pytest.raises(ValueError, match="1 to 1000 dimensions"):
+            SyntheticPoints(dimensions=dimensions, cells_per_side=side, counts=SUPPRESSED)
 
 
 def test_refusals():
