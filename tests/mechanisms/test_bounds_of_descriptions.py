@@ -1,0 +1,171 @@
+"""Fields of descriptions lie within bounds that are stated: what lies at them is taken, what lies beyond is refused."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from crowdblend.mechanisms.answers import CountAnswer, MeanAnswer, SumAnswer, merged_tally, tallied
+from crowdblend.mechanisms.biased_sampling import BiasedSampleCounts
+from crowdblend.mechanisms.coin_bits import biased_coins, uniform_below, word_threshold_up
+from crowdblend.mechanisms.count_sketch import CountMeanSketch
+from crowdblend.mechanisms.histogram import (
+    NoisyHistogram,
+    OutlierPrivateHistogram,
+    SuppressedHistogram,
+    outlier_private_counts,
+)
+from crowdblend.mechanisms.krandomization import KRandomization, OutcomeCounts
+from crowdblend.mechanisms.neighbours import ADD_REMOVE, REPLACEMENT
+from crowdblend.mechanisms.noise import TwoSidedGeometricNoise
+from crowdblend.mechanisms.quality import group_threshold
+from crowdblend.mechanisms.selection import draw_scale, epsilon_shares
+
+TINY, ALMOST = Decimal("1e-20"), 1 - Decimal("1e-20")
+RATES = ([TINY, ALMOST], [Decimal(0), Decimal(1), -TINY, 1 + TINY])
+EPSILONS = ([Decimal("1e-9"), Decimal("1e9")], [Decimal(0), Decimal("-1"), Decimal("Infinity"), Decimal("NaN")])
+WHOLE = 1 << 53
+ONE, HALF = Decimal(1), Decimal("0.5")
+SURVEY = {"k": 5, "lowest_rate": HALF, "highest_rate": HALF, "largest_rate": HALF, "exceptions": 0}
+ANSWER = {"epsilon": ONE, "relation": ADD_REMOVE, "groups": 1, "sampling_rate": None}
+
+CASES = [
+    (SuppressedHistogram, {"k": 2, "sampling_rate": None}, {"k": ([1], [0, -1]), "sampling_rate": RATES}),
+    (
+        NoisyHistogram,
+        {"k": 2, "epsilon": ONE, "sampling_rate": None},
+        {"k": ([1], [0, -1]), "epsilon": EPSILONS, "sampling_rate": RATES},
+    ),
+    (
+        OutlierPrivateHistogram,
+        {"epsilon": ONE, "horizon": 5, "margin": 3},
+        {"epsilon": EPSILONS, "margin": ([1, 4], [0, -1, 5, 6])},
+    ),
+    (
+        BiasedSampleCounts,
+        SURVEY,
+        {
+            "k": ([1], [0]),
+            "exceptions": ([0, 1], [-1]),
+            "lowest_rate": ([TINY, HALF], [Decimal(0), -TINY, HALF + TINY]),
+            "highest_rate": ([HALF], [HALF - TINY, HALF + TINY]),
+            "largest_rate": ([HALF, ALMOST], [HALF - TINY, ONE]),
+        },
+    ),
+    (
+        CountMeanSketch,
+        {"epsilon": ONE, "hashes": 2, "bits": 8, "seed": b"x"},
+        {
+            "epsilon": ([Decimal("1e-6"), Decimal(40)], [Decimal(0), 40 + TINY, Decimal("NaN"), Decimal("-Infinity")]),
+            "hashes": ([1, 65536], [0, 65537]),
+            "bits": ([8, 16, 65536], [0, 4, 12, 65532, 65544]),
+            "seed": ([b"s", b"s" * 64], [b"", b"s" * 65]),
+        },
+    ),
+    (
+        KRandomization,
+        {"bits": 2, "flip_probability": Decimal("0.25")},
+        {
+            "bits": ([1, 24], [0, 25]),
+            "flip_probability": ([Decimal("1e-15"), Decimal("0.499999")], [Decimal("9e-16"), Decimal("0.4999991")]),
+        },
+    ),
+    (
+        OutcomeCounts,
+        {"randomizer": KRandomization(bits=1, flip_probability=HALF / 2), "least_people": 2},
+        {"least_people": ([1], [0])},
+    ),
+    (TwoSidedGeometricNoise, {"epsilon": ONE}, {"epsilon": EPSILONS, "sensitivity": ([1], [0, -1])}),
+    (CountAnswer, ANSWER, {"epsilon": EPSILONS, "groups": ([1, 2], [0, -1]), "sampling_rate": RATES}),
+    (
+        CountAnswer,
+        ANSWER | {"relation": REPLACEMENT, "groups": 2},
+        {"groups": ([2], [1]), "sampling_rate": ([], [HALF])},
+    ),
+    (
+        SumAnswer,
+        ANSWER | {"lower": 0, "upper": 1},
+        {"lower": ([-WHOLE, 0], [-WHOLE - 1, 1, 2]), "upper": ([1, WHOLE], [0, -1, WHOLE + 1])},
+    ),
+    (MeanAnswer, ANSWER | {"lower": 0, "upper": 1, "least_records": 2}, {"least_records": ([1], [0, -1])}),
+]
+
+
+@pytest.mark.parametrize(("kind", "fields", "bounds"), CASES, ids=lambda one: getattr(one, "__name__", ""))
+def test_each_field_is_taken_up_to_its_bounds_and_not_beyond(kind, fields, bounds) -> None:
+    for name, (within, beyond) in bounds.items():
+        for value in within:
+            assert getattr(kind(**fields | {name: value}), name) == value
+        for value in beyond:
+            with pytest.raises(ValueError, match=r"must|at least|there is|has 1 to|public|add/remove"):
+                kind(**fields | {name: value})
+
+
+def test_a_scale_can_be_drawn_for_thirty_digits_either_side() -> None:
+    assert [draw_scale(Decimal(text)) > 0 for text in ("1e-29", "9.99e29")] == [True, True]
+    for text in ("9.9e-30", "1e30", "0", "-1", "NaN"):
+        with pytest.raises(ValueError, match="epsilon must"):
+            draw_scale(Decimal(text))
+    assert epsilon_shares(Decimal("3e-12"), 3) == [Decimal("1e-12")] * 3
+    for steps in (4, 0):
+        with pytest.raises(ValueError, match="step"):
+            epsilon_shares(Decimal("3e-12"), steps)
+
+
+def test_a_threshold_of_groups_is_rounded_up_and_needs_a_k_and_rates() -> None:
+    assert group_threshold(1, ALMOST, None) == 2
+    assert group_threshold(1, HALF, None) == 2
+    assert group_threshold(3, HALF, TINY) == 1
+    for given in ((0, HALF, None), (1, ONE, None), (1, Decimal(0), None), (1, HALF, ONE), (1, HALF, Decimal(0))):
+        with pytest.raises(ValueError, match="must"):
+            group_threshold(*given)
+
+
+def test_coins_and_uniform_numbers_have_all_thresholds_that_fit_a_word(seeded_bytes) -> None:
+    assert not biased_coins(99, threshold=0, randomness=seeded_bytes).any()
+    assert biased_coins(99, threshold=2**64 - 1, randomness=seeded_bytes).all()
+    for threshold in (-1, 2**64):
+        with pytest.raises(ValueError, match="threshold must"):
+            biased_coins(1, threshold=threshold, randomness=seeded_bytes)
+    assert not uniform_below(99, bound=1, randomness=seeded_bytes).any()
+    assert uniform_below(99, bound=2**32, randomness=seeded_bytes).max() > 2**31
+    for bound in (0, 2**32 + 1):
+        with pytest.raises(ValueError, match="bound must"):
+            uniform_below(1, bound=bound, randomness=seeded_bytes)
+    assert word_threshold_up(Fraction(1, 2**70)) == 1
+    assert word_threshold_up(1 - Fraction(1, 2**70)) == 2**64
+    for probability in (Fraction(0), Fraction(1), Fraction(-1, 2), Fraction(3, 2)):
+        with pytest.raises(ValueError, match="probability must"):
+            word_threshold_up(probability)
+
+
+def test_sums_fit_64_bits_also_when_they_are_merged() -> None:
+    """511 values of up to 2⁵³ stay below 2⁶², 512 don't."""
+    answer = SumAnswer(**ANSWER, lower=-WHOLE, upper=1)
+
+    def some(count: int):
+        return tallied(
+            answer, groups=np.zeros(1, dtype=np.int64), values=np.array([-WHOLE - 5]), times=np.array([count])
+        )
+
+    assert some(511).sums.tolist() == [-511 * WHOLE]
+    assert merged_tally(answer, [some(500), some(11)]).sums.tolist() == [-511 * WHOLE]
+    with pytest.raises(ValueError, match="64 bits"):
+        some(512)
+    with pytest.raises(ValueError, match="64 bits"):
+        merged_tally(answer, [some(500), some(12)])
+    counted = CountAnswer(**ANSWER)
+    assert merged_tally(counted, [tallied(counted, groups=np.zeros(3, dtype=np.int64), values=None)] * 2).records == [6]
+
+
+def test_the_noise_of_a_rare_group_is_the_wider_the_rarer_it_is() -> None:
+    """ε(c) = tε/(K − c) below K − t, and ε from there on."""
+    event = OutlierPrivateHistogram(epsilon=Decimal("0.2"), horizon=15, margin=5)
+    scales = [event.noise(count).scale for count in range(13)]
+    assert scales == pytest.approx([(15 - count) / (5 * 0.2) for count in range(10)] + [1 / 0.2] * 3)
+    counts = np.array([0, 9, 10, 11])
+    published = outlier_private_counts(counts, event)
+    assert published.shape == counts.shape
+    assert counts.tolist() == [0, 9, 10, 11]
