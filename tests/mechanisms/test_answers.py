@@ -233,6 +233,36 @@ def test_the_standard_error_of_a_sampled_sum_covers_the_truth():
         standard_errors(mixed, [3])
 
 
+def test_stated_errors_and_widths_by_hand():
+    """√(σ² + spread·(1−β))/β for what is sampled; a mean's interval is wider by its rounding, half a step."""
+    rate = Decimal("0.2")
+    sampled = SumAnswer(**ONE | {"sampling_rate": rate}, lower=-3, upper=0)
+    noise = noise_of(sampled).variance
+    assert standard_errors(sampled, [-40, 0]) == pytest.approx(
+        [math.sqrt(noise + 3 * 40 * 0.8) / 0.2, math.sqrt(noise) / 0.2]
+    )
+    counted = CountAnswer(**ONE | {"sampling_rate": rate})
+    noise = noise_of(counted).variance
+    assert standard_errors(counted, [40, -7]) == pytest.approx(
+        [math.sqrt(noise + 40 * 0.8) / 0.2, math.sqrt(noise) / 0.2]
+    )
+    assert estimates(counted, [40, -7]) == [200, -35]
+    mean = MeanAnswer(**ONE | {"sampling_rate": rate}, lower=0, upper=8, least_records=4)
+    assert estimates(mean, [3]) == [3 * step(mean)]
+    assert standard_errors(mean, [3]) == pytest.approx([math.sqrt(noise_of(mean).variance) * float(step(mean))])
+    assert half_width(mean, confidence=0.9) / step(mean) == noise_of(mean).half_width(0.9) + Fraction(1, 2)
+    assert half_width(counted, confidence=0.9) == noise_of(counted).half_width(0.9)
+
+
+def test_records_that_are_told_with_their_number_count_as_often():
+    answer = SumAnswer(**ONE | {"groups": 2}, lower=0, upper=10)
+    groups, values, times = np.array([0, 1, 1]), np.array([4, 99, -1]), np.array([3, 2, 5])
+    told = tallied(answer, groups=groups, values=values, times=times)
+    each = tallied(answer, groups=np.repeat(groups, times), values=np.repeat(values, times))
+    assert told.records.tolist() == each.records.tolist() == [3, 7]
+    assert told.sums.tolist() == each.sums.tolist() == [12, 20]
+
+
 def test_sums_that_do_not_fit_64_bits_are_refused():
     answer = SumAnswer(**ONE, lower=0, upper=2**53)
     with pytest.raises(ValueError, match="64 bits"):
