@@ -46,6 +46,11 @@ def test_each_of_many_slips_is_told_with_its_row() -> None:
     assert [fault.row for fault in hierarchy_faults(torn)] == [3]
 
 
+def test_half_a_character_is_a_fault_and_its_neighbours_are_not() -> None:
+    for mark, faulty in (("\ud7ff", 0), ("\ud800", 1), ("\udc00", 1), ("\udfff", 1), ("\ue000", 0)):
+        assert len(hierarchy_faults([("a", "*"), (f"b{mark}", "*")])) == faulty
+
+
 def test_rows_written_root_first_are_named_as_what_they_are() -> None:
     fault, *others = hierarchy_faults([row[::-1] for row in TOWNS])
     assert (fault.row, "root first" in fault.what) == (None, True)
