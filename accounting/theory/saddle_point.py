@@ -61,4 +61,4 @@ def estimated_log_delta(parts: Mapping[Part, int], *, epsilon: float, negligible
         low, high = (middle, high) if slope(math.exp(middle))[1] < 0.0 else (low, middle)
     value, _, curvature = slope(math.exp(high))
     descent = value - 0.5 * math.log(2.0 * math.pi * curvature)
-    return min(float(logsumexp([descent, math.log(infinite)])), 0.0)
+    return min(float(logsumexp([descent, math.log(max(infinite, 1e-300))])), 0.0)
