@@ -135,7 +135,12 @@ def account_of(connection: Connection, name: str) -> AccountAt:
     ).one_or_none()
     if row is None:
         raise ReleaseFailed("a data set has no account.", not_done="", remedy="Run `crowdblend ledger verify`.")
-    return account_of_row(row._asdict())
+    try:
+        return account_of_row(row._asdict())
+    except ValueError:
+        raise ReleaseFailed(
+            "an account's amounts are damaged.", not_done="", remedy="Run `crowdblend ledger verify`."
+        ) from None
 
 
 def release_of(connection: Connection, release_id: str) -> ReleaseState | None:
