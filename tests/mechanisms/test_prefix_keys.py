@@ -148,16 +148,16 @@ def test_left_out_is_what_cannot_reach_the_threshold_whatever_the_columns_that_f
 
 
 def test_the_column_with_most_levels_stands_last_and_columns_of_many_labels_first() -> None:
-    flat = ValueHierarchy.from_values([f"v{value}" for value in range(9)])
+    flat = ValueHierarchy.from_values([f"v{value}" for value in range(5)])
     shapes = {
-        "five": (flat, 0, 5),
-        "nine": (flat, 0, 9),
-        "deep": (caterpillar(6), 0, 3),
-        "late": (caterpillar(4), 1, 4),
+        "five": (column("five", flat), 5),
+        "nine": (column("nine", caterpillar(9), high=3), 9),
+        "deep": (column("deep", caterpillar(6)), 2),
+        "late": (column("late", caterpillar(4), low=1), 3),
     }
-    lattice = Lattice(columns=tuple(column(name, made, low=low) for name, (made, low, _) in shapes.items()))
+    lattice = Lattice(columns=tuple(made for made, _ in shapes.values()))
     draws = np.random.default_rng(3)
-    codes = [1 + draws.integers(0, labels - (low > 0), 300) for _, low, labels in shapes.values()]
+    codes = [1 + draws.integers(0, labels, 300) for _, labels in shapes.values()]
     counts, _ = numbered(lattice, codes)
     layout = prefix_keys(counts, lattice=lattice).layout
     assert [lattice.names[place] for place in layout.order] == ["nine", "five", "late", "deep"]

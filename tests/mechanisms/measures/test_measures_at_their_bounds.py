@@ -133,6 +133,19 @@ def test_two_thirds_are_trained_on_and_at_most_60000(records, thin) -> None:
     assert release.trained_records == -(-records // -(-records // 60_000)) <= 60_000
 
 
+def test_the_most_frequent_class_is_told_with_the_shares_that_were_trained_on() -> None:
+    """Of the records 0 … 9 in their order, 0, 3, 6 and 9 are held out: two of a, one of b, and the only c there is."""
+    letters = ValueHierarchy.from_values(["a", "b", "c"])
+    before = table({"one": (letters, 0, [1, 2, 3]), "other": (letters, 0, [1, 2, 3])}, [6, 3, 1])
+    found = classification(before, before, target="other")
+    assert found is not None
+    assert (found.classes, found.held_out) == (3, 4)
+    majority = found.scores[0]
+    assert (majority.trained_records, majority.accuracy) == (6, 0.5)
+    unseen = 1 / (2 * 6)
+    assert majority.log_loss == pytest.approx(-(2 * math.log(4 / 6) + math.log(2 / 6) + math.log(unseen)) / 4)
+
+
 def test_what_has_no_classes_to_tell_is_not_classified() -> None:
     many = ValueHierarchy.from_values([f"v{value:02}" for value in range(51)])
 
