@@ -38,7 +38,7 @@ class PointAxis:
     def __post_init__(self) -> None:
         if not (self.lower.is_finite() and self.upper.is_finite() and self.lower < self.upper):
             raise ValueError(f"bounds must be finite, the lower below the upper, not {self.lower} and {self.upper}")
-        if not self.lower <= self.missing <= self.upper:
+        if not (self.missing.is_finite() and self.lower <= self.missing <= self.upper):
             raise ValueError(
                 f"what is missing must count as a number within {self.lower} … {self.upper}, not {self.missing}"
             )

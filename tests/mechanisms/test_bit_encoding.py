@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
 from decimal import Decimal
 
 import numpy as np
 import pytest
-from crowdblend.mechanisms.bit_encoding import BloomEncoding, OneHotEncoding
+from crowdblend.mechanisms.bit_encoding import BloomEncoding, OneHotEncoding, QuestionEncoding
 from crowdblend.mechanisms.krandomization import (
     KRandomization,
     estimated_distribution,
@@ -34,6 +35,17 @@ def test_a_bloom_filter_sets_up_to_h_bits_and_is_lasting():
     assert (BloomEncoding(bits=16, hashes=2, seed=b"cohort 2").encode(["v1", "v2", "v3"]) != vectors[1:4]).any()
 
 
+def test_the_hash_functions_of_a_bloom_filter_never_change():
+    """Devices that are out keep the vectors that they have."""
+    bloom = BloomEncoding(bits=24, hashes=4, seed=b"cohort 1")
+    assert [bloom.vector_of(text) for text in ("Lyon", "Nice", "é")] == [2621704, 1048837, 66178]
+    by_hand = 0
+    for number in (b"\0\0", b"\0\1", b"\0\2", b"\0\3"):
+        digest = hashlib.blake2b(number + b"Lyon", digest_size=8, key=b"cohort 1", person=b"crowdblend-blm/1")
+        by_hand |= 1 << int(digest.hexdigest(), 16) % 24
+    assert by_hand == bloom.vector_of("Lyon")
+
+
 def test_values_that_share_a_vector_are_told():
     bloom = BloomEncoding(bits=4, hashes=1, seed=b"x")
     texts = [f"v{i}" for i in range(9)]
@@ -58,6 +70,13 @@ def test_from_values_to_estimates(seeded_bytes):
     [
         lambda: OneHotEncoding(values=()),
         lambda: OneHotEncoding(values=("a", "a")),
+        lambda: OneHotEncoding(values=tuple("abcdefghijklmnopqrstuvwxy")),
+        lambda: QuestionEncoding(questions=()),
+        lambda: QuestionEncoding(questions=("a", "a")),
+        lambda: QuestionEncoding(questions=tuple("abcdefghijklmnopqrstuvwxy")),
+        lambda: BloomEncoding(bits=25, hashes=1, seed=b"x"),
+        lambda: BloomEncoding(bits=4, hashes=0, seed=b"x"),
+        lambda: BloomEncoding(bits=4, hashes=4, seed=b"x" * 65),
         lambda: BloomEncoding(bits=0, hashes=1, seed=b"x"),
         lambda: BloomEncoding(bits=4, hashes=5, seed=b"x"),
         lambda: BloomEncoding(bits=4, hashes=2, seed=b""),
@@ -66,3 +85,16 @@ def test_from_values_to_estimates(seeded_bytes):
 def test_fields_out_of_range(make):
     with pytest.raises(ValueError, match="1 to"):
         make()
+
+
+def test_one_bit_is_enough_and_24_are_the_most():
+    for letters in ("a", "abcdefghijklmnopqrstuvwx"):
+        assert OneHotEncoding(values=tuple(letters)).vector_of(letters[-1]) == 1 << (len(letters) - 1)
+        asked = QuestionEncoding(questions=tuple(letters))
+        assert asked.vector_of([True] * asked.bits) == (1 << len(letters)) - 1
+        assert asked.vector_of([False] * (asked.bits - 1) + [True]) == 1 << (len(letters) - 1)
+        for answers in (asked.bits - 1, asked.bits + 1):
+            with pytest.raises(ValueError, match="answers"):
+                asked.vector_of([True] * answers)
+    assert BloomEncoding(bits=1, hashes=1, seed=b"x" * 64).vector_of("any") == 1
+    assert BloomEncoding(bits=24, hashes=24, seed=b"x").vector_of("any") < 1 << 24

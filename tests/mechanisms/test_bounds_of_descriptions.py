@@ -105,7 +105,7 @@ def test_each_field_is_taken_up_to_its_bounds_and_not_beyond(kind, fields, bound
 
 def test_a_scale_can_be_drawn_for_thirty_digits_either_side() -> None:
     assert [draw_scale(Decimal(text)) > 0 for text in ("1e-29", "9.99e29")] == [True, True]
-    for text in ("9.9e-30", "1e30", "0", "-1", "NaN"):
+    for text in ("9.9e-30", "1e-31", "1e30", "1e31", "0", "-1", "NaN"):
         with pytest.raises(ValueError, match="epsilon must"):
             draw_scale(Decimal(text))
     assert epsilon_shares(Decimal("3e-12"), 3) == [Decimal("1e-12")] * 3

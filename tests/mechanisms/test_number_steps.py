@@ -108,8 +108,12 @@ def test_what_is_missing_has_the_cell_of_the_declared_number() -> None:
 
 
 @pytest.mark.parametrize(
-    ("lower", "upper", "missing"), [("1", "1", "1"), ("2", "1", "1"), ("0", "1", "1.1"), ("nan", "1", "1")]
-)
+    ("lower", "upper", "missing"),
+    [("1", "1", "1"), ("2", "1", "1"), ("0", "1", "1.1"), ("0", "1", "-0.1"), ("0", "1", "nan"), ("nan", "1", "1"),
+     ("0", "inf", "1"), ("-inf", "0", "0")],
+)  # fmt: skip
 def test_bounds_that_are_none(lower, upper, missing) -> None:
-    with pytest.raises((ValueError, ArithmeticError)):
+    with pytest.raises(ValueError, match="must"):
         PointAxis(name="x", lower=Decimal(lower), upper=Decimal(upper), missing=Decimal(missing))
+    for either in ("0", "1"):
+        assert PointAxis(name="x", lower=Decimal(0), upper=Decimal(1), missing=Decimal(either)).missing == int(either)

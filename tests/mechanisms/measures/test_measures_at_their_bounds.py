@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from crowdblend.mechanisms.hierarchy import ValueHierarchy
 from crowdblend.mechanisms.intervals import IntervalHierarchy
-from crowdblend.mechanisms.measures.classification import Classification, classification
+from crowdblend.mechanisms.measures.classification import Classification, classification, default_target
 from crowdblend.mechanisms.measures.counted import CountedRecords
 from crowdblend.mechanisms.measures.counting import counting_query_errors
 from crowdblend.mechanisms.measures.distances import association, total_variation
@@ -144,6 +144,18 @@ def test_the_most_frequent_class_is_told_with_the_shares_that_were_trained_on() 
     assert (majority.trained_records, majority.accuracy) == (6, 0.5)
     unseen = 1 / (2 * 6)
     assert majority.log_loss == pytest.approx(-(2 * math.log(4 / 6) + math.log(2 / 6) + math.log(unseen)) / 4)
+
+
+def test_the_column_with_the_fewest_labels_is_told_but_not_one_of_a_single_label() -> None:
+    letters = ValueHierarchy.from_values(["a", "b", "c"])
+
+    def told(**columns: list[int]) -> str | None:
+        return default_target(table({name: (letters, 0, own) for name, own in columns.items()}, [1, 1, 1]))
+
+    assert told(one=[1, 1, 2], other=[1, 2, 3]) == "one"
+    assert told(one=[1, 2, 3], other=[1, 2, 2], third=[2, 2, 2]) == "other"
+    assert told(one=[1, 1, 2], other=[1, 2, 2], third=[1, 2, 3]) == "other", "the last of several"
+    assert told(one=[1, 1, 1], other=[2, 2, 2]) is None
 
 
 def test_what_has_no_classes_to_tell_is_not_classified() -> None:

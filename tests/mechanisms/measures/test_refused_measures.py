@@ -59,6 +59,7 @@ def test_a_column_of_very_many_values_is_counted_too() -> None:
     ("classes", "population", "threshold", "words"),
     [
         ([1, 2], [3], 0.2, "needs its size"),
+        ([1], [3, 4], 0.2, "needs its size"),
         ([0], [3], 0.2, "at least one record"),
         ([4], [3], 0.2, "no more in the table"),
         ([1], [3], -0.01, "between 0 and 1"),
