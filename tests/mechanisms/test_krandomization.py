@@ -100,3 +100,12 @@ def test_a_vector_with_more_bits_is_refused_on_the_device(seeded_bytes):
 def test_fields_out_of_range(bits, q):
     with pytest.raises((ValueError, ArithmeticError)):
         KRandomization(bits=bits, flip_probability=Decimal(q))
+
+
+def test_an_error_whose_estimated_square_is_negative_is_0():
+    """Ten reports of 00: by (a² − a)·10 for products a of 1.5 (a bit agrees) and −0.5 (it doesn't)."""
+    mechanism = KRandomization(bits=2, flip_probability=Decimal("0.25"))
+    errors = standard_errors(mechanism, np.array([10, 0, 0, 0]))
+    squares = [10 * (2.25**2 - 2.25), 10 * (0.75**2 + 0.75), 10 * (0.75**2 + 0.75), 10 * (0.25**2 - 0.25)]
+    assert errors == pytest.approx([math.sqrt(max(square, 0.0)) for square in squares])
+    assert errors[3] == 0.0
