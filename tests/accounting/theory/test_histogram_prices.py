@@ -26,7 +26,8 @@ from crowdblend.accounting.theory.outlier_privacy import (
     price_outlier_histogram,
 )
 from crowdblend.accounting.theory.profile import delta_exact
-from crowdblend.accounting.theory.words import crowd_blending_words, outlier_words
+from crowdblend.accounting.theory.rounding import decimal_up
+from crowdblend.accounting.theory.words import biased_words, crowd_blending_words, outlier_words
 from crowdblend.mechanisms.biased_sampling import BiasedSampleCounts
 from crowdblend.mechanisms.histogram import NoisyHistogram, OutlierPrivateHistogram, SuppressedHistogram
 from crowdblend.mechanisms.refusal import InputRefused
@@ -211,6 +212,10 @@ def test_a_generous_delta_costs_the_least_epsilon_of_the_theorem():
     )
     charged = price_biased_counts(one_rate, delta=Decimal("0.01"))
     assert float(charged.epsilon) == pytest.approx(-math.log(0.9), rel=1e-9)
+    for rate in map(Decimal, ("0.01", "0.02", "0.05", "0.13", "0.2", "0.35", "0.6")):
+        event = BiasedSampleCounts(k=900, lowest_rate=rate, highest_rate=rate, largest_rate=rate, exceptions=0)
+        least = -(1 - rate).ln()
+        assert price_biased_counts(event, delta=Decimal("0.01")).epsilon == decimal_up(least), "to the last digit"
 
 
 def test_zero_knowledge_epsilon_of_theorem_2():
@@ -234,10 +239,25 @@ def test_rates_too_far_apart_have_no_price():
 def test_guarantees_in_words_state_their_numbers():
     plain = crowd_blending_words(SuppressedHistogram(k=20, sampling_rate=None))
     assert "(20, 0)-crowd-blending" in plain
+    assert "from at least 19 others" in plain
+    assert "a group of 20 or more is published exactly" in plain
     assert "not differential privacy" in plain
     sampled = crowd_blending_words(noisy(20, "0.5", "0.1"))
     assert str(epsilon_zero_knowledge(Decimal("0.5"), sampling_rate=Decimal("0.1"))) in sampled
-    assert "zero-knowledge private" in sampled
+    assert f"{delta_zero_knowledge(k=20, sampling_rate=Decimal('0.1'))})-zero-knowledge private" in sampled
+    assert "a factor of at most e^0.5" in sampled
+    assert sampled.count("0.1 sample") == sampled.count("iRS(0.1)") == sampled.count("at rate 0.1 ") == 1
     assert "not differential privacy" not in sampled
     assert "zero-knowledge" not in crowd_blending_words(SuppressedHistogram(k=1, sampling_rate=Decimal("0.1")))
-    assert "1.0/(15 − c)" in outlier_words(FIFTEEN)
+    assert "zero-knowledge" in crowd_blending_words(SuppressedHistogram(k=2, sampling_rate=Decimal("0.1")))
+    assert "of c people below 10 the noise has loss 1.0/(15 − c) per record, in larger ones 0.2;" in outlier_words(
+        FIFTEEN
+    )
+    biased = biased_words(BIASED)
+    assert biased.startswith(
+        f"({BIASED.k}, 0)-crowd-blending, on records with inclusion rates from 0.1 to 0.12 but for at"
+    )
+    assert "for at most 2 of its records, none above 0.2:" in biased
+    assert f"epsilon {zero_knowledge_epsilon_biased(BIASED)} for the aggregates iRS(0.1, 0.12, 2)," in biased
+    strict = BiasedSampleCounts(**{name: getattr(BIASED, name) for name in BIASED.__slots__} | {"exceptions": 0})
+    assert "from 0.1 to 0.12, none above" in biased_words(strict)

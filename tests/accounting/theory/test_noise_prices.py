@@ -119,6 +119,28 @@ def test_one_sided_noise_betrays_for_certain():
         worst_ratio(noise, sensitivity=0)
 
 
+@pytest.mark.parametrize(
+    ("noise", "sensitivity", "place", "loss"),
+    [
+        (CoinFlipNoise(), 1, "0", "1.38629"),
+        (CoinFlipNoise(), 3, "0", "2.77259"),
+        (TwoSidedGeometricNoise(epsilon=Decimal("0.7")), 2, "0", "1.4"),
+        (LaplaceNoise(scale=4.0), 1, "0", "0.25"),
+        (GaussianNoise(standard_deviation=10.0), 1, "-10000", "100.005"),
+        (OneSidedGeometricNoise(epsilon=Decimal("0.1")), 2, "0", "inf"),
+    ],
+)
+def test_a_refusal_shows_the_worst_output_that_was_tried(noise, sensitivity, place, loss):
+    found = worst_ratio(noise, sensitivity=sensitivity)
+    assert found.witnesses[-1].log_ratio >= max(witness.log_ratio for witness in found.witnesses) * (1 - 1e-15)
+    with pytest.raises(InputRefused) as refused:
+        require_pure(noise, sensitivity=sensitivity, epsilon=Decimal("0.01"))
+    told = str(refused.value)
+    assert f"{type(noise).__name__} is not 0.01-differentially private for sensitivity {sensitivity}: " in told
+    assert f"At output {place} the loss is {loss}." in told
+    assert (f"it needs ε = {found.epsilon}," if found.epsilon else "no ε is enough,") in told
+
+
 @pytest.mark.parametrize("name", ["gaussian", "Mondrian", "clustering", "one-sided"])
 def test_unsafe_mechanisms_are_refused_with_the_reason(name):
     with pytest.raises(InputRefused) as refused:
