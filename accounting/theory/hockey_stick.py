@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,10 +14,9 @@ __all__ = ["LARGEST_GROUP", "log_adding", "log_removing"]
 
 LARGEST_GROUP = 2.0**50
 
-_LARGEST_EPSILON = 600.0
-
-_SPLITTER = 134217729.0
-_BLOCK = 1 << 20
+# What the roundings of a parameter, and of the logarithms' additions, can cost at most (docs/proofs/floating-point.md).
+_MARGIN = 16.0 * ULP
+_BLOCK = 1_048_576
 _DECAY = 40.0
 
 Array = NDArray[np.float64]
@@ -34,27 +34,16 @@ def log_adding(*, k: int, sampling_rate: float, epsilons: Array) -> Array:
         epsilons: ε of at least 0, any shape (n,).
 
     Returns:
-        Shape (n,); each at least the true logarithm, above it by rounding only (about 1e-12).
+        Shape (n,); each at least the true logarithm, above it by rounding only (about 1e-10 for k up to a thousand).
     """
-    # δ falls with ε, so that a cap on ε is outward; it keeps e^{−ε} a normal double.
-    epsilons = np.minimum(epsilons, _LARGEST_EPSILON)
-    shrink = np.exp(-epsilons)
-    # INVARIANT: κ is rounded up and γ = 1 − κ down; the supremum grows with κ.
-    kappa = np.minimum((1.0 - sampling_rate) * shrink * (1.0 + 16.0 * ULP), 1.0)
-    gamma = (-np.expm1(-epsilons) + sampling_rate * shrink) * (1.0 - 16.0 * ULP)
-    use_kappa = kappa < 0.5
-    kappa = np.where(use_kappa, kappa, 1.0 - gamma)
-    gamma = np.where(use_kappa, 1.0 - kappa, gamma)
-    n = np.maximum(np.ceil((k - 1.0) / gamma), float(k))
-    # Below 2**50 the quotient is wrong by less than one.
-    theta = _residual_adding(k, n, kappa, gamma, use_kappa)
-    n = n + np.where(theta > 1.0, 1.0, np.where((theta <= kappa) & (n > k), -1.0, 0.0))
-    theta = _residual_adding(k, n, kappa, gamma, use_kappa)
-    odds = sampling_rate / (1.0 - sampling_rate)
-    log_weight = _log_weighted_sum(theta=theta, top=n - k, bottom=np.full_like(n, k + 1.0), odds=odds)
+    # INVARIANT: γ is rounded down; the supremum falls with it.
+    gamma = (sampling_rate * np.exp(-epsilons) - np.expm1(-epsilons)) * (1.0 - _MARGIN)
+    n, theta = _groups_of_adding(k, gamma)
+    log_weight = _log_weighted_sum(
+        theta=theta, top=n - k, bottom=np.full_like(n, k + 1.0), odds=sampling_rate / (1.0 - sampling_rate)
+    )
     log_first, error = log_binomial_pmf(np.full_like(n, float(k)), n, sampling_rate)
-    value = log_first + error + log_weight - np.log(n * kappa) + 16.0 * ULP
-    return np.asarray(value, dtype=np.float64)
+    return np.asarray(log_first + error + log_weight - np.log(n * (1.0 - gamma)) + _MARGIN, dtype=np.float64)
 
 
 def log_removing(*, k: int, sampling_rate: float, epsilons: Array) -> Array:
@@ -66,38 +55,43 @@ def log_removing(*, k: int, sampling_rate: float, epsilons: Array) -> Array:
 
     Args and returns as in `log_adding`; −∞ where the divergence is 0.
     """
-    growth = np.expm1(np.minimum(epsilons, _LARGEST_EPSILON)) * (1.0 - sampling_rate)
+    with np.errstate(over="ignore"):
+        growth = np.expm1(epsilons) * (1.0 - sampling_rate)
     # INVARIANT: η is rounded up (the supremum grows with η), also where its group would be beyond counting.
-    eta = sampling_rate - growth + 32.0 * ULP * sampling_rate
+    eta = sampling_rate - growth + _MARGIN * sampling_rate
     positive = eta > 0.0
     result = np.full(epsilons.shape, -np.inf)
-    if not positive.any():
-        return result
-    eta = np.clip(eta[positive], (k - 1.0) / LARGEST_GROUP, 1.0 - ULP)
-    # Rounded to the nearest, the quotient is never past a whole number that it isn't past, and short by less than one.
-    n = np.maximum(np.ceil((k - 1.0) / eta), 1.0)
-    n = n + (_residual(n, eta, k - 1.0) < 0.0)
-    theta = _residual(n, eta, k - 1.0)
-    odds = (1.0 - sampling_rate) / sampling_rate
-    log_weight = _log_weighted_sum(theta=theta, top=np.full_like(n, k - 1.0), bottom=n - k + 2.0, odds=odds)
+    n, theta = _groups_of_removing(k, np.maximum(eta[positive], (k - 1.0) / LARGEST_GROUP))
+    log_weight = _log_weighted_sum(
+        theta=theta, top=np.full_like(n, k - 1.0), bottom=n - k + 2.0, odds=(1.0 - sampling_rate) / sampling_rate
+    )
     log_first, error = log_binomial_pmf(np.full_like(n, k - 1.0), n, sampling_rate)
-    result[positive] = log_first + error + log_weight - np.log(n) - math.log1p(-sampling_rate) + 16.0 * ULP
+    result[positive] = log_first + error + log_weight - np.log(n) - math.log1p(-sampling_rate) + _MARGIN
     return result
 
 
-def _residual(n: Array, factor: Array, subtrahend: Array | float) -> Array:
-    """The value n·factor − subtrahend with relative error of one rounding: the product is split exactly (Dekker)."""
-    product = n * factor
-    n_big, f_big = _SPLITTER * n, _SPLITTER * factor
-    n_high, f_high = n_big - (n_big - n), f_big - (f_big - factor)
-    n_low, f_low = n - n_high, factor - f_high
-    lost = n_low * f_low - (((product - n_high * f_high) - n_low * f_high) - n_high * f_low)
-    return (product - subtrahend) + lost
+def _groups_of_adding(k: int, gamma: Array) -> tuple[Array, Array]:
+    """The first n ≥ k with γn ≥ k − 1, and θ = k − γn, in whole numbers, and rounded to the nearest double."""
+    n, theta = np.empty_like(gamma), np.empty_like(gamma)
+    for place, factor in enumerate(gamma.tolist()):
+        over, under = factor.as_integer_ratio()
+        first = max(_quotient_up((k - 1) * under, over), k)
+        n[place], theta[place] = first, (k * under - first * over) / under
+    return n, theta
 
 
-def _residual_adding(k: int, n: Array, kappa: Array, gamma: Array, use_kappa: NDArray[np.bool_]) -> Array:
-    """The distance θ = k − γn = nκ − (n − k), from whichever of γ and κ is the exact one."""
-    return np.where(use_kappa, _residual(n, kappa, n - k), -_residual(n, gamma, float(k)))
+def _groups_of_removing(k: int, eta: Array) -> tuple[Array, Array]:
+    """The first n ≥ 1 with ηn ≥ k − 1, and θ = ηn − (k − 1), likewise."""
+    n, theta = np.empty_like(eta), np.empty_like(eta)
+    for place, factor in enumerate(eta.tolist()):
+        over, under = factor.as_integer_ratio()
+        first = max(_quotient_up((k - 1) * under, over), 1)
+        n[place], theta[place] = first, (first * over - (k - 1) * under) / under
+    return n, theta
+
+
+def _quotient_up(over: int, under: int) -> int:
+    return -(-over // under)
 
 
 def _log_weighted_sum(*, theta: Array, top: Array, bottom: Array, odds: float) -> Array:
@@ -106,33 +100,48 @@ def _log_weighted_sum(*, theta: Array, top: Array, bottom: Array, odds: float) -
     The ratios fall with l and r_0 < 1; what is cut off after the m-th term is replaced by its geometric bound.
     """
     result = np.empty_like(theta)
-    first_ratio = np.maximum(odds * top / bottom, 1e-300)
-    drop = -np.log(np.minimum(first_ratio, 1.0))
-    curvature = 1.0 / bottom + 1.0 / np.maximum(top, 1.0)
-    needed = np.minimum(2.0 * _DECAY / (drop + np.sqrt(drop * drop + _DECAY * curvature)) + 8.0, top + 1.0)
-    needed = np.ceil(needed)
-    order = np.argsort(needed)
-    start = 0
-    while start < order.size:
-        stop = start + 1
-        while stop < order.size and (stop + 1 - start) * needed[order[stop]] <= _BLOCK:
-            stop += 1
-        rows = order[start:stop]
-        result[rows] = _block_of_sums(theta[rows], top[rows], bottom[rows], odds, int(needed[rows[-1]]))
-        start = stop
+    terms = _terms(top, bottom, odds)
+    for rows in _blocks(terms):
+        result[rows] = _block_of_sums(theta[rows], top[rows], bottom[rows], odds, int(terms[rows[-1]]))
     return result
+
+
+def _terms(top: Array, bottom: Array, odds: float) -> Array:
+    """How many ratios are multiplied: until their product is about e^−40, but never past the one that is 0.
+
+    After m ratios the product is about exp(−dm − cm²/2), where d is the first one's drop and c how much it grows; with
+    half of c the quadratic formula gives the m.
+    """
+    some = np.maximum(top, 1.0)
+    drop = -np.log(odds * some / bottom)
+    growing = 1.0 / bottom + 1.0 / some
+    return np.minimum(np.ceil(2.0 * _DECAY / (drop + np.sqrt(drop * drop + _DECAY * growing))), top + 1.0)
+
+
+def _blocks(terms: Array) -> Iterator[NDArray[np.intp]]:
+    """The rows by their numbers of terms, in blocks whose longest row times their size is at most `_BLOCK`."""
+    order = np.argsort(terms)
+    start = 0
+    for stop in range(1, order.size + 1):
+        if stop == order.size or (stop + 1 - start) * terms[order[stop]] > _BLOCK:
+            yield order[start:stop]
+            start = stop
 
 
 def _block_of_sums(theta: Array, top: Array, bottom: Array, odds: float, terms: int) -> Array:
     steps = np.arange(terms, dtype=np.float64)
-    ratios = np.maximum(top[:, None] - steps, 0.0)
+    ratios = top[:, None] - steps  # 0 at a row's end, so that its products are 0 from there on
     ratios /= bottom[:, None] + steps
     ratios *= odds
     products = np.cumprod(ratios, axis=1)
     end = products[:, -1]
-    last = np.minimum(odds * np.maximum(top - terms, 0.0) / (bottom + terms), 1.0 - ULP)
+    last = odds * (top - terms) / (bottom + terms)
     gap = 1.0 - last
     plain = 1.0 + products[:, :-1].sum(axis=1) + end / gap
-    graded = products[:, :-1] @ steps[1:] + end * (terms / gap + last / (gap * gap))
-    slack = (8.0 * terms + 32.0) * ULP
-    return np.asarray(np.log(theta * plain + graded) + slack, dtype=np.float64)
+    graded = products[:, :-1] @ steps[1:] + end * (terms + last / gap) / gap
+    return np.asarray(np.log(theta * plain + graded) + _cost_of_sums(terms), dtype=np.float64)
+
+
+def _cost_of_sums(terms: int) -> float:
+    """What the roundings of a sum of so many products can cost at most, relatively."""
+    return (8.0 * terms + 32.0) * ULP

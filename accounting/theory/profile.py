@@ -35,7 +35,7 @@ def check_parameters(k: int, sampling_rate: float) -> None:
         raise ValueError(f"k must be at least 1, not {k}")
     if not 1e-300 < sampling_rate < 1.0 - 1e-12:
         raise ValueError(f"the sampling rate must lie between 1e-300 and 1 - 1e-12, not {sampling_rate}")
-    if k > LARGEST_GROUP / 4 or (k - 1) / sampling_rate > LARGEST_GROUP / 4:
+    if k - 1 > sampling_rate * (LARGEST_GROUP / 4):
         raise ValueError(f"a sampling rate of {sampling_rate:g} with k = {k} is beyond double precision")
 
 
@@ -116,9 +116,9 @@ def epsilon_of_log_delta(*, k: int, sampling_rate: float, log_delta: float) -> f
         return None
     low = 0.0
     for _ in range(_BISECTIONS):
-        middle = 0.5 * (low + high)
-        if high - low <= _RELATIVE_WIDTH * high or not low < middle < high:
+        if high - low <= _RELATIVE_WIDTH * high:
             break
+        middle = 0.5 * (low + high)
         if holds(middle):
             high = middle
         else:
