@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
 
 HERE = Path(__file__).parent
 PROJECT = HERE.parents[2]
+EXPLAINED = HERE / "explained.toml"
 NOTICES = "tests/mechanisms/test_suppression.py::test_suppression_is_a_function_of_what_it_publishes"
 LOOKS_AWAY = "tests/mechanisms/test_suppression.py::test_k_below_one_and_nothing_to_merge_are_refused"
 SCRIPT = """
@@ -74,3 +76,9 @@ def test_an_unexplained_survivor_is_a_finding(told) -> None:
     assert report["outcome"] == "failed"
     assert len(report["findings"]) == 1
     assert report["decisive"] == {"met": 1, "survived": 1, "surviving_share": 1.0, "unexplained": 1}
+
+
+def test_every_explanation_is_of_a_line_that_stands() -> None:
+    for entry in tomllib.loads(EXPLAINED.read_text("utf-8"))["mutant"]:
+        assert entry["before"] in {line.strip() for line in (PROJECT / entry["path"]).read_text("utf-8").splitlines()}
+        assert entry["before"] != entry["after"]
