@@ -14,7 +14,7 @@ from ...mechanisms.strongly_safe import StronglySafeRelease
 from .guarantee import Guarantee
 from .hockey_stick import log_adding, log_removing
 from .loss_distribution import LossDistribution, from_curve
-from .profile import check_parameters, least_log_delta
+from .profile import check_parameters, farthest_epsilon, least_log_delta
 from .rounding import float_up
 
 __all__ = ["LossCurves", "Part", "curves_of", "grid_spacing", "measures_of"]
@@ -92,7 +92,7 @@ def _curves_of_release(release: StronglySafeRelease, negligible: float) -> LossC
     deviation = rate / math.sqrt(k * (1.0 - rate))
     floor = math.log(negligible)
     plateau = least_log_delta(k=k, sampling_rate=rate) + 1e-9
-    farthest = max(math.log(k) + math.log1p(-rate), -math.log1p(-rate)) + 1e-6
+    farthest = farthest_epsilon(k=k, sampling_rate=rate)
     return LossCurves(
         adding=adding,
         removing=removing,

@@ -20,7 +20,6 @@ __all__ = [
     "log_profile",
 ]
 
-_BISECTIONS = 400
 _RELATIVE_WIDTH = 1e-14
 
 
@@ -52,7 +51,7 @@ def log_profile(*, k: int, sampling_rate: float, epsilons: NDArray[np.float64]) 
         raise ValueError("epsilon must be at least 0")
     adding = log_adding(k=k, sampling_rate=sampling_rate, epsilons=epsilons)
     removing = log_removing(k=k, sampling_rate=sampling_rate, epsilons=epsilons)
-    return np.minimum(np.maximum(adding, removing), 0.0)
+    return np.asarray(np.maximum(adding, removing), dtype=np.float64)
 
 
 def delta_exact(*, k: int, sampling_rate: float, epsilon: float) -> float:
@@ -85,7 +84,7 @@ def least_log_delta(*, k: int, sampling_rate: float) -> float:
 
 def farthest_epsilon(*, k: int, sampling_rate: float) -> float:
     """An ε > 0 beyond which the decisive group has k records, and δ(ε) = β^k is constant."""
-    return max(math.log(k) + math.log1p(-sampling_rate), -math.log1p(-sampling_rate), 0.0) + 1e-6
+    return max(math.log(k) + math.log1p(-sampling_rate), -math.log1p(-sampling_rate)) + 1e-6
 
 
 def epsilon_exact(*, k: int, sampling_rate: float, delta: float) -> float | None:
@@ -115,9 +114,8 @@ def epsilon_of_log_delta(*, k: int, sampling_rate: float, log_delta: float) -> f
     if not holds(high):
         return None
     low = 0.0
-    for _ in range(_BISECTIONS):
-        if high - low <= _RELATIVE_WIDTH * high:
-            break
+    # It ends: an ε below some 1e-17 of the rate cannot be told from 0, which does not hold.
+    while high - low > _RELATIVE_WIDTH * high:
         middle = 0.5 * (low + high)
         if holds(middle):
             high = middle

@@ -215,6 +215,7 @@ def test_the_farthest_epsilon_is_far_enough_and_no_farther(k, rate):
     [beyond] = log_profile(k=k, sampling_rate=rate, epsilons=np.array([end]))
     least = least_log_delta(k=k, sampling_rate=rate)
     assert least <= beyond <= least + 1e-9
+    assert log_removing(k=k, sampling_rate=rate, epsilons=np.array([end]))[0] == -np.inf
     assert 0 < end <= math.log(k) - math.log1p(-rate) + 1e-5
 
 
@@ -223,6 +224,7 @@ def test_the_least_delta_is_bounded_from_above():
         for rate in (0.1, 0.3, 0.99):
             truth = k * Decimal(rate).ln()
             assert truth < Decimal(least_log_delta(k=k, sampling_rate=rate)) < truth + abs(truth) * Decimal("1e-14")
+    assert least_log_delta(k=1, sampling_rate=math.exp(-1.0)) == -(1.0 - 8.0 * ULP)
 
 
 def test_powers_are_rounded_up_and_stay_probabilities():
@@ -231,6 +233,26 @@ def test_powers_are_rounded_up_and_stay_probabilities():
         assert truth <= Decimal(exp_up(value)) <= min(1, truth * (1 + Decimal("1e-14")) + Decimal("1e-323"))
     assert exp_up(-1e4) == math.ulp(0.0)
     assert exp_up(-1.0) == math.nextafter(math.exp(-1.0) * (1.0 + 8.0 * ULP), 1.0)  # as docs/proofs promises
+
+
+@pytest.mark.parametrize(("k", "rate", "delta"), [(20, 0.1, 1e-6), (1, 1e-299, 1.0000000001e-299), (1_000, 0.9, 0.5)])
+def test_the_search_for_epsilon_ends_soon_and_at_the_least_one(k, rate, delta, monkeypatch):
+    asked: list[float] = []
+    made = profile.log_profile
+
+    def watched(**given):
+        asked.append(float(given["epsilons"][0]))
+        return made(**given)
+
+    monkeypatch.setattr(profile, "log_profile", watched)
+    found = profile.epsilon_exact(k=k, sampling_rate=rate, delta=delta)
+    assert found is not None
+    assert asked.count(found) >= 1  # it has itself been evaluated
+    assert len(asked) <= 60 + max(0.0, -math.log2(max(found, 1e-320)))
+    if found > 0.0:
+        log_delta = math.log(delta)
+        [above], [below] = (made(k=k, sampling_rate=rate, epsilons=np.array([found * far])) for far in (1, 1 - 1e-12))
+        assert above <= log_delta < below + 1e-9 * abs(below)
 
 
 def test_the_target_is_rounded_away_from_what_is_allowed(monkeypatch):
