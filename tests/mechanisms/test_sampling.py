@@ -119,6 +119,22 @@ def test_drawing_in_parts_gives_the_same_coins(parts, rate):
     assert np.concatenate([np.empty(0, dtype=np.int64), *pieces]).tolist() == whole.tolist()
 
 
+def test_a_coin_exactly_at_the_threshold_does_not_count(monkeypatch):
+    """One word in 2**64 equals it: so the words of the second stream are put in its place, and one below it."""
+    coins = Coins(key=KEY, chunk=ONE, rate=Decimal("0.37"))
+    tied: dict[int, int] = {}
+    for below in (0, 1):
+
+        def words_at_the_threshold(stream, ties, below=below):
+            tied[below] = ties
+            return np.full(ties, coins._rest - below, dtype=np.uint64)
+
+        monkeypatch.setattr(sampling, "_tie_words", words_at_the_threshold)
+        tied[below + 2] = kept_positions(key=KEY, chunk=ONE, records=100_000, rate=Decimal("0.37")).size
+    assert tied[0] == tied[1] > 300
+    assert tied[3] - tied[2] == tied[0]
+
+
 def test_blocks_of_the_stream_do_not_show(monkeypatch):
     whole = kept_positions(key=KEY, chunk=ONE, records=100_000, rate=Decimal("0.37"))
     monkeypatch.setattr(sampling, "_BLOCK_RECORDS", 777)

@@ -174,3 +174,10 @@ def test_what_is_no_amount_is_refused(amount):
         decimal_up(amount)
     with pytest.raises(ValueError, match="logarithm"):
         log_down(Decimal(0))
+
+
+def test_a_series_is_composed_down_to_the_least_delta_that_doubles_bear_and_summed_up_below_it():
+    release = StronglySafeRelease(k=300, sampling_rate=Decimal("0.1"))
+    for delta, rule in (("1e-200", "pld/1"), ("9e-201", "basic-exact/1")):
+        charged = price(release, delta=Decimal(delta), releases=3, rows_per_person=1)
+        assert charged.rule == rule
