@@ -17,12 +17,13 @@ from ..ledger.budget import amount_of_text
 from ..ledger.canonical import NotCanonicalError, entry_of_bytes
 from ..ledger.entry import PrivateLook
 from ..ledger.release_entries import Fields, ReleaseAbandoned, ReleaseRefused, SeriesRegistered
+from ..ledger.schema import as_stored
 from ..ledger.schema import entry as entry_table
 from ..ledger.token_entries import TokenAdded, TokenRevoked
 from ..ledger.tokens import TOKEN_KINDS, TokenState, token_states
 from .paid import Paid, Payment
 
-__all__ = ["Follower", "Refusal"]
+__all__ = ["Follower", "Refusal", "Unread"]
 
 CHARGE = "release-charged/"
 PLAIN_KINDS = frozenset(kind.KIND for kind in (PrivateLook, ReleaseRefused, ReleaseAbandoned, SeriesRegistered))
@@ -35,13 +36,24 @@ class Refusal:
 
     Args:
         position: of its entry.
-        dataset: whose budget was asked.
-        cause: the rule that refused.
+        cause: the rule that refused, None where that can't be read.
     """
 
     position: int
-    dataset: str
-    cause: str
+    cause: str | None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Unread:
+    """Where an entry stands, or should, that can't be read.
+
+    Args:
+        position: of the entry.
+        kind: that the chain's table has of it, None where it has none.
+    """
+
+    position: int
+    kind: str | None
 
 
 @dataclass(kw_only=True, slots=True)
@@ -53,6 +65,7 @@ class _Seen:
     kinds: Counter[str] = field(default_factory=Counter)
     looks: dict[str, list[tuple[int, date]]] = field(default_factory=dict)
     refusals: list[Refusal] = field(default_factory=list)
+    unread: list[Unread] = field(default_factory=list)
     paid_by: dict[str, Paid] = field(default_factory=dict)
     paid: dict[str, tuple[str, Payment]] = field(default_factory=dict)
     tokens: list[tuple[int, TokenAdded | TokenRevoked]] = field(default_factory=list)
@@ -73,13 +86,15 @@ class Follower:
             if head_of(connection).position == self._seen.position:
                 return
             rows = connection.execution_options(yield_per=BATCH).execute(
-                select(entry_table.c.position, entry_table.c.hash, entry_table.c.kind, entry_table.c.body)
+                select(entry_table.c.position, *(as_stored(entry_table.c[name]) for name in ("hash", "kind", "body")))
                 .where(entry_table.c.position > self._seen.position)
                 .order_by(entry_table.c.position)
             )
-            for row in rows:
-                self._take(row.position, str(row.kind), str(row.body))
-                self._seen.position, self._seen.hash = row.position, row.hash
+            for position, own, kind, body in rows:
+                for gap in range(self._seen.position + 1, min(position, self._seen.position + BATCH)):
+                    self._seen.unread.append(Unread(position=gap, kind=None))
+                self._take(position, kind, body if isinstance(body, str) else "")
+                self._seen.position, self._seen.hash = position, own
 
     def start_again(self) -> None:
         """Forget everything, so that the next call reads the whole chain."""
@@ -91,6 +106,11 @@ class Follower:
         with self._lock:
             known = tuple(self._seen.refusals)
         return (refusal for refusal in reversed(known) if refusal.position <= up_to)
+
+    def unread(self, *, up_to: int) -> tuple[Unread, ...]:
+        """The entries that are missing, or tell nothing though they should by their kind."""
+        with self._lock:
+            return tuple(one for one in self._seen.unread if one.position <= up_to)
 
     def looks(self, dataset: str, *, up_to: int) -> tuple[tuple[int, date], ...]:
         """Places and days of the entries that tell of a look at a data set's records outside any release."""
@@ -129,7 +149,10 @@ class Follower:
         found = connection.execute(select(entry_table.c.hash).where(entry_table.c.position == seen.position)).scalar()
         return found == seen.hash
 
-    def _take(self, position: int, kind: str, body: str) -> None:
+    def _take(self, position: int, kind: object, body: str) -> None:
+        if not isinstance(kind, str):
+            self._seen.unread.append(Unread(position=position, kind=None))
+            return
         self._seen.kinds[kind] += 1
         try:
             if kind in TOKEN_KINDS:
@@ -137,7 +160,10 @@ class Follower:
             elif kind in PLAIN_KINDS or kind.startswith(CHARGE):
                 self._take_plain(position, kind, json.loads(body))
         except (AttributeError, KeyError, TypeError, ValueError, RecursionError):
-            return  # a damaged entry: the verification tells it, and here it counts as nothing
+            # A damaged entry counts as nothing, so whatever it could have counted for has to say that it is missing.
+            self._seen.unread.append(Unread(position=position, kind=kind))
+            if kind == ReleaseRefused.KIND:
+                self._seen.refusals.append(Refusal(position=position, cause=None))
 
     def _take_token(self, position: int, body: str) -> None:
         # INVARIANT: a token counts only in its canonical form, as everything that decides something.
@@ -149,8 +175,7 @@ class Follower:
     def _take_plain(self, position: int, kind: str, document: dict[str, object]) -> None:
         seen = self._seen
         if kind == ReleaseRefused.KIND:
-            cause, dataset = str(document["cause"]), str(document["dataset"])
-            seen.refusals.append(Refusal(position=position, dataset=dataset, cause=cause))
+            seen.refusals.append(Refusal(position=position, cause=str(document["cause"])))
         elif kind == PrivateLook.KIND:
             look = (position, date.fromisoformat(str(document["day"])))
             seen.looks.setdefault(str(document["dataset"]), []).append(look)

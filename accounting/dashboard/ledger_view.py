@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
-from sqlalchemy import Connection, Row, Select, func, select
+from sqlalchemy import Connection, Row, Select, Table, func, or_, select
 
 from ..ledger.append import Place
 from ..ledger.budget import Account
@@ -13,10 +13,12 @@ from ..ledger.canonical import entry_of_bytes
 from ..ledger.chain import link_hash
 from ..ledger.derive import account_of_row
 from ..ledger.entry import Entry
-from ..ledger.schema import account, dataset, release, release_stage, sample, series, series_release
+from ..ledger.schema import account, as_stored, dataset, release, release_stage, sample, series, series_release
 from ..ledger.schema import entry as entry_table
 
 __all__ = ["AccountChange", "LedgerView", "Stored"]
+
+LARGEST = 2**63 - 1
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -46,12 +48,12 @@ class AccountChange:
 
     Args:
         sequence: how many changes came before.
-        position: the entry that changed it.
-        account: the account, None where its row is damaged.
+        position: the entry that changed it, None where its row is missing or doesn't say.
+        account: the account, None where its row is missing or damaged.
     """
 
     sequence: int
-    position: int
+    position: int | None
     account: Account | None
 
 
@@ -70,10 +72,11 @@ class LedgerView:
     head: Place
 
     def entries(self, positions: Iterable[int]) -> dict[int, Stored]:
-        """Entries by their places; one that is missing is left out."""
+        """Entries by their places up to the head; one that is missing there has that as its fault."""
         wanted = sorted({position for position in positions if 0 <= position <= self.head.position})
-        rows = self.connection.execute(select(entry_table).where(entry_table.c.position.in_(wanted)))
-        return {row.position: _stored(row) for row in rows}
+        rows = self.connection.execute(_raw(entry_table).where(entry_table.c.position.in_(wanted)))
+        found = {row.position: _stored(row) for row in rows}
+        return {position: found.get(position) or _missing(position) for position in wanted}
 
     def count(self, table: str) -> int:
         """How many rows follow from the entries: of "release", "sample" or "dataset"."""
@@ -101,29 +104,40 @@ class LedgerView:
         return {row.name: row.position for row in rows}
 
     def last_change(self, name: str) -> AccountChange | None:
-        """The latest change of a data set's account."""
+        """The latest change of a data set's account, None where there is none or its place can't be read."""
+        # SQLite sorts what is no number above all numbers: a damaged place is found, and not taken for a later one.
+        seen = or_(account.c.position <= self.head.position, account.c.position > LARGEST)
         row = self.connection.execute(
-            select(account)
-            .where(account.c.dataset == name, account.c.position <= self.head.position)
-            .order_by(account.c.sequence.desc())
-            .limit(1)
+            _raw(account).where(account.c.dataset == name, seen).order_by(account.c.sequence.desc()).limit(1)
         ).one_or_none()
-        return None if row is None else _change(row)
+        if row is None or not isinstance(row.sequence, int) or not isinstance(row.position, int):
+            return None
+        return _change(row)
 
-    def changes(self, name: str, *, last: AccountChange, most: int) -> tuple[AccountChange, ...]:
-        """Changes of a data set's account up to its last: all, or as many spread evenly, with first and last."""
+    def changes(self, name: str, *, last: AccountChange, most: int, also: Collection[int]) -> tuple[AccountChange, ...]:
+        """Changes of a data set's account up to its last: all, or as many spread evenly, with first and last.
+
+        Args:
+            name: of the data set.
+            last: the latest.
+            most: how many, but for those that are wanted besides.
+            also: places of entries; a change by one of them is among the changes.
+        """
         step = max(1, -(-last.sequence // max(1, most - 1)))
-        wanted = sorted({*range(0, last.sequence + 1, step), last.sequence})
+        wanted = {*range(0, last.sequence + 1, step), last.sequence}
         rows = self.connection.execute(
-            select(account)
-            .where(
+            _raw(account).where(
                 account.c.dataset == name,
-                account.c.sequence.in_(wanted),
+                account.c.sequence <= last.sequence,
+                or_(account.c.sequence.in_(sorted(wanted)), account.c.position.in_(sorted(also))),
                 account.c.position <= self.head.position,
             )
-            .order_by(account.c.sequence)
         )
-        return tuple(_change(row) for row in rows)
+        found = {change.sequence: change for change in map(_change, rows)}
+        return tuple(
+            found.get(sequence) or AccountChange(sequence=sequence, position=None, account=None)
+            for sequence in sorted(wanted | found.keys())
+        )
 
     def releases(self, *, name: str | None, before: int | None, limit: int) -> tuple[int, ...]:
         """Places of charges, the latest first; of one data set, or of all."""
@@ -196,6 +210,15 @@ class LedgerView:
         return tuple(self.connection.execute(query).scalars())
 
 
+def _raw(table: Table) -> Select[tuple[object, ...]]:
+    """A table's cells as the file holds them, since one that is damaged must not hide the others."""
+    return select(*(as_stored(column).label(column.name) for column in table.columns))
+
+
+def _missing(position: int) -> Stored:
+    return Stored(position=position, previous="", hash="", body="", entry=None, fault="this entry is missing")
+
+
 def _stored(row: Row[tuple[object, ...]]) -> Stored:
     position, previous, own, kind, body = row.position, row.previous, row.hash, row.kind, row.body
     entry, fault = None, None
@@ -207,7 +230,13 @@ def _stored(row: Row[tuple[object, ...]]) -> Stored:
             fault = "the entry's kind differs from its content"
     except (AttributeError, TypeError, ValueError):
         fault = "the entry can't be read"
-    return Stored(position=position, previous=str(previous), hash=str(own), body=str(body), entry=entry, fault=fault)
+    return Stored(
+        position=position, previous=_text(previous), hash=_text(own), body=_text(body), entry=entry, fault=fault
+    )
+
+
+def _text(cell: object) -> str:
+    return cell if isinstance(cell, str) else ""
 
 
 def _change(row: Row[tuple[object, ...]]) -> AccountChange:

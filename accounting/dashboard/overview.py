@@ -11,6 +11,7 @@ from .figures import Amount, amount
 from .refusals_page import RefusalRow, refusal_rows
 from .rows import ReleaseRow, release_rows
 from .surroundings import Fault, Frame, Seen
+from .unreadable import VERIFY, UnreadableRow
 
 __all__ = ["BudgetRow", "OverviewPage", "budget_row", "overview_page"]
 
@@ -62,11 +63,11 @@ class OverviewPage:
     """
 
     frame: Frame
-    datasets: tuple[BudgetRow, ...]
+    datasets: tuple[BudgetRow | UnreadableRow, ...]
     datasets_in_all: int
-    releases: tuple[ReleaseRow, ...]
+    releases: tuple[ReleaseRow | UnreadableRow, ...]
     releases_in_all: int
-    refusals: tuple[RefusalRow, ...]
+    refusals: tuple[RefusalRow | UnreadableRow, ...]
     more: int | None
 
 
@@ -74,12 +75,14 @@ def overview_page(seen: Seen, *, after: int | None) -> OverviewPage:
     """Build the overview of the data sets registered after a place."""
     view = seen.view
     found = view.datasets(after=-1 if after is None else after, limit=DATASETS_A_PAGE + 1)
-    rows: list[BudgetRow] = []
+    rows: list[BudgetRow | UnreadableRow] = []
     faults: list[Fault] = []
     for name, position in found[:DATASETS_A_PAGE]:
         change = view.last_change(name)
         if change is None or change.account is None:
             faults.append(Fault(position=position, what=f"the account of data set '{name}' can't be read"))
+            unread = f"The account of data set '{name}' can't be read: what it spent is missing here. {VERIFY}"
+            rows.append(UnreadableRow(position=position, unreadable=unread))
         else:
             rows.append(budget_row(name, position, change.account))
     releases, stored = release_rows(view, view.releases(name=None, before=None, limit=LATEST))

@@ -8,8 +8,8 @@ from itertools import pairwise
 from markupsafe import Markup
 
 from .curve import CurvePoint
-from .dataset_page import TimelinePoint
 from .drawing import Axis, Legend, drawing, line, linear_axis, log_axis, steps
+from .timeline import TimelinePoint, UnreadableChange
 
 __all__ = ["budget_bar", "curve_picture", "timeline_picture"]
 
@@ -34,8 +34,14 @@ def budget_bar(share: float, *, label: str) -> Markup:
     ).format(w=BAR, label=label, style=style, filled=filled)
 
 
-def timeline_picture(points: Sequence[TimelinePoint]) -> Markup:
-    """A data set's ε over its account's changes, at least one: charged, composed, by the paper, against the budget."""
+def timeline_picture(changes: Sequence[TimelinePoint | UnreadableChange]) -> Markup:
+    """A data set's ε over its account's changes: charged, composed, by the paper, against the budget.
+
+    Args:
+        changes: at least one whose account can be read; the others are lines across the whole height.
+    """
+    points = [change for change in changes if isinstance(change, TimelinePoint)]
+    unread = sorted({change.change for change in changes if isinstance(change, UnreadableChange)})
     last = points[-1]
     budgets = [(float(point.change), float(point.epsilon_budget.exact)) for point in points]
     charged = [(float(point.change), float(point.epsilon_spent.exact)) for point in points]
@@ -56,6 +62,7 @@ def timeline_picture(points: Sequence[TimelinePoint]) -> Markup:
         steps(_up_to(paper, top), x=x, y=y, style="paper"),
         line(composed, x=x, y=y, style="composed"),
         steps(charged, x=x, y=y, style="charged"),
+        *(line([(change, 0.0), (change, top)], x=x, y=y, style="unread") for change in unread),
     ]
     legends = [
         Legend(style="budget", text="budget"),
@@ -71,6 +78,8 @@ def timeline_picture(points: Sequence[TimelinePoint]) -> Markup:
         said += f" Composed tightly it is estimated at {last.epsilon_composed.shown}."
     if last.epsilon_paper is not None:
         said += f" The paper's bound would have charged {last.epsilon_paper.shown}."
+    if unread:
+        said += f" Changes that can't be read, drawn as lines across: {len(unread)}."
     return drawing(
         parts, x=x, y=y, legends=legends, key="timeline", title="Cumulative ε against the budget", description=said
     )

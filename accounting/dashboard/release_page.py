@@ -9,19 +9,22 @@ from ...mechanisms.refusal import InputRefused
 from ..ledger.budget import amount_text
 from ..ledger.certificate_words import guarantee_in_words, limits_in_words, theorem_of
 from ..ledger.circumstances import Circumstances
-from ..ledger.entry import DatasetAdded
+from ..ledger.entry import DatasetAdded, PrivateLook
 from ..ledger.release_entries import ReleaseCharged, ReleasePublished
 from .certificates import MapOfColumns, columns_of
 from .curve import Curve, curve_of
 from .figures import charge_of, day_of, described, factor_shown
 from .ledger_view import LedgerView, Stored
-from .rows import ReleaseRow, release_rows
+from .rows import ReleaseRow, release_row
 from .surroundings import Frame, Seen
+from .unreadable import unreadable_entry
 
 __all__ = ["ReleasePage", "certificate_of", "release_page"]
 
 CERTIFICATE = "certificate.json"
-UNSAID = "Its data set's registration or its mechanism can't be read, so nothing is vouched for here."
+UNSAID = (
+    "Its data set's registration, its mechanism or a look at records can't be read, so nothing is vouched for here."
+)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -125,16 +128,18 @@ def release_page(seen: Seen, release_id: str) -> ReleasePage:
         InputRefused: the ledger has none of this id, or its charge can't be read.
     """
     stored, charge = _charge(seen.view, release_id)
-    rows, _ = release_rows(seen.view, [stored.position])
+    row = release_row(seen.view, charge, position=stored.position)
     entries = _entries(seen.view, stored, release_id)
     published = _published(entries)
     digest = None if published is None else dict(published.output_hashes).get(CERTIFICATE)
     content = None if digest is None else seen.around.certificates.content(digest)
     circumstances = _circumstances(seen, charge, stored.position)
-    guarantee, limits = _words(charge, circumstances)
+    unread = seen.around.follower.unread(up_to=stored.position)
+    hidden = any(one.kind == PrivateLook.KIND for one in unread)  # a look may have been one at these records
+    guarantee, limits = _words(charge, None if hidden else circumstances)
     return ReleasePage(
         frame=seen.frame(*entries),
-        release=rows[0],
+        release=row,
         parameters=tuple(Parameter(name=name, value=str(value)) for name, value in charge.mechanism),
         rule=charge.price.rule,
         theorem=theorem_of(charge.price.rule),
@@ -143,7 +148,7 @@ def release_page(seen: Seen, release_id: str) -> ReleasePage:
         guarantee=guarantee,
         bound=_bound(charge),
         limits=limits,
-        steps=tuple(_step(one) for one in entries if one.entry is not None),
+        steps=tuple(_step(one) for one in entries),
         previous=stored.previous,
         files=() if published is None else tuple(File(name=n, sha256=d) for n, d in published.output_hashes),
         certificate=digest,
@@ -156,7 +161,7 @@ def release_page(seen: Seen, release_id: str) -> ReleasePage:
         curve=curve_of(
             dict(charge.mechanism),
             rows_per_person=None if circumstances is None else circumstances.rows_per_person,
-            delta=rows[0].delta.exact,
+            delta=row.delta.exact,
             desk=seen.around.desk,
         ),
     )
@@ -198,7 +203,8 @@ def _published(entries: tuple[Stored, ...]) -> ReleasePublished | None:
 
 
 def _step(stored: Stored) -> Step:
-    said = "" if stored.entry is None else described(stored.entry)
+    unread = unreadable_entry(stored.position, told="what became of the release").unreadable
+    said = unread if stored.entry is None else described(stored.entry)
     return Step(position=stored.position, hash=stored.hash, day=day_of(stored.entry), what=said)
 
 

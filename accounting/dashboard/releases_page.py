@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from .rows import ReleaseRow, release_rows
 from .surroundings import Frame, Seen
+from .unreadable import UnreadableRow
 
 __all__ = ["ReleasesPage", "releases_page"]
 
@@ -24,7 +25,7 @@ class ReleasesPage:
     """
 
     frame: Frame
-    releases: tuple[ReleaseRow, ...]
+    releases: tuple[ReleaseRow | UnreadableRow, ...]
     releases_in_all: int
     older: int | None
 

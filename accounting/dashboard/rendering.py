@@ -76,15 +76,17 @@ def fault_page(*, status: int, title: str, text: str, path: str) -> str:
 
 
 def csv_of(page: Page) -> str:
-    """A page's main table as CSV, with a header; text that a spreadsheet would take for a formula is quoted."""
-    rows = rows_of_page(page)
+    """A page's main table as CSV, with a header; text that a spreadsheet would take for a formula is quoted.
+
+    What can't be read stands in its place as a row, in words in a column of its own.
+    """
+    rows = [dict(_flat(row)) for row in rows_of_page(page)]
+    header = list(dict.fromkeys(name for row in sorted(rows, key=lambda row: "unreadable" in row) for name in row))
     sink = io.StringIO()
     writer = csv.writer(sink, lineterminator="\n")
-    for number, row in enumerate(rows):
-        flat = dict(_flat(row))
-        if number == 0:
-            writer.writerow(flat)
-        writer.writerow(_harmless(value) for value in flat.values())
+    if rows:
+        writer.writerow(header)
+    writer.writerows([_harmless(row.get(name)) for name in header] for row in rows)
     return sink.getvalue()
 
 

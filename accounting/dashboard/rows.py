@@ -9,8 +9,9 @@ from typing import Literal
 from ..ledger.release_entries import ReleaseCharged
 from .figures import Amount, amount, amount_or_none, charge_of, mechanism_in_words
 from .ledger_view import LedgerView, Stored
+from .unreadable import UnreadableRow, unreadable_entry
 
-__all__ = ["ReleaseRow", "Stage", "release_rows", "stage_of"]
+__all__ = ["ReleaseRow", "Stage", "release_row", "release_rows", "stage_of"]
 
 Stage = Literal["charged", "reading", "published", "abandoned", "given back"]
 
@@ -52,20 +53,27 @@ class ReleaseRow:
     position: int
 
 
-def release_rows(view: LedgerView, positions: Iterable[int]) -> tuple[tuple[ReleaseRow, ...], tuple[Stored, ...]]:
-    """The releases charged at these places, the latest first, and the entries that say so.
-
-    An entry that can't be read has no row; its fault is in the entries.
-    """
+def release_rows(
+    view: LedgerView, positions: Iterable[int]
+) -> tuple[tuple[ReleaseRow | UnreadableRow, ...], tuple[Stored, ...]]:
+    """The releases charged at these places, the latest first, and the entries that say so."""
     stored = sorted(view.entries(positions).values(), key=lambda one: -one.position)
-    charges = [(one, charge) for one in stored if (charge := charge_of(one.entry)) is not None]
-    outcomes = view.outcomes(charge.release_id for _, charge in charges)
-    places = view.places_of_datasets(charge.dataset for _, charge in charges)
+    charges = [(one.position, charge_of(one.entry)) for one in stored]
+    outcomes = view.outcomes(charge.release_id for _, charge in charges if charge is not None)
+    places = view.places_of_datasets(charge.dataset for _, charge in charges if charge is not None)
     rows = tuple(
-        _row(charge, one.position, outcomes.get(charge.release_id, {}), places.get(charge.dataset))
-        for one, charge in charges
+        unreadable_entry(position, told="a release with its price")
+        if charge is None
+        else _row(charge, position, outcomes.get(charge.release_id, {}), places.get(charge.dataset))
+        for position, charge in charges
     )
     return rows, tuple(stored)
+
+
+def release_row(view: LedgerView, charge: ReleaseCharged, *, position: int) -> ReleaseRow:
+    """The release of a charge at a place."""
+    outcomes = view.outcomes([charge.release_id]).get(charge.release_id, {})
+    return _row(charge, position, outcomes, view.places_of_datasets([charge.dataset]).get(charge.dataset))
 
 
 def stage_of(outcomes: Mapping[str, int]) -> Stage:

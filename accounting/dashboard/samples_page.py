@@ -9,6 +9,7 @@ from typing import Literal
 from .refusals_page import RefusalRow, refusal_rows
 from .rows import Stage, stage_of
 from .surroundings import Frame, Seen
+from .unreadable import UnreadableRow
 
 __all__ = ["SampleRow", "SamplesPage", "samples_page"]
 
@@ -55,7 +56,7 @@ class SamplesPage:
         frame: of the ledger.
         samples: the latest first.
         samples_in_all: how many there are.
-        refused_reuse: the latest attempts to use a sample again.
+        refused_reuse: the latest attempts to use a sample again, with refusals that can't be read and may be such.
         refused_in_all: how many there were.
         older: what to ask for to see those before, None on the last page.
     """
@@ -63,7 +64,7 @@ class SamplesPage:
     frame: Frame
     samples: tuple[SampleRow, ...]
     samples_in_all: int
-    refused_reuse: tuple[RefusalRow, ...]
+    refused_reuse: tuple[RefusalRow | UnreadableRow, ...]
     refused_in_all: int
     older: int | None
 
@@ -87,7 +88,8 @@ def samples_page(seen: Seen, *, before: int | None) -> SamplesPage:
         )
         for sample_id, purpose, release_id, position in shown
     )
-    reuse = [one.position for one in seen.around.follower.refusals(up_to=view.head.position) if one.cause == REUSE]
+    refusals = seen.around.follower.refusals(up_to=view.head.position)
+    reuse = [refusal.position for refusal in refusals if refusal.cause in (None, REUSE)]
     refused, stored = refusal_rows(view, islice(reuse, MOST_REFUSALS))
     return SamplesPage(
         frame=seen.frame(*stored, *view.entries(row.position for row in rows).values()),

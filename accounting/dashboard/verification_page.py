@@ -65,11 +65,8 @@ def verification_page(seen: Seen, *, before: int | None) -> VerificationPage:
     first = head if before is None else min(head, before - 1)
     wanted = range(first, max(-1, first - ROWS_A_PAGE), -1)
     stored = seen.view.entries(wanted)
-    found = [stored[position] for position in wanted if position in stored]
-    missing = tuple(
-        Fault(position=position, what="this entry is missing") for position in wanted if position not in stored
-    )
-    frame = seen.frame(*found, faults=missing)
+    found = [stored[position] for position in wanted]
+    frame = seen.frame(*found)
     return VerificationPage(
         frame=frame,
         findings=frame.chain.findings,
