@@ -263,6 +263,13 @@ def test_the_target_is_rounded_away_from_what_is_allowed(monkeypatch):
         truth, found = Decimal(delta).ln(), asked.pop()
         assert isinstance(found, float)
         assert truth * (1 + Decimal("1e-14")) <= Decimal(found) <= truth
+        assert found == math.log(delta) * (1.0 + 4.0 * ULP)  # its own error is at most these 4
+
+
+@pytest.mark.parametrize("delta", [0.0, -0.1, 1.0, 1.5, math.nan, -math.inf])
+def test_a_delta_out_of_range_is_refused(delta):
+    with pytest.raises(ValueError, match="delta must lie strictly between 0 and 1"):
+        profile.epsilon_exact(k=20, sampling_rate=0.1, delta=delta)
 
 
 @pytest.mark.parametrize("releases", [0, -1])
