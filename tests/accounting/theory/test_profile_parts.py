@@ -85,6 +85,7 @@ def test_logarithms_are_raised_by_what_sums_and_additions_can_cost(rate):
     eta = rate - math.expm1(0.1) * (1.0 - rate) + 16.0 * ULP * rate
     [over] = (log_removing(k=1, sampling_rate=rate, epsilons=epsilons) - math.log(eta) - error) / ULP
     assert abs(over - (40 + 16)) <= 4
+    assert hockey_stick._MARGIN == 16.0 * ULP
     assert hockey_stick._cost_of_sums(1) == 40.0 * ULP
     assert hockey_stick._cost_of_sums(1_000) == 8_032.0 * ULP
 
@@ -216,7 +217,7 @@ def test_the_farthest_epsilon_is_far_enough_and_no_farther(k, rate):
     least = least_log_delta(k=k, sampling_rate=rate)
     assert least <= beyond <= least + 1e-9
     assert log_removing(k=k, sampling_rate=rate, epsilons=np.array([end]))[0] == -np.inf
-    assert 0 < end <= math.log(k) - math.log1p(-rate) + 1e-5
+    assert 0 < end <= max(math.log(k) + math.log1p(-rate), -math.log1p(-rate)) + 1e-5
 
 
 def test_the_least_delta_is_bounded_from_above():
@@ -264,6 +265,12 @@ def test_the_target_is_rounded_away_from_what_is_allowed(monkeypatch):
         assert isinstance(found, float)
         assert truth * (1 + Decimal("1e-14")) <= Decimal(found) <= truth
         assert found == math.log(delta) * (1.0 + 4.0 * ULP)  # its own error is at most these 4
+
+
+def test_an_epsilon_of_exactly_the_allowed_delta_holds():
+    [at_zero] = log_profile(k=20, sampling_rate=0.1, epsilons=np.array([0.0]))
+    assert profile.epsilon_of_log_delta(k=20, sampling_rate=0.1, log_delta=at_zero) == 0.0
+    assert profile.epsilon_of_log_delta(k=20, sampling_rate=0.1, log_delta=np.nextafter(at_zero, -1e9)) > 0.0
 
 
 @pytest.mark.parametrize("delta", [0.0, -0.1, 1.0, 1.5, math.nan, -math.inf])
