@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from decimal import Decimal
 
 import pytest
 from crowdblend.accounting.ledger.entry import DatasetAdded
@@ -120,3 +121,49 @@ def test_a_replay_finds_a_price_that_holds_for_another_relation(books) -> None:
         ]
         assert len(faults) == len(told)
         assert all(expected in fault for expected, fault in zip(told, faults, strict=True))
+
+
+def replayed(books, *, changed=lambda entry: entry) -> tuple[Replay, tuple[str, ...]]:
+    """A replay of the whole ledger, its entries changed before, and the faults found on the way."""
+    replay = Replay()
+    with books.reader() as reader:
+        entries = [(recorded.position, changed(recorded.entry)) for recorded in reader.entries()]
+    return replay, tuple(fault for place, entry in entries for fault in replay.apply(entry, position=place))
+
+
+def test_a_replay_finds_a_sample_that_serves_a_second_release(books) -> None:
+    books.add()
+    books.charge("one")
+    replay, faults = replayed(books)
+    assert faults == ()
+    second = books.request("two", sample_id=books.request("one").sample_id).entry
+    assert replay.apply(second, position=3) == ("its sample was used by release 'one'",)
+    third = books.request("three").entry
+    assert replay.apply(third, position=4) == ()
+
+
+def test_a_replay_finds_a_place_in_a_series_that_is_taken_twice(paid, books) -> None:
+    charge, _ = paid
+    replay, faults = replayed(books)
+    assert faults == ()
+    second = dataclasses.replace(charge, release_id="two", sample_id="5" * 64)
+    assert replay.apply(second, position=5) == ("release 'one' has this place in series 'monthly'",)
+
+
+@pytest.mark.parametrize("releases", [2, 3])
+def test_a_replay_finds_a_series_over_what_is_itself_a_sample(books, releases) -> None:
+    books.add()
+    books.register(releases=releases)
+
+    def sampled(entry):
+        return dataclasses.replace(entry, survey_rate=Decimal("0.05")) if isinstance(entry, DatasetAdded) else entry
+
+    assert replayed(books)[1] == ()
+    assert "dataset 'census' is itself a sample and has a series" in replayed(books, changed=sampled)[1]
+
+
+def test_a_receipt_names_one_sample_for_good(books) -> None:
+    books.add()
+    receipt = books.charge("one")
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        receipt.sample_id = "5" * 64
