@@ -94,3 +94,9 @@ def test_a_shown_amount_is_never_less_than_the_truth(amount) -> None:
 )
 def test_amounts_are_shown_plainly(amount, shown) -> None:
     assert amount_shown(Decimal(amount)) == shown
+
+
+def test_of_what_is_no_amount_forty_characters_are_told() -> None:
+    text = "1e" + "5" * 60
+    with pytest.raises(ValueError, match=f"notation, not '{text[:40]}'$"):
+        amount_of_text(text)
