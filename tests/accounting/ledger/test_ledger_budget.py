@@ -6,7 +6,7 @@ from decimal import Decimal
 from fractions import Fraction
 
 import pytest
-from crowdblend.accounting.ledger.budget import Account, amount_of_text, amount_shown, amount_text
+from crowdblend.accounting.ledger.budget import Account, amount_of_text, amount_shown, amount_text, require_amount
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -100,3 +100,10 @@ def test_of_what_is_no_amount_forty_characters_are_told() -> None:
     text = "1e" + "5" * 60
     with pytest.raises(ValueError, match=f"notation, not '{text[:40]}'$"):
         amount_of_text(text)
+
+
+def test_amounts_go_up_to_a_billion() -> None:
+    require_amount(Decimal(10) ** 9, "an amount")
+    for amount in (Decimal("1000000000.1"), Decimal(9) ** 10):
+        with pytest.raises(ValueError, match="from 0 to 10"):
+            require_amount(amount, "an amount")

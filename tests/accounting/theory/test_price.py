@@ -11,6 +11,7 @@ from crowdblend.accounting.theory.paper_bound import delta_paper, epsilon_paper,
 from crowdblend.accounting.theory.price import Price, mechanism_of_record, mechanism_record, paper_price, price
 from crowdblend.accounting.theory.profile import delta_exact
 from crowdblend.accounting.theory.rounding import PRICE_DIGITS, decimal_up, float_down, float_up, log_down
+from crowdblend.accounting.theory.strongly_safe_price import paper_price_fixed, price_fixed
 from crowdblend.mechanisms.refusal import InputRefused
 from crowdblend.mechanisms.strongly_safe import StronglySafeRelease
 from hypothesis import given, settings
@@ -181,3 +182,9 @@ def test_a_series_is_composed_down_to_the_least_delta_that_doubles_bear_and_summ
     for delta, rule in (("1e-200", "pld/1"), ("9e-201", "basic-exact/1")):
         charged = price(release, delta=Decimal(delta), releases=3, rows_per_person=1)
         assert charged.rule == rule
+
+
+def test_one_release_is_what_is_priced_where_nothing_else_is_said():
+    release = StronglySafeRelease(k=20, sampling_rate=Decimal("0.1"))
+    for priced in (price_fixed, paper_price_fixed):
+        assert priced(release, delta=Decimal("1e-6")) == priced(release, delta=Decimal("1e-6"), releases=1)

@@ -256,3 +256,8 @@ def test_a_plan_that_no_threshold_meets_says_none_of_it() -> None:
     found = plan(k=10**6, sampling_rate=Decimal("0.99"), epsilon=Decimal("0.01"), delta=Decimal("1e-12"), releases=1)
     assert found.k_exact is None
     assert found.epsilon > Decimal("0.01")
+
+
+def test_the_least_delta_that_has_a_price_is_told() -> None:
+    with pytest.raises(InputRefused, match=r"above rate\^k, about 1e-14\.0 "):
+        price(StronglySafeRelease(k=20, sampling_rate=Decimal("0.2")), delta=Decimal("1e-15"))
