@@ -201,7 +201,7 @@ def test_the_nonce_test_catches_a_broken_sampler(monkeypatch, broken):
 
 
 def test_what_does_not_fit_the_nonce_is_refused():
-    for file, block in ((-1, 0), (0, -1), (2**32, 0), (0, 2**32)):
+    for file, block in ((-1, 0), (0, -1), (2**32, 0), (0, 2**32), (2**32 + 1, 0)):
         with pytest.raises(ValueError, match="2\\*\\*32"):
             ChunkIdentity(file=file, block=block)
     with pytest.raises(ValueError, match="2\\*\\*32"):

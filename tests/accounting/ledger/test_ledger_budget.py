@@ -63,6 +63,8 @@ def test_a_control_binary_fractions_would_miss_the_boundary() -> None:
 def test_no_more_is_refunded_than_was_spent() -> None:
     with pytest.raises(ValueError, match="refunded"):
         account(Decimal(1), Decimal(1)).refunded(epsilon=Decimal("1e-9"), delta=Decimal(0))
+    with pytest.raises(ValueError, match="refunded"):
+        account(Decimal(1), Decimal(1)).refunded(epsilon=Decimal(0), delta=Decimal("1e-9"))
 
 
 @quick
@@ -107,3 +109,9 @@ def test_amounts_go_up_to_a_billion() -> None:
     for amount in (Decimal("1000000000.1"), Decimal(9) ** 10):
         with pytest.raises(ValueError, match="from 0 to 10"):
             require_amount(amount, "an amount")
+
+
+def test_amounts_have_up_to_a_hundred_decimal_places() -> None:
+    require_amount(Decimal("1e-100"), "an amount")
+    with pytest.raises(ValueError, match="at most 100 decimal places"):
+        require_amount(Decimal("1e-101"), "an amount")
