@@ -209,8 +209,8 @@ FAULTS = (
         name="one-direction-forgotten",
         what="the profile is that of removing a record alone",
         file="accounting/theory/profile.py",
-        old="return np.minimum(np.maximum(adding, removing), 0.0)",
-        new="return np.minimum(np.where(adding < removing, adding, removing - 1e-3), 0.0)",
+        old="return np.asarray(np.maximum(adding, removing), dtype=np.float64)",
+        new="return np.where(adding < removing, adding, removing - 1e-3)",
         detectors=(SAFE, "pytest tests/accounting/theory/test_exact_profile.py"),
     ),
     Fault(
