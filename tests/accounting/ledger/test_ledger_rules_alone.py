@@ -162,6 +162,15 @@ def test_a_replay_finds_a_series_over_what_is_itself_a_sample(books, releases) -
     assert "dataset 'census' is itself a sample and has a series" in replayed(books, changed=sampled)[1]
 
 
+def test_a_replay_finds_a_charge_to_a_data_set_that_is_not_there_and_nothing_else(books) -> None:
+    books.add()
+    replay = Replay()
+    with books.reader() as reader:
+        [first, _] = reader.entries()
+    assert replay.apply(first.entry, position=0) == ()
+    assert replay.apply(books.request("one").entry, position=1) == ("dataset 'census' is not in the ledger",)
+
+
 def test_a_receipt_names_one_sample_for_good(books) -> None:
     books.add()
     receipt = books.charge("one")
