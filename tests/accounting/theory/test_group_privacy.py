@@ -14,6 +14,7 @@ from crowdblend.accounting.theory.group_privacy import MOST_RECORDS, best_split,
 from crowdblend.accounting.theory.guarantee import Guarantee
 from crowdblend.accounting.theory.price import paper_price, price
 from crowdblend.accounting.theory.profile import farthest_epsilon, log_profile
+from crowdblend.mechanisms.answers import CountAnswer
 from crowdblend.mechanisms.epsilon_safe import EpsilonSafeRelease
 from crowdblend.mechanisms.refusal import InputRefused
 from crowdblend.mechanisms.strongly_safe import StronglySafeRelease
@@ -169,6 +170,14 @@ def test_a_private_choice_of_the_map_is_paid_for_every_record(selection_rate):
     assert three.rule == f"even-group-privacy/1+{one.rule}"
     assert three.epsilon > 3 * one.epsilon
     assert for_group(Guarantee(epsilon=one.epsilon, delta=one.delta), records=3).delta > three.delta
+
+
+def test_an_answer_without_delta_costs_as_much_for_each_record():
+    answer = CountAnswer(epsilon=Decimal("0.5"), relation="add/remove", groups=1, sampling_rate=None)
+    one = price(answer, delta=Decimal(0))
+    three = price(answer, delta=Decimal(0), rows_per_person=3)
+    assert (three.epsilon, three.delta, three.rows_per_person) == (3 * one.epsilon, 0, 3)
+    assert three.rule == f"even-group-privacy/1+{one.rule}"
 
 
 def test_what_protects_nobody_has_no_price():
