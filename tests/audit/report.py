@@ -11,7 +11,7 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, select_autoescape
 
 from .report_figures import tightness_figure
-from .report_words import figures_of, short
+from .report_words import figures_of, in_short, short
 
 __all__ = ["EXPECTED", "FORMAT", "gathered", "write_report"]
 
@@ -37,7 +37,8 @@ def gathered(results: Path) -> dict[str, Any]:
     for path in sorted(results.glob("*.json")):
         part = json.loads(path.read_text(encoding="utf-8"))
         if isinstance(part, dict) and {"part", "outcome", "seconds", "findings"} <= part.keys():
-            parts[part["part"]] = part
+            said = in_short(part)
+            parts[part["part"]] = part if said is None else {"summary": said} | part
     failed = sorted(name for name, part in parts.items() if part["outcome"] != "passed")
     sources = {part["audited_sources"] for part in parts.values() if "audited_sources" in part}
     return {

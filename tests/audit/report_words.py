@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-__all__ = ["figures_of", "short"]
+__all__ = ["figures_of", "in_short", "short"]
 
 
 def short(number: float | None, digits: int = 4) -> str:
@@ -53,3 +53,25 @@ def figures_of(report: dict[str, Any]) -> dict[str, Any]:
         "minutes": sum(part["seconds"] for part in own) / 60.0,
         "processor_minutes": sum(part["processor_seconds"] for part in own) / 60.0,
     }
+
+
+def in_short(part: dict[str, Any]) -> str | None:
+    """What a part beside `make audit` has found, in one line; None of the others, which have chapters of their own."""
+    match part:
+        case {"part": "coverage", "packages": packages}:
+            shares = ", ".join(f"{name} {package['percent']}%" for name, package in packages.items())
+            return f"of lines and branches together: {shares}"
+        case {"part": "mutation", "all": every, "decisive": decisive, "mutants": mutants}:
+            return (
+                f"{every['survived']:,} of {every['met']:,} mutants survive ({every['surviving_share']:.1%}), "
+                f"{every['survived'] - every['unexplained']:,} of them explained; "
+                f"of the decisive modules {decisive['survived']:,} of {decisive['met']:,} "
+                f"({decisive['surviving_share']:.1%}); there are {mutants:,} mutants in all"
+            )
+        case {"part": "fuzz", "runs": runs, "minutes_each": minutes}:
+            inputs, targets = sum(run["inputs"] for run in runs), len({run["target"] for run in runs})
+            return f"{inputs:,} inputs to {targets} targets in {minutes:g} minutes each"
+        case {"part": "leaks", "scenes": scenes, "controls": controls}:
+            return f"{len(scenes)} scenes, {len(controls)} controls"
+        case _:
+            return None

@@ -161,6 +161,16 @@ def test_the_report_names_what_is_missing_and_what_failed(tmp_path):
     assert json.loads((pages / "audit" / "report.json").read_text())["failed"] == ["fuzz"]
 
 
+def test_the_summary_tells_how_many_mutants_survive(tmp_path):
+    share = {"met": 1000, "survived": 40, "surviving_share": 0.04, "unexplained": 1}
+    part = {"part": "mutation", "outcome": "failed", "seconds": 3.0, "findings": ["x"], "audited_sources": "a" * 64}
+    told = part | {"all": share, "decisive": share | {"met": 500, "surviving_share": 0.08}, "mutants": 20_000}
+    (tmp_path / "mutation.json").write_text(json.dumps(told))
+    write_report(tmp_path, tmp_path)
+    assert "40 of 1,000 mutants survive (4.0%), 39 of them explained" in (tmp_path / "audit.md").read_text()
+    assert "40 of 500 (8.0%); there are 20,000 mutants in all" in (tmp_path / "audit" / "report.html").read_text()
+
+
 def test_parts_of_other_sources_are_no_report(tmp_path):
     for name, sources in (("statistics", "a"), ("leaks", "b")):
         part = {"part": name, "outcome": "passed", "seconds": 1.0, "findings": [], "audited_sources": sources * 64}
