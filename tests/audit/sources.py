@@ -29,6 +29,6 @@ def detectors_digest() -> str:
     tests = Path(__file__).parents[1]
     whole = hashlib.sha256(sources_digest().encode())
     bench = [path for path in Path(__file__).parent.glob("*.py") if path.name != "faults.py"]
-    for path in sorted([*bench, *tests.rglob("conftest.py")]):
+    for path in sorted([*bench, *tests.rglob("conftest.py"), *tests.glob("support/*.py")]):
         whole.update(path.read_bytes())
     return whole.hexdigest()

@@ -207,11 +207,11 @@ OTHERS = [
 
 @pytest.mark.long
 @pytest.mark.parametrize("part", ["a worker at ten moments", "everything else"])
-def test_the_kill_table(desk, cluster, prefect_server, command, rig, part: str) -> None:
+def test_the_kill_table(desk, cluster, own_prefect_server, command, rig, part: str) -> None:
     rig.write_records(desk.folder / "many", RECORDS)
     desk.add_dataset(epsilon="1000", delta="1e-2")
     desk.write_spec(source="many", form="counts")
-    house = House(desk=desk, cluster=cluster, server=prefect_server, command=command, rig=rig)
+    house = House(desk=desk, cluster=cluster, server=own_prefect_server, command=command, rig=rig)
     moments = np.random.default_rng(5).uniform(0, SPREAD_SECONDS, MOMENTS)
     kills = [("a worker", delay) for delay in moments]
     if part == "everything else":

@@ -29,9 +29,9 @@ def seconds_of(start) -> float:
 
 
 @pytest.mark.long
-def test_a_job_takes_little_longer_than_an_empty_flow(desk, prefect_server, command) -> None:
+def test_a_job_takes_little_longer_than_an_empty_flow(desk, own_prefect_server, command) -> None:
     desk.add_dataset()
-    environment = prefect_server.environment
+    environment = own_prefect_server.environment
 
     def empty() -> None:
         subprocess.run([sys.executable, "-c", EMPTY], env=environment, check=True, start_new_session=True)

@@ -91,19 +91,19 @@ def deploy(desk, environment: dict[str, str], *, cron: str) -> None:
 
 
 @pytest.mark.long
-def test_a_schedule_fires_twice_and_the_third_release_is_refused(desk, prefect_server) -> None:
+def test_a_schedule_fires_twice_and_the_third_release_is_refused(desk, own_prefect_server) -> None:
     desk.add_dataset()
     spec = desk.write_spec()
     assert desk("series", "add", "monthly", spec, "--releases", "2").code == 0
     [before] = desk("ledger", "show", "--json").json["datasets"]
-    environment = prefect_server.environment | {"CROWDBLEND_LEDGER": desk.ledger, "CROWDBLEND_HOME": str(desk.home)}
+    environment = own_prefect_server.environment | {"CROWDBLEND_LEDGER": desk.ledger, "CROWDBLEND_HOME": str(desk.home)}
     deploy(desk, environment, cron="* * * * *")
     worker = Worker(desk.folder, environment)
     try:
-        [first] = ended(prefect_server, 1, worker=worker)
-        prefect_server.stop(signal.SIGKILL)
-        prefect_server.start()
-        runs = ended(prefect_server, 3, worker=worker)
+        [first] = ended(own_prefect_server, 1, worker=worker)
+        own_prefect_server.stop(signal.SIGKILL)
+        own_prefect_server.start()
+        runs = ended(own_prefect_server, 3, worker=worker)
     finally:
         worker.stop()
     states = [(run["state_type"], run["state_name"]) for run in runs]
@@ -122,20 +122,20 @@ def test_a_schedule_fires_twice_and_the_third_release_is_refused(desk, prefect_s
         when = run["expected_start_time"].partition(".")[0].replace("-", "").replace(":", "").removesuffix("Z")
         assert release["release_id"] == f"monthly@{when}Z"
         assert (desk.folder / "published" / release["release_id"] / "certificate.json").exists()
-    artifacts = ask(prefect_server, "artifacts/filter")
+    artifacts = ask(own_prefect_server, "artifacts/filter")
     told = json.dumps(artifacts) + json.dumps(runs)
     assert "monthly@" in told
     for secret in ("2400", "2_400", "secret"):
         assert secret not in told.replace(str(desk.folder), "")
 
 
-def test_parameters_are_checked_when_a_run_is_submitted(desk, prefect_server) -> None:
-    environment = prefect_server.environment
+def test_parameters_are_checked_when_a_run_is_submitted(desk, own_prefect_server) -> None:
+    environment = own_prefect_server.environment
     deploy(desk, environment, cron="0 3 1 1 *")
-    [deployment] = ask(prefect_server, "deployments/filter")
+    [deployment] = ask(own_prefect_server, "deployments/filter")
     for wrong in ({"spec": "census.csv"}, {"series": "no such name"}, {"release_id": "-x"}):
         answer = httpx.post(
-            f"{prefect_server.api_url}/deployments/{deployment['id']}/create_flow_run",
+            f"{own_prefect_server.api_url}/deployments/{deployment['id']}/create_flow_run",
             json={"parameters": wrong, "enforce_parameter_schema": True},
             timeout=60,
         )

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import http.client
 import json
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -53,53 +51,14 @@ QUIET = {
 }
 
 
-@pytest.fixture(scope="session")
-def prefect_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """One real Prefect server for all children, with a home of its own."""
-    home = tmp_path_factory.mktemp("prefect")
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    words = ["--factory", "prefect.server.api.server:create_app", "--host", "127.0.0.1", "--port", str(port)]
-    with (home / "log").open("wb") as log:
-        server = subprocess.Popen(
-            [sys.executable, "-m", "uvicorn", *words, "--log-level", "warning"],
-            env=os.environ | QUIET | {"PREFECT_HOME": str(home)},
-            cwd=home,
-            stdout=log,
-            stderr=log,
-        )
-    try:
-        deadline = time.monotonic() + 180
-        while not _healthy(port):
-            assert server.poll() is None, (home / "log").read_text()
-            assert time.monotonic() < deadline, "Prefect's server did not start"
-            time.sleep(0.2)
-        yield f"http://127.0.0.1:{port}/api"
-    finally:
-        server.terminate()
-        server.wait(timeout=60)
-
-
-def _healthy(port: int) -> bool:
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
-    try:
-        connection.request("GET", "/api/health")
-        return connection.getresponse().status == 200
-    except OSError:
-        return False
-    finally:
-        connection.close()
-
-
 Driver = Callable[[dict], dict]
 
 
 @pytest.fixture(scope="session")
-def driver(prefect_server: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Driver]:
+def driver(prefect_server: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Driver]:
     """A process that has imported everything and forks for each job."""
     home = tmp_path_factory.mktemp("driver")
-    environment = os.environ | QUIET | {"PREFECT_API_URL": prefect_server, "PREFECT_HOME": str(home)}
+    environment = os.environ | QUIET | {"PREFECT_API_URL": prefect_server.api_url, "PREFECT_HOME": str(home)}
     with (home / "log").open("wb") as log:
         process = subprocess.Popen(
             [sys.executable, str(DRIVER)],

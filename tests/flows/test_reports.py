@@ -70,7 +70,7 @@ def vectors(reports: str, originals) -> np.ndarray:
 @pytest.fixture
 def asked(desk, prefect_server, monkeypatch):
     """A desk with a budget for replacement, on the module's one Prefect server; it asks, and gives result and rows."""
-    monkeypatch.setenv("PREFECT_API_URL", prefect_server)
+    monkeypatch.setenv("PREFECT_API_URL", prefect_server.api_url)
     added = desk("dataset", "add", "phones", "--relation", "replacement", "--epsilon", "30", "--delta", "1e-3")
     assert added.code == 0, added.err
 

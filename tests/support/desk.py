@@ -1,0 +1,127 @@
+"""A steward's desk: a folder with records, a specification and settings, and the command line in it."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+SPEC = """
+[release]
+name = "{name}"
+form = "{form}"
+format = "{file_format}"
+output = "{output}"
+
+[data]
+dataset = "people"
+source = "{source}"
+separator = ";"
+
+[sampling]
+rate = {rate}
+
+[suppression]
+k = {k}
+
+[privacy]
+delta = {delta}
+
+[columns.colour]
+values = ["blue", "green", "red"]
+level = 0
+
+[columns.age]
+interval = {{ lower = 0, upper = 100, widths = [10, 50] }}
+level = 1
+
+[columns.town]
+hierarchy = "towns.csv"
+level = 1
+"""
+
+TOWNS = "Lyon;South;*\nMarseille;South;*\nLille;North;*\nParis;North;*\n"
+
+
+@dataclass
+class Answer:
+    """What a command said and how it left."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> dict:
+        return json.loads(self.out)
+
+
+@dataclass
+class Desk:
+    """One steward's folder and the command line in it."""
+
+    folder: Path
+    capture: pytest.CaptureFixture
+    database: str | None = None
+    defaults: dict = field(
+        default_factory=lambda: {
+            "name": "people-2026",
+            "form": "microdata",
+            "file_format": "parquet",
+            "output": "out",
+            "source": "people.csv",
+            "rate": "0.1",
+            "k": "20",
+            "delta": "1e-6",
+        }
+    )
+
+    @property
+    def ledger(self) -> str:
+        return self.database or f"sqlite:///{self.folder / 'ledger.db'}"
+
+    @property
+    def home(self) -> Path:
+        return self.folder / "home"
+
+    def write_spec(self, *, edit=lambda text: text, file: str = "spec.toml", **changes: str) -> Path:
+        path = self.folder / file
+        path.write_text(edit(SPEC.format(**(self.defaults | changes))), encoding="utf-8")
+        return path
+
+    def write_people(self, rows: int, *, file: str = "people.csv", shift: int = 0) -> Path:
+        """Records spread evenly over a few groups, every one of them in the declared domain."""
+        colours, towns = ("blue", "green", "red"), ("Lyon", "Marseille", "Lille", "Paris")
+        lines = ["colour;age;town;secret"]
+        lines += [f"{colours[i % 3]};{20 + 10 * (i % 2)};{towns[i % 4]};{i}" for i in range(shift, shift + rows)]
+        path = self.folder / file
+        path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+        return path
+
+    def add_dataset(self, *, epsilon: str = "10", delta: str = "1e-3") -> None:
+        answer = self("dataset", "add", "people", "--epsilon", epsilon, "--delta", delta)
+        assert answer.code == 0, answer.err
+
+    def __call__(self, *words: str | Path) -> Answer:
+        """Run one command in this process."""
+        from crowdblend.deploy import cli
+
+        self.capture.readouterr()
+        with pytest.raises(SystemExit) as leave:
+            cli.main([str(word) for word in words])
+        out, err = self.capture.readouterr()
+        return Answer(code=int(leave.value.code or 0), out=out, err=err)
+
+
+@pytest.fixture
+def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture) -> Desk:
+    """A fresh desk with records, hierarchies and settings, but no ledger yet."""
+    made = Desk(folder=tmp_path, capture=capfd)
+    monkeypatch.setenv("CROWDBLEND_LEDGER", made.ledger)
+    monkeypatch.setenv("CROWDBLEND_HOME", str(made.home))
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "towns.csv").write_text(TOWNS, encoding="utf-8")
+    made.write_people(2_400)
+    return made
