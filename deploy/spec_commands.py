@@ -1,7 +1,8 @@
-"""`crowdblend spec new`: the beginning of a specification, from a source's schema alone."""
+"""`crowdblend spec`: a specification begun from a source's schema alone, and the schema of specifications."""
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
 
@@ -21,7 +22,7 @@ FILE = click.Path(path_type=Path)
 
 @click.group()
 def spec() -> None:
-    """Begin a specification."""
+    """Begin a specification; the schema of specifications."""
 
 
 @spec.command()
@@ -61,6 +62,14 @@ def new(source: str, output: Path | None, dataset: str | None, separator: str | 
             "The names are the first line of the file: if that is a record and no header, delete what was written."
         )
     click.echo(f"Then: crowdblend explain {place}")
+
+
+@spec.command()
+def schema() -> None:
+    """Print the JSON Schema of specifications, by which editors complete and check them."""
+    from ..flows.spec_schema import spec_schema
+
+    click.echo(json.dumps(spec_schema(), ensure_ascii=False, indent=2))
 
 
 def _seen_from(place: Path, source: str) -> str:

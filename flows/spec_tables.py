@@ -12,6 +12,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 from ..mechanisms.neighbours import ADD_REMOVE, Relation
 from ..mechanisms.refusal import InputRefused
 from .cluster_spec import ClusterTable
+from .spec_keys import key_advice
 
 __all__ = [
     "AnswerTable",
@@ -234,15 +235,18 @@ def parse_spec(path: Path) -> SpecTables:
 
 
 def _refuse_first(path: Path, error: ValidationError) -> NoReturn:
-    """Turn the first of pydantic's findings into a refusal that names file and key."""
-    finding: Any = error.errors(include_url=False, include_context=False)[0]
+    """Turn one of pydantic's findings into a refusal that names file and key: a wrong key before a missing one."""
+    findings: list[Any] = list(error.errors(include_url=False, include_context=False))
+    finding = next((one for one in findings if one["type"] == "extra_forbidden"), findings[0])
     *tables, key = [str(part) for part in finding["loc"]]
     where = f"{path}: [{'.'.join(tables)}].{key}" if tables else f"{path}: [{key}]"
-    more = error.error_count() - 1
+    more = len(findings) - 1
     what = {"missing": "this is required and missing", "extra_forbidden": "there is no such key"}.get(
         finding["type"], str(finding["msg"])
     )
-    remedy = f"{more} more such faults follow." if more else ""
-    if finding["type"] == "extra_forbidden" and key in BEFOREHAND:
-        remedy = "Rows are chosen and columns computed beforehand, record by record: docs/starting-from-a-file.md."
-    raise InputRefused(f"{what}.", where=where, remedy=remedy)
+    remedy = "" if not more else "1 more fault was found." if more == 1 else f"{more} more faults were found."
+    if finding["type"] == "extra_forbidden":
+        remedy = f"{key_advice(finding['loc'], model=SpecTables, is_table=isinstance(finding['input'], dict))} {remedy}"
+        if key in BEFOREHAND:
+            remedy = "Rows are chosen and columns computed beforehand, record by record: docs/starting-from-a-file.md."
+    raise InputRefused(f"{what}.", where=where, remedy=remedy.strip())

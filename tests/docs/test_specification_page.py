@@ -1,0 +1,133 @@
+"""The page of all keys says what the models say: each key once, its default and limits, an example that is taken."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from decimal import Decimal
+from pathlib import Path
+from typing import Literal, get_args, get_origin
+
+import pytest
+from annotated_types import Ge, Gt, Le, Lt, MaxLen, MinLen
+from crowdblend.flows.spec_keys import PAGE, SpecKey, keys_of
+from crowdblend.flows.spec_tables import SpecTables
+from pydantic import ValidationError, create_model
+from pydantic_core import PydanticUndefined
+
+PROJECT = Path(__file__).resolve().parents[2]
+HEADING = re.compile(r"^#+ (?:`\[(.+)\]`|Top level)$")
+ROW = re.compile(r"^\| `(\w+)` \| (.+?) \| (.+?) \| `(.+?)` \| (.+) \|$")
+Row = tuple[str, str, str, str]
+
+
+def rows_of(text: str) -> dict[tuple[str, str], Row]:
+    """The page's rows by table and key: default, range, example, meaning."""
+    found: dict[tuple[str, str], Row] = {}
+    table = None
+    for line in text.splitlines():
+        if line.startswith("#"):
+            heading = HEADING.match(line)
+            table = None if heading is None else heading[1] or ""
+        elif table is not None and line.startswith("| `"):
+            row = ROW.match(line)
+            assert row, f"this row can't be read: {line}"
+            place = (table, row[1])
+            assert place not in found, f"{place} stands there twice"
+            found[place] = (row[2], row[3], row[4], row[5])
+    return found
+
+
+KEYS = {(key.table, key.name): key for key in keys_of(SpecTables)}
+ROWS = rows_of((PROJECT / PAGE).read_text(encoding="utf-8"))
+
+
+def default_of(key: SpecKey) -> str:
+    """A key's default as the page writes it."""
+    if key.field.is_required():
+        return "required"
+    value = key.field.get_default(call_default_factory=True)
+    return "none" if value is None or value is PydanticUndefined else f"`{toml(value)}`"
+
+
+def toml(value: object) -> str:
+    match value:
+        case bool():
+            return str(value).lower()
+        case str():
+            return f'"{value}"'
+        case list():
+            return f"[{', '.join(toml(one) for one in value)}]"
+        case _:
+            return str(value)
+
+
+def limits_of(key: SpecKey) -> set[str]:
+    """The numbers and texts that bound a key, as the page writes them."""
+    found = set()
+    for constraint in key.field.metadata:
+        match constraint:
+            case Ge(ge=limit) | Gt(gt=limit) | Le(le=limit) | Lt(lt=limit):
+                found.add(number(limit))
+            case MaxLen(max_length=limit) | MinLen(min_length=limit) if limit > 1 or is_list(key):
+                found.add(number(limit))
+    return found | {f'"{one}"' for one in choices(key.field.annotation)}
+
+
+def is_list(key: SpecKey) -> bool:
+    return "list" in str(key.field.annotation)
+
+
+def number(limit: object) -> str:
+    exact = int(str(limit))
+    power = re.fullmatch(r"(-?)1(0{6,})", str(exact))
+    return f"{power[1]}10^{len(power[2])}" if power else str(exact)
+
+
+def choices(annotation: object) -> set[str]:
+    if get_origin(annotation) is Literal:
+        return set(get_args(annotation))
+    return set().union(*(choices(part) for part in get_args(annotation)))
+
+
+def test_the_page_has_the_keys_of_the_models_and_no_other() -> None:
+    assert set(KEYS) - set(ROWS) == set(), f"keys that {PAGE} lacks"
+    assert set(ROWS) - set(KEYS) == set(), f"keys on {PAGE} that no model has"
+
+
+@pytest.mark.parametrize("place", KEYS, ids=lambda place: ".".join(filter(None, place)))
+def test_a_row_says_what_the_model_says(place: tuple[str, str]) -> None:
+    default, range_, example, meaning = ROWS[place]
+    key = KEYS[place]
+    assert default == default_of(key)
+    assert meaning
+    missing = {limit for limit in limits_of(key) if limit not in range_}
+    assert not missing, f"the range of {place} doesn't name {missing}"
+    if allowed := choices(key.field.annotation):
+        assert set(re.findall(r'"([^"]+)"', range_)) == allowed
+    assert taken(key, example)
+
+
+def taken(key: SpecKey, example: str) -> bool:
+    """Whether the model takes the example as this key's value."""
+    [(name, value)] = tomllib.loads(example, parse_float=Decimal).items()
+    assert name == key.name
+    alone = create_model("Alone", __config__=key.model.model_config, **{key.name: (key.field.annotation, key.field)})
+    try:
+        alone.model_validate({name: value})
+    except ValidationError as error:
+        raise AssertionError(f"{example}: {error}") from None
+    return True
+
+
+def test_a_page_that_lacks_a_key_or_has_one_too_many_is_seen() -> None:
+    text = (PROJECT / PAGE).read_text(encoding="utf-8")
+    without = "\n".join(line for line in text.splitlines() if not line.startswith("| `separator`"))
+    assert set(KEYS) - set(rows_of(without)) == {("data", "separator")}
+    more = text.replace("| `separator`", "| `seperator` | none | any | `seperator = 1` | x |\n| `separator`")
+    assert set(rows_of(more)) - set(KEYS) == {("data", "seperator")}
+
+
+def test_an_example_that_the_model_refuses_is_seen() -> None:
+    with pytest.raises(AssertionError, match="separator"):
+        taken(KEYS["data", "separator"], 'separator = ";;"')
