@@ -213,7 +213,7 @@ def show(ledger_url: str | None, latest: int, everything: bool, as_json: bool) -
     if looks:
         print_looks(looks)
     click.echo("Releases: " + ", ".join(f"{count} {stage}" for stage, count in overview.release_counts.items()) + ".")
-    click.echo(f"{overview.head.position + 1} entries; head of the chain {overview.head.hash[:16]}…")
+    click.echo(f"{overview.head.position + 1} entries; head of the chain:\n{overview.head.hash}")
 
 
 @ledger.command("verify")

@@ -6,10 +6,9 @@ from collections.abc import Iterable
 from typing import Any
 
 import click
-from rich.console import Console
-from rich.table import Table
 
 from ..accounting.ledger.reader import DatasetState, ReleaseState
+from .facts import FactTable, print_uncut
 
 __all__ = ["dataset_rows", "print_datasets", "print_releases", "release_rows", "tell_of_more"]
 
@@ -63,20 +62,20 @@ def tell_of_more(listed: int, count: int, what: str) -> None:
 
 def print_datasets(datasets: list[dict[str, Any]]) -> None:
     """The data sets as a table."""
-    table = Table("data set", "ε spent", "of", "δ spent", "of", title="Budgets", title_justify="left")
+    rows = []
     for row in datasets:
         spent = (f"{row['epsilon_spent']:.6g}", f"{row['epsilon_budget']:.6g}")
-        table.add_row(row["dataset"], *spent, f"{row['delta_spent']:.3g}", f"{row['delta_budget']:.3g}")
-    Console().print(table)
+        rows.append((row["dataset"], *spent, f"{row['delta_spent']:.3g}", f"{row['delta_budget']:.3g}"))
+    print_uncut(FactTable(title="Budgets", headers=("data set", "ε spent", "of", "δ spent", "of"), rows=tuple(rows)))
 
 
 def print_releases(releases: list[dict[str, Any]]) -> None:
     """The releases as a table."""
-    table = Table("release", "data set", "stage", "ε", "δ", "sample", "day", title="Releases", title_justify="left")
+    rows = []
     for row in releases:
-        price = (f"{row['epsilon']:.6g}", f"{row['delta']:.3g}")
+        paid = (f"{row['epsilon']:.6g}", f"{row['delta']:.3g}", "")
         if row["series"] is not None:
-            price = (f"{row['series']}, {row['series_number']}", "")
-        sample = row["sample_id"][:12] + "…"
-        table.add_row(row["release_id"], row["dataset"], row["stage"], *price, sample, row["day"])
-    Console().print(table)
+            paid = ("", "", f"{row['series']}, {row['series_number']}")
+        rows.append((row["release_id"], row["dataset"], row["stage"], *paid, row["day"]))
+    headers = ("release", "data set", "stage", "ε", "δ", "paid by series", "day")
+    print_uncut(FactTable(title="Releases", headers=headers, rows=tuple(rows)))

@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from rich.console import Console
-from rich.table import Table
-
 from ..accounting.ledger.private_looks import RecordedLook
+from .facts import FactTable, print_uncut
 
 __all__ = ["look_rows", "print_looks"]
 
@@ -29,7 +27,5 @@ def look_rows(looks: Iterable[RecordedLook]) -> list[dict[str, Any]]:
 
 def print_looks(rows: list[dict[str, Any]]) -> None:
     """Print them as a table."""
-    table = Table("data set", "what", "by", "day", title="Private looks", title_justify="left")
-    for row in rows:
-        table.add_row(row["dataset"], row["what"], row["by"], row["day"])
-    Console().print(table)
+    shown = tuple((row["dataset"], row["what"], row["by"], row["day"]) for row in rows)
+    print_uncut(FactTable(title="Private looks", headers=("data set", "what", "by", "day"), rows=shown))

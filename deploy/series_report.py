@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from rich.console import Console
-from rich.table import Table
-
 from ..accounting.ledger.reader import SeriesState
+from .facts import FactTable, print_uncut
 
 __all__ = ["print_series", "series_rows"]
 
@@ -36,10 +34,11 @@ def series_rows(states: Iterable[SeriesState]) -> list[dict[str, Any]]:
 
 def print_series(rows: list[dict[str, Any]]) -> None:
     """The series as a table."""
-    table = Table("series", "data set", "taken", "of", "ε", "δ", "day", title="Series", title_justify="left")
+    shown = []
     for row in rows:
         counts = (str(row["taken"]), str(row["releases"]))
-        table.add_row(
-            row["series"], row["dataset"], *counts, f"{row['epsilon']:.6g}", f"{row['delta']:.3g}", row["day"]
+        shown.append(
+            (row["series"], row["dataset"], *counts, f"{row['epsilon']:.6g}", f"{row['delta']:.3g}", row["day"])
         )
-    Console().print(table)
+    headers = ("series", "data set", "taken", "of", "ε", "δ", "day")
+    print_uncut(FactTable(title="Series", headers=headers, rows=tuple(shown)))
