@@ -2,64 +2,60 @@
 
 from __future__ import annotations
 
-import importlib
 import json
 import sys
+import traceback
 
 import click
 
 from ..mechanisms.refusal import Refusal
+from .command_groups import TopLevel
 
 __all__ = ["main"]
 
 MAY_CHARGE = frozenset({"demo", "run", "serve", "series", "submit"})
-COMMANDS = {
-    "demo": "release_commands",
-    "run": "release_commands",
-    "submit": "job_commands",
-    "status": "job_commands",
-    "cancel": "job_commands",
-    "serve": "serve_command",
-    "spec": "spec_commands",
-    "hierarchy": "hierarchy_commands",
-    "preview": "preview_command",
-    "explain": "explain_command",
-    "plan": "plan_command",
-    "dataset": "ledger_commands",
-    "series": "series_commands",
-    "ledger": "ledger_administration",
-    "abandon": "release_commands",
-    "verify": "release_commands",
-    "sheet": "sheet_command",
-    "registry": "registry_command",
-    "report": "report_command",
-    "key": "key_commands",
-    "token": "token_commands",
-    "dashboard": "dashboard_command",
+SECTIONS = {
+    "Begin": {
+        "demo": "release_commands",
+    },
+    "Plan a release": {
+        "spec": "spec_commands",
+        "hierarchy": "hierarchy_commands",
+        "plan": "plan_command",
+        "explain": "explain_command",
+        "preview": "preview_command",
+    },
+    "Publish": {
+        "run": "release_commands",
+        "submit": "job_commands",
+        "status": "job_commands",
+        "cancel": "job_commands",
+        "serve": "serve_command",
+        "abandon": "release_commands",
+    },
+    "Budgets and what was spent": {
+        "dataset": "ledger_commands",
+        "series": "series_commands",
+        "ledger": "ledger_administration",
+    },
+    "Published releases": {
+        "verify": "release_commands",
+        "sheet": "sheet_command",
+        "registry": "registry_command",
+        "report": "report_command",
+    },
+    "Keys and auditors": {
+        "key": "key_commands",
+        "token": "token_commands",
+        "dashboard": "dashboard_command",
+    },
 }
-"""Each command's name, which is also its function's, and the module that has it."""
+"""Title of a section of `--help` → command's name, which is also its function's → the module that has it."""
+COMMANDS = frozenset(name for section in SECTIONS.values() for name in section)
 KINDS = {1: "failed", 2: "input", 3: "accountant"}
 
 
-class _Commands(click.Group):
-    """Commands that are loaded when they are asked for: no command waits for what only others need."""
-
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        """All names, in the order of the table."""
-        del ctx
-        return list(COMMANDS)
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Load one command."""
-        del ctx
-        if cmd_name not in COMMANDS:
-            return None
-        module = importlib.import_module(f".{COMMANDS[cmd_name]}", __package__)
-        command: click.Command = getattr(module, cmd_name)
-        return command
-
-
-@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=TopLevel, sections=SECTIONS, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="crowdblend")
 def crowdblend() -> None:
     """Truthful microdata with a proved privacy guarantee, and an accountant that keeps its rules.
@@ -89,6 +85,8 @@ def _exit_code(words: list[str]) -> int:
         return _tell(words, f"Interrupted. {_left(words)}", where="", exit_code=1)
     except Exception as error:  # noqa: BLE001 - the last resort: a person must never be shown a traceback
         # PRIVACY: only the kind of the fault is told; its text could hold a value of the records.
+        if {"-v", "--verbose"} & set(words):
+            _show_frames(error)
         trace = error.__traceback__
         while trace is not None and trace.tb_next is not None:
             trace = trace.tb_next
@@ -96,6 +94,12 @@ def _exit_code(words: list[str]) -> int:
         message = f"Internal fault ({type(error).__name__} in {place}). {_left(words)}"
         return _tell(words, message, where="", exit_code=1)
     return result if isinstance(result, int) else 0
+
+
+def _show_frames(error: Exception) -> None:
+    """Where in the code a fault was: file, line and function of each frame, without its source line or any value."""
+    for frame, line in traceback.walk_tb(error.__traceback__):
+        click.echo(f"crowdblend: {frame.f_code.co_filename}:{line} in {frame.f_code.co_name}", err=True)
 
 
 def _left(words: list[str]) -> str:

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import ipaddress
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
-from ..accounting.dashboard.observing import to_standard_error
-from ..accounting.dashboard.options import Network, Options, is_loopback
-from ..accounting.ledger.signing import read_public_keys
 from ..flows.settings import house
 from ..mechanisms.refusal import InputRefused
-from .ledger_commands import LEDGER
+from .options import LEDGER
+
+if TYPE_CHECKING:
+    from ..accounting.dashboard.options import Network
 
 __all__ = ["dashboard"]
 
@@ -51,6 +52,11 @@ def dashboard(
     """
     if public_key is not None and anchor is None:
         raise InputRefused("a public key checks an anchor, and none is given.", where="--public-key")
+    from ..accounting.dashboard.observing import to_standard_error
+    from ..accounting.dashboard.options import Options, is_loopback
+    from ..accounting.dashboard.serving import serve
+    from ..accounting.ledger.signing import read_public_keys
+
     options = Options(
         ledger_url=house(ledger_url=ledger_url).ledger_url,
         host=host,
@@ -66,8 +72,6 @@ def dashboard(
     )
     if not is_loopback(host):
         click.echo("crowdblend: tokens travel as they are sent: let others in through TLS only.", err=True)
-    from ..accounting.dashboard.serving import serve
-
     serve(options, write=to_standard_error, ready=lambda address: click.echo(f"The auditors' pages: {address}"))
 
 

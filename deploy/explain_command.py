@@ -7,9 +7,6 @@ from pathlib import Path
 
 import click
 
-from ..flows.spec import read_spec
-from .explanation import explanation, print_explanation
-
 __all__ = ["explain", "tell_explanation"]
 
 
@@ -33,6 +30,9 @@ def tell_explanation(spec: Path, *, releases: int, as_json: bool) -> None:
     Raises:
         InputRefused: the specification is wrong.
     """
+    from ..flows.spec import read_spec
+    from .explanation import explanation, print_explanation
+
     explained = explanation(read_spec(spec, output=spec.parent, releases=releases))
     if as_json:
         click.echo(json.dumps(explained, ensure_ascii=False))

@@ -5,32 +5,25 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import date, timedelta
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
-from ..mechanisms.hierarchy import HierarchyError, ValueHierarchy
-from ..mechanisms.hierarchy_building import (
-    DAY_LEVELS,
-    day_rows,
-    interval_rows,
-    outline_rows,
-    parent_rows,
-    prefix_rows,
-)
-from ..mechanisms.hierarchy_faults import hierarchy_faults
 from ..mechanisms.refusal import InputRefused
-from ..tasks.peer_hierarchy import hierarchy_text, read_lines, read_peer_rows
-from .placing import require_elsewhere, write_new
+from .command_groups import CommandGroup
+from .options import FILE
+
+if TYPE_CHECKING:
+    from ..mechanisms.hierarchy import HierarchyError
 
 __all__ = ["build"]
 
-FILE = click.Path(path_type=Path)
 MOST_DAYS = 200_000
 OUTPUT = click.option("--output", type=FILE, required=True, help="The hierarchy's file.")
 WEEKS = "ISO weeks are not offered: none lies within one month or one year for certain"
 
 
-@click.group()
+@click.group(cls=CommandGroup)
 def build() -> None:
     """Build a hierarchy from what is public, never from the records."""
 
@@ -44,6 +37,9 @@ def build() -> None:
 @OUTPUT
 def intervals(lower: int, upper: int, cuts: tuple[str, ...], output: Path) -> None:
     """Whole numbers in intervals of any widths; for equal widths `interval` in the specification is enough."""
+    from ..mechanisms.hierarchy import HierarchyError
+    from ..mechanisms.hierarchy_building import interval_rows
+
     points = [_numbers(text, option="--cuts") for text in cuts]
     try:
         rows = interval_rows(lower, upper, points)
@@ -56,10 +52,15 @@ def intervals(lower: int, upper: int, cuts: tuple[str, ...], output: Path) -> No
 @build.command()
 @click.option("--first", required=True, help="First day, as 2000-01-01.")
 @click.option("--last", required=True, help="Last day.")
-@click.option("--levels", default="month,year,decade", show_default=True, help=f"Of {', '.join(DAY_LEVELS)}. {WEEKS}.")
+@click.option(
+    "--levels", default="month,year,decade", show_default=True, help=f"Of month, quarter, year, decade. {WEEKS}."
+)
 @OUTPUT
 def dates(first: str, last: str, levels: str, output: Path) -> None:
     """Days, their months, quarters, years and decades."""
+    from ..mechanisms.hierarchy import HierarchyError
+    from ..mechanisms.hierarchy_building import day_rows
+
     start, end = _day(first, "--first"), _day(last, "--last")
     span = (end - start).days + 1
     if not 0 < span <= MOST_DAYS:
@@ -79,6 +80,10 @@ def dates(first: str, last: str, levels: str, output: Path) -> None:
 @OUTPUT
 def prefixes(values: Path, keep: str, mark: str, output: Path) -> None:
     """Codes of a public list VALUES, one a line, by ever shorter prefixes: postal codes, industries, diseases."""
+    from ..mechanisms.hierarchy import HierarchyError
+    from ..mechanisms.hierarchy_building import prefix_rows
+    from ..tasks.peer_hierarchy import read_lines
+
     listed = [line for line in read_lines(values) if line]
     try:
         rows = prefix_rows(listed, _numbers(keep, option="--keep"), mark=mark)
@@ -92,6 +97,10 @@ def prefixes(values: Path, keep: str, mark: str, output: Path) -> None:
 @OUTPUT
 def tree(outline: Path, output: Path) -> None:
     """An indented OUTLINE: what is indented below a line belongs to it, and what has nothing below is a value."""
+    from ..mechanisms.hierarchy import HierarchyError
+    from ..mechanisms.hierarchy_building import outline_rows
+    from ..tasks.peer_hierarchy import read_lines
+
     try:
         rows = outline_rows(read_lines(outline))
     except HierarchyError as error:
@@ -104,6 +113,10 @@ def tree(outline: Path, output: Path) -> None:
 @OUTPUT
 def parents(codes: Path, output: Path) -> None:
     """A code list CODES with two columns, a code and the code above it, empty at the top."""
+    from ..mechanisms.hierarchy import HierarchyError
+    from ..mechanisms.hierarchy_building import parent_rows
+    from ..tasks.peer_hierarchy import read_peer_rows
+
     read = read_peer_rows(codes)
     parent_of: dict[str, str] = {}
     for number, row in enumerate(read.rows):
@@ -129,6 +142,11 @@ def parents(codes: Path, output: Path) -> None:
 
 
 def _write(rows: Sequence[tuple[str, ...]], output: Path, *, source: Path | None = None) -> None:
+    from ..mechanisms.hierarchy import HierarchyError, ValueHierarchy
+    from ..mechanisms.hierarchy_faults import hierarchy_faults
+    from ..tasks.peer_hierarchy import hierarchy_text
+    from .placing import require_elsewhere, write_new
+
     require_elsewhere(output)
     try:
         made = ValueHierarchy.from_rows(rows)

@@ -4,35 +4,26 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
-from rich.console import Console
 
-from ..mechanisms.hierarchy import ValueHierarchy
-from ..mechanisms.hierarchy_faults import (
-    HierarchyFault,
-    domain_faults,
-    domain_remarks,
-    hierarchy_faults,
-    hierarchy_remarks,
-)
 from ..mechanisms.refusal import InputRefused
-from ..tasks.hierarchy_file import read_hierarchy
-from ..tasks.peer_hierarchy import PeerRows, hierarchy_text, read_lines, read_peer_rows
+from .command_groups import CommandGroup
 from .hierarchy_building import build
-from .hierarchy_tree import hierarchy_tree, tree_record
-from .placing import require_elsewhere, write_new
+from .options import AS_JSON, FILE
+
+if TYPE_CHECKING:
+    from ..mechanisms.hierarchy_faults import HierarchyFault
+    from ..tasks.peer_hierarchy import PeerRows
 
 __all__ = ["hierarchy"]
 
-FILE = click.Path(path_type=Path)
 MOST_TOLD = 20
 MOST_INTEGERS = 1_000_000
-JSON = click.option("--json", "as_json", is_flag=True, help="One JSON object on standard output.")
 
 
-@click.group()
+@click.group(cls=CommandGroup)
 def hierarchy() -> None:
     """Check, build, show and import hierarchies: which labels a value has, level by level.
 
@@ -48,9 +39,13 @@ hierarchy.add_command(build)
 @click.option("--domain", type=FILE, help="Public list of the values that the column may have, one a line.")
 @click.option("--lower", type=int, help="With --upper: the column's values are whole numbers from here …")
 @click.option("--upper", type=int, help="… to below here.")
-@JSON
+@AS_JSON
 def check(file: Path, domain: Path | None, lower: int | None, upper: int | None, as_json: bool) -> int:
     """Find everything that is wrong with a hierarchy, with file and line; leaves with 2 where anything is."""
+    from ..mechanisms.hierarchy_faults import domain_faults, domain_remarks, hierarchy_faults, hierarchy_remarks
+    from ..tasks.hierarchy_file import read_hierarchy
+    from ..tasks.peer_hierarchy import read_peer_rows
+
     declared = _domain(domain, lower, upper)
     read = read_peer_rows(file)
     faults = hierarchy_faults(read.rows)
@@ -81,9 +76,14 @@ def check(file: Path, domain: Path | None, lower: int | None, upper: int | None,
 @click.argument("file", type=FILE)
 @click.option("--depth", type=click.IntRange(min=1), help="Levels to show, from the most general; default: all.")
 @click.option("--most", type=click.IntRange(min=1), default=12, show_default=True, help="Labels to show below a label.")
-@JSON
+@AS_JSON
 def show(file: Path, depth: int | None, most: int, as_json: bool) -> None:
     """Show a hierarchy as a tree, the most general label first."""
+    from rich.console import Console
+
+    from ..tasks.hierarchy_file import read_hierarchy
+    from .hierarchy_tree import hierarchy_tree, tree_record
+
     declared = read_hierarchy(str(file.absolute()))
     if as_json:
         click.echo(json.dumps(tree_record(declared), ensure_ascii=False))
@@ -104,6 +104,11 @@ def import_(file: Path, output: Path, separator: str | None, encoding: str, head
     A level `*` is added on top where there is none. Values are taken as they are written; what is wrong is told with
     its line, and then nothing is written.
     """
+    from ..mechanisms.hierarchy import ValueHierarchy
+    from ..mechanisms.hierarchy_faults import hierarchy_faults, hierarchy_remarks
+    from ..tasks.peer_hierarchy import hierarchy_text, read_peer_rows
+    from .placing import require_elsewhere, write_new
+
     require_elsewhere(output)
     read = read_peer_rows(file, encoding=encoding, separator="\t" if separator == "\\t" else separator, header=header)
     rows = tuple(row[::-1] for row in read.rows) if root_first else read.rows
@@ -124,6 +129,8 @@ def _domain(path: Path | None, lower: int | None, upper: int | None) -> list[str
     if (lower is None) is not (upper is None) or (path is not None and lower is not None):
         raise click.UsageError("give --domain, or both --lower and --upper.")
     if path is not None:
+        from ..tasks.peer_hierarchy import read_lines
+
         return [line for line in read_lines(path) if line]
     if lower is None or upper is None:
         return None

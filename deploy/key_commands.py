@@ -10,11 +10,12 @@ import click
 
 from ..flows.settings import house
 from ..mechanisms.refusal import InputRefused
+from .command_groups import CommandGroup
 
 __all__ = ["key"]
 
 
-@click.group()
+@click.group(cls=CommandGroup)
 def key() -> None:
     """The signing keys of the private store (CROWDBLEND_HOME)."""
 

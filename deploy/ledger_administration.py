@@ -6,11 +6,10 @@ import json
 
 import click
 
-from ..accounting.ledger.migration import migrate_ledger
-from ..accounting.ledger.roles import Roles, grant_roles
 from ..flows.settings import house
 from ..mechanisms.refusal import InputRefused
-from .ledger_commands import AS_JSON, LEDGER, ledger
+from .ledger_commands import ledger
+from .options import AS_JSON, LEDGER
 
 __all__ = ["ledger", "migrate", "roles"]
 
@@ -24,6 +23,8 @@ def migrate(ledger_url: str | None, as_json: bool) -> None:
     It is one transaction: the ledger must continue its anchor and must verify afterwards, or nothing is changed. Back
     it up first. On PostgreSQL give the owner's address, and repeat `ledger roles` afterwards.
     """
+    from ..accounting.ledger.migration import migrate_ledger
+
     settled = house(ledger_url=ledger_url)
     done = migrate_ledger(settled.ledger_url, anchoring=settled.anchoring)
     if as_json:
@@ -47,6 +48,8 @@ def roles(writer: str, auditor: str, apply: bool, ledger_url: str | None) -> Non
 
     Both must exist. The database should hold the ledger alone: what everybody may do in it by default is taken away.
     """
+    from ..accounting.ledger.roles import Roles, grant_roles
+
     try:
         wanted = Roles(writer=writer, auditor=auditor)
     except ValueError as error:

@@ -11,31 +11,19 @@ from pathlib import Path
 
 import click
 
-from ..accounting.ledger.canonical import bytes_of_entry
-from ..accounting.ledger.creation import begin_anchor, create_ledger, ledger_exists
-from ..accounting.ledger.odometer import ESTIMATE_NOTE
-from ..accounting.ledger.reader import open_reader
-from ..accounting.ledger.signing import read_public_keys
-from ..accounting.ledger.writer import open_writer
-from ..accounting.theory.group_privacy import MOST_RECORDS
 from ..flows.settings import house
-from ..mechanisms.neighbours import ADD_REMOVE, REPLACEMENT
+from ..mechanisms.neighbours import ADD_REMOVE, MOST_RECORDS, REPLACEMENT
 from ..mechanisms.refusal import InputRefused
-from .ledger_report import dataset_rows, print_datasets, print_releases, release_rows, tell_of_more
-from .look_report import look_rows, print_looks
-from .plan_command import ExactNumber
-from .series_report import print_series, series_rows
+from .command_groups import CommandGroup
+from .options import AS_JSON, FILE, LEDGER, ExactNumber
 
 __all__ = ["dataset", "ledger"]
 
-LEDGER = click.option("--ledger", "ledger_url", help="SQLAlchemy URL of the ledger (or CROWDBLEND_LEDGER).")
 NO_ANCHOR = "truncation, an older copy put back, and a chain written anew as a whole: that takes --anchor FILE."
 NO_ESTIMATE = "not computed (too many releases, or no composed price; --all tries harder)"
-FILE = click.Path(path_type=Path)
-AS_JSON = click.option("--json", "as_json", is_flag=True, help="One JSON object on standard output.")
 
 
-@click.group()
+@click.group(cls=CommandGroup)
 def dataset() -> None:
     """Data sets and their budgets."""
 
@@ -74,6 +62,9 @@ def add(
     ledger_url: str | None,
 ) -> None:
     """Give a data set its budget; creates the SQLite ledger and the signing key where there are none."""
+    from ..accounting.ledger.creation import create_ledger, ledger_exists
+    from ..accounting.ledger.writer import open_writer
+
     settled = house(ledger_url=ledger_url)
     _require_budget(epsilon, delta)
     known = ledger_exists(settled.ledger_url)
@@ -102,6 +93,8 @@ def add(
 @LEDGER
 def looked(name: str, what: str, by: str | None, ledger_url: str | None) -> None:
     """Record a private look at a data set's records; certificates of later releases will say that there was one."""
+    from ..accounting.ledger.writer import open_writer
+
     settled = house(ledger_url=ledger_url)
     with open_writer(settled.ledger_url, anchoring=settled.anchoring) as writer:
         writer.record_look(dataset=name, what=what, by=by or getpass.getuser(), day=datetime.now(UTC).date())
@@ -119,6 +112,8 @@ def looked(name: str, what: str, by: str | None, ledger_url: str | None) -> None
 @LEDGER
 def raise_budget(name: str, epsilon: Decimal, delta: Decimal, reason: str, ledger_url: str | None) -> None:
     """Raise a data set's budget; who, when and why are recorded."""
+    from ..accounting.ledger.writer import open_writer
+
     _require_budget(epsilon, delta)
     settled = house(ledger_url=ledger_url)
     with open_writer(settled.ledger_url, anchoring=settled.anchoring) as writer:
@@ -138,6 +133,9 @@ def raise_budget(name: str, epsilon: Decimal, delta: Decimal, reason: str, ledge
 @AS_JSON
 def list_datasets(ledger_url: str | None, as_json: bool) -> None:
     """List the data sets with what is spent and what is left."""
+    from ..accounting.ledger.reader import open_reader
+    from .ledger_report import dataset_rows, print_datasets
+
     with open_reader(house(ledger_url=ledger_url).ledger_url) as reader:
         datasets = dataset_rows(reader.datasets())
     if as_json:
@@ -146,7 +144,7 @@ def list_datasets(ledger_url: str | None, as_json: bool) -> None:
         print_datasets(datasets)
 
 
-@click.group()
+@click.group(cls=CommandGroup)
 def ledger() -> None:
     """The ledger: what was spent, on what, and whether it holds together."""
 
@@ -155,6 +153,8 @@ def ledger() -> None:
 @LEDGER
 def init(ledger_url: str | None) -> None:
     """Create an empty ledger, and the signing key where there is none."""
+    from ..accounting.ledger.creation import create_ledger
+
     settled = house(ledger_url=ledger_url)
     settled.anchoring.keys.create_where_none(secrets.token_bytes)
     create_ledger(settled.ledger_url, anchoring=settled.anchoring)
@@ -165,6 +165,8 @@ def init(ledger_url: str | None) -> None:
 @LEDGER
 def anchor(ledger_url: str | None) -> None:
     """Begin an anchor at the ledger's present head, where it has none; what came before it nobody vouches for."""
+    from ..accounting.ledger.creation import begin_anchor
+
     settled = house(ledger_url=ledger_url)
     head = begin_anchor(settled.ledger_url, anchoring=settled.anchoring)
     place = settled.anchoring.anchor_of(head.ledger_id).path
@@ -180,6 +182,12 @@ def anchor(ledger_url: str | None) -> None:
 @AS_JSON
 def show(ledger_url: str | None, latest: int, everything: bool, as_json: bool) -> None:
     """Show the data sets' budgets and the latest series and releases."""
+    from ..accounting.ledger.odometer import ESTIMATE_NOTE
+    from ..accounting.ledger.reader import open_reader
+    from .ledger_report import dataset_rows, print_datasets, print_releases, release_rows, tell_of_more
+    from .look_report import look_rows, print_looks
+    from .series_report import print_series, series_rows
+
     with open_reader(house(ledger_url=ledger_url).ledger_url) as reader:
         overview = reader.overview(latest=None if everything else latest)
         looks = look_rows(reader.private_looks())
@@ -223,6 +231,9 @@ def show(ledger_url: str | None, latest: int, everything: bool, as_json: bool) -
 @AS_JSON
 def verify(ledger_url: str | None, anchor_file: Path | None, public_key: Path | None, as_json: bool) -> int:
     """Check the chain, every price, the single use of samples and the accounts; with --anchor more."""
+    from ..accounting.ledger.reader import open_reader
+    from ..accounting.ledger.signing import read_public_keys
+
     if public_key is not None and anchor_file is None:
         raise InputRefused("a public key checks an anchor, and none is given.", where="--public-key")
     settled = house(ledger_url=ledger_url)
@@ -250,6 +261,9 @@ def verify(ledger_url: str | None, anchor_file: Path | None, public_key: Path | 
 @LEDGER
 def export(ledger_url: str | None) -> None:
     """Write every entry as one line of canonical JSON with its place and hash."""
+    from ..accounting.ledger.canonical import bytes_of_entry
+    from ..accounting.ledger.reader import open_reader
+
     with open_reader(house(ledger_url=ledger_url).ledger_url) as reader:
         for link in reader.entries():
             body = json.loads(bytes_of_entry(link.entry))

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from fnmatch import fnmatch
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ..mechanisms.refusal import InputRefused
-from ..tasks.objects import Output
-from ..tasks.opening import is_url
-from ..tasks.request import Request
+
+if TYPE_CHECKING:
+    from ..tasks.objects import Output
+    from ..tasks.request import Request
 
 __all__ = ["require_elsewhere", "write_new"]
 
@@ -28,6 +30,8 @@ def require_elsewhere(path: Path, *, request: Request | None = None) -> None:
     Raises:
         InputRefused: nothing may be written there.
     """
+    from ..tasks.opening import is_url
+
     remedy = "Name a file elsewhere."
     if is_url(str(path)):
         raise InputRefused("documents are written to files of this machine.", where=str(path), remedy=remedy)

@@ -4,38 +4,20 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..accounting.theory.planning import Plan
-from ..accounting.theory.planning import plan as plan_of
-from ..accounting.theory.survival import survival_share
 from ..mechanisms.refusal import InputRefused
-from ..mechanisms.strongly_safe import StronglySafeRelease
 from .explain_command import tell_explanation
-from .group_sizes import read_group_sizes
-from .plan_report import draw_plan, print_plan
+from .options import ExactNumber
 
-__all__ = ["ExactNumber", "plan"]
+if TYPE_CHECKING:
+    from ..accounting.theory.planning import Plan
 
-
-class ExactNumber(click.ParamType[Decimal]):
-    """A number taken exactly as it is written."""
-
-    name = "number"
-
-    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> Decimal:
-        """Read the decimal, or fail with the option's name."""
-        try:
-            number = Decimal(str(value))
-        except InvalidOperation:
-            self.fail("this is not a number", param, ctx)
-        if not number.is_finite():
-            self.fail("this is not a finite number", param, ctx)
-        return number
+__all__ = ["plan"]
 
 
 @click.command()
@@ -74,14 +56,20 @@ def plan(
             raise click.UsageError("a specification has its own parameters: no option but --releases goes with it.")
         tell_explanation(spec, releases=_whole(releases) or 1, as_json=as_json)
         return
+    from ..accounting.theory.planning import plan as plan_of
+
     result = plan_of(**asked, releases=_whole(releases))
     share = None if group_sizes is None else _survival(result, group_sizes)
     if plot is not None:
+        from .plan_picture import draw_plan
+
         draw_plan(result, plot)
     if as_json:
         answer = _plain(dataclasses.asdict(result)) | {"survival_share": share}
         click.echo(json.dumps(answer, ensure_ascii=False))
         return
+    from .plan_report import print_plan
+
     print_plan(result)
     if share is not None:
         click.echo(f"Of the sampled records {share:.1%} would be published, for groups of the sizes given.")
@@ -91,6 +79,10 @@ def _survival(result: Plan, group_sizes: Path) -> float:
     """The share of the sampled records that would survive suppression."""
     if result.k is None:
         raise InputRefused("a bare guarantee has no k, so nothing is suppressed.", where="--group-sizes")
+    from ..accounting.theory.survival import survival_share
+    from ..mechanisms.strongly_safe import StronglySafeRelease
+    from .group_sizes import read_group_sizes
+
     mechanism = StronglySafeRelease(k=result.k, sampling_rate=result.sampling_rate)
     return survival_share(mechanism, group_sizes=read_group_sizes(group_sizes))
 

@@ -6,9 +6,6 @@ from pathlib import Path
 
 import click
 
-from ..accounting.ledger.certificate import read_certificate, verify_certificate
-from ..accounting.ledger.registry_entry import FILL_IN, StewardsWords, registry_text
-from ..accounting.ledger.signing import read_public_keys
 from ..mechanisms.refusal import InputRefused, ReleaseFailed
 
 __all__ = ["registry"]
@@ -32,6 +29,10 @@ def registry(certificate: Path, output: Path | None, public_key: Path | None, **
 
     What the certificate can't know is left as a text that begins with FILL IN.
     """
+    from ..accounting.ledger.certificate import read_certificate, verify_certificate
+    from ..accounting.ledger.registry_entry import FILL_IN, StewardsWords, registry_text
+    from ..accounting.ledger.signing import read_public_keys
+
     trusted = None if public_key is None else read_public_keys(public_key)
     check = verify_certificate(certificate, trusted=trusted)
     if check.findings:

@@ -9,7 +9,6 @@ from typing import Any
 
 import click
 
-from ..accounting.ledger.signing import read_public_keys
 from ..flows.settings import House, house
 from ..mechanisms.refusal import InputRefused
 
@@ -128,6 +127,7 @@ def abandon(release_id: str, reason: str, ledger: str | None) -> None:
 def verify(certificate: Path, public_key: Path | None, as_json: bool) -> int:
     """Check a release's certificate and its files, without ledger or private store."""
     from ..accounting.ledger.certificate import verify_certificate
+    from ..accounting.ledger.signing import read_public_keys
 
     trusted = None if public_key is None else read_public_keys(public_key)
     check = verify_certificate(certificate, trusted=trusted)

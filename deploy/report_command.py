@@ -12,13 +12,14 @@ from pathlib import Path
 import click
 
 from ..flows.settings import house
+from .command_groups import CommandGroup
 
 __all__ = ["report"]
 
 FILE = click.Path(path_type=Path)
 
 
-@click.group()
+@click.group(cls=CommandGroup)
 def report() -> None:
     """Reports about releases."""
 

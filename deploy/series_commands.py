@@ -8,18 +8,14 @@ from pathlib import Path
 
 import click
 
-from ..accounting.ledger.reader import open_reader
-from ..accounting.ledger.registration import SeriesRegistration
-from ..accounting.ledger.writer import open_writer
 from ..flows.settings import house
-from ..flows.spec import read_spec
-from .ledger_commands import AS_JSON, LEDGER
-from .series_report import print_series, series_rows
+from .command_groups import CommandGroup
+from .options import AS_JSON, LEDGER
 
 __all__ = ["series"]
 
 
-@click.group()
+@click.group(cls=CommandGroup)
 def series() -> None:
     """Series: several releases with fixed parameters, paid for together when they are registered."""
 
@@ -36,6 +32,12 @@ def add(name: str, spec: Path, releases: int, ledger_url: str | None, as_json: b
     Its releases run with `crowdblend run SPEC --series NAME`. Their specifications may differ in name, source,
     format and output, and in nothing else.
     """
+    from ..accounting.ledger.reader import open_reader
+    from ..accounting.ledger.registration import SeriesRegistration
+    from ..accounting.ledger.writer import open_writer
+    from ..flows.spec import read_spec
+    from .series_report import series_rows
+
     request = read_spec(spec, output=spec.parent, releases=releases)  # the releases have outputs, the series none
     places = house(ledger_url=ledger_url)
     with open_writer(places.ledger_url, anchoring=places.anchoring) as writer:
@@ -68,6 +70,9 @@ def add(name: str, spec: Path, releases: int, ledger_url: str | None, as_json: b
 @AS_JSON
 def list_series(ledger_url: str | None, as_json: bool) -> None:
     """List the series with what remains of them."""
+    from ..accounting.ledger.reader import open_reader
+    from .series_report import print_series, series_rows
+
     with open_reader(house(ledger_url=ledger_url).ledger_url) as reader:
         rows = series_rows(reader.all_series())
     if as_json:

@@ -8,7 +8,6 @@ from pathlib import Path
 import click
 
 from ..flows.settings import House, house
-from ..flows.spec import read_spec
 from ..mechanisms.refusal import InputRefused
 
 __all__ = ["serve"]
@@ -55,6 +54,7 @@ def serve(spec: Path, series: str, cron: str, output: str, ledger: str | None) -
 def _check(spec: Path, *, series: str, places: House) -> None:
     """See now what would refuse every release: the specification, the ledger, the series."""
     from ..accounting.ledger.reader import open_reader
+    from ..flows.spec import read_spec
 
     with open_reader(places.ledger_url) as reader:
         state = reader.series(series)

@@ -8,13 +8,6 @@ from pathlib import Path
 
 import click
 
-from ..accounting.ledger.signing import read_public_keys
-from .documents.rendering import page, plain_text
-from .placing import require_elsewhere, write_new
-from .sheet.citation import bibtex, citation
-from .sheet.facts import sheet_facts
-from .sheet.snippets import snippets
-
 __all__ = ["sheet"]
 
 FILE = click.Path(path_type=Path)
@@ -32,6 +25,13 @@ def sheet(release: Path, output: Path, public_key: Path | None, publisher: str |
     It has what the release publishes and nothing else, and may be handed out with it; but it isn't part of it, so it
     is written elsewhere.
     """
+    from ..accounting.ledger.signing import read_public_keys
+    from .documents.rendering import page, plain_text
+    from .placing import require_elsewhere, write_new
+    from .sheet.citation import bibtex, citation
+    from .sheet.facts import sheet_facts
+    from .sheet.snippets import snippets
+
     trusted = None if public_key is None else read_public_keys(public_key)
     facts = sheet_facts(release, trusted=trusted)
     stem = re.sub(r"[^A-Za-z0-9._-]+", "-", facts.certificate["release_id"])

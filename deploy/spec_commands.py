@@ -9,18 +9,14 @@ from pathlib import Path
 import click
 
 from ..mechanisms.refusal import InputRefused
-from ..tasks.foreign_formats import foreign_source
-from ..tasks.opening import is_url
-from ..tasks.schema_names import read_names
-from .placing import require_elsewhere, write_new
-from .spec_sketch import FILL_IN, sketched_spec
+from .command_groups import CommandGroup
 
 __all__ = ["spec"]
 
 FILE = click.Path(path_type=Path)
 
 
-@click.group()
+@click.group(cls=CommandGroup)
 def spec() -> None:
     """Begin a specification; the schema of specifications."""
 
@@ -36,6 +32,12 @@ def new(source: str, output: Path | None, dataset: str | None, separator: str | 
 
     What is left to write is marked FILL IN, and `explain` refuses the file until it is written.
     """
+    from ..tasks.foreign_formats import foreign_source
+    from ..tasks.opening import is_url
+    from ..tasks.schema_names import read_names
+    from .placing import require_elsewhere, write_new
+    from .spec_sketch import FILL_IN, sketched_spec
+
     foreign = foreign_source(source)
     if foreign is not None:
         raise foreign

@@ -22,6 +22,8 @@ from rich.progress import (
 )
 from rich.text import Text
 
+from .verbosity import is_quiet
+
 __all__ = ["Stages", "pace", "process_begun"]
 
 READING = ("select", "count")
@@ -91,6 +93,7 @@ class Stages:
         self._started = False
         self._told = ""
         self._console = Console(stderr=True, highlight=False)
+        self._quiet = is_quiet()
         self._progress: Progress | None = None
         self._records: int | None = None
         self._octets = 0
@@ -119,7 +122,10 @@ class Stages:
 
     @contextmanager
     def shown(self, name: str) -> Iterator[None]:
-        """Show one stage, from its beginning to its end."""
+        """Show one stage, from its beginning to its end; nothing where the command was asked to be quiet."""
+        if self._quiet:
+            yield
+            return
         if not self._console.is_terminal:
             if name != self._told:
                 print(f"crowdblend: {name}", file=sys.stderr, flush=True)

@@ -7,14 +7,16 @@ import json
 import re
 import secrets
 from datetime import UTC, date, datetime, timedelta
+from typing import TYPE_CHECKING
 
 import click
 
-from ..accounting.ledger.reader import open_reader
-from ..accounting.ledger.tokens import TokenState
-from ..accounting.ledger.writer import open_writer
 from ..flows.settings import house
-from .ledger_commands import AS_JSON, LEDGER
+from .command_groups import CommandGroup
+from .options import AS_JSON, LEDGER
+
+if TYPE_CHECKING:
+    from ..accounting.ledger.tokens import TokenState
 
 __all__ = ["token"]
 
@@ -34,7 +36,7 @@ class Expiry(click.ParamType[timedelta]):
         return timedelta(days=int(found[1]))
 
 
-@click.group()
+@click.group(cls=CommandGroup)
 def token() -> None:
     """Tokens of the auditors' pages (crowdblend dashboard)."""
 
@@ -46,6 +48,8 @@ def token() -> None:
 @AS_JSON
 def add(name: str, expires: timedelta, ledger_url: str | None, as_json: bool) -> None:
     """Let somebody look; prints the token once, and the ledger keeps its digest alone."""
+    from ..accounting.ledger.writer import open_writer
+
     settled, today = house(ledger_url=ledger_url), _today()
     with open_writer(settled.ledger_url, anchoring=settled.anchoring) as writer:
         text = writer.add_token(
@@ -67,6 +71,8 @@ def add(name: str, expires: timedelta, ledger_url: str | None, as_json: bool) ->
 @AS_JSON
 def list_tokens(ledger_url: str | None, as_json: bool) -> None:
     """List the tokens with their days; their secrets are known to nobody but their holders."""
+    from ..accounting.ledger.reader import open_reader
+
     with open_reader(house(ledger_url=ledger_url).ledger_url) as reader:
         states, today = reader.tokens(), _today()
     rows = [
@@ -93,6 +99,8 @@ def list_tokens(ledger_url: str | None, as_json: bool) -> None:
 @LEDGER
 def revoke(name: str, ledger_url: str | None) -> None:
     """Revoke a token by its NAME or id; it opens nothing from the next request on."""
+    from ..accounting.ledger.writer import open_writer
+
     settled = house(ledger_url=ledger_url)
     with open_writer(settled.ledger_url, anchoring=settled.anchoring) as writer:
         token_id = writer.revoke_token(name=name, by=getpass.getuser(), day=_today())

@@ -2,30 +2,22 @@
 
 from __future__ import annotations
 
+import logging
+import os
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from platformdirs import user_data_path
-from pydantic import Field
-from pydantic_settings import BaseSettings, SettingsConfigDict
 
 if TYPE_CHECKING:
     from ..accounting.ledger.anchoring import Anchoring
 
 __all__ = ["House", "house"]
 
+_LOGGER = logging.getLogger("crowdblend.places")
 DEFAULT_LEDGER = "sqlite:///crowdblend-ledger.db"
-
-
-class _Environment(BaseSettings):
-    """CROWDBLEND_LEDGER, CROWDBLEND_HOME and CROWDBLEND_ANCHOR."""
-
-    model_config = SettingsConfigDict(env_prefix="CROWDBLEND_", extra="ignore")
-
-    ledger: str = DEFAULT_LEDGER
-    home: Path = Field(default_factory=lambda: user_data_path("crowdblend", appauthor=False))
-    anchor: Path | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -64,10 +56,13 @@ def house(*, ledger_url: str | None = None, home: Path | None = None) -> House:
         ledger_url: SQLAlchemy URL of the ledger; None takes CROWDBLEND_LEDGER, or an SQLite file in the working folder.
         home: the private store; None takes CROWDBLEND_HOME, or the user's data folder.
     """
-    environment = _Environment()
-    anchor = environment.anchor
-    return House(
-        ledger_url=ledger_url or environment.ledger,
-        home=(home or environment.home).expanduser().absolute(),
-        anchor=None if anchor is None or anchor == Path() else anchor.expanduser().absolute(),
+    own, anchor = os.environ.get("CROWDBLEND_HOME"), os.environ.get("CROWDBLEND_ANCHOR")
+    store = home or (Path(own) if own else user_data_path("crowdblend", appauthor=False))
+    found = House(
+        ledger_url=ledger_url or os.environ.get("CROWDBLEND_LEDGER") or DEFAULT_LEDGER,
+        home=store.expanduser().absolute(),
+        anchor=Path(anchor).expanduser().absolute() if anchor else None,
     )
+    _LOGGER.debug("ledger %s", re.sub("(?<=//)[^/]*@", "…@", found.ledger_url))
+    _LOGGER.debug("private store %s", found.home)
+    return found

@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Literal
 
-__all__ = ["ADD_REMOVE", "REPLACEMENT", "Randomness", "Relation"]
+__all__ = ["ADD_REMOVE", "MOST_RECORDS", "REPLACEMENT", "Randomness", "Relation"]
 
 Relation = Literal["add/remove", "replacement"]
 """What two neighbouring data sets differ in: one person's presence, or one person's values among a public number."""
 
 ADD_REMOVE: Relation = "add/remove"
 REPLACEMENT: Relation = "replacement"
+
+MOST_RECORDS = 10_000
+"""The most records of one person, M, that are priced; rounding slack and work are stated for no more."""
 
 Randomness = Callable[[int], bytes]
 """Source of secret random bytes: n to n bytes. Production passes the operating system's."""

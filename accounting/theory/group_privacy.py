@@ -10,14 +10,12 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from ...mechanisms.neighbours import MOST_RECORDS
 from ...mechanisms.refusal import InputRefused
 from .exact_decimals import add_up, divide_down, exp_up, multiply_up
 from .rounding import log_down
 
 __all__ = ["MOST_RECORDS", "best_split", "check_records", "even_split", "no_price_for_group", "rule_for_group"]
-
-MOST_RECORDS = 10_000
-"""The largest M that is priced; rounding slack and work are stated for no more."""
 
 _POINTS = 1024
 _SLACK = 1.0 + 1e-12

@@ -1,0 +1,83 @@
+"""A plan as a picture: the frontier and the ε–δ curve."""
+
+from __future__ import annotations
+
+import math
+from decimal import Decimal
+from pathlib import Path
+
+import numpy as np
+
+from ..accounting.theory.frontier import frontier
+from ..accounting.theory.inversion import Target
+from ..accounting.theory.paper_bound import delta_paper, least_epsilon_of_paper
+from ..accounting.theory.planning import Plan
+from ..accounting.theory.profile import exp_up, log_profile
+from ..accounting.theory.rounding import float_up
+from ..mechanisms.refusal import InputRefused
+from .plan_report import _short
+
+__all__ = ["draw_plan"]
+
+_FRONTIER_RATES = ("0.001", "0.003", "0.01", "0.03", "0.05", "0.1", "0.2", "0.3", "0.4", "0.5", "0.6", "0.7", "0.8")
+
+
+def draw_plan(plan: Plan, path: Path) -> None:
+    """Draw the frontier (least k for each rate) and the ε–δ curve of one release into a file.
+
+    Args:
+        plan: a plan of releases (not of a bare guarantee).
+        path: the file; its ending names the format, for example .svg, .png or .pdf.
+
+    Raises:
+        InputRefused: there is nothing to draw, matplotlib is not installed, or the file can't be written.
+    """
+    if plan.k is None:
+        raise InputRefused("an amplified guarantee has no frontier to draw.", where="--plot")
+    try:
+        from matplotlib.backends.backend_agg import FigureCanvasAgg
+        from matplotlib.figure import Figure
+    except ImportError as fault:
+        raise InputRefused(
+            "drawing needs matplotlib, which is not installed.",
+            where="--plot",
+            remedy="Install crowdblend with its extra 'plot'.",
+        ) from fault
+    figure = Figure(figsize=(10.0, 4.2), layout="constrained")
+    FigureCanvasAgg(figure)
+    left, right = figure.subplots(1, 2)
+    target = Target(
+        epsilon=plan.epsilon,
+        delta=plan.delta,
+        releases=plan.releases,
+        selection_epsilon=plan.selection_epsilon,
+        selection_rate=plan.selection_rate,
+    )
+    points = frontier(target, sampling_rates=[Decimal(rate) for rate in _FRONTIER_RATES])
+    for name, ks, style in (
+        ("charged", [point.k_exact for point in points], "o-"),
+        ("paper's bound", [point.k_paper for point in points], "s--"),
+    ):
+        known = [(float(point.sampling_rate), k) for point, k in zip(points, ks, strict=True) if k is not None]
+        if known:
+            left.plot([rate for rate, _ in known], [k for _, k in known], style, label=name)
+    left.plot([float(plan.sampling_rate)], [plan.k], "k*", markersize=12, label="this plan")
+    left.set(xlabel="sampling rate β", ylabel="least k", xscale="log", yscale="log")
+    left.set_title(f"ε = {_short(plan.epsilon)}, δ = {_short(plan.delta)}, {plan.releases} release(s)")
+    left.legend()
+    rate = float_up(plan.sampling_rate)
+    farthest = max(2.0 * float(plan.epsilon_exact or plan.epsilon), 1.5 * least_epsilon_of_paper(rate), 1e-6)
+    epsilons = np.linspace(0.0, farthest, 400)
+    right.plot(epsilons, np.exp(log_profile(k=plan.k, sampling_rate=rate, epsilons=epsilons)), label="exact profile")
+    proved = epsilons[epsilons >= least_epsilon_of_paper(rate)]
+    if proved.size:
+        bounds = [max(delta_paper(k=plan.k, sampling_rate=rate, epsilon=float(e)), exp_up(-700.0)) for e in proved]
+        right.plot(proved, bounds, "--", label="paper's bound")
+    right.axhline(max(float(plan.delta), math.ulp(0.0)), color="grey", linewidth=0.8)
+    right.set(xlabel="ε", ylabel="δ", yscale="log")
+    right.set_title(f"one release, k = {plan.k}, β = {plan.sampling_rate}")
+    right.legend()
+    try:
+        figure.savefig(path)
+    except (OSError, ValueError) as fault:
+        raise InputRefused(f"the picture can't be written: {fault}.", where=f"--plot {path}") from fault
