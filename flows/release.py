@@ -14,19 +14,14 @@ from ..accounting.ledger.keystore import ReleaseFolder
 from ..mechanisms.neighbours import Randomness
 from ..mechanisms.recoding import GeneralizationMap
 from ..mechanisms.refusal import ReleaseFailed
-from ..tasks.answer import published_answer
 from ..tasks.charge import begin_reading, close, reserve
 from ..tasks.executors import Executor
-from ..tasks.histogram import published_histogram
-from ..tasks.points import published_points
 from ..tasks.publication import Publication
 from ..tasks.released import publish, write_output
-from ..tasks.reports import published_reports
 from ..tasks.request import AnswerRequest, HistogramRequest, MicrodataRequest, PointsRequest, ReportsRequest, Request
 from ..tasks.source import SourceLayout, manifest_bytes
 from ..tasks.staging import SettledRelease, remembered_release
 from .code_sources import code_sources
-from .microdata import made_microdata
 from .observer import Observer
 from .prepare import PreparedRelease
 
@@ -142,13 +137,17 @@ def _made(
     randomness: Randomness,
     observer: Observer,
 ) -> tuple[GeneralizationMap, Publication]:
-    """The map that the records were read with, and what may be published."""
+    """The map that the records were read with, and what may be published; each kind is loaded when it is run."""
     match request:
         case MicrodataRequest():
+            from .microdata import made_microdata
+
             return made_microdata(
                 request, receipt=receipt, layout=layout, folder=folder, executor=executor, observer=observer
             )
         case HistogramRequest():
+            from ..tasks.histogram import published_histogram
+
             with observer.stage("count"):
                 return request.recoding, published_histogram(
                     receipt=receipt,
@@ -160,6 +159,8 @@ def _made(
                     advanced=observer.advanced,
                 )
         case PointsRequest():
+            from ..tasks.points import published_points
+
             with observer.stage("count"):
                 return request.recoding, published_points(
                     receipt=receipt,
@@ -170,6 +171,8 @@ def _made(
                     advanced=observer.advanced,
                 )
         case AnswerRequest():
+            from ..tasks.answer import published_answer
+
             with observer.stage("count"):
                 return request.recoding, published_answer(
                     receipt=receipt,
@@ -180,6 +183,8 @@ def _made(
                     advanced=observer.advanced,
                 )
         case ReportsRequest():
+            from ..tasks.reports import published_reports
+
             with observer.stage("count"):
                 return request.recoding, published_reports(
                     receipt=receipt, request=request, layout=layout, executor=executor, advanced=observer.advanced

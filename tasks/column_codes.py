@@ -15,7 +15,7 @@ from ..mechanisms.hierarchy import BUCKET_CODE
 from ..mechanisms.integers import INT64_MAX, INT64_MIN, canonical_integer
 from ..mechanisms.number_steps import NumberSteps, number_of_text
 from ..mechanisms.recoding import MappedColumn, Placement
-from .arrow_arrays import arrow_of, numbers_of
+from .arrow_arrays import arrow_of, filled, numbers_of, octets_of
 
 __all__ = ["ColumnCoder", "KnownEntries"]
 
@@ -59,7 +59,7 @@ class ColumnCoder:
         inside = [number for number in numbers if number is not None and INT64_MIN <= number <= INT64_MAX]
         self._null_integers = np.array(inside, dtype=np.int64)
         self._null_numbers = np.array([number_of_text(text) for text in null_values], dtype=np.float64)
-        self._known = pa.array([], type=pa.large_binary())
+        self._known = octets_of([])
         self._known_codes: NDArray[np.int64] = np.empty(0, dtype=np.int64)
         self._known_entries: defaultdict[str, KnownEntries] = defaultdict(KnownEntries)
         self._known_entries_bytes = 0
@@ -110,7 +110,7 @@ class ColumnCoder:
         table = self.table(values.dictionary)
         indices = values.indices
         if indices.null_count:
-            indices = pc.fill_null(indices.cast(pa.int64()), table.size - 1)
+            indices = filled(indices.cast(pa.int64()), table.size - 1)
         wanted = numbers_of(indices) if positions is None else numbers_of(indices)[positions]
         return table.take(wanted)
 
@@ -128,13 +128,13 @@ class ColumnCoder:
         if not _is_text(type_):
             distinct = values.cast(pa.string()).dictionary_encode()
             table = np.append(self._codes_of_texts(distinct.dictionary), BUCKET_CODE)
-            known = pc.fill_null(distinct.indices.cast(pa.int64()), table.size - 1)
+            known = filled(distinct.indices.cast(pa.int64()), table.size - 1)
             codes: NDArray[np.int64] = table[numbers_of(known)]
             return codes
         return self._codes_of_texts(values)
 
     def _codes_of_integers(self, values: pa.Array) -> NDArray[np.int64]:
-        known = pc.fill_null(values, 0) if values.null_count else values
+        known = filled(values, 0) if values.null_count else values
         numbers = numbers_of(known)
         codes = self.column.hierarchy.codes_of_integers(numbers, self.column.level)
         if self._null_integers.size:
@@ -145,7 +145,7 @@ class ColumnCoder:
 
     def _codes_of_floats(self, values: pa.Array) -> NDArray[np.int64]:
         """Codes of floating-point numbers; where a hierarchy is of whole ones, others have the bucket's code."""
-        numbers = numbers_of(pc.fill_null(values.cast(pa.float64()), float("nan")))
+        numbers = numbers_of(filled(values.cast(pa.float64()), float("nan")))
         if isinstance(self.column.hierarchy, NumberSteps):
             steps = self.column.hierarchy.codes_of_numbers(numbers, self.column.level)
             steps[np.isin(numbers, self._null_numbers)] = BUCKET_CODE
@@ -177,7 +177,7 @@ class ColumnCoder:
         if len(octets) < _MANY_TEXTS:
             return self._codes_of_bytes(octets.to_pylist())
         # Long lists are mostly numbers, for which no Python object need be made.
-        numeric = pc.fill_null(pc.match_substring_regex(octets, _CANONICAL_PATTERN), False)
+        numeric = filled(pc.match_substring_regex(octets, _CANONICAL_PATTERN), 0)
         chosen = numbers_of(numeric.cast(pa.uint8())).astype(np.bool_)
         codes = np.empty(len(octets), dtype=np.int64)
         numbers = octets.filter(numeric).cast(pa.large_string()).cast(pa.int64())

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from ..mechanisms.refusal import ReleaseFailed
 from ..mechanisms.sampling import Coins
+from .arrow_arrays import octets_of
 from .chunks import CsvChunk
 from .column_codes import ColumnCoder
 from .csv_fields import TakenLines, sort_lines, take_lines
@@ -108,7 +109,7 @@ def _block_keys(
         fields = regular.column(position)
         word[:split] += coder.scaled_codes(fields, None)
         if alone:
-            values = pa.array([fields[position] for fields in alone], type=pa.large_binary())
+            values = octets_of([fields[position] for fields in alone])
             word[split : split + len(alone)] += coder.scaled_codes(values, None)
     return keys
 

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import assert_never
+from typing import TYPE_CHECKING, assert_never
 
-import dask
-import dask.dataframe as dd
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 
 from ..mechanisms.count_sketch import CountMeanSketch, SketchSums, empty_sums, summed
@@ -16,6 +13,9 @@ from ..mechanisms.krandomization import KRandomization, outcome_counts
 from .executors import Advanced, Executor, computed
 from .report_batches import sketch_batches, vector_batches
 from .report_files import Collection, ReportTask
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 __all__ = ["added_up", "outcome_totals", "sketch_totals"]
 
@@ -78,6 +78,9 @@ def added_up(group: ReportTask, *, collection: Collection) -> pd.DataFrame:
 def _totals(
     groups: Sequence[ReportTask], *, collection: Collection, executor: Executor, advanced: Advanced | None
 ) -> NDArray[np.int64]:
+    import dask
+    import dask.dataframe as dd
+
     size = _size(collection)
     if not groups:
         return np.zeros(size, dtype=np.int64)
@@ -119,4 +122,6 @@ def _added(frame: pd.DataFrame, *, size: int) -> pd.DataFrame:
 
 
 def _frame(counts: NDArray[np.int64]) -> pd.DataFrame:
+    import pandas as pd
+
     return pd.DataFrame({_COLUMN: counts})

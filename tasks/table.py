@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from ..mechanisms.recoding import GeneralizationMap
 from ..mechanisms.suppression import GroupCounts
-from .arrow_arrays import arrow_of
+from .arrow_arrays import arrow_of, texts_of
 
 __all__ = ["PublishedGroups", "csv_line", "labelled", "write_table"]
 
@@ -114,7 +114,7 @@ def _row_blocks(groups: PublishedGroups, form: str) -> Iterator[NDArray[np.int64
 
 
 def _write_parquet(groups: PublishedGroups, path: Path, *, form: str) -> None:
-    dictionaries = [pa.array(labels, type=pa.string()) for labels in groups.labels]
+    dictionaries = [texts_of(labels) for labels in groups.labels]
     fields = [pa.field(name, pa.dictionary(pa.int32(), pa.string())) for name in groups.columns]
     if form == "counts":
         fields.append(pa.field("count", pa.int64()))

