@@ -16,6 +16,7 @@ import fsspec
 from ..mechanisms.refusal import InputRefused
 from .csv_header import CsvLayout, read_csv_layout, separator_byte
 from .foreign_formats import foreign_source
+from .lake_tables import LocalFolders, refuse_stored_tables
 from .opening import is_url
 from .parquet_schema import ParquetLayout, read_parquet_layout
 
@@ -107,17 +108,22 @@ def list_source(source: str, *, base: Path) -> Source:
     Below a folder, names that begin with `.` or `_` are passed over; every other file must be of the one
     format (.csv, .tsv, .txt; .parquet, .pq). No file is opened.
 
+    PRIVACY: the files of a lake table are not its records (`lake_tables`), so what lies in one, and a folder that holds
+    one, is refused.
+
     Args:
         source: as the specification has it.
         base: folder from which a relative path starts.
 
     Raises:
         InputRefused: nothing found, a file listed twice (also by a link), an unknown, compressed or mixed
-            format, or a location that cannot be reached.
+            format, a table of Delta Lake, Iceberg or Hudi, or a location that cannot be reached.
     """
     foreign = foreign_source(source)
     if foreign is not None:
         raise foreign
+    if "\0" in source:
+        raise InputRefused("no file's name has a NUL character.", where="[data].source")
     if is_url(source) and not source.startswith(("file://", "local://")):
         files = _remote_files(source)
     else:
@@ -191,20 +197,22 @@ def _told(layout: CsvLayout | ParquetLayout) -> list[int]:
 
 
 def _local_files(path: Path, source: str) -> list[SourceFile]:
+    tables = LocalFolders(source)
     if path.is_dir():
-        found = list(_below(path, source))
+        found = list(_below(path, source, tables))
     elif path.exists() or not glob.has_magic(str(path)):
         found = [path]
     else:
         found = []
         for match in map(Path, glob.glob(str(path), recursive=True)):
             if match.is_dir():
-                found.extend(_below(match, source))
+                found.extend(_below(match, source, tables))
             elif not match.name.startswith((".", "_")):
                 found.append(match)
     first_name: dict[tuple[int, int], Path] = {}
     files: list[SourceFile] = []
     for name in found:
+        tables.refuse_table_around(name)
         try:
             state = name.stat()
         except OSError as error:
@@ -220,10 +228,12 @@ def _local_files(path: Path, source: str) -> list[SourceFile]:
     return files
 
 
-def _below(folder: Path, source: str) -> Iterator[Path]:
+def _below(folder: Path, source: str, tables: LocalFolders) -> Iterator[Path]:
     """The files below a folder, through linked folders too, each folder once."""
+    tables.refuse_table_around(folder)
     entered: set[tuple[int, int]] = set()
     for place, folders, names in os.walk(folder, followlinks=True):
+        tables.refuse_table_around(Path(place))
         state = os.stat(place)
         if (state.st_dev, state.st_ino) in entered:
             raise InputRefused("a folder is reached twice, through a link.", where=f"{source}: {place}")
@@ -238,9 +248,11 @@ def _remote_files(url: str) -> list[SourceFile]:
         raise InputRefused("chained URLs are not supported.", where=url, remedy="Unpack the archive first.")
     try:
         store, path = fsspec.core.url_to_fs(url)
+        store.invalidate_cache()
+        folder = False
         if glob.has_magic(path) and not store.exists(path):
             found = store.glob(path, detail=True)
-        elif store.isdir(path):
+        elif folder := store.isdir(path):
             found = store.find(path, detail=True)
         else:
             found = {path: store.info(path)}
@@ -250,6 +262,7 @@ def _remote_files(url: str) -> list[SourceFile]:
             where=url,
             remedy="Check the address, the access rights and that the fsspec driver is installed.",
         ) from None
+    refuse_stored_tables(store, files=found, everything=folder, source=url)
     files: list[SourceFile] = []
     for name, entry in found.items():
         below = PurePosixPath(name.removeprefix(path.rstrip("/"))).parts if name != path else ()
