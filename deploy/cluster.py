@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import importlib
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -15,9 +15,10 @@ from ..flows.cluster_spec import CLASSES, ExistingCluster, StartedCluster
 from ..mechanisms.refusal import InputRefused
 from ..tasks.executors import DaskCluster, Executor, LocalThreads
 
-__all__ = ["Choice", "chosen_cluster", "opened_executor"]
+__all__ = ["Choice", "chosen_cluster", "opened_executor", "require_reachable"]
 
 Choice = ExistingCluster | StartedCluster | None
+ANSWERED_WITHIN_SECONDS = 5
 CONNECTED_WITHIN_SECONDS = 10
 CANT_CONNECT = (OSError, ValueError, TypeError, RuntimeError)
 
@@ -37,14 +38,43 @@ def chosen_cluster(*, scheduler: str | None, of_spec: Choice) -> Choice:
     return None if address is None else ExistingCluster(address=str(address))
 
 
+def require_reachable(choice: Choice) -> None:
+    """See that a scheduler that exists answers and trusts this process; the first thing to do with a cluster.
+
+    It comes before a `Client` tries at length and noisily, and before a Prefect server is started in vain.
+
+    Args:
+        choice: as `chosen_cluster`; anything but an existing cluster passes.
+
+    Raises:
+        InputRefused: it can't be reached.
+    """
+    if not isinstance(choice, ExistingCluster):
+        return
+    from distributed.core import connect
+    from distributed.security import Security
+
+    address = _address(choice)
+
+    async def answered() -> None:
+        talk = await connect(address, timeout=ANSWERED_WITHIN_SECONDS, **Security().get_connection_args("client"))
+        await talk.close()
+
+    try:
+        asyncio.run(answered())
+    except Exception as error:  # noqa: BLE001 - whatever answers there may not be a scheduler: its bytes can be anything
+        raise _unreachable(address, error) from None
+
+
 @contextmanager
-def opened_executor(choice: Choice) -> Iterator[Executor]:
+def opened_executor(choice: Choice, *, tell: Callable[[str], None]) -> Iterator[Executor]:
     """Connect to the cluster, or start it, and see that all its machines run this version.
 
     PRIVACY: this comes before the charge, so a cluster that can't be used costs nothing.
 
     Args:
-        choice: as `chosen_cluster`.
+        choice: as `chosen_cluster`, seen to be reachable.
+        tell: says to the steward that the work has no workers.
 
     Raises:
         InputRefused: it can't be started or reached, its workers don't come, or one runs another version.
@@ -54,16 +84,17 @@ def opened_executor(choice: Choice) -> Iterator[Executor]:
             yield LocalThreads()
         case ExistingCluster():
             address = _address(choice)
-            _require_answer(address)
-            with _connected(address, choice, shown=address) as executor:
+            with _connected(address, choice, shown=address, tell=tell) as executor:
                 yield executor
         case StartedCluster():
-            with _started(choice) as cluster, _connected(cluster, choice, shown=choice.cls) as executor:
+            with _started(choice) as cluster, _connected(cluster, choice, shown=choice.cls, tell=tell) as executor:
                 yield executor
 
 
 @contextmanager
-def _connected(where: object, choice: ExistingCluster | StartedCluster, *, shown: str) -> Iterator[Executor]:
+def _connected(
+    where: object, choice: ExistingCluster | StartedCluster, *, shown: str, tell: Callable[[str], None]
+) -> Iterator[Executor]:
     from distributed import Client
 
     from ..tasks.worker_identity import require_same_everywhere
@@ -82,7 +113,7 @@ def _connected(where: object, choice: ExistingCluster | StartedCluster, *, shown
                 remedy="Start workers, or change workers and wait_seconds in [cluster].",
             ) from None
         require_same_everywhere(client)
-        yield DaskCluster(client=client)
+        yield DaskCluster(client=client, tell=tell)
 
 
 def _address(choice: ExistingCluster) -> str:
@@ -96,24 +127,10 @@ def _address(choice: ExistingCluster) -> str:
         ) from None
 
 
-def _require_answer(address: str) -> None:
-    """See that the scheduler answers and trusts this process, before a `Client` tries it at length and noisily."""
-    from distributed.core import connect
-    from distributed.security import Security
-
-    async def answered() -> None:
-        talk = await connect(address, timeout=CONNECTED_WITHIN_SECONDS, **Security().get_connection_args("client"))
-        await talk.close()
-
-    try:
-        asyncio.run(answered())
-    except CANT_CONNECT as error:
-        raise _unreachable(address, error) from None
-
-
 def _unreachable(where: str, error: Exception) -> InputRefused:
+    kind = type(error).__name__ if isinstance(error, CANT_CONNECT) else "what answers there is no scheduler of Dask's"
     return InputRefused(
-        f"the scheduler can't be reached ({type(error).__name__}).",
+        f"the scheduler can't be reached ({kind}).",
         where=where,
         remedy="Check that it runs, its address, and Dask's TLS settings (distributed.comm.tls).",
     )

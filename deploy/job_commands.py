@@ -15,6 +15,7 @@ import click
 from ..flows.settings import House, house
 from ..mechanisms.refusal import InputRefused
 from .jobs import Job, JobArguments, job_of, submit_job
+from .release_cost import cost_so_far
 
 __all__ = ["cancel", "status", "submit"]
 
@@ -142,10 +143,14 @@ def _followed(job: Job) -> dict[str, Any] | None:
 
 
 def _stage_followed(job: Job, stages: Any, stage: str) -> None:  # noqa: ANN401
+    told = ""
     while job.end() is None and job.process() is not None:
         progress = job.progress()
         if progress is not None and progress["stage"] != stage:
             return
+        if progress is not None and progress["note"] not in ("", told):
+            told = progress["note"]
+            stages.tell(told)
         if progress is not None and progress["total"]:
             stages.advanced(progress["done"], progress["total"])
         time.sleep(LOOKED_EVERY_SECONDS)
@@ -188,24 +193,13 @@ def _tell_end(job: Job, end: dict[str, Any] | None, places: House, *, as_json: b
 
 
 def _cost(release_id: str, places: House) -> str:
-    """What a job has cost so far, by the ledger."""
-    from ..accounting.ledger.reader import open_reader
-
-    with open_reader(places.ledger_url) as reader:
-        state = reader.release(release_id)
-    if state is None:
-        return "Nothing was charged."
-    price = state.charge.price
-    amount = f"ε = {price.epsilon}, δ = {price.delta}"
-    if state.charge.series is not None:
-        amount = f"A place in the series '{state.charge.series.name}'"
+    """What a job has cost so far, by the ledger, and how it is finished."""
+    stage, cost = cost_so_far(release_id, places)
     again = f"Submit again with --release-id {release_id} to finish it at no new charge"
-    match state.stage:
+    match stage:
         case "charged":
-            return f"{amount} is reserved and nothing was read. {again}, or free it with `crowdblend abandon`."
+            return f"{cost} {again}, or free it with `crowdblend abandon`."
         case "reading":
-            return f"{amount} is spent, since reading had begun. {again}."
-        case "published":
-            return f"{amount} is spent, and the release is published."
+            return f"{cost} {again}."
         case _:
-            return f"{amount} was charged, and given back only if nothing was read. The release was abandoned."
+            return cost

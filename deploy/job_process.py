@@ -31,12 +31,13 @@ class _ToldStages(Stages):
         super().__init__(begun=process_begun())
         self._job = job
         self._name = ""
+        self._note = ""
         self._last = 0.0
 
     @contextmanager
     def shown(self, name: str) -> Iterator[None]:
         """Tell which stage runs."""
-        self._name = name
+        self._name, self._note = name, ""
         self._job.tell_progress(name, 0, 0)
         yield
 
@@ -44,7 +45,12 @@ class _ToldStages(Stages):
         """Tell how much of it is done, now and then."""
         if time.monotonic() - self._last >= TOLD_EVERY_SECONDS:
             self._last = time.monotonic()
-            self._job.tell_progress(self._name, done, total)
+            self._job.tell_progress(self._name, done, total, self._note)
+
+    def tell(self, text: str) -> None:
+        """Tell what it waits for."""
+        self._note = text
+        self._job.tell_progress(self._name, 0, 0, text)
 
 
 class _Interruption:

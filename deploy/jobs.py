@@ -63,10 +63,11 @@ class Job:
         """What it was asked to do."""
         return JobArguments(**json.loads((self.folder / "job.json").read_bytes()))
 
-    def tell_progress(self, stage: str, done: int, total: int) -> None:
-        """Called by the job's process: so much of a stage is done."""
+    def tell_progress(self, stage: str, done: int, total: int, note: str = "") -> None:
+        """Called by the job's process: so much of a stage is done; the note says what it waits for, if anything."""
         draft = self.folder / ".progress"
-        draft.write_text(json.dumps({"stage": stage, "done": done, "total": total}), encoding="utf-8")
+        progress = {"stage": stage, "done": done, "total": total, "note": note}
+        draft.write_text(json.dumps(progress), encoding="utf-8")
         draft.replace(self.folder / "progress.json")
 
     def tell_end(self, end: dict[str, Any]) -> None:

@@ -92,6 +92,7 @@ def start_server(home: Path, *, role: Mapping[str, str] = ROLE, template: Path |
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
         env={**os.environ, **role, "PREFECT_HOME": str(home)},
+        start_new_session=True,  # Ctrl-C is for the run alone, which then still tells its server how it ended
     )
     line = process.stdout.readline() if process.stdout is not None else b""
     if not line.strip().isdigit():

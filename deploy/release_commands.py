@@ -36,22 +36,48 @@ def run(
     release_id: str | None,
     series: str | None,
     as_json: bool,
-) -> None:
+) -> int:
     """Run one release: SPEC.toml in, a published table and its certificate out."""
     from .running import run_release
     from .terminal import Stages, process_begun
 
-    result = run_release(
-        spec,
-        house=house(ledger_url=ledger),
-        output=output,
-        scheduler=scheduler,
-        release_id=release_id,
-        series=series,
-        randomness=secrets.token_bytes,
-        stages=Stages(begun=process_begun()),
-    )
+    places, stages = house(ledger_url=ledger), Stages(begun=process_begun())
+    try:
+        result = run_release(
+            spec,
+            house=places,
+            output=output,
+            scheduler=scheduler,
+            release_id=release_id,
+            series=series,
+            randomness=secrets.token_bytes,
+            stages=stages,
+        )
+    except KeyboardInterrupt:
+        if stages.release_id is None:
+            raise
+        from .release_cost import run_command
+
+        again = {"output": output, "scheduler": scheduler, "series": series, "ledger": ledger}
+        finish = run_command(spec, release_id=stages.release_id, **again)
+        return _tell_interruption(stages.release_id, places, finish=finish, ledger=ledger, as_json=as_json)
     tell_result(result, as_json=as_json)
+    return 0
+
+
+def _tell_interruption(release_id: str, places: House, *, finish: str, ledger: str | None, as_json: bool) -> int:
+    """Say what a release that was broken off has cost, and the commands that finish it or give it up."""
+    from .release_cost import commands_for, cost_so_far
+
+    stage, cost = cost_so_far(release_id, places)
+    message = f"Interrupted. {cost}"
+    lines = [message, *commands_for(release_id, stage, finish=finish, ledger=ledger)]
+    for line in lines:
+        click.echo(f"crowdblend: {line}", err=True)
+    if as_json:
+        error = {"kind": "failed", "exit_code": 1, "where": f"release '{release_id}'", "message": " ".join(lines)}
+        click.echo(json.dumps({"error": error, "release_id": release_id}, ensure_ascii=False))
+    return 1
 
 
 def tell_result(result: dict[str, Any], *, as_json: bool) -> None:

@@ -18,7 +18,7 @@ from ..mechanisms.refusal import AccountantRefused, InputRefused, ReleaseFailed
 from ..tasks.objects import certificate_of, output_at
 from ..tasks.settled_map import settled_map
 from ..tasks.staging import SettledRelease, remembered_release
-from .cluster import chosen_cluster, opened_executor
+from .cluster import chosen_cluster, opened_executor, require_reachable
 from .prefect_environment import settle_prefect, settled_api
 from .terminal import Stages
 
@@ -73,14 +73,16 @@ def run_release(
                     remedy="Use the private store (CROWDBLEND_HOME) that it was made with.",
                 )
         else:
+            stages.begin(prepared.release_id)
             stages.expect(records=prepared.layout.records, octets=prepared.layout.octets)
             choice = chosen_cluster(scheduler=scheduler, of_spec=cluster_of_spec(spec))
+            require_reachable(choice)
             wait_for_prefect = settle_prefect(house.home)
             import httpx
 
             from ..flows.release import run_flow
 
-            with opened_executor(choice) as executor:
+            with opened_executor(choice, tell=stages.tell) as executor:
                 wait_for_prefect()
                 with settled_api():
                     try:

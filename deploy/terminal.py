@@ -97,6 +97,19 @@ class Stages:
         self._progress: Progress | None = None
         self._records: int | None = None
         self._octets = 0
+        self.release_id: str | None = None
+
+    def begin(self, release_id: str) -> None:
+        """Be told which release is about to be charged, and say it: whatever comes, it can be finished by its id."""
+        self.release_id = release_id
+        self.tell(f"release {release_id}")
+
+    def tell(self, text: str) -> None:
+        """Say something in a line of its own, above the bar where one is drawn."""
+        if self._progress is None:
+            print(f"crowdblend: {text}", file=sys.stderr, flush=True)
+        else:
+            self._progress.console.print(f"crowdblend: {text}", markup=False, highlight=False, soft_wrap=True)
 
     def expect(self, *, records: int | None, octets: int) -> None:
         """Be told how much the stages that read records have before them.

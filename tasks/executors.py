@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import time
 from asyncio import CancelledError
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import BrokenExecutor
@@ -36,6 +37,8 @@ Advanced = Callable[[int, int], None]
 
 _POLL_SECONDS = 0.5
 _FETCHES = 20
+_TOLD_AFTER_SECONDS = (3, 15, 60)
+"""Without a worker: when this is told first and again; the last is also the time between all later ones."""
 _IN_TOUCH = ("running", "connecting")
 
 
@@ -67,9 +70,11 @@ class DaskCluster:
 
     Args:
         client: a connected `distributed.Client`, made with `set_as_default=False`.
+        tell: says to the steward that no worker is left, and for how long; None where nobody is told.
     """
 
     client: Any
+    tell: Callable[[str], None] | None = None
 
     @property
     def shown(self) -> str:
@@ -111,8 +116,8 @@ def computed(frame: dd.DataFrame, *, executor: Executor, advanced: Advanced | No
                 from dask.multiprocessing import get
 
                 return _locally(frame, get, workers, advanced)
-            case DaskCluster(client=client):
-                return _on_cluster(frame, client, advanced)
+            case DaskCluster():
+                return _on_cluster(frame, executor, advanced)
             case _:
                 assert_never(executor)
 
@@ -179,7 +184,7 @@ class _Progress(Callback):  # type: ignore[misc]
         self._advanced(self._done, self._total)
 
 
-def _on_cluster(frame: dd.DataFrame, client: Any, advanced: Advanced | None) -> pd.DataFrame:  # noqa: ANN401
+def _on_cluster(frame: dd.DataFrame, executor: DaskCluster, advanced: Advanced | None) -> pd.DataFrame:
     """Compute on a cluster and fetch the result from the worker that has it.
 
     PRIVACY: the counts have the groups below the threshold, so they don't pass through the scheduler; Dask's own way
@@ -189,11 +194,12 @@ def _on_cluster(frame: dd.DataFrame, client: Any, advanced: Advanced | None) -> 
     from distributed.client import FutureCancelledError
     from distributed.comm import CommClosedError
 
+    client = executor.client
     planned = frame.optimize()
     names = sorted({key[0] for key in planned.__dask_graph__()})
     [part] = client.compute(planned.to_delayed(optimize_graph=False))
     try:
-        _follow(part, client, names, advanced)
+        _follow(part, executor, names, advanced)
         return client.sync(_fetched, client, part)
     except (KilledWorker, CommClosedError, FutureCancelledError, CancelledError, TimeoutError, OSError):
         raise _lost_workers() from None
@@ -217,13 +223,15 @@ async def _fetched(client: Any, part: Any) -> pd.DataFrame:  # noqa: ANN401
     raise _lost_workers()
 
 
-def _follow(future: Any, client: Any, names: list[str], advanced: Advanced | None) -> None:  # noqa: ANN401
-    total = 0
+def _follow(future: Any, executor: DaskCluster, names: list[str], advanced: Advanced | None) -> None:  # noqa: ANN401
+    client, total = executor.client, 0
+    absence = _WorkersAbsence(where=executor.shown, tell=executor.tell)
     while not future.done():
         if client.status not in _IN_TOUCH:
             raise _lost_workers()
+        done, total, workers = client.run_on_scheduler(_tasks_done, names=names)
+        absence.seen(workers, at=time.monotonic())
         if advanced is not None:
-            done, total = client.run_on_scheduler(_tasks_done, names=names)
             advanced(done, total)
         with suppress(TimeoutError):
             future.exception(timeout=_POLL_SECONDS)  # waits, and fetches no result
@@ -231,15 +239,48 @@ def _follow(future: Any, client: Any, names: list[str], advanced: Advanced | Non
         advanced(total, total)
 
 
-def _tasks_done(dask_scheduler: Any, names: list[str]) -> tuple[int, int]:  # noqa: ANN401
-    """Runs on the scheduler: tasks done and tasks in all among those of some names."""
+class _WorkersAbsence:
+    """Tells that a computation has no worker left, how long it has waited, and that one is back.
+
+    Args:
+        where: the scheduler's address.
+        tell: says it; None where nobody is told.
+    """
+
+    def __init__(self, *, where: str, tell: Callable[[str], None] | None) -> None:
+        self._where, self._tell = where, tell
+        self._since: float | None = None
+        self._told = 0
+
+    def seen(self, workers: int, *, at: float) -> None:
+        """So many workers are there, at a time in seconds."""
+        if self._tell is None:
+            return
+        if workers:
+            if self._told:
+                self._tell("a worker is there again; the work goes on")
+            self._since, self._told = None, 0
+            return
+        self._since = at if self._since is None else self._since
+        waited = at - self._since
+        due = sum(waited >= seconds for seconds in _TOLD_AFTER_SECONDS[:-1]) + int(waited // _TOLD_AFTER_SECONDS[-1])
+        if due > self._told:
+            self._told = due
+            self._tell(
+                f"no worker is left at {self._where}; waiting for {waited:.0f} s. Start workers and the release goes "
+                "on; if it is broken off instead, it can be finished later by its release id"
+            )
+
+
+def _tasks_done(dask_scheduler: Any, names: list[str]) -> tuple[int, int, int]:  # noqa: ANN401
+    """Runs on the scheduler: tasks done and tasks in all among those of some names, and how many workers there are."""
     done = total = 0
     for name in names:
         group = dask_scheduler.task_groups.get(name)
         if group is not None:
             total += sum(group.states.values())
             done += sum(group.states[state] for state in ("memory", "released", "forgotten"))
-    return done, total
+    return done, total, len(dask_scheduler.workers)
 
 
 def _lost_workers() -> ReleaseFailed:

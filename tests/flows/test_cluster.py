@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import socket
 import subprocess
 import sys
+import threading
 import time
 from collections import Counter
 
@@ -144,9 +146,30 @@ def test_a_scheduler_that_is_not_there_is_refused_before_the_charge(desk) -> Non
     lost = desk("run", spec, "--release-id", "later", "--scheduler", "tcp://127.0.0.1:9")
     assert lost.code == 2
     assert "Nothing was read, written or charged." in lost.err
+    assert list(desk.home.glob("prefect-*")) == []  # no server was started in vain, which would take its time
     assert desk("ledger", "show", "--json").json["releases"] == []
     again = desk("run", spec, "--release-id", "later", "--json")
     assert again.code == 0, again.err
+
+
+def test_what_answers_but_is_no_scheduler_is_refused_before_the_charge(desk) -> None:
+    """Its first bytes would be taken for lengths beyond all memory."""
+    desk.add_dataset()
+    spec = desk.write_spec()
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def answer() -> None:
+            talk, _ = listener.accept()
+            with talk:
+                talk.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n" * 20)
+
+        answering = threading.Thread(target=answer)
+        answering.start()
+        refused = desk("run", spec, "--scheduler", f"tcp://127.0.0.1:{listener.getsockname()[1]}")
+        answering.join()
+    assert refused.code == 2, refused.err
+    assert "the scheduler can't be reached" in refused.err
+    assert desk("ledger", "show", "--json").json["releases"] == []
 
 
 @pytest.mark.parametrize("on", ['on = "fresh-sample"\nrate = 0.5', 'on = "whole"'], ids=["fresh sample", "whole"])

@@ -1,0 +1,84 @@
+"""A `run` that is broken off or waits says which release it is, what it has cost, and what can be done."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+import signal
+import threading
+
+import pytest
+
+
+def read_until(process, pattern: str) -> list[str]:
+    """The lines of a process's standard error up to one that has a pattern."""
+    lines = []
+    for line in process.stderr:
+        lines.append(line)
+        if re.search(pattern, line):
+            return lines
+    raise AssertionError(f"{pattern!r} did not come:\n{''.join(lines)}")
+
+
+@pytest.fixture
+def many(desk, rig):
+    """A desk whose records take a while to count."""
+    rig.write_records(desk.folder / "many", 6_000_000)
+    desk.add_dataset()
+    return desk.write_spec(source="many")
+
+
+def test_ctrl_c_in_a_run_tells_the_commands_that_finish_or_abandon_it(desk, many, command, rig, prefect_server) -> None:
+    running = command("run", "spec.toml", "--output", "other", "--json", environment=prefect_server.environment)
+    told = read_until(running.process, "crowdblend: release ")
+    release_id = told[-1].split()[-1]
+    rig.await_stage(desk.folder / "ledger.db", release_id, "reading")
+    running.process.send_signal(signal.SIGINT)
+    code, out, err = running.finish()
+    assert code == 1, err
+    assert "is spent, since reading had begun" in err
+    assert "Traceback" not in err
+    assert json.loads(out)["release_id"] == release_id
+    [finish] = re.findall(r"Finish it at no new charge: crowdblend (.*)", err)
+    [give_up] = re.findall(r"Or give it up \(its cost stays spent\): crowdblend (.*)", err)
+    assert shlex.split(give_up) == ["abandon", release_id, "--reason", "TEXT"]
+    [before] = desk("ledger", "show", "--json").json["releases"]
+    code, out, err = command(*shlex.split(finish), "--json", environment=prefect_server.environment).finish()
+    assert code == 0, err
+    result = json.loads(out)
+    assert (result["release_id"], result["sample_id"]) == (release_id, before["sample_id"])
+    assert desk("verify", "other/certificate.json").code == 0
+
+
+def test_the_id_is_told_before_anything_is_charged(desk, prefect_server, command) -> None:
+    """Prefect's server is not there, so the release comes no further than that."""
+    desk.add_dataset()
+    desk.write_spec()
+    nowhere = prefect_server.environment | {"PREFECT_API_URL": "http://127.0.0.1:1/api"}
+    code, _, err = command("run", "spec.toml", environment=nowhere).finish()
+    assert code == 2
+    assert re.match(r"crowdblend: release people-2026-[0-9a-f]{12}\n", err)
+    assert desk("ledger", "show", "--json").json["releases"] == []
+
+
+def test_a_run_whose_workers_are_all_dead_says_so_and_goes_on_with_a_new_one(
+    desk, many, cluster, command, rig, prefect_server
+) -> None:
+    environment = cluster.environment | prefect_server.environment | {"DASK_CONFIG": str(cluster.tls)}
+    words = ("run", "spec.toml", "--release-id", "alone", "--scheduler", cluster.address)
+    running = command(*words, environment=environment)
+    rig.await_stage(desk.folder / "ledger.db", "alone", "reading")
+    for name in [name for name in cluster.processes if name.startswith("worker")]:
+        cluster.kill(name)
+    told = read_until(running.process, "no worker is left at tls://.*; waiting for [0-9]+ s")
+    assert "on; if it is broken off instead, it can be finished later by its release id" in told[-1]
+    again = read_until(running.process, "no worker is left at tls://.*; waiting for [0-9]+ s")
+    seconds = [int(re.findall(r"waiting for (\d+) s", line)[0]) for line in (told[-1], again[-1])]
+    assert seconds[0] < seconds[1]
+    starting = threading.Thread(target=cluster.start_worker, args=("late",))
+    starting.start()
+    code, _, err = running.finish()
+    starting.join()
+    assert code == 0, err
+    assert "a worker is there again" in err
