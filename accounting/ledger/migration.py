@@ -10,7 +10,6 @@ from sqlalchemy import Connection
 from ...mechanisms.refusal import AccountantRefused, InputRefused
 from .anchoring import Anchoring
 from .append import head_of
-from .audit import verify_ledger
 from .queries import ledger_id_of
 from .schema import SCHEMA_REVISION, VERSION_TABLE
 from .store import open_database, revision_of
@@ -68,6 +67,8 @@ def migrate_ledger(url: str, *, anchoring: Anchoring) -> Migrated:
         AccountantRefused: it is behind its anchor, or does not hold.
         ReleaseFailed: the database fails.
     """
+    from .audit import verify_ledger  # with it come all prices' modules, which creating a ledger does without
+
     store = open_database(url, anchoring=anchoring)
     try:
         before = revision_of(store)

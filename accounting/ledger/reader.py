@@ -15,7 +15,6 @@ from .alone import released_before
 from .anchor_audit import AnchorCheck, check_anchor
 from .anchoring import Anchoring
 from .append import Place, head_of
-from .audit import verify_ledger
 from .budget import Account
 from .canonical import entry_of_bytes, sorted_fields
 from .chain import Finding
@@ -253,6 +252,8 @@ class LedgerReader(OpenedLedger):
         What was cut off at the end together with all that followed from it can't be seen from inside, nor can a
         chain that was written anew as a whole: that takes `verify_anchor`.
         """
+        from .audit import verify_ledger  # with it come all prices' modules, which a look at the ledger does without
+
         with self._store.reading() as connection:
             return verify_ledger(connection, dialect=self._store.dialect)
 

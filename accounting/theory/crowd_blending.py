@@ -6,7 +6,6 @@ import math
 from decimal import Decimal
 
 import numpy as np
-from scipy import special
 
 from ...mechanisms.refusal import InputRefused
 from .exact_decimals import add_down, add_up, divide_up, exp_up, log_up, multiply_down, multiply_up
@@ -81,6 +80,8 @@ def delta_zero_knowledge(*, k: int, sampling_rate: Decimal) -> Decimal:
     Raises:
         InputRefused: a value out of range, or one that needs too long a search.
     """
+    from scipy.special import betainc  # SciPy loads slowly, and most prices do without it
+
     if k < 2:
         raise InputRefused(f"a crowd has at least 2 records, not {k}.")
     if not 0 < sampling_rate < 1:
@@ -96,7 +97,7 @@ def delta_zero_knowledge(*, k: int, sampling_rate: Decimal) -> Decimal:
         thresholds = np.arange(first, first + _BATCH, dtype=np.float64)
         # The last n whose ⌊(n+1)p(2−p)⌋ is at most the threshold; near a tie the larger one, which is outward.
         last_n = np.maximum(np.ceil((thresholds + 1.0) / share * (1.0 + 1e-12)) - 2.0, thresholds)
-        tails = p * special.betainc(thresholds, last_n - thresholds + 1.0, p)
+        tails = p * betainc(thresholds, last_n - thresholds + 1.0, p)
         best = max(best, float(tails.max()))
         chernoff = math.exp(-(float(last_n[-1]) + 1.0) * divergence * (1.0 - 1e-9))
         if chernoff <= best or chernoff < 1e-300:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from scipy import special
 
 from ...mechanisms.refusal import InputRefused
 
@@ -41,6 +40,8 @@ def delta_paper(*, k: int, sampling_rate: float, epsilon: float) -> float:
         InputRefused: ε is below −ln(1−β), where the paper proves nothing.
         ValueError: k or the rate is out of range.
     """
+    from scipy.special import betainc  # SciPy loads slowly, and most prices do without it
+
     _check(k, sampling_rate)
     if not epsilon >= least_epsilon_of_paper(sampling_rate):
         raise InputRefused(
@@ -56,7 +57,7 @@ def delta_paper(*, k: int, sampling_rate: float, epsilon: float) -> float:
     while True:
         thresholds = np.arange(first, first + _BATCH, dtype=np.float64)
         last_n = np.maximum(np.ceil(thresholds / gamma * (1.0 + _TIE)) - 1.0, thresholds)
-        tails = special.betainc(thresholds, last_n - thresholds + 1.0, sampling_rate)
+        tails = betainc(thresholds, last_n - thresholds + 1.0, sampling_rate)
         best = max(best, float(tails.max()))
         chernoff = math.exp(-float(last_n[-1]) * divergence)
         if chernoff <= best or chernoff < 1e-300:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from scipy import special
 
 from ...mechanisms.refusal import InputRefused
 from .binomial import ULP, log_binomial_pmf
@@ -94,10 +93,12 @@ def delta_robust(
 def _at_least(least: int, trials: int, *, q: float, top: float) -> float:
     """Pr[X + B ≥ least], X ~ Bin(trials, q), B ~ Bernoulli(top), rounded outward."""
 
+    from scipy.special import betainc  # SciPy loads slowly, and most prices do without it
+
     def tail(count: int) -> float:
         if count <= 0:
             return 1.0
-        return float(special.betainc(count, trials - count + 1.0, q)) if count <= trials else 0.0
+        return float(betainc(count, trials - count + 1.0, q)) if count <= trials else 0.0
 
     return ((1.0 - top) * tail(least) + top * tail(least - 1)) * (1.0 + _TAIL_SLACK) + 1e-300
 

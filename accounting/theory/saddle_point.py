@@ -6,7 +6,6 @@ import math
 from collections.abc import Mapping
 
 import numpy as np
-from scipy.special import logsumexp
 
 from .loss_curves import Part, curves_of, measures_of
 
@@ -31,6 +30,8 @@ def estimated_log_delta(parts: Mapping[Part, int], *, epsilon: float, negligible
     Raises:
         ValueError: a mechanism's parameters are out of range for double precision.
     """
+    from scipy.special import logsumexp  # SciPy loads slowly, and most prices do without it
+
     measures = []
     infinite = 0.0
     for part, times in parts.items():

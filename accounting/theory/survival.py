@@ -6,7 +6,6 @@ from collections.abc import Mapping
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import special
 
 from ...mechanisms.refusal import InputRefused
 from ...mechanisms.strongly_safe import StronglySafeRelease
@@ -53,9 +52,11 @@ def record_survival(sizes: NDArray[np.float64], *, k: int, rate: float) -> NDArr
     Returns:
         Probabilities, in the shape of `sizes`.
     """
+    from scipy.special import betainc  # SciPy loads slowly, and most commands do without it
+
     if k == 1:
         return np.ones_like(sizes)
     others = np.maximum(sizes - 1.0, 0.0)
     needed = float(k - 1)
-    reached: NDArray[np.float64] = special.betainc(needed, np.maximum(others - needed + 1.0, 1.0), rate)
+    reached: NDArray[np.float64] = betainc(needed, np.maximum(others - needed + 1.0, 1.0), rate)
     return np.where(others >= needed, reached, 0.0)

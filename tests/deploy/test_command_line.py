@@ -165,3 +165,47 @@ def test_a_fault_shows_its_frames_when_asked_and_never_a_value(monkeypatch, caps
         told = capsys.readouterr().err
         assert "a record's value" not in told
         assert told.count("test_command_line.py") == frames
+
+
+AFTER_A_COMMAND = (
+    "import atexit, json, sys\n"
+    "atexit.register(lambda: print(json.dumps({'modules': sorted(sys.modules)})))\n"
+    "from crowdblend.deploy.cli import main\n"
+    "try:\n    main(sys.argv[1:])\nexcept SystemExit as left:\n    assert left.code == 0, left.code"
+)
+PROJECT = Path(__file__).parents[2]
+FRAMEWORKS = {"alembic", "dask", "distributed", "fastapi", "httpx", "opendp", "pandas", "prefect"}
+FILES = {"fsspec", "pyarrow"}
+
+
+def test_a_plan_loads_neither_files_nor_ledger_nor_frameworks() -> None:
+    packages = loaded(AFTER_A_COMMAND, "plan", "--k", "20", "--sampling-rate", "0.1", "--delta", "1e-6")
+    assert packages & (FRAMEWORKS | FILES | {"pydantic", "sqlalchemy"}) == set()
+
+
+def test_an_explanation_loads_no_framework(tmp_path: Path) -> None:
+    specification = PROJECT / "deploy" / "demo" / "census2000.toml"
+    assert loaded(AFTER_A_COMMAND, "explain", str(specification), cwd=tmp_path) & FRAMEWORKS == set()
+
+
+def test_a_look_at_the_ledger_loads_neither_prices_nor_files_nor_frameworks(tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.setenv("CROWDBLEND_HOME", str(tmp_path / "home"))
+    for words in (
+        ("dataset", "add", "people", "--epsilon", "1", "--delta", "1e-5"),
+        ("dataset", "list"),
+        ("ledger", "show"),
+        ("token", "list"),
+    ):
+        found = loaded(AFTER_A_COMMAND, *words, cwd=tmp_path)
+        assert "sqlalchemy" in found
+        not_needed = FRAMEWORKS - {"alembic"} if words[1] == "add" else FRAMEWORKS
+        assert found & (not_needed | FILES | {"pydantic", "scipy"}) == set(), words
+
+
+def test_verifying_a_certificate_loads_neither_ledger_nor_frameworks(tmp_path: Path) -> None:
+    seed = PROJECT / "tests" / "audit" / "fuzz" / "corpus" / "certificate" / "columns-number"
+    certificate = tmp_path / "certificate.json"
+    certificate.write_bytes(seed.read_bytes()[1:])  # a seed's first byte tells the fuzzer its kind
+    program = AFTER_A_COMMAND.replace("left.code == 0", "left.code == 1")  # its files are not beside it
+    packages = loaded(program, "verify", str(certificate), cwd=tmp_path)
+    assert packages & (FRAMEWORKS | FILES | {"pydantic", "sqlalchemy"}) == set()
