@@ -9,6 +9,7 @@ from hypothesis import HealthCheck, settings
 
 pytest_plugins = [
     "support.browser",
+    "support.commands",
     "support.desk",
     "support.needs",
     "support.postgresql",

@@ -12,12 +12,8 @@ import pytest
 from sqlalchemy import create_engine, text
 from sqlalchemy.pool import NullPool
 
+NOWHERE = "http://127.0.0.1:1/api"
 RESULT = {"release_id", "dataset", "sample_id", "epsilon", "delta", "levels", "published_groups", "output", "timings"}
-
-
-@pytest.fixture
-def environment(prefect_server):
-    return prefect_server.environment
 
 
 def many(desk, rig) -> None:
@@ -32,23 +28,23 @@ def ledger(desk):
     return desk.folder / "ledger.db"
 
 
-def test_a_job_answers_as_run_does(desk, command, environment) -> None:
+def test_a_job_answers_as_run_does(desk) -> None:
     desk.add_dataset()
     desk.write_spec()
-    code, out, err = command("submit", "spec.toml", "--json", environment=environment).finish()
+    code, out, err = desk.start("submit", "spec.toml", "--json").finish()
     assert code == 0, err
     result = json.loads(out)
     assert result.keys() >= RESULT
     assert re.search("crowdblend: (charge|count|publish|close)", err)  # a stage may be too short to be told
     again = ("submit", "spec.toml", "--release-id", result["release_id"], "--json")
-    code, out, err = command(*again, environment=environment).finish()
+    code, out, err = desk.start(*again).finish()
     assert code == 0, err
     assert json.loads(out)["sample_id"] == result["sample_id"]
-    code, out, err = command("submit", "spec.toml", "--json", environment=environment).finish()
+    code, out, err = desk.start("submit", "spec.toml", "--json").finish()
     assert code == 2
     assert json.loads(out)["error"]["exit_code"] == 2
     desk.write_spec(k="1", rate="0.9", delta="1e-7", output="too-dear")
-    code, out, err = command("submit", "spec.toml", environment=environment).finish()
+    code, out, err = desk.start("submit", "spec.toml").finish()
     assert code in (2, 3)
     assert "Traceback" not in err
 
@@ -68,11 +64,11 @@ PAID = "[sampling]\nrate = 0.1\n[privacy]\ndelta = 1e-6\n"
         pytest.param('[answer]\nkind = "count"\ncolumn = "age"\nepsilon = 1\n', id="answer", marks=pytest.mark.long),
     ],
 )
-def test_a_job_makes_any_kind_of_release(desk, command, environment, table) -> None:
+def test_a_job_makes_any_kind_of_release(desk, table) -> None:
     desk.add_dataset()
     data = '[data]\ndataset = "people"\nsource = "people.csv"\nseparator = ";"\n'
     (desk.folder / "kind.toml").write_text(f'[release]\nname = "kind"\noutput = "out"\n{data}{table}')
-    code, out, err = command("submit", "kind.toml", "--json", environment=environment).finish()
+    code, out, err = desk.start("submit", "kind.toml", "--json").finish()
     assert code == 0, err
     result = json.loads(out)
     assert result.keys() >= RESULT
@@ -80,12 +76,12 @@ def test_a_job_makes_any_kind_of_release(desk, command, environment, table) -> N
     assert desk("status", result["release_id"], "--json").json["state"] == "published"
 
 
-def test_a_job_outlives_its_terminal(desk, command, rig, environment) -> None:
+def test_a_job_outlives_its_terminal(desk, rig) -> None:
     many(desk, rig)
     desk.add_dataset()
     desk.write_spec(source="many")
     words = ("submit", "spec.toml", "--release-id", "lasting")
-    terminal = command(*words, environment=environment).process
+    terminal = desk.start(*words)
     rig.await_stage(ledger(desk), "lasting", "reading")
     terminal.send_signal(signal.SIGKILL)
     terminal.wait()
@@ -105,16 +101,16 @@ def test_a_job_outlives_its_terminal(desk, command, rig, environment) -> None:
 @pytest.mark.parametrize(
     "how", ["ctrl-c", pytest.param("cancel", marks=pytest.mark.long), pytest.param("kill", marks=pytest.mark.long)]
 )
-def test_a_job_that_is_cut_off_says_what_it_cost_and_can_be_finished(desk, command, rig, environment, how) -> None:
+def test_a_job_that_is_cut_off_says_what_it_cost_and_can_be_finished(desk, rig, how) -> None:
     many(desk, rig)
     desk.add_dataset()
     desk.write_spec(source="many")
     words = ("submit", "spec.toml", "--release-id", "cut")
-    running = command(*words, environment=environment)
+    running = desk.start(*words)
     rig.await_stage(ledger(desk), "cut", "reading")
     match how:
         case "ctrl-c":
-            running.process.send_signal(signal.SIGINT)
+            running.send_signal(signal.SIGINT)
         case "cancel":
             answer = desk("cancel", "cut")
             assert answer.code == 0, answer.err
@@ -130,7 +126,7 @@ def test_a_job_that_is_cut_off_says_what_it_cost_and_can_be_finished(desk, comma
     told = desk("status", "cut", "--json").json
     assert told["state"] == {"kill": "killed"}.get(how, "cancelled")
     [before] = desk("ledger", "show", "--json").json["releases"]
-    code, out, err = command(*words, "--json", environment=environment).finish()
+    code, out, err = desk.start(*words, "--json").finish()
     assert code == 0, err
     assert json.loads(out)["sample_id"] == before["sample_id"]
     shown = desk("ledger", "show", "--json").json
@@ -144,11 +140,10 @@ def test_an_unknown_job_is_refused(desk) -> None:
     assert desk("status", "../x").code == 2
 
 
-def test_a_prefect_server_that_is_not_there_is_refused_before_the_charge(desk, command, environment) -> None:
+def test_a_prefect_server_that_is_not_there_is_refused_before_the_charge(desk) -> None:
     desk.add_dataset()
     desk.write_spec()
-    nowhere = environment | {"PREFECT_API_URL": "http://127.0.0.1:1/api"}
-    code, _, err = command("submit", "spec.toml", environment=nowhere).finish()
+    code, _, err = desk.start("submit", "spec.toml", PREFECT_API_URL=NOWHERE).finish()
     assert code == 2, err
     assert "Prefect's server can't be reached. Nothing was read, written or charged." in err
     assert desk("ledger", "show", "--json").json["releases"] == []
@@ -168,12 +163,12 @@ def desk_of(desk, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatc
     return desk
 
 
-def test_two_flows_started_together_on_the_last_of_a_budget(desk_of, command, environment) -> None:
+def test_two_flows_started_together_on_the_last_of_a_budget(desk_of) -> None:
     desk = desk_of
     desk.write_spec()
     price = desk("plan", "--k", "20", "--sampling-rate", "0.1", "--delta", "1e-6", "--json").json["epsilon"]
     desk.add_dataset(epsilon=str(1.5 * price))
-    racers = [command("submit", "spec.toml", "--output", f"out-{n}", environment=environment) for n in range(2)]
+    racers = [desk.start("submit", "spec.toml", "--output", f"out-{n}") for n in range(2)]
     ends = [racer.finish() for racer in racers]
     assert sorted(code for code, _, _ in ends) == [0, 3], ends
     assert len(list(desk.folder.glob("out-*"))) == 1

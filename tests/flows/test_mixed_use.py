@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
-import subprocess
-import sys
 from collections.abc import Sequence
 
 import numpy as np
@@ -17,9 +14,6 @@ from crowdblend.tasks.report_files import vector_table
 RELEASE = """
 import sys
 from pathlib import Path
-from crowdblend.deploy.prefect_environment import QUIET
-import os
-os.environ.update(QUIET)
 from crowdblend.deploy.running import run_release
 from crowdblend.flows.settings import House
 from crowdblend.mechanisms.refusal import AccountantRefused
@@ -76,22 +70,12 @@ KINDS = REPORTS | {kind: SAMPLED.format(sampling=rate, table=table) for kind, (r
 
 def run_together(desk, kinds: Sequence[str]) -> dict[str, tuple[int, str]]:
     """Run releases at the same time, each in a process of its own: how each ended and what it said."""
-    environment = {
-        name: value for name, value in os.environ.items() if not name.startswith(("CROWDBLEND_", "PREFECT_"))
-    }
     started = {}
     own_keys = {kind: f"{number:02x}" for number, kind in enumerate(REPORTS, start=8)}
     for kind in kinds:
         (desk.folder / f"{kind}.toml").write_text(HEAD.format(kind=kind, table=KINDS[kind]))
         words = str(desk.folder), kind, desk.ledger, own_keys.get(kind, "07")
-        started[kind] = subprocess.Popen(
-            [sys.executable, "-W", "ignore", "-c", RELEASE, *words],
-            cwd=desk.folder,
-            env=environment,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
+        started[kind] = desk.start(*words, script=RELEASE)
     ended = {}
     for kind, process in started.items():
         said, error = process.communicate(timeout=300)

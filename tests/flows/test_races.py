@@ -6,37 +6,15 @@ import json
 import os
 import signal
 import sqlite3
-import subprocess
-import sys
 import time
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-
-COMMAND = [sys.executable, "-m", "crowdblend.deploy"]
-
-
-def start(desk, *words: str) -> subprocess.Popen:
-    environment = os.environ | {"CROWDBLEND_LEDGER": desk.ledger, "CROWDBLEND_HOME": str(desk.home)}
-    for name in ("PREFECT_API_URL", "PREFECT_HOME"):
-        environment.pop(name, None)
-    return subprocess.Popen(
-        [*COMMAND, *words],
-        cwd=desk.folder,
-        env=environment,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+from support.commands import Forked
 
 
-def finish(process: subprocess.Popen) -> tuple[int, str, str]:
-    out, err = process.communicate(timeout=300)
-    return process.returncode, out, err
-
-
-def kill_while_reading(desk, process: subprocess.Popen) -> None:
+def kill_while_reading(desk, process: Forked) -> None:
     """SIGKILL as soon as the ledger says that records are being read."""
     deadline = time.monotonic() + 120
     database = sqlite3.connect(f"file:{desk.folder / 'ledger.db'}?mode=ro", uri=True)
@@ -52,8 +30,8 @@ def kill_while_reading(desk, process: subprocess.Popen) -> None:
 def test_ten_processes_race_for_one_release_id(desk) -> None:
     desk.add_dataset()
     desk.write_spec()
-    racers = [start(desk, "run", "spec.toml", "--release-id", "the-one", "--json") for _ in range(10)]
-    ends = [finish(racer) for racer in racers]
+    racers = [desk.start("run", "spec.toml", "--release-id", "the-one", "--json") for _ in range(10)]
+    ends = [racer.finish() for racer in racers]
     codes = sorted(code for code, _, _ in ends)
     assert codes == [0] + [3] * 9, ends
     for code, out, err in ends:
@@ -72,8 +50,8 @@ def test_the_last_of_a_budget_serves_one(desk) -> None:
     desk.write_spec()
     price = desk("plan", "--k", "20", "--sampling-rate", "0.1", "--delta", "1e-6", "--json").json["epsilon"]
     desk.add_dataset(epsilon=str(1.5 * price))
-    racers = [start(desk, "run", "spec.toml", "--output", f"out-{number}") for number in range(4)]
-    ends = [finish(racer) for racer in racers]
+    racers = [desk.start("run", "spec.toml", "--output", f"out-{number}") for number in range(4)]
+    ends = [racer.finish() for racer in racers]
     assert sorted(code for code, _, _ in ends) == [0, 3, 3, 3], ends
     assert len(list(desk.folder.glob("out-*"))) == 1
 
@@ -83,7 +61,7 @@ def test_a_killed_release_is_resumed_by_rule(desk) -> None:
     desk.write_people(2_000_000)
     desk.add_dataset()
     desk.write_spec()
-    kill_while_reading(desk, start(desk, "run", "spec.toml", "--release-id", "killed"))
+    kill_while_reading(desk, desk.start("run", "spec.toml", "--release-id", "killed"))
     [release] = desk("ledger", "show", "--json").json["releases"]
     assert release["stage"] == "reading"
     assert not (desk.folder / "out").exists()

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import pytest
+from support.commands import Forked
 
 SPEC = """
 [release]
@@ -42,6 +46,7 @@ hierarchy = "towns.csv"
 level = 1
 """
 
+RELEASING = ("demo", "run", "submit")
 TOWNS = "Lyon;South;*\nMarseille;South;*\nLille;North;*\nParis;North;*\n"
 
 
@@ -64,6 +69,7 @@ class Desk:
 
     folder: Path
     capture: pytest.CaptureFixture
+    fixture: Callable[[str], Any]
     database: str | None = None
     defaults: dict = field(
         default_factory=lambda: {
@@ -104,10 +110,25 @@ class Desk:
         answer = self("dataset", "add", "people", "--epsilon", epsilon, "--delta", delta)
         assert answer.code == 0, answer.err
 
+    def prefect(self) -> str:
+        """Address of the Prefect server that the tests share; it starts when it is first asked for."""
+        address: str = self.fixture("prefect_server").api_url
+        return address
+
+    def start(self, *words: str | Path, script: str | None = None, **environment: str) -> Forked:
+        """Run one command, or a script, in a process of its own, with more of an environment than this one's."""
+        own = {"PREFECT_API_URL": self.prefect(), "CROWDBLEND_LEDGER": self.ledger, "CROWDBLEND_HOME": str(self.home)}
+        started: Forked = self.fixture("commands").start(
+            *words, script=script, folder=self.folder, environment=os.environ | own | environment
+        )
+        return started
+
     def __call__(self, *words: str | Path) -> Answer:
-        """Run one command in this process."""
+        """Run one command in this process; a release on the server that the tests share, unless one is named."""
         from crowdblend.deploy import cli
 
+        if words and words[0] in RELEASING and "PREFECT_API_URL" not in os.environ:
+            self.prefect()
         self.capture.readouterr()
         with pytest.raises(SystemExit) as leave:
             cli.main([str(word) for word in words])
@@ -116,9 +137,11 @@ class Desk:
 
 
 @pytest.fixture
-def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture) -> Desk:
+def desk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture, request: pytest.FixtureRequest
+) -> Desk:
     """A fresh desk with records, hierarchies and settings, but no ledger yet."""
-    made = Desk(folder=tmp_path, capture=capfd)
+    made = Desk(folder=tmp_path, capture=capfd, fixture=request.getfixturevalue)
     monkeypatch.setenv("CROWDBLEND_LEDGER", made.ledger)
     monkeypatch.setenv("CROWDBLEND_HOME", str(made.home))
     monkeypatch.chdir(tmp_path)

@@ -78,9 +78,11 @@ def _free_port() -> int:
 
 @pytest.fixture(scope="session")
 def prefect_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PrefectServer]:
-    """The server that tests share which are about releases and not about the server; nothing stops it."""
+    """The server of all tests that are about releases and not about the server; this process uses it from now on."""
     made = PrefectServer(folder=tmp_path_factory.mktemp("prefect"), port=_free_port())
     made.start()
+    os.environ["PREFECT_API_URL"] = made.api_url
+    os.environ["PREFECT_HOME"] = str(tmp_path_factory.mktemp("prefect-client"))
     yield made
     made.stop()
 

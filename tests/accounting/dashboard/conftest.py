@@ -32,6 +32,8 @@ from crowdblend.mechanisms.device import header, question_report, report
 from crowdblend.mechanisms.refusal import AccountantRefused
 from crowdblend.mechanisms.report_design import QuestionDesign, ReportDesign, design_of_table
 from crowdblend.mechanisms.strongly_safe import StronglySafeRelease
+from support.commands import Commands
+from support.prefect_servers import PrefectServer
 
 SPEC = """
 [release]
@@ -86,17 +88,6 @@ least_people = 900
 delta = 1e-6
 """
 
-ONE_AFTER_THE_OTHER = """
-import json, sys
-from crowdblend.deploy import cli
-for words, code in json.loads(sys.argv[1]):
-    try:
-        cli.main(words)
-    except SystemExit as leave:
-        if int(leave.code or 0) != code:
-            sys.exit(f"{words} left with {leave.code}")
-"""
-
 CHARGED = StronglySafeRelease(k=20, sampling_rate=Decimal("0.1"))
 
 
@@ -105,6 +96,7 @@ class Town:
     """A folder with a ledger, its private store, and what was released from it."""
 
     folder: Path
+    processes: Commands
     token: str = ""
 
     @property
@@ -123,25 +115,10 @@ class Town:
     def writer(self) -> LedgerWriter:
         return open_writer(self.url, anchoring=self.anchoring)
 
-    def command(self, *words: str | Path, code: int = 0) -> str:
-        """Run one real command, in a process of its own."""
-        return self._said("-m", "crowdblend.deploy", *map(str, words), code=code)
-
-    def commands(self, *commands: tuple[str, int]) -> str:
-        """Run real commands one after the other in one process, which imports and serves Prefect once."""
-        words = [(command.split(), code) for command, code in commands]
-        return self._said("-c", ONE_AFTER_THE_OTHER, json.dumps(words), code=0)
-
-    def _said(self, *words: str, code: int) -> str:
-        ended = subprocess.run(
-            [sys.executable, "-W", "ignore", *words],
-            cwd=self.folder,
-            env=self.environment,
-            capture_output=True,
-            text=True,
-            timeout=300,
-            check=False,
-        )
+    def command(self, *words: str | Path, code: int = 0, prefect: str | None = None) -> str:
+        """Run one command in a process of its own; a release on a Prefect server that is up already."""
+        environment = self.environment | ({} if prefect is None else {"PREFECT_API_URL": prefect})
+        ended = self.processes.run(*words, folder=self.folder, environment=environment)
         assert ended.returncode == code, ended.stderr
         return ended.stdout
 
@@ -178,7 +155,7 @@ class Town:
     def copy(self, folder: Path) -> Town:
         """Another ledger of the same content."""
         shutil.copytree(self.folder, folder, dirs_exist_ok=True)
-        return Town(folder=folder, token=self.token)
+        return Town(folder=folder, processes=self.processes, token=self.token)
 
     def past_the_guards(self, *statements: str) -> None:
         """Change the ledger as somebody would who first removes the triggers, and then puts them back."""
@@ -200,9 +177,9 @@ def reported(design: ReportDesign, person: int) -> str:
     return report(design, ("tea", "coffee", "water")[person % 3], randomness=os.urandom)
 
 
-def build(folder: Path) -> Town:
+def build(folder: Path, processes: Commands, prefect: str) -> Town:
     """Data sets, releases, a series, a raised budget, refusals, a reused sample, and a token: by real commands."""
-    town = Town(folder=folder)
+    town = Town(folder=folder, processes=processes)
     rows = [f"{('blue', 'green', 'red')[i % 3]};{20 + 10 * (i % 2)};{('Lyon', 'Lille')[i % 2]}" for i in range(12_000)]
     (folder / "people.csv").write_text("\n".join(["colour;age;town", *rows]) + "\n", encoding="utf-8")
     (folder / "towns.csv").write_text("Lyon;South;*\nLille;North;*\n", encoding="utf-8")
@@ -218,7 +195,7 @@ def build(folder: Path) -> Town:
         design = design_of_table(tomllib.loads(reports))
         lines = [reported(design, person) for person in range(900)]
         (folder / f"{name}.csv").write_text("\n".join([header(design), *lines]) + "\n", encoding="ascii")
-    town.commands(
+    for command, code in (
         ("dataset add people --epsilon 1.5 --delta 1e-5", 0),
         ("dataset add schools,north --epsilon 0.5 --delta 1e-6", 0),
         ("run spring.toml --release-id people-spring", 0),
@@ -234,21 +211,23 @@ def build(folder: Path) -> Town:
         ("run words.toml --release-id words-of-phones", 0),
         ("dataset add votes --relation replacement --epsilon 9 --delta 1e-3", 0),
         ("run votes.toml --release-id votes-counted", 0),
-    )
+    ):
+        town.command(*command.split(), code=code, prefect=prefect)
     town.charge("people-autumn", label="autumn", sample="7" * 64)
     with pytest.raises(AccountantRefused):
         town.charge("people-again", sample="7" * 64)
-    said = town.commands(("abandon people-autumn --reason columns", 0), ("token add auditor --expires 90d", 0))
+    town.command("abandon", "people-autumn", "--reason", "columns")
+    said = town.command("token", "add", "auditor", "--expires", "90d")
     token = said.strip().splitlines()[-1]
     with open_reader(town.url) as reader:
         assert reader.verify() == ()
-    return Town(folder=folder, token=token)
+    return Town(folder=folder, processes=processes, token=token)
 
 
 @pytest.fixture(scope="session")
-def town(tmp_path_factory: pytest.TempPathFactory) -> Town:
+def town(tmp_path_factory: pytest.TempPathFactory, fork_server: Path, prefect_server: PrefectServer) -> Town:
     """The ledger that most tests look at; nothing writes to it."""
-    return build(tmp_path_factory.mktemp("town"))
+    return build(tmp_path_factory.mktemp("town"), Commands(fork_server), prefect_server.api_url)
 
 
 @dataclass

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from support.commands import Commands
+from support.prefect_servers import PrefectServer
 
 SPEC = """
 [release]
@@ -42,9 +42,10 @@ PLANTED = "Zanzibar7"
 class Office:
     """A steward's folder with records, a ledger and releases."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
+    def __init__(self, folder: Path, commands: Commands, prefect: str) -> None:
+        self.folder, self.commands = folder, commands
         self.environment = os.environ | {
+            "PREFECT_API_URL": prefect,
             "CROWDBLEND_LEDGER": f"sqlite:///{folder / 'ledger.db'}",
             "CROWDBLEND_HOME": str(folder / "home"),
         }
@@ -58,14 +59,7 @@ class Office:
         self("dataset", "add", "people", "--epsilon", "20", "--delta", "0.1")
 
     def __call__(self, *words: str) -> str:
-        done = subprocess.run(
-            [sys.executable, "-m", "crowdblend.deploy", *words],
-            cwd=self.folder,
-            env=self.environment,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+        done = self.commands.run(*words, folder=self.folder, environment=self.environment)
         assert done.returncode == 0, done.stderr
         return done.stdout
 
@@ -90,8 +84,8 @@ class Office:
 
 
 @pytest.fixture(scope="session")
-def office(tmp_path_factory: pytest.TempPathFactory) -> Office:
-    return Office(tmp_path_factory.mktemp("office"))
+def office(tmp_path_factory: pytest.TempPathFactory, fork_server: Path, prefect_server: PrefectServer) -> Office:
+    return Office(tmp_path_factory.mktemp("office"), Commands(fork_server), prefect_server.api_url)
 
 
 @pytest.fixture(scope="session")
