@@ -41,7 +41,8 @@ def load() -> None:
     """Import what commands import, and see that no thread runs: a fork would not have it."""
     from crowdblend.deploy import cli
 
-    for name in (*LOADED, *(f"crowdblend.deploy.{module}" for module in cli.COMMANDS.values())):
+    modules = {module for section in cli.SECTIONS.values() for module in section.values()}
+    for name in (*LOADED, *(f"crowdblend.deploy.{module}" for module in modules)):
         importlib.import_module(name)
     threads = {Path(f"/proc/self/task/{number}/comm").read_text().strip() for number in os.listdir("/proc/self/task")}
     if threading.active_count() != 1 or threads - {Path("/proc/self/comm").read_text().strip(), *HOUSEKEEPING}:
