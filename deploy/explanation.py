@@ -178,7 +178,6 @@ def print_explanation(explained: Mapping[str, Any], console: Console | None = No
     out = console or Console()
     out.print(_costs(explained))
     out.print(_levels(explained))
-    out.print("No record was read, and nothing was charged.")
 
 
 def _costs(explained: Mapping[str, Any]) -> Table:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ..flows.settings import house
 from ..mechanisms.refusal import InputRefused
 from .explain_command import tell_explanation
 from .options import ExactNumber
@@ -54,7 +55,7 @@ def plan(
     if spec is not None:
         if plot is not None or group_sizes is not None or any(value is not None for value in asked.values()):
             raise click.UsageError("a specification has its own parameters: no option but --releases goes with it.")
-        tell_explanation(spec, releases=_whole(releases) or 1, as_json=as_json)
+        tell_explanation(spec, releases=_whole(releases) or 1, places=house(), as_json=as_json)
         return
     from ..accounting.theory.planning import plan as plan_of
 

@@ -27,6 +27,7 @@ FILE = click.Path(path_type=Path)
     help="Run, resume or look up the release of this id; without one each run is a new release.",
 )
 @click.option("--series", help="Run the next release of this series, which was charged when it was registered.")
+@click.option("--dry-run", is_flag=True, help="Check all that comes before the charge, say what it would be, and stop.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object on standard output.")
 def run(
     spec: Path,
@@ -35,9 +36,15 @@ def run(
     scheduler: str | None,
     release_id: str | None,
     series: str | None,
+    dry_run: bool,
     as_json: bool,
 ) -> int:
     """Run one release: SPEC.toml in, a published table and its certificate out."""
+    if dry_run:
+        _dry_run(
+            spec, places=house(ledger_url=ledger), output=output, release_id=release_id, series=series, as_json=as_json
+        )
+        return
     from .running import run_release
     from .terminal import Stages, process_begun
 
@@ -93,6 +100,18 @@ def tell_result(result: dict[str, Any], *, as_json: bool) -> None:
         f" (by the paper's bound: {paper}).\n"
         f"Release {result['release_id']}; check it with: crowdblend verify {result['certificate']}"
     )
+
+
+def _dry_run(
+    spec: Path, *, places: House, output: str | None, release_id: str | None, series: str | None, as_json: bool
+) -> None:
+    from ..flows.dry_run import dry_run
+    from ..tasks.objects import output_at
+    from .dry_run_report import tell_dry_run
+
+    place = None if output is None else output_at(output, base=Path.cwd())
+    found = dry_run(spec, house=places, output=place, release_id=release_id, series=series)
+    tell_dry_run(found, as_json=as_json)
 
 
 def _charged(result: dict[str, Any]) -> str:

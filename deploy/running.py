@@ -64,7 +64,7 @@ def run_release(
     place = None if output is None else output_at(output, base=Path.cwd())
     with prepared_release(spec, house=house, output=place, release_id=release_id, series=series) as prepared:
         if prepared.other_names:
-            click.echo(two_names_warning(prepared), err=True)
+            click.echo(two_names_warning(prepared.other_names, dataset=prepared.request.dataset), err=True)
         if prepared.layout is None:
             published = remembered_release(prepared.folder)
             if published is None:
@@ -122,11 +122,16 @@ def _prefect_lost(prepared: PreparedRelease) -> InputRefused | ReleaseFailed:
     )
 
 
-def two_names_warning(prepared: PreparedRelease) -> str:
-    """What the steward is told of a source that went by another name; it decides nothing."""
+def two_names_warning(other_names: tuple[str, ...], *, dataset: str) -> str:
+    """What the steward is told of a source that went by another name; it decides nothing.
+
+    Args:
+        other_names: the names that it went by.
+        dataset: the name that it goes by now.
+    """
     return (
         f"crowdblend: warning: files of the same names, sizes and headers were released before as data set "
-        f"{', '.join(prepared.other_names)}. If these are the same people, '{prepared.request.dataset}' gives them a "
+        f"{', '.join(other_names)}. If these are the same people, '{dataset}' gives them a "
         "second budget, and what is spent adds up."
     )
 

@@ -32,7 +32,15 @@ from ..tasks.source import SourceLayout, check_metadata, list_source, source_met
 from .settings import House
 from .spec import read_spec
 
-__all__ = ["PreparedRelease", "prepared_release"]
+__all__ = [
+    "PreparedRelease",
+    "check_output",
+    "check_release_id",
+    "layout_of_source",
+    "objection_to_release",
+    "prepared_release",
+    "request_of_series",
+]
 
 RELEASE_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:+@-]{0,127}")
 
@@ -81,18 +89,17 @@ def prepared_release(
         AccountantRefused: the ledger is behind its anchor, the budget or the series does not allow it, the id is
             taken, or a live process holds it. What the ledger's rules refuse is recorded in it.
     """
-    if release_id is not None and not RELEASE_ID.fullmatch(release_id):
-        raise InputRefused("a release id is 1 to 128 letters, digits and any of . _ : + @ -.", where="--release-id")
+    check_release_id(release_id)
     ad_hoc = read_spec(spec, output=output) if series is None else None
     reader = open_reader(house.ledger_url)
     PrivateStore(house.home)
     house.anchoring.keys.current()
     reader.require_anchored(house.anchoring)
-    request = ad_hoc or _request_of_series(spec, output=output, series=reader.series(str(series)))
+    request = ad_hoc or request_of_series(spec, output=output, series=reader.series(str(series)))
     name = release_id or f"{series or request.label}-{secrets.token_hex(6)}"
     with PrivateStore(house.home).hold(ledger_id=reader.ledger_id, release_id=name) as folder:
         state = reader.release(name)
-        if (objection := _objection(reader, request, state=state, series=series)) is not None:
+        if (objection := objection_to_release(reader, request, state=state, series=series)) is not None:
             _refuse(objection, house=house, release_id=name, dataset=_payer(reader, request, state, series))
         published = state is not None and state.stage == "published"
         if published:
@@ -100,8 +107,8 @@ def prepared_release(
         layout = None
         other_names: tuple[str, ...] = ()
         if not published:
-            layout = _layout_of_source(request)
-            _check_output(request.output, own=name if state is not None else None, keys=house.anchoring.keys)
+            layout = layout_of_source(request)
+            check_output(request.output, own=name if state is not None else None, keys=house.anchoring.keys)
             other_names = other_names_of_source(
                 house.home,
                 fingerprint=folder.fingerprint(source_metadata_bytes(layout)),
@@ -120,7 +127,17 @@ def prepared_release(
         )
 
 
-def _layout_of_source(request: Request) -> SourceLayout:
+def check_release_id(release_id: str | None) -> None:
+    """Refuse an id of another form; None is the id that a new release is given.
+
+    Raises:
+        InputRefused: it has another form.
+    """
+    if release_id is not None and not RELEASE_ID.fullmatch(release_id):
+        raise InputRefused("a release id is 1 to 128 letters, digits and any of . _ : + @ -.", where="--release-id")
+
+
+def layout_of_source(request: Request) -> SourceLayout:
     """The files of the records with their headers; no record is read.
 
     Raises:
@@ -140,7 +157,7 @@ def _layout_of_source(request: Request) -> SourceLayout:
     return layout
 
 
-def _request_of_series(spec: Path, *, output: Output | None, series: SeriesState) -> Request:
+def request_of_series(spec: Path, *, output: Output | None, series: SeriesState) -> Request:
     """A release of a series as asked for, with the price that was reserved when the series was registered."""
     reserved = series.registered.price
     request = read_spec(spec, output=output, releases=reserved.releases)
@@ -150,7 +167,7 @@ def _request_of_series(spec: Path, *, output: Output | None, series: SeriesState
     return dataclasses.replace(request, price=price)
 
 
-def _objection(
+def objection_to_release(
     reader: LedgerReader, request: Request, *, state: ReleaseState | None, series: str | None
 ) -> Objection | None:
     """What the ledger's rules say against a release now, with its source unopened; None where they say nothing."""
@@ -210,7 +227,7 @@ def _objection_to_resume(state: ReleaseState, request: Request, *, series: str |
     return None
 
 
-def _check_output(output: Output, *, own: str | None, keys: SigningKeys) -> None:
+def check_output(output: Output, *, own: str | None, keys: SigningKeys) -> None:
     """Refuse an output that exists, unless it is the complete one of the release `own`, cut off before its close.
 
     Raises:

@@ -19,7 +19,14 @@ from .durable import create_private, destroy, private_folder, read_private_recor
 from .identifiers import require_digest, require_release_id
 from .settled_draws import SettledDraws
 
-__all__ = ["KeyRef", "PrivateStore", "ReleaseFolder", "fingerprint_under"]
+__all__ = [
+    "KeyRef",
+    "PrivateStore",
+    "ReleaseFolder",
+    "fingerprint_under",
+    "require_not_held",
+    "require_private",
+]
 
 KEY_BYTES = 32
 FINGERPRINT_DOMAIN = b"crowdblend private fingerprint 1\n"
@@ -196,15 +203,9 @@ class PrivateStore:
         self.home = home.expanduser().absolute()
         try:
             private_folder(self.home)
-            open_to_others = self.home.stat().st_mode & 0o077
         except OSError as error:
             raise _unusable(self.home, error) from None
-        if open_to_others:
-            raise InputRefused(
-                "the private store can be looked into by others than its owner.",
-                where=str(self.home),
-                remedy=f"Close it with: chmod 700 '{self.home}'",
-            )
+        require_private(self.home)
 
     def release_folder(self, *, ledger_id: str, release_id: str) -> ReleaseFolder:
         """A release's folder, made where there is none; whoever changes what is in it holds it by `hold`.
@@ -260,6 +261,52 @@ class PrivateStore:
         return path.read_bytes()
 
 
+def require_private(home: Path) -> None:
+    """Refuse a private store that others can look into; nothing is made or changed.
+
+    Args:
+        home: its folder.
+
+    Raises:
+        InputRefused: others than its owner can look into it, or it isn't there.
+    """
+    try:
+        open_to_others = home.stat().st_mode & 0o077
+    except OSError as error:
+        raise _unusable(home, error) from None
+    if open_to_others:
+        raise InputRefused(
+            "the private store can be looked into by others than its owner.",
+            where=str(home),
+            remedy=f"Close it with: chmod 700 '{home}'",
+        )
+
+
+def require_not_held(home: Path, *, ledger_id: str, release_id: str) -> None:
+    """Refuse a release that a live process holds; nothing is made or changed.
+
+    Args:
+        home: the private store's folder.
+        ledger_id: the ledger, 64 hexadecimal digits.
+        release_id: the release; there need be none.
+
+    Raises:
+        AccountantRefused: a live process holds it.
+        InputRefused: its lock can't be looked at.
+    """
+    path = home / "releases" / ledger_id / release_id
+    try:
+        handle = os.open(path / "lock", os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise _unusable(path, error) from None
+    try:
+        _lock(handle, path, release_id, kind=fcntl.LOCK_SH)
+    finally:
+        os.close(handle)
+
+
 def _remove_drafts(path: Path) -> None:
     """Destroy what a killed holder had begun to write; the caller holds the release.
 
@@ -275,9 +322,9 @@ def _remove_drafts(path: Path) -> None:
         raise _unusable(path, error) from None
 
 
-def _lock(handle: int, path: Path, release_id: str) -> None:
+def _lock(handle: int, path: Path, release_id: str, *, kind: int = fcntl.LOCK_EX) -> None:
     try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(handle, kind | fcntl.LOCK_NB)
     except BlockingIOError:
         raise AccountantRefused(
             "this release is held by a live process.",

@@ -90,6 +90,18 @@ class LedgerReader(OpenedLedger):
         """The ledger's address without password."""
         return self._store.shown
 
+    def dataset(self, name: str) -> DatasetState:
+        """A data set with its account.
+
+        Raises:
+            InputRefused: the ledger has none of this name.
+        """
+        with self._store.reading() as connection:
+            state = dataset_of(connection, name)
+        if state is None:
+            raise unknown_dataset(name)
+        return state
+
     def look(self, *, dataset: str, price: Price) -> Account:
         """Look whether a price would be charged now; nothing is reserved or recorded.
 

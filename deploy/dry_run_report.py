@@ -1,0 +1,81 @@
+"""What `run --dry-run` says: what would be charged, what would be left, and that nothing was done."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import click
+
+from ..accounting.theory.price import mechanism_record
+from ..flows.dry_run import DryRun
+from ..mechanisms.recoding import GeneralizationMap
+from .readiness import budget_facts, source_facts
+from .running import two_names_warning
+
+__all__ = ["tell_dry_run"]
+
+
+def tell_dry_run(found: DryRun, *, as_json: bool) -> None:
+    """Say what a run would begin with, on standard output.
+
+    Args:
+        found: what was found.
+        as_json: one JSON object instead of lines.
+    """
+    if found.other_names:
+        click.echo(two_names_warning(found.other_names, dataset=found.request.dataset), err=True)
+    if as_json:
+        click.echo(json.dumps(_record(found), ensure_ascii=False))
+        return
+    budget = budget_facts(found.dataset, found.charge)
+    price = found.request.price
+    click.echo(f"Dry run of '{found.request.label}': {_charge(found)}.")
+    click.echo(
+        f"Its guarantee: ε = {price.epsilon}, δ = {price.delta}"
+        f"{'' if price.releases == 1 else f', for all {price.releases} releases of the series'}."
+    )
+    click.echo(
+        f"Left of the budget of '{found.dataset.name}' afterwards: ε = {budget['epsilon_left_after']:.6g} of "
+        f"{budget['epsilon_budget']:.6g}, δ = {budget['delta_left_after']:.6g} of {budget['delta_budget']:.6g}."
+    )
+    if found.layout is not None:
+        files = len(found.layout.source.files)
+        click.echo(f"It would read {files} {'file' if files == 1 else 'files'} and write {found.request.output}.")
+    click.echo("Nothing was charged or written, and no record was read.")
+
+
+def _charge(found: DryRun) -> str:
+    if found.charge is not None:
+        return f"a run would charge ε = {found.charge.epsilon}, δ = {found.charge.delta} to '{found.dataset.name}'"
+    if found.state is not None and found.state.stage == "published":
+        return f"release '{found.release_id}' is published already, and a run would show its result and charge nothing"
+    if found.state is not None:
+        return f"release '{found.release_id}' is charged already, and a run would finish it and charge nothing"
+    return f"the series '{found.series}' has paid, and a run would charge nothing"
+
+
+def _record(found: DryRun) -> dict[str, Any]:
+    request, charge = found.request, found.charge
+    recoding, paper = request.recoding, request.paper_price
+    return {
+        "dry_run": True,
+        "release_id": found.release_id,
+        "stage": None if found.state is None else found.state.stage,
+        "dataset": request.dataset,
+        "series": found.series,
+        "mechanism": mechanism_record(request.mechanism),
+        "epsilon": float(request.price.epsilon),
+        "delta": float(request.price.delta),
+        "epsilon_paper": None if paper is None else float(paper.epsilon),
+        "charge": {
+            "epsilon": 0.0 if charge is None else float(charge.epsilon),
+            "delta": 0.0 if charge is None else float(charge.delta),
+        },
+        "budget": budget_facts(found.dataset, charge),
+        "source": None if found.layout is None else source_facts(found.layout),
+        "levels": {column.name: column.level for column in recoding.columns}
+        if isinstance(recoding, GeneralizationMap)
+        else None,
+        "output": str(request.output),
+    }

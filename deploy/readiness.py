@@ -1,0 +1,100 @@
+"""Whether a release could be charged now: its data set's budget and its source's metadata, by looking alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from ..accounting.ledger.charge import charged_price
+from ..accounting.ledger.queries import DatasetState
+from ..accounting.ledger.reader import open_reader
+from ..accounting.ledger.release_entries import ChargedPrice
+from ..flows.prepare import layout_of_source
+from ..flows.settings import House
+from ..mechanisms.refusal import Refusal
+from ..tasks.request import Request
+from ..tasks.source import SourceLayout
+
+__all__ = ["budget_facts", "readiness", "readiness_lines", "source_facts"]
+
+FORMATS = {"csv": "CSV", "parquet": "Parquet"}
+ACCOUNT = ("budget", "spent", "left", "left_after")
+
+
+def readiness(request: Request, *, house: House) -> dict[str, Any]:
+    """What the ledger and the source's metadata say of a release; what speaks against it is a sentence in `problem`.
+
+    PRIVACY: of the source only names, CSV headers and Parquet footers are looked at; of the ledger its accounts.
+
+    Args:
+        request: what is asked for.
+        house: where the ledger lies; there need be none.
+    """
+    return {"budget": _budget(request, house), "source": _source(request)}
+
+
+def budget_facts(state: DatasetState, charge: ChargedPrice | None) -> dict[str, Any]:
+    """A data set's account and what would be left of it after a charge, None for no charge."""
+    before = state.account
+    after = before if charge is None else before.charged(epsilon=charge.epsilon, delta=charge.delta)
+    return {
+        "dataset": state.name,
+        "epsilon_budget": float(before.epsilon_budget),
+        "epsilon_spent": float(before.epsilon_spent),
+        "epsilon_left": float(before.epsilon_budget - before.epsilon_spent),
+        "epsilon_left_after": float(after.epsilon_budget - after.epsilon_spent),
+        "delta_budget": float(before.delta_budget),
+        "delta_spent": float(before.delta_spent),
+        "delta_left": float(before.delta_budget - before.delta_spent),
+        "delta_left_after": float(after.delta_budget - after.delta_spent),
+        "problem": None,
+    }
+
+
+def source_facts(layout: SourceLayout) -> dict[str, Any]:
+    """How many files the source has, and of which format; how many records is left out on purpose."""
+    return {"files": len(layout.source.files), "format": layout.source.record_format.value, "problem": None}
+
+
+def readiness_lines(facts: Mapping[str, Any]) -> Iterator[str]:
+    """What `readiness` found, in lines for people."""
+    budget, source = facts["budget"], facts["source"]
+    if budget["epsilon_budget"] is not None:
+        yield f"Budget of '{budget['dataset']}': {_amount(budget, 'epsilon', 'ε')}; {_amount(budget, 'delta', 'δ')}."
+    if budget["problem"] is not None:
+        yield f"A run would be refused: {budget['problem']}"
+    if source["problem"] is not None:
+        yield f"A run would be refused: {source['problem']}"
+    else:
+        files = "1 file" if source["files"] == 1 else f"{source['files']} files"
+        yield f"Source: {files} of {FORMATS[source['format']]} with every column that is named."
+
+
+def _amount(budget: Mapping[str, Any], name: str, symbol: str) -> str:
+    total, spent, after = (budget[f"{name}_{part}"] for part in ("budget", "spent", "left_after"))
+    left = f"this would leave {after:.6g}" if after >= 0 else f"this is {-after:.6g} more than is left"
+    return f"{spent:.6g} of {symbol} = {total:.6g} is spent, {left}"
+
+
+def _budget(request: Request, house: House) -> dict[str, Any]:
+    facts: dict[str, Any] = {f"{name}_{part}": None for name in ("epsilon", "delta") for part in ACCOUNT}
+    try:
+        reader = open_reader(house.ledger_url)
+        facts = budget_facts(reader.dataset(request.dataset), charged_price(request.price))
+        objection = reader.look_for_objection(dataset=request.dataset, mechanism=request.mechanism, price=request.price)
+    except Refusal as refusal:
+        return facts | {"dataset": request.dataset, "problem": _sentences(refusal)}
+    return facts | {"problem": None if objection is None else _sentences(objection.refusal)}
+
+
+def _source(request: Request) -> dict[str, Any]:
+    try:
+        return source_facts(layout_of_source(request))
+    except Refusal as refusal:
+        return {"files": None, "format": None, "problem": _sentences(refusal)}
+
+
+def _sentences(refusal: Refusal) -> str:
+    """A refusal without what was not done: nobody has tried."""
+    head = f"{refusal.where}: {refusal.what}" if refusal.where else refusal.what
+    return f"{head} {refusal.remedy}".strip()

@@ -1,0 +1,105 @@
+"""A release gone through up to its charge, by looking alone: what would be charged, or the refusal that would come."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from ..accounting.ledger.charge import charged_price
+from ..accounting.ledger.keystore import require_not_held, require_private
+from ..accounting.ledger.queries import DatasetState
+from ..accounting.ledger.reader import ReleaseState, open_reader
+from ..accounting.ledger.release_entries import ChargedPrice
+from ..accounting.ledger.source_names import known_names_of_source
+from ..tasks.objects import Output
+from ..tasks.request import Request
+from ..tasks.source import SourceLayout, source_metadata_bytes
+from .prepare import (
+    check_output,
+    check_release_id,
+    layout_of_source,
+    objection_to_release,
+    request_of_series,
+)
+from .settings import House
+from .spec import read_spec
+
+__all__ = ["DryRun", "dry_run"]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class DryRun:
+    """What a run would begin with.
+
+    Args:
+        release_id: the id that was asked for; None where the run would be given a new one.
+        request: what is asked for.
+        state: what the ledger knows of this id; None where it is new.
+        series: the series that has paid for it, None for a release that pays for itself.
+        dataset: whose budget pays, with its account now.
+        charge: what would be charged now; None where it is paid already, by itself or by its series.
+        layout: the files of the records with their headers; None where the release is published already.
+        other_names: names of data sets under which the same source was released before; for a warning alone.
+    """
+
+    release_id: str | None
+    request: Request
+    state: ReleaseState | None
+    series: str | None
+    dataset: DatasetState
+    charge: ChargedPrice | None
+    layout: SourceLayout | None
+    other_names: tuple[str, ...]
+
+
+def dry_run(
+    spec: Path, *, house: House, output: Output | None, release_id: str | None, series: str | None = None
+) -> DryRun:
+    """Do what `prepare.prepared_release` does, in its order, but write nothing: no lock, no folder, no entry.
+
+    A refusal is not recorded in the ledger either, since nobody tried to charge anything.
+
+    Args:
+        spec: the specification's file.
+        house: where the ledger and the private store lie.
+        output: the release's place, instead of the specification's.
+        release_id: id to run, resume or look up; None for a new release.
+        series: the series whose next release this is, None for a release that pays for itself.
+
+    Raises:
+        InputRefused: as `prepared_release`.
+        AccountantRefused: as `prepared_release`.
+    """
+    check_release_id(release_id)
+    ad_hoc = read_spec(spec, output=output) if series is None else None
+    reader = open_reader(house.ledger_url)
+    if house.home.exists():
+        require_private(house.home)
+    keys = house.anchoring.keys
+    keys.current()
+    reader.require_anchored(house.anchoring)
+    request = ad_hoc or request_of_series(spec, output=output, series=reader.series(str(series)))
+    state = None
+    if release_id is not None:
+        require_not_held(house.home, ledger_id=reader.ledger_id, release_id=release_id)
+        state = reader.release(release_id)
+    if (objection := objection_to_release(reader, request, state=state, series=series)) is not None:
+        raise objection.refusal
+    layout = None
+    other_names: tuple[str, ...] = ()
+    if state is None or state.stage != "published":
+        layout = layout_of_source(request)
+        check_output(request.output, own=None if state is None else release_id, keys=keys)
+        names = known_names_of_source(house.home, source_metadata_bytes(layout))
+        other_names = tuple(name for name in names if name != f"'{request.dataset}'")
+    paid = state is not None or series is not None
+    return DryRun(
+        release_id=release_id,
+        request=request,
+        state=state,
+        series=series,
+        dataset=reader.dataset(request.dataset),
+        charge=None if paid else charged_price(request.price),
+        layout=layout,
+        other_names=other_names,
+    )

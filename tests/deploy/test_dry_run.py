@@ -1,0 +1,214 @@
+"""`run --dry-run` and `explain`: what would be charged and left, or what stands against it, with nothing written."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+PROGRAM = """
+import sys
+from crowdblend.deploy import cli
+try:
+    cli.main(["run", "spec.toml", "--dry-run"])
+except SystemExit as leave:
+    print(leave.code, [name for name in ("prefect", "distributed") if name in sys.modules])
+"""
+
+
+def contents(folder: Path) -> dict[str, tuple[int, bytes]]:
+    """Every file below a folder with its time of change and its bytes, and every folder with its time of change."""
+    return {
+        str(path.relative_to(folder)): (path.stat().st_mtime_ns, path.read_bytes() if path.is_file() else b"")
+        for path in sorted(folder.rglob("*"))
+        if not path.name.endswith(("-shm", "-wal"))
+    }
+
+
+def entries(desk) -> int:
+    return len(desk("ledger", "export").out.splitlines())
+
+
+def test_it_says_what_a_run_would_charge_and_changes_nothing(desk) -> None:
+    desk.add_dataset(epsilon="1", delta="1e-5")
+    spec = desk.write_spec()
+    before = contents(desk.folder)
+    answer = desk("run", spec, "--dry-run", "--json")
+    assert answer.code == 0, answer.err
+    found = answer.json
+    explained = desk("explain", spec, "--json").json
+    assert found["dry_run"] is True
+    assert found["charge"] == {"epsilon": explained["epsilon"], "delta": 1e-6}
+    assert found["budget"]["epsilon_left_after"] == pytest.approx(1 - explained["epsilon"])
+    assert found["budget"]["delta_left_after"] == pytest.approx(9e-6)
+    assert found["levels"] == {"colour": 0, "age": 1, "town": 1}
+    assert found["source"] == {"files": 1, "format": "csv", "problem": None}
+    assert found["release_id"] is None
+    told = desk("run", spec, "--dry-run").out
+    assert "Nothing was charged or written" in told
+    assert f"would charge ε = {explained['epsilon']}" in told
+    assert contents(desk.folder) == before
+
+
+def test_prefect_is_not_even_loaded(desk) -> None:
+    desk.add_dataset()
+    desk.write_spec()
+    told = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, check=True)
+    assert told.stdout.splitlines()[-1] == "0 []"
+
+
+def missing_column(desk) -> None:
+    desk.write_spec(edit=lambda text: text.replace("[columns.colour]", "[columns.color]"))
+
+
+def missing_source(desk) -> None:
+    desk.write_spec(source="nobody.csv")
+
+
+def taken_output(desk) -> None:
+    desk.write_spec()
+    (desk.folder / "out").mkdir()
+
+
+def wrong_key(desk) -> None:
+    desk.write_spec(edit=lambda text: text.replace("rate = 0.1", "rat = 0.1"))
+
+
+def other_dataset(desk) -> None:
+    desk.write_spec(edit=lambda text: text.replace('"people"', '"others"'))
+
+
+@pytest.mark.parametrize(
+    ("fault", "told"),
+    [
+        (missing_column, "the header does not name 'color'"),
+        (missing_source, "nobody.csv"),
+        (taken_output, "the output exists already"),
+        (wrong_key, "Did you mean rate?"),
+        (other_dataset, "no data set of this name"),
+    ],
+)
+def test_what_a_run_refuses_with_2_is_refused_with_2(desk, fault, told: str) -> None:
+    desk.add_dataset()
+    fault(desk)
+    before, number = contents(desk.folder), entries(desk)
+    answer = desk("run", "spec.toml", "--dry-run", "--json")
+    assert answer.code == 2
+    assert told in answer.err
+    assert answer.json["error"]["exit_code"] == 2
+    assert contents(desk.folder) == before
+    assert entries(desk) == number
+
+
+def test_over_the_budget_is_3_and_leaves_no_evidence_behind(desk) -> None:
+    """A dry run is no attempt to charge: a refusal of the accountant is told and not recorded."""
+    desk.add_dataset(epsilon="0.1", delta="1e-3")
+    spec = desk.write_spec()
+    before, number = contents(desk.folder), entries(desk)
+    answer = desk("run", spec, "--dry-run")
+    assert answer.code == 3
+    assert contents(desk.folder) == before
+    assert entries(desk) == number
+    assert desk("run", spec).code == 3
+    assert entries(desk) == number + 1, "a real attempt is recorded"
+
+
+def test_without_ledger_or_private_store_none_comes_into_being(desk) -> None:
+    spec = desk.write_spec()
+    before = contents(desk.folder)
+    answer = desk("run", spec, "--dry-run")
+    assert answer.code == 2
+    assert "no ledger" in answer.err
+    assert contents(desk.folder) == before
+
+
+def test_a_private_store_that_is_open_to_others_is_refused_as_by_run(desk) -> None:
+    desk.add_dataset()
+    spec = desk.write_spec()
+    desk.home.chmod(0o755)
+    answer = desk("run", spec, "--dry-run")
+    assert answer.code == 2
+    assert "looked into by others" in answer.err
+
+
+def test_a_known_release_is_charged_no_second_time(desk) -> None:
+    desk.add_dataset()
+    spec = desk.write_spec()
+    assert desk("run", spec, "--release-id", "one").code == 0
+    before = contents(desk.folder)
+    answer = desk("run", spec, "--release-id", "one", "--dry-run", "--json")
+    assert answer.code == 0, answer.err
+    assert answer.json["stage"] == "published"
+    assert answer.json["charge"] == {"epsilon": 0.0, "delta": 0.0}
+    assert "published already" in desk("run", spec, "--release-id", "one", "--dry-run").out
+    assert contents(desk.folder) == before
+    other = desk.write_spec(k="30", file="other.toml")
+    refused = desk("run", other, "--release-id", "one", "--dry-run")
+    assert refused.code == 3
+    assert "another specification" in refused.err
+    [lock] = desk.home.glob("releases/*/one/lock")
+    handle = os.open(lock, os.O_RDWR)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        held = desk("run", spec, "--release-id", "one", "--dry-run")
+    finally:
+        os.close(handle)
+    assert held.code == 3
+    assert "live process" in held.err
+    assert desk("run", spec, "--release-id", "../x", "--dry-run").code == 2
+
+
+def test_a_series_has_paid_already(desk) -> None:
+    desk.add_dataset()
+    spec = desk.write_spec()
+    assert desk("series", "add", "monthly", spec, "--releases", "2").code == 0
+    answer = desk("run", spec, "--series", "monthly", "--dry-run", "--json")
+    assert answer.code == 0, answer.err
+    assert answer.json["charge"] == {"epsilon": 0.0, "delta": 0.0}
+    assert "the series 'monthly' has paid" in desk("run", spec, "--series", "monthly", "--dry-run").out
+    wrong = desk("run", desk.write_spec(k="30"), "--series", "monthly", "--dry-run")
+    assert wrong.code == 3
+    assert desk("run", spec, "--series", "weekly", "--dry-run").code == 2
+
+
+def test_explain_says_what_would_be_left(desk) -> None:
+    desk.add_dataset(epsilon="1", delta="1e-5")
+    spec = desk.write_spec()
+    before = contents(desk.folder)
+    answer = desk("explain", spec, "--json")
+    assert answer.code == 0
+    budget = answer.json["budget"]
+    assert budget["epsilon_left_after"] == pytest.approx(1 - answer.json["epsilon"])
+    assert budget["problem"] is None
+    assert answer.json["source"]["problem"] is None
+    told = desk("explain", spec).out
+    assert "this would leave" in told
+    assert "1 file of CSV with every column" in told
+    assert contents(desk.folder) == before
+
+
+def test_explain_tells_what_stands_against_it_and_still_explains(desk) -> None:
+    spec = desk.write_spec(edit=lambda text: text.replace("[columns.colour]", "[columns.color]"))
+    lonely = desk("explain", spec)
+    assert lonely.code == 0
+    assert "A run would be refused: " in lonely.out
+    assert "no ledger" in lonely.out
+    assert "the header does not name 'color'" in lonely.out
+    desk.add_dataset(epsilon="0.1", delta="1e-3")
+    poor = desk("explain", spec, "--json").json
+    assert "past the budget" in poor["budget"]["problem"] or "0.1" in poor["budget"]["problem"]
+    assert poor["budget"]["epsilon_left_after"] < 0
+    assert "'color'" in poor["source"]["problem"]
+    assert "more than is left" in desk("explain", spec).out
+
+
+def test_explain_takes_a_ledger_elsewhere(desk, monkeypatch) -> None:
+    desk.add_dataset()
+    spec = desk.write_spec()
+    monkeypatch.delenv("CROWDBLEND_LEDGER")
+    assert "no ledger" in desk("explain", spec).out
+    assert "this would leave" in desk("explain", spec, "--ledger", desk.ledger).out
