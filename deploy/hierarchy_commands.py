@@ -10,7 +10,7 @@ import click
 
 from ..mechanisms.refusal import InputRefused
 from .command_groups import CommandGroup
-from .hierarchy_building import build
+from .hierarchy_building import ENCODING, SEPARATOR, build
 from .options import AS_JSON, FILE
 
 if TYPE_CHECKING:
@@ -39,20 +39,31 @@ hierarchy.add_command(build)
 @click.option("--domain", type=FILE, help="Public list of the values that the column may have, one a line.")
 @click.option("--lower", type=int, help="With --upper: the column's values are whole numbers from here …")
 @click.option("--upper", type=int, help="… to below here.")
+@ENCODING
 @AS_JSON
-def check(file: Path, domain: Path | None, lower: int | None, upper: int | None, as_json: bool) -> int:
+def check(file: Path, domain: Path | None, lower: int | None, upper: int | None, encoding: str, as_json: bool) -> int:
     """Find everything that is wrong with a hierarchy, with file and line; leaves with 2 where anything is."""
-    from ..mechanisms.hierarchy_faults import domain_faults, domain_remarks, hierarchy_faults, hierarchy_remarks
+    from ..mechanisms.hierarchy_faults import (
+        HierarchyFault,
+        domain_faults,
+        domain_remarks,
+        hierarchy_faults,
+        hierarchy_remarks,
+    )
     from ..tasks.hierarchy_file import read_hierarchy
-    from ..tasks.peer_hierarchy import read_peer_rows
+    from ..tasks.peer_hierarchy import is_utf8, read_peer_rows
 
-    declared = _domain(domain, lower, upper)
-    read = read_peer_rows(file)
+    declared = _domain(domain, lower, upper, encoding=encoding)
+    read = read_peer_rows(file, encoding=encoding)
     faults = hierarchy_faults(read.rows)
     remarks: list[HierarchyFault] = []
     if not faults:
-        read_hierarchy(str(file.absolute()))  # what a release would say of the file itself
         remarks = hierarchy_remarks(read.rows)
+        if is_utf8(file):
+            read_hierarchy(str(file.absolute()))  # what a release would say of the file itself
+        else:
+            what = f"a specification takes UTF-8 alone: `crowdblend hierarchy import --encoding {encoding}` writes it"
+            remarks.append(HierarchyFault(what=what))
         if declared is not None:
             faults = domain_faults(read.rows, declared)
             remarks += domain_remarks(read.rows, declared)
@@ -94,8 +105,8 @@ def show(file: Path, depth: int | None, most: int, as_json: bool) -> None:
 @hierarchy.command("import")
 @click.argument("file", type=FILE)
 @click.option("--output", type=FILE, required=True, help="The hierarchy's new file.")
-@click.option("--separator", help="Of FILE; default: the one of ; , tab | that splits its lines evenly.")
-@click.option("--encoding", default="utf-8-sig", help="Of FILE; default: UTF-8.")
+@SEPARATOR
+@ENCODING
 @click.option("--header", is_flag=True, help="The first line names the levels.")
 @click.option("--root-first", is_flag=True, help="The rows run from the most general label to the value.")
 def import_(file: Path, output: Path, separator: str | None, encoding: str, header: bool, root_first: bool) -> int:
@@ -110,7 +121,7 @@ def import_(file: Path, output: Path, separator: str | None, encoding: str, head
     from .placing import require_elsewhere, write_new
 
     require_elsewhere(output)
-    read = read_peer_rows(file, encoding=encoding, separator="\t" if separator == "\\t" else separator, header=header)
+    read = read_peer_rows(file, encoding=encoding, separator=separator, header=header)
     rows = tuple(row[::-1] for row in read.rows) if root_first else read.rows
     faults = hierarchy_faults(rows)
     remarks = [] if faults else hierarchy_remarks(rows)
@@ -125,13 +136,13 @@ def import_(file: Path, output: Path, separator: str | None, encoding: str, head
     return 0
 
 
-def _domain(path: Path | None, lower: int | None, upper: int | None) -> list[str] | None:
+def _domain(path: Path | None, lower: int | None, upper: int | None, *, encoding: str) -> list[str] | None:
     if (lower is None) is not (upper is None) or (path is not None and lower is not None):
         raise click.UsageError("give --domain, or both --lower and --upper.")
     if path is not None:
         from ..tasks.peer_hierarchy import read_lines
 
-        return [line for line in read_lines(path) if line]
+        return [line for line in read_lines(path, encoding=encoding) if line]
     if lower is None or upper is None:
         return None
     if not 0 < upper - lower <= MOST_INTEGERS:

@@ -44,7 +44,7 @@ def run(
         _dry_run(
             spec, places=house(ledger_url=ledger), output=output, release_id=release_id, series=series, as_json=as_json
         )
-        return None
+        return 0
     from .running import run_release
     from .terminal import Stages, process_begun
 

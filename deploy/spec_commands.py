@@ -27,14 +27,27 @@ def spec() -> None:
 @click.option("--dataset", help="Name of the data set in the ledger; default: the source's name.")
 @click.option("--separator", help="Of CSV; default: the one that splits the first line into most fields.")
 @click.option("--columns", help="Columns to release, separated by commas; the others stand there as comments.")
-def new(source: str, output: Path | None, dataset: str | None, separator: str | None, columns: str | None) -> None:
+@click.option(
+    "--hierarchies", type=FILE, help="Folder of hierarchies called by their columns: age.csv or NAME_hierarchy_age.csv."
+)
+def new(
+    source: str,
+    output: Path | None,
+    dataset: str | None,
+    separator: str | None,
+    columns: str | None,
+    hierarchies: Path | None,
+) -> None:
     """Write a specification from the names and types of the columns; no value is read, nothing is charged.
 
-    What is left to write is marked FILL IN, and `explain` refuses the file until it is written.
+    Every column stands there as a comment, and those that may leave are released by removing the comment signs: a
+    column that has a hierarchy in --hierarchies is then complete. What is left to write of the others is marked FILL
+    IN, and `explain` refuses the file until it is written.
     """
     from ..tasks.foreign_formats import foreign_source
     from ..tasks.opening import is_url
     from ..tasks.schema_names import read_names
+    from .named_hierarchies import named_hierarchies
     from .placing import require_elsewhere, write_new
     from .spec_sketch import FILL_IN, sketched_spec
 
@@ -50,15 +63,24 @@ def new(source: str, output: Path | None, dataset: str | None, separator: str | 
     unknown = [name for name in released if name not in known]
     if unknown:
         raise InputRefused(f"there is no column {unknown[0]!r}.", where="--columns")
+    found = {}
+    if hierarchies is not None:
+        found = named_hierarchies(hierarchies, columns=[column.name for column in names.columns], seen_from=place)
     text = sketched_spec(
         names,
         label=stem,
         dataset=dataset or stem,
         source=source if is_url(source) else _seen_from(place, source),
         released=released,
+        hierarchies=found,
     )
     write_new(place, text)
     click.echo(f"{len(names.columns)} columns are named in {place}; what is yours to write is marked {FILL_IN}.")
+    if hierarchies is not None:
+        click.echo(
+            f"{len(found)} of them have a hierarchy in {hierarchies}{': ' if found else ''}{', '.join(found)}. Their "
+            "levels are a beginning, chosen without looking at the records: choose them likewise."
+        )
     if names.separator is not None:
         click.echo(
             "The names are the first line of the file: if that is a record and no header, delete what was written."

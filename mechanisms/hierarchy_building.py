@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
 from .hierarchy import BUCKET_LABEL, HierarchyError
 
-__all__ = ["DAY_LEVELS", "day_rows", "interval_rows", "outline_rows", "parent_rows", "prefix_rows"]
+__all__ = ["DAY_LEVELS", "day_rows", "interval_rows", "outline_rows", "parent_rows", "prefix_rows", "written_day"]
 
 MOST_ROWS = 1_000_000
+MONTHS = (
+    "January", "February", "March", "April", "May", "June",
+    "July", "August", "September", "October", "November", "December",
+)  # fmt: skip
+DATE_PART = re.compile(r"(%-?.?)")
 DAY_LEVELS = ("month", "quarter", "year", "decade")
 """What days may be merged into, each a part of the next."""
 
@@ -67,6 +73,27 @@ def day_rows(days: Sequence[str], levels: Sequence[str]) -> Rows:
     if any(left >= right for left, right in pairwise(places)):
         raise HierarchyError(f"levels go from fine to coarse, each once: {', '.join(DAY_LEVELS)}")
     return [(day, *(_part_of_day(day, level) for level in levels), BUCKET_LABEL) for day in days]
+
+
+def written_day(day: str, form: str) -> str:
+    """A day as records write it, whatever the machine's language is.
+
+    Args:
+        day: in the form 2026-03-31.
+        form: a text with %Y, %y, %m, %-m, %b, %B, %d and %-d as of strftime, in English; %% is a percent sign.
+
+    Raises:
+        HierarchyError: another % in the form.
+    """
+    year, month, number = day.split("-")
+    name = MONTHS[int(month) - 1]
+    parts = {"%Y": year, "%y": year[2:], "%m": month, "%-m": str(int(month)), "%b": name[:3], "%B": name}
+    parts |= {"%d": number, "%-d": str(int(number)), "%%": "%"}
+    pieces = DATE_PART.split(form)
+    unknown = [piece for piece in pieces if piece.startswith("%") and piece not in parts]
+    if unknown:
+        raise HierarchyError(f"{unknown[0]!r} is no part of a day")
+    return "".join(parts.get(piece, piece) for piece in pieces)
 
 
 def _part_of_day(day: str, level: str) -> str:

@@ -51,7 +51,7 @@ def hierarchy_remarks(rows: Sequence[Sequence[str]]) -> list[HierarchyFault]:
     Args:
         rows: without faults.
     """
-    found = [*_stray_spaces(rows), *_same_but_for_spelling(rows), *_unread_integers(rows)]
+    found = [*_header_like(rows), *_stray_spaces(rows), *_same_but_for_spelling(rows), *_unread_integers(rows)]
     sizes = [len({row[level] for row in rows}) for level in range(len(rows[0]))]
     for level in range(1, len(sizes)):
         if sizes[level] == sizes[level - 1]:
@@ -156,6 +156,12 @@ def _same_but_for_spelling(rows: Sequence[Sequence[str]]) -> Iterator[HierarchyF
                 told.add(plain)
                 what = f"{row[level]!r} and {other!r} at level {level} differ in case, spaces or composition alone"
                 yield HierarchyFault(what=what, row=number)
+
+
+def _header_like(rows: Sequence[Sequence[str]]) -> Iterator[HierarchyFault]:
+    """A first row that does not end in `*` as all others do."""
+    if len(rows) > 2 and {row[-1] for row in rows[1:]} == {BUCKET_LABEL} != {rows[0][-1]}:
+        yield HierarchyFault(what="no other row ends as the first does: if it names the levels, it is a header", row=0)
 
 
 def _unread_integers(rows: Sequence[Sequence[str]]) -> Iterator[HierarchyFault]:

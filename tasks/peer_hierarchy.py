@@ -12,7 +12,7 @@ from pathlib import Path
 from ..mechanisms.refusal import InputRefused
 from .csv_line import split_line
 
-__all__ = ["PeerRows", "hierarchy_text", "read_lines", "read_peer_rows"]
+__all__ = ["PeerRows", "hierarchy_text", "is_utf8", "read_lines", "read_peer_rows"]
 
 SEPARATORS = (";", ",", "\t", "|")
 SIZE_LIMIT = 1 << 30
@@ -69,6 +69,15 @@ def read_lines(path: Path, *, encoding: str = "utf-8-sig") -> list[str]:
     if lines[-1] == "":
         lines.pop()
     return [line.removesuffix("\r") for line in lines]
+
+
+def is_utf8(path: Path) -> bool:
+    """Whether a file that can be read is UTF-8, as specifications take it."""
+    try:
+        path.read_bytes().decode("utf-8")
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 def read_peer_rows(

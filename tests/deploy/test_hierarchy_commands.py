@@ -90,6 +90,69 @@ def test_every_builder_makes_a_hierarchy_that_a_specification_takes(desk) -> Non
     assert "29" in (desk.folder / "dates.csv").read_text(), "a leap day"
 
 
+@pytest.mark.parametrize(
+    ("form", "first"),
+    [
+        ("%d.%m.%Y", "05.03.2024"),
+        ("%-d.%-m.%Y", "5.3.2024"),
+        ("%m/%d/%y", "03/05/24"),
+        ("%Y%m%d", "20240305"),
+        ("%d-%b-%Y", "05-Mar-2024"),
+        ("%Y-%m-%d 00:00:00", "2024-03-05 00:00:00"),
+    ],
+)
+def test_days_are_written_as_the_records_write_them(desk, form: str, first: str) -> None:
+    build = ("hierarchy", "build", "dates", "--first", "2024-03-05", "--last", "2024-04-01", "--levels", "month,year")
+    answer = desk(*build, "--form", form, "--output", "days.csv")
+    assert answer.code == 0, answer.err
+    lines = (desk.folder / "days.csv").read_text().splitlines()
+    assert lines[0] == f"{first};2024-03;2024;*"
+    assert len(lines) == 28
+    assert desk("hierarchy", "check", "days.csv").code == 0
+
+
+@pytest.mark.parametrize(
+    ("form", "word"), [("%d.%m", "alike"), ("%Y", "alike"), ("%d.%Q.%Y", "'%Q'"), ("%d %m %Y%", "'%'")]
+)
+def test_a_form_that_is_none_or_tells_no_day_is_refused(desk, form: str, word: str) -> None:
+    build = ("hierarchy", "build", "dates", "--first", "2023-03-05", "--last", "2024-04-01")
+    answer = desk(*build, "--form", form, "--output", "days.csv")
+    assert answer.code == 2
+    assert "--form" in answer.err
+    assert word in answer.err
+    assert not (desk.folder / "days.csv").exists()
+
+
+def test_a_code_list_may_have_a_header_another_encoding_and_another_separator(desk) -> None:
+    (desk.folder / "codes.csv").write_bytes("Code\tOber\nSüd\t\nLyon\tSüd\nNizza\tSüd\n".encode("cp1252"))
+    build = ("hierarchy", "build", "parents", "codes.csv", "--output", "h.csv", "--encoding", "cp1252")
+    named = desk(*build)
+    assert named.code == 2
+    assert "line 1" in named.err
+    assert "--header" in named.err
+    answer = desk(*build, "--header", "--separator", "\\t")
+    assert answer.code == 0, answer.err
+    assert (desk.folder / "h.csv").read_text(encoding="utf-8") == "Lyon;Süd;*\nNizza;Süd;*\n"
+
+
+def test_check_takes_another_encoding_and_says_that_a_specification_does_not(desk) -> None:
+    (desk.folder / "old.csv").write_bytes("Lyon;Rhône;*\nNice;Alpes;*\n".encode("cp1252"))
+    assert "--encoding cp1252" in desk("hierarchy", "check", "old.csv").err
+    answer = desk("hierarchy", "check", "old.csv", "--encoding", "cp1252")
+    assert answer.code == 0, answer.err
+    assert "takes UTF-8 alone" in answer.err
+    (desk.folder / "old.csv").write_bytes("Lyon;Rhône;*\nLyon;Alpes;*\n".encode("cp1252"))
+    assert desk("hierarchy", "check", "old.csv", "--encoding", "cp1252").code == 2
+
+
+def test_a_first_row_that_names_the_levels_is_remarked(desk) -> None:
+    (desk.folder / "arx.csv").write_text("value;decade;all\n1;0s;*\n2;0s;*\n11;10s;*\n")
+    for words in (("check", "arx.csv"), ("import", "arx.csv", "--output", "new.csv")):
+        assert "it is a header" in desk("hierarchy", *words).err
+    assert "it is a header" not in desk("hierarchy", "import", "arx.csv", "--header", "--output", "b.csv").err
+    assert (desk.folder / "b.csv").read_text() == "1;0s;*\n2;0s;*\n11;10s;*\n"
+
+
 def test_the_tree_is_cut_where_it_is_asked_to_be(desk) -> None:
     assert (
         desk(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
 
 import pyarrow as pa
@@ -54,6 +55,46 @@ def test_the_source_is_named_as_the_specification_sees_it(desk) -> None:
     (desk.folder / "specs").mkdir()
     assert desk("spec", "new", "--from", "people.csv", "--output", "specs/p.toml").code == 0
     assert tomllib.loads((desk.folder / "specs" / "p.toml").read_text())["data"]["source"] == "../people.csv"
+
+
+def test_deleting_comment_signs_alone_completes_a_file_whose_hierarchies_are_there(desk) -> None:
+    public = desk.folder / "public"
+    public.mkdir()
+    (public / "town.csv").write_text("Lyon;Rhône;South;*\nLille;Nord;North;*\n", encoding="utf-8")
+    (public / "adult_hierarchy_colour.csv").write_text("red;*\nblue;*\n")
+    (public / "age.csv").write_text("".join(f"{age};{age // 10 * 10}s;*\n" for age in range(100)))
+    (public / "height.csv").write_text("a;*\nb;*\n")
+    (desk.folder / "people.csv").write_text("colour;age;town\nred;20;Lyon\n")
+    answer = desk("spec", "new", "--from", "people.csv", "--hierarchies", "public", "--output", "specs.toml")
+    assert answer.code == 0, answer.err
+    assert "3 of them have a hierarchy in public: colour, age, town." in answer.out
+    text = (desk.folder / "specs.toml").read_text(encoding="utf-8")
+    (desk.folder / "specs.toml").write_text(re.sub("(?m)^# ", "", text), encoding="utf-8")
+    explained = desk("explain", "specs.toml", "--json")
+    assert explained.code == 0, explained.err
+    levels = {column["column"]: column["min_level"] for column in explained.json["columns"]}
+    assert levels == {"colour": 0, "age": 1, "town": 2}
+    assert "# of 0 to 2, with 100, 10, 1 labels" in text
+
+
+def test_hierarchies_are_named_as_the_specification_sees_them_and_found_faultless(desk) -> None:
+    (desk.folder / "public").mkdir()
+    (desk.folder / "specs").mkdir()
+    (desk.folder / "public" / "town.csv").write_text("Lyon;*\n")
+    words = ("spec", "new", "--from", "people.csv", "--hierarchies", "public")
+    assert desk(*words, "--output", "specs/p.toml").code == 0
+    assert 'hierarchy = "../public/town.csv"' in (desk.folder / "specs" / "p.toml").read_text()
+    (desk.folder / "public" / "a_hierarchy_town.csv").write_text("Lyon;*\n")
+    twice = desk(*words, "--output", "q.toml")
+    assert twice.code == 2
+    assert "two hierarchies, a_hierarchy_town.csv and town.csv" in twice.err
+    (desk.folder / "public" / "a_hierarchy_town.csv").unlink()
+    (desk.folder / "public" / "town.csv").write_text("Lyon;South;*\nLille;*\n")
+    faulty = desk(*words, "--output", "q.toml")
+    assert faulty.code == 2
+    assert "town.csv, line 2" in faulty.err
+    assert desk("spec", "new", "--from", "people.csv", "--hierarchies", "none", "--output", "q.toml").code == 2
+    assert not (desk.folder / "q.toml").exists()
 
 
 def test_nothing_else_is_written_and_nothing_charged(desk) -> None:
