@@ -12,6 +12,7 @@ from typing import Any
 import dask.config
 
 from ..flows.cluster_spec import CLASSES, ExistingCluster, StartedCluster
+from ..flows.settings import resolved_settings
 from ..mechanisms.refusal import InputRefused
 from ..tasks.executors import DaskCluster, Executor, LocalThreads
 
@@ -24,7 +25,7 @@ CANT_CONNECT = (OSError, ValueError, TypeError, RuntimeError)
 
 
 def chosen_cluster(*, scheduler: str | None, of_spec: Choice) -> Choice:
-    """Settle on a cluster: the command's, else the specification's, else Dask's own setting, else none.
+    """The cluster: the command's, else the specification's, else Dask's own setting, else crowdblend.toml's, else none.
 
     Args:
         scheduler: address given on the command line.
@@ -35,6 +36,7 @@ def chosen_cluster(*, scheduler: str | None, of_spec: Choice) -> Choice:
     if of_spec is not None:
         return of_spec
     address = dask.config.get("scheduler-address", None)  # DASK_SCHEDULER_ADDRESS, or Dask's files
+    address = address or resolved_settings()["scheduler"].value
     return None if address is None else ExistingCluster(address=str(address))
 
 

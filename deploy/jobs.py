@@ -148,6 +148,8 @@ def submit_job(arguments: JobArguments, *, release_id: str, house: House) -> Job
             (job.folder / name).unlink(missing_ok=True)
         job._write("job.json", {name: getattr(arguments, name) for name in JobArguments.__slots__})
         environment = {**os.environ, "CROWDBLEND_LEDGER": house.ledger_url, "CROWDBLEND_HOME": str(house.home)}
+        if house.anchor is not None:
+            environment["CROWDBLEND_ANCHOR"] = str(house.anchor)
         with job.log.open("wb") as log:
             process = subprocess.Popen(  # noqa: S603 - the id has its form, and no shell is involved
                 [sys.executable, "-m", "crowdblend.deploy.job_process", release_id],

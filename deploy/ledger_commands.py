@@ -5,13 +5,14 @@ from __future__ import annotations
 import getpass
 import json
 import secrets
+import sys
 from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
 
 import click
 
-from ..flows.settings import house
+from ..flows.settings import House, house
 from ..mechanisms.neighbours import ADD_REMOVE, MOST_RECORDS, REPLACEMENT
 from ..mechanisms.refusal import InputRefused
 from .command_groups import CommandGroup
@@ -68,6 +69,8 @@ def add(
     settled = house(ledger_url=ledger_url)
     _require_budget(epsilon, delta)
     known = ledger_exists(settled.ledger_url)
+    if not known:
+        _tell_of_second_ledger(settled)
     settled.anchoring.keys.create_where_none(secrets.token_bytes)
     if not known:
         create_ledger(settled.ledger_url, anchoring=settled.anchoring)
@@ -275,3 +278,22 @@ def _require_budget(epsilon: Decimal, delta: Decimal) -> None:
         raise InputRefused(f"a budget's ε must be more than 0, not {epsilon}.", where="--epsilon")
     if not 0 <= delta < 1:
         raise InputRefused(f"a budget's δ must be at least 0 and below 1, not {delta}.", where="--delta")
+
+
+def _tell_of_second_ledger(settled: House) -> None:
+    """Say, before a ledger is created, that there may be one elsewhere; ask where this private store knows of one."""
+    from ..accounting.ledger.connection import locate
+
+    _, shown = locate(settled.ledger_url)
+    click.echo(
+        f"crowdblend: there is no ledger at {shown} yet, so one is created. If the ledger is elsewhere, name it by "
+        "--ledger, CROWDBLEND_LEDGER or crowdblend.toml: a second ledger is a second budget.",
+        err=True,
+    )
+    others = len(list((settled.home / "anchors").glob("*.jsonl")))
+    if others and sys.stdin.isatty():
+        click.confirm(
+            f"This private store signs {others} other {'ledger' if others == 1 else 'ledgers'}. Create a new one?",
+            abort=True,
+            err=True,
+        )

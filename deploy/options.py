@@ -7,11 +7,26 @@ from pathlib import Path
 
 import click
 
-__all__ = ["AS_JSON", "FILE", "LEDGER", "ExactNumber"]
+__all__ = ["AS_JSON", "FILE", "LEDGER", "ExactNumber", "default_public_key", "default_publisher"]
 
 FILE = click.Path(path_type=Path)
 LEDGER = click.option("--ledger", "ledger_url", help="SQLAlchemy URL of the ledger (or CROWDBLEND_LEDGER).")
 AS_JSON = click.option("--json", "as_json", is_flag=True, help="One JSON object on standard output.")
+
+
+def default_public_key() -> Path | None:
+    """The publisher's public key that `crowdblend.toml` names, None where it names none."""
+    from ..flows.settings import resolved_settings
+
+    named = resolved_settings()["public_key"].value
+    return None if named is None else Path(named)
+
+
+def default_publisher() -> str | None:
+    """The publisher's name in `crowdblend.toml`, None where it has none."""
+    from ..flows.settings import resolved_settings
+
+    return resolved_settings()["publisher"].value
 
 
 class ExactNumber(click.ParamType[Decimal]):

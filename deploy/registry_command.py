@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from ..mechanisms.refusal import InputRefused, ReleaseFailed
+from .options import default_public_key, default_publisher
 
 __all__ = ["registry"]
 
@@ -33,6 +34,7 @@ def registry(certificate: Path, output: Path | None, public_key: Path | None, **
     from ..accounting.ledger.registry_entry import FILL_IN, StewardsWords, registry_text
     from ..accounting.ledger.signing import read_public_keys
 
+    public_key = public_key or default_public_key()
     trusted = None if public_key is None else read_public_keys(public_key)
     check = verify_certificate(certificate, trusted=trusted)
     if check.findings:
@@ -42,7 +44,9 @@ def registry(certificate: Path, output: Path | None, public_key: Path | None, **
             not_done="No entry was written.",
             remedy="Run `crowdblend verify` on it.",
         )
-    text = registry_text(read_certificate(certificate), StewardsWords(**words))
+    text = registry_text(
+        read_certificate(certificate), StewardsWords(**words | {"curator": words["curator"] or default_publisher()})
+    )
     if output is None:
         click.echo(text, nl=False)
         return

@@ -11,6 +11,7 @@ import click
 
 from ..flows.settings import House, house
 from ..mechanisms.refusal import InputRefused
+from .options import default_public_key
 
 __all__ = ["abandon", "demo", "run", "tell_result", "verify"]
 
@@ -174,6 +175,7 @@ def verify(certificate: Path, public_key: Path | None, as_json: bool) -> int:
     from ..accounting.ledger.certificate import verify_certificate
     from ..accounting.ledger.signing import read_public_keys
 
+    public_key = public_key or default_public_key()
     trusted = None if public_key is None else read_public_keys(public_key)
     check = verify_certificate(certificate, trusted=trusted)
     if as_json:

@@ -28,6 +28,8 @@ def serve(spec: Path, series: str, cron: str, output: str, ledger: str | None) -
     _check(spec, series=series, places=places)
     os.environ["CROWDBLEND_LEDGER"] = places.ledger_url
     os.environ["CROWDBLEND_HOME"] = str(places.home)
+    if places.anchor is not None:
+        os.environ["CROWDBLEND_ANCHOR"] = str(places.anchor)
     from .prefect_environment import settle_lasting_prefect
 
     wait = settle_lasting_prefect(places.home)

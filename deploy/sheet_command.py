@@ -8,6 +8,8 @@ from pathlib import Path
 
 import click
 
+from .options import default_public_key, default_publisher
+
 __all__ = ["sheet"]
 
 FILE = click.Path(path_type=Path)
@@ -32,6 +34,8 @@ def sheet(release: Path, output: Path, public_key: Path | None, publisher: str |
     from .sheet.facts import sheet_facts
     from .sheet.snippets import snippets
 
+    public_key = public_key or default_public_key()
+    publisher = publisher or default_publisher()
     trusted = None if public_key is None else read_public_keys(public_key)
     facts = sheet_facts(release, trusted=trusted)
     stem = re.sub(r"[^A-Za-z0-9._-]+", "-", facts.certificate["release_id"])

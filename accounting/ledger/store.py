@@ -215,7 +215,8 @@ def revision_of(store: Store) -> str:
     missing = InputRefused(
         "there is no ledger here.",
         where=store.shown,
-        remedy="Create one with `crowdblend ledger init` or `crowdblend dataset add`.",
+        remedy="Is the ledger elsewhere? Name it by --ledger, CROWDBLEND_LEDGER or crowdblend.toml: a second ledger is "
+        "a second budget. Only where there is none, create it: `crowdblend ledger init` or `crowdblend dataset add`.",
     )
     if store.path is not None and not store.path.is_file():
         raise missing

@@ -1,0 +1,132 @@
+"""`crowdblend.toml`: the settings of a working folder and of all folders below it."""
+
+from __future__ import annotations
+
+import os
+import stat
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any
+
+from ..mechanisms.refusal import InputRefused
+
+__all__ = ["DEFAULTS", "FILE_NAME", "PLACES", "SettingsFile", "settings_file"]
+
+FILE_NAME = "crowdblend.toml"
+PLACES = ("ledger", "home", "anchor")
+"""Keys of the top level: where state is kept."""
+DEFAULTS = ("scheduler", "publisher", "public_key")
+"""Keys of [defaults]: options that commands take from here where nothing else names them. None of them decides what is
+released or what it costs, so that a file somewhere above can't change a release."""
+PATHS = frozenset({"home", "anchor", "public_key"})
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SettingsFile:
+    """A settings file that was found.
+
+    Args:
+        path: the file.
+        values: what it says, paths made absolute from its folder.
+    """
+
+    path: Path
+    values: Mapping[str, str]
+
+
+def settings_file(folder: Path) -> SettingsFile | None:
+    """The nearest settings file: of a folder, or of the nearest folder above it; None where there is none.
+
+    PRIVACY: it decides which ledger is charged and where keys lie, so it must belong to the account that runs this, or
+    to root, and nobody else may be able to write it.
+
+    Args:
+        folder: where the search begins.
+
+    Raises:
+        InputRefused: it can't be read, somebody else can write it, it is no TOML, or it has a key or a value that it
+            can't have.
+    """
+    for place in (folder, *folder.parents):
+        path = place / FILE_NAME
+        try:
+            state = path.stat()
+            if not stat.S_ISREG(state.st_mode):
+                continue
+            _require_trusted(path, state)
+            tables = tomllib.loads(path.read_bytes().decode("utf-8-sig"))
+        except (FileNotFoundError, NotADirectoryError):
+            continue
+        except OSError as error:
+            raise InputRefused(f"the settings can't be read ({error.strerror}).", where=str(path)) from None
+        except UnicodeDecodeError:
+            raise InputRefused("the settings are not UTF-8 text.", where=str(path)) from None
+        except tomllib.TOMLDecodeError as error:
+            raise InputRefused(f"this is not TOML: {error}.", where=str(path)) from None
+        return SettingsFile(path=path, values=_values(path, tables))
+    return None
+
+
+def _require_trusted(path: Path, state: os.stat_result) -> None:
+    if state.st_uid not in (os.getuid(), 0) and os.getuid() != 0:
+        raise InputRefused(
+            "these settings belong to another account, and they would decide which ledger is charged.",
+            where=str(path),
+            remedy="Work in another folder, or write a file of your own in this one.",
+        )
+    if state.st_mode & stat.S_IWOTH:
+        raise InputRefused(
+            "everybody can write these settings, and they decide which ledger is charged.",
+            where=str(path),
+            remedy=f"Close the file with: chmod o-w '{path}'",
+        )
+
+
+def _values(path: Path, tables: Mapping[str, Any]) -> dict[str, str]:
+    """The settings by name, each checked."""
+    if "release" in tables or "data" in tables:
+        raise InputRefused(
+            f"a file called {FILE_NAME} has settings, and this one seems to be a release's specification.",
+            where=str(path),
+            remedy="Give the specification another name.",
+        )
+    defaults = tables.get("defaults", {})
+    if not isinstance(defaults, dict):
+        raise InputRefused("this is a table.", where=f"{path}: [defaults]")
+    _require_known(path, [name for name in tables if name != "defaults"], PLACES, table="")
+    _require_known(path, list(defaults), DEFAULTS, table="defaults")
+    found = {}
+    for name, value in [*((name, tables[name]) for name in PLACES if name in tables), *defaults.items()]:
+        where = f"{path}: {name}" if name in PLACES else f"{path}: [defaults].{name}"
+        if not isinstance(value, str) or not value:
+            raise InputRefused("this is a text in quotes, and not empty.", where=where)
+        found[name] = _from_folder(name, value, path.parent)
+    return found
+
+
+def _require_known(path: Path, names: list[str], known: tuple[str, ...], *, table: str) -> None:
+    for name in names:
+        if name in known:
+            continue
+        where = f"{path}: [{table}].{name}" if table else f"{path}: {name}"
+        other = PLACES if table else DEFAULTS
+        close = get_close_matches(name.lower().replace("-", "_"), known, n=1)
+        remedy = f"Did you mean {close[0]}?" if close else f"There are {', '.join(known)}."
+        if name in other:
+            remedy = "It belongs at the top level." if table else "It belongs in [defaults]."
+        raise InputRefused("there is no such key.", where=where, remedy=remedy)
+
+
+def _from_folder(name: str, value: str, folder: Path) -> str:
+    """A setting with its relative path made absolute, from the file's folder."""
+    if name in PATHS:
+        return str(folder / Path(value).expanduser())
+    scheme, mark, rest = value.partition(":///")
+    if name == "ledger" and "://" not in value:
+        return f"sqlite:///{folder / Path(value).expanduser()}"
+    if name == "ledger" and mark and scheme.split("+")[0] == "sqlite" and not rest.startswith("/"):
+        return f"{scheme}:///{folder / rest}"
+    return value

@@ -1,0 +1,171 @@
+"""Settings: argument before environment before `crowdblend.toml` before default, each with its origin."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from crowdblend.flows.settings import house, resolved_settings
+from crowdblend.flows.settings_file import DEFAULTS, PLACES
+from crowdblend.mechanisms.refusal import InputRefused
+
+WHOLE = """
+ledger = "budget/ledger.db"
+home = "private"
+anchor = "heads"
+
+[defaults]
+scheduler = "tls://scheduler:8786"
+publisher = "The Office"
+public_key = "office.pem"
+"""
+
+
+@pytest.fixture
+def below(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A working folder two levels below the one that may have settings; no variable is set."""
+    for name in PLACES:
+        monkeypatch.delenv(f"CROWDBLEND_{name.upper()}", raising=False)
+    folder = tmp_path / "surveys" / "spring"
+    folder.mkdir(parents=True)
+    monkeypatch.chdir(folder)
+    return folder
+
+
+def test_each_setting_comes_from_the_first_that_names_it(below: Path, tmp_path: Path, monkeypatch) -> None:
+    assert {one.origin for one in resolved_settings().settings} == {"default"}
+    assert resolved_settings()["ledger"].value == "sqlite:///crowdblend-ledger.db"
+    file = tmp_path / "crowdblend.toml"
+    file.write_text(WHOLE)
+    found = resolved_settings()
+    assert found.file == file
+    assert {one.name: one.value for one in found.settings} == {
+        "ledger": f"sqlite:///{tmp_path}/budget/ledger.db",
+        "home": f"{tmp_path}/private",
+        "anchor": f"{tmp_path}/heads",
+        "scheduler": "tls://scheduler:8786",
+        "publisher": "The Office",
+        "public_key": f"{tmp_path}/office.pem",
+    }
+    assert {one.origin for one in found.settings} == {str(file)}
+    monkeypatch.setenv("CROWDBLEND_LEDGER", "sqlite:///other.db")
+    monkeypatch.setenv("CROWDBLEND_HOME", "")
+    found = resolved_settings(home=Path("mine"))
+    assert (found["ledger"].value, found["ledger"].origin) == ("sqlite:///other.db", "CROWDBLEND_LEDGER")
+    assert (found["home"].value, found["home"].origin) == ("mine", "argument")
+    assert resolved_settings()["home"].origin == str(file), "an empty variable is as none"
+    found = resolved_settings(ledger_url="sqlite:///third.db")
+    assert (found["ledger"].value, found["ledger"].origin) == ("sqlite:///third.db", "argument")
+    places = house(home=Path("mine"))
+    assert places.home == below / "mine"
+    assert places.anchor == tmp_path / "heads"
+
+
+def test_the_nearest_file_alone_is_read(below: Path, tmp_path: Path) -> None:
+    (tmp_path / "crowdblend.toml").write_text(WHOLE)
+    (below / "crowdblend.toml").write_text('home = "here"\n')
+    found = resolved_settings()
+    assert found.file == below / "crowdblend.toml"
+    assert found["home"].value == f"{below}/here"
+    assert found["ledger"].origin == "default"
+
+
+@pytest.mark.parametrize(
+    ("written", "meant"),
+    [
+        ("ledger.db", "sqlite:///{folder}/ledger.db"),
+        ("sqlite:///ledger.db", "sqlite:///{folder}/ledger.db"),
+        ("sqlite:////var/ledger.db", "sqlite:////var/ledger.db"),
+        ("/var/ledger.db", "sqlite:////var/ledger.db"),
+        ("postgresql://office@db/ledger", "postgresql://office@db/ledger"),
+        ("postgresql+psycopg:///ledger", "postgresql+psycopg:///ledger"),
+    ],
+)
+def test_a_ledgers_path_starts_from_the_files_folder(below: Path, tmp_path: Path, written: str, meant: str) -> None:
+    (tmp_path / "crowdblend.toml").write_text(f'ledger = "{written}"\n')
+    assert resolved_settings()["ledger"].value == meant.format(folder=tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ('leger = "x"', "leger: there is no such key. Nothing was read, written or charged. Did you mean ledger?"),
+        ('scheduler = "x"', "It belongs in [defaults]."),
+        ('[defaults]\nledger = "x"', "It belongs at the top level."),
+        ("[defaults]\nepsilon = 1", "[defaults].epsilon: there is no such key"),
+        ("ledger = 3", "this is a text in quotes"),
+        ('ledger = ""', "this is a text in quotes"),
+        ("defaults = 3", "this is a table"),
+        ("ledger = ", "this is not TOML"),
+        ('[release]\nname = "x"', "Give the specification another name."),
+    ],
+)
+def test_what_is_wrong_is_refused_with_its_place(below: Path, tmp_path: Path, text: str, told: str) -> None:
+    (tmp_path / "crowdblend.toml").write_text(text)
+    with pytest.raises(InputRefused) as refused:
+        house()
+    assert told in refused.value.message
+    assert str(tmp_path / "crowdblend.toml") in refused.value.where
+
+
+def test_a_file_that_others_can_write_is_refused(below: Path, tmp_path: Path) -> None:
+    file = tmp_path / "crowdblend.toml"
+    file.write_text(WHOLE)
+    file.chmod(0o666)
+    with pytest.raises(InputRefused, match="everybody can write"):
+        house()
+
+
+def test_a_file_of_another_account_is_refused(below: Path, tmp_path: Path, monkeypatch) -> None:
+    """The account that runs this is another than the file's: as the system tells it, not by a right that tests have."""
+    file = tmp_path / "crowdblend.toml"
+    file.write_text(WHOLE)
+    owner = file.stat().st_uid
+    if owner == 0:
+        os.chown(file, 12_345, -1)
+        owner = 12_345
+    monkeypatch.setattr(os, "getuid", lambda: owner + 1)
+    with pytest.raises(InputRefused, match="another account"):
+        house()
+    monkeypatch.setattr(os, "getuid", lambda: owner)
+    assert house().home == tmp_path / "private"
+
+
+def test_no_password_is_shown(below: Path) -> None:
+    found = resolved_settings(ledger_url="postgresql://office:secret@db/ledger")
+    assert "secret" not in repr(found) + found["ledger"].shown
+    assert found["ledger"].shown == "postgresql://…@db/ledger"
+    assert "secret" not in repr(found.house)
+
+
+def test_every_key_is_documented() -> None:
+    page = (Path(__file__).resolve().parents[2] / "docs" / "operations" / "environment.md").read_text(encoding="utf-8")
+    example = page.partition("```toml\n")[2].partition("```")[0]
+    keys = {line.split(" = ")[0] for line in example.splitlines() if " = " in line}
+    assert keys == {*PLACES, *DEFAULTS}
+
+
+def test_commands_use_the_file_and_its_ledger_from_every_folder_below(desk, monkeypatch) -> None:
+    monkeypatch.delenv("CROWDBLEND_LEDGER")
+    monkeypatch.delenv("CROWDBLEND_HOME")
+    (desk.folder / "crowdblend.toml").write_text('ledger = "ledger.db"\nhome = "home"\n')
+    desk.add_dataset()
+    assert (desk.folder / "ledger.db").is_file()
+    (desk.folder / "below").mkdir()
+    monkeypatch.chdir(desk.folder / "below")
+    listed = desk("dataset", "list", "--json")
+    assert listed.code == 0, listed.err
+    assert "people" in listed.out
+    assert not list((desk.folder / "below").iterdir())
+
+
+def test_a_folder_without_a_ledger_asks_first_whether_it_is_elsewhere(desk) -> None:
+    answer = desk("dataset", "list")
+    assert answer.code == 2
+    assert answer.err.index("Is the ledger elsewhere?") < answer.err.index("dataset add")
+    assert "second budget" in answer.err
+    first = desk("dataset", "add", "people", "--epsilon", "1", "--delta", "1e-5")
+    assert "If the ledger is elsewhere" in first.err
+    second = desk("dataset", "add", "others", "--epsilon", "1", "--delta", "1e-5")
+    assert "elsewhere" not in second.err
