@@ -142,7 +142,16 @@ def resolved_settings(*, ledger_url: str | None = None, home: Path | None = None
 
 
 def house(*, ledger_url: str | None = None, home: Path | None = None) -> House:
-    """The places where state is kept; arguments and errors as of `resolved_settings`."""
+    """The places where state is kept, as `resolved_settings` finds them.
+
+    Args:
+        ledger_url: SQLAlchemy URL of the ledger; None takes CROWDBLEND_LEDGER, crowdblend.toml or an SQLite file in the
+            working folder.
+        home: the private store; None takes CROWDBLEND_HOME, crowdblend.toml or the user's data folder.
+
+    Raises:
+        InputRefused: there is a settings file that can't be used.
+    """
     found = resolved_settings(ledger_url=ledger_url, home=home)
     for name in PLACES[:2]:
         _LOGGER.debug("%s %s (%s)", name, found[name].shown, found[name].origin)
