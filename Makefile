@@ -39,8 +39,10 @@ endif
 demo: $(READY)
 	$(BIN)/crowdblend demo
 
+# At most four processes, each with its own servers; `slow` tests are left to `make check`.
+PARALLEL := -n logical --maxprocesses 4 --dist loadfile
 test: $(READY)
-	$(BIN)/python -m pytest -m "not long and not extra"
+	$(BIN)/python -m pytest $(PARALLEL) -m "not slow and not long and not extra"
 
 test-long: $(READY)
 	$(BIN)/python -m pytest -m long
@@ -53,7 +55,7 @@ check: $(READY)
 	$(BIN)/ruff check .
 	$(BIN)/mypy -p crowdblend
 	cd tests/_pkg && ../../$(BIN)/lint-imports --config ../../pyproject.toml
-	$(BIN)/python -m pytest -m "not long and not extra"
+	$(BIN)/python -m pytest $(PARALLEL) -m "not long and not extra"
 
 # Attacks the software and every claim; interrupted, it goes on where it was. The report is docs/audit/report.html.
 audit: $(READY)

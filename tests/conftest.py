@@ -8,6 +8,7 @@ from crowdblend.deploy.prefect_environment import QUIET
 from hypothesis import HealthCheck, settings
 
 pytest_plugins = [
+    "support.balance",
     "support.browser",
     "support.commands",
     "support.desk",

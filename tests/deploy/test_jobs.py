@@ -60,7 +60,7 @@ PAID = "[sampling]\nrate = 0.1\n[privacy]\ndelta = 1e-6\n"
     "table",
     [
         pytest.param(PAID + HISTOGRAM + COLOUR, id="histogram", marks=pytest.mark.long),
-        pytest.param(PAID + POINTS + AGE, id="points"),
+        pytest.param(PAID + POINTS + AGE, id="points", marks=pytest.mark.slow),
         pytest.param('[answer]\nkind = "count"\ncolumn = "age"\nepsilon = 1\n', id="answer", marks=pytest.mark.long),
     ],
 )
@@ -76,6 +76,7 @@ def test_a_job_makes_any_kind_of_release(desk, table) -> None:
     assert desk("status", result["release_id"], "--json").json["state"] == "published"
 
 
+@pytest.mark.slow
 def test_a_job_outlives_its_terminal(desk, rig) -> None:
     many(desk, rig)
     desk.add_dataset()
@@ -99,7 +100,12 @@ def test_a_job_outlives_its_terminal(desk, rig) -> None:
 
 
 @pytest.mark.parametrize(
-    "how", ["ctrl-c", pytest.param("cancel", marks=pytest.mark.long), pytest.param("kill", marks=pytest.mark.long)]
+    "how",
+    [
+        pytest.param("ctrl-c", marks=pytest.mark.slow),
+        pytest.param("cancel", marks=pytest.mark.long),
+        pytest.param("kill", marks=pytest.mark.long),
+    ],
 )
 def test_a_job_that_is_cut_off_says_what_it_cost_and_can_be_finished(desk, rig, how) -> None:
     many(desk, rig)
@@ -140,6 +146,7 @@ def test_an_unknown_job_is_refused(desk) -> None:
     assert desk("status", "../x").code == 2
 
 
+@pytest.mark.slow
 def test_a_prefect_server_that_is_not_there_is_refused_before_the_charge(desk) -> None:
     desk.add_dataset()
     desk.write_spec()
@@ -163,6 +170,7 @@ def desk_of(desk, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatc
     return desk
 
 
+@pytest.mark.slow
 def test_two_flows_started_together_on_the_last_of_a_budget(desk_of) -> None:
     desk = desk_of
     desk.write_spec()

@@ -23,6 +23,7 @@ def test_every_block_of_the_page_is_in_a_step(blocks) -> None:
     assert text.count("```sh\n") == sum(len(blocks(PAGE, step)) for step in (DEMO, OWN, SCHEDULE, AUDITOR))
 
 
+@pytest.mark.slow
 def test_the_demonstration(newcomer, blocks) -> None:
     [block] = blocks(PAGE, DEMO)
     said = newcomer.paste(block.text)
@@ -31,6 +32,7 @@ def test_the_demonstration(newcomer, blocks) -> None:
     assert (newcomer.folder / "demo" / "release" / "data.parquet").is_file()
 
 
+@pytest.mark.slow
 def test_an_own_csv_is_released_and_an_auditor_looks(newcomer, blocks) -> None:
     said = [newcomer.paste(block.text) for block in blocks(PAGE, OWN)]
     assert any("sex,age,region" in words for words in said)

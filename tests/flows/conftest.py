@@ -235,12 +235,17 @@ class Scene:
 @pytest.fixture(
     params=[
         "sqlite",
-        "postgresql",
-        "sqlite-series",
-        "postgresql-series",
-        "sqlite-drawn",
-        "postgresql-drawn",
-        "sqlite-noisy",
+        *(
+            pytest.param(name, marks=pytest.mark.slow)
+            for name in (
+                "postgresql",
+                "sqlite-series",
+                "postgresql-series",
+                "sqlite-drawn",
+                "postgresql-drawn",
+                "sqlite-noisy",
+            )
+        ),
     ]
 )
 def scene(

@@ -7,6 +7,7 @@ writes that Python does not audit, and SQLAlchemy's events.
 
 from __future__ import annotations
 
+import gc
 import hashlib
 import json
 import os
@@ -19,8 +20,12 @@ from functools import wraps
 from pathlib import Path
 from typing import Any
 
+import anyio._backends._asyncio
 import dask.dataframe
+import graphviz
 import opendp.prelude
+import prefect.flow_engine
+import prefect.task_engine
 import psycopg
 import pyarrow.fs
 import pyarrow.parquet
@@ -37,7 +42,7 @@ from crowdblend.mechanisms.refusal import Refusal
 from crowdblend.tasks import charge as charge_stages
 from crowdblend.tasks import chunk_counts, histogram, select
 
-IMPORTED_BEFORE_THE_FORK = (dask.dataframe, opendp.prelude, psycopg, sqlalchemy)
+IMPORTED_BEFORE_THE_FORK = (anyio, dask.dataframe, graphviz, opendp.prelude, prefect.flow_engine, psycopg, sqlalchemy)
 WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 ROOMS_OF_EVENTS = ("os", "shutil", "fcntl")
 LOOKS_ONLY = {"os.listdir", "os.scandir", "os.walk", "os.fwalk", "os.getxattr", "os.listxattr", "os.chdir"}
@@ -352,6 +357,8 @@ def done(job: dict) -> dict:
 
 
 def main() -> None:
+    gc.collect()
+    gc.freeze()  # what the forks share stays shared
     for line in sys.stdin:
         print(json.dumps(done(json.loads(line))), flush=True)
 

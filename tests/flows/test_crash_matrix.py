@@ -25,8 +25,9 @@ FIRST = {"key": b"\x11" * 32, "draw": 0, "day": date(2026, 3, 4)}
 LATER = {"key": b"\x22" * 32, "draw": 1, "day": date(2026, 3, 9)}
 KINDS = {"open", "os.link", "os.rename", "os.mkdir", "os.remove", "write", "fsync", "INSERT", "commit", "end"}
 CHANGES_NOTHING = {"fsync", "fdatasync", "os.utime", "fcntl.flock", "shutil.rmtree", "INSERT", "commit"}
+SLOW = pytest.mark.slow
 ON_SQLITE = pytest.mark.parametrize("scene", ["sqlite"], indirect=True)
-EACH_WAY_TO_PAY = pytest.mark.parametrize("scene", ["sqlite", "sqlite-series"], indirect=True)
+EACH_WAY_TO_PAY = pytest.mark.parametrize("scene", ["sqlite", pytest.param("sqlite-series", marks=SLOW)], indirect=True)
 EACH_DRAW = pytest.mark.parametrize("scene", ["sqlite-drawn", "sqlite-noisy"], indirect=True)
 NOISY_ON_SQLITE = pytest.mark.parametrize("scene", ["sqlite-noisy"], indirect=True)
 DRAWN_ON_SQLITE = pytest.mark.parametrize("scene", ["sqlite-drawn"], indirect=True)
@@ -301,11 +302,11 @@ def test_killed_at_any_step_a_release_is_charged_once_and_ends_the_same(scene: A
     ("broken", "place", "fault"),
     [
         ("charge_last", first_in_view, "an output without its charge"),
-        ("read_unrecorded", first_in_view, "bytes of an output before its reading is recorded"),
-        ("redraw", after_first_commit, "the resumed release has another output"),
-        ("charge_again", after_first_commit, "is spent, and one release costs"),
-        ("forgive", after_first_commit, "a retry after a change of version is not refused"),
-        ("keep_key", after_first_commit, "a sampling key outlives its release"),
+        pytest.param("read_unrecorded", first_in_view, "bytes of an output before its reading is recorded", marks=SLOW),
+        pytest.param("redraw", after_first_commit, "the resumed release has another output", marks=SLOW),
+        pytest.param("charge_again", after_first_commit, "is spent, and one release costs", marks=SLOW),
+        pytest.param("forgive", after_first_commit, "a retry after a change of version is not refused", marks=SLOW),
+        pytest.param("keep_key", after_first_commit, "a sampling key outlives its release", marks=SLOW),
     ],
 )
 def test_a_broken_release_is_caught(scene: Any, broken: str, place: Callable[[list], int], fault: str) -> None:
@@ -316,6 +317,7 @@ def test_a_broken_release_is_caught(scene: Any, broken: str, place: Callable[[li
     assert any(fault in each for each in found), found
 
 
+@pytest.mark.slow
 @EACH_DRAW
 def test_killed_around_its_draw_a_release_draws_once_and_ends_the_same(scene: Any) -> None:
     """What was drawn and not stored gave nothing away and may be drawn anew; what is stored stays."""
@@ -326,6 +328,7 @@ def test_killed_around_its_draw_a_release_draws_once_and_ends_the_same(scene: An
     assert faults == [], "\n".join(faults)
 
 
+@pytest.mark.slow
 @DRAWN_ON_SQLITE
 @pytest.mark.parametrize(
     ("broken", "place", "fault"),
@@ -341,6 +344,7 @@ def test_a_release_that_breaks_with_its_draw_is_caught(scene: Any, broken: str, 
     assert any(fault in each for each in found), found
 
 
+@pytest.mark.slow
 @NOISY_ON_SQLITE
 def test_a_release_that_draws_its_noise_again_is_caught(scene: Any) -> None:
     steps = undisturbed(scene, FIRST, broken="redraw_noise").steps

@@ -88,7 +88,7 @@ def run_together(desk, kinds: Sequence[str]) -> dict[str, tuple[int, str]]:
     ("first", "others"),
     [
         ("microdata", ["histogram"]),
-        ("histogram", ["microdata"]),
+        pytest.param("histogram", ["microdata"], marks=pytest.mark.slow),
         pytest.param("microdata", ["points", "answer"], marks=pytest.mark.long),
         pytest.param("points", ["histogram", "unequal"], marks=pytest.mark.long),
         pytest.param("answer", ["microdata", "points"], marks=pytest.mark.long),
@@ -108,6 +108,7 @@ def test_a_sample_that_served_one_process_serves_no_other(desk, first, others) -
     assert desk("ledger", "verify").code == 0
 
 
+@pytest.mark.slow
 def test_of_all_kinds_at_once_one_gets_the_sample(desk) -> None:
     desk.add_dataset()
     ended = run_together(desk, list(SAMPLES))
@@ -139,6 +140,7 @@ def test_estimates_from_reports_and_an_answer_add_up_and_counts_may_not_follow(v
     assert voters("ledger", "verify").code == 0
 
 
+@pytest.mark.slow
 def test_counts_of_reports_are_published_alone_whoever_comes_first(voters) -> None:
     ended = run_together(voters, list(REPORTS))
     done = {kind for kind, (code, _) in ended.items() if code == 0}

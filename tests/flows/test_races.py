@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
 from support.commands import Forked
 
 
@@ -56,6 +57,7 @@ def test_the_last_of_a_budget_serves_one(desk) -> None:
     assert len(list(desk.folder.glob("out-*"))) == 1
 
 
+@pytest.mark.slow
 def test_a_killed_release_is_resumed_by_rule(desk) -> None:
     """SIGKILL while records are being read: with nothing changed the retry has the same sample at no new cost."""
     desk.write_people(2_000_000)

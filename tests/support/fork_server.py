@@ -24,7 +24,9 @@ from typing import Any
 LOADED = (
     "crowdblend.deploy.running",
     "crowdblend.flows.release",
+    "anyio._backends._asyncio",
     "dask.dataframe",
+    "graphviz",
     "opendp.prelude",
     "psycopg",
     "prefect.client.orchestration",

@@ -16,6 +16,9 @@ from pathlib import Path
 import pytest
 from crowdblend.deploy.prefect_environment import QUIET
 
+LEAN = {"PREFECT_UI_ENABLED": "0", "PREFECT__SERVER_EPHEMERAL": "1", "PREFECT__SERVER_FINAL": "1"}
+"""A server without pages and without the services of schedules, which cost processor time while nothing runs."""
+
 
 @dataclass
 class PrefectServer:
@@ -79,7 +82,7 @@ def _free_port() -> int:
 @pytest.fixture(scope="session")
 def prefect_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PrefectServer]:
     """The server of all tests that are about releases and not about the server; this process uses it from now on."""
-    made = PrefectServer(folder=tmp_path_factory.mktemp("prefect"), port=_free_port())
+    made = PrefectServer(folder=tmp_path_factory.mktemp("prefect"), port=_free_port(), settings=LEAN)
     made.start()
     os.environ["PREFECT_API_URL"] = made.api_url
     os.environ["PREFECT_HOME"] = str(tmp_path_factory.mktemp("prefect-client"))

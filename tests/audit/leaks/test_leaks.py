@@ -43,7 +43,9 @@ def module(name: str):
     return importlib.import_module(name)
 
 
-@pytest.fixture(scope="module", params=["fixed", "drawn", "points"])
+@pytest.fixture(
+    scope="module", params=["fixed", *(pytest.param(name, marks=pytest.mark.slow) for name in ("drawn", "points"))]
+)
 def neighbours(request, bench, tmp_path_factory):
     """Releases of D and of D with one more record, sampled under the same coins but of a suppressed group."""
     scenes = module("leak_scenes")
@@ -123,6 +125,7 @@ def test_what_looks_like_a_time_but_follows_the_records_is_found(bench) -> None:
     assert "1.25" in apart.what
 
 
+@pytest.mark.slow
 def test_exact_numbers_below_noise_show_nowhere(bench, tmp_path) -> None:
     """The noise of this answer is 0 with a probability of 5e-6, so that an exact count that shows is a leak."""
     scenes = module("leak_scenes")

@@ -1,0 +1,62 @@
+"""`make test` keeps at least one test of every promise: what it leaves to `make check` only says more of the same."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+PROJECT = Path(__file__).resolve().parents[2]
+PROMISES = {
+    "a release killed at its steps is charged once and ends the same": (
+        "flows/test_crash_matrix.py::test_killed_at_some_of_its_steps_a_release_is_charged_once_and_ends_the_same",
+    ),
+    "the crash matrix finds a broken release": ("flows/test_crash_matrix.py::test_a_broken_release_is_caught",),
+    "processes that race for one release id: one publishes": (
+        "flows/test_races.py::test_ten_processes_race_for_one_release_id",
+    ),
+    "processes that race for one budget, on both databases": (
+        "accounting/ledger/test_ledger_races.py::test_the_last_of_a_budget_is_spent_once",
+    ),
+    "a sample serves one release": ("flows/test_mixed_use.py::test_a_sample_that_served_one_process_serves_no_other",),
+    "no secret of a run shows anywhere": ("audit/leaks/test_leaks.py::test_no_secret_shows_anywhere",),
+    "the leak scan finds a planted leak": ("audit/leaks/test_leaks.py::test_the_search_finds_a_planted_leak",),
+    "neighbouring data leave the same traces": (
+        "audit/leaks/test_leaks.py::test_neighbours_differ_in_nothing_unexplained",
+    ),
+    "the ledger keeps its contract on SQLite and on PostgreSQL": (
+        "accounting/ledger/test_ledger_contract.py::test_a_release_goes_from_charge_to_publication[sqlite]",
+        "accounting/ledger/test_ledger_contract.py::test_a_release_goes_from_charge_to_publication[postgresql]",
+    ),
+    "a forged ledger is found, on both databases": (
+        "accounting/ledger/test_ledger_forged_rows.py",
+        "accounting/ledger/forgery/test_entry_mutations.py",
+    ),
+    "the demonstration": ("deploy/test_demo.py::test_the_demonstration_publishes_and_explains",),
+    "every kind of release, as a Prefect flow": tuple(
+        f"examples/test_examples.py::test_an_example_is_explained_charged_published_and_verified[{spec.stem}]"
+        for spec in sorted((PROJECT / "examples").glob("*/*.toml"))
+    ),
+    "a release inside somebody's own flow": ("examples/test_own_flow.py",),
+    "a job answers as a run does": ("deploy/test_jobs.py::test_a_job_answers_as_run_does",),
+    "a cluster draws what threads draw": ("flows/test_cluster.py::test_a_cluster_draws_the_sample_that_threads_draw",),
+    "a price is a bound": ("accounting/theory/test_enumeration_parts.py", "accounting/theory/test_exact_profile.py"),
+    "a browser shows the auditors' pages": ("accounting/dashboard/test_browser.py",),
+    "nobody looks who may not": ("accounting/dashboard/test_access.py::test_only_a_valid_token_opens_any_page",),
+}
+"""Each promise, and tests of it that `make test` runs: a function with any of its parameters, or any of a file."""
+
+
+@pytest.mark.slow
+def test_the_quick_tests_keep_one_of_every_promise() -> None:
+    [selection] = re.findall(r'^test:.*\n.*-m "(.*)"', (PROJECT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE)
+    assert "not slow" in selection
+    files = sorted({f"tests/{test.partition('::')[0]}" for tests in PROMISES.values() for test in tests})
+    words = ["-m", "pytest", "--collect-only", "-q", "-p", "no:cacheprovider", "-m", selection, *files]
+    told = subprocess.run([sys.executable, *words], cwd=PROJECT, capture_output=True, text=True, check=False)
+    run = {line.removeprefix("tests/") for line in told.stdout.splitlines() if "::" in line}
+    run |= {test.partition("[")[0] for test in run} | {test.partition("::")[0] for test in run}
+    assert [(promise, test) for promise, tests in PROMISES.items() for test in tests if test not in run] == []

@@ -1,0 +1,48 @@
+"""How tests are shared out among processes: by files, but those that take longest go one by one, and first."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+APART: dict[str, tuple[str, ...]] = {
+    "tests/flows/test_crash_matrix.py": (),
+    "tests/audit/leaks/test_leaks.py": ("fixed", "drawn", "points"),
+    "tests/deploy/test_jobs.py": (),
+    "tests/flows/test_races.py": (),
+    "tests/docs/test_tutorial.py": (),
+}
+"""Files whose tests go to whichever process is free, one by one but for those with the same of these parameters."""
+
+
+def unit_of(test: str) -> str:
+    """The tests of one unit run in one process, one after the other."""
+    file, _, name = test.partition("::")
+    if file not in APART:
+        return file
+    parameters = re.split(r"[\[\]-]", name)
+    return f"{file}::{next((word for word in APART[file] if word in parameters), name)}"
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Begin with what takes longest, so that no process has it left when the others are done."""
+    if hasattr(config, "workerinput"):
+        order = {file: number for number, file in enumerate(APART)}
+        items.sort(key=lambda item: order.get(item.nodeid.partition("::")[0], len(order)))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> object:
+    """For `--dist loadfile`: units in the order of the tests."""
+    if config.getvalue("dist") != "loadfile":
+        return None
+    from xdist.scheduler.loadscope import LoadScopeScheduling
+
+    class Balanced(LoadScopeScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            return unit_of(nodeid)
+
+    config.option.loadscopereorder = False
+    return Balanced(config, log)
