@@ -25,6 +25,7 @@ from crowdblend.accounting.ledger.release_entries import (
 )
 from crowdblend.accounting.ledger.replay import Replay
 from crowdblend.accounting.ledger.schema import DERIVED_TABLES, entry
+from crowdblend.accounting.ledger.state_building import build_state
 from crowdblend.accounting.ledger.store import open_store
 from crowdblend.accounting.theory.price import Price, paper_price, price
 from crowdblend.mechanisms.strongly_safe import StronglySafeRelease
@@ -136,6 +137,7 @@ def _append(connection: Connection, replay: Replay, entries: int) -> None:
                 if rows:
                     connection.execute(insert(table), rows)
                 rows.clear()
+    build_state(connection)
 
 
 def _story(replay: Replay) -> Iterator[Entry]:

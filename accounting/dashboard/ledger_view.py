@@ -3,18 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
 
 from sqlalchemy import Connection, Row, Select, Table, func, or_, select
 
-from ..ledger.append import Place
+from ...mechanisms.refusal import Refusal
+from ..ledger.append import Place, head_of
 from ..ledger.budget import Account
 from ..ledger.canonical import entry_of_bytes
-from ..ledger.chain import link_hash
+from ..ledger.chain import Finding, link_hash
 from ..ledger.derive import account_of_row
 from ..ledger.entry import Entry
-from ..ledger.schema import account, as_stored, dataset, release, release_stage, sample, series, series_release
+from ..ledger.schema import (
+    DERIVED_TABLES,
+    account,
+    as_stored,
+    dataset,
+    release,
+    release_stage,
+    sample,
+    series,
+    series_release,
+)
 from ..ledger.schema import entry as entry_table
+from ..ledger.signed_state import SignedState, signer_of
+from ..ledger.store import present_head
 
 __all__ = ["AccountChange", "LedgerView", "Stored"]
 
@@ -57,7 +72,7 @@ class AccountChange:
     account: Account | None
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(frozen=True, kw_only=True)
 class LedgerView:
     """The ledger up to a head, in one reading transaction.
 
@@ -66,16 +81,60 @@ class LedgerView:
     Args:
         connection: in a reading transaction, and unable to write.
         head: the last entry that pages may show.
+        found: what was looked up so far and does not follow from the signed chain.
     """
 
     connection: Connection
     head: Place
+    found: list[Finding] = field(default_factory=list)
+
+    @cached_property
+    def _signed(self) -> SignedState | None:
+        """The state under the head's signature, None where no signature holds."""
+        try:
+            signer_of(self.connection, present_head(self.connection))
+            return SignedState(self.connection)
+        except Refusal as refusal:
+            self.found.append(Finding(position=None, what=refusal.what))
+            return None
+
+    def doubts(self) -> tuple[Finding, ...]:
+        """What the pages' questions so far have shown to be forged; and whether rows were added or removed at all."""
+        signed = self._signed
+        if signed is None:
+            return tuple(self.found)
+        for table in DERIVED_TABLES:
+            rows = self.connection.execute(select(func.count()).select_from(table)).scalar_one()
+            try:
+                signed.require_rows(table, rows)
+            except Refusal as refusal:
+                self.found.append(Finding(position=None, what=refusal.what))
+        return tuple(dict.fromkeys(self.found))
+
+    def _held(self, table: Table, rows: Iterable[Row[Any]]) -> list[Row[Any]]:
+        """Rows as they were read, each held against the signed state."""
+        read = list(rows)
+        self._check(table, [row._asdict() for row in read])
+        return read
+
+    def _check(self, table: Table, cells: list[dict[str, Any]]) -> None:
+        if self._signed is not None and cells:
+            for values, follows in zip(cells, self._signed.follow(table, cells), strict=True):
+                if not follows:
+                    place = values["position"]
+                    what = f"its row in the table {table.name} is missing or changed"
+                    self.found.append(Finding(position=place if type(place) is int else None, what=what))
 
     def entries(self, positions: Iterable[int]) -> dict[int, Stored]:
         """Entries by their places up to the head; one that is missing there has that as its fault."""
         wanted = sorted({position for position in positions if 0 <= position <= self.head.position})
-        rows = self.connection.execute(_raw(entry_table).where(entry_table.c.position.in_(wanted)))
+        rows = self.connection.execute(_raw(entry_table).where(entry_table.c.position.in_(wanted))).all()
         found = {row.position: _stored(row) for row in rows}
+        sound = [row._asdict() for row in rows if found[row.position].fault is None]
+        follow = () if self._signed is None else self._signed.follow(entry_table, sound)
+        for row, follows in zip(sound, follow, strict=self._signed is not None):
+            if not follows:
+                self.found.append(Finding(position=row["position"], what="this entry is not one of the signed chain"))
         return {position: found.get(position) or _missing(position) for position in wanted}
 
     def count(self, table: str) -> int:
@@ -87,21 +146,19 @@ class LedgerView:
     def datasets(self, *, after: int, limit: int) -> tuple[tuple[str, int], ...]:
         """Names of data sets and the places of their registrations, in the order of these, past a place."""
         rows = self.connection.execute(
-            select(dataset.c.name, dataset.c.position)
+            select(dataset)
             .where(dataset.c.position > after, dataset.c.position <= self.head.position)
             .order_by(dataset.c.position)
             .limit(limit)
         )
-        return tuple((row.name, row.position) for row in rows)
+        return tuple((row.name, row.position) for row in self._held(dataset, rows))
 
     def places_of_datasets(self, names: Iterable[str]) -> dict[str, int]:
         """Where data sets are registered, by name."""
         rows = self.connection.execute(
-            select(dataset.c.name, dataset.c.position).where(
-                dataset.c.name.in_(set(names)), dataset.c.position <= self.head.position
-            )
+            select(dataset).where(dataset.c.name.in_(set(names)), dataset.c.position <= self.head.position)
         )
-        return {row.name: row.position for row in rows}
+        return {row.name: row.position for row in self._held(dataset, rows)}
 
     def last_change(self, name: str) -> AccountChange | None:
         """The latest change of a data set's account, None where there is none or its place can't be read."""
@@ -110,6 +167,7 @@ class LedgerView:
         row = self.connection.execute(
             _raw(account).where(account.c.dataset == name, seen).order_by(account.c.sequence.desc()).limit(1)
         ).one_or_none()
+        self._held(account, [] if row is None else [row])
         if row is None or not isinstance(row.sequence, int) or not isinstance(row.position, int):
             return None
         return _change(row)
@@ -133,7 +191,7 @@ class LedgerView:
                 account.c.position <= self.head.position,
             )
         )
-        found = {change.sequence: change for change in map(_change, rows)}
+        found = {change.sequence: change for change in map(_change, self._held(account, rows))}
         return tuple(
             found.get(sequence) or AccountChange(sequence=sequence, position=None, account=None)
             for sequence in sorted(wanted | found.keys())
@@ -141,16 +199,17 @@ class LedgerView:
 
     def releases(self, *, name: str | None, before: int | None, limit: int) -> tuple[int, ...]:
         """Places of charges, the latest first; of one data set, or of all."""
-        places = select(release.c.position).where(release.c.position <= self._last(before))
+        query = select(release).where(release.c.position <= self._last(before))
         if name is not None:
-            places = places.where(release.c.dataset == name)
-        return self._scalars(places.order_by(release.c.position.desc()).limit(limit))
+            query = query.where(release.c.dataset == name)
+        rows = self.connection.execute(query.order_by(release.c.position.desc()).limit(limit))
+        return tuple(row.position for row in self._held(release, rows))
 
     def place_of_release(self, release_id: str) -> int | None:
         """Where a release is charged, None where the ledger has none of this id."""
-        query = select(release.c.position).where(release.c.release_id == release_id)
-        found = self.connection.execute(query).scalar()
-        return found if found is not None and found <= self.head.position else None
+        rows = self.connection.execute(select(release).where(release.c.release_id == release_id))
+        place = next((row.position for row in self._held(release, rows)), None)
+        return place if place is not None and place <= self.head.position else None
 
     def samples(self, *, before: int | None, limit: int) -> tuple[tuple[str, str, str, int], ...]:
         """Samples with their purposes, their releases and their places, the latest first."""
@@ -160,7 +219,7 @@ class LedgerView:
             .order_by(sample.c.position.desc(), sample.c.purpose)
             .limit(limit)
         )
-        return tuple((row.sample_id, row.purpose, row.release_id, row.position) for row in rows)
+        return tuple((row.sample_id, row.purpose, row.release_id, row.position) for row in self._held(sample, rows))
 
     def outcomes(self, release_ids: Iterable[str]) -> dict[str, Mapping[str, int]]:
         """What became of releases: release id → outcome → place of its entry."""
@@ -170,7 +229,7 @@ class LedgerView:
             )
         )
         found: dict[str, dict[str, int]] = {}
-        for row in rows:
+        for row in self._held(release_stage, rows):
             found.setdefault(row.release_id, {})[row.outcome] = row.position
         return dict(found)
 
@@ -196,18 +255,23 @@ class LedgerView:
             .scalar_subquery()
         )
         rows = self.connection.execute(
-            select(series.c.name, series.c.position, taken.label("taken"))
+            select(series, taken.label("taken"))
             .where(series.c.dataset == name, series.c.position <= self.head.position)
             .order_by(series.c.position.desc())
             .limit(limit)
         )
-        return tuple((row.name, row.position, row.taken) for row in rows)
+        found = [(row, row.taken) for row in rows]
+        names = [column.name for column in series.columns]
+        self._check(series, [{name: getattr(row, name) for name in names} for row, _ in found])
+        if self._signed is not None and self.head == head_of(self.connection):
+            for row, taken in found:
+                if taken != self._signed.count("held", row.name):
+                    what = "the places taken in this series don't follow from the signed chain"
+                    self.found.append(Finding(position=row.position, what=what))
+        return tuple((row.name, row.position, taken) for row, taken in found)
 
     def _last(self, before: int | None) -> int:
         return self.head.position if before is None else min(self.head.position, before - 1)
-
-    def _scalars(self, query: Select[tuple[int]]) -> tuple[int, ...]:
-        return tuple(self.connection.execute(query).scalars())
 
 
 def _raw(table: Table) -> Select[tuple[object, ...]]:

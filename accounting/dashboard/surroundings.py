@@ -112,7 +112,7 @@ class Seen:
     query: str
 
     def frame(self, *stored: Stored | None, faults: tuple[Fault, ...] = ()) -> Frame:
-        """The page's frame, with what is wrong with the entries that it shows.
+        """The page's frame, with what is wrong with the entries that it shows and the rows that it was made from.
 
         A fault that is seen here asks for a verification, which tells all of them.
         """
@@ -121,6 +121,8 @@ class Seen:
         found = tuple(
             Fault(position=one.position, what=one.fault) for one in stored if one is not None and one.fault is not None
         )
+        doubts = tuple(Fault(position=one.position, what=one.what) for one in self.view.doubts())
+        faults = (*faults, *doubts)
         if found or faults:
             self.around.watch.ask()
         if chain.verified_to is not None and head.position > chain.verified_to:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from sqlalchemy import Connection
 
 from ..theory.shuffling import holds_alone
-from .queries import DatasetState, release_of, unrefunded_release
+from .queries import DatasetState, unrefunded_release
 from .release_entries import ChargedPrice
 
 __all__ = ["released_before", "released_once"]
@@ -29,9 +29,8 @@ def released_before(connection: Connection, dataset: DatasetState, price: Charge
 
     Returns:
         The id of a release whose cost was not given back.
+
+    Raises:
+        ForgedState: the tables lack a release that the signed chain has.
     """
-    before = unrefunded_release(connection, dataset.name)
-    if before is None or released_once(dataset, price):
-        return before
-    state = release_of(connection, before)
-    return before if state is not None and holds_alone(state.charge.price.rule) else None
+    return unrefunded_release(connection, dataset.name, alone=not released_once(dataset, price))

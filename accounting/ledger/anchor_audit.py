@@ -11,13 +11,15 @@ from typing import BinaryIO
 
 from sqlalchemy import Connection, select
 
-from ...mechanisms.refusal import InputRefused, ReleaseFailed
+from ...mechanisms.refusal import InputRefused, Refusal, ReleaseFailed
 from .anchor import LONGEST_LINE, ClaimedHead, claim_of_line
 from .append import head_of
 from .derived_audit import STREAMED
 from .queries import ledger_id_of
 from .schema import entry
+from .signed_state import signer_of
 from .signing import PublicKey
+from .store import present_head
 
 __all__ = ["AnchorCheck", "check_anchor"]
 
@@ -85,6 +87,7 @@ def check_anchor(
             with connect() as connection:
                 _compare(connection, _claims(file, length, seen, unchecked), seen)
                 end = head_of(connection).position
+                signer = _signer(connection)
     except OSError as error:
         raise InputRefused(f"the anchor can't be read ({error.strerror}).", where=str(path)) from None
     sound = [claim for number, claim in seen.latest.values() if _holds(number, claim, seen)]
@@ -99,11 +102,21 @@ def check_anchor(
         for key in keys
         if trusted and key not in trusted
     ]
+    if trusted and signer is not None and signer not in trusted:
+        findings.append(f"the last entry is signed by the key {signer.key_id}, which is none of those that are trusted")
     findings += _sentences(seen, end)
     last = max((claim.head.position for claim in sound), default=-1)
     if end > last:
         unchecked.append(f"the entries after entry {last}: they are not anchored yet.")
     return AnchorCheck(findings=tuple(findings), unchecked=tuple(unchecked))
+
+
+def _signer(connection: Connection) -> PublicKey | None:
+    """Whose signature holds over the ledger's head; None where none does, which the ledger's own verification finds."""
+    try:
+        return signer_of(connection, present_head(connection))
+    except Refusal:
+        return None
 
 
 def _claims(file: BinaryIO, length: int, seen: _Differences, unchecked: list[str]) -> Iterator[tuple[int, ClaimedHead]]:

@@ -11,6 +11,7 @@ from ...mechanisms.refusal import AccountantRefused, InputRefused, ReleaseFailed
 from .anchor import AnchorFile, Head, SignedHead
 from .append import head_of
 from .schema import entry
+from .signed_state import is_new, signer_of
 from .signing import SigningKey, SigningKeys
 
 __all__ = ["Anchoring"]
@@ -102,6 +103,28 @@ class Anchoring:
                 f"entry {position} is not the one that the anchor vouches for: the chain was written anew.",
                 ledger_id,
                 RESTORE,
+            )
+
+    def require_signed(self, connection: Connection, head: Head) -> None:
+        """Refuse a head that no writer with a key of this private store wrote, and tables that don't belong to it.
+
+        Args:
+            connection: a connection in a transaction.
+            head: where the chain ends in it.
+
+        Raises:
+            AccountantRefused: the head and the state of the tables aren't signed together, or by a key of somebody
+                else.
+        """
+        key = signer_of(connection, head)
+        if key not in self.keys.public_keys() and not is_new(connection):
+            raise AccountantRefused(
+                f"the last entry, {head.position}, is signed by the key {key.key_id}, which isn't of this private "
+                "store.",
+                where=str(self.home),
+                not_done=NOTHING_WRITTEN,
+                remedy="Name the private store that has it in CROWDBLEND_HOME. Where it is lost, run "
+                "`crowdblend ledger verify`, then begin a new anchor with `crowdblend ledger anchor`.",
             )
 
     def record(self, head: Head, key: SigningKey) -> None:

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
-from sqlalchemy import Connection, insert, select
+from sqlalchemy import Connection, Table, insert, select
 
 from .canonical import bytes_of_entry
 from .chain import GENESIS, link_hash
-from .derive import Row
+from .derive import Row, counts_of
 from .entry import Entry
+from .release_entries import ReleaseCharged
 from .schema import entry as entry_table
+from .signed_state import SignedState
 
 __all__ = ["Place", "append_entry", "head_of"]
 
@@ -36,26 +39,33 @@ def head_of(connection: Connection) -> Place:
     return Place(position=-1, hash=GENESIS) if head is None else Place(position=head.position, hash=head.hash)
 
 
-def append_entry(connection: Connection, entry: Entry, *, rows: tuple[Row, ...]) -> Place:
-    """Append an entry to the chain, with its derived rows; the cost does not grow with the ledger.
+def append_entry(
+    connection: Connection, entry: Entry, *, rows: tuple[Row, ...], charge: ReleaseCharged | None = None
+) -> Place:
+    """Append an entry to the chain, with its derived rows and the new state; the cost hardly grows with the ledger.
 
     Args:
         connection: a connection in a writing transaction.
         entry: what is recorded.
         rows: what follows from it.
+        charge: the charge of the release that it gives up, None for an entry that gives none up.
 
     Returns:
-        The new head.
+        The new head, which is signed with the state at the end of the transaction.
+
+    Raises:
+        ForgedState: what is to be written is in the signed state, or that is damaged.
     """
     head = head_of(connection)
     position, previous = head.position + 1, head.hash
     body = bytes_of_entry(entry)
     own = link_hash(previous=previous, position=position, body=body)
-    connection.execute(
-        insert(entry_table).values(
-            position=position, previous=previous, hash=own, kind=entry.KIND, body=body.decode("ascii")
-        )
-    )
-    for row in rows:
-        connection.execute(insert(row.table).values(position=position, **row.values))
+    link = {"position": position, "previous": previous, "hash": own, "kind": entry.KIND, "body": body.decode("ascii")}
+    written: list[tuple[Table, dict[str, Any]]] = [
+        (entry_table, link),
+        *((row.table, {"position": position, **row.values}) for row in rows),
+    ]
+    for table, values in written:
+        connection.execute(insert(table).values(**values))
+    SignedState(connection).add(written, counts_of(entry, rows=rows, charge=charge))
     return Place(position=position, hash=own)

@@ -1,4 +1,4 @@
-"""The verification of a whole ledger: chain, rules, prices, derived tables and guards."""
+"""The verification of a whole ledger: chain, rules, prices, derived tables, their signed state, and guards."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from .chain import Finding, Link, check_links
 from .derived_audit import STREAMED, DerivedRows
 from .replay import Replay
 from .schema import GUARDS, as_stored, entry
+from .state_building import WholeState, check_state
 
 __all__ = ["verify_ledger"]
 
@@ -35,9 +36,11 @@ def verify_ledger(connection: Connection, *, dialect: str) -> tuple[Finding, ...
         What does not hold, in the order of the chain; empty for a sound ledger.
     """
     findings: list[Finding] = []
-    derived = DerivedRows(connection)
-    findings.extend(check_links(_links(connection, derived, findings)))
+    derived, whole = DerivedRows(connection), WholeState()
+    findings.extend(check_links(_links(connection, derived, whole, findings)))
     findings.extend(derived.check_rest())
+    if not findings:  # else the state can only be another one
+        findings.extend(check_state(connection, whole))
     present = frozenset(connection.execute(text(TRIGGERS[dialect])).scalars())
     findings.extend(
         Finding(position=None, what=f"the database's guard {guard} is missing")
@@ -46,7 +49,7 @@ def verify_ledger(connection: Connection, *, dialect: str) -> tuple[Finding, ...
     return tuple(sorted(findings, key=lambda finding: (finding.position is None, finding.position or 0)))
 
 
-def _links(connection: Connection, derived: DerivedRows, findings: list[Finding]) -> Iterator[Link]:
+def _links(connection: Connection, derived: DerivedRows, whole: WholeState, findings: list[Finding]) -> Iterator[Link]:
     """Give each stored entry as a link; on the way replay it, and compare the rows that follow from it."""
     replay = Replay()
     columns = (as_stored(entry.c[name]) for name in ("position", "previous", "hash", "kind", "body"))
@@ -58,6 +61,9 @@ def _links(connection: Connection, derived: DerivedRows, findings: list[Finding]
         for what in _faults(position, kind, body, replay):
             findings.append(Finding(position=position, what=what))
         findings.extend(derived.check(position, replay.rows))
+        if not findings:
+            link = {"position": position, "previous": previous, "hash": own, "kind": kind, "body": stored}
+            whole.take(link, replay)
         yield Link(position=position, previous=_text(previous), hash=_text(own), body=body)
     if empty:
         findings.append(Finding(position=None, what="the ledger has no entry"))

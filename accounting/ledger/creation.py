@@ -11,13 +11,13 @@ from sqlalchemy import inspect
 from ...mechanisms.refusal import InputRefused, ReleaseFailed
 from .anchor import AnchorFile, Head
 from .anchoring import Anchoring
-from .append import append_entry, head_of
+from .append import append_entry
 from .connection import locate
 from .entry import LedgerCreated
 from .migration import upgrade_tables
-from .queries import ledger_id_of
 from .schema import VERSION_TABLE, entry
-from .store import keep_write_ahead_log, open_database, open_store
+from .signed_state import begin_state, sign_state, signer_of
+from .store import keep_write_ahead_log, open_database, open_store, present_head
 
 __all__ = ["begin_anchor", "create_ledger", "ledger_exists"]
 
@@ -55,6 +55,7 @@ def create_ledger(url: str, *, anchoring: Anchoring) -> str:
             if store.dialect == "sqlite" and tables.get_table_names():
                 raise InputRefused("this file is another program's database.", where=shown)
             upgrade_tables(connection, revision="head")
+            begin_state(connection)
             append_entry(connection, LedgerCreated(ledger_id=ledger_id), rows=())
     except ReleaseFailed as failure:
         raise InputRefused(
@@ -68,18 +69,20 @@ def create_ledger(url: str, *, anchoring: Anchoring) -> str:
 
 
 def begin_anchor(url: str, *, anchoring: Anchoring) -> Head:
-    """Begin a ledger's anchor at its present head; what came before it is vouched for by nobody.
+    """Begin a ledger's anchor at its present head, and sign that; what came before it is vouched for by nobody.
 
     Raises:
+        ForgedState: no signature holds over the head and the state of the tables, whosever it be.
         InputRefused: there is no ledger or no signing key, or the anchor has a head already, or can't be written.
     """
     key = anchoring.keys.current()
-    store = open_store(url, anchoring=None)
+    store = open_store(url, anchoring=anchoring)
     try:
-        with store.reading() as connection:
-            ledger_id, place = ledger_id_of(connection), head_of(connection)
-        head = Head(ledger_id=ledger_id, position=place.position, hash=place.hash)
-        _require_unused(anchoring.anchor_of(ledger_id))
+        with store.changing() as connection:
+            head = present_head(connection)
+            _require_unused(anchoring.anchor_of(head.ledger_id))
+            signer_of(connection, head)
+            sign_state(connection, head, key)
         anchoring.record(head, key)
     finally:
         store.close()

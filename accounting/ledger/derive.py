@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import Decimal
@@ -20,9 +21,10 @@ from .release_entries import (
     SeriesRegistered,
 )
 from .schema import account, dataset, release, release_stage, sample, series, series_release, survey_use
+from .signed_state import Count
 from .token_entries import TokenAdded, TokenRevoked
 
-__all__ = ["AccountAt", "Row", "account_of_row", "rows_of"]
+__all__ = ["AccountAt", "Row", "account_of_row", "counts_of", "rows_of"]
 
 
 Fact = TypeVar("Fact")
@@ -117,6 +119,44 @@ def rows_of(  # noqa: PLR0911 - one return for each kind
             return _rows_of_end(entry, before, charge)
         case _:
             assert_never(entry)
+
+
+def counts_of(entry: Entry, *, rows: tuple[Row, ...], charge: ReleaseCharged | None) -> Mapping[tuple[Count, str], int]:
+    """How an entry changes the counts of the ledger's state.
+
+    Args:
+        entry: the entry.
+        rows: that it brings.
+        charge: the charge of the release that it gives up.
+
+    Raises:
+        ValueError: a refund without its charge.
+    """
+    counts: Counter[tuple[Count, str]] = Counter({("entries", entry.KIND): 1})
+    for row in rows:
+        counts["rows", row.table.name] += 1
+        if row.table is release_stage:
+            counts["outcome", str(row.values["outcome"])] += 1
+    match entry:
+        case ReleaseCharged():
+            counts.update(_standing(entry, 1))
+        case ReleaseAbandoned(refunded=True):
+            counts.update(_standing(_known(charge), -1))
+        case _:
+            pass
+    return counts
+
+
+def _standing(charge: ReleaseCharged, change: int) -> dict[tuple[Count, str], int]:
+    """What a release takes by its charge, and gives back by a refund."""
+    from ..theory.shuffling import holds_alone  # with it come numerics, which creating a ledger does without
+
+    counts: dict[tuple[Count, str], int] = {("released", charge.dataset): change}
+    if holds_alone(charge.price.rule):
+        counts["alone", charge.dataset] = change
+    if charge.series is not None:
+        counts["held", charge.series.name] = change
+    return counts
 
 
 def _rows_of_dataset(entry: DatasetAdded) -> tuple[Row, ...]:

@@ -69,7 +69,7 @@ class _TableRows:
             return
         if any(row not in stored for row in due):
             yield Finding(position=position, what=f"its row in the table {self.table.name} is missing or changed")
-        if len(stored) > len(due) or any(row not in due for row in stored):
+        else:
             yield self._stranger(position)
 
     def check_rest(self) -> Iterator[Finding]:

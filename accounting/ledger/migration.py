@@ -10,9 +10,9 @@ from sqlalchemy import Connection
 from ...mechanisms.refusal import AccountantRefused, InputRefused
 from .anchoring import Anchoring
 from .append import head_of
-from .queries import ledger_id_of
 from .schema import SCHEMA_REVISION, VERSION_TABLE
-from .store import open_database, revision_of
+from .signed_state import sign_state
+from .store import open_database, present_head, revision_of
 
 __all__ = ["MIGRATIONS", "Migrated", "migrate_ledger", "upgrade_tables"]
 
@@ -67,7 +67,9 @@ def migrate_ledger(url: str, *, anchoring: Anchoring) -> Migrated:
         AccountantRefused: it is behind its anchor, or does not hold.
         ReleaseFailed: the database fails.
     """
-    from .audit import verify_ledger  # with it come all prices' modules, which creating a ledger does without
+    # With these come all prices' modules, which creating a ledger does without.
+    from .audit import verify_ledger
+    from .state_building import build_state
 
     store = open_database(url, anchoring=anchoring)
     try:
@@ -83,12 +85,13 @@ def migrate_ledger(url: str, *, anchoring: Anchoring) -> Migrated:
                 remedy="Use the version of crowdblend that wrote it, or a later one.",
             )
         with store.changing() as connection:
-            ledger_id = ledger_id_of(connection)
-            anchoring.require_continued(connection, ledger_id=ledger_id, last=anchoring.last_of(ledger_id))
-            head = head_of(connection)
+            head = present_head(connection)
+            anchoring.require_continued(connection, ledger_id=head.ledger_id, last=anchoring.last_of(head.ledger_id))
             upgrade_tables(connection, revision=SCHEMA_REVISION)
+            build_state(connection)
+            sign_state(connection, head, anchoring.keys.current())
             findings = verify_ledger(connection, dialect=store.dialect)
-            if findings or head_of(connection) != head:
+            if findings or present_head(connection) != head:
                 what = findings[0] if findings else "its head would change"
                 raise AccountantRefused(
                     f"the migrated ledger would not hold: {what}.",

@@ -13,13 +13,15 @@ from .append import Place, head_of
 from .odometer import composed_estimate
 from .queries import DatasetState, ReleaseState, Stage, dataset_names, dataset_of, recorded, releases_of
 from .release_entries import Fields, ReleaseCharged, SeriesRegistered
-from .schema import entry, release, release_stage, series, series_release
+from .schema import DERIVED_TABLES, entry, release, release_stage, series, series_release
 from .series import SeriesState, all_series
+from .signed_state import ForgedState, SignedState, rows_in
 
 __all__ = ["DatasetOverview", "Overview", "overview_of"]
 
 # Different mechanisms times their runs, for the estimates of all data sets together, unless everything is asked for.
 MOST_WORK_AT_A_GLANCE = 1_000
+OUTCOMES = ("charged", "reading", "published", "abandoned", "refunded")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -80,8 +82,20 @@ def overview_of(connection: Connection, *, latest: int | None) -> Overview:
 
 
 def _counts(connection: Connection) -> dict[Stage, int]:
+    """How many releases are at each stage.
+
+    Raises:
+        ForgedState: the tables say otherwise than the signed chain.
+    """
     grouped = select(release_stage.c.outcome, func.count()).group_by(release_stage.c.outcome)
-    passed = dict(connection.execute(grouped).tuples().all())
+    passed, state = dict(connection.execute(grouped).tuples().all()), SignedState(connection)
+    for outcome in OUTCOMES:
+        if passed.get(outcome, 0) != (expected := state.count("outcome", outcome)):
+            raise ForgedState(
+                f"{passed.get(outcome, 0)} releases are {outcome} by the tables, {expected} by the signed chain"
+            )
+    for table in DERIVED_TABLES:
+        state.require_rows(table, connection.execute(select(func.count()).select_from(table)).scalar_one())
     charged, published = passed.get("charged", 0), passed.get("published", 0)
     abandoned, refunded = passed.get("abandoned", 0), passed.get("refunded", 0)
     reading = passed.get("reading", 0) - published - abandoned
@@ -131,11 +145,13 @@ def _count_of(connection: Connection, name: str) -> int:
 def _charged(connection: Connection, name: str) -> Counter[Fields]:
     """Mechanism → how many releases of it were charged to a data set and not given back; series count whole."""
     charged: Counter[Fields] = Counter()
-    releases = select(entry.c.body).join(release, release.c.position == entry.c.position)
-    for body in connection.execute(releases.where(*_pays_for_itself(name))).scalars():
-        charged[recorded(body, ReleaseCharged).mechanism] += 1
-    registrations = select(entry.c.body).join(series, series.c.position == entry.c.position)
-    for body in connection.execute(registrations.where(series.c.dataset == name)).scalars():
-        registered = recorded(body, SeriesRegistered)
-        charged[registered.mechanism] += registered.price.releases
+    releases = select(entry).join(release, release.c.position == entry.c.position).where(*_pays_for_itself(name))
+    registrations = select(entry).join(series, series.c.position == entry.c.position).where(series.c.dataset == name)
+    paid, registered = (rows_in(connection, query) for query in (releases, registrations))
+    SignedState(connection).require(entry, [*paid, *registered], what=f"an entry of data set '{name}'")
+    for row in paid:
+        charged[recorded(row["body"], ReleaseCharged).mechanism] += 1
+    for row in registered:
+        whole = recorded(row["body"], SeriesRegistered)
+        charged[whole.mechanism] += whole.price.releases
     return charged

@@ -5,16 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import date
 
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection
 
 from .append import append_entry
 from .charge import Receipt
 from .circumstances import Circumstances
 from .entry import PrivateLook
 from .permission import known_dataset
-from .queries import recorded
+from .queries import entries_of
 from .refusals import malformed
-from .schema import entry
 from .store import Store
 
 __all__ = ["RecordedLook", "circumstances_of", "private_looks", "record_look"]
@@ -60,15 +59,12 @@ def record_look(store: Store, *, dataset: str, what: str, by: str, day: date) ->
 
 
 def private_looks(connection: Connection) -> tuple[RecordedLook, ...]:
-    """All private looks, in their order."""
-    rows = connection.execute(
-        select(entry.c.position, entry.c.body).where(entry.c.kind == PrivateLook.KIND).order_by(entry.c.position)
-    )
-    found = []
-    for row in rows:
-        look = recorded(row.body, PrivateLook)
-        found.append(RecordedLook(position=row.position, look=look))
-    return tuple(found)
+    """All private looks, in their order.
+
+    Raises:
+        ForgedState: they are not those of the signed chain.
+    """
+    return tuple(RecordedLook(position=position, look=look) for position, look in entries_of(connection, PrivateLook))
 
 
 def circumstances_of(connection: Connection, receipt: Receipt) -> Circumstances:

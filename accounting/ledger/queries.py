@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import Literal, TypeVar
+from typing import Any, Literal, TypeVar
 
-from sqlalchemy import ColumnElement, Connection, select
+from sqlalchemy import ColumnElement, Connection, func, or_, select
 
 from ...mechanisms.refusal import ReleaseFailed
 from .budget import Account
@@ -14,8 +15,9 @@ from .canonical import entry_of_bytes
 from .charge import Receipt
 from .derive import AccountAt, account_of_row
 from .entry import DatasetAdded, LedgerCreated, PrivateLook
-from .release_entries import ReleaseCharged, ReleasePublished, SeriesRegistered
+from .release_entries import OutputHashes, ReleaseCharged, ReleasePublished, SeriesRegistered
 from .schema import account, dataset, entry, release, release_stage, sample
+from .signed_state import ForgedState, SignedState, rows_in
 from .token_entries import TokenAdded, TokenRevoked
 
 __all__ = [
@@ -25,6 +27,8 @@ __all__ = [
     "account_of",
     "dataset_names",
     "dataset_of",
+    "entries_of",
+    "entry_at",
     "ledger_id_of",
     "recorded",
     "release_of",
@@ -103,18 +107,29 @@ def ledger_id_of(connection: Connection) -> str:
 
 
 def dataset_names(connection: Connection) -> tuple[str, ...]:
-    """Names of all data sets, sorted."""
-    return tuple(sorted(connection.execute(select(dataset.c.name)).scalars()))
+    """Names of all data sets, sorted.
+
+    Raises:
+        ForgedState: they are not those of the signed state.
+    """
+    rows = rows_in(connection, select(dataset))
+    state = SignedState(connection)
+    state.require(dataset, rows, what="a data set")
+    state.require_rows(dataset, len(rows))
+    return tuple(sorted(row["name"] for row in rows))
 
 
 def dataset_of(connection: Connection, name: str) -> DatasetState | None:
-    """A data set and its account, None where the ledger has none of this name."""
-    body = connection.execute(
-        select(entry.c.body).join(dataset, dataset.c.position == entry.c.position).where(dataset.c.name == name)
-    ).scalar()
-    if body is None:
+    """A data set and its account, None where the ledger has none of this name.
+
+    Raises:
+        ForgedState: what is stored of it does not follow from the signed chain.
+    """
+    state, what = SignedState(connection), f"data set '{name}'"
+    row = state.row(dataset, name, what=what)
+    if row is None:
         return None
-    added = recorded(body, DatasetAdded)
+    added = entry_at(state, row["position"], DatasetAdded, what=what)
     return DatasetState(
         name=name,
         relation=added.relation,
@@ -128,28 +143,37 @@ def account_of(connection: Connection, name: str) -> AccountAt:
     """The latest account of a data set that is known to exist.
 
     Raises:
-        ReleaseFailed: the ledger is damaged.
+        ForgedState: what is stored of it does not follow from the signed chain.
     """
-    row = connection.execute(
-        select(account).where(account.c.dataset == name).order_by(account.c.sequence.desc()).limit(1)
-    ).one_or_none()
+    state, what = SignedState(connection), f"the account of data set '{name}'"
+    query = select(account).where(account.c.dataset == name).order_by(account.c.sequence.desc()).limit(1)
+    row = next(iter(rows_in(connection, query)), None)
     if row is None:
-        raise ReleaseFailed("a data set has no account.", not_done="", remedy="Run `crowdblend ledger verify`.")
-    try:
-        return account_of_row(row._asdict())
-    except ValueError:
-        raise ReleaseFailed(
-            "an account's amounts are damaged.", not_done="", remedy="Run `crowdblend ledger verify`."
-        ) from None
+        raise ForgedState(f"{what} is missing, and the signed chain has it")
+    state.require(account, [row], what=what)
+    state.require_absent(account, (name, row["sequence"] + 1), what=f"a later change of {what}")
+    return account_of_row(row)
 
 
 def release_of(connection: Connection, release_id: str) -> ReleaseState | None:
-    """A release, None where the ledger has none of this id."""
-    return next(iter(_states(connection, release.c.release_id == release_id)), None)
+    """A release, None where the ledger has none of this id.
+
+    Raises:
+        ForgedState: what is stored of it does not follow from the signed chain.
+    """
+    known = SignedState(connection).row(release, release_id, what=f"release '{release_id}'")
+    return None if known is None else _states(connection, release.c.release_id == release_id)[0]
 
 
 def releases_of(connection: Connection, *, latest: int | None = None) -> tuple[ReleaseState, ...]:
-    """Releases in the order of their charges: the latest so many, or all."""
+    """Releases in the order of their charges: the latest so many, or all.
+
+    Raises:
+        ForgedState: what is stored of one does not follow from the signed chain, or one was added or removed.
+    """
+    SignedState(connection).require_rows(
+        release, connection.execute(select(func.count()).select_from(release)).scalar_one()
+    )
     if latest is None:
         return _states(connection)
     places = select(release.c.position).order_by(release.c.position.desc()).limit(latest)
@@ -159,60 +183,117 @@ def releases_of(connection: Connection, *, latest: int | None = None) -> tuple[R
 
 def _states(connection: Connection, *conditions: ColumnElement[bool]) -> tuple[ReleaseState, ...]:
     """The releases for which some conditions on the table `release` hold."""
-    charges = (
-        select(release.c.release_id, entry.c.position, entry.c.hash, entry.c.body)
-        .join(entry, release.c.position == entry.c.position)
-        .where(*conditions)
+    known = rows_in(connection, select(release).where(*conditions).order_by(release.c.position))
+    of_release = release_stage.c.release_id == release.c.release_id
+    passed = rows_in(connection, select(release_stage).join(release, of_release).where(*conditions))
+    told = or_(release_stage.c.stage == "charged", release_stage.c.outcome == "published")
+    bodies = (
+        select(entry)
+        .join(release_stage, release_stage.c.position == entry.c.position)
+        .join(release, of_release)
+        .where(told, *conditions)
     )
-    stages = (
-        select(release_stage.c.release_id, release_stage.c.outcome)
-        .join(release, release.c.release_id == release_stage.c.release_id)
-        .where(*conditions)
-    )
-    files = (
-        select(release_stage.c.release_id, entry.c.body)
-        .join(entry, release_stage.c.position == entry.c.position)
-        .join(release, release.c.release_id == release_stage.c.release_id)
-        .where(release_stage.c.outcome == "published", *conditions)
-    )
-    outcomes: dict[str, set[str]] = {}
-    for row in connection.execute(stages):
-        outcomes.setdefault(row.release_id, set()).add(row.outcome)
-    published = {
-        row.release_id: recorded(row.body, ReleasePublished).output_hashes for row in connection.execute(files)
-    }
+    links = {row["position"]: row for row in rows_in(connection, bodies)}
+    state, outcomes = SignedState(connection), dict[str, dict[str, Mapping[str, Any]]]()
+    for row in passed:
+        outcomes.setdefault(row["release_id"], {})[row["stage"]] = row
+    state.require(release, known, what="a release")
+    state.require(entry, links.values(), what="an entry of a release")
+    state.require(release_stage, passed, what="what became of a release")
+    missing = [
+        (row["release_id"], stage)
+        for row in known
+        for stage in ("charged", "reading", "closed")
+        if stage not in outcomes.get(row["release_id"], {})
+    ]
+    state.require_absent(release_stage, *missing, what="what became of a release")
     ledger_id = ledger_id_of(connection)
-    states = []
-    for row in connection.execute(charges.order_by(entry.c.position)):
-        charge, passed = recorded(row.body, ReleaseCharged), outcomes.get(row.release_id, set())
-        receipt = Receipt.of(charge, ledger_id=ledger_id, position=row.position, link=row.hash)
-        state = ReleaseState(
-            release_id=row.release_id,
-            stage=_stage(passed),
-            refunded="refunded" in passed,
-            charge=charge,
-            receipt=receipt,
-            output_hashes=published.get(row.release_id, ()),
-        )
-        states.append(state)
-    return tuple(states)
+    return tuple(_state(row, outcomes.get(row["release_id"], {}), links, ledger_id) for row in known)
+
+
+def _state(
+    row: Mapping[str, Any],
+    passed: Mapping[str, Mapping[str, Any]],
+    links: Mapping[int, Mapping[str, Any]],
+    ledger_id: str,
+) -> ReleaseState:
+    link, outcome = links[row["position"]], passed["closed"]["outcome"] if "closed" in passed else ""
+    charge = recorded(link["body"], ReleaseCharged)
+    files: OutputHashes = ()
+    if outcome == "published":
+        files = recorded(links[passed["closed"]["position"]]["body"], ReleasePublished).output_hashes
+    return ReleaseState(
+        release_id=row["release_id"],
+        stage=_stage({*passed, outcome}),
+        refunded=outcome == "refunded",
+        charge=charge,
+        receipt=Receipt.of(charge, ledger_id=ledger_id, position=row["position"], link=link["hash"]),
+        output_hashes=files,
+    )
 
 
 def release_of_sample(connection: Connection, sample_id: str) -> str | None:
-    """The release that a sample serves, None for a sample that serves none."""
-    return connection.execute(select(sample.c.release_id).where(sample.c.sample_id == sample_id)).scalar()
+    """The release that a sample serves, None for a sample that serves none.
+
+    Raises:
+        ForgedState: what is stored of it does not follow from the signed chain.
+    """
+    row = SignedState(connection).row(sample, sample_id, what="a sample")
+    return None if row is None else str(row["release_id"])
 
 
-def unrefunded_release(connection: Connection, name: str) -> str | None:
-    """Some release of a data set whose cost was not given back, None where there is none."""
+def unrefunded_release(connection: Connection, name: str, *, alone: bool) -> str | None:
+    """Some release of a data set whose cost was not given back, None where there is none.
+
+    Args:
+        connection: a connection to the ledger.
+        name: of the data set.
+        alone: whether only a release counts whose price holds for it alone; a data set with one has no other.
+
+    Raises:
+        ForgedState: the signed state counts one, and the tables have none.
+    """
+    if SignedState(connection).count("alone" if alone else "released", name) == 0:
+        return None
     refunded = (
         select(release_stage.c.release_id)
         .where(release_stage.c.release_id == release.c.release_id, release_stage.c.outcome == "refunded")
         .exists()
     )
-    return connection.execute(
+    found = connection.execute(
         select(release.c.release_id).where(release.c.dataset == name, ~refunded).limit(1)
     ).scalar()
+    if found is None:
+        raise ForgedState(f"a release of data set '{name}' is missing, and the signed chain has it")
+    return str(found)
+
+
+def entries_of(connection: Connection, *kinds: type[Recorded]) -> tuple[tuple[int, Recorded], ...]:
+    """All entries of some kinds with their places, in their order.
+
+    Raises:
+        ForgedState: they are not those of the signed chain.
+        ReleaseFailed: one is damaged.
+    """
+    names = {kind.KIND: kind for kind in kinds}
+    query = select(entry).where(entry.c.kind.in_(names)).order_by(entry.c.position)
+    rows = rows_in(connection, query)
+    state = SignedState(connection)
+    state.require(entry, rows, what="an entry")
+    if len(rows) != (expected := sum(state.count("entries", name) for name in names)):
+        raise ForgedState(f"{len(rows)} entries are of a kind of which the signed chain has {expected}")
+    return tuple((row["position"], recorded(row["body"], names[row["kind"]])) for row in rows)
+
+
+def entry_at(state: SignedState, position: int, kind: type[Recorded], *, what: str) -> Recorded:
+    """The entry at a place, held against the signed state.
+
+    Raises:
+        ForgedState: it is another one, or missing.
+        ReleaseFailed: it is of another kind.
+    """
+    row = state.row(entry, position, what=what)
+    return recorded(None if row is None else row["body"], kind)
 
 
 def recorded(body: object, kind: type[Recorded]) -> Recorded:

@@ -39,7 +39,7 @@ from .schema import entry as entry_table
 from .series import SeriesState, all_series, free_place, series_of
 from .series_rules import objection_to_specification
 from .signing import PublicKey
-from .store import open_store
+from .store import open_store, present_head
 from .tokens import TokenState, tokens_of
 from .unknown import unknown_dataset, unknown_series
 
@@ -128,7 +128,7 @@ class LedgerReader(OpenedLedger):
         return survey_differs(sorted_fields(mechanism_record(mechanism)), state) or objection
 
     def _objection(self, dataset: str, price: Price) -> tuple[DatasetState, Objection | None]:
-        with self._store.reading() as connection:
+        with self._store.looking() as connection:
             state = dataset_of(connection, dataset)
             if state is None:
                 raise unknown_dataset(dataset)
@@ -144,12 +144,12 @@ class LedgerReader(OpenedLedger):
         Raises:
             InputRefused: the receipt is not of this ledger.
         """
-        with self._store.reading() as connection:
+        with self._store.looking() as connection:
             return circumstances_of(connection, receipt)
 
     def private_looks(self) -> tuple[RecordedLook, ...]:
         """All private looks that were recorded, in their order."""
-        with self._store.reading() as connection:
+        with self._store.looking() as connection:
             return private_looks(connection)
 
     def series(self, name: str) -> SeriesState:
@@ -158,7 +158,7 @@ class LedgerReader(OpenedLedger):
         Raises:
             InputRefused: the ledger has none of this name.
         """
-        with self._store.reading() as connection:
+        with self._store.looking() as connection:
             state = series_of(connection, name)
         if state is None:
             raise unknown_series(name)
@@ -166,7 +166,7 @@ class LedgerReader(OpenedLedger):
 
     def all_series(self) -> tuple[SeriesState, ...]:
         """All series, in the order of their registration."""
-        with self._store.reading() as connection:
+        with self._store.looking() as connection:
             return all_series(connection)
 
     def look_at_series(self, *, name: str, dataset: str, spec_digest: str) -> Objection | None:
@@ -180,7 +180,7 @@ class LedgerReader(OpenedLedger):
         Raises:
             InputRefused: the ledger has no series of this name.
         """
-        with self._store.reading() as connection:
+        with self._store.looking() as connection:
             state = series_of(connection, name)
             if state is None:
                 raise unknown_series(name)
@@ -189,17 +189,17 @@ class LedgerReader(OpenedLedger):
 
     def release(self, release_id: str) -> ReleaseState | None:
         """A release as the ledger knows it, None where it has none of this id."""
-        with self._store.reading() as connection:
+        with self._store.looking() as connection:
             return release_of(connection, release_id)
 
     def releases(self) -> tuple[ReleaseState, ...]:
         """All releases, in the order of their charges."""
-        with self._store.reading() as connection:
+        with self._store.looking() as connection:
             return releases_of(connection)
 
     def tokens(self) -> tuple[TokenState, ...]:
         """All tokens of the auditors' pages, in the order of their addition."""
-        with self._store.reading() as connection:
+        with self._store.looking() as connection:
             return tokens_of(connection)
 
     def overview(self, *, latest: int | None) -> Overview:
@@ -208,7 +208,7 @@ class LedgerReader(OpenedLedger):
         Args:
             latest: how many series and releases to list; None for all, and for estimates that take their time.
         """
-        with self._store.reading() as connection:
+        with self._store.looking() as connection:
             return overview_of(connection, latest=latest)
 
     def head(self) -> Place:
@@ -217,20 +217,22 @@ class LedgerReader(OpenedLedger):
             return head_of(connection)
 
     def require_anchored(self, anchoring: Anchoring) -> None:
-        """Refuse a ledger that is behind its anchor, before anything depends on what it says.
+        """Refuse a ledger that is behind its anchor, or that others wrote, before anything depends on what it says.
 
         Raises:
-            AccountantRefused: it is behind, or another chain, or its anchor is missing or damaged.
+            AccountantRefused: its head isn't signed by a key of the private store, or it is behind, or another chain,
+                or its anchor is missing or damaged.
             InputRefused: the anchor can't be read.
         """
         ledger_id = self.ledger_id
         last = anchoring.last_of(ledger_id)
         with self._store.reading() as connection:
             anchoring.require_continued(connection, ledger_id=ledger_id, last=last)
+            anchoring.require_signed(connection, present_head(connection))
 
     def datasets(self) -> tuple[DatasetState, ...]:
         """All data sets with their accounts, by name."""
-        with self._store.reading() as connection:
+        with self._store.looking() as connection:
             states = [dataset_of(connection, name) for name in dataset_names(connection)]
         return tuple(state for state in states if state is not None)
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import assert_never
 
 from ..theory.shuffling import holds_alone
 from .budget import Account
-from .derive import AccountAt, Row, account_of_row, rows_of
+from .derive import AccountAt, Row, account_of_row, counts_of, rows_of
 from .entry import BudgetRaised, DatasetAdded, Entry, LedgerCreated, PrivateLook
 from .release_entries import (
     ReleaseAbandoned,
@@ -23,6 +23,7 @@ from .repricing import price_faults
 from .rules import sample_faults, survey_fault
 from .schema import account
 from .series_rules import unpaid_parts
+from .signed_state import Count
 from .token_entries import TokenAdded, TokenRevoked
 
 __all__ = ["Replay"]
@@ -43,6 +44,7 @@ class Replay:
         places: series and number → the releases that took this place, in their order.
         tokens: token's id → whether it was revoked.
         rows: the derived rows that follow from the last entry.
+        counts: how the last entry changes the counts of the ledger's state.
     """
 
     datasets: dict[str, DatasetAdded] = field(default_factory=dict)
@@ -55,6 +57,7 @@ class Replay:
     places: dict[tuple[str, int], list[str]] = field(default_factory=dict)
     tokens: dict[str, bool] = field(default_factory=dict)
     rows: tuple[Row, ...] = ()
+    counts: Mapping[tuple[Count, str], int] = field(default_factory=dict)
 
     def apply(self, entry: Entry, *, position: int) -> tuple[str, ...]:
         """Take the next entry.
@@ -63,7 +66,7 @@ class Replay:
             Each rule that it breaks, in a sentence.
         """
         faults = tuple(self._faults(entry, position))
-        self.rows = ()
+        self.skip()
         try:
             self._follow(entry)
         except ValueError as error:
@@ -71,8 +74,8 @@ class Replay:
         return faults
 
     def skip(self) -> None:
-        """Pass over an entry that can't be read: no row follows from it."""
-        self.rows = ()
+        """Pass over an entry that can't be read: nothing follows from it."""
+        self.rows, self.counts = (), {}
 
     def _faults(self, entry: Entry, position: int) -> Iterator[str]:
         match entry:
@@ -214,6 +217,7 @@ class Replay:
         if isinstance(entry, ReleaseCharged) and entry.series is not None:
             holders = self.places.setdefault((entry.series.name, entry.series.number), [])
         self.rows = rows_of(entry, before=before, charge=charge, survey=once, turn=len(holders))
+        self.counts = counts_of(entry, rows=self.rows, charge=charge)
         for row in self.rows:
             if row.table is account:
                 self.accounts[str(row.values["dataset"])] = account_of_row(row.values)

@@ -10,12 +10,13 @@ from sqlalchemy import Connection, text
 from ...mechanisms.refusal import InputRefused
 from .anchoring import Anchoring
 from .identifiers import require_name
-from .schema import DERIVED_TABLES, VERSION_TABLE, entry
+from .schema import APPEND_ONLY, VERSION_TABLE, signed_state, state_node
 from .store import Store, open_store
 
 __all__ = ["Roles", "grant_roles", "statements_for"]
 
-LEDGER_TABLES = tuple(table.name for table in (entry, *DERIVED_TABLES))
+LEDGER_TABLES = tuple(table.name for table in APPEND_ONLY)
+STATE_TABLES = (state_node.name, signed_state.name)  # each write replaces some of their rows
 # What would let a role change or remove what is written, weaken a guard, or become somebody who can.
 TABLE_POWERS = ("UPDATE", "DELETE", "TRUNCATE", "REFERENCES", "TRIGGER")
 ATTRIBUTES = {
@@ -93,6 +94,7 @@ def statements_for(connection: Connection, roles: Roles) -> tuple[str, ...]:
     schema, database = quote(schema_name), quote(database_name)
     writer, auditor = quote(roles.writer), quote(roles.auditor)
     tables = ", ".join(f"{schema}.{quote(name)}" for name in LEDGER_TABLES)
+    state = ", ".join(f"{schema}.{quote(name)}" for name in STATE_TABLES)
     version = f"{schema}.{quote(VERSION_TABLE)}"
     pinned = [
         f"ALTER FUNCTION {schema}.{quote(name)}() SET search_path = {schema}, pg_temp"
@@ -104,8 +106,9 @@ def statements_for(connection: Connection, roles: Roles) -> tuple[str, ...]:
         f"REVOKE ALL ON ALL TABLES IN SCHEMA {schema} FROM PUBLIC, {writer}, {auditor}",
         f"GRANT CONNECT ON DATABASE {database} TO {writer}, {auditor}",
         f"GRANT USAGE ON SCHEMA {schema} TO {writer}, {auditor}",
-        f"GRANT SELECT ON {tables}, {version} TO {writer}, {auditor}",
-        f"GRANT INSERT ON {tables} TO {writer}",
+        f"GRANT SELECT ON {tables}, {state}, {version} TO {writer}, {auditor}",
+        f"GRANT INSERT ON {tables}, {state} TO {writer}",
+        f"GRANT UPDATE ON {state} TO {writer}",
         # A guard looks at the ledger's tables, never at others of their names that the session's path finds first.
         *pinned,
     )
@@ -170,8 +173,11 @@ def _excess(connection: Connection, name: str, *, inserts: bool) -> Iterator[str
     for other in FILE_ROLES:
         if _asked(connection, member, role=name, other=other):
             yield f"is a member of {other}"
-    for table in (*LEDGER_TABLES, VERSION_TABLE):
-        yield from _excess_on_table(connection, name, table, inserts=inserts and table != VERSION_TABLE)
+    for table in (*LEDGER_TABLES, *STATE_TABLES, VERSION_TABLE):
+        updates = inserts and table in STATE_TABLES
+        yield from _excess_on_table(
+            connection, name, table, inserts=inserts and table != VERSION_TABLE, updates=updates
+        )
     if _asked(connection, "has_schema_privilege(:role, current_schema(), 'CREATE')", role=name):
         yield "can create tables in the ledger's schema"
     for power in ("CREATE", "TEMPORARY"):
@@ -179,13 +185,13 @@ def _excess(connection: Connection, name: str, *, inserts: bool) -> Iterator[str
             yield f"has {power} on the database"
 
 
-def _excess_on_table(connection: Connection, name: str, table: str, *, inserts: bool) -> Iterator[str]:
-    for power in TABLE_POWERS:
+def _excess_on_table(connection: Connection, name: str, table: str, *, inserts: bool, updates: bool) -> Iterator[str]:
+    for power in TABLE_POWERS[1:] if updates else TABLE_POWERS:
         may = "has_table_privilege(:role, CAST(:name AS regclass), :power)"
         if _asked(connection, may, role=name, name=table, power=power):
             yield f"can {power} {table}"
     some_columns = "has_any_column_privilege(:role, CAST(:name AS regclass), :power)"
-    if _asked(connection, some_columns, role=name, name=table, power="UPDATE"):
+    if not updates and _asked(connection, some_columns, role=name, name=table, power="UPDATE"):
         yield f"can UPDATE columns of {table}"
     if not inserts and _asked(connection, some_columns, role=name, name=table, power="INSERT"):
         yield f"can INSERT INTO {table}"

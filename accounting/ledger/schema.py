@@ -21,6 +21,7 @@ from sqlalchemy.exc import DatabaseError
 from sqlalchemy.types import NULLTYPE, TypeDecorator, TypeEngine
 
 __all__ = [
+    "APPEND_ONLY",
     "DERIVED_TABLES",
     "GUARDS",
     "METADATA",
@@ -35,10 +36,12 @@ __all__ = [
     "sample",
     "series",
     "series_release",
+    "signed_state",
+    "state_node",
     "survey_use",
 ]
 
-SCHEMA_REVISION = "0002"
+SCHEMA_REVISION = "0003"
 VERSION_TABLE = "ledger_version"
 METADATA = MetaData()
 
@@ -170,17 +173,32 @@ series_release = Table(
     _position(),
 )
 
+# What vouches for the rows above: one node of the state's tree, and the signature over its root. Both are replaced by
+# each write, and nothing follows from them but refusals.
+state_node = Table(
+    "state_node",
+    METADATA,
+    Column("path", WORDS, primary_key=True),
+    Column("children", WORDS, nullable=False),
+)
+signed_state = Table(
+    "signed_state",
+    METADATA,
+    Column("slot", PLACE, primary_key=True, autoincrement=False),
+    Column("root", WORDS, nullable=False),
+    Column("statement", WORDS, nullable=False),
+)
+
 DERIVED_TABLES = (dataset, account, release, sample, release_stage, survey_use, series, series_release)
+APPEND_ONLY = (entry, *DERIVED_TABLES)
 
 ORDERED = frozenset(f"{name}_in_order" for name in ("entry", "account", "sample", "release_stage", "series_release"))
 
 # Triggers that the migrations create, by database; a ledger that lacks one is found by its verification.
 GUARDS: dict[str, frozenset[str]] = {
     "sqlite": frozenset(
-        f"{table.name}_{guard}"
-        for table in METADATA.tables.values()
-        for guard in ("no_update", "no_delete", "no_replace")
+        f"{table.name}_{guard}" for table in APPEND_ONLY for guard in ("no_update", "no_delete", "no_replace")
     )
     | ORDERED,
-    "postgresql": frozenset(f"{table.name}_append_only" for table in METADATA.tables.values()) | ORDERED,
+    "postgresql": frozenset(f"{table.name}_append_only" for table in APPEND_ONLY) | ORDERED,
 }

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from sqlalchemy import Connection, Select, func, select
+from sqlalchemy import ColumnElement, Connection, Select, func, select
 
-from .queries import recorded
+from .queries import entry_at
 from .release_entries import SeriesRegistered
-from .schema import entry, release_stage, series, series_release
+from .schema import release_stage, series, series_release
+from .signed_state import ForgedState, SignedState, rows_in
 
 __all__ = ["FreePlace", "SeriesState", "all_series", "free_place", "series_of"]
 
@@ -47,29 +48,48 @@ class FreePlace:
 
 
 def series_of(connection: Connection, name: str) -> SeriesState | None:
-    """A series, None where the ledger has none of this name."""
-    return next(iter(_states(connection, _registrations().where(series.c.name == name))), None)
+    """A series, None where the ledger has none of this name.
+
+    Raises:
+        ForgedState: what is stored of it does not follow from the signed chain.
+    """
+    known = SignedState(connection).row(series, name, what=f"series '{name}'")
+    return None if known is None else _states(connection, series.c.name == name)[0]
 
 
 def all_series(connection: Connection, *, latest: int | None = None) -> tuple[SeriesState, ...]:
-    """Series in the order of their registration: the latest so many, or all."""
+    """Series in the order of their registration: the latest so many, or all.
+
+    Raises:
+        ForgedState: what is stored of one does not follow from the signed chain, or one was added or removed.
+    """
+    SignedState(connection).require_rows(
+        series, connection.execute(select(func.count()).select_from(series)).scalar_one()
+    )
     if latest is None:
-        return _states(connection, _registrations())
+        return _states(connection)
     places = select(series.c.position).order_by(series.c.position.desc()).limit(latest)
     first = min(connection.execute(places).scalars(), default=0)
-    return _states(connection, _registrations().where(series.c.position >= first))
+    return _states(connection, series.c.position >= first)
 
 
 def free_place(connection: Connection, state: SeriesState) -> FreePlace | None:
     """The place of the next release, None where none is left.
 
     Numbers are given in their order; those that were given back come when all have been used.
+
+    Raises:
+        ForgedState: what is stored of the places does not follow from the signed chain.
     """
-    name = state.registered.series
+    name, signed = state.registered.series, SignedState(connection)
+    what = f"a place in series '{name}'"
     numbers = select(series_release.c.number).where(series_release.c.series == name)
-    last = connection.execute(numbers.order_by(series_release.c.number.desc()).limit(1)).scalar()
-    if (last or 0) < state.registered.price.releases:
-        return FreePlace(number=(last or 0) + 1, turn=0)
+    last = connection.execute(numbers.order_by(series_release.c.number.desc()).limit(1)).scalar() or 0
+    if last:
+        signed.row(series_release, name, last, 0, what=what)
+    if last < state.registered.price.releases:
+        signed.require_absent(series_release, (name, last + 1, 0), what=what)
+        return FreePlace(number=last + 1, turn=0)
     if state.remaining < 1:
         return None
     held = _held().where(series_release.c.series == name)
@@ -80,12 +100,13 @@ def free_place(connection: Connection, state: SeriesState) -> FreePlace | None:
         .order_by(series_release.c.number)
         .limit(1)
     )
-    number, turn = connection.execute(turns).one()
+    number, turn = connection.execute(turns).one_or_none() or (0, 0)
+    before = signed.row(series_release, name, number, turn - 1, what=what)
+    closed = None if before is None else signed.row(release_stage, before["release_id"], "closed", what=what)
+    if closed is None or closed["outcome"] != "refunded":
+        raise ForgedState(f"{what} is free by the tables, and not by the signed chain")
+    signed.require_absent(series_release, (name, number, turn), what=what)
     return FreePlace(number=number, turn=turn)
-
-
-def _registrations() -> Select[tuple[int, str]]:
-    return select(entry.c.position, entry.c.body).join(series, series.c.position == entry.c.position)
 
 
 def _held() -> Select[tuple[int]]:
@@ -98,11 +119,16 @@ def _held() -> Select[tuple[int]]:
     return select(series_release.c.number).where(~given_back)
 
 
-def _states(connection: Connection, registrations: Select[tuple[int, str]]) -> tuple[SeriesState, ...]:
-    states = []
-    for row in connection.execute(registrations.order_by(entry.c.position)):
-        registered = recorded(row.body, SeriesRegistered)
-        held = _held().where(series_release.c.series == registered.series)
+def _states(connection: Connection, *conditions: ColumnElement[bool]) -> tuple[SeriesState, ...]:
+    signed, states = SignedState(connection), []
+    rows = rows_in(connection, select(series).where(*conditions).order_by(series.c.position))
+    signed.require(series, rows, what="a series")
+    for row in rows:
+        name, what = row["name"], f"series '{row['name']}'"
+        held = _held().where(series_release.c.series == name)
         taken = connection.execute(select(func.count()).select_from(held.subquery())).scalar_one()
-        states.append(SeriesState(registered=registered, position=row.position, taken=taken))
+        if taken != (expected := signed.count("held", name)):
+            raise ForgedState(f"{what} has {taken} places taken by the tables, and {expected} by the signed chain")
+        registered = entry_at(signed, row["position"], SeriesRegistered, what=what)
+        states.append(SeriesState(registered=registered, position=row["position"], taken=taken))
     return tuple(states)

@@ -18,8 +18,9 @@ from .append import head_of
 from .connection import SECONDS_TO_WAIT, locate, postgresql_engine, sqlite_engine
 from .queries import ledger_id_of
 from .schema import SCHEMA_REVISION, VERSION_TABLE, entry
+from .signed_state import sign_state, signer_of
 
-__all__ = ["Store", "keep_write_ahead_log", "open_database", "open_store", "revision_of"]
+__all__ = ["Store", "keep_write_ahead_log", "open_database", "open_store", "present_head", "revision_of"]
 
 WRITERS_LOCK = 0x63726F77_626C6E64  # one advisory lock for all writers of a PostgreSQL database
 
@@ -63,30 +64,48 @@ class Store:
             ) from None
 
     @contextmanager
+    def looking(self) -> Iterator[Connection]:
+        """One transaction to look things up in, whose signed state belongs to the head of the chain.
+
+        Whose key signed it isn't checked here: that takes the private store, or an anchor.
+
+        Raises:
+            ForgedState: no signature holds over the head and the state.
+            ReleaseFailed: the database fails.
+        """
+        with self.reading() as connection:
+            signer_of(connection, present_head(connection))
+            yield connection
+
+    @contextmanager
     def writing(self) -> Iterator[Connection]:
         """One transaction, alone among writers from its first statement to its commit, durable after it.
 
         INVARIANT: head, budget and single use are looked at and changed inside one such transaction. It begins with
-        the ledger held against its anchor, and after its commit the head is anchored: never before, so that a crash
-        between the two leaves the anchor behind, and the next transaction, of whatever kind, makes up for it.
+        the ledger held against its anchor, and its head and tables against their signature; it ends with the new ones
+        signed, and after its commit the head is anchored: never before, so that a crash between the two leaves the
+        anchor behind, and the next transaction, of whatever kind, makes up for it.
 
         Raises:
             InputRefused: there is no signing key.
-            AccountantRefused: the ledger is behind its anchor, a constraint of the database refuses, or others hold
-                the ledger too long.
+            AccountantRefused: the ledger is behind its anchor, its head isn't signed by a key of the private store, a
+                constraint of the database refuses, or others hold the ledger too long.
             ReleaseFailed: the database or the anchor fails.
         """
         if self.anchoring is None:
             raise ReleaseFailed("this ledger is open for looking only.", where=self.shown, not_done="")
         key = self.anchoring.keys.current()
         with self.changing() as connection:
+            before = None
             if not self.creating:
-                ledger_id = ledger_id_of(connection)
-                last = self.anchoring.last_of(ledger_id)
-                self.anchoring.require_continued(connection, ledger_id=ledger_id, last=last)
+                before = present_head(connection)
+                last = self.anchoring.last_of(before.ledger_id)
+                self.anchoring.require_continued(connection, ledger_id=before.ledger_id, last=last)
+                self.anchoring.require_signed(connection, before)
             yield connection
-            place = head_of(connection)
-            head = Head(ledger_id=ledger_id_of(connection), position=place.position, hash=place.hash)
+            head = present_head(connection)
+            if head != before:
+                sign_state(connection, head, key)
         self.anchoring.record(head, key)
 
     @contextmanager
@@ -120,6 +139,16 @@ class Store:
     def close(self) -> None:
         """Give the connections back."""
         self.engine.dispose()
+
+
+def present_head(connection: Connection) -> Head:
+    """Where a ledger's chain ends now.
+
+    Raises:
+        ReleaseFailed: the first entry is damaged.
+    """
+    place = head_of(connection)
+    return Head(ledger_id=ledger_id_of(connection), position=place.position, hash=place.hash)
 
 
 def keep_write_ahead_log(store: Store) -> None:

@@ -10,13 +10,12 @@ from dataclasses import dataclass
 from datetime import date
 from typing import assert_never
 
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection
 
 from ...mechanisms.refusal import InputRefused
 from .append import append_entry
-from .queries import recorded
+from .queries import entries_of
 from .refusals import malformed
-from .schema import entry as entry_table
 from .store import Store
 from .token_entries import TokenAdded, TokenRevoked
 
@@ -72,14 +71,10 @@ def tokens_of(connection: Connection) -> tuple[TokenState, ...]:
     """All tokens of a ledger, in the order of their addition.
 
     Raises:
+        ForgedState: they are not those of the signed chain.
         ReleaseFailed: an entry is damaged.
     """
-    rows = connection.execute(
-        select(entry_table.c.position, entry_table.c.kind, entry_table.c.body)
-        .where(entry_table.c.kind.in_(TOKEN_KINDS))
-        .order_by(entry_table.c.position)
-    )
-    return token_states((row.position, recorded(row.body, TOKEN_KINDS[row.kind])) for row in rows)
+    return token_states(entries_of(connection, TokenAdded, TokenRevoked))
 
 
 def recognised(text: str, *, tokens: Iterable[TokenState], today: date) -> bool:

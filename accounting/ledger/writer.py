@@ -269,7 +269,7 @@ class LedgerWriter(OpenedLedger):
                 raise malformed(error) from None
             before = account_of(connection, state.charge.dataset)
             rows = rows_of(entry, before=before, charge=state.charge, survey=False)
-            append_entry(connection, entry, rows=rows)
+            append_entry(connection, entry, rows=rows, charge=state.charge)
             return entry.refunded
 
     def add_token(self, *, name: str, expires: date, by: str, day: date, randomness: Callable[[int], bytes]) -> str:

@@ -9,7 +9,7 @@ from datetime import date, timedelta
 import pytest
 from crowdblend.accounting.ledger.canonical import bytes_of_entry
 from crowdblend.accounting.ledger.tokens import recognised
-from crowdblend.mechanisms.refusal import InputRefused, ReleaseFailed
+from crowdblend.mechanisms.refusal import AccountantRefused, InputRefused
 
 DAY = date(2026, 3, 4)
 EXPIRES = DAY + timedelta(days=90)
@@ -106,5 +106,5 @@ def test_the_command_line_prints_the_token_once(desk) -> None:
 def test_a_damaged_token_is_told_and_opens_nothing(books, forge_past_guards, body) -> None:
     text = add(books)
     forge_past_guards(books, f"UPDATE entry SET body = '{body}' WHERE kind = 'token-added/1'")
-    with pytest.raises(ReleaseFailed, match="entry of kind token-added/1 is damaged"):
+    with pytest.raises(AccountantRefused, match="an entry does not follow from the signed chain"):
         opens(books, text)

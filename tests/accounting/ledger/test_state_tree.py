@@ -1,0 +1,95 @@
+"""The tree of the ledger's state has one root for each set of facts, and no stored node is believed against it."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+
+import pytest
+from crowdblend.accounting.ledger.state_tree import (
+    EMPTY_NODE,
+    EMPTY_ROOT,
+    NodeForged,
+    StateTree,
+    node_digest,
+    nodes_of,
+)
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+# Keys that share long beginnings too, as no digests do.
+KEYS = st.one_of(
+    st.integers(0, 40).map(lambda number: hashlib.sha256(b"%d" % number).hexdigest()),
+    st.integers(0, 20).map(lambda number: f"{'a' * 60}{number:04x}"),
+)
+FACTS = st.dictionaries(KEYS, st.integers(0, 3).map(lambda number: f"{number:064x}"), max_size=30)
+
+
+def by_the_definition(facts: Mapping[str, str], path: str = "") -> str:
+    """The topmost node, straight from what a node is: 16 children, each nothing, one fact, or a node's digest."""
+    children = []
+    for digit in "0123456789abcdef":
+        below = {key: value for key, value in facts.items() if key.startswith(path + digit)}
+        if len(below) > 1:
+            children.append(node_digest(by_the_definition(below, path + digit)))
+        else:
+            children.append("".join(key + value for key, value in below.items()))
+    return ",".join(children)
+
+
+def stored(facts: Mapping[str, str], order: list[str] | None = None) -> tuple[str, dict[str, str]]:
+    """The root and the nodes after putting facts one by one, each into what the ones before have stored."""
+    root, nodes = EMPTY_ROOT, {"": EMPTY_NODE}
+    for key in order or sorted(facts):
+        tree = StateTree(root, lambda paths, nodes=nodes: {path: nodes[path] for path in paths if path in nodes})
+        tree.put(key, facts[key])
+        root, nodes = tree.root, nodes | tree.changed
+    return root, nodes
+
+
+@settings(max_examples=60, deadline=None)
+@given(facts=FACTS, data=st.data())
+def test_the_root_is_that_of_the_set_in_whatever_order(facts, data) -> None:
+    root, nodes = stored(facts, data.draw(st.permutations(sorted(facts))))
+    assert root == node_digest(by_the_definition(facts))
+    whole = list(nodes_of(sorted(bytes.fromhex(key + value) for key, value in facts.items())))
+    assert dict(whole) == nodes
+    assert [path for path, _ in whole] == sorted(nodes, reverse=True)
+    tree = StateTree(root, lambda paths: {path: nodes[path] for path in paths if path in nodes})
+    for key in {*facts, *(data.draw(st.lists(KEYS, max_size=5)))}:
+        assert tree.value(key) == facts.get(key)
+
+
+@settings(max_examples=60, deadline=None)
+@given(facts=FACTS, other=FACTS)
+def test_another_set_has_another_root(facts, other) -> None:
+    assert (stored(facts)[0] == stored(other)[0]) == (facts == other)
+
+
+@settings(max_examples=60, deadline=None)
+@given(facts=FACTS.filter(lambda facts: len(facts) > 1), data=st.data())
+def test_no_forged_node_is_believed(facts, data) -> None:
+    """Whatever one node is changed to: a look-up gives what was put, or says that a node is forged."""
+    root, nodes = stored(facts)
+    path = data.draw(st.sampled_from(sorted(nodes)))
+    without = {key: value for key, value in facts.items() if key != max(facts)}
+    changed = data.draw(
+        st.sampled_from([None, "", EMPTY_NODE, nodes[path] + ",", by_the_definition(without), nodes[path].upper()])
+    )
+    if changed == nodes[path]:
+        return
+    forged = {place: text for place, text in (nodes | {path: changed}).items() if text is not None}
+    for key in facts:
+        tree = StateTree(root, lambda paths: {place: forged[place] for place in paths if place in forged})
+        tree.fetch([key], depth=3)
+        try:
+            assert tree.value(key) == facts[key]
+        except NodeForged:
+            continue
+
+
+def test_a_node_of_another_form_is_refused_though_the_root_is_its_digest() -> None:
+    for text in ("", "x" + EMPTY_NODE, EMPTY_NODE + ",", "," * 14):
+        tree = StateTree(node_digest(text), lambda _, text=text: {"": text})
+        with pytest.raises(NodeForged, match="another form"):
+            tree.value("0" * 64)
