@@ -59,7 +59,7 @@ def dies_with_a_core(process: subprocess.Popen, folder: Path) -> bool:
     """Abort a process; whether it left a core file where it ran."""
     before = set(folder.glob("core*"))
     process.send_signal(signal.SIGABRT)
-    process.wait(timeout=120)
+    process.wait(timeout=600)
     left = set(folder.glob("core*")) - before
     for core in left:
         core.unlink()

@@ -19,7 +19,7 @@ PAGES = ("/status", "/workers", "/tasks", "/info/main/workers.html", "/info/main
 def dashboard_pages(address: str) -> dict[str, bytes]:
     found = {}
     for page in PAGES:
-        connection = http.client.HTTPConnection(address, timeout=30)
+        connection = http.client.HTTPConnection(address, timeout=600)
         connection.request("GET", page)
         answer = connection.getresponse()
         if answer.status == 200:

@@ -30,7 +30,7 @@ from crowdblend.tasks.table import PublishedGroups, write_table
 RECORDS = 2_000_000
 MOMENTS = 10
 SPREAD_SECONDS = 2.5
-ENDED_WITHIN_SECONDS = 90
+ENDED_WITHIN_SECONDS = 900  # no promise: what takes longer hangs
 IN_VIEW = "when the output came into view"
 SERVER_LOST = "Prefect's server, for good"
 
@@ -134,7 +134,7 @@ def entry_held_back(ledger: Path) -> Iterator[None]:
 def await_moment(house: House, release_id: str, moment: float | str, out: Path) -> str:
     """Wait for the moment of the kill; how the table names it."""
     if moment == IN_VIEW:
-        deadline = time.monotonic() + 240
+        deadline = time.monotonic() + 900
         while not out.exists():
             assert time.monotonic() < deadline, "the output never came into view"
             time.sleep(0.001)

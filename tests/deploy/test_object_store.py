@@ -110,7 +110,7 @@ def store(needs, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
             )
     made = Store(port=ports["proxy"])
     try:
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 900
         while not healthy(ports["proxy"]):
             assert time.monotonic() < deadline, (folder / "proxy.log").read_text()
             time.sleep(0.1)
@@ -121,11 +121,11 @@ def store(needs, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
     finally:
         for server in servers:
             os.killpg(server.pid, signal.SIGTERM)
-            server.wait(timeout=30)
+            server.wait(timeout=600)
 
 
 def healthy(port: int) -> bool:
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=600)
     try:
         connection.request("GET", "/healthcheck")
         return connection.getresponse().status == 200

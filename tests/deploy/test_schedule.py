@@ -20,7 +20,7 @@ PREFECT = [sys.executable, "-m", "prefect", "--no-prompt"]
 
 
 def ask(server, path: str, **body) -> list[dict]:
-    return httpx.post(f"{server.api_url}/{path}", json=body, timeout=60).raise_for_status().json()
+    return httpx.post(f"{server.api_url}/{path}", json=body, timeout=600).raise_for_status().json()
 
 
 def flow_runs(server) -> list[dict]:

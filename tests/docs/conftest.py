@@ -84,7 +84,7 @@ class Newcomer:
             yield
         finally:
             process.send_signal(signal.SIGINT)
-            process.communicate(timeout=90)
+            process.communicate(timeout=600)
 
 
 @pytest.fixture(scope="session")

@@ -82,7 +82,7 @@ def driver(prefect_server: Any, tmp_path_factory: pytest.TempPathFactory) -> Ite
     with process:
         yield ask
         process.stdin.close()
-        process.wait(timeout=60)
+        process.wait(timeout=600)
 
 
 @dataclass(frozen=True)

@@ -48,7 +48,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory):
     yield address, folder
     for process in reversed(processes):
         process.terminate()
-        process.wait(timeout=30)
+        process.wait(timeout=600)
     for log in logs:
         log.close()
 

@@ -17,7 +17,7 @@ from support.commands import Forked
 
 def kill_while_reading(desk, process: Forked) -> None:
     """SIGKILL as soon as the ledger says that records are being read."""
-    deadline = time.monotonic() + 120
+    deadline = time.monotonic() + 900
     database = sqlite3.connect(f"file:{desk.folder / 'ledger.db'}?mode=ro", uri=True)
     while not database.execute("SELECT 1 FROM release_stage WHERE outcome = 'reading'").fetchall():
         assert time.monotonic() < deadline

@@ -206,7 +206,7 @@ def test_a_worker_killed_in_the_midst_changes_nothing(folder, chunks, expected):
                 executor=DaskCluster(client=client),
                 advanced=lambda done, total: told.append((done, total)),
             )
-            killer.join(timeout=30)
+            killer.join(timeout=600)
     assert len(killed) == 1
     assert sample_of(counts_of_frame(counted)) == expected
     assert max(done for done, _ in told) > 4

@@ -183,7 +183,7 @@ def test_a_malformed_credential_opens_nothing_and_counts_as_a_wrong_one(town, cr
 def test_nothing_but_looking_is_possible(served, method) -> None:
     import httpx
 
-    answer = httpx.request(method, served.url, timeout=30)
+    answer = httpx.request(method, served.url, timeout=600)
     assert (answer.status_code, answer.headers["allow"]) == (405, "GET, HEAD")
 
 
@@ -191,7 +191,7 @@ def test_head_is_get_without_its_body(served, paths) -> None:
     import httpx
 
     for path in paths:
-        answer = httpx.head(served.url.rstrip("/") + path, timeout=30)
+        answer = httpx.head(served.url.rstrip("/") + path, timeout=600)
         assert (answer.status_code, answer.content) == (200, b"")
 
 

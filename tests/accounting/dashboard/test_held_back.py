@@ -8,7 +8,7 @@ import pytest
 from crowdblend.accounting.dashboard.held_back import HeldBack
 from crowdblend.accounting.ledger.append import Place
 
-MINUTES = 0.03
+MINUTES = 5.0
 SECONDS = 60 * MINUTES
 
 
@@ -16,18 +16,16 @@ def place(position: int) -> Place:
     return Place(position=position, hash="0" * 64)
 
 
-def just_after_an_interval_began() -> None:
-    time.sleep(SECONDS - time.time() % SECONDS + 0.05)
-
-
-def test_the_head_stays_until_the_interval_ends() -> None:
+def test_the_head_stays_until_the_interval_ends(monkeypatch) -> None:
+    clock = [100 * SECONDS]
+    monkeypatch.setattr(time, "time", lambda: clock[0])
     held, control = HeldBack(minutes=MINUTES), HeldBack(minutes=0.0)
-    just_after_an_interval_began()
     assert held.head(place(5)).position == 5
+    clock[0] += SECONDS - 1
     assert held.head(place(9)).position == 5
     assert control.head(place(9)).position == 9
     assert held.head(place(3)).position == 3, "a shorter chain is another one"
-    just_after_an_interval_began()
+    clock[0] += 1
     assert held.head(place(9)).position == 9
 
 

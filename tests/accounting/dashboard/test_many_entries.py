@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import os
 import statistics
 import sys
 import threading
@@ -64,19 +65,22 @@ def addresses(entries: int) -> tuple[str, ...]:
     return (*own, *forms, "/metrics", "/health")
 
 
+def processor_seconds(pid: int) -> float:
+    """What a process has used of a processor: other work on the machine adds nothing to it."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
 def quick_and_small(running, entries: int, *, most_seconds: float) -> None:
     for path in addresses(entries):
         running.get(path)  # curves and estimates are computed once
     slowest = []
     for path in addresses(entries):
-        times = []
-        while not times or (min(times) >= most_seconds and len(times) < 3):  # other work may have got in between
-            begun = time.perf_counter()
-            answer = running.get(path)
-            times.append(time.perf_counter() - begun)
-            assert answer.status_code == 200, path
-            assert len(answer.content) < 200_000, path
-        slowest.append((min(times), len(answer.content), path))
+        begun = processor_seconds(running.process.pid)
+        answer = running.get(path)
+        slowest.append((processor_seconds(running.process.pid) - begun, len(answer.content), path))
+        assert answer.status_code == 200, path
+        assert len(answer.content) < 200_000, path
     slowest.sort(reverse=True)
     print(f"{entries} entries: slowest {slowest[:3]}, largest {max(size for _, size, _ in slowest)} bytes")
     assert slowest[0][0] < most_seconds, slowest[:5]
@@ -86,17 +90,14 @@ def test_pages_of_a_thousand_entries(serve, town, tmp_path) -> None:
     long = grown(type(town), tmp_path, 1_000)
     with serve(long) as running:
         assert running.verified()["verdict"] == "sound"
-        quick_and_small(running, 1_000, most_seconds=5.0)  # a busy machine's margin; the long test has none
+        quick_and_small(running, 1_000, most_seconds=1.0)
 
 
 @pytest.mark.long
 def test_pages_of_a_hundred_thousand_entries(serve, town, tmp_path) -> None:
     long = grown(type(town), tmp_path, 100_000)
     with serve(long) as running:
-        for _ in range(600):
-            if running.get("/api/v1/verification").json()["frame"]["chain"]["ended"]:
-                break
-            time.sleep(1)
+        assert running.verified()["verdict"] == "sound"
         quick_and_small(running, 100_000, most_seconds=1.0)
 
 
@@ -110,7 +111,7 @@ def test_fifty_readers_hold_up_no_charge_and_see_nothing_wrong(serve, copied) ->
         one = 0.18298860992
 
         def read() -> None:
-            with httpx.Client(base_url=running.url, timeout=120) as client:
+            with httpx.Client(base_url=running.url, timeout=600) as client:
                 while not stop.is_set():
                     answer = client.get("/api/v1/datasets/1")
                     if answer.status_code != 200:

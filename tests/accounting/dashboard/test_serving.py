@@ -17,7 +17,7 @@ def test_an_interruption_ends_it_in_order(serve, town) -> None:
         assert running.url.startswith("http://localhost:")
         assert running.get("/health").json() == {"status": "ok"}
         running.process.send_signal(signal.SIGINT)
-        running.process.wait(timeout=60)
+        running.process.wait(timeout=600)
         said = running.log.read_text()
         assert "Interrupted. Nothing was charged." in said
         assert "Traceback" not in said

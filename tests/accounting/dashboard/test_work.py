@@ -53,9 +53,7 @@ def test_an_idle_process_ends_by_itself_and_a_busy_one_is_ended(worker) -> None:
     assert worker.run("none", {}, seconds=60) == {"refused": NO_SUCH_JOB}
     busy = worker._process
     os.kill(busy.pid, signal.SIGSTOP)  # as one that computes without end
-    begun = time.monotonic()
     assert worker.run("plan", PLAN, seconds=0.3) is None
-    assert time.monotonic() - begun < 5
     assert busy.returncode == -signal.SIGKILL
 
 

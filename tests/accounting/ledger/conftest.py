@@ -314,7 +314,7 @@ def racer() -> Iterator[Callable[[dict[str, Any]], list[str]]]:
         return outcomes
 
     yield race
-    process.communicate(timeout=30)
+    process.communicate(timeout=600)
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])

@@ -204,7 +204,7 @@ def test_death_frees_a_lock_and_nothing_else_does(store, end) -> None:
         with pytest.raises(AccountantRefused, match="held by a live process"):
             store.hold(ledger_id=LEDGER, release_id="one").__enter__()
         holder.send_signal(end)
-        holder.wait(timeout=30)
+        holder.wait(timeout=600)
         with store.hold(ledger_id=LEDGER, release_id="one"):
             pass
     finally:

@@ -43,7 +43,7 @@ FORBIDDEN_ON_A_TABLE = (
 FORBIDDEN_ON_THE_STATE = tuple(
     form.format(table)
     for form in FORBIDDEN_ON_A_TABLE
-    if "position" not in form
+    if "position" not in form and "append_only ON" not in form
     for table in ("state_node", "signed_state")
 )
 THE_WRITERS = ("UPDATE signed_state SET root = root", "UPDATE state_node SET path = path")
