@@ -9,14 +9,18 @@ import sys
 from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from ..flows.settings import House, house
 from ..mechanisms.neighbours import ADD_REMOVE, MOST_RECORDS, REPLACEMENT
-from ..mechanisms.refusal import InputRefused
+from ..mechanisms.refusal import InputRefused, ReleaseFailed
 from .command_groups import CommandGroup
 from .options import AS_JSON, FILE, LEDGER, ExactNumber
+
+if TYPE_CHECKING:
+    from ..accounting.ledger.reader import LedgerReader
 
 __all__ = ["dataset", "ledger"]
 
@@ -229,18 +233,29 @@ def show(ledger_url: str | None, latest: int, everything: bool, as_json: bool) -
 
 @ledger.command("verify")
 @LEDGER
-@click.option("--anchor", "anchor_file", type=FILE, help="The anchor, or a copy of it kept where writers can't reach.")
+@click.option(
+    "--anchor",
+    "anchor_file",
+    type=FILE,
+    help="A copy of the anchor kept where writers can't reach; default: this store's anchor, where it has one.",
+)
 @click.option("--public-key", type=FILE, help="PEM file of the keys that may have signed it; default: this store's.")
 @AS_JSON
 def verify(ledger_url: str | None, anchor_file: Path | None, public_key: Path | None, as_json: bool) -> int:
-    """Check the chain, every price, the single use of samples and the accounts; with --anchor more."""
+    """Check the chain, every price, the single use of samples, the accounts, and the anchor where there is one."""
     from ..accounting.ledger.reader import open_reader
     from ..accounting.ledger.signing import read_public_keys
 
-    if public_key is not None and anchor_file is None:
-        raise InputRefused("a public key checks an anchor, and none is given.", where="--public-key")
     settled = house(ledger_url=ledger_url)
     with open_reader(settled.ledger_url) as reader:
+        if anchor_file is None:
+            anchor_file = _own_anchor(reader, settled)
+        if public_key is not None and anchor_file is None:
+            raise InputRefused(
+                "a public key checks an anchor, and this private store has none of this ledger.",
+                where="--public-key",
+                remedy="Name it with --anchor FILE.",
+            )
         findings = [str(finding) for finding in reader.verify()]
         if anchor_file is None:
             unchecked = [NO_ANCHOR]
@@ -271,6 +286,15 @@ def export(ledger_url: str | None) -> None:
         for link in reader.entries():
             body = json.loads(bytes_of_entry(link.entry))
             click.echo(json.dumps({"position": link.position, "hash": link.hash, "entry": body}, ensure_ascii=True))
+
+
+def _own_anchor(reader: LedgerReader, settled: House) -> Path | None:
+    """The anchor that this private store has of a ledger; None where it has none, or the ledger can't say its id."""
+    try:
+        path = settled.anchoring.anchor_of(reader.ledger_id).path
+    except ReleaseFailed:
+        return None
+    return path if path.is_file() else None
 
 
 def _require_budget(epsilon: Decimal, delta: Decimal) -> None:

@@ -22,6 +22,8 @@ def dataset_rows(states: Iterable[DatasetState]) -> list[dict[str, Any]]:
             "epsilon_spent": float(state.account.epsilon_spent),
             "delta_budget": float(state.account.delta_budget),
             "delta_spent": float(state.account.delta_spent),
+            "epsilon_left": float(state.account.epsilon_left),
+            "delta_left": float(state.account.delta_left),
             "relation": state.relation,
             "survey": state.survey,
             "rows_per_person": state.rows_per_person,
@@ -64,9 +66,11 @@ def print_datasets(datasets: list[dict[str, Any]]) -> None:
     """The data sets as a table."""
     rows = []
     for row in datasets:
-        spent = (f"{row['epsilon_spent']:.6g}", f"{row['epsilon_budget']:.6g}")
-        rows.append((row["dataset"], *spent, f"{row['delta_spent']:.3g}", f"{row['delta_budget']:.3g}"))
-    print_uncut(FactTable(title="Budgets", headers=("data set", "ε spent", "of", "δ spent", "of"), rows=tuple(rows)))
+        epsilon = (f"{row['epsilon_spent']:.6g}", f"{row['epsilon_budget']:.6g}", f"{row['epsilon_left']:.6g}")
+        delta = (f"{row['delta_spent']:.3g}", f"{row['delta_budget']:.3g}", f"{row['delta_left']:.3g}")
+        rows.append((row["dataset"], *epsilon, *delta))
+    headers = ("data set", "ε spent", "of", "left", "δ spent", "of", "left")
+    print_uncut(FactTable(title="Budgets", headers=headers, rows=tuple(rows)))
 
 
 def print_releases(releases: list[dict[str, Any]]) -> None:

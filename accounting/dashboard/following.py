@@ -14,13 +14,10 @@ from sqlalchemy import Connection, select
 
 from ..ledger.append import head_of
 from ..ledger.budget import amount_of_text
-from ..ledger.canonical import NotCanonicalError, entry_of_bytes
 from ..ledger.entry import PrivateLook
 from ..ledger.release_entries import Fields, ReleaseAbandoned, ReleaseRefused, SeriesRegistered
 from ..ledger.schema import as_stored
 from ..ledger.schema import entry as entry_table
-from ..ledger.token_entries import TokenAdded, TokenRevoked
-from ..ledger.tokens import TOKEN_KINDS, TokenState, token_states
 from .paid import Paid, Payment
 
 __all__ = ["Follower", "Refusal", "Unread"]
@@ -68,7 +65,6 @@ class _Seen:
     unread: list[Unread] = field(default_factory=list)
     paid_by: dict[str, Paid] = field(default_factory=dict)
     paid: dict[str, tuple[str, Payment]] = field(default_factory=dict)
-    tokens: list[tuple[int, TokenAdded | TokenRevoked]] = field(default_factory=list)
 
 
 class Follower:
@@ -137,11 +133,6 @@ class Follower:
         with self._lock:
             return dict(self._seen.kinds)
 
-    def tokens(self) -> tuple[TokenState, ...]:
-        """All tokens, with their revocations."""
-        with self._lock:
-            return token_states(self._seen.tokens)
-
     def _continues(self, connection: Connection) -> bool:
         seen = self._seen
         if seen.position < 0:
@@ -155,22 +146,13 @@ class Follower:
             return
         self._seen.kinds[kind] += 1
         try:
-            if kind in TOKEN_KINDS:
-                self._take_token(position, body)
-            elif kind in PLAIN_KINDS or kind.startswith(CHARGE):
+            if kind in PLAIN_KINDS or kind.startswith(CHARGE):
                 self._take_plain(position, kind, json.loads(body))
         except (AttributeError, KeyError, TypeError, ValueError, RecursionError):
             # A damaged entry counts as nothing, so whatever it could have counted for has to say that it is missing.
             self._seen.unread.append(Unread(position=position, kind=kind))
             if kind == ReleaseRefused.KIND:
                 self._seen.refusals.append(Refusal(position=position, cause=None))
-
-    def _take_token(self, position: int, body: str) -> None:
-        # INVARIANT: a token counts only in its canonical form, as everything that decides something.
-        found = entry_of_bytes(body.encode("ascii"))
-        if not isinstance(found, TokenAdded | TokenRevoked):
-            raise NotCanonicalError("another kind than the row's")
-        self._seen.tokens.append((position, found))
 
     def _take_plain(self, position: int, kind: str, document: dict[str, object]) -> None:
         seen = self._seen

@@ -106,10 +106,10 @@ def budget_row(name: str, position: int, account: Account) -> BudgetRow:
         position=position,
         epsilon_spent=amount(account.epsilon_spent),
         epsilon_budget=amount(account.epsilon_budget),
-        epsilon_left=amount(max(Decimal(0), account.epsilon_budget - account.epsilon_spent)),
+        epsilon_left=amount(account.epsilon_left),
         delta_spent=amount(account.delta_spent),
         delta_budget=amount(account.delta_budget),
-        delta_left=amount(max(Decimal(0), account.delta_budget - account.delta_spent)),
+        delta_left=amount(account.delta_left),
         epsilon_share=_share(account.epsilon_spent, account.epsilon_budget),
         delta_share=_share(account.delta_spent, account.delta_budget),
     )

@@ -6,10 +6,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+from ...mechanisms.refusal import ReleaseFailed
 from ..ledger.append import head_of
 from ..ledger.queries import ledger_id_of
+from ..ledger.signed_state import ForgedState
 from ..ledger.store import Store
-from ..ledger.tokens import TokenState
+from ..ledger.tokens import TokenState, tokens_of
 from .certificates import Certificates
 from .chain_watch import ChainState, ChainWatch, Fault
 from .following import Follower
@@ -66,12 +68,18 @@ class Surroundings:
     def tokens(self) -> tuple[TokenState, ...]:
         """The tokens as the ledger has them now.
 
+        INVARIANT: a token that no writer signed lets nobody in, nor does a ledger from which a revocation was removed.
+
         Raises:
-            ReleaseFailed: the database fails.
+            ReleaseFailed: the database fails, or the tokens don't follow from the signed chain.
         """
-        with self.store.reading() as connection:
-            self.follower.follow(connection)
-        return self.follower.tokens()
+        try:
+            with self.store.looking() as connection:
+                return tokens_of(connection)
+        except ForgedState as forged:
+            raise ReleaseFailed(
+                f"who may look can't be told: {forged.what}", where=self.store.shown, not_done="", remedy=forged.remedy
+            ) from None
 
     @contextmanager
     def seen(self, *, path: str = "", query: str = "") -> Iterator[Seen]:

@@ -113,6 +113,16 @@ class Account:
         )
 
     @property
+    def epsilon_left(self) -> Decimal:
+        """What is left of ε, exactly; 0 where the budget is passed."""
+        return max(Decimal(0), self.epsilon_budget - self.epsilon_spent)
+
+    @property
+    def delta_left(self) -> Decimal:
+        """What is left of δ, exactly; 0 where the budget is passed."""
+        return max(Decimal(0), self.delta_budget - self.delta_spent)
+
+    @property
     def within_budget(self) -> bool:
         """Whether neither sum is past its budget; equal is within."""
         return self.epsilon_spent <= self.epsilon_budget and self.delta_spent <= self.delta_budget

@@ -64,7 +64,13 @@ def objection_to_charge(
     if (objection := price_differs(price_faults, where=where)) is not None:
         return objection
     before = released_before(connection, dataset, entry.price)
-    return objection_to(entry.price, rows_per_person=rows_per_person, dataset=dataset, released_before=before)
+    return objection_to(
+        entry.price,
+        mechanism=entry.mechanism,
+        rows_per_person=rows_per_person,
+        dataset=dataset,
+        released_before=before,
+    )
 
 
 def _objection_to_samples(connection: Connection, entry: ReleaseCharged, *, where: str) -> Objection | None:
@@ -108,7 +114,13 @@ def objection_to_registration(
     if objection is not None:
         return objection
     before = released_before(connection, dataset, entry.price)
-    return objection_to(entry.price, rows_per_person=rows_per_person, dataset=dataset, released_before=before)
+    return objection_to(
+        entry.price,
+        mechanism=entry.mechanism,
+        rows_per_person=rows_per_person,
+        dataset=dataset,
+        released_before=before,
+    )
 
 
 def known_series(connection: Connection, name: str) -> tuple[SeriesState, FreePlace | None]:

@@ -34,6 +34,7 @@ from .queries import (
     release_of,
     releases_of,
 )
+from .release_entries import Fields
 from .rules import Objection, objection_to, survey_differs
 from .schema import entry as entry_table
 from .series import SeriesState, all_series, free_place, series_of
@@ -96,7 +97,7 @@ class LedgerReader(OpenedLedger):
         Raises:
             InputRefused: the ledger has none of this name.
         """
-        with self._store.reading() as connection:
+        with self._store.looking() as connection:
             state = dataset_of(connection, name)
         if state is None:
             raise unknown_dataset(name)
@@ -113,7 +114,7 @@ class LedgerReader(OpenedLedger):
             AccountantRefused: the charge would be refused.
         """
         charged = charged_price(price)
-        state, objection = self._objection(dataset, price)
+        state, objection = self._objection(dataset, price, mechanism=None)
         if objection is not None:
             raise objection.refusal
         return state.account.charged(epsilon=charged.epsilon, delta=charged.delta)
@@ -124,17 +125,24 @@ class LedgerReader(OpenedLedger):
         Raises:
             InputRefused: unknown data set.
         """
-        state, objection = self._objection(dataset, price)
-        return survey_differs(sorted_fields(mechanism_record(mechanism)), state) or objection
+        record = sorted_fields(mechanism_record(mechanism))
+        state, objection = self._objection(dataset, price, mechanism=record)
+        return survey_differs(record, state) or objection
 
-    def _objection(self, dataset: str, price: Price) -> tuple[DatasetState, Objection | None]:
+    def _objection(
+        self, dataset: str, price: Price, *, mechanism: Fields | None
+    ) -> tuple[DatasetState, Objection | None]:
         with self._store.looking() as connection:
             state = dataset_of(connection, dataset)
             if state is None:
                 raise unknown_dataset(dataset)
             before = released_before(connection, state, charged_price(price))
         objection = objection_to(
-            charged_price(price), rows_per_person=price.rows_per_person, dataset=state, released_before=before
+            charged_price(price),
+            mechanism=mechanism,
+            rows_per_person=price.rows_per_person,
+            dataset=state,
+            released_before=before,
         )
         return state, objection
 

@@ -20,6 +20,7 @@ from ..theory.shuffling import holds_alone
 from .budget import Account, amount_shown
 from .queries import DatasetState
 from .release_entries import ChargedPrice, Fields, ReleaseCharged
+from .what_fits import what_fits
 
 __all__ = [
     "Objection",
@@ -30,8 +31,6 @@ __all__ = [
     "survey_fault",
     "unit_differs",
 ]
-
-ASK = "Lower the rate, raise k, or ask the data owner."
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -152,12 +151,18 @@ def survey_differs(mechanism: Fields, dataset: DatasetState) -> Objection | None
 
 
 def objection_to(
-    price: ChargedPrice, *, rows_per_person: int, dataset: DatasetState, released_before: str | None
+    price: ChargedPrice,
+    *,
+    mechanism: Fields | None,
+    rows_per_person: int,
+    dataset: DatasetState,
+    released_before: str | None,
 ) -> Objection | None:
     """What speaks against charging a price to a data set, None where nothing does.
 
     Args:
         price: what would be charged.
+        mechanism: the mechanism's versioned record, to say what would fit; None where it isn't known.
         rows_per_person: the most records of one person in a delivery that the price covers.
         dataset: the data set and its account now.
         released_before: a release beside which this one may not stand (`alone.released_before`); None where there is
@@ -191,7 +196,7 @@ def objection_to(
         cause="over-budget",
         what=f"{asked} would bring {_excess(dataset.account, after)}.",
         where=where,
-        remedy=ASK,
+        remedy=what_fits(dataset.account, price, mechanism=mechanism, rows_per_person=rows_per_person),
     )
 
 

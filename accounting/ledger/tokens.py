@@ -19,11 +19,10 @@ from .refusals import malformed
 from .store import Store
 from .token_entries import TokenAdded, TokenRevoked
 
-__all__ = ["TOKEN_KINDS", "TokenState", "add_token", "recognised", "revoke_token", "token_states", "tokens_of"]
+__all__ = ["TokenState", "add_token", "recognised", "revoke_token", "token_states", "tokens_of"]
 
 DOMAIN = b"crowdblend token 1\n"
 TOKEN = re.compile(r"cb-([0-9a-f]{16})-([0-9a-f]{64})")
-TOKEN_KINDS: dict[str, type[TokenAdded | TokenRevoked]] = {kind.KIND: kind for kind in (TokenAdded, TokenRevoked)}
 NOBODY = "0" * 64
 
 

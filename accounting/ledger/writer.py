@@ -190,7 +190,7 @@ class LedgerWriter(OpenedLedger):
         Raises:
             AccountantRefused: the receipt is not of this ledger.
         """
-        with self._store.reading() as connection:
+        with self._store.looking() as connection:
             return paid_release(connection, receipt).charge
 
     def mark_reading(self, receipt: Receipt) -> None:

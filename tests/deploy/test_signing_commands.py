@@ -153,6 +153,17 @@ def test_ledger_verify_says_what_it_could_not_check(desk) -> None:
     desk.add_dataset()
     answer = desk("ledger", "verify", "--json")
     assert answer.code == 0
-    assert "--anchor FILE" in answer.json["unchecked"][0]
+    assert answer.json["unchecked"] == ["an anchor that was cut back together with the ledger: keep a copy where the "
+                                        "ledger's writers can't."]  # fmt: skip
+    [anchor] = (desk.home / "anchors").iterdir()
+    lines = anchor.read_bytes().splitlines(keepends=True)
+    anchor.write_bytes(b"".join(lines[:-1]) + lines[-1].replace(b'"position":1', b'"position":9'))
+    damaged = desk("ledger", "verify", "--json")
+    assert damaged.code == 1
+    assert any("line 2 of the anchor" in what for what in damaged.json["findings"])
+    anchor.unlink()
+    alone = desk("ledger", "verify", "--json")
+    assert alone.code == 0
+    assert "--anchor FILE" in alone.json["unchecked"][0]
     assert desk("ledger", "verify", "--anchor", "none.jsonl").code == 2
     assert desk("ledger", "verify", "--public-key", "none.pem").code == 2

@@ -57,6 +57,45 @@ def test_every_page_says_so_with_where_and_what(serve, copied, paths, statement)
         assert "crowdblend_chain_sound 0" in running.get("/metrics").text
 
 
+FORGED_ROWS = (
+    ("UPDATE release_stage SET outcome = 'abandoned' WHERE release_id = 'people-spring' AND stage = 'closed'",
+     "/releases", "its row in the table release_stage is missing or changed"),
+    ("UPDATE sample SET purpose = 'selection' WHERE release_id = 'people-spring'",
+     "/samples", "its row in the table sample is missing or changed"),
+    ("UPDATE dataset SET position = 0 WHERE name = 'people'",
+     "/", "its row in the table dataset is missing or changed"),
+    ("DELETE FROM series_release WHERE number = 1", "/refusals", "follow from the signed chain"),
+    (RICHER, "/datasets/1", "its row in the table account is missing or changed"),
+)  # fmt: skip
+
+
+def test_a_forged_row_is_never_shown_under_a_chain_that_holds(serve, copied) -> None:
+    """Each page that is made from it says so at once, with where and what, before any verification has begun."""
+    with serve(copied) as running:
+        assert running.verified()["verdict"] == "sound"
+        for statement, path, what in FORGED_ROWS:
+            copied.past_the_guards(statement)
+            page = running.get(path).text
+            assert "This ledger does not hold." in page, path
+            assert "The chain holds" not in page, path
+            faults = running.get(f"/api/v1{'/overview' if path == '/' else path}").json()["frame"]["faults"]
+            assert any(what in fault["what"] for fault in faults), (statement, faults)
+
+
+def test_a_token_that_no_writer_signed_lets_nobody_in(serve, copied) -> None:
+    """Nor does one whose revocation was taken out."""
+    token = copied.command("token", "add", "eve", "--expires", "90d").strip().splitlines()[-1]
+    copied.command("token", "add", "alice", "--expires", "90d")
+    copied.command("token", "revoke", "eve")
+    with serve(copied, "--require-token") as running:
+        headers = {"authorization": f"Bearer {token}"}
+        assert running.get("/", headers=headers).status_code == 401
+        copied.past_the_guards("DELETE FROM entry WHERE kind = 'token-revoked/1'")
+        answer = running.get("/", headers=headers)
+        assert answer.status_code == 503
+        assert "people" not in answer.text
+
+
 def test_a_change_under_a_running_dashboard_is_seen(serve, copied) -> None:
     with serve(copied) as running:
         before = running.verified()

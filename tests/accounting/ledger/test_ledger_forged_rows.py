@@ -16,7 +16,7 @@ from crowdblend.accounting.ledger.replay import Replay
 from crowdblend.accounting.ledger.repricing import price_faults
 from crowdblend.accounting.ledger.schema import DERIVED_TABLES
 from crowdblend.accounting.ledger.token_entries import TokenRevoked
-from crowdblend.mechanisms.refusal import ReleaseFailed
+from crowdblend.mechanisms.refusal import AccountantRefused
 
 DAY = date(2026, 3, 4)
 
@@ -57,7 +57,7 @@ def test_an_emptied_ledger_is_no_sound_one(books, forge_past_guards) -> None:
 def test_a_data_set_without_an_account_is_told(books, forge_past_guards) -> None:
     books.add()
     forge_past_guards(books, "DELETE FROM account")
-    with books.reader() as reader, pytest.raises(ReleaseFailed, match="a data set has no account"):
+    with books.reader() as reader, pytest.raises(AccountantRefused, match=r"the account of data set .* is missing"):
         reader.datasets()
 
 
