@@ -144,7 +144,7 @@ def list_datasets(ledger_url: str | None, as_json: bool) -> None:
     from .ledger_report import dataset_rows, print_datasets
 
     with open_reader(house(ledger_url=ledger_url).ledger_url) as reader:
-        datasets = dataset_rows(reader.datasets())
+        datasets = dataset_rows(reader.datasets(), raises=reader.budget_raises())
     if as_json:
         click.echo(json.dumps({"datasets": datasets}, ensure_ascii=False))
     else:
@@ -198,7 +198,9 @@ def show(ledger_url: str | None, latest: int, everything: bool, as_json: bool) -
     with open_reader(house(ledger_url=ledger_url).ledger_url) as reader:
         overview = reader.overview(latest=None if everything else latest)
         looks = look_rows(reader.private_looks())
-    datasets, releases = dataset_rows(known.state for known in overview.datasets), release_rows(overview.releases)
+        raises = reader.budget_raises()
+    datasets = dataset_rows((known.state for known in overview.datasets), raises=raises)
+    releases = release_rows(overview.releases)
     series = series_rows(overview.series)
     for row, known in zip(datasets, overview.datasets, strict=True):
         row["epsilon_estimate"] = None if known.epsilon_estimate is None else float(known.epsilon_estimate)

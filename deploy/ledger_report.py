@@ -7,14 +7,27 @@ from typing import Any
 
 import click
 
+from ..accounting.ledger.entry import BudgetRaised
 from ..accounting.ledger.reader import DatasetState, ReleaseState
 from .facts import FactTable, print_uncut
 
 __all__ = ["dataset_rows", "print_datasets", "print_releases", "release_rows", "tell_of_more"]
 
 
-def dataset_rows(states: Iterable[DatasetState]) -> list[dict[str, Any]]:
-    """The data sets as `--json` shows them."""
+def dataset_rows(states: Iterable[DatasetState], *, raises: Iterable[tuple[int, BudgetRaised]]) -> list[dict[str, Any]]:
+    """The data sets as `--json` shows them, each with the raises of its budget."""
+    of_dataset: dict[str, list[dict[str, Any]]] = {}
+    for position, raised in raises:
+        of_dataset.setdefault(raised.dataset, []).append(
+            {
+                "epsilon": float(raised.epsilon),
+                "delta": float(raised.delta),
+                "reason": raised.reason,
+                "by": raised.by,
+                "day": raised.day.isoformat(),
+                "position": position,
+            }
+        )
     return [
         {
             "dataset": state.name,
@@ -24,6 +37,7 @@ def dataset_rows(states: Iterable[DatasetState]) -> list[dict[str, Any]]:
             "delta_spent": float(state.account.delta_spent),
             "epsilon_left": float(state.account.epsilon_left),
             "delta_left": float(state.account.delta_left),
+            "raises": of_dataset.get(state.name, []),
             "relation": state.relation,
             "survey": state.survey,
             "rows_per_person": state.rows_per_person,
@@ -63,7 +77,7 @@ def tell_of_more(listed: int, count: int, what: str) -> None:
 
 
 def print_datasets(datasets: list[dict[str, Any]]) -> None:
-    """The data sets as a table."""
+    """The data sets as a table, and how their budgets came to be what they are."""
     rows = []
     for row in datasets:
         epsilon = (f"{row['epsilon_spent']:.6g}", f"{row['epsilon_budget']:.6g}", f"{row['epsilon_left']:.6g}")
@@ -71,6 +85,11 @@ def print_datasets(datasets: list[dict[str, Any]]) -> None:
         rows.append((row["dataset"], *epsilon, *delta))
     headers = ("data set", "ε spent", "of", "left", "δ spent", "of", "left")
     print_uncut(FactTable(title="Budgets", headers=headers, rows=tuple(rows)))
+    for row in datasets:
+        for raised in row["raises"]:
+            amounts = f"ε = {raised['epsilon']:.6g}, δ = {raised['delta']:.3g}"
+            told = f"raised to {amounts} on {raised['day']} by {raised['by']}: {raised['reason']}"
+            click.echo(f"  '{row['dataset']}': {told}")
 
 
 def print_releases(releases: list[dict[str, Any]]) -> None:

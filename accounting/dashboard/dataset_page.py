@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from ...mechanisms.refusal import InputRefused
 from ..ledger.budget import amount_text
-from ..ledger.entry import DatasetAdded, PrivateLook
+from ..ledger.entry import BudgetRaised, DatasetAdded, PrivateLook
 from ..ledger.odometer import ESTIMATE_NOTE
 from ..ledger.release_entries import SeriesRegistered
 from .estimate import epsilon_of, estimate_of
@@ -18,11 +18,12 @@ from .surroundings import Frame, Seen
 from .timeline import TimelinePoint, UnreadableChange, timeline_of
 from .unreadable import UnreadableRow, unreadable_entry
 
-__all__ = ["DatasetPage", "SeriesRow", "dataset_page"]
+__all__ = ["DatasetPage", "RaiseRow", "SeriesRow", "dataset_page"]
 
 ROWS_A_PAGE = 50
 MOST_SERIES = 50
 MOST_LOOKS = 10
+MOST_RAISES = 10
 SECONDS_TO_WAIT = 0.3
 
 
@@ -56,6 +57,27 @@ class SeriesRow:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class RaiseRow:
+    """A raise of a budget.
+
+    Args:
+        epsilon: the new budget of ε.
+        delta: the new budget of δ.
+        reason: why, as it was given.
+        by: who raised it.
+        day: when.
+        position: of its entry.
+    """
+
+    epsilon: Amount
+    delta: Amount
+    reason: str
+    by: str
+    day: str
+    position: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class DatasetPage:
     """A data set.
 
@@ -66,6 +88,7 @@ class DatasetPage:
         survey_rate: rate of its own sampling where that is part of the price, else None.
         rows_per_person: the most records that one person has.
         added: the day of its registration.
+        raises: of its budget; the latest ones, in the order of the chain.
         private_looks: looks at its records outside any release; the latest ones.
         private_looks_in_all: how many there were.
         unreadable_looks: looks that can't be read, at the records of this data set or of another; the latest ones.
@@ -85,6 +108,7 @@ class DatasetPage:
     survey_rate: str | None
     rows_per_person: int
     added: str
+    raises: tuple[RaiseRow | UnreadableRow, ...]
     private_looks: tuple[int, ...]
     private_looks_in_all: int
     unreadable_looks: tuple[UnreadableRow, ...]
@@ -122,13 +146,15 @@ def dataset_page(seen: Seen, position: int, *, before: int | None) -> DatasetPag
     found = view.releases(name=name, before=before, limit=ROWS_A_PAGE + 1)
     releases, stored = release_rows(view, found[:ROWS_A_PAGE])
     series, registered = _series(view, name)
+    raises, raising = _raises(seen, name)
     return DatasetPage(
-        frame=seen.frame(registration, *stored, *registered, *timeline.stored, faults=timeline.faults),
+        frame=seen.frame(registration, *stored, *registered, *raising, *timeline.stored, faults=timeline.faults),
         budget=budget_row(name, position, last.account),
         relation=added.relation,
         survey_rate=None if added.survey_rate is None else amount_text(added.survey_rate),
         rows_per_person=added.rows_per_person,
         added=added.day.isoformat(),
+        raises=raises,
         private_looks=tuple(place for place, _ in looks[-MOST_LOOKS:]),
         private_looks_in_all=len(looks),
         unreadable_looks=tuple(
@@ -144,6 +170,28 @@ def dataset_page(seen: Seen, position: int, *, before: int | None) -> DatasetPag
         releases=releases,
         older=found[ROWS_A_PAGE - 1] if len(found) > ROWS_A_PAGE else None,
     )
+
+
+def _raises(seen: Seen, name: str) -> tuple[tuple[RaiseRow | UnreadableRow, ...], tuple[Stored, ...]]:
+    places = seen.around.follower.raises(name, up_to=seen.view.head.position)[-MOST_RAISES:]
+    entries = seen.view.entries(places)
+    rows: list[RaiseRow | UnreadableRow] = []
+    for position, stored in entries.items():
+        raised = stored.entry
+        if not isinstance(raised, BudgetRaised):
+            rows.append(unreadable_entry(position, told="a raise of the budget"))
+            continue
+        rows.append(
+            RaiseRow(
+                epsilon=amount(raised.epsilon),
+                delta=amount(raised.delta),
+                reason=raised.reason,
+                by=raised.by,
+                day=raised.day.isoformat(),
+                position=position,
+            )
+        )
+    return tuple(rows), tuple(entries.values())
 
 
 def _series(view: LedgerView, name: str) -> tuple[tuple[SeriesRow | UnreadableRow, ...], tuple[Stored, ...]]:

@@ -14,7 +14,7 @@ from sqlalchemy import Connection, select
 
 from ..ledger.append import head_of
 from ..ledger.budget import amount_of_text
-from ..ledger.entry import PrivateLook
+from ..ledger.entry import BudgetRaised, PrivateLook
 from ..ledger.release_entries import Fields, ReleaseAbandoned, ReleaseRefused, SeriesRegistered
 from ..ledger.schema import as_stored
 from ..ledger.schema import entry as entry_table
@@ -23,7 +23,9 @@ from .paid import Paid, Payment
 __all__ = ["Follower", "Refusal", "Unread"]
 
 CHARGE = "release-charged/"
-PLAIN_KINDS = frozenset(kind.KIND for kind in (PrivateLook, ReleaseRefused, ReleaseAbandoned, SeriesRegistered))
+PLAIN_KINDS = frozenset(
+    kind.KIND for kind in (BudgetRaised, PrivateLook, ReleaseRefused, ReleaseAbandoned, SeriesRegistered)
+)
 BATCH = 2_000
 
 
@@ -61,6 +63,7 @@ class _Seen:
     hash: str = ""
     kinds: Counter[str] = field(default_factory=Counter)
     looks: dict[str, list[tuple[int, date]]] = field(default_factory=dict)
+    raises: dict[str, list[int]] = field(default_factory=dict)
     refusals: list[Refusal] = field(default_factory=list)
     unread: list[Unread] = field(default_factory=list)
     paid_by: dict[str, Paid] = field(default_factory=dict)
@@ -113,6 +116,11 @@ class Follower:
         with self._lock:
             return tuple((place, day) for place, day in self._seen.looks.get(dataset, ()) if place <= up_to)
 
+    def raises(self, dataset: str, *, up_to: int) -> tuple[int, ...]:
+        """Where a data set's budget was raised, in the order of the chain."""
+        with self._lock:
+            return tuple(position for position in self._seen.raises.get(dataset, ()) if position <= up_to)
+
     def payments(self, dataset: str, *, up_to: int) -> Counter[Fields]:
         """Mechanism → releases of it that a data set has paid for and not got back, up to an entry."""
         with self._lock:
@@ -158,6 +166,8 @@ class Follower:
         seen = self._seen
         if kind == ReleaseRefused.KIND:
             seen.refusals.append(Refusal(position=position, cause=str(document["cause"])))
+        elif kind == BudgetRaised.KIND:
+            seen.raises.setdefault(str(document["dataset"]), []).append(position)
         elif kind == PrivateLook.KIND:
             look = (position, date.fromisoformat(str(document["day"])))
             seen.looks.setdefault(str(document["dataset"]), []).append(look)

@@ -36,6 +36,10 @@ class DerivedRows:
             if table.position <= position or table.table in due:
                 yield from table.check(position, due.get(table.table, []))
 
+    def take(self, position: int) -> tuple[Row, ...]:
+        """The rows that are stored for an entry which is known to be another one than was written."""
+        return tuple(row for table in self._tables for row in table.take(position))
+
     def check_rest(self) -> Iterator[Finding]:
         """Find what lies beyond the last entry."""
         for table in self._tables:
@@ -71,6 +75,13 @@ class _TableRows:
             yield Finding(position=position, what=f"its row in the table {self.table.name} is missing or changed")
         else:
             yield self._stranger(position)
+
+    def take(self, position: int) -> Iterator[Row]:
+        """The rows at a position, and past those before it."""
+        while self._next is not None and self.position <= position:
+            if self.position == position:
+                yield Row(table=self.table, values=dict(zip(self._names, self._next[1:], strict=True)))
+            self._advance()
 
     def check_rest(self) -> Iterator[Finding]:
         """Find the rows that no entry was left for."""

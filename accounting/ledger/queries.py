@@ -14,7 +14,7 @@ from .budget import Account
 from .canonical import entry_of_bytes
 from .charge import Receipt
 from .derive import AccountAt, account_of_row
-from .entry import DatasetAdded, LedgerCreated, PrivateLook
+from .entry import BudgetRaised, DatasetAdded, LedgerCreated, PrivateLook
 from .release_entries import OutputHashes, ReleaseCharged, ReleasePublished, SeriesRegistered
 from .schema import account, dataset, entry, release, release_stage, sample
 from .signed_state import ForgedState, SignedState, rows_in
@@ -41,6 +41,7 @@ Recorded = TypeVar(
     "Recorded",
     bound=LedgerCreated
     | DatasetAdded
+    | BudgetRaised
     | PrivateLook
     | ReleaseCharged
     | ReleasePublished

@@ -21,7 +21,7 @@ from .chain import Finding
 from .charge import Receipt, charged_price
 from .circumstances import Circumstances
 from .derived_audit import STREAMED
-from .entry import Entry
+from .entry import BudgetRaised, Entry
 from .opened import OpenedLedger
 from .overview import Overview, overview_of
 from .private_looks import RecordedLook, circumstances_of, private_looks
@@ -30,6 +30,7 @@ from .queries import (
     ReleaseState,
     dataset_names,
     dataset_of,
+    entries_of,
     ledger_id_of,
     release_of,
     releases_of,
@@ -159,6 +160,11 @@ class LedgerReader(OpenedLedger):
         """All private looks that were recorded, in their order."""
         with self._store.looking() as connection:
             return private_looks(connection)
+
+    def budget_raises(self) -> tuple[tuple[int, BudgetRaised], ...]:
+        """Every raise of a budget with its place, in their order."""
+        with self._store.looking() as connection:
+            return entries_of(connection, BudgetRaised)
 
     def series(self, name: str) -> SeriesState:
         """A series as the ledger knows it.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import assert_never
 
@@ -76,6 +77,14 @@ class Replay:
     def skip(self) -> None:
         """Pass over an entry that can't be read: nothing follows from it."""
         self.rows, self.counts = (), {}
+
+    def believe(self, rows: tuple[Row, ...]) -> None:
+        """Go on from the accounts that are stored for an entry whose content was changed, where they can be read."""
+        for row in rows:
+            if row.table is account:
+                with suppress(TypeError, ValueError):
+                    self.accounts[str(row.values["dataset"])] = account_of_row(row.values)
+        self.skip()
 
     def _faults(self, entry: Entry, position: int) -> Iterator[str]:
         match entry:
