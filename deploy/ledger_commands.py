@@ -40,14 +40,15 @@ def dataset() -> None:
 @click.option(
     "--survey-rate",
     type=ExactNumber(),
-    help="The data set is itself a sample of this rate: it can be released once.",
+    help="The data set is itself a sample of this rate, of people with one record each: it can be released once.",
 )
 @click.option(
     "--rows-per-person",
     type=click.IntRange(min=1, max=MOST_RECORDS),
     default=1,
     show_default=True,
-    help="The most records that one person has in a delivery; more than one costs more.",
+    help="The most records that one person has in a delivery, all files of one release's source together; more than "
+    "one costs more.",
 )
 @click.option(
     "--relation",
@@ -69,9 +70,12 @@ def add(
     """Give a data set its budget; creates the SQLite ledger and the signing key where there are none."""
     from ..accounting.ledger.creation import create_ledger, ledger_exists
     from ..accounting.ledger.writer import open_writer
+    from ..accounting.theory.group_privacy import no_price_for_surveyed_group
 
     settled = house(ledger_url=ledger_url)
     _require_budget(epsilon, delta)
+    if survey_rate is not None and rows_per_person > 1:  # also the writer's rule; here before a ledger is created
+        raise no_price_for_surveyed_group(rows_per_person, where=f"dataset '{name}'")
     known = ledger_exists(settled.ledger_url)
     if not known:
         _tell_of_second_ledger(settled)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from ..accounting.theory.group_privacy import no_price_for_surveyed_group
 from ..mechanisms.biased_sampling import BiasedSampleCounts, UnequalRatesHistogram, require_rates
 from ..mechanisms.event import BiasedCounts
 from ..mechanisms.inclusion import InclusionColumn, drawn_rates, stated_rates
@@ -43,6 +44,8 @@ def check_sampling(path: Path, spec: SpecTables) -> None:
             remedy="Write rate = …: a fresh sample with one rate for all, which a sample that was drawn by others can "
             "have too.",
         )
+    if table.design is not None and spec.data.rows_per_person > 1:
+        raise no_price_for_surveyed_group(spec.data.rows_per_person, where=f"{path}: [data].rows_per_person")
     if table.rates is not None:
         try:
             require_rates(table.rates)

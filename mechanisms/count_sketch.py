@@ -16,6 +16,7 @@ from .coin_bits import WORD, biased_coins, uniform_below, word_threshold_up
 from .neighbours import Randomness
 
 __all__ = [
+    "LEAST_EPSILON",
     "CountMeanSketch",
     "SketchReports",
     "SketchSums",
@@ -31,6 +32,9 @@ __all__ = [
     "variance_over_hashes",
 ]
 
+LEAST_EPSILON = Decimal("1e-18")
+"""Below 8/2⁶⁴ no coin of 64 bits flips with at least 1/(e^{ε/2}+1) and below one half."""
+
 _DIGITS = Context(prec=50)
 _BLOCK_BYTES = 1 << 23
 
@@ -43,7 +47,7 @@ class CountMeanSketch:
     Every report is ε-locally private: no trust in the server is needed.
 
     Args:
-        epsilon: ε of one report, above 0 and at most 40.
+        epsilon: ε of one report, `LEAST_EPSILON` to 40.
         hashes: k, number of hash functions, 1 … 65536.
         bits: m, bits of a report, a multiple of 8 from 8 to 65536.
         seed: public; names the hash functions, so that clients and server agree.
@@ -58,8 +62,8 @@ class CountMeanSketch:
     seed: bytes
 
     def __post_init__(self) -> None:
-        if not (self.epsilon.is_finite() and 0 < self.epsilon <= 40):
-            raise ValueError(f"epsilon must be above 0 and at most 40, not {self.epsilon}")
+        if not (self.epsilon.is_finite() and LEAST_EPSILON <= self.epsilon <= 40):
+            raise ValueError(f"epsilon must be at least {LEAST_EPSILON} and at most 40, not {self.epsilon}")
         if not 1 <= self.hashes <= 1 << 16:
             raise ValueError(f"the number of hash functions must lie in 1 … 65536, not {self.hashes}")
         if not 8 <= self.bits <= 1 << 16 or self.bits % 8:
@@ -69,9 +73,9 @@ class CountMeanSketch:
 
     @property
     def flip_threshold(self) -> int:
-        """T: a bit is flipped with probability T / 2⁶⁴, the least that is not below 1/(e^{ε/2}+1)."""
+        """T: a bit is flipped with probability T / 2⁶⁴ below one half, the least that is not below 1/(e^{ε/2}+1)."""
         growth = _DIGITS.next_minus(_DIGITS.exp(_DIGITS.divide(self.epsilon, Decimal(2))))
-        return min(word_threshold_up(Fraction(1) / (Fraction(growth) + 1)), WORD // 2 - 1)
+        return word_threshold_up(Fraction(1) / (Fraction(growth) + 1))
 
     @property
     def flip_probability(self) -> float:

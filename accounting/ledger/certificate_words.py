@@ -66,8 +66,8 @@ THEOREMS = {
     "exact-noisy-profile/1": "Gehrke, Hay, Lui, Pass, CRYPTO 2012, Example 2; exact form proved in "
     "docs/proofs/noisy-histogram.md",
     "outlier-exact/1": "Lui, Pass, Outlier Privacy, TCC 2015; exact form proved in docs/proofs/outlier-privacy.md",
-    "robust-counts/1": "Gehrke, Hay, Lui, Pass, CRYPTO 2012, Theorem 2; explicit delta proved in "
-    "docs/proofs/robust-sampling.md",
+    "robust-counts/1": "inclusion rates within bounds, the setting of Gehrke, Hay, Lui, Pass, CRYPTO 2012, Theorem 2; "
+    "the price is proved in docs/proofs/robust-sampling.md",
     "pure-noise/1": "Laplace mechanism and its discrete form; proved in docs/proofs/answers.md",
     "pure-noise-amplified/1": "Laplace mechanism and its discrete form, proved in docs/proofs/answers.md, amplified by "
     "Li, Qardaji, Su, arXiv:1101.2604v2, Theorem 1",

@@ -29,7 +29,9 @@ def price_faults(
     """
     try:
         exact, paper = _prices(mechanism, price.delta, price.releases, rows_per_person)
-    except (InputRefused, ValueError) as error:
+    except InputRefused as error:
+        return (f"the mechanism can't be priced: {error.what}",)
+    except ValueError as error:
         return (f"the mechanism can't be priced: {error}",)
     except ArithmeticError:
         return ("the mechanism can't be priced: its numbers are too large or too small to compute with",)

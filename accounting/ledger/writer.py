@@ -7,6 +7,7 @@ from datetime import date
 from decimal import Decimal
 
 from ...mechanisms.refusal import InputRefused, ReleaseFailed
+from ..theory.group_privacy import no_price_for_surveyed_group
 from .alone import released_once
 from .anchoring import Anchoring
 from .append import append_entry
@@ -85,8 +86,11 @@ class LedgerWriter(OpenedLedger):
         """Register a data set and its budget.
 
         Raises:
-            InputRefused: the name exists, or a value is outside its range.
+            InputRefused: the name exists, a value is outside its range, or it is a sample of people with several
+                records, which nothing is priced for.
         """
+        if survey_rate is not None and rows_per_person > 1:
+            raise no_price_for_surveyed_group(rows_per_person, where=f"dataset '{name}'")
         try:
             added = DatasetAdded(
                 dataset=name,

@@ -13,7 +13,7 @@ from .least_epsilon import least_epsilon
 from .robust_sampling import delta_robust
 from .rounding import decimal_up, float_down, float_up
 
-__all__ = ["delta_biased", "price_biased_counts", "zero_knowledge_epsilon_biased"]
+__all__ = ["delta_biased", "price_biased_counts", "zero_knowledge_epsilon_biased", "zero_knowledge_holds"]
 
 _LARGEST_EPSILON = 60.0
 
@@ -35,8 +35,24 @@ def delta_biased(event: BiasedSampleCounts, *, epsilon: float, target: float | N
     )
 
 
+def zero_knowledge_holds(event: BiasedSampleCounts) -> bool:
+    """Whether the hypotheses of CBP, Theorem 2 hold: k ≥ 2 and ℓ < k − 1."""
+    return event.k >= 2 and event.exceptions < event.k - 1
+
+
 def zero_knowledge_epsilon_biased(event: BiasedSampleCounts) -> Decimal:
-    """ε of zero-knowledge privacy for the aggregates iRS(p, p′, ℓ); its δ has no stated constant. CBP, Theorem 2."""
+    """ε of zero-knowledge privacy for the aggregates iRS(p, p′, ℓ). CBP, Theorem 2.
+
+    Its δ falls with k − ℓ and has no stated constant.
+
+    Raises:
+        InputRefused: the theorem's hypotheses don't hold.
+    """
+    if not zero_knowledge_holds(event):
+        raise InputRefused(
+            "zero-knowledge privacy is proved for k of at least 2 and fewer than k - 1 exceptions, not for "
+            f"k = {event.k} and {event.exceptions}."
+        )
     return epsilon_zero_knowledge_robust(
         Decimal(0), lowest_rate=event.lowest_rate, highest_rate=event.highest_rate, largest_rate=event.largest_rate
     )

@@ -7,7 +7,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["ULP", "log_binomial_pmf"]
+__all__ = ["ULP", "log_binomial_pmf", "tail_up"]
 
 ULP = 2.0**-52
 
@@ -93,3 +93,26 @@ def log_binomial_pmf(
         np.where(inner, inside, edge),
         np.where(inner, inside_error, ULP * (8.0 * np.abs(edge) + 4.0)),
     )
+
+
+def tail_up(least: int, trials: int, p: float) -> float:
+    """An upper bound on Pr[Bin(trials, p) ≥ least]: the first probability times a geometric series; 1 near the mean.
+
+    Successive probabilities fall by the ratio (trials − j)p/((j+1)(1−p)), which itself falls with j, so a series with
+    the first ratio is above the tail (docs/proofs/floating-point.md, 5).
+
+    Args:
+        least: successes, a whole number of any size.
+        trials: 0 ≤ trials < 2**52.
+        p: probability of success, 0 < p < 1.
+    """
+    if least <= 0:
+        return 1.0
+    if least > trials:
+        return 0.0
+    ratio = (trials - least) * p / ((least + 1.0) * (1.0 - p)) * (1.0 + 16.0 * ULP)
+    if ratio >= 0.99:
+        return 1.0
+    logs, errors = log_binomial_pmf(np.array([float(least)]), np.array([float(trials)]), p)
+    first = math.exp(min(float(logs[0] + errors[0]), 0.0)) * (1.0 + 16.0 * ULP) + 5e-324
+    return min(1.0, first / (1.0 - ratio) * (1.0 + 16.0 * ULP))

@@ -15,7 +15,15 @@ from ...mechanisms.refusal import InputRefused
 from .exact_decimals import add_up, divide_down, exp_up, multiply_up
 from .rounding import log_down
 
-__all__ = ["MOST_RECORDS", "best_split", "check_records", "even_split", "no_price_for_group", "rule_for_group"]
+__all__ = [
+    "MOST_RECORDS",
+    "best_split",
+    "check_records",
+    "even_split",
+    "no_price_for_group",
+    "no_price_for_surveyed_group",
+    "rule_for_group",
+]
 
 _POINTS = 1024
 _SLACK = 1.0 + 1e-12
@@ -45,6 +53,27 @@ def no_price_for_group(delta: Decimal, records: int) -> InputRefused:
     return InputRefused(
         f"no epsilon is enough for delta {delta} where a person has up to {records} records.",
         remedy="Raise k or delta, lower the rate, or reduce the records of a person.",
+    )
+
+
+def no_price_for_surveyed_group(records: int, *, where: str = "") -> InputRefused:
+    """The refusal of a survey's own sampling as the protection of people who may have several records.
+
+    PRIVACY: a survey draws a person, and one coin then decides about all records of that person. Group privacy is for
+    records with a coin each; with one coin for five records the count modulo 5 betrays a person with one
+    (docs/proofs/robust-sampling.md).
+
+    Args:
+        records: M, more than 1.
+        where: key or data set, for the message.
+    """
+    return InputRefused(
+        "no price is proved for a data set's own sampling where a person may have several records (here up to "
+        f"{records}): a survey that draws a person draws all of them with one coin, and the records' coins must be "
+        "independent.",
+        where=where,
+        remedy="Keep one record of each person, or release with a fresh sample of the release's own ([sampling].rate) "
+        "from a data set that was added without --survey-rate.",
     )
 
 

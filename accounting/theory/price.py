@@ -18,7 +18,14 @@ from ...mechanisms.strongly_safe import StronglySafeRelease
 from .cost import RELATION, Price, check_request
 from .event_price import price_event
 from .exact_decimals import multiply_up
-from .group_privacy import best_split, check_records, even_split, no_price_for_group, rule_for_group
+from .group_privacy import (
+    best_split,
+    check_records,
+    even_split,
+    no_price_for_group,
+    no_price_for_surveyed_group,
+    rule_for_group,
+)
 from .local_reports import LOCAL_RULE
 from .mechanism_records import mechanism_of_record, mechanism_record
 from .profile import farthest_epsilon, log_profile
@@ -46,7 +53,8 @@ def price(mechanism: Mechanism, *, delta: Decimal, releases: int = 1, rows_per_p
         rows_per_person: M ≥ 1, the most records of one person in a delivery.
 
     Raises:
-        InputRefused: δ, T or M is out of range, no finite ε has this δ, or the parameters are beyond double precision.
+        InputRefused: δ, T or M is out of range, no finite ε has this δ, the parameters are beyond double precision, or
+            no price is proved for M (a survey's own sampling, the counts of local reports).
     """
     if rows_per_person != 1:
         return _price_for_group(mechanism, delta=delta, releases=releases, records=rows_per_person)
@@ -112,6 +120,8 @@ def _price_of_counts(counts: OutcomeCounts, *, delta: Decimal) -> Price:
 def _price_for_group(mechanism: Mechanism, *, delta: Decimal, releases: int, records: int) -> Price:
     """The price where a person has up to M records, from the prices for one record."""
     check_records(records)
+    if isinstance(mechanism, BiasedSampleCounts):
+        raise no_price_for_surveyed_group(records)
     if isinstance(mechanism, OutcomeCounts):
         raise InputRefused(
             "the counts of local reports have no price where a person may have several.",

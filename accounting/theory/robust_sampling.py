@@ -7,13 +7,13 @@ import math
 import numpy as np
 
 from ...mechanisms.refusal import InputRefused
-from .binomial import ULP, log_binomial_pmf
+from .binomial import ULP, log_binomial_pmf, tail_up
 
 __all__ = ["delta_robust"]
 
 _MOST_GROUPS = 200_000
 _BLOCK = 128
-_TAIL_SLACK = 1e-9
+_TAIL_SLACK = 1.0 + 16.0 * ULP
 _DEVIATIONS = 12.0
 _MORE_TERMS = 60.0
 
@@ -91,16 +91,8 @@ def delta_robust(
 
 
 def _at_least(least: int, trials: int, *, q: float, top: float) -> float:
-    """Pr[X + B ≥ least], X ~ Bin(trials, q), B ~ Bernoulli(top), rounded outward."""
-
-    from scipy.special import betainc  # SciPy loads slowly, and most prices do without it
-
-    def tail(count: int) -> float:
-        if count <= 0:
-            return 1.0
-        return float(betainc(count, trials - count + 1.0, q)) if count <= trials else 0.0
-
-    return ((1.0 - top) * tail(least) + top * tail(least - 1)) * (1.0 + _TAIL_SLACK) + 1e-300
+    """At least Pr[X + B ≥ least], X ~ Bin(trials, q), B ~ Bernoulli(top)."""
+    return ((1.0 - top) * tail_up(least, trials, q) + top * tail_up(least - 1, trials, q)) * _TAIL_SLACK + 1e-300
 
 
 def _at_group(n: int, threshold: int, p: float, q: float, top: float, epsilon: float) -> float:
@@ -120,7 +112,7 @@ def _at_group(n: int, threshold: int, p: float, q: float, top: float, epsilon: f
 
     weights = (1.0 - top) * pmf(counts) + top * pmf(counts - 1.0)
     ratios = 1.0 - top + top * counts * (1.0 - p) / ((n - counts + 1.0 + 1e-300) * p)
-    gains = np.maximum(-np.expm1(epsilon - np.log(ratios)) + 1e-14, 0.0)
+    gains = np.maximum(-np.expm1(epsilon - np.log(ratios)) + max(1e-14, (10.0 + 5.0 * epsilon) * ULP), 0.0)
     gains = np.where(ratios * (1.0 + 1e-13) > math.exp(epsilon), np.minimum(gains, 1.0), 0.0)
     total = float(weights @ gains) * (1.0 + (counts.size + 64.0) * ULP)
     if last <= n:

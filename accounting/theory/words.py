@@ -9,7 +9,7 @@ from ...mechanisms.biased_sampling import BiasedSampleCounts
 from ...mechanisms.count_sketch import CountMeanSketch
 from ...mechanisms.histogram import NoisyHistogram, OutlierPrivateHistogram, SuppressedHistogram
 from ...mechanisms.krandomization import KRandomization, OutcomeCounts
-from .biased_price import zero_knowledge_epsilon_biased
+from .biased_price import zero_knowledge_epsilon_biased, zero_knowledge_holds
 from .crowd_blending import delta_zero_knowledge, epsilon_zero_knowledge
 from .local_reports import local_epsilon
 
@@ -37,7 +37,7 @@ def crowd_blending_words(event: SuppressedHistogram | NoisyHistogram) -> str:
             f"{words} This alone is not differential privacy: the count of a group of {event.k} or more is published "
             "exactly."
         )
-    if event.k < 2:
+    if event.k < 2:  # a hypothesis of the theorem
         return words
     epsilon_zk = epsilon_zero_knowledge(loss, sampling_rate=rate)
     delta_zk = delta_zero_knowledge(k=event.k, sampling_rate=rate)
@@ -48,14 +48,23 @@ def crowd_blending_words(event: SuppressedHistogram | NoisyHistogram) -> str:
 
 
 def biased_words(event: BiasedSampleCounts) -> str:
-    """The crowd-blending guarantee where rates are unequal. CBP, Theorem 2, whose δ has no stated constant."""
+    """The crowd-blending guarantee where rates are unequal, and the zero-knowledge one where its theorem holds.
+
+    CBP, Theorem 2, whose δ has no stated constant: it needs k ≥ 2 and ℓ < k − 1, and its δ falls with k − ℓ.
+    """
     few = f" but for at most {event.exceptions} of its records" if event.exceptions else ""
     lowest, highest = event.lowest_rate, event.highest_rate
-    return (
+    words = (
         f"({event.k}, 0)-crowd-blending, on records with inclusion rates from {lowest} to {highest}{few}, none above "
-        f"{event.largest_rate}: so it is also zero-knowledge private with epsilon "
-        f"{zero_knowledge_epsilon_biased(event)} for the aggregates iRS({lowest}, {highest}, {event.exceptions}), with "
-        "a delta that falls with k and has no stated constant (Theorem 2 of Gehrke, Hay, Lui, Pass)."
+        f"{event.largest_rate}"
+    )
+    if not zero_knowledge_holds(event):
+        return f"{words}."
+    fewer = "k" if event.exceptions == 0 else f"k - {event.exceptions} = {event.k - event.exceptions}"
+    return (
+        f"{words}: so it is also zero-knowledge private with epsilon {zero_knowledge_epsilon_biased(event)} for the "
+        f"aggregates iRS({lowest}, {highest}, {event.exceptions}), with a delta that falls with {fewer} and has no "
+        "stated constant (Theorem 2 of Gehrke, Hay, Lui, Pass)."
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from decimal import Decimal
+from fractions import Fraction
 from math import comb
 from pathlib import Path
 
@@ -64,6 +65,41 @@ def test_the_sentences_give_what_the_commands_give() -> None:
     told = re.sub(r"\s+", " ", text)
     assert f"a group of 200 is seen with a chance of {tails[0]:.0%}, one of 300 with {tails[1]:.0%}, one of " in told
     assert f"one of 100 with {tails[2]:.1%}." in told
+
+
+def test_what_delta_is_not_is_told_in_exact_figures() -> None:
+    """k = 20, β = 0.1, ε = 0.183, n = 79: ratios above e^ε come with 76 times δ, and their excess stays below δ."""
+    found = plan(k=20, sampling_rate="0.1", delta=DELTA).epsilon
+    ratio, rate = Fraction(found.exp()), Fraction(1, 10)
+    assert round(found, 3) == Decimal("0.183")
+
+    def exact(people: int, sampled: int) -> Fraction:
+        return comb(people, sampled) * rate**sampled * (1 - rate) ** (people - sampled)
+
+    above = [count for count in range(20, 80) if exact(79, count) > ratio * exact(78, count)]
+    assert above == list(range(20, 80))
+    often = sum(exact(79, count) for count in above)
+    excess = often - ratio * sum(exact(78, count) for count in above)
+    assert f"{float(often):.1e}" == "7.6e-05"
+    assert 0 < excess <= Fraction(DELTA) < often / 76
+    text = re.sub(r"\s+", " ", page_text(UNDERSTANDING))
+    assert f"with a chance of {float(often * 100_000):.1f} in 100,000" in text
+    assert f"(20 by the factor {float(exact(79, 20) / exact(78, 20)):.3f})" in text
+    assert f"plus {float(excess * 10**6):.2f} in a million" in text
+
+
+NOT_DELTA = re.compile(r"apart from a chance|except with (a )?(chance|probability)|δ is the chance|delta is the chance")
+
+
+def test_nothing_explains_delta_as_the_chance_of_a_bad_result() -> None:
+    read = [PROJECT / "README.md", *(PROJECT / "docs").rglob("*.md")]
+    rooms = ("accounting", "deploy", "examples", "flows", "mechanisms", "tasks")
+    read += [
+        path for room in rooms for kind in ("py", "html", "md", "txt") for path in (PROJECT / room).rglob(f"*.{kind}")
+    ]
+    assert len(read) > 300
+    assert not [path for path in read if NOT_DELTA.search(re.sub(r"\s+", " ", path.read_text(encoding="utf-8")))]
+    assert NOT_DELTA.search("differs by at most e^ε, apart from a chance of δ")
 
 
 def chance(people: int, sampled: int) -> float:

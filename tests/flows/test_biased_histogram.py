@@ -102,6 +102,20 @@ def test_a_retry_publishes_the_sample_that_was_stored(desk, monkeypatch) -> None
     assert counts_of(done.json)["7"] == sum(stored) > 200
 
 
+def test_a_survey_of_people_with_several_records_is_refused_wherever_it_is_declared(desk) -> None:
+    several = ("--rows-per-person", "5")
+    added = desk("dataset", "add", "people", "--survey-rate", "0.2", *several, "--epsilon", "9", "--delta", "0.1")
+    assert added.code == 2, added
+    assert "draws all of them with one coin" in added.err
+    assert not (desk.folder / "ledger.db").exists()
+    spec = spec_of(desk, DESIGN)
+    spec.write_text(spec.read_text().replace("[sampling.design]", "rows_per_person = 5\n[sampling.design]"))
+    for command in ("explain", "run"):
+        answer = desk(command, spec)
+        assert answer.code == 2, answer
+        assert "[data].rows_per_person: no price is proved" in answer.err
+
+
 @pytest.fixture
 def survey(desk):
     """A desk with a file that is a sample, and its registration as one."""

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from decimal import Decimal
+from decimal import Context, Decimal
 from fractions import Fraction
 
 import numpy as np
 import pytest
 from crowdblend.mechanisms.coin_bits import WORD
 from crowdblend.mechanisms.count_sketch import (
+    LEAST_EPSILON,
     CountMeanSketch,
     SketchReports,
     empty_sums,
@@ -47,6 +48,16 @@ def test_the_real_flips_are_the_stated_ones_rounded_towards_privacy(epsilon):
     assert real >= Fraction(stated) * (1 - Fraction(1, 10**26))
     assert real <= Fraction(stated) + Fraction(2, WORD)
     assert sketch.correction == pytest.approx(1 / math.tanh(float(epsilon) / 4), rel=1e-6)
+
+
+def test_an_epsilon_that_no_coin_of_64_bits_can_have_is_refused():
+    """Below 8/2⁶⁴ the least probability that is not below 1/(e^{ε/2}+1) would be one half."""
+    for epsilon in ("0", "9.99e-19", "4.3e-19", "1e-30", "NaN"):
+        with pytest.raises(ValueError, match="at least 1E-18 and at most 40"):
+            CountMeanSketch(epsilon=Decimal(epsilon), hashes=1, bits=8, seed=b"x")
+    least = CountMeanSketch(epsilon=LEAST_EPSILON, hashes=1, bits=8, seed=b"x")
+    assert 1 / (Fraction((LEAST_EPSILON / 2).exp(Context(prec=60))) + 1) <= Fraction(least.flip_threshold, WORD)
+    assert least.flip_threshold < WORD // 2
 
 
 def test_each_bit_is_flipped_with_its_probability(seeded_bytes, false_alarm):

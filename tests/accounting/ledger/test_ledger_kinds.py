@@ -5,11 +5,14 @@ from __future__ import annotations
 import itertools
 import json
 from dataclasses import replace
+from datetime import date
 from decimal import ROUND_DOWN, Decimal
 from functools import cache
 from pathlib import Path
 
 import pytest
+from crowdblend.accounting.ledger.budget_changes import add_dataset
+from crowdblend.accounting.ledger.entry import DatasetAdded
 from crowdblend.accounting.ledger.replay import Replay
 from crowdblend.accounting.theory.price import paper_price, price
 from crowdblend.mechanisms.answers import CountAnswer, MeanAnswer, SumAnswer
@@ -17,7 +20,7 @@ from crowdblend.mechanisms.biased_sampling import BiasedSampleCounts, UnequalRat
 from crowdblend.mechanisms.event import Mechanism
 from crowdblend.mechanisms.histogram import NoisyHistogram, OutlierPrivateHistogram, SuppressedHistogram
 from crowdblend.mechanisms.points import SyntheticPoints
-from crowdblend.mechanisms.refusal import AccountantRefused
+from crowdblend.mechanisms.refusal import AccountantRefused, InputRefused
 from crowdblend.mechanisms.strongly_safe import StronglySafeRelease
 
 RATE, HALF, DELTA = Decimal("0.1"), Decimal("0.5"), Decimal("1e-6")
@@ -41,6 +44,7 @@ WHOLE: dict[str, Mechanism] = {
     "count of all": CountAnswer(**ANSWER | {"sampling_rate": None}),
 }
 ONE_SAMPLE = "5" * 64
+DAY = date(2026, 3, 4)
 
 
 @cache
@@ -104,6 +108,47 @@ def test_the_replay_finds_a_survey_price_that_was_written_past_the_rules(sqlite_
         assert replay.apply(entry, position=position) == ()
     [fault] = replay.apply(forged, position=len(entries))
     assert "not registered as a sample" in fault
+
+
+def test_a_survey_of_people_with_several_records_is_refused(books) -> None:
+    with pytest.raises(InputRefused, match="draws all of them with one coin") as refused:
+        books.add("survey", survey_rate=RATE, rows_per_person=5)
+    assert refused.value.where == "dataset 'survey'"
+    books.add("survey", survey_rate=RATE)
+    books.add("people", rows_per_person=5)
+    assert books.findings() == []
+
+
+def test_a_survey_charged_for_several_records_by_an_earlier_version_is_found(sqlite_books) -> None:
+    """Its chain holds, and its price is told to be one that isn't proved: by the ledger and by the certificate."""
+    with sqlite_books.writer() as writer:
+        add_dataset(
+            writer._store,
+            DatasetAdded(
+                dataset="census",
+                epsilon=Decimal(10),
+                delta=Decimal("0.001"),
+                relation="add/remove",
+                survey_rate=RATE,
+                rows_per_person=5,
+                by="steward",
+                day=DAY,
+            ),
+        )
+    assert sqlite_books.findings() == []
+    forged = sqlite_books.request(**charged(SURVEY)).entry
+    even = replace(forged.price, epsilon=Decimal("1.169"), rule="even-group-privacy/1+robust-counts/1")
+    replay = Replay()
+    with sqlite_books.reader() as reader:
+        for position, recorded in enumerate(reader.entries()):
+            assert replay.apply(recorded.entry, position=position) == ()
+    [fault] = replay.apply(replace(forged, price=even), position=position + 1)
+    assert "no price is proved for a data set's own sampling where a person may have several records" in fault
+    assert "Nothing was read" not in fault
+    five = replace(charged(SURVEY)["price"], epsilon=even.epsilon, rule=even.rule, rows_per_person=5)
+    with pytest.raises(AccountantRefused, match="no price is proved"):
+        sqlite_books.charge(**charged(SURVEY) | {"price": five})
+    assert sqlite_books.findings() == []
 
 
 def test_fifty_answers_after_sampling_cost_one_in_all(sqlite_books) -> None:

@@ -261,3 +261,21 @@ def test_guarantees_in_words_state_their_numbers():
     assert f"epsilon {zero_knowledge_epsilon_biased(BIASED)} for the aggregates iRS(0.1, 0.12, 2)," in biased
     strict = BiasedSampleCounts(**{name: getattr(BIASED, name) for name in BIASED.__slots__} | {"exceptions": 0})
     assert "from 0.1 to 0.12, none above" in biased_words(strict)
+    assert "a delta that falls with k - 2 = 8 and has" in biased
+    assert "a delta that falls with k and has" in biased_words(strict)
+
+
+@pytest.mark.parametrize(
+    ("k", "exceptions", "holds"),
+    [(1, 0, False), (2, 0, True), (2, 1, False), (5, 3, True), (5, 4, False), (5, 10, False)],
+)
+def test_zero_knowledge_is_claimed_only_where_its_theorem_holds(k, exceptions, holds):
+    """CBP, Theorem 2 needs k of at least 2 and fewer than k - 1 exceptions."""
+    rates = dict.fromkeys(("lowest_rate", "highest_rate", "largest_rate"), Decimal("0.01"))
+    event = BiasedSampleCounts(k=k, exceptions=exceptions, **rates)
+    words = biased_words(event)
+    assert words.startswith(f"({k}, 0)-crowd-blending")
+    assert ("zero-knowledge" in words) is ("Theorem 2" in words) is holds
+    if not holds:
+        with pytest.raises(InputRefused, match="fewer than k - 1 exceptions"):
+            zero_knowledge_epsilon_biased(event)
