@@ -39,6 +39,7 @@ from crowdblend.tasks.count import count_job
 from crowdblend.tasks.executors import LocalThreads
 from crowdblend.tasks.hierarchy_file import read_hierarchy
 from crowdblend.tasks.lattice_counts import joint_counts
+from crowdblend.tasks.record_reading import RecordReading
 from crowdblend.tasks.source import check_metadata, list_source
 from numpy.typing import NDArray
 
@@ -204,13 +205,15 @@ def measure(source: Path, lattice: Lattice, *, sample: Decimal | None, threads: 
         place = Path(store) / "sampling.key"
         place.write_bytes(key)
         begun, used = time.perf_counter(), time.process_time()
-        layout = check_metadata(list_source(str(source), base=source.parent), columns=lattice.names, separator=";")
+        layout = check_metadata(
+            list_source(str(source), base=source.parent), columns=lattice.names, reading=RecordReading(separator=";")
+        )
         job = count_job(
             release_id="benchmark",
             sample_id=None if sample is None else sample_commitment(key),
             generalization=lattice.map_of(lattice.finest),
             rate=sample,
-            null_values=[""],
+            reading=RecordReading(),
             key_source=None if sample is None else KeyRef(path=place),
         )
         counts = joint_counts(plan_chunks(layout), job=job, executor=LocalThreads(workers=threads))

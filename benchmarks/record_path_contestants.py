@@ -74,6 +74,7 @@ def _release(question: Question, executor: Executor) -> Callable[[], Answer]:
     from crowdblend.mechanisms.suppression import suppress
     from crowdblend.tasks.chunks import plan_chunks
     from crowdblend.tasks.count import count_job, group_counts
+    from crowdblend.tasks.record_reading import RecordReading
     from crowdblend.tasks.sampled_counts import key_source_at
     from crowdblend.tasks.source import check_metadata, list_source
     from crowdblend.tasks.table import PublishedGroups
@@ -93,7 +94,11 @@ def _release(question: Question, executor: Executor) -> Callable[[], Answer]:
     )
 
     def release() -> Answer:
-        chunks = plan_chunks(check_metadata(list_source(pattern, base=Path()), columns=generation.names, separator=","))
+        chunks = plan_chunks(
+            check_metadata(
+                list_source(pattern, base=Path()), columns=generation.names, reading=RecordReading(separator=",")
+            )
+        )
         with tempfile.TemporaryDirectory(prefix="record-path-") as folder:
             path = Path(folder) / "sampling.key"
             key = np.random.default_rng([question.seed, time.perf_counter_ns()]).bytes(32)
@@ -104,7 +109,7 @@ def _release(question: Question, executor: Executor) -> Callable[[], Answer]:
                     sample_id=sample_commitment(key),
                     generalization=generation,
                     rate=Decimal(str(question.rate)),
-                    null_values=[""],
+                    reading=RecordReading(),
                     key_source=key_source,
                 )
                 counts = group_counts(chunks, job=job, executor=executor)

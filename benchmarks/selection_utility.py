@@ -33,6 +33,7 @@ from crowdblend.tasks.count import count_job
 from crowdblend.tasks.executors import LocalThreads
 from crowdblend.tasks.hierarchy_file import read_hierarchy
 from crowdblend.tasks.lattice_counts import joint_counts
+from crowdblend.tasks.record_reading import RecordReading
 from crowdblend.tasks.source import check_metadata, list_source
 
 __all__ = ["Comparison", "adult_counts", "adult_lattice", "compare"]
@@ -86,13 +87,15 @@ def adult_lattice(folder: Path) -> Lattice:
 
 def adult_counts(source: Path, lattice: Lattice) -> GroupCounts:
     """Counts at the finest map, over all records."""
-    layout = check_metadata(list_source(str(source), base=source.parent), columns=lattice.names, separator=";")
+    layout = check_metadata(
+        list_source(str(source), base=source.parent), columns=lattice.names, reading=RecordReading(separator=";")
+    )
     job = count_job(
         release_id="benchmark",
         sample_id=None,
         generalization=lattice.map_of(lattice.finest),
         rate=None,
-        null_values=[""],
+        reading=RecordReading(),
         key_source=None,
     )
     return joint_counts(plan_chunks(layout), job=job, executor=LocalThreads())

@@ -16,6 +16,7 @@ from ..tasks.objects import Output
 from ..tasks.request import AnswerRequest
 from .declared_columns import declared_map
 from .histogram_spec import refuse_tables, require_cells, require_safe
+from .reading_spec import record_reading
 from .spec_tables import AnswerTable, SpecTables
 
 __all__ = ["answer_request"]
@@ -48,8 +49,7 @@ def answer_request(path: Path, spec: SpecTables, table: AnswerTable, *, base: Pa
         dataset=spec.data.dataset,
         source=spec.data.source,
         base=base,
-        separator=spec.data.separator,
-        null_values=tuple(sorted(set(spec.data.null))),
+        reading=record_reading(spec),
         price=price(mechanism, delta=Decimal(0), rows_per_person=spec.data.rows_per_person),
         paper_price=None,
         mechanism=mechanism,

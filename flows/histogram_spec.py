@@ -15,6 +15,7 @@ from ..mechanisms.refusal import InputRefused
 from ..tasks.objects import Output
 from ..tasks.request import HistogramRequest
 from .declared_columns import declared_map
+from .reading_spec import record_reading
 from .sampling_spec import biased_counts, inclusion_column
 from .spec_tables import HistogramTable, PrivacyTable, SpecTables
 
@@ -60,8 +61,7 @@ def histogram_request(
         dataset=spec.data.dataset,
         source=spec.data.source,
         base=base,
-        separator=spec.data.separator,
-        null_values=tuple(sorted(set(spec.data.null))),
+        reading=record_reading(spec),
         price=charged,
         paper_price=paper_price(mechanism, delta=privacy.delta, rows_per_person=rows_per_person),
         mechanism=mechanism,

@@ -15,6 +15,7 @@ from ..mechanisms.strongly_safe import StronglySafeRelease
 from ..tasks.objects import Output
 from ..tasks.request import PointsRequest
 from .histogram_spec import refuse_tables, require_affordable, require_cells, require_safe
+from .reading_spec import record_reading
 from .spec_tables import PointsTable, PrivacyTable, SpecTables
 
 __all__ = ["points_request"]
@@ -53,8 +54,7 @@ def points_request(
         dataset=spec.data.dataset,
         source=spec.data.source,
         base=base,
-        separator=spec.data.separator,
-        null_values=tuple(sorted(set(spec.data.null))),
+        reading=record_reading(spec),
         price=charged,
         paper_price=paper_price(mechanism, delta=privacy.delta, rows_per_person=rows_per_person),
         mechanism=mechanism,

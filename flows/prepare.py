@@ -145,8 +145,8 @@ def layout_of_source(request: Request) -> SourceLayout:
     """
     source = list_source(request.source, base=request.base)
     if not isinstance(request, ReportsRequest):
-        return check_metadata(source, columns=request.recoding.names, separator=request.separator)
-    layout = report_layout(source, collection=request.design.mechanism, separator=request.separator)
+        return check_metadata(source, columns=request.recoding.names, reading=request.reading)
+    layout = report_layout(source, collection=request.design.mechanism, reading=request.reading)
     least = request.mechanism.least_people if isinstance(request.mechanism, OutcomeCounts) else 1
     if layout.records is not None and layout.records < least:
         raise InputRefused(

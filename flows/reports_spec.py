@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from ..tasks.objects import Output
 from ..tasks.report_table import ESTIMATE_COLUMNS
 from ..tasks.request import ReportsRequest
 from .histogram_spec import refuse_tables
+from .reading_spec import record_reading
 from .spec_tables import ReportsTable, SpecTables
 
 __all__ = ["reports_request"]
@@ -55,8 +57,7 @@ def reports_request(path: Path, spec: SpecTables, table: ReportsTable, *, base: 
         dataset=spec.data.dataset,
         source=spec.data.source,
         base=base,
-        separator=spec.data.separator,
-        null_values=(),
+        reading=replace(record_reading(spec), null_values=()),
         price=charged,
         paper_price=None,
         mechanism=mechanism,

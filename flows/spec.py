@@ -21,6 +21,7 @@ from .answer_spec import answer_request
 from .declared_columns import declared_choice, declared_map
 from .histogram_spec import histogram_request
 from .points_spec import points_request
+from .reading_spec import record_reading
 from .reports_spec import reports_request
 from .sampling_spec import check_sampling
 from .spec_tables import PrivacyTable, SelectionTable, SpecTables, parse_spec
@@ -99,8 +100,7 @@ def _microdata_request(
         dataset=spec.data.dataset,
         source=spec.data.source,
         base=base,
-        separator=spec.data.separator,
-        null_values=tuple(sorted(set(spec.data.null))),
+        reading=record_reading(spec),
         mechanism=mechanism,
         price=charged,
         paper_price=paper_price(mechanism, delta=privacy.delta, releases=releases, rows_per_person=rows_per_person),

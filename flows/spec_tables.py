@@ -11,6 +11,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 
 from ..mechanisms.neighbours import ADD_REMOVE, Relation
 from ..mechanisms.refusal import InputRefused
+from ..tasks.record_reading import Quoting
 from .cluster_spec import ClusterTable
 from .spec_keys import key_advice
 
@@ -61,6 +62,7 @@ class _Data(_Table):
     dataset: str = Field(min_length=1, max_length=200)
     source: str = Field(min_length=1)
     separator: str = Field(default=",", min_length=1, max_length=1)
+    quoting: Quoting = "rfc4180"
     null: list[str] = [""]
     rows_per_person: int = Field(default=1, ge=1)
 

@@ -23,9 +23,10 @@ from ..mechanisms.histogram import NoisyHistogram, OutlierPrivateHistogram, Supp
 from ..mechanisms.krandomization import KRandomization, OutcomeCounts
 from ..mechanisms.points import SyntheticPoints
 from ..mechanisms.refusal import AccountantRefused, InputRefused, Refusal, ReleaseFailed
-from ..mechanisms.sampling import LAYOUT, sample_commitment
+from ..mechanisms.sampling import sample_commitment
 from ..mechanisms.strongly_safe import StronglySafeRelease
 from .request import Request
+from .sampler_layout import SAMPLER_LAYOUT
 from .stage import stage
 
 __all__ = ["begin_reading", "close", "give_up", "refuse", "reserve"]
@@ -140,7 +141,7 @@ def _charge_of(
         spec_digest=request.digest,
         map_digest=request.map_digest,
         code_version=code_version,
-        sampler_layout=LAYOUT,
+        sampler_layout=SAMPLER_LAYOUT,
         day=today,
         series=series,
         series_digest=request.series_digest,
@@ -177,7 +178,7 @@ def _unchanged(
     remembered = folder.remembered()
     changes = {
         "the software's version": state.charge.code_version != code_version,
-        "the sampler's layout": state.charge.sampler_layout != LAYOUT,
+        "the sampler's layout": state.charge.sampler_layout != SAMPLER_LAYOUT,
         "the input files": remembered.get("inputs") != binding["inputs"],
         "the output's place": remembered.get("output") != binding["output"],
         "the sampling key": _lost(folder.key, state.receipt.sample_id),

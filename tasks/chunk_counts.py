@@ -19,6 +19,7 @@ from .chunks import Chunk, CsvChunk, ParquetChunk
 from .column_codes import ColumnCoder
 from .csv_records import csv_keys
 from .parquet_records import parquet_keys
+from .record_reading import RecordReading
 from .worker_faults import telling_kinds_only
 
 if TYPE_CHECKING:
@@ -58,7 +59,7 @@ class CountJob:
         sample_id: the ledger's name of the sample; another key is refused. None where every record is counted.
         map: the generalization map.
         rate: sampling rate; None counts every record and needs no key.
-        null_values: texts that mean null.
+        reading: how the records are read.
         key_source: where the key lies; None where every record is counted.
 
     Raises:
@@ -70,7 +71,7 @@ class CountJob:
     sample_id: str | None
     map: GeneralizationMap
     rate: Decimal | None
-    null_values: tuple[str, ...]
+    reading: RecordReading
     key_source: KeySource | None = field(repr=False)
 
     def __post_init__(self) -> None:
@@ -99,9 +100,8 @@ def counted_chunks(chunks: tuple[Chunk, ...], *, job: CountJob) -> GroupCounts:
         ReleaseFailed: the key is missing or another one, or the records cannot be read.
     """
     key = _key(job)
-    null_values = frozenset(text.encode() for text in job.null_values)
     coders = [
-        ColumnCoder(column=column, placement=place, null_values=null_values)
+        ColumnCoder(column=column, placement=place, reading=job.reading)
         for column, place in zip(job.map.columns, job.map.placements, strict=True)
     ]
     parts = [empty_counts(job.map.words)]

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from ..mechanisms.sampling import ChunkIdentity
 from .csv_header import CsvLayout
+from .csv_quotes import QuoteState
 from .parquet_schema import ParquetLayout
 from .source import SourceFile, SourceLayout
 
@@ -56,6 +57,7 @@ class CsvChunk:
         start: first byte of the range, or of the first record if that is later.
         stop: first byte after the range, at most the file's size.
         layout: the file's header.
+        before: the state of the quotes one byte before `start`; None where it isn't known yet, or nothing comes before.
     """
 
     path: str
@@ -63,6 +65,7 @@ class CsvChunk:
     start: int
     stop: int
     layout: CsvLayout
+    before: QuoteState | None = None
 
 
 Chunk = ParquetChunk | CsvChunk

@@ -16,6 +16,7 @@ from ..mechanisms.integers import INT64_MAX, INT64_MIN, canonical_integer
 from ..mechanisms.number_steps import NumberSteps, number_of_text
 from ..mechanisms.recoding import MappedColumn, Placement
 from .arrow_arrays import arrow_of, filled, numbers_of, octets_of
+from .record_reading import RecordReading
 
 __all__ = ["ColumnCoder", "KnownEntries"]
 
@@ -48,13 +49,14 @@ class ColumnCoder:
     Args:
         column: name, hierarchy and level.
         placement: word and stride of the column in the keys.
-        null_values: texts that stand for null, and so for the bucket.
+        reading: how the records are read; its null values have the bucket's code.
     """
 
-    def __init__(self, *, column: MappedColumn, placement: Placement, null_values: frozenset[bytes]) -> None:
+    def __init__(self, *, column: MappedColumn, placement: Placement, reading: RecordReading) -> None:
         self.column = column
         self.placement = placement
-        self._null_values = null_values
+        null_values = [text.encode() for text in reading.null_values]
+        self._null_values = frozenset(null_values)
         numbers = (canonical_integer(text) for text in null_values)
         inside = [number for number in numbers if number is not None and INT64_MIN <= number <= INT64_MAX]
         self._null_integers = np.array(inside, dtype=np.int64)

@@ -21,6 +21,8 @@ from .chunk_counts import (
 )
 from .chunks import Chunk, group_chunks, shared_chunks
 from .executors import Advanced, Executor, LocalThreads, computed, computed_on_threads, tasks_at_once
+from .quote_states import with_quote_states
+from .record_reading import RecordReading
 from .worker_faults import telling_kinds_only
 
 if TYPE_CHECKING:
@@ -38,7 +40,7 @@ def count_job(
     sample_id: str | None,
     generalization: GeneralizationMap,
     rate: Decimal | None,
-    null_values: Sequence[str],
+    reading: RecordReading,
     key_source: KeySource | None,
 ) -> CountJob:
     """Describe the counting of one release; every call makes a job whose tasks are its own.
@@ -48,7 +50,7 @@ def count_job(
         sample_id: `sample_commitment` of the key, as in the ledger; None where every record is counted.
         generalization: the map.
         rate: sampling rate; None counts every record.
-        null_values: texts that mean null.
+        reading: how the records are read.
         key_source: where workers read the key; None where every record is counted.
 
     Raises:
@@ -60,7 +62,7 @@ def count_job(
         sample_id=sample_id,
         map=generalization,
         rate=rate,
-        null_values=tuple(null_values),
+        reading=reading,
         key_source=key_source,
     )
 
@@ -120,6 +122,7 @@ def group_counts(
     """
     if not chunks:
         return empty_counts(job.map.words)
+    chunks = with_quote_states(chunks, executor=executor, advanced=advanced)
     if isinstance(executor, LocalThreads):
         graph, last = counting_graph(group_chunks(chunks), job=job)
         counts: GroupCounts = computed_on_threads(graph, last, executor=executor, advanced=advanced)

@@ -1,20 +1,27 @@
-"""The header line of a CSV file: where the released columns stand, found without looking at a record."""
+"""The header of a CSV file: where the released columns stand, found without looking at a record."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from ..mechanisms.refusal import InputRefused
 from .csv_line import split_line
+from .csv_quotes import Quotes, QuoteState
 from .opening import open_input
+from .record_reading import RecordReading
 
-__all__ = ["LINE_LIMIT", "CsvLayout", "read_csv_layout", "separator_byte"]
+__all__ = ["LINE_LIMIT", "CsvHeader", "CsvLayout", "header_of", "read_csv_layout", "read_head", "separator_byte"]
 
 LINE_LIMIT = 1 << 20
 
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+_UTF_16_MARKS = (b"\xff\xfe", b"\xfe\xff")
 _USUAL_SEPARATORS = (";", ",", "\t", "|")
+_LINE_FEED = 10
+_CARRIAGE_RETURN = 13
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -22,16 +29,33 @@ class CsvLayout:
     """What the header says.
 
     Args:
-        first_record: byte offset of the line after the header.
+        first_record: byte offset of what follows the header.
         separator: one byte.
+        quoted: whether quotes are followed, also across line breaks.
         fields: number of fields of the header, and so of every well-formed record.
         positions: per released column, in the order asked for, its place among the fields, from 0.
     """
 
     first_record: int
     separator: bytes
+    quoted: bool
     fields: int
     positions: tuple[int, ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CsvHeader:
+    """The first record of a file.
+
+    Args:
+        line: its bytes without byte order mark and line break.
+        names: its fields.
+        end: byte offset of what follows it.
+    """
+
+    line: bytes
+    names: tuple[str, ...]
+    end: int
 
 
 def separator_byte(separator: str) -> bytes:
@@ -48,7 +72,7 @@ def separator_byte(separator: str) -> bytes:
     return separator.encode()
 
 
-def read_csv_layout(path: str, *, columns: Sequence[str], separator: str) -> CsvLayout:
+def read_csv_layout(path: str, *, columns: Sequence[str], reading: RecordReading) -> CsvLayout:
     """Find the released columns in the header of one file; at most LINE_LIMIT bytes are read.
 
     PRIVACY: where there is no header, the first line is a record; so no refusal here quotes that line.
@@ -56,68 +80,119 @@ def read_csv_layout(path: str, *, columns: Sequence[str], separator: str) -> Csv
     Args:
         path: file or URL.
         columns: names of the released columns.
-        separator: as the specification has it.
+        reading: how the records are read.
 
     Raises:
         InputRefused: the header is missing, too long, not UTF-8, or does not name every column once.
     """
-    mark = separator_byte(separator)
-    try:
-        with open_input(path) as file:
-            head = file.read(LINE_LIMIT + 1)
-    except (OSError, ValueError, ImportError) as error:
-        raise InputRefused(f"the file cannot be read ({type(error).__name__}).", where=path) from None
-    end = head.find(b"\n")
-    if end < 0 and len(head) > LINE_LIMIT:
-        raise InputRefused(f"the header line is longer than {LINE_LIMIT} bytes.", where=f"{path}, line 1")
-    line = (head if end < 0 else head[:end]).removesuffix(b"\r").removeprefix(_BYTE_ORDER_MARK)
-    if not line.strip():
-        raise InputRefused(
-            "there is no header: the first line is empty.",
-            where=f"{path}, line 1",
-            remedy="The first line has to name the columns.",
-        )
-    names = _names(line, mark, path)
-    lost = [column for column in columns if column not in names]
+    header = header_of(read_head(path), path=path, reading=reading)
+    lost = [column for column in columns if column not in header.names]
     if lost:
-        raise _lost_columns(lost, line=line, names=names, columns=columns, separator=separator, path=path)
+        raise _lost_columns(lost, header=header, columns=columns, separator=reading.separator, path=path)
     for column in columns:
-        if names.count(column) > 1:
+        if header.names.count(column) > 1:
             raise InputRefused(
-                f"the header names the column {column!r} {names.count(column)} times.",
+                f"the header names the column {column!r} {header.names.count(column)} times.",
                 where=f"{path}, line 1",
             )
     return CsvLayout(
-        first_record=len(head) if end < 0 else end + 1,
-        separator=mark,
-        fields=len(names),
-        positions=tuple(names.index(column) for column in columns),
+        first_record=header.end,
+        separator=separator_byte(reading.separator),
+        quoted=reading.quoting == "rfc4180",
+        fields=len(header.names),
+        positions=tuple(header.names.index(column) for column in columns),
     )
 
 
-def _names(line: bytes, mark: bytes, path: str) -> list[str]:
-    fields = split_line(line, mark)
-    if fields is None:
-        raise InputRefused("the quotes of the header do not close.", where=f"{path}, line 1")
+def read_head(path: str) -> bytes:
+    """The beginning of a file, one byte more of it than a header may have.
+
+    Raises:
+        InputRefused: the file can't be read.
+    """
     try:
-        return [field.decode("utf-8") for field in fields]
-    except UnicodeDecodeError:
+        with open_input(path) as file:
+            return file.read(LINE_LIMIT + 1)
+    except (OSError, ValueError, ImportError) as error:
+        raise InputRefused(f"the file cannot be read ({type(error).__name__}).", where=path) from None
+
+
+def header_of(head: bytes, *, path: str, reading: RecordReading) -> CsvHeader:
+    """The header with which a file begins; whatever is refused follows from the header alone.
+
+    Args:
+        head: as `read_head` gives it.
+        path: the file, for messages.
+        reading: how the records are read.
+
+    Raises:
+        InputRefused: the header is missing, too long, not UTF-8, or its lines end with CR alone.
+    """
+    where = f"{path}, line 1"
+    if not head:
+        raise InputRefused("the file is empty: there is no header.", where=where)
+    if head.startswith(_UTF_16_MARKS):
+        raise InputRefused("the file is UTF-16.", where=where, remedy="Save it as UTF-8.")
+    mark = separator_byte(reading.separator)
+    length = len(head)
+    head = head.removeprefix(_BYTE_ORDER_MARK)
+    skipped = length - len(head)
+    end, following = _bounds(head, mark, quoted=reading.quoting == "rfc4180", whole=length <= LINE_LIMIT, where=where)
+    line = head[:end]
+    if not line.strip():
         raise InputRefused(
-            "the header is not UTF-8.", where=f"{path}, line 1", remedy="Save the file as UTF-8."
-        ) from None
+            "there is no header: the first line is empty.",
+            where=where,
+            remedy="The first line has to name the columns.",
+        )
+    if b"\0" in line:
+        raise InputRefused(
+            "the header has bytes of zero, as UTF-16 has.", where=where, remedy="Save the file as UTF-8."
+        )
+    fields = split_line(line, mark) if reading.quoting == "rfc4180" else line.split(mark)
+    if fields is None:
+        raise InputRefused("the quotes of the header do not close.", where=where)
+    try:
+        names = tuple(field.decode("utf-8") for field in fields)
+    except UnicodeDecodeError:
+        raise InputRefused("the header is not UTF-8.", where=where, remedy="Save the file as UTF-8.") from None
+    return CsvHeader(line=line, names=names, end=skipped + following)
+
+
+def _bounds(head: bytes, mark: bytes, *, quoted: bool, whole: bool, where: str) -> tuple[int, int]:
+    """Where the header's content ends, and what follows it begins."""
+    octets = np.frombuffer(head, dtype=np.uint8)
+    breaks = np.flatnonzero((octets == _LINE_FEED) | (octets == _CARRIAGE_RETURN))
+    if quoted:
+        breaks = breaks[~Quotes(octets, separator=mark).within(breaks, QuoteState.FRESH)]
+    if not breaks.size:
+        if not whole:
+            remedy = "Does a quote in it not close?" if quoted and b'"' in head else ""
+            raise InputRefused(f"the header line is longer than {LINE_LIMIT} bytes.", where=where, remedy=remedy)
+        return len(head), len(head)
+    end = int(breaks[0])
+    if octets[end] == _LINE_FEED:
+        return end, end + 1
+    if head[end + 1 : end + 2] == b"\n":
+        return end, end + 2
+    raise InputRefused(
+        "the line ends with a carriage return alone (CR), and records end with LF or CR LF.",
+        where=where,
+        remedy="Save the file with LF or CR LF line ends, for example by `tr '\\r' '\\n'`.",
+    )
 
 
 def _lost_columns(
-    lost: list[str], *, line: bytes, names: list[str], columns: Sequence[str], separator: str, path: str
+    lost: list[str], *, header: CsvHeader, columns: Sequence[str], separator: str, path: str
 ) -> InputRefused:
     remedy = "Check the names in [columns], and that the first line names the columns."
     for other in _USUAL_SEPARATORS:
-        fields = split_line(line, other.encode())
+        fields = split_line(header.line, other.encode())
         if other != separator and fields is not None and {name.encode() for name in columns} <= set(fields):
             remedy = f"With the separator {other!r} they are all there: set [data].separator."
             break
     else:
-        if len(names) == 1 and len(columns) > 1:
+        if len(header.names) == 1 and len(columns) > 1:
             remedy = f"The header has one field only: is {separator!r} the right [data].separator?"
     listed = ", ".join(repr(name) for name in lost)
     return InputRefused(f"the header does not name {listed}.", where=f"{path}, line 1", remedy=remedy)

@@ -1,9 +1,10 @@
-"""The records of a CSV range, or a sample of them, as group keys: a total parser that looks at wanted lines only."""
+"""The records of a CSV range, or a sample of them, as group keys: a total parser that splits wanted records only."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from decimal import Decimal
+from typing import BinaryIO
 
 import numpy as np
 import pyarrow as pa
@@ -14,13 +15,14 @@ from ..mechanisms.sampling import Coins
 from .arrow_arrays import octets_of
 from .chunks import CsvChunk
 from .column_codes import ColumnCoder
-from .csv_fields import TakenLines, sort_lines, take_lines
+from .csv_blocks import RecordBlock, record_blocks
+from .csv_fields import TakenRecords, sort_records, take_records
 from .csv_header import LINE_LIMIT, CsvLayout
 from .csv_line import split_line
-from .csv_lines import LineBlock, line_blocks
+from .csv_quotes import QuoteState
 from .opening import open_input
 
-__all__ = ["csv_keys", "keys_of_range"]
+__all__ = ["blocks_of_range", "csv_keys", "is_record", "keys_of_range"]
 
 _WINDOW_BYTES = 8 << 20
 
@@ -43,7 +45,7 @@ def csv_keys(
     coins = _coins(chunk, key=key, rate=rate)
     try:
         yield from keys_of_range(
-            chunk, coders=coders, words=words, coins=coins, line_limit=LINE_LIMIT, window=_WINDOW_BYTES
+            chunk, coders=coders, words=words, coins=coins, record_limit=LINE_LIMIT, window=_WINDOW_BYTES
         )
     except (OSError, ImportError, ValueError, IndexError, pa.ArrowException) as error:
         raise ReleaseFailed(
@@ -59,23 +61,60 @@ def keys_of_range(
     coders: Sequence[ColumnCoder],
     words: int,
     coins: Coins | None,
-    line_limit: int,
+    record_limit: int,
     window: int,
 ) -> Iterator[NDArray[np.int64]]:
     """As `csv_keys`, for any limit and window; a release always takes the fixed ones. No coins: every record.
 
     Each array has shape (words, records).
 
-    INVARIANT: every line stands alone, and every line is a record but the header and empty ones. A line with
-    another number of fields than the header, with quotes that do not close, or longer than `line_limit` is
-    the record that is unseen in every column. A field that is not UTF-8, or not declared, is unseen.
+    INVARIANT: every line that no quoted field holds is a record but the header, and but empty ones where the header
+    has several fields. A record with another number of fields than the header, with quotes that do not close
+    properly, or longer than `record_limit` is unseen in every column. A field that is not UTF-8, or not declared, is
+    unseen.
     """
-    at_line = chunk.start == chunk.layout.first_record
     with open_input(chunk.path) as file:
-        for block in line_blocks(
-            file, start=chunk.start, stop=chunk.stop, at_line=at_line, line_limit=line_limit, window=window
-        ):
-            yield _block_keys(block, chunk.layout, coders=coders, words=words, coins=coins, limit=line_limit)
+        for block in blocks_of_range(file, chunk, record_limit=record_limit, window=window):
+            yield _block_keys(block, chunk.layout, coders=coders, words=words, coins=coins, limit=record_limit)
+
+
+def blocks_of_range(file: BinaryIO, chunk: CsvChunk, *, record_limit: int, window: int) -> Iterator[RecordBlock]:
+    """The records of a range, window by window.
+
+    Args:
+        file: the range's, opened for reading bytes.
+        chunk: the range.
+        record_limit: as for `record_blocks`.
+        window: as for `record_blocks`.
+
+    Raises:
+        ValueError: the state of the quotes before the range isn't known.
+    """
+    layout = chunk.layout
+    before = None if chunk.start == layout.first_record else chunk.before if layout.quoted else QuoteState.PLAIN
+    if before is None and chunk.start != layout.first_record:
+        raise ValueError("the quotes before this range have not been followed")
+    return record_blocks(
+        file,
+        start=chunk.start,
+        stop=chunk.stop,
+        before=before,
+        separator=layout.separator,
+        quoted=layout.quoted,
+        record_limit=record_limit,
+        window=window,
+    )
+
+
+def is_record(block: RecordBlock, layout: CsvLayout) -> NDArray[np.bool_]:
+    """Which of a block's records are some: an empty line is where the header has one field, else it is passed over.
+
+    PRIVACY: the number of records must not follow from values. With several fields, a record of nothing but empty ones
+    has separators; with one, it is an empty line.
+    """
+    if layout.fields == 1:
+        return np.ones(block.starts.shape, dtype=np.bool_)
+    return block.content_ends() > block.starts
 
 
 def _coins(chunk: CsvChunk, *, key: bytes | None, rate: Decimal | None) -> Coins | None:
@@ -87,7 +126,7 @@ def _coins(chunk: CsvChunk, *, key: bytes | None, rate: Decimal | None) -> Coins
 
 
 def _block_keys(
-    block: LineBlock,
+    block: RecordBlock,
     layout: CsvLayout,
     *,
     coders: Sequence[ColumnCoder],
@@ -95,14 +134,13 @@ def _block_keys(
     coins: Coins | None,
     limit: int,
 ) -> NDArray[np.int64]:
-    content_ends = block.content_ends()
-    records = np.flatnonzero(content_ends > block.starts)
+    records = np.flatnonzero(is_record(block, layout))
     sampled = records if coins is None else records[coins.kept(records.size)]
     keys = np.zeros((words, sampled.size), dtype=np.int64)  # the bucket's code is 0 in every column
     usable = sampled[block.ends[sampled] - block.starts[sampled] <= limit]
-    lines = take_lines(block, usable)
-    regular, irregular = sort_lines(lines, layout)
-    alone = _parsed_alone(lines, irregular, layout)
+    taken = take_records(block, usable)
+    regular, others = sort_records(taken, layout)
+    alone = _parsed_alone(taken, others, layout)
     split = regular.starts.shape[0]
     for coder, position in zip(coders, layout.positions, strict=True):
         word = keys[coder.placement.word]
@@ -114,11 +152,11 @@ def _block_keys(
     return keys
 
 
-def _parsed_alone(lines: TakenLines, chosen: NDArray[np.int64], layout: CsvLayout) -> list[list[bytes]]:
-    """Fields of the lines whose quotes have to be followed one by one; ill-formed lines are left out."""
-    octets = lines.octets
+def _parsed_alone(records: TakenRecords, chosen: NDArray[np.int64], layout: CsvLayout) -> list[list[bytes]]:
+    """Fields of the records that have to be split one by one; ill-formed ones are left out."""
+    octets = records.octets
     parsed = (
-        split_line(octets[lines.starts[line] : lines.ends[line]].tobytes(), layout.separator)
-        for line in chosen.tolist()
+        split_line(octets[records.starts[number] : records.ends[number]].tobytes(), layout.separator)
+        for number in chosen.tolist()
     )
     return [fields for fields in parsed if fields is not None and len(fields) == layout.fields]

@@ -60,7 +60,7 @@ def private_counts(
         sample_id=None,
         generalization=finest,
         rate=None,
-        null_values=request.null_values,
+        reading=request.reading,
         key_source=None,
     )
     groups = group_counts(plan_chunks(layout), job=job, executor=executor, advanced=advanced)

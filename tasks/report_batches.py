@@ -13,9 +13,9 @@ from ..mechanisms.count_sketch import CountMeanSketch, SketchReports
 from ..mechanisms.krandomization import KRandomization
 from ..mechanisms.refusal import ReleaseFailed
 from .chunks import CsvChunk
-from .csv_fields import sort_lines, take_lines
+from .csv_fields import sort_records, take_records
 from .csv_header import LINE_LIMIT
-from .csv_lines import line_blocks
+from .csv_records import blocks_of_range, is_record
 from .opening import open_input, open_parquet
 from .report_files import ReportGroup, ReportTask, report_columns
 
@@ -82,23 +82,14 @@ def _parquet_batches(group: ReportGroup, columns: tuple[str, ...], *, rows: int)
 
 
 def _csv_fields(chunk: CsvChunk) -> Iterator[list[pa.LargeBinaryArray]]:
-    """The fields of the reports' columns, window by window; a line of another number of fields is passed over."""
+    """The fields of the reports' columns, window by window; a record of another number of fields is passed over."""
     layout = chunk.layout
     try:
         with open_input(chunk.path) as file:
-            for block in line_blocks(
-                file,
-                start=chunk.start,
-                stop=chunk.stop,
-                at_line=chunk.start == layout.first_record,
-                line_limit=LINE_LIMIT,
-                window=_BATCH_BYTES,
-            ):
-                usable = np.flatnonzero(
-                    (block.content_ends() > block.starts) & (block.ends - block.starts <= LINE_LIMIT)
-                )
-                lines, _ = sort_lines(take_lines(block, usable), layout)
-                yield [lines.column(position) for position in layout.positions]
+            for block in blocks_of_range(file, chunk, record_limit=LINE_LIMIT, window=_BATCH_BYTES):
+                usable = np.flatnonzero(is_record(block, layout) & (block.ends - block.starts <= LINE_LIMIT))
+                records, _ = sort_records(take_records(block, usable), layout)
+                yield [records.column(position) for position in layout.positions]
     except (OSError, ImportError, ValueError, pa.ArrowException) as error:
         raise _unreadable(chunk.path, error) from None
 

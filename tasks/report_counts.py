@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from ..mechanisms.count_sketch import CountMeanSketch, SketchSums, empty_sums, summed
 from ..mechanisms.krandomization import KRandomization, outcome_counts
 from .executors import Advanced, Executor, computed
+from .quote_states import with_quote_states
 from .report_batches import sketch_batches, vector_batches
 from .report_files import Collection, ReportTask
 
@@ -84,6 +85,7 @@ def _totals(
     size = _size(collection)
     if not groups:
         return np.zeros(size, dtype=np.int64)
+    groups = with_quote_states(groups, executor=executor, advanced=advanced)
     meta = _frame(np.empty(0, dtype=np.int64))
     with dask.config.set({"dataframe.convert-string": False}):
         partial = dd.from_map(

@@ -19,6 +19,7 @@ from .chunks import CsvChunk, plan_chunks
 from .csv_header import CsvLayout, read_csv_layout, separator_byte
 from .opening import open_parquet
 from .parquet_schema import ParquetLayout
+from .record_reading import RecordReading
 from .source import RecordFormat, Source, SourceFile, SourceLayout
 
 __all__ = [
@@ -78,31 +79,31 @@ def report_columns(collection: Collection) -> tuple[str, ...]:
     return SKETCH_COLUMNS if isinstance(collection, CountMeanSketch) else VECTOR_COLUMNS
 
 
-def check_report_files(source: Source, *, collection: Collection, separator: str = ",") -> tuple[ReportTask, ...]:
+def check_report_files(source: Source, *, collection: Collection, reading: RecordReading) -> tuple[ReportTask, ...]:
     """Check the columns of every file by its footer or header, and cut the files into tasks.
 
     Raises:
         InputRefused: a footer or header that can't be read, or a column that is missing or of another type.
     """
-    return report_tasks(report_layout(source, collection=collection, separator=separator), collection=collection)
+    return report_tasks(report_layout(source, collection=collection, reading=reading), collection=collection)
 
 
-def report_layout(source: Source, *, collection: Collection, separator: str) -> SourceLayout:
+def report_layout(source: Source, *, collection: Collection, reading: RecordReading) -> SourceLayout:
     """Check the columns of every file by its footer or header alone; no report is read.
 
     Args:
         source: the files.
         collection: what the reports were made with.
-        separator: field separator of CSV files; one character.
+        reading: how the records are read.
 
     Raises:
         InputRefused: as `check_report_files`.
     """
     match source.record_format:
         case RecordFormat.CSV:
-            separator_byte(separator)
+            separator_byte(reading.separator)
             columns = report_columns(collection)
-            headers = tuple(read_csv_layout(file.path, columns=columns, separator=separator) for file in source.files)
+            headers = tuple(read_csv_layout(file.path, columns=columns, reading=reading) for file in source.files)
             return SourceLayout(source=source, layouts=headers)
         case RecordFormat.PARQUET:
             footers = tuple(_parquet_layout(file, collection) for file in source.files)

@@ -20,6 +20,7 @@ from ..mechanisms.points import SyntheticPoints
 from ..mechanisms.recoding import GeneralizationMap
 from ..mechanisms.report_design import ReportDesign, design_record
 from .objects import Output
+from .record_reading import RecordReading
 
 __all__ = ["AnswerRequest", "HistogramRequest", "MicrodataRequest", "PointsRequest", "ReportsRequest", "Request"]
 
@@ -35,8 +36,7 @@ class _Request:
         dataset: the name under which the ledger keeps this population's budget.
         source: file, folder, glob or URL of the records, as written in the specification.
         base: folder that relative paths of the specification start from.
-        separator: field separator of CSV records, one character.
-        null_values: texts that mean "missing" and are published as "*".
+        reading: how the records are read.
         price: what the release is charged; for one of a series, what the whole series was charged.
         paper_price: the price by the paper's bound, None where the bound gives no guarantee.
     """
@@ -47,8 +47,7 @@ class _Request:
     dataset: str
     source: str
     base: Path
-    separator: str
-    null_values: tuple[str, ...]
+    reading: RecordReading
     price: Price
     paper_price: Price | None
 
@@ -67,10 +66,8 @@ class _Request:
             "dataset": self.dataset,
             "source": self.source,
             "base": str(self.base),
-            "separator": self.separator,
-            "null": list(self.null_values),
             "delta": str(self.price.delta),
-        }
+        } | self.reading.canonical
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -125,13 +122,12 @@ class MicrodataRequest(_Request):
         canonical: dict[str, object] = {
             "form": self.form,
             "dataset": self.dataset,
-            "separator": self.separator,
-            "null": list(self.null_values),
             "mechanism": mechanism_record(self.mechanism),
             "delta": str(self.price.delta),
             "releases": self.price.releases,
             "map": self.map_digest,
         }
+        canonical |= self.reading.canonical
         return _digest(b"crowdblend series 1\n", canonical | self._selection | self._unit)
 
 

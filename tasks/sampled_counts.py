@@ -51,7 +51,7 @@ def surviving_groups(
             sample_id=receipt.sample_id,
             generalization=generalization,
             rate=request.mechanism.sampling_rate,
-            null_values=request.null_values,
+            reading=request.reading,
             key_source=key_source,
         )
         counts = group_counts(plan_chunks(layout), job=job, executor=executor, advanced=advanced)

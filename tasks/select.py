@@ -69,7 +69,7 @@ def drawn_map(
             sample_id=receipt.selection_sample_id,
             generalization=choice.lattice.map_of(choice.lattice.finest),
             rate=mechanism.selection_rate,
-            null_values=request.null_values,
+            reading=request.reading,
             key_source=key_source,
         )
         counts = joint_counts(plan_chunks(layout), job=job, executor=executor, advanced=advanced)

@@ -19,6 +19,7 @@ from .foreign_formats import foreign_source
 from .lake_tables import LocalFolders, refuse_stored_tables
 from .opening import is_url
 from .parquet_schema import ParquetLayout, read_parquet_layout
+from .record_reading import RecordReading
 
 __all__ = [
     "RecordFormat",
@@ -145,7 +146,7 @@ def list_source(source: str, *, base: Path) -> Source:
     return Source(files=tuple(ordered), record_format=formats.pop())
 
 
-def check_metadata(source: Source, *, columns: Sequence[str], separator: str) -> SourceLayout:
+def check_metadata(source: Source, *, columns: Sequence[str], reading: RecordReading) -> SourceLayout:
     """Check that every file has the released columns, by CSV headers or Parquet footers alone.
 
     PRIVACY: this runs before the charge, so it must not depend on a record.
@@ -153,7 +154,7 @@ def check_metadata(source: Source, *, columns: Sequence[str], separator: str) ->
     Args:
         source: the files.
         columns: names of the released columns.
-        separator: field separator of CSV files; one character.
+        reading: how the records are read.
 
     Raises:
         InputRefused: names the file and, where there is one, the column.
@@ -161,8 +162,8 @@ def check_metadata(source: Source, *, columns: Sequence[str], separator: str) ->
     paths = [file.path for file in source.files]
     match source.record_format:
         case RecordFormat.CSV:
-            separator_byte(separator)
-            headers = tuple(read_csv_layout(path, columns=columns, separator=separator) for path in paths)
+            separator_byte(reading.separator)
+            headers = tuple(read_csv_layout(path, columns=columns, reading=reading) for path in paths)
             return SourceLayout(source=source, layouts=headers)
         case RecordFormat.PARQUET:
             footers = tuple(read_parquet_layout(path, columns=columns) for path in paths)

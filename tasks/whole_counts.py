@@ -49,7 +49,7 @@ def exact_counts(
             sample_id=None if rate is None else receipt.sample_id,
             generalization=request.recoding,
             rate=rate,
-            null_values=request.null_values,
+            reading=request.reading,
             key_source=key_source,
         )
         return group_counts(plan_chunks(layout), job=job, executor=executor, advanced=advanced)

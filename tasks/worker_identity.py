@@ -7,7 +7,7 @@ from importlib.metadata import version
 from typing import Any
 
 from ..mechanisms.refusal import InputRefused
-from ..mechanisms.sampling import LAYOUT
+from .sampler_layout import SAMPLER_LAYOUT
 
 __all__ = ["identity", "require_same_everywhere"]
 
@@ -17,7 +17,7 @@ UNKNOWN = "without crowdblend, or with a version that can't be asked"
 
 def identity() -> str:
     """Version and sampler's layout of the process that this runs in."""
-    return f"crowdblend {version('crowdblend')}, sampler {LAYOUT}"
+    return f"crowdblend {version('crowdblend')}, sampler {SAMPLER_LAYOUT}"
 
 
 def require_same_everywhere(client: Any) -> None:  # noqa: ANN401

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -52,9 +53,9 @@ def crowd_of_records(
     Raises:
         InputRefused: the records are private by what metadata tell, or can't be read, or there are none.
     """
-    mark = separator or request.separator
+    reading = request.reading if separator is None else replace(request.reading, separator=separator)
     names, hierarchies, base = _columns(request)
-    layout = check_metadata(list_source(source, base=Path.cwd()), columns=names, separator=mark)
+    layout = check_metadata(list_source(source, base=Path.cwd()), columns=names, reading=reading)
     remark = require_public(layout, request, home=home)
     mapped = _map(names, hierarchies, base)
     job = count_job(
@@ -62,7 +63,7 @@ def crowd_of_records(
         sample_id=None,
         generalization=mapped,
         rate=None,
-        null_values=request.null_values,
+        reading=reading,
         key_source=None,
     )
     try:

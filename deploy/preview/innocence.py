@@ -58,7 +58,7 @@ def require_public(given: SourceLayout, request: Request, *, home: Path) -> str:
         return UNCOMPARED
     _require_other_files([file.path for file in given.source.files], [file.path for file in own.files], given)
     try:
-        layout = check_metadata(own, columns=(), separator=request.separator)
+        layout = check_metadata(own, columns=(), reading=request.reading)
     except InputRefused:
         return UNCOMPARED
     if _outlines(given) & _outlines(layout):

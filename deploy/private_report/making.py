@@ -105,7 +105,7 @@ def made_private_report(
     release_id = str(certificate["release_id"])
     path = _place(output, release_id=release_id, release=release, house=house)
     layout = check_metadata(
-        list_source(request.source, base=request.base), columns=generalization.names, separator=request.separator
+        list_source(request.source, base=request.base), columns=generalization.names, reading=request.reading
     )
     table = read_released_table(release)
     with open_writer(house.ledger_url, anchoring=house.anchoring) as writer:

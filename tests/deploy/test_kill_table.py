@@ -47,14 +47,14 @@ def published_by(key: bytes, spec: Path, folder: Path) -> Counter:
     """What a release under this key must publish, counted on this process's threads."""
     request = read_spec(spec, output=None)
     layout = check_metadata(
-        list_source(request.source, base=request.base), columns=request.recoding.names, separator=request.separator
+        list_source(request.source, base=request.base), columns=request.recoding.names, reading=request.reading
     )
     job = count_job(
         release_id="expected",
         sample_id=sample_commitment(key),
         generalization=request.recoding,
         rate=Decimal("0.1"),
-        null_values=request.null_values,
+        reading=request.reading,
         key_source=KnownKey(key),
     )
     counts = group_counts(plan_chunks(layout), job=job, executor=LocalThreads())

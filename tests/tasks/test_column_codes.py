@@ -9,6 +9,7 @@ from crowdblend.mechanisms.hierarchy import ValueHierarchy
 from crowdblend.mechanisms.recoding import MappedColumn, Placement
 from crowdblend.tasks import column_codes
 from crowdblend.tasks.column_codes import ColumnCoder
+from crowdblend.tasks.record_reading import RecordReading
 
 DOMAIN = [f"place {number}" for number in range(300)] + [str(number) for number in range(200)]
 NULL = "place 7"
@@ -19,7 +20,7 @@ def coder() -> ColumnCoder:
     return ColumnCoder(
         column=MappedColumn(name="place", hierarchy=ValueHierarchy.from_rows(rows), level=1),
         placement=Placement(word=0, stride=3),
-        null_values=frozenset([NULL.encode()]),
+        reading=RecordReading(null_values=(NULL,)),
     )
 
 

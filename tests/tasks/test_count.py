@@ -27,7 +27,10 @@ from crowdblend.tasks.chunk_counts import CountJob, count_chunks, counts_of_fram
 from crowdblend.tasks.chunks import Chunk, plan_chunks
 from crowdblend.tasks.count import count_job, group_counts, merged_counts, partial_counts
 from crowdblend.tasks.executors import LocalProcesses, LocalThreads
+from crowdblend.tasks.record_reading import RecordReading
 from crowdblend.tasks.source import check_metadata, list_source
+
+READING = RecordReading()
 
 KEY = bytes(range(100, 132))
 RATE = Decimal("0.4")
@@ -54,7 +57,7 @@ def job_of(key: KeyRef, *, rate: Decimal = RATE, secret: bytes = KEY, release_id
         sample_id=sample_commitment(secret),
         generalization=MAP,
         rate=rate,
-        null_values=[""],
+        reading=READING,
         key_source=key,
     )
 
@@ -78,7 +81,7 @@ def chunks_of(folder: Path, records: int = 4000, *, kind: str = "parquet") -> tu
     else:
         pa.csv.write_csv(table_of(records), folder / "a.csv")
     listed = list_source(str(folder), base=folder)
-    return plan_chunks(check_metadata(listed, columns=MAP.names, separator=","))
+    return plan_chunks(check_metadata(listed, columns=MAP.names, reading=RecordReading(separator=",")))
 
 
 def as_counter(groups) -> Counter:
@@ -115,7 +118,7 @@ def test_nearly_everything_is_counted_at_a_rate_near_one(tmp_path, key):
 def test_without_a_rate_every_record_is_counted_and_no_key_is_read(tmp_path, key, kind):
     """As a coin that never fails would count them. Control: a job with half of the coins counts fewer."""
     chunks = chunks_of(tmp_path / "in", kind=kind)
-    job = count_job(release_id="r-1", sample_id=None, generalization=MAP, rate=None, null_values=[""], key_source=None)
+    job = count_job(release_id="r-1", sample_id=None, generalization=MAP, rate=None, reading=READING, key_source=None)
     counted = group_counts(chunks, job=job, executor=LocalThreads(workers=2))
     nearly = group_counts(chunks, job=job_of(key, rate=1 - Decimal("1e-19")), executor=LocalThreads(workers=2))
     assert as_counter(counted) == as_counter(nearly)
@@ -126,9 +129,23 @@ def test_without_a_rate_every_record_is_counted_and_no_key_is_read(tmp_path, key
 
 def test_a_rate_a_sample_and_its_key_go_together(key):
     with pytest.raises(ValueError, match="go together"):
-        count_job(release_id="r", sample_id=None, generalization=MAP, rate=RATE, null_values=[], key_source=key)
+        count_job(
+            release_id="r",
+            sample_id=None,
+            generalization=MAP,
+            rate=RATE,
+            reading=READING,
+            key_source=key,
+        )
     with pytest.raises(ValueError, match="go together"):
-        count_job(release_id="r", sample_id="ab", generalization=MAP, rate=None, null_values=[], key_source=None)
+        count_job(
+            release_id="r",
+            sample_id="ab",
+            generalization=MAP,
+            rate=None,
+            reading=READING,
+            key_source=None,
+        )
 
 
 def test_large_tasks_are_counted_in_pieces(tmp_path, key, monkeypatch):
@@ -141,7 +158,7 @@ def test_large_tasks_are_counted_in_pieces(tmp_path, key, monkeypatch):
 def test_no_records_are_a_valid_empty_count(tmp_path, key):
     (tmp_path / "in.csv").write_bytes(b"letter,wide,number\n")
     listed = list_source("in.csv", base=tmp_path)
-    chunks = plan_chunks(check_metadata(listed, columns=MAP.names, separator=","))
+    chunks = plan_chunks(check_metadata(listed, columns=MAP.names, reading=RecordReading(separator=",")))
     counted = group_counts(chunks, job=job_of(key), executor=LocalThreads())
     assert (counted.keys.shape, counted.counts.shape) == ((2, 0), (0,))
 

@@ -19,6 +19,7 @@ from crowdblend.tasks.chunks import plan_chunks
 from crowdblend.tasks.count import count_job
 from crowdblend.tasks.executors import LocalThreads
 from crowdblend.tasks.lattice_counts import joint_counts
+from crowdblend.tasks.record_reading import RecordReading
 from crowdblend.tasks.source import check_metadata, list_source
 
 RECORDS = 5000
@@ -51,7 +52,9 @@ def chunks(request, tmp_path):
         pq.write_table(records(), path, row_group_size=700)
     else:
         pa.csv.write_csv(records(), path)
-    return plan_chunks(check_metadata(list_source(str(path), base=tmp_path), columns=LATTICE.names, separator=","))
+    return plan_chunks(
+        check_metadata(list_source(str(path), base=tmp_path), columns=LATTICE.names, reading=RecordReading())
+    )
 
 
 def as_counter(counts) -> Counter:
@@ -81,7 +84,7 @@ def test_all_records_are_counted_at_the_finest_candidate_levels(chunks):
         sample_id=None,
         generalization=LATTICE.map_of(LATTICE.finest),
         rate=None,
-        null_values=[""],
+        reading=RecordReading(),
         key_source=None,
     )
     assert as_counter(joint_counts(chunks, job=job, executor=LocalThreads(workers=2))) == by_hand()
@@ -97,7 +100,7 @@ def test_a_fresh_sample_is_a_sample_by_its_own_key(chunks, tmp_path):
             sample_id=sample_commitment(secret),
             generalization=LATTICE.map_of(LATTICE.finest),
             rate=Decimal("0.3"),
-            null_values=[""],
+            reading=RecordReading(),
             key_source=KeyRef(path=place),
         )
         counted.append(as_counter(joint_counts(chunks, job=job, executor=LocalThreads(workers=2))))

@@ -8,13 +8,14 @@ import pytest
 from crowdblend.mechanisms.number_steps import NumberSteps
 from crowdblend.mechanisms.recoding import GeneralizationMap, MappedColumn
 from crowdblend.tasks.column_codes import ColumnCoder
+from crowdblend.tasks.record_reading import RecordReading
 
 COLUMN = MappedColumn(name="x", hierarchy=NumberSteps(cuts=(-0.5, 0.25, 1.0, 3.0)), level=0)
 MAP = GeneralizationMap(columns=(COLUMN,))
 
 
-def codes(values: pa.Array, *, null: frozenset[bytes] = frozenset({b""})) -> list[int]:
-    coder = ColumnCoder(column=COLUMN, placement=MAP.placements[0], null_values=null)
+def codes(values: pa.Array, *, null: tuple[str, ...] = ("",)) -> list[int]:
+    coder = ColumnCoder(column=COLUMN, placement=MAP.placements[0], reading=RecordReading(null_values=null))
     return coder.scaled_codes(values, None).tolist()
 
 
@@ -43,7 +44,7 @@ def test_whole_numbers_have_the_code_of_the_same_fraction() -> None:
 
 
 def test_what_means_null_is_no_number_in_any_storage() -> None:
-    null = frozenset({b"-9", b"0.25"})
+    null = ("-9", "0.25")
     for values in (pa.array([-9.0, 0.25, 0.5]), pa.array(["-9", "0.25", "0.5"])):
         assert codes(values, null=null) == [0, 0, 3]
     assert codes(pa.array([-9, 2]), null=null) == [0, 4]

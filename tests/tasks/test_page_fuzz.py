@@ -19,9 +19,12 @@ from crowdblend.tasks import parquet_records
 from crowdblend.tasks.chunks import ParquetChunk, plan_chunks
 from crowdblend.tasks.column_codes import ColumnCoder
 from crowdblend.tasks.parquet_records import parquet_keys
+from crowdblend.tasks.record_reading import RecordReading
 from crowdblend.tasks.source import check_metadata, list_source
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
+READING = RecordReading(null_values=())
 
 page_decoder = pytest.importorskip("crowdblend.tasks.page_decoder", reason="installed without a compiler")
 KEY = bytes(range(32))
@@ -51,14 +54,14 @@ def write(path: Path, writing: dict) -> None:
 
 
 def planned(path: Path) -> list[ParquetChunk]:
-    layout = check_metadata(list_source(str(path), base=path.parent), columns=MAP.names, separator=",")
+    layout = check_metadata(list_source(str(path), base=path.parent), columns=MAP.names, reading=READING)
     return [chunk for chunk in plan_chunks(layout) if isinstance(chunk, ParquetChunk)]
 
 
 def outcome(chunks: list[ParquetChunk], rate: str | None) -> list[int] | None:
     """Every key in its order, or None where the release fails."""
     coders = [
-        ColumnCoder(column=column, placement=place, null_values=frozenset())
+        ColumnCoder(column=column, placement=place, reading=READING)
         for column, place in zip(MAP.columns, MAP.placements, strict=True)
     ]
     asked = {"key": None if rate is None else KEY, "rate": None if rate is None else Decimal(rate)}

@@ -19,12 +19,14 @@ from crowdblend.tasks import column_codes, parquet_records
 from crowdblend.tasks.chunks import plan_chunks
 from crowdblend.tasks.column_codes import ColumnCoder
 from crowdblend.tasks.parquet_records import parquet_keys
+from crowdblend.tasks.record_reading import RecordReading
 from crowdblend.tasks.source import check_metadata, list_source
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 KEY = bytes(range(32))
 NULLS = frozenset({b"", b"4", b"none"})
+READING = RecordReading(null_values=("", "4", "none"))
 VALUES = ValueHierarchy.from_values(
     ["a", "b", "4", "5", "-3", "true", "2026-01-02", "9223372036854775807", "18446744073709551615", "none"]
 )
@@ -36,7 +38,7 @@ def coder(hierarchy, name: str = "x", level: int = 0) -> ColumnCoder:
     return ColumnCoder(
         column=MappedColumn(name=name, hierarchy=hierarchy, level=level),
         placement=Placement(word=0, stride=STRIDE),
-        null_values=NULLS,
+        reading=READING,
     )
 
 
@@ -126,9 +128,9 @@ MAP = GeneralizationMap(
 
 
 def keys_of(path, *, rate: str = "0.3") -> tuple[Counter, list]:
-    chunks = plan_chunks(check_metadata(list_source(str(path), base=path), columns=MAP.names, separator=";"))
+    chunks = plan_chunks(check_metadata(list_source(str(path), base=path), columns=MAP.names, reading=READING))
     coders = [
-        ColumnCoder(column=column, placement=place, null_values=NULLS)
+        ColumnCoder(column=column, placement=place, reading=READING)
         for column, place in zip(MAP.columns, MAP.placements, strict=True)
     ]
     found: Counter = Counter()
@@ -231,7 +233,7 @@ def test_a_page_that_cannot_be_read_fails_with_the_row_group_and_no_value(tmp_pa
 def test_a_file_that_changed_since_it_was_listed_fails(tmp_path):
     path = tmp_path / "in.parquet"
     pq.write_table(table_of(100, seed=1), path)
-    chunks = plan_chunks(check_metadata(list_source(str(path), base=path), columns=MAP.names, separator=";"))
+    chunks = plan_chunks(check_metadata(list_source(str(path), base=path), columns=MAP.names, reading=READING))
     pq.write_table(table_of(99, seed=1), path)
     with pytest.raises(ReleaseFailed, match="changed"):
         list(parquet_keys(chunks, coders=[], words=1, key=KEY, rate=Decimal("0.5")))

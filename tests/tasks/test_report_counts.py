@@ -13,9 +13,12 @@ from crowdblend.mechanisms.krandomization import KRandomization, outcome_counts
 from crowdblend.mechanisms.refusal import InputRefused, ReleaseFailed
 from crowdblend.tasks import chunks, report_files
 from crowdblend.tasks.executors import LocalProcesses, LocalThreads
+from crowdblend.tasks.record_reading import RecordReading
 from crowdblend.tasks.report_counts import outcome_totals, sketch_totals
 from crowdblend.tasks.report_files import ReportGroup, check_report_files, sketch_table, vector_table
 from crowdblend.tasks.source import list_source
+
+READING = RecordReading(separator=";")
 
 SKETCH = CountMeanSketch(epsilon=Decimal(4), hashes=8, bits=64, seed=b"reports")
 FLIPS = KRandomization(bits=10, flip_probability=Decimal("0.2"))
@@ -68,7 +71,7 @@ def test_lines_add_up_however_they_are_cut(tmp_path, monkeypatch, reports, range
     lines = [f"{bits.tobytes().hex().upper()};x;{number}" for number, bits in pairs]
     (tmp_path / "a.csv").write_text("\n".join(["bits;other;hash", *lines[: some // 2]]) + "\n")
     (tmp_path / "b.csv").write_text("\r\n".join(["bits;other;hash", *lines[some // 2 :]]))
-    tasks = check_report_files(list_source("*.csv", base=tmp_path), collection=SKETCH, separator=";")
+    tasks = check_report_files(list_source("*.csv", base=tmp_path), collection=SKETCH, reading=READING)
     found = sketch_totals(tasks, sketch=SKETCH, executor=LocalThreads())
     kept = type(reports)(hash_numbers=reports.hash_numbers[:some], packed_bits=reports.packed_bits[:some])
     assert (found.ones == summed(SKETCH, kept).ones).all()

@@ -31,6 +31,7 @@ from crowdblend.tasks.chunk_counts import CountJob, count_chunks, counts_of_fram
 from crowdblend.tasks.chunks import Chunk, plan_chunks
 from crowdblend.tasks.count import count_job, group_counts, merged_counts, partial_counts
 from crowdblend.tasks.executors import DaskCluster, LocalProcesses, LocalThreads
+from crowdblend.tasks.record_reading import RecordReading
 from crowdblend.tasks.source import check_metadata, list_source
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -73,7 +74,7 @@ def folder(tmp_path_factory) -> Path:
 @pytest.fixture(scope="module")
 def chunks(folder) -> tuple[Chunk, ...]:
     listed = list_source(str(folder / "in"), base=folder)
-    return plan_chunks(check_metadata(listed, columns=MAP.names, separator=","))
+    return plan_chunks(check_metadata(listed, columns=MAP.names, reading=RecordReading(separator=",")))
 
 
 def job_of(folder: Path, number: int = 0, *, pause: float = 0.0) -> CountJob:
@@ -82,7 +83,7 @@ def job_of(folder: Path, number: int = 0, *, pause: float = 0.0) -> CountJob:
         sample_id=sample_commitment(KEYS[number]),
         generalization=MAP,
         rate=RATE,
-        null_values=[],
+        reading=RecordReading(null_values=()),
         key_source=TestKey(path=str(folder / f"key{number}"), pause=pause),
     )
 

@@ -16,6 +16,7 @@ from crowdblend.mechanisms.hierarchy import ValueHierarchy
 from crowdblend.mechanisms.recoding import MappedColumn, Placement
 from crowdblend.tasks import column_codes, sampled_pages
 from crowdblend.tasks.column_codes import ColumnCoder
+from crowdblend.tasks.record_reading import RecordReading
 from crowdblend.tasks.sampled_pages import SampledPages
 
 page_decoder = pytest.importorskip("crowdblend.tasks.page_decoder", reason="installed without a compiler")
@@ -62,7 +63,7 @@ def table_of(records: int = RECORDS, seed: int = 1) -> pa.Table:
 
 def coder(name: str, word: int = 0) -> ColumnCoder:
     column = MappedColumn(name=name, hierarchy=EVERYTHING, level=0)
-    return ColumnCoder(column=column, placement=Placement(word=word, stride=STRIDE), null_values=frozenset({b""}))
+    return ColumnCoder(column=column, placement=Placement(word=word, stride=STRIDE), reading=RecordReading())
 
 
 def codes_of(

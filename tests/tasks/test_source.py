@@ -14,7 +14,10 @@ from crowdblend.mechanisms.refusal import InputRefused
 from crowdblend.mechanisms.sampling import ChunkIdentity
 from crowdblend.tasks.chunks import RANGE_BYTES, CsvChunk, ParquetChunk, group_chunks, plan_chunks, shared_chunks
 from crowdblend.tasks.csv_header import LINE_LIMIT
+from crowdblend.tasks.record_reading import RecordReading
 from crowdblend.tasks.source import RecordFormat, check_metadata, list_source, manifest_bytes
+
+READING = RecordReading(separator=";")
 
 SECRET = b"SECRET-VALUE"
 
@@ -51,7 +54,7 @@ def test_a_url_is_listed_as_a_folder_is():
     assert names(list_source("memory://listing/*.csv", base=None)) == ["b.csv"]
     single = list_source("memory://listing/b.csv", base=None)
     assert names(single) == ["b.csv"]
-    check_metadata(single, columns=["b"], separator=";")
+    check_metadata(single, columns=["b"], reading=READING)
 
 
 def test_a_file_listed_twice_is_refused_also_by_link(tmp_path):
@@ -109,7 +112,11 @@ def test_the_manifest_changes_with_every_change(tmp_path):
 @pytest.mark.parametrize(
     ("content", "what"),
     [
-        (b"", "no header"),
+        (b"", "the file is empty"),
+        (b"a;b\r" + SECRET + b";2\r", "carriage return alone"),
+        (b"a;b\r" + SECRET + b';"2\n3"\r', "carriage return alone"),
+        (b"a\0;\0b\0\n" + SECRET, "UTF-16"),
+        (b'"a;b' + b"x" * LINE_LIMIT, "quote in it not close"),
         (b"\n" + SECRET, "no header"),
         (b"  \r\n" + SECRET, "no header"),
         (SECRET + b";2\n3;4\n", "does not name 'a', 'b'"),
@@ -120,14 +127,14 @@ def test_the_manifest_changes_with_every_change(tmp_path):
         (b"a;b;a\n" + SECRET, "names the column 'a' 2 times"),
         (b'"a;b\n' + SECRET, "quotes"),
         (b"a;b;\xff" + SECRET + b"\n", "not UTF-8"),
-        ("a;b\n1;2\n".encode("utf-16"), "not UTF-8|does not name"),
+        ("a;b\n1;2\n".encode("utf-16"), "UTF-16"),
         (b"x" * (LINE_LIMIT + 5), "longer than"),
     ],
 )
 def test_csv_headers_that_do_not_fit_are_refused_without_a_value(tmp_path, content, what):
     put(tmp_path, "in.csv", content=content)
     with pytest.raises(InputRefused, match=what) as refusal:
-        check_metadata(list_source("in.csv", base=tmp_path), columns=["a", "b"], separator=";")
+        check_metadata(list_source("in.csv", base=tmp_path), columns=["a", "b"], reading=READING)
     assert "in.csv" in refusal.value.where
     assert SECRET.decode() not in refusal.value.message
 
@@ -136,13 +143,13 @@ def test_csv_headers_that_do_not_fit_are_refused_without_a_value(tmp_path, conte
 def test_a_separator_that_cannot_part_fields_is_refused(tmp_path, separator):
     put(tmp_path, "in.csv")
     with pytest.raises(InputRefused, match="one ASCII character"):
-        check_metadata(list_source("in.csv", base=tmp_path), columns=["a"], separator=separator)
+        check_metadata(list_source("in.csv", base=tmp_path), columns=["a"], reading=RecordReading(separator=separator))
 
 
 def test_the_header_says_where_columns_stand_file_by_file(tmp_path):
     put(tmp_path, "in/a.csv", content=b"\xef\xbb\xbfx;a;b\r\n1;2;3\n")
     put(tmp_path, "in/b.csv", content=b'"b";"a"')
-    one, two = check_metadata(list_source("in", base=tmp_path), columns=["a", "b"], separator=";").layouts
+    one, two = check_metadata(list_source("in", base=tmp_path), columns=["a", "b"], reading=READING).layouts
     assert (one.first_record, one.fields, one.positions) == (10, 3, (1, 2))
     assert (two.first_record, two.fields, two.positions) == (7, 2, (1, 0))
 
@@ -151,7 +158,7 @@ def test_a_column_missing_in_one_file_names_that_file(tmp_path):
     put(tmp_path, "in/a.csv")
     put(tmp_path, "in/b.csv", content=b"a;x\n")
     with pytest.raises(InputRefused, match="'b'") as refusal:
-        check_metadata(list_source("in", base=tmp_path), columns=["a", "b"], separator=";")
+        check_metadata(list_source("in", base=tmp_path), columns=["a", "b"], reading=READING)
     assert "b.csv" in refusal.value.where
 
 
@@ -182,11 +189,11 @@ def test_parquet_types_map_or_are_refused_with_the_column(tmp_path, kind):
     pq.write_table(pa.table({"a": TEXT, "b": (FITTING | UNFIT)[kind]}), tmp_path / "in.parquet")
     listed = list_source("in.parquet", base=tmp_path)
     if kind in FITTING:
-        check_metadata(listed, columns=["a", "b"], separator=";")
+        check_metadata(listed, columns=["a", "b"], reading=READING)
         return
-    check_metadata(listed, columns=["a"], separator=";")
+    check_metadata(listed, columns=["a"], reading=READING)
     with pytest.raises(InputRefused, match="'b' has the type"):
-        check_metadata(listed, columns=["a", "b"], separator=";")
+        check_metadata(listed, columns=["a", "b"], reading=READING)
 
 
 def test_a_dictionary_that_the_reader_cannot_decode_is_refused_before_the_charge(tmp_path):
@@ -194,16 +201,16 @@ def test_a_dictionary_that_the_reader_cannot_decode_is_refused_before_the_charge
     encoding = {"a": "PLAIN", "b": "DELTA_BYTE_ARRAY"}
     pq.write_table(table, tmp_path / "in.parquet", use_dictionary=False, column_encoding=encoding)
     listed = list_source("in.parquet", base=tmp_path)
-    check_metadata(listed, columns=["a"], separator=";")
+    check_metadata(listed, columns=["a"], reading=READING)
     with pytest.raises(InputRefused, match="'b' is declared a dictionary"):
-        check_metadata(listed, columns=["b"], separator=";")
+        check_metadata(listed, columns=["b"], reading=READING)
 
 
 @pytest.mark.parametrize("content", [b"", b"PAR1", b"PAR1 no Parquet at all PAR1", b"\0" * 100])
 def test_a_broken_footer_is_refused(tmp_path, content):
     put(tmp_path, "in.parquet", content=content)
     with pytest.raises(InputRefused, match="footer") as refusal:
-        check_metadata(list_source("in.parquet", base=tmp_path), columns=["a"], separator=";")
+        check_metadata(list_source("in.parquet", base=tmp_path), columns=["a"], reading=READING)
     assert refusal.value.where.endswith("in.parquet")
 
 
@@ -211,14 +218,14 @@ def test_a_cut_file_and_missing_or_doubled_columns_are_refused(tmp_path):
     pq.write_table(pa.table({"a": TEXT}), tmp_path / "in.parquet")
     listed = list_source("in.parquet", base=tmp_path)
     with pytest.raises(InputRefused, match="no column 'b'"):
-        check_metadata(listed, columns=["a", "b"], separator=";")
+        check_metadata(listed, columns=["a", "b"], reading=READING)
     pq.write_table(pa.Table.from_arrays([TEXT, TEXT], names=["a", "a"]), tmp_path / "two.parquet")
     with pytest.raises(InputRefused, match="2 times"):
-        check_metadata(list_source("two.parquet", base=tmp_path), columns=["a"], separator=";")
+        check_metadata(list_source("two.parquet", base=tmp_path), columns=["a"], reading=READING)
     whole = (tmp_path / "in.parquet").read_bytes()
     put(tmp_path, "cut.parquet", content=whole[:-9])
     with pytest.raises(InputRefused, match="footer"):
-        check_metadata(list_source("cut.parquet", base=tmp_path), columns=["a"], separator=";")
+        check_metadata(list_source("cut.parquet", base=tmp_path), columns=["a"], reading=READING)
 
 
 def test_chunks_are_row_groups_and_groups_of_them_are_tasks(tmp_path):
@@ -226,7 +233,7 @@ def test_chunks_are_row_groups_and_groups_of_them_are_tasks(tmp_path):
     for name in ("in/a.parquet", "in/b.parquet"):
         (tmp_path / "in").mkdir(exist_ok=True)
         pq.write_table(table, tmp_path / name, row_group_size=30)
-    chunks = plan_chunks(check_metadata(list_source("in", base=tmp_path), columns=["a"], separator=";"))
+    chunks = plan_chunks(check_metadata(list_source("in", base=tmp_path), columns=["a"], reading=READING))
     assert [(c.identity.file, c.identity.block, c.records) for c in chunks] == [
         (file, block, records) for file in (0, 1) for block, records in enumerate((30, 30, 30, 10))
     ]
@@ -241,7 +248,7 @@ def test_csv_ranges_are_of_a_fixed_size(tmp_path):
     path = tmp_path / "in.csv"
     put(tmp_path, "in.csv")
     os.truncate(path, 2 * RANGE_BYTES + 5)
-    chunks = plan_chunks(check_metadata(list_source("in.csv", base=tmp_path), columns=["a"], separator=";"))
+    chunks = plan_chunks(check_metadata(list_source("in.csv", base=tmp_path), columns=["a"], reading=READING))
     assert [(c.start, c.stop, c.identity.block) for c in chunks if isinstance(c, CsvChunk)] == [
         (4, RANGE_BYTES, 0),
         (RANGE_BYTES, 2 * RANGE_BYTES, 1),
@@ -249,7 +256,7 @@ def test_csv_ranges_are_of_a_fixed_size(tmp_path):
     ]
     assert len(group_chunks(chunks)) == 3
     put(tmp_path, "empty.csv", content=b"a;b\n")
-    empty = plan_chunks(check_metadata(list_source("empty.csv", base=tmp_path), columns=["a"], separator=";"))
+    empty = plan_chunks(check_metadata(list_source("empty.csv", base=tmp_path), columns=["a"], reading=READING))
     assert empty == ()
 
 

@@ -20,8 +20,11 @@ from crowdblend.tasks.chunks import plan_chunks
 from crowdblend.tasks.count import count_job, group_counts
 from crowdblend.tasks.executors import LocalThreads
 from crowdblend.tasks.hierarchy_file import read_hierarchy
+from crowdblend.tasks.record_reading import RecordReading
 from crowdblend.tasks.source import check_metadata, list_source
 from fuzz_desk import Fault, Run, plain_desk
+
+READING = RecordReading(separator=";")
 
 __all__ = ["KEY", "csv_records", "hierarchy", "parquet_records", "specification"]
 
@@ -92,7 +95,7 @@ def hierarchy(folder: Path) -> Run:
 def _counted(path: Path, *, sampled: bool) -> tuple[GroupCounts, int | None] | None:
     """The counts of a source, and its records by its footers; None where its metadata are refused."""
     try:
-        layout = check_metadata(list_source(str(path), base=path.parent), columns=MAP.names, separator=";")
+        layout = check_metadata(list_source(str(path), base=path.parent), columns=MAP.names, reading=READING)
     except InputRefused:
         return None
     if (layout.records or 0) > MOST_RECORDS:  # a damaged footer may promise anything
@@ -102,14 +105,14 @@ def _counted(path: Path, *, sampled: bool) -> tuple[GroupCounts, int | None] | N
         sample_id=sample_commitment(KEY) if sampled else None,
         generalization=MAP,
         rate=Decimal("0.5") if sampled else None,
-        null_values=("",),
+        reading=READING,
         key_source=KeyInMemory() if sampled else None,
     )
     return group_counts(plan_chunks(layout), job=job, executor=LocalThreads(workers=1)), layout.records
 
 
 def csv_records(folder: Path) -> Run:
-    """The parser is total: after the header every line that is not empty is one record, whatever is in it."""
+    """The parser is total: after the header every record that is not empty is one, whatever is in it."""
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / "records.csv"
 
@@ -118,15 +121,30 @@ def csv_records(folder: Path) -> Run:
         counted = _counted(path, sampled=False)
         if counted is None:
             return
-        lines = content.split(b"\n")[1:]
-        expected = sum(1 for line in lines if line.removesuffix(b"\r"))
+        expected = sum(1 for record in _records(content.removeprefix(b"\xef\xbb\xbf"))[1:] if record)
         if int(counted[0].counts.sum()) != expected:
-            raise Fault(f"{counted[0].counts.sum()} records of {expected} lines")
+            raise Fault(f"{counted[0].counts.sum()} records of {expected}")
         sampled = _counted(path, sampled=True)
         if sampled is None or int(sampled[0].counts.sum()) > expected:
             raise Fault("a sample larger than what it is of")
 
     return run
+
+
+def _records(content: bytes) -> list[bytes]:
+    """The records, header and empty ones included, one byte at a time: a quote opens a field at its beginning alone."""
+    records, begun, fresh, quoted = [], 0, True, False
+    for place, byte in enumerate(content):
+        if quoted:
+            quoted, fresh = byte != ord('"'), True
+        elif byte == ord('"') and fresh:
+            quoted = True
+        elif byte == ord("\n"):
+            records.append(content[begun:place].removesuffix(b"\r"))
+            begun, fresh = place + 1, True
+        else:
+            fresh = byte == ord(";")
+    return [*records, content[begun:].removesuffix(b"\r")]
 
 
 def parquet_records(folder: Path) -> Run:

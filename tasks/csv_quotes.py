@@ -1,0 +1,261 @@
+"""Which line breaks of a CSV file end a record: quotes followed by RFC 4180, a block of bytes at a time."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["UNCHANGED", "QuoteState", "QuoteTransition", "Quotes", "transition_over"]
+
+_QUOTE = ord('"')
+_LINE_FEED = 10
+_ONE, _LAST = np.uint64(1), np.uint64(63)
+
+
+class QuoteState(IntEnum):
+    """Where a reader stands between two bytes.
+
+    The states and their changes are those of Python's `csv` and of pandas: a quote opens a field only at its very
+    beginning, two of them within a quoted field stand for one, and any other quote is an ordinary character.
+    A line feed ends a record in the states FRESH and PLAIN.
+    """
+
+    FRESH = 0
+    """A quote would open a quoted field, or go on with the one that the quote just read seemed to close."""
+
+    PLAIN = 1
+    """Within an unquoted field, or behind the closing quote of another: a quote is an ordinary character."""
+
+    QUOTED = 2
+    """Within a quoted field: separators and line breaks belong to it."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class QuoteTransition:
+    """What some bytes do to each state; transitions of neighbouring pieces put together are that of the whole.
+
+    Args:
+        ends: the state after the bytes for each state before them, in the order of `QuoteState`.
+    """
+
+    ends: tuple[QuoteState, QuoteState, QuoteState]
+
+    def after(self, state: QuoteState) -> QuoteState:
+        """The state after the bytes."""
+        return self.ends[state]
+
+    def then(self, following: QuoteTransition) -> QuoteTransition:
+        """The transition of these bytes and of those that follow them."""
+        fresh, plain, quoted = (following.after(state) for state in self.ends)
+        return QuoteTransition(ends=(fresh, plain, quoted))
+
+
+UNCHANGED = QuoteTransition(ends=(QuoteState.FRESH, QuoteState.PLAIN, QuoteState.QUOTED))
+"""The transition of no bytes."""
+
+
+class Quotes:
+    """The quotes of a block of bytes, for any state that the block may begin in.
+
+    Where every quote that is met outside of quotes begins a field or doubles the one before it, a place lies within
+    quotes if an odd number of quotes stands before it: that is counted for 64 bytes at a time. Where one does not, as
+    in an improperly quoted file, the runs of quotes are followed (`_QuoteRuns`).
+
+    Args:
+        octets: the block; uint8, shape (n,).
+        separator: one byte.
+    """
+
+    __slots__ = ("_begins", "_octets", "_parity", "_quotes", "_separator")
+
+    def __init__(self, octets: NDArray[np.uint8], *, separator: bytes) -> None:
+        self._octets = octets
+        self._separator = separator[0]
+        self._quotes = _bits(octets == _QUOTE)
+        self._begins = _bits((octets == self._separator) | (octets == _LINE_FEED))
+        self._parity = _odd_until(self._quotes)
+
+    def within(self, places: NDArray[np.int64], state: QuoteState) -> NDArray[np.bool_]:
+        """Which places, ascending and none of them a quote, lie within quotes; shape (n,).
+
+        Args:
+            places: offsets in the block.
+            state: before the block.
+        """
+        inside = self._inside(state)
+        if inside is None:
+            return _QuoteRuns(self._octets, separator=self._separator).within(places, state)
+        found: NDArray[np.bool_] = (inside[places >> 6] >> (places & 63).astype(np.uint64) & _ONE).astype(np.bool_)
+        return found
+
+    def record_ends(self, state: QuoteState) -> NDArray[np.int64]:
+        """Offsets of the line feeds that end a record, ascending."""
+        ends = self._octets == _LINE_FEED
+        inside = self._inside(state)
+        if inside is None:
+            places = np.flatnonzero(ends)
+            return places[~self.within(places, state)]
+        outside = np.unpackbits((~inside).view(np.uint8), count=ends.size, bitorder="little")
+        return np.flatnonzero(ends & outside.view(np.bool_))
+
+    def after(self, state: QuoteState) -> QuoteState:
+        """The state behind the block."""
+        return self.transition().after(state)
+
+    def transition(self) -> QuoteTransition:
+        """What the block does to each state.
+
+        A byte after the first quote that stands alone, and behind no field's beginning, all states have become one:
+        it closes a field, or is an ordinary character. So where there is such a quote, one state's end is that of all.
+        """
+        if not self._octets.size:
+            return UNCHANGED
+        if self._merges():
+            for state in (QuoteState.FRESH, QuoteState.QUOTED):
+                inside = self._inside(state)
+                if inside is not None:
+                    end = self._end(inside)
+                    return QuoteTransition(ends=(end, end, end))
+        runs = _QuoteRuns(self._octets, separator=self._separator)
+        fresh, plain, quoted = (runs.after(state) for state in QuoteState)
+        return QuoteTransition(ends=(fresh, plain, quoted))
+
+    def _inside(self, state: QuoteState) -> NDArray[np.uint64] | None:
+        """Bits of the bytes behind which a reader is within quotes; None where a quote is an ordinary character."""
+        if not self._octets.size:
+            return self._parity
+        inside = ~self._parity if state is QuoteState.QUOTED else self._parity
+        opening = self._quotes & inside
+        may_open = _shifted(self._begins | self._quotes, first=state is QuoteState.FRESH)
+        return None if np.any(opening & ~may_open) else inside
+
+    def _merges(self) -> bool:
+        """Whether a quote, neither the first byte nor the last, stands alone behind what begins no field."""
+        before = _shifted(self._begins | self._quotes, first=True)
+        behind = self._quotes >> _ONE
+        behind[:-1] |= self._quotes[1:] << _LAST
+        last = self._octets.size - 1
+        behind[last >> 6] |= _ONE << np.uint64(last & 63)
+        return bool(np.any(self._quotes & ~before & ~behind))
+
+    def _end(self, inside: NDArray[np.uint64]) -> QuoteState:
+        place = self._octets.size - 1
+        if inside[place >> 6] >> np.uint64(place & 63) & _ONE:
+            return QuoteState.QUOTED
+        begun = int(self._octets[-1]) in (_QUOTE, self._separator, _LINE_FEED)
+        return QuoteState.FRESH if begun else QuoteState.PLAIN
+
+
+def _bits(marks: NDArray[np.bool_]) -> NDArray[np.uint64]:
+    """One bit for each mark, the first in the lowest; shape (⌈n / 64⌉,)."""
+    packed = np.zeros(-(-marks.size // 64) * 8, dtype=np.uint8)
+    packed[: -(-marks.size // 8)] = np.packbits(marks, bitorder="little")
+    return packed.view("<u8").astype(np.uint64, copy=False)
+
+
+def _odd_until(bits: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """Whether an odd number of bits is set up to each place, itself included."""
+    odd = bits.copy()
+    for distance in (1, 2, 4, 8, 16, 32):
+        odd ^= odd << np.uint64(distance)
+    words = (odd >> _LAST).astype(np.uint8)  # whether each word has an odd number
+    before = np.bitwise_xor.accumulate(words) ^ words
+    odd ^= np.negative(before.astype(np.int64)).view(np.uint64)  # all bits of a word, or none
+    return odd
+
+
+def _shifted(bits: NDArray[np.uint64], *, first: bool) -> NDArray[np.uint64]:
+    """At each place the bit of the place before it."""
+    shifted = bits << _ONE
+    shifted[1:] |= bits[:-1] >> _LAST
+    if first:
+        shifted[:1] |= _ONE
+    return shifted
+
+
+class _QuoteRuns:
+    """The quotes of a block by their runs, however they stand.
+
+    Quotes side by side are a run. An even run changes nothing that lies behind it. An odd one behind a separator, a
+    line feed or a FRESH beginning toggles between outside and within quotes; any other odd one is outside
+    afterwards: it closes, or its quotes are ordinary.
+
+    Args:
+        octets: the block; uint8, shape (n,).
+        separator: one byte.
+    """
+
+    __slots__ = ("_entry_run", "_octets", "_opens", "_run_opens", "_run_start", "_separator", "_starts")
+
+    def __init__(self, octets: NDArray[np.uint8], *, separator: int) -> None:
+        self._octets = octets
+        self._separator = separator
+        quotes = np.flatnonzero(octets == _QUOTE)
+        places = np.flatnonzero(np.diff(quotes, prepend=-2) != 1)
+        odd = np.diff(places, append=quotes.size) % 2 == 1
+        starts = quotes[places]
+        opens = self._begins_field(starts)
+        self._starts = starts[odd]
+        self._opens = opens[odd]
+        self._entry_run = bool(self._starts.size) and self._starts[0] == 0
+        self._run_start = int(starts[-1]) if starts.size else -1
+        self._run_opens = bool(opens[-1]) if starts.size else False
+
+    def within(self, places: NDArray[np.int64], state: QuoteState) -> NDArray[np.bool_]:
+        """Which places, ascending and none of them a quote, lie within quotes; shape (n,).
+
+        Args:
+            places: offsets in the block.
+            state: before the block.
+        """
+        inside = np.append(self._inside(state), state is QuoteState.QUOTED)  # the last is before all runs
+        found: NDArray[np.bool_] = inside[np.searchsorted(self._starts, places) - 1]
+        return found
+
+    def after(self, state: QuoteState) -> QuoteState:
+        """The state behind the block."""
+        inside = self._inside(state)
+        if inside[-1] if inside.size else state is QuoteState.QUOTED:
+            return QuoteState.QUOTED
+        last = int(self._octets[-1])
+        if last != _QUOTE:
+            return QuoteState.FRESH if last in (self._separator, _LINE_FEED) else QuoteState.PLAIN
+        opens = state is QuoteState.FRESH if self._run_start == 0 else self._run_opens
+        before = np.searchsorted(self._starts, self._run_start) - 1
+        quoted = inside[before] if before >= 0 else state is QuoteState.QUOTED
+        return QuoteState.FRESH if opens or quoted else QuoteState.PLAIN
+
+    def _begins_field(self, places: NDArray[np.int64]) -> NDArray[np.bool_]:
+        before = self._octets[np.maximum(places - 1, 0)] if places.size else np.empty(0, dtype=np.uint8)
+        found: NDArray[np.bool_] = (places > 0) & ((before == self._separator) | (before == _LINE_FEED))
+        return found
+
+    def _inside(self, state: QuoteState) -> NDArray[np.bool_]:
+        """Whether what lies behind each odd run is within quotes; shape (runs,)."""
+        opens = self._opens
+        if self._entry_run:
+            opens = opens.copy()
+            opens[0] = state is QuoteState.FRESH
+        toggles = np.cumsum(opens)
+        since = np.maximum.accumulate(np.where(opens, -1, toggles))
+        carried = (since < 0) & (state is QuoteState.QUOTED)
+        inside: NDArray[np.bool_] = (toggles - np.maximum(since, 0) + carried) % 2 == 1
+        return inside
+
+
+def transition_over(block: bytes, *, separator: bytes) -> QuoteTransition:
+    """What a block does to each state; a block without a quote costs one search for one.
+
+    Args:
+        block: bytes of the file.
+        separator: one byte.
+    """
+    if not block:
+        return UNCHANGED
+    if b'"' not in block:
+        end = QuoteState.FRESH if block[-1:] in (separator, b"\n") else QuoteState.PLAIN
+        return QuoteTransition(ends=(end, end, QuoteState.QUOTED))
+    return Quotes(np.frombuffer(block, dtype=np.uint8), separator=separator).transition()
