@@ -38,6 +38,7 @@ Collection = CountMeanSketch | KRandomization
 """What the reports of a collection were made with."""
 
 _TASK_BYTES = 64 << 20
+_USUAL = RecordReading()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -79,7 +80,9 @@ def report_columns(collection: Collection) -> tuple[str, ...]:
     return SKETCH_COLUMNS if isinstance(collection, CountMeanSketch) else VECTOR_COLUMNS
 
 
-def check_report_files(source: Source, *, collection: Collection, reading: RecordReading) -> tuple[ReportTask, ...]:
+def check_report_files(
+    source: Source, *, collection: Collection, reading: RecordReading = _USUAL
+) -> tuple[ReportTask, ...]:
     """Check the columns of every file by its footer or header, and cut the files into tasks.
 
     Raises:
