@@ -107,7 +107,7 @@ def blocks_of_range(file: BinaryIO, chunk: CsvChunk, *, record_limit: int, windo
 
 
 def is_record(block: RecordBlock, layout: CsvLayout) -> NDArray[np.bool_]:
-    """Which of a block's records are some: an empty line is where the header has one field, else it is passed over.
+    """Which of a block's records count, shape (n,): an empty line does where the header has one field alone.
 
     PRIVACY: the number of records must not follow from values. With several fields, a record of nothing but empty ones
     has separators; with one, it is an empty line.
