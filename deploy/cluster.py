@@ -135,6 +135,7 @@ def _unreachable(where: str, error: Exception) -> InputRefused:
         f"the scheduler can't be reached ({kind}).",
         where=where,
         remedy="Check that it runs, its address, and Dask's TLS settings (distributed.comm.tls).",
+        cause="scheduler-unreachable",
     )
 
 

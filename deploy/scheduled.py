@@ -7,6 +7,8 @@ Annotations are not postponed here: Prefect reads them where this module's names
 
 import os
 import secrets
+from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any
@@ -19,11 +21,14 @@ from prefect.settings import PREFECT_API_URL
 from prefect.states import Completed, Failed
 from pydantic import Field
 
-from ..flows.settings import house
+from ..accounting.ledger.keystore import PrivateStore
+from ..accounting.ledger.reader import open_reader
+from ..flows.settings import House, house
 from ..mechanisms.refusal import Refusal
 from .running import run_release
+from .terminal import Stages
 
-__all__ = ["release_id_at", "scheduled_release"]
+__all__ = ["ScheduledPlace", "release_id_at", "released", "scheduled_release"]
 
 SpecPath = Annotated[str, Field(min_length=1, max_length=4096, pattern=r"\.toml$", description="The specification.")]
 SeriesName = Annotated[
@@ -37,6 +42,49 @@ ReleaseId = Annotated[
     str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._:+@-]{0,127}$", description="Instead of series and scheduled time.")
 ]
 LINES = ("dataset", "epsilon", "delta", "published_groups", "published_records", "output", "certificate")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ScheduledPlace:
+    """One release of a series at its time.
+
+    Args:
+        spec: the specification's file.
+        series: the series that has paid for it.
+        output: folder or URL below which it lies under its id.
+        release_id: its id.
+    """
+
+    spec: Path
+    series: str
+    output: str
+    release_id: str
+
+    @classmethod
+    def of_run(cls, *, spec: str, series: str, output: str, release_id: str | None) -> "ScheduledPlace":
+        """By the parameters and the scheduled time of the running flow run.
+
+        Args:
+            spec: the specification's file.
+            series: the series.
+            output: folder or URL.
+            release_id: the id that was named; None for that of the scheduled time.
+        """
+        name = release_id or release_id_at(series, runtime.flow_run.scheduled_start_time)
+        return cls(spec=Path(spec), series=series, output=output, release_id=name)
+
+    def output_of(self, places: House) -> str:
+        """Its folder or URL: where it was charged for, if it was charged, even by another schedule or by hand.
+
+        Args:
+            places: where the ledger and the private store lie.
+        """
+        usual = f"{self.output.rstrip('/')}/{self.release_id}"
+        with open_reader(places.ledger_url) as reader:
+            if reader.release(self.release_id) is None:
+                return usual
+            folder = PrivateStore(places.home).release_folder(ledger_id=reader.ledger_id, release_id=self.release_id)
+        return str(folder.remembered().get("output", usual))
 
 
 def release_id_at(series: str, scheduled: datetime) -> str:
@@ -56,27 +104,54 @@ def scheduled_release(
         output: folder or URL below which the release lies under its id.
         release_id: to resume a release that another flow run began.
     """
-    name = release_id or release_id_at(series, runtime.flow_run.scheduled_start_time)
+    return released(ScheduledPlace.of_run(spec=spec, series=series, output=output, release_id=release_id))
+
+
+def released(
+    place: ScheduledPlace,
+    *,
+    stages: Stages | None = None,
+    attempts: Callable[[Callable[[], dict[str, Any]]], dict[str, Any]] = lambda attempt: attempt(),
+    tell: Callable[..., None] = lambda **_: None,
+) -> State[Any]:
+    """Run a scheduled release within the flow run that is running.
+
+    Args:
+        place: the release.
+        stages: who is shown the progress; None for the terminal.
+        attempts: calls what it is given, perhaps more than once, and gives its result or the last refusal.
+        tell: told how it ended, as public facts.
+
+    Returns:
+        The state of the flow run: completed, or failed with the refusal as its message.
+    """
     if PREFECT_API_URL.value():
         os.environ.setdefault("PREFECT_API_URL", str(PREFECT_API_URL.value()))
-    try:
-        result = run_release(
-            Path(spec),
-            house=house(),
-            output=f"{output.rstrip('/')}/{name}",
+    name, series, places = place.release_id, place.series, house()
+
+    def attempt() -> dict[str, Any]:
+        return run_release(
+            place.spec,
+            house=places,
+            output=place.output_of(places),
             scheduler=None,
             release_id=name,
             series=series,
             randomness=secrets.token_bytes,
+            stages=stages,
         )
+
+    try:
+        result = attempts(attempt)
     except Refusal as refusal:
         kind = {1: "failed", 2: "refused", 3: "refused"}[refusal.exit_code]
-        _tell(kind, name, {"series": series, "reason": refusal.message})
+        _emit(kind, name, {"series": series, "reason": refusal.message})
+        tell(event=kind, exit_code=refusal.exit_code, cause=refusal.cause, message=refusal.message)
         return Failed(name=kind.capitalize(), message=refusal.message)
     facts = {line: str(result[line]) for line in LINES}
-    place = result["series"]
-    numbered = f"{place['number']} of {place['releases']} of {series}" if place else series
-    _tell("published", name, {"series": numbered, **facts})
+    number = result["series"]
+    numbered = f"{number['number']} of {number['releases']} of {series}" if number else series
+    _emit("published", name, {"series": numbered, **facts})
     create_markdown_artifact(
         key="crowdblend-release",
         description="What was published and what it cost; all of it is public.",
@@ -85,10 +160,11 @@ def scheduled_release(
             + [f"| {line.replace('_', ' ')} | {fact} |" for line, fact in facts.items()]
         ),
     )
+    tell(event="published", place=numbered, output=facts["output"])
     return Completed(message=f"Release {name} is published.")
 
 
-def _tell(what: str, release_id: str, facts: dict[str, str]) -> None:
+def _emit(what: str, release_id: str, facts: dict[str, str]) -> None:
     """Emit an event that an automation can act on."""
     emit_event(
         event=f"crowdblend.release.{what}",

@@ -2,15 +2,42 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.metadata import version
 from pathlib import Path
 
 import click
 
 from ..flows.settings import House, house
-from ..mechanisms.refusal import InputRefused
+from ..mechanisms.refusal import AccountantRefused, InputRefused
+from .options import LEDGER
+from .serving.cron import next_times, require_five_fields
+from .serving.event_lines import EXHAUSTED, exhausted_sentence, say
+from .serving.failure_hook import FailureHook, hook_of
 
 __all__ = ["serve"]
+
+_DURATION = re.compile(r"(?P<number>[0-9]{1,6})(?P<unit>[smhd])")
+_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
+
+
+class _Duration(click.ParamType[float]):
+    """A time such as 30m or 6h, in seconds."""
+
+    name = "duration"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """Seconds of a number with its unit."""
+        if isinstance(value, float):
+            return value
+        found = _DURATION.fullmatch(str(value))
+        if found is None:
+            self.fail(f"{value!r} is no duration; write a number with s, m, h or d, such as 30m or 6h.", param, ctx)
+        return float(int(found["number"]) * _SECONDS[found["unit"]])
 
 
 @click.command()
@@ -18,14 +45,52 @@ __all__ = ["serve"]
 @click.option("--series", required=True, help="The series whose releases these are.")
 @click.option("--cron", required=True, help='When, as five fields of cron in UTC: "0 3 1 * *" is each month\'s first.')
 @click.option("--output", required=True, help="Folder or URL below which each release lies under its id.")
-@click.option("--ledger", help="SQLAlchemy URL of the ledger (or CROWDBLEND_LEDGER).")
-def serve(spec: Path, series: str, cron: str, output: str, ledger: str | None) -> None:
+@click.option(
+    "--retry-for",
+    type=_Duration(),
+    default="1h",
+    show_default=True,
+    help="How long a release is tried again whose file is not there yet or whose work failed; never longer than until "
+    "the next one comes due.",
+)
+@click.option(
+    "--on-failure",
+    envvar="CROWDBLEND_ON_FAILURE",
+    help="A command, or an address (https://…) that is sent JSON, for each release that is refused or fails.",
+)
+@LEDGER
+def serve(
+    spec: Path, series: str, cron: str, output: str, retry_for: float, on_failure: str | None, ledger_url: str | None
+) -> int:
     """Stay and run a release of a series whenever its time has come, one at a time.
 
-    Uses the Prefect server of PREFECT_API_URL, or one of its own whose records are kept in the private store.
+    Says each event in a line with its time. Whatever an earlier `serve` left unfinished is finished first. Uses the
+    Prefect server of PREFECT_API_URL, or one of its own whose records are kept in the private store. Ends with exit
+    code 4 when the series has no release left.
     """
-    places = house(ledger_url=ledger)
-    _check(spec, series=series, places=places)
+    fields, hook = require_five_fields(cron), hook_of(on_failure)
+    places = house(ledger_url=ledger_url)
+    with _alone(places, series=series):
+        return _serve(spec, series, fields, output, retry_for=retry_for, hook=hook, places=places)
+
+
+def _serve(
+    spec: Path, series: str, cron: str, output: str, *, retry_for: float, hook: FailureHook | None, places: House
+) -> int:
+    from ..accounting.ledger.reader import open_reader
+    from ..flows.spec import read_spec
+
+    with open_reader(places.ledger_url) as reader:
+        state = reader.series(series)
+        request = read_spec(spec, output=spec.parent, releases=state.registered.price.releases)
+        objection = reader.look_at_series(name=series, dataset=request.dataset, spec_digest=request.series_digest)
+        unfinished = reader.open_releases_of_series(series)
+    if objection is not None and objection.cause != "series-finished":
+        raise objection.refusal
+    if objection is not None and not unfinished:
+        say(exhausted_sentence(state))
+        return EXHAUSTED
+    own_server = "PREFECT_API_URL" not in os.environ
     os.environ["CROWDBLEND_LEDGER"] = places.ledger_url
     os.environ["CROWDBLEND_HOME"] = str(places.home)
     if places.anchor is not None:
@@ -33,31 +98,63 @@ def serve(spec: Path, series: str, cron: str, output: str, ledger: str | None) -
     from .prefect_environment import settle_lasting_prefect
 
     wait = settle_lasting_prefect(places.home)
+    taken, releases = state.taken, state.registered.price.releases
+    say(f"crowdblend {version('crowdblend')} serves the series '{series}': {taken} of {releases} releases are taken.")
+    coming = next_times(cron, count=3)
+    say(f'The schedule "{cron}" (UTC) comes next at ' + ", ".join(f"{when:%Y-%m-%d %H:%M}" for when in coming) + ".")
     wait()
-    from prefect.types.entrypoint import EntrypointType
+    import httpx
 
-    from .scheduled import scheduled_release
+    from .serving.loop import ScheduleLoop
+    from .serving.prefect_runs import deployed
 
     target = output if "://" in output else str(Path(output).absolute())
+    parameters = {"spec": str(spec.absolute()), "series": series, "output": target}
     try:
-        scheduled_release.serve(
-            name=series,
-            cron=cron,
-            parameters={"spec": str(spec.absolute()), "series": series, "output": target},
-            limit=1,
-            entrypoint_type=EntrypointType.MODULE_PATH,
-            print_starting_message=False,
-            pause_on_shutdown=False,
-        )
-    except ValueError as error:
-        raise InputRefused(f"the schedule is refused ({error}).", where="--cron") from None
+        runs = deployed(series=series, cron=cron, parameters=parameters)
+    except httpx.HTTPError as error:
+        raise InputRefused(
+            f"Prefect's server can't be reached ({type(error).__name__}).",
+            where="PREFECT_API_URL",
+            remedy="Start the server, or unset the variable: `serve` then has a server of its own.",
+        ) from None
+    loop = ScheduleLoop(
+        house=places,
+        spec=spec,
+        series=series,
+        dataset=request.dataset,
+        cron=cron,
+        runs=runs,
+        own_server=own_server,
+        retry_seconds=retry_for,
+        hook=hook,
+    )
+    return loop.run()
 
 
-def _check(spec: Path, *, series: str, places: House) -> None:
-    """See now what would refuse every release: the specification, the ledger, the series."""
-    from ..accounting.ledger.reader import open_reader
-    from ..flows.spec import read_spec
+@contextmanager
+def _alone(places: House, *, series: str) -> Iterator[None]:
+    """Be the only `serve` of a series with this private store: what runs for it elsewhere would seem left by a kill."""
+    from ..accounting.ledger.durable import private_folder
 
-    with open_reader(places.ledger_url) as reader:
-        state = reader.series(series)
-    read_spec(spec, output=spec.parent, releases=state.registered.price.releases)
+    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}", series):
+        raise InputRefused("a series has no such name.", where=f"--series {series}")
+    folder = places.home / "serve"
+    try:
+        private_folder(places.home)
+        private_folder(folder)
+        handle = os.open(folder / f"{series}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        raise InputRefused(f"the private store can't be used ({error.strerror}).", where=str(folder)) from None
+    try:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise AccountantRefused(
+                "a live process serves this series already.",
+                where=f"series '{series}'",
+                remedy="Leave it to that process, or stop it and serve again.",
+            ) from None
+        yield
+    finally:
+        os.close(handle)

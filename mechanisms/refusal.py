@@ -16,16 +16,21 @@ class Refusal(Exception):
         where: file, line or key, for example "adult.toml: [sampling].rate"; empty where there is none.
         not_done: what therefore did not happen; each kind has its usual sentence.
         remedy: what the reader can do next.
+        cause: short name of the class of the fault, for programs; each kind has its usual one.
     """
 
     exit_code = 1
     nothing_done = ""
+    usual_cause = "failed"
 
-    def __init__(self, what: str, *, where: str = "", not_done: str | None = None, remedy: str = "") -> None:
+    def __init__(
+        self, what: str, *, where: str = "", not_done: str | None = None, remedy: str = "", cause: str = ""
+    ) -> None:
         self.what = what
         self.where = where
         self.not_done = self.nothing_done if not_done is None else not_done
         self.remedy = remedy
+        self.cause = cause or self.usual_cause
         super().__init__(self.message)
 
     @property
@@ -39,6 +44,7 @@ class InputRefused(Refusal):
     """The specification or the command is wrong; nothing was charged (exit code 2)."""
 
     exit_code = 2
+    usual_cause = "input"
     nothing_done = "Nothing was read, written or charged."
 
 
@@ -46,6 +52,7 @@ class AccountantRefused(Refusal):
     """The accountant refuses; nothing was read or published (exit code 3)."""
 
     exit_code = 3
+    usual_cause = "accountant"
     nothing_done = "Nothing was read or published."
 
 

@@ -259,6 +259,7 @@ def refuse(
             where=refusal.where,
             not_done=f"{refusal.not_done} This refusal could not be recorded: the ledger can't be written.",
             remedy=refusal.remedy,
+            cause=refusal.cause,
         ) from None
     raise refusal
 

@@ -40,6 +40,8 @@ class RecordFormat(Enum):
     PARQUET = "parquet"
 
 
+MISSING = "source-missing"
+"""Cause of a refusal: nothing is there, or it can't be reached; perhaps it comes yet."""
 _FORMAT_OF_SUFFIX = {
     ".csv": RecordFormat.CSV,
     ".tsv": RecordFormat.CSV,
@@ -134,6 +136,7 @@ def list_source(source: str, *, base: Path) -> Source:
             "no CSV or Parquet file was found.",
             where=source,
             remedy="Check [data].source; it starts from the specification's folder.",
+            cause=MISSING,
         )
     formats = {_format_of(file.path) for file in files}
     if len(formats) > 1:
@@ -217,7 +220,9 @@ def _local_files(path: Path, source: str) -> list[SourceFile]:
         try:
             state = name.stat()
         except OSError as error:
-            raise InputRefused(f"the file cannot be found ({type(error).__name__}).", where=str(name)) from None
+            raise InputRefused(
+                f"the file cannot be found ({type(error).__name__}).", where=str(name), cause=MISSING
+            ) from None
         if not stat.S_ISREG(state.st_mode):
             raise InputRefused("this is not a regular file.", where=str(name))
         _format_of(str(name))
@@ -262,6 +267,7 @@ def _remote_files(url: str) -> list[SourceFile]:
             f"the source cannot be reached through {protocol!r} ({type(error).__name__}).",
             where=url,
             remedy="Check the address, the access rights and that the fsspec driver is installed.",
+            cause=MISSING if isinstance(error, OSError) else "",
         ) from None
     refuse_stored_tables(store, files=found, everything=folder, source=url)
     files: list[SourceFile] = []

@@ -330,6 +330,7 @@ def _lock(handle: int, path: Path, release_id: str, *, kind: int = fcntl.LOCK_EX
             "this release is held by a live process.",
             where=f"release '{release_id}'",
             remedy="Wait for it, or stop it and run again.",
+            cause="held",
         ) from None
     except OSError as error:
         raise _unusable(path, error) from None

@@ -38,7 +38,7 @@ from .queries import (
 from .release_entries import Fields
 from .rules import Objection, objection_to, survey_differs
 from .schema import entry as entry_table
-from .series import SeriesState, all_series, free_place, series_of
+from .series import SeriesState, all_series, free_place, open_releases, series_of
 from .series_rules import objection_to_specification
 from .signing import PublicKey
 from .store import open_store, present_head
@@ -182,6 +182,11 @@ class LedgerReader(OpenedLedger):
         """All series, in the order of their registration."""
         with self._store.looking() as connection:
             return all_series(connection)
+
+    def open_releases_of_series(self, name: str) -> tuple[ReleaseState, ...]:
+        """Releases of a series that are charged and neither published nor abandoned, by their numbers."""
+        with self._store.reading() as connection:
+            return open_releases(connection, name)
 
     def look_at_series(self, *, name: str, dataset: str, spec_digest: str) -> Objection | None:
         """Look whether a series would pay for one more release now; nothing is reserved or recorded.

@@ -52,7 +52,7 @@ class Objection:
     @property
     def refusal(self) -> AccountantRefused:
         """The objection as an exception."""
-        return AccountantRefused(self.what, where=self.where, remedy=self.remedy)
+        return AccountantRefused(self.what, where=self.where, remedy=self.remedy, cause=self.cause)
 
 
 def price_differs(faults: tuple[str, ...], *, where: str) -> Objection | None:

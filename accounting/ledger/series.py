@@ -6,12 +6,12 @@ from dataclasses import dataclass
 
 from sqlalchemy import ColumnElement, Connection, Select, func, select
 
-from .queries import entry_at
+from .queries import ReleaseState, entry_at, release_of
 from .release_entries import SeriesRegistered
 from .schema import release_stage, series, series_release
 from .signed_state import ForgedState, SignedState, rows_in
 
-__all__ = ["FreePlace", "SeriesState", "all_series", "free_place", "series_of"]
+__all__ = ["FreePlace", "SeriesState", "all_series", "free_place", "open_releases", "series_of"]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -107,6 +107,22 @@ def free_place(connection: Connection, state: SeriesState) -> FreePlace | None:
         raise ForgedState(f"{what} is free by the tables, and not by the signed chain")
     signed.require_absent(series_release, (name, number, turn), what=what)
     return FreePlace(number=number, turn=turn)
+
+
+def open_releases(connection: Connection, name: str) -> tuple[ReleaseState, ...]:
+    """Releases of a series that are charged and neither published nor abandoned, by their numbers."""
+    ended = (
+        select(release_stage.c.release_id)
+        .where(
+            release_stage.c.release_id == series_release.c.release_id,
+            release_stage.c.outcome.in_(("published", "abandoned", "refunded")),
+        )
+        .exists()
+    )
+    found = select(series_release.c.release_id).where(series_release.c.series == name, ~ended)
+    ordered = found.order_by(series_release.c.number, series_release.c.turn)
+    states = [release_of(connection, release_id) for release_id in connection.execute(ordered).scalars()]
+    return tuple(state for state in states if state is not None)
 
 
 def _held() -> Select[tuple[int]]:

@@ -135,6 +135,22 @@ def test_new_places_are_used_before_those_that_were_given_back(books) -> None:
     assert books.findings() == []
 
 
+def test_releases_that_are_charged_and_not_ended_are_open(books) -> None:
+    books.add()
+    books.register(releases=5)
+    for release_id in ("published", "reading", "refunded", "charged"):
+        books.writer().charge(books.of_series(release_id, releases=5))
+    with books.reader() as reader, books.writer() as writer:
+        for release_id in ("published", "reading"):
+            writer.mark_reading(reader.release(release_id).receipt)
+        writer.mark_published(reader.release("published").receipt, (("data.parquet", "0" * 64),))
+    books.abandon("refunded")
+    with books.reader() as reader:
+        found = reader.open_releases_of_series("monthly")
+        assert [(state.release_id, state.stage) for state in found] == [("reading", "reading"), ("charged", "charged")]
+        assert reader.open_releases_of_series("other") == ()
+
+
 def test_a_series_of_one_is_a_release_that_is_paid_beforehand(books) -> None:
     books.add()
     assert books.register("once", releases=1).price == books.price

@@ -1,0 +1,106 @@
+"""Cron expressions of five fields, and the times that they mean in UTC."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from datetime import UTC, datetime, timedelta
+
+from ...mechanisms.refusal import InputRefused
+
+__all__ = ["next_times", "require_five_fields"]
+
+_MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
+_DAYS = ("sun", "mon", "tue", "wed", "thu", "fri", "sat")
+_FIELDS: tuple[tuple[str, int, int, tuple[str, ...]], ...] = (
+    ("minute", 0, 59, ()),
+    ("hour", 0, 23, ()),
+    ("day of the month", 1, 31, ()),
+    ("month", 1, 12, _MONTHS),
+    ("day of the week", 0, 7, _DAYS),
+)
+"""Each field's name, its least and its greatest number, and the names that stand for numbers from the least on."""
+_PART = re.compile(r"(?P<first>\*|[0-9]{1,2}|[a-z]{3})(?:-(?P<last>[0-9]{1,2}|[a-z]{3}))?(?:/(?P<step>[0-9]{1,2}))?")
+_FORM = 'minute, hour, day of the month, month, day of the week, in UTC; "0 3 1 * *" is 03:00 on each month\'s first'
+
+
+def require_five_fields(cron: str) -> str:
+    """See that an expression has five fields of numbers, names, `*`, lists, ranges and steps.
+
+    Expressions of six or seven fields have seconds or years in places that differ between programs; in one of them
+    `*` for the seconds would begin sixty releases in a minute. Nicknames (`@daily`) and the signs `L`, `W`, `#` and
+    `?` are no part of cron's own form.
+
+    Args:
+        cron: the expression.
+
+    Returns:
+        The expression with one space between its fields.
+
+    Raises:
+        InputRefused: it has another form, or a number is out of its range.
+    """
+    fields = cron.lower().split()
+    if len(fields) != len(_FIELDS):
+        raise _refused(f"{cron!r} has {len(fields)} field{'' if len(fields) == 1 else 's'}, and a schedule has five.")
+    for text, (name, least, greatest, names) in zip(fields, _FIELDS, strict=True):
+        for part in text.split(","):
+            _require_part(part, name=name, least=least, greatest=greatest, names=names)
+    return " ".join(fields)
+
+
+def _require_part(part: str, *, name: str, least: int, greatest: int, names: tuple[str, ...]) -> None:
+    found = _PART.fullmatch(part)
+    if found is None or (found["first"] == "*" and found["last"]):
+        raise _refused(f"{part!r} is no {name}.")
+    ends = [_number(end, name=name, least=least, names=names) for end in found.group("first", "last") if end]
+    for number in ends:
+        if number is not None and not least <= number <= greatest:
+            raise _refused(f"the {name} {number} is not within {least} and {greatest}.")
+    if len(ends) == 2 and ends[0] is not None and ends[1] is not None and ends[0] > ends[1]:
+        raise _refused(f"the range {part!r} of the {name} ends before it begins.")
+    if found["step"] and not 1 <= int(found["step"]) <= greatest:
+        raise _refused(f"the step {found['step']} of the {name} is not within 1 and {greatest}.")
+    if found["step"] and found["first"] != "*" and not found["last"]:
+        raise _refused(f"the step in {part!r} needs a range before it, such as */{found['step']}.")
+
+
+def _number(text: str, *, name: str, least: int, names: tuple[str, ...]) -> int | None:
+    """A number or the number of a name; None for `*`."""
+    if text == "*":
+        return None
+    if text.isdigit():
+        return int(text)
+    if text not in names:
+        raise _refused(f"{text!r} is no {name}.")
+    return names.index(text) + least
+
+
+def next_times(cron: str, *, count: int, after: datetime | None = None) -> tuple[datetime, ...]:
+    """The next times of a schedule, by the same computation as Prefect's scheduler.
+
+    Args:
+        cron: five fields, as `require_five_fields` gives them.
+        count: how many.
+        after: the time that they come after; None for now.
+
+    Returns:
+        Times in UTC, in their order.
+
+    Raises:
+        InputRefused: there is no such time, as on 30 February.
+    """
+    from prefect.server.schemas.schedules import CronSchedule
+
+    start = (after or datetime.now(UTC)).astimezone(UTC) + timedelta(seconds=1)
+    try:
+        found = list(asyncio.run(CronSchedule(cron=cron, timezone="UTC").get_dates(n=count, start=start)))
+    except ValueError:
+        found = []
+    if not found:
+        raise _refused(f"{cron!r} never comes.")
+    return tuple(datetime.fromtimestamp(time.timestamp(), UTC) for time in found)
+
+
+def _refused(what: str) -> InputRefused:
+    return InputRefused(what, where="--cron", remedy=f"Write five fields: {_FORM}.")

@@ -1,0 +1,281 @@
+"""`serve` at work: finishes what is open in its series, then runs each release when it comes due, and says so."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import httpx
+from prefect.client.schemas.objects import FlowRun
+
+from ...accounting.ledger.keystore import PrivateStore
+from ...accounting.ledger.reader import open_reader
+from ...flows.settings import House
+from ...mechanisms.refusal import AccountantRefused, ReleaseFailed
+from ..release_cost import cost_so_far
+from ..scheduled import release_id_at
+from .cron import next_times
+from .event_lines import EXHAUSTED, exhausted_sentence, say
+from .failure_hook import FailureFacts, FailureHook
+from .prefect_runs import PrefectRuns
+
+__all__ = ["ScheduleLoop"]
+
+_LOOKED_EVERY_SECONDS = 5.0
+_STOPPED_WITHIN_SECONDS = 60.0
+
+
+class _Terminated(KeyboardInterrupt):
+    """The service manager asked for the end (SIGTERM)."""
+
+
+@dataclass(kw_only=True, slots=True)
+class ScheduleLoop:
+    """The releases of one series, one at a time.
+
+    Args:
+        house: where the ledger and the private store lie.
+        spec: the specification's file.
+        series: the series' name.
+        dataset: the data set's name.
+        cron: the schedule, five fields in UTC.
+        runs: the series' flow runs in Prefect.
+        own_server: whether Prefect's server is this process's own, so that it doesn't come back.
+        retry_seconds: for how long a release is tried again whose file is missing or whose work failed.
+        hook: who is told of failures; None for nobody.
+    """
+
+    house: House
+    spec: Path
+    series: str
+    dataset: str
+    cron: str
+    runs: PrefectRuns
+    own_server: bool
+    retry_seconds: float
+    hook: FailureHook | None
+    _running: str | None = field(default=None, init=False)
+    _lost: bool = field(default=False, init=False)
+
+    def run(self) -> int:
+        """Stay until the series has no release left, or until somebody ends it; the exit code.
+
+        Raises:
+            ReleaseFailed: Prefect's server was this process's own and is gone.
+        """
+        signal.signal(signal.SIGTERM, _terminate)
+        finished = False
+        try:
+            while True:
+                try:
+                    if not finished:
+                        self._finish_what_is_open()
+                        finished = True
+                    if (code := self._ended()) is not None:
+                        return code
+                    self._say_next()
+                    self._run(self._await_due(), retry_seconds=self._window())
+                except httpx.HTTPError as error:
+                    self._lost_prefect(error)
+        except KeyboardInterrupt as stop:
+            return self._stopped("SIGTERM" if isinstance(stop, _Terminated) else "Ctrl-C")
+        finally:
+            signal.signal(signal.SIGINT, signal.SIG_IGN)  # the way out is short, and told already
+            signal.signal(signal.SIGTERM, signal.SIG_IGN)
+
+    def _lost_prefect(self, error: httpx.HTTPError) -> None:
+        if self.own_server:
+            raise ReleaseFailed(
+                "Prefect's own server is gone.", not_done="", remedy="Serve the series again."
+            ) from None
+        if not self._lost:
+            say(f"Prefect's server can't be reached ({type(error).__name__}); trying on.")
+        self._lost = True
+        time.sleep(_LOOKED_EVERY_SECONDS)
+
+    def _finish_what_is_open(self) -> None:
+        """Releases that were charged or begun and not finished, by the ledger and by Prefect."""
+        with open_reader(self.house.ledger_url) as reader:
+            names = {state.release_id: state.stage for state in reader.open_releases_of_series(self.series)}
+        left: dict[str, str] = dict(names)
+        for run in self.runs.begun():
+            name = self.runs.release_id(run)
+            if self._held(name):
+                say(f"Release {name} is run by another process; it is left to it.")
+                left.pop(name, None)
+                continue
+            stage, _ = cost_so_far(name, self.house)
+            self.runs.close_killed(run, stage=stage)
+            if stage is None:
+                left[name] = "not charged"
+        for name, reached in left.items():
+            if self._held(name):
+                continue
+            say(f"Unfinished: release {name} was cut off ({reached}); it is finished now.")
+            self._run(self.runs.create(name), retry_seconds=self.retry_seconds)
+
+    def _held(self, release_id: str) -> bool:
+        """Whether a live process has the release."""
+        with open_reader(self.house.ledger_url) as reader:
+            ledger_id = reader.ledger_id
+        deadline = time.monotonic() + 10
+        while True:
+            try:
+                with PrivateStore(self.house.home).hold(ledger_id=ledger_id, release_id=release_id):
+                    return False
+            except AccountantRefused:
+                if time.monotonic() > deadline:
+                    return True
+                time.sleep(0.2)  # the process of a `serve` that was just killed is about to be gone
+
+    def _ended(self) -> int | None:
+        """The exit code where the series has no release left; None where it goes on."""
+        with open_reader(self.house.ledger_url) as reader:
+            state = reader.series(self.series)
+            unfinished = reader.open_releases_of_series(self.series)
+        if state.remaining:
+            return None
+        if unfinished:
+            names = ", ".join(release.release_id for release in unfinished)
+            say(f"Ended: the series '{self.series}' has no release left, and not finished: {names}. Serve it again.")
+            return 1
+        self.runs.remove()
+        say(exhausted_sentence(state))
+        return EXHAUSTED
+
+    def _say_next(self) -> None:
+        paused = self.runs.paused()
+        if self._lost:
+            say("Prefect's server answers again.")
+            self._lost = False
+        if paused:
+            say("The schedule is paused in Prefect; no release comes due until it is resumed there.")
+            return
+        [when] = next_times(self.cron, count=1)
+        say(f"Next run at {when:%Y-%m-%dT%H:%M:%SZ}: release {release_id_at(self.series, when)}.")
+
+    def _await_due(self) -> FlowRun:
+        while (due := self.runs.due(at=datetime.now(UTC))) is None:
+            time.sleep(_LOOKED_EVERY_SECONDS)
+        return due
+
+    def _window(self) -> float:
+        """For how long a release that begins now is tried again: no longer than until the next comes due."""
+        now = datetime.now(UTC)
+        [following] = next_times(self.cron, count=1, after=now)
+        return min(self.retry_seconds, (following - now).total_seconds())
+
+    def _run(self, run: FlowRun, *, retry_seconds: float) -> None:
+        """Run one release in a process of its own and say what becomes of it."""
+        name = self.runs.release_id(run)
+        self._running = name
+        say(f"Running release {name}.")
+        ended = False
+        with _process_of(run, retry_seconds) as process:
+            for line in process.stdout or ():
+                ended = self._tell(name, json.loads(line)) or ended
+            code = process.wait()
+        if not ended:
+            stage, cost = cost_so_far(name, self.house)
+            self.runs.close_killed(run, stage=stage)
+            how = f"signal {-code}" if code < 0 else f"exit {code}"
+            self._failed(name, {"exit_code": 1, "cause": "killed", "message": f"its process died ({how}). {cost}"})
+        self._running = None
+
+    def _tell(self, name: str, told: dict[str, Any]) -> bool:
+        """Say an event of a release's process; whether it is its end."""
+        match told["event"]:
+            case "note":
+                say(f"Release {name}: {told['message']}.")
+            case "waiting":
+                say(f"Waiting: release {name}: {told['message']} Tried again until {told['until']}.")
+            case "published":
+                say(f"Published release {name} ({told['place']}): {told['output']}")
+                return True
+            case "interrupted":
+                self._failed(name, {"exit_code": 1, "cause": "interrupted", "message": "its process was interrupted."})
+                return True
+            case _:
+                self._failed(name, told)
+                return True
+        return False
+
+    def _failed(self, name: str, told: dict[str, Any]) -> None:
+        """Say that a release was refused or failed, what it costs, and tell the hook."""
+        refused = told["exit_code"] != 1
+        stage, cost = cost_so_far(name, self.house)
+        say(f"{'Refused' if refused else 'Failed'}: release {name}: {told['message']}")
+        if stage in ("charged", "reading"):
+            say(
+                f"{cost} Finish it at no new charge by serving the series again, or give it up: "
+                f"crowdblend abandon {name} --reason TEXT"
+            )
+        if self.hook is None:
+            return
+        facts = FailureFacts(
+            release_id=name,
+            dataset=self.dataset,
+            series=self.series,
+            exit_code=told["exit_code"],
+            cause=told["cause"],
+        )
+        if (fault := self.hook.tell(facts)) is not None:
+            say(f"Nobody was told: {fault}.")
+
+    def _stopped(self, how: str) -> int:
+        """Say what an end that somebody asked for leaves behind: 0, or 1 where a release was cut off."""
+        if self._running is None:
+            say(f"Stopped by {how}. Nothing was running; serve again, and the schedule goes on.")
+            return 0
+        stage, cost = cost_so_far(self._running, self.house)
+        say(f"Stopped by {how}. Release {self._running} was cut off. {cost}")
+        if stage != "published":
+            say("Serve the series again to finish it at no new charge.")
+            say(f"Or give it up: crowdblend abandon {shlex.quote(self._running)} --reason TEXT")
+        return 1
+
+
+def _terminate(number: int, frame: FrameType | None) -> None:
+    del number, frame
+    raise _Terminated
+
+
+@contextmanager
+def _process_of(run: FlowRun, retry_seconds: float) -> Iterator[subprocess.Popen[str]]:
+    """The process of a flow run; where the block is left before its end, it is asked to stop, and then made to.
+
+    Its standard input stays open as long as this process lives, and so does it. Ctrl-C at the terminal is for this
+    process alone.
+    """
+    process = subprocess.Popen(  # noqa: S603 - this interpreter and this package, and no shell is involved
+        [sys.executable, "-m", "crowdblend.deploy.serving.served_release", str(run.id), str(retry_seconds)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        start_new_session=True,
+        text=True,
+        encoding="utf-8",
+    )
+    try:
+        yield process
+    finally:
+        if process.poll() is None:
+            process.send_signal(signal.SIGINT)
+            try:
+                process.wait(timeout=_STOPPED_WITHIN_SECONDS)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+        for pipe in (process.stdin, process.stdout):
+            if pipe is not None:
+                pipe.close()

@@ -1,0 +1,113 @@
+"""`serve` and its release are killed at each step; served again, the release is finished, once, and Prefect is told."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+
+import pytest
+
+SELECTION = """
+[selection]
+epsilon = 0.1
+on = "whole"
+candidates = [{ colour = 0, age = 1, town = 2 }, { colour = 1, age = 1, town = 1 }]
+
+[columns.colour]"""
+LEFT = {"charge": "not charged", "charged": "charged"}
+
+
+def chosen(text: str) -> str:
+    """A specification whose map is drawn, so that there is a step that draws it."""
+    lines = [line for line in text.splitlines() if not line.startswith("level")]
+    return "\n".join(lines).replace("[columns.colour]", SELECTION)
+
+
+def killed_and_finished(desk, serve, environment, *, series: str, step: str, cron: str, begin) -> str:
+    """Kill a release at a step, serve again until it is published; its id."""
+    desk.add_dataset()
+    spec = desk.write_spec(edit=chosen if step == "select" else lambda text: text)
+    assert desk("series", "add", series, spec, "--releases", "9").code == 0
+    first = serve(series, environment=environment, cron=cron, kill_at=step)
+    first.await_line("Next run at")
+    begin()
+    release_id = first.await_line("Running release").split()[-1].rstrip(".")
+    assert first.end() == -signal.SIGKILL
+    before = {shown["release_id"]: shown for shown in desk("ledger", "show", "--json").json["releases"]}
+    assert (release_id in before) == (step != "charge")
+    assert (desk.folder / "published" / release_id).exists() == (step == "close")
+    again = serve(series, environment=environment, cron=cron)
+    left = LEFT.get(step, "reading")
+    assert f"release {release_id} was cut off ({left}); it is finished now" in again.await_line("Unfinished")
+    published = again.await_line("Published")
+    assert f"Published release {release_id} (1 of 9 of {series})" in published
+    again.await_line("Next run at")
+    assert again.end(signal.SIGTERM) in (0, 1)  # 1 where the next release had come due meanwhile
+    assert any("Stopped by SIGTERM" in line for line in again.lines)
+    shown = desk("ledger", "show", "--json").json
+    [finished] = [row for row in shown["releases"] if row["release_id"] == release_id]
+    assert finished["stage"] == "published"
+    if step != "charge":
+        assert finished["sample_id"] == before[release_id]["sample_id"]
+    assert desk("verify", desk.folder / "published" / release_id / "certificate.json").code == 0
+    assert desk("ledger", "verify").code == 0
+    return release_id
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        "charge",
+        *(pytest.param(step, marks=pytest.mark.long) for step in ("charged", "select", "count", "publish", "close")),
+    ],
+)
+def test_killed_at_a_step_with_a_server_outside(desk, serve, outside, prefect, step: str) -> None:
+    series, runs = f"outside-{step}", []
+    release_id = killed_and_finished(
+        desk,
+        serve,
+        outside,
+        series=series,
+        step=step,
+        cron="0 3 1 1 *",
+        begin=lambda: runs.append(prefect.trigger(series)),
+    )
+    stale = prefect.flow_run(runs[0])
+    assert stale["state_type"] == "CRASHED"
+    assert f"another flow run can finish release {release_id}" in stale["state"]["message"]
+    finishing = prefect.runs_of(series)[-1]
+    assert (finishing["state_type"], finishing["parameters"]["release_id"]) == ("COMPLETED", release_id)
+    deadline = time.monotonic() + 60
+    while live := prefect.live():  # its server learns of tasks a little later
+        assert time.monotonic() < deadline, live
+        time.sleep(1)
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        "count",
+        *(pytest.param(step, marks=pytest.mark.long) for step in ("charge", "charged", "select", "publish", "close")),
+    ],
+)
+def test_killed_at_a_step_with_a_server_of_its_own(desk, serve, embedded, step: str) -> None:
+    series = f"embedded-{step}"
+    killed_and_finished(desk, serve, embedded, series=series, step=step, cron="* * * * *", begin=lambda: None)
+
+
+@pytest.mark.long
+def test_a_release_ends_with_the_serve_that_was_killed_alone(desk, serve, rig, outside, prefect) -> None:
+    rig.write_records(desk.folder / "many", 6_000_000)
+    desk.add_dataset()
+    assert desk("series", "add", "alone", desk.write_spec(source="many"), "--releases", "2").code == 0
+    first = serve("alone", environment=outside)
+    first.await_line("Next run at")
+    prefect.trigger("alone")
+    release_id = first.await_line("Running release").split()[-1].rstrip(".")
+    rig.await_stage(desk.folder / "ledger.db", release_id, "reading")
+    os.kill(first.process.pid, signal.SIGKILL)
+    first.end()
+    again = serve("alone", environment=outside)
+    again.await_line(f"Unfinished: release {release_id} was cut off .reading.")
+    again.await_line(f"Published release {release_id}")
