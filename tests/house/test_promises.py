@@ -42,6 +42,21 @@ PROMISES = {
     ),
     "a release inside somebody's own flow": ("examples/test_own_flow.py",),
     "a job answers as a run does": ("deploy/test_jobs.py::test_a_job_answers_as_run_does",),
+    "a schedule fires, is told, and ends with its series": (
+        "deploy/serving/test_events.py::test_a_schedule_fires_is_told_and_ends_with_its_series",
+    ),
+    "a schedule waits for a late file, says why it refuses and tells a hook": (
+        "deploy/serving/test_events.py::test_it_waits_for_a_file_says_why_it_refuses_and_tells_the_hook",
+    ),
+    "a schedule that was killed within a charge is finished": (
+        "deploy/serving/test_kills.py::test_killed_at_a_step_with_a_server_outside[charge]",
+    ),
+    "a run that is broken off says how it is finished": (
+        "deploy/test_interruptions.py::test_ctrl_c_in_a_run_tells_the_commands_that_finish_or_abandon_it",
+    ),
+    "a cluster without workers is told of": (
+        "deploy/test_interruptions.py::test_a_run_whose_workers_are_all_dead_says_so_and_goes_on_with_a_new_one",
+    ),
     "a cluster draws what threads draw": ("flows/test_cluster.py::test_a_cluster_draws_the_sample_that_threads_draw",),
     "a price is a bound": ("accounting/theory/test_enumeration_parts.py", "accounting/theory/test_exact_profile.py"),
     "a browser shows the auditors' pages": ("accounting/dashboard/test_browser.py",),

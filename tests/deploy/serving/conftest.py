@@ -143,4 +143,4 @@ def outside(own_prefect_server) -> dict[str, str]:
 @pytest.fixture
 def embedded() -> dict[str, str]:
     """The environment of a `serve` with a server of its own."""
-    return {name: value for name, value in os.environ.items() if not name.startswith("PREFECT_API")}
+    return {name: value for name, value in os.environ.items() if not name.startswith(("PREFECT_API", "PREFECT_HOME"))}

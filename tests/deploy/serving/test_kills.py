@@ -87,7 +87,7 @@ def test_killed_at_a_step_with_a_server_outside(desk, serve, outside, prefect, s
 @pytest.mark.parametrize(
     "step",
     [
-        "count",
+        pytest.param("count", marks=pytest.mark.slow),
         *(pytest.param(step, marks=pytest.mark.long) for step in ("charge", "charged", "select", "publish", "close")),
     ],
 )
