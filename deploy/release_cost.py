@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import shlex
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from sqlalchemy import make_url
-
-from ..accounting.ledger.queries import Stage
-from ..accounting.ledger.reader import open_reader
 from ..flows.settings import House
+
+if TYPE_CHECKING:
+    from ..accounting.ledger.queries import Stage
 
 __all__ = ["commands_for", "cost_so_far", "run_command"]
 
@@ -21,6 +21,8 @@ def cost_so_far(release_id: str, house: House) -> tuple[Stage | None, str]:
         release_id: the release.
         house: where the ledger lies.
     """
+    from ..accounting.ledger.reader import open_reader  # with it comes the ledger, which a command's help doesn't need
+
     with open_reader(house.ledger_url) as reader:
         state = reader.release(release_id)
     if state is None:
@@ -87,4 +89,8 @@ def run_command(
 
 
 def _ledger_option(ledger: str | None) -> str:
-    return "" if ledger is None else f" --ledger {shlex.quote(make_url(ledger).render_as_string(hide_password=True))}"
+    if ledger is None:
+        return ""
+    from sqlalchemy import make_url
+
+    return f" --ledger {shlex.quote(make_url(ledger).render_as_string(hide_password=True))}"
