@@ -185,7 +185,7 @@ class LedgerReader(OpenedLedger):
 
     def open_releases_of_series(self, name: str) -> tuple[ReleaseState, ...]:
         """Releases of a series that are charged and neither published nor abandoned, by their numbers."""
-        with self._store.reading() as connection:
+        with self._store.looking() as connection:
             return open_releases(connection, name)
 
     def look_at_series(self, *, name: str, dataset: str, spec_digest: str) -> Objection | None:
