@@ -9,9 +9,13 @@ import tempfile
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from .prefect_server import SCHEDULING, start_server
 from .prefect_template import template_in
+
+if TYPE_CHECKING:
+    from .prefect_in_process import InProcessServer
 
 __all__ = ["QUIET", "settle_lasting_prefect", "settle_prefect", "settled_api"]
 
@@ -27,11 +31,24 @@ PATIENCE = {"PREFECT_CLIENT_MAX_RETRIES": "3"}
 """A server that is restarted is waited for, one that stays away ends a run within a minute: retries pause 2, 4, 8 s."""
 
 
+KEPT = (
+    "PREFECT_HOME",
+    "PREFECT_API_DATABASE_CONNECTION_URL",
+    "PREFECT_SERVER_DATABASE_CONNECTION_URL",
+    "PREFECT_SERVER_DATABASE_DRIVER",
+)
+"""Variables by which somebody says where Prefect's records are kept: they want all of them."""
+_own: list[InProcessServer] = []
+"""This process's server, where it has started one; a second release in one process uses it too."""
+os.register_at_fork(after_in_child=_own.clear)  # its thread stays with the parent
+
+
 def settle_prefect(private_home: Path) -> Callable[[], None]:
     """Set what Prefect reads from the environment and see to a server; call it before Prefect is imported.
 
-    A server named by PREFECT_API_URL is used as it is. Without one, a server of this process's own starts, and ends
-    with it; unless PREFECT_HOME says where to keep its records, they lie in the private store and go with it.
+    A server named by PREFECT_API_URL is used as it is. Without one the run gets a server of its own: inside this
+    process, with records in the private store that go when it ends; or, where PREFECT_HOME or a database says that
+    they are kept, a complete one in a process that ends with this one.
 
     Args:
         private_home: the private store's folder (0700).
@@ -44,14 +61,31 @@ def settle_prefect(private_home: Path) -> Callable[[], None]:
     """
     for name, value in (QUIET | PATIENCE).items():
         os.environ.setdefault(name, value)
-    if "PREFECT_API_URL" in os.environ:
+    if "PREFECT_API_URL" in os.environ or _own:
         return _no_wait
     private_home.mkdir(mode=0o700, parents=True, exist_ok=True)
-    if "PREFECT_HOME" not in os.environ:
-        folder = tempfile.mkdtemp(prefix="prefect-", dir=private_home)
-        os.environ["PREFECT_HOME"] = folder
-        atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    server = start_server(Path(os.environ["PREFECT_HOME"]), template=template_in(private_home))
+    if any(name in os.environ for name in KEPT):
+        return _start_complete(Path(os.environ.get("PREFECT_HOME", private_home)), private_home)
+    folder = tempfile.mkdtemp(prefix="prefect-", dir=private_home)
+    os.environ["PREFECT_HOME"] = folder
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+
+    def start() -> None:
+        from .prefect_in_process import start_in_process
+
+        server = start_in_process(Path(folder), template=template_in(private_home))
+        if server is None:  # another Prefect than the one that its parts were chosen from
+            _start_complete(Path(folder), private_home)()
+            return
+        atexit.register(server.stop)
+        _own.append(server)
+
+    return start
+
+
+def _start_complete(home: Path, private_home: Path) -> Callable[[], None]:
+    """Start all of Prefect's server in a process; give what waits for it."""
+    server = start_server(home, template=template_in(private_home))
     atexit.register(server.stop)
     os.environ["PREFECT_API_URL"] = server.api_url
     return server.wait
@@ -81,6 +115,8 @@ def settle_lasting_prefect(private_home: Path) -> Callable[[], None]:
 
 def settled_api() -> AbstractContextManager[object]:
     """Hold Prefect to the server that was settled on, also where it was imported before that."""
+    if "PREFECT_API_URL" not in os.environ:
+        return _own[0].held()
     from prefect.settings import PREFECT_API_URL, get_current_settings, temporary_settings
 
     if get_current_settings().api.url == os.environ["PREFECT_API_URL"]:

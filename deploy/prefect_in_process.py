@@ -1,0 +1,137 @@
+"""A Prefect server inside this process, for one run whose records go with it: no port, no second interpreter.
+
+It is made of Prefect's own parts: its routes for flows and flow runs, its orchestration rules, its models, and a
+database of its own schema. What a single run has no use for is not loaded: other routes, pages, services, the queue of
+background work, and the stream of events. Requests reach it over ASGI, so no other user or process can.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import httpx
+
+from .prefect_template import lay_out_database
+
+if TYPE_CHECKING:
+    from fastapi import FastAPI
+
+__all__ = ["InProcessServer", "start_in_process"]
+
+API_URL = "http://prefect-in-process.invalid/api"
+"""No address: a request that went past the transport would reach nothing (RFC 2606, `.invalid`)."""
+
+
+class InProcessServer(httpx.BaseTransport):
+    """A server that runs on an event loop in a thread of its own; for a client it is a transport.
+
+    Args:
+        home: private folder (0700) of its database.
+        template: file of an empty database, made there where there is none.
+
+    Raises:
+        Exception: whatever kept Prefect's parts from being loaded, or its database from being made.
+    """
+
+    def __init__(self, home: Path, *, template: Path) -> None:
+        from prefect.settings import PREFECT_API_DATABASE_CONNECTION_URL, PREFECT_API_URL, temporary_settings
+
+        database = f"sqlite+aiosqlite:///{home / 'prefect.db'}"
+        with temporary_settings({PREFECT_API_DATABASE_CONNECTION_URL: database}, restore_defaults={PREFECT_API_URL}):
+            # The settings of the server's side: every request is handled in them, not in its sender's.
+            self._context = contextvars.copy_context()
+        self._loop = asyncio.new_event_loop()
+        self._context.run(lay_out_database, home, template)
+        self._transport = httpx.ASGITransport(app=self._context.run(_application), raise_app_exceptions=False)
+        self._thread = threading.Thread(target=self._context.run, args=(self._loop.run_forever,), daemon=True)
+        self._thread.start()
+
+    def handle_request(self, request: httpx.Request) -> httpx.Response:
+        """Have one request answered."""
+        received: list[httpx.Response] = []
+        failures: list[BaseException] = []
+        answered = threading.Event()
+
+        async def answer() -> None:
+            try:
+                received.append(await self._answer(request))
+            except BaseException as error:  # noqa: BLE001 - raised again in the caller's thread
+                failures.append(error)
+            finally:
+                answered.set()
+
+        def begin() -> None:
+            task = self._loop.create_task(answer(), context=self._context.copy())
+            task.add_done_callback(lambda _: None)
+
+        self._loop.call_soon_threadsafe(begin)
+        answered.wait()
+        if failures:
+            raise httpx.ReadError("Prefect's server in this process failed.", request=request) from failures[0]
+        return received[0]
+
+    async def _answer(self, request: httpx.Request) -> httpx.Response:
+        inner = httpx.Request(request.method, request.url, headers=request.headers, content=request.read())
+        answer = await self._transport.handle_async_request(inner)
+        content = await answer.aread()
+        return httpx.Response(answer.status_code, headers=answer.headers, content=content)
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Hold the flows of this thread to this server; they emit no events, which nobody could ever look at."""
+        from prefect.context import SyncClientContext
+        from prefect.events.clients import NullEventsClient
+        from prefect.events.worker import EventsWorker
+        from prefect.settings import (
+            PREFECT_API_URL,
+            PREFECT_CLIENT_CSRF_SUPPORT_ENABLED,
+            PREFECT_CLIENT_SERVER_VERSION_CHECK_ENABLED,
+            temporary_settings,
+        )
+
+        quiet = {PREFECT_CLIENT_CSRF_SUPPORT_ENABLED: False, PREFECT_CLIENT_SERVER_VERSION_CHECK_ENABLED: False}
+        EventsWorker.set_client_override(NullEventsClient)
+        try:
+            with (
+                temporary_settings({PREFECT_API_URL: API_URL, **quiet}),
+                SyncClientContext({"transport": self}) as made,
+            ):
+                made._httpx_settings = None
+                yield
+        finally:
+            EventsWorker.set_client_override(None)
+
+    def stop(self) -> None:
+        """End the server's thread."""
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(timeout=10)
+
+
+def start_in_process(home: Path, *, template: Path) -> InProcessServer | None:
+    """Start one; None where this Prefect's parts are not those that it is made of.
+
+    Args:
+        home: private folder (0700) of its database.
+        template: file of an empty database, made there where there is none.
+    """
+    try:
+        return InProcessServer(home, template=template)
+    except (ImportError, AttributeError, TypeError, ValueError, OSError):
+        return None
+
+
+def _application() -> FastAPI:
+    """The routes that the flow of a release asks for."""
+    from fastapi import FastAPI
+    from prefect.server.api import admin, flow_runs, flows
+
+    application = FastAPI(openapi_url=None)
+    for router in (flows.router, flow_runs.router, admin.router):
+        application.include_router(router, prefix="/api")
+    return application

@@ -1,0 +1,93 @@
+"""A run's own Prefect server is inside the run's process: nobody else can reach it, and its records go with it."""
+
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+import subprocess
+import sys
+from contextlib import closing
+from pathlib import Path
+
+PROGRAM = """
+import json, os, sys
+import psutil
+from pathlib import Path
+from crowdblend.deploy.prefect_environment import settle_prefect, settled_api
+wait = settle_prefect(Path(sys.argv[1]))
+from prefect import flow, task
+from prefect.runtime import flow_run
+seen = {}
+@task
+def work():
+    this = psutil.Process()
+    seen["children"] = len(this.children(recursive=True))
+    seen["listening"] = [c.laddr for p in (this, *this.children()) for c in p.net_connections() if c.status == "LISTEN"]
+    seen["id"] = str(flow_run.id)
+@flow(name="told", flow_run_name="this-one", validate_parameters=False)
+def told():
+    work()
+wait()
+for _ in range(2):
+    with settled_api():
+        told()
+home = Path(os.environ["PREFECT_HOME"])
+seen |= {"home": str(home), "mode": oct(home.stat().st_mode), "database": (home / "prefect.db").exists()}
+import sqlite3
+with sqlite3.connect(home / "prefect.db") as database:
+    seen["runs"] = database.execute("SELECT name, state_type FROM flow_run").fetchall()
+    seen["tasks"] = database.execute("SELECT count(*) FROM task_run").fetchone()[0]
+    seen["events"] = database.execute("SELECT count(*) FROM events").fetchone()[0]
+print(json.dumps(seen))
+"""
+WITHOUT_PARTS = """
+import sys
+class Absent:
+    def find_spec(self, name, path=None, target=None):
+        if name == "prefect.server.api.flow_runs":
+            raise ImportError(name)
+sys.meta_path.insert(0, Absent())
+"""
+
+
+def seen_by(program: str, private: Path, **variables: str) -> dict:
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("PREFECT_API")}
+    environment.pop("PREFECT_HOME", None)
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", program, str(private)],
+        capture_output=True,
+        text=True,
+        check=False,
+        env=environment | variables,
+    )
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def test_nobody_else_can_reach_it_and_its_records_go(tmp_path):
+    seen = seen_by(PROGRAM, tmp_path / "private")
+    assert (seen["children"], seen["listening"]) == (0, [])
+    assert Path(seen["home"]).parent == tmp_path / "private"
+    assert seen["mode"] == "0o40700"
+    assert seen["runs"] == [["this-one", "COMPLETED"]] * 2
+    assert (seen["tasks"], seen["events"]) == (0, 0)
+    assert [path.name for path in (tmp_path / "private").iterdir()] == ["cache"]
+
+
+def test_where_its_parts_are_missing_a_whole_server_is_started(tmp_path):
+    seen = seen_by(WITHOUT_PARTS + PROGRAM, tmp_path / "private")
+    assert seen["children"] == 1
+    assert seen["runs"] == [["this-one", "COMPLETED"]] * 2
+    assert [path.name for path in (tmp_path / "private").iterdir()] == ["cache"]
+
+
+def test_records_that_are_kept_are_complete(tmp_path):
+    """Who names PREFECT_HOME keeps them: a whole server in a process of its own records the tasks too."""
+    kept = tmp_path / "kept"
+    kept.mkdir()
+    seen = seen_by(PROGRAM, tmp_path / "private", PREFECT_HOME=str(kept))
+    assert (seen["home"], seen["children"]) == (str(kept), 1)
+    with closing(sqlite3.connect(kept / "prefect.db")) as database:
+        assert database.execute("SELECT state_type FROM flow_run").fetchall() == [("COMPLETED",)] * 2
+        assert database.execute("SELECT state_type FROM task_run").fetchall() == [("COMPLETED",)] * 2
