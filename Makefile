@@ -2,7 +2,10 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+RUNS := $(VENV)/.runs
 READY := $(VENV)/.ready
+# Modules are compiled once, whatever the surroundings say: without it each command compiles thousands anew.
+unexport PYTHONDONTWRITEBYTECODE
 POSTGRES := $(firstword $(shell command -v postgres 2>/dev/null) $(wildcard /usr/lib/postgresql/*/bin/postgres))
 # A machine without PostgreSQL runs the ledger's tests on SQLite alone, and says so.
 ifeq ($(POSTGRES),)
@@ -36,8 +39,9 @@ endif
 
 .PHONY: demo test test-long test-extra check audit format docs fuzz leaks coverage mutation record-path screenshots paper lock clean
 
-demo: $(READY)
-	$(BIN)/crowdblend demo
+demo: $(RUNS)
+	@echo "== a release of 29,501 census records"
+	@$(BIN)/crowdblend demo
 
 # At most four processes, each with its own servers; `slow` tests are left to `make check`.
 PARALLEL := -n logical --maxprocesses 4 --dist loadfile
@@ -65,13 +69,24 @@ format: $(READY)
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-$(READY): constraints.txt pyproject.toml tasks/page_decoder.c
-	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "crowdblend needs Python 3.11 or later")'
-	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --upgrade pip
-	$(BIN)/python -m pip install --quiet --require-hashes -r constraints.txt
-	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable .
-	touch $(READY)
+# What a run needs and nothing else.
+$(RUNS): constraints-run.txt pyproject.toml tasks/page_decoder.c
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "crowdblend needs Python 3.11 or later")'
+	@echo "== an environment in $(VENV)"
+	@$(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install --quiet --upgrade pip
+	@echo "== what a run needs: $$(grep -c == constraints-run.txt) packages at most, downloaded once"
+	@$(BIN)/python -m pip install --quiet --no-compile --require-hashes -r constraints-run.txt
+	@echo "== crowdblend itself"
+	@PYTHONWARNINGS='ignore:Editable installation,ignore:`[tool.setuptools.ext-modules]`' \
+	    $(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable .
+	@touch $(RUNS)
+
+# And what checks and tests need.
+$(READY): $(RUNS) constraints.txt
+	@echo "== what checks and tests need: $$(grep -c == constraints.txt) packages at most"
+	@$(BIN)/python -m pip install --quiet --require-hashes -r constraints.txt
+	@touch $(READY)
 
 # Every way into the product, MINUTES for each of the targets; 30 is the long run.
 MINUTES ?= 0.5
@@ -111,6 +126,8 @@ paper: $(READY)
 
 lock:
 	uv pip compile pyproject.toml --extra dev --universal --generate-hashes --no-annotate --no-header -o constraints.txt
+	uv pip compile pyproject.toml --extra editable --universal --generate-hashes --no-annotate --no-header \
+	    --constraints constraints.txt -o constraints-run.txt
 	uv pip compile pyproject.toml --extra postgres --extra s3 --universal --generate-hashes --no-annotate --no-header \
 	    --constraints constraints.txt -o deploy/docker/requirements.txt
 

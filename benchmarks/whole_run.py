@@ -1,4 +1,7 @@
-"""Split up a whole `crowdblend run`: its stages, what is around them, and an empty Prefect flow of the same run."""
+"""What a whole `crowdblend run` costs in seconds and processor seconds, the other commands, and ten million records.
+
+Everything is measured as a person has it: commands in processes of their own, with bytecode written by a first run.
+"""
 
 from __future__ import annotations
 
@@ -10,13 +13,20 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from census_data import COLUMNS, generate
+from crowdblend.deploy.prefect_environment import QUIET
+from crowdblend.deploy.prefect_server import SCHEDULING, start_server
+from record_path_contestants import Question, duckdb
 
-__all__ = ["main", "measure"]
+__all__ = ["main"]
 
 STAGES = ("start", "charge", "select", "count", "publish", "close")
+WORK = ("charge", "count", "publish", "close")
+PROGRAM = [sys.executable, "-m", "crowdblend.deploy"]
 SPEC = """\
 [release]
 name = "benchmark"
@@ -33,87 +43,144 @@ k = 20
 [privacy]
 delta = 1e-6
 """
-EMPTY = """\
-import os, sys, time
-begun = time.perf_counter()
-from crowdblend.deploy.prefect_environment import settle_prefect, settled_api
-from pathlib import Path
-wait = settle_prefect(Path(sys.argv[1]))
-from prefect import flow
-from prefect import task
-@task
-def nothing():
-    pass
-@flow(name="empty", persist_result=False, log_prints=False, validate_parameters=False)
-def empty():
-    for _ in range(5):
-        nothing()
-wait()
-with settled_api():
-    empty()
-"""
 
 
-def measure(folder: Path, *, source: str, rounds: int) -> dict[str, float]:
-    """Seconds, each the median of some runs that alternate with empty flows.
+@dataclass(frozen=True, kw_only=True)
+class Cost:
+    """What one command took: seconds, and processor seconds of it and of all that it started."""
 
-    Args:
-        folder: an empty folder.
-        source: pattern of the Parquet files.
-        rounds: runs of each kind.
+    wall: float
+    cpu: float
+    answer: str
 
-    Returns:
-        Each stage; `stages` (their sum), `wall` (the whole process), `interpreter` (the rest: start of Python and
-        its end); `flow`, a process with an embedded server and a flow of five empty tasks; and `over`, how
-        much longer the run takes, the count left out.
-    """
-    environment = os.environ | {"CROWDBLEND_HOME": str(folder / "home"), "PYTHONWARNINGS": "ignore"}
-    environment["CROWDBLEND_LEDGER"] = f"sqlite:///{folder / 'ledger.db'}"
-    environment.pop("PREFECT_API_URL", None)
+
+@dataclass(frozen=True, kw_only=True)
+class Place:
+    """A folder with a ledger, and the environment of commands in it."""
+
+    folder: Path
+    extra: dict[str, str] = field(default_factory=dict)
+
+    def environment(self) -> dict[str, str]:
+        """The surroundings without Prefect's variables, and with bytecode kept."""
+        kept = {name: value for name, value in os.environ.items() if not name.startswith(("PREFECT_", "CROWDBLEND_"))}
+        kept.pop("PYTHONDONTWRITEBYTECODE", None)
+        own = {"CROWDBLEND_HOME": str(self.folder / "private"), "PYTHONWARNINGS": "ignore"}
+        return kept | own | {"CROWDBLEND_LEDGER": f"sqlite:///{self.folder / 'ledger.db'}"} | self.extra
+
+    def measure(self, *argv: str, codes: Sequence[int] = (0,)) -> Cost:
+        """Run a command of crowdblend to its end."""
+        with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as err:
+            begun = time.perf_counter()
+            process = subprocess.Popen(
+                [*PROGRAM, *argv], stdout=out, stderr=err, env=self.environment(), cwd=self.folder
+            )
+            _, status, used = os.wait4(process.pid, 0)
+            wall = time.perf_counter() - begun
+            process.returncode = os.waitstatus_to_exitcode(status)
+            if process.returncode not in codes:
+                err.seek(0)
+                raise RuntimeError(f"{argv}: {err.read()[-2000:]}")
+            out.seek(0)
+            return Cost(wall=wall, cpu=used.ru_utime + used.ru_stime, answer=out.read())
+
+
+def medians(rounds: int, measured: Callable[[int], Cost]) -> tuple[float, float]:
+    """Seconds and processor seconds, each the median of some rounds after one that warms up."""
+    measured(-1)
+    costs = [measured(number) for number in range(rounds)]
+    return statistics.median(cost.wall for cost in costs), statistics.median(cost.cpu for cost in costs)
+
+
+def runs(folder: Path, rounds: int) -> list[tuple[str, float, float]]:
+    """A run on the demonstration's records, by where Prefect's server is; and other commands in its folder."""
+    own = Place(folder=folder)
+    own.measure("demo", "--output", str(folder / "demo"))
+    own.measure("dataset", "add", "census-2000", "--epsilon", "1000", "--delta", "0.1")
+    spec = "demo/census2000.toml"
+
+    def run(place: Place, name: str) -> Callable[[int], Cost]:
+        return lambda number: place.measure("run", spec, "--output", f"{name}-{number}")
+
+    found = [("run, nothing running before", *medians(rounds, run(own, "own")))]
+    kept = folder / "prefect"
+    kept.mkdir()
+    complete = Place(folder=folder, extra={"PREFECT_HOME": str(kept)})
+    found.append(("run, Prefect's records kept (PREFECT_HOME)", *medians(rounds, run(complete, "kept"))))
+    os.environ.update(QUIET)
+    server = start_server(kept, role=SCHEDULING)
+    try:
+        server.wait()
+        up = Place(folder=folder, extra={"PREFECT_API_URL": server.api_url})
+        found.append(("run, a server is up (PREFECT_API_URL)", *medians(rounds, run(up, "up"))))
+    finally:
+        server.stop()
+    certificate = "own-0/certificate.json"
+    (folder / "wrong.toml").write_text("[release]\nname = 3\n", encoding="utf-8")
+    poor = folder / "poor"
+    poor.mkdir()
+    refused = Place(folder=poor)
+    refused.measure("dataset", "add", "census-2000", "--epsilon", "0.01", "--delta", "0.1")
+    plan = ("plan", "--k", "20", "--sampling-rate", "0.1", "--delta", "1e-6", "--releases", "12")
+    for name, place, argv, code in (
+        ("plan", own, plan, 0),
+        ("explain", own, ("explain", spec), 0),
+        ("ledger show", own, ("ledger", "show"), 0),
+        ("ledger verify", own, ("ledger", "verify"), 0),
+        ("verify", own, ("verify", certificate), 0),
+        ("refusal: a wrong specification", own, ("run", "wrong.toml"), 2),
+        ("refusal: past the budget", refused, ("run", f"../{spec}", "--output", "out"), 3),
+    ):
+        cost = medians(rounds, lambda _, place=place, argv=argv, code=code: place.measure(*argv, codes=(code,)))
+        found.append((name, *cost))
+    return found
+
+
+def stages(folder: Path, *, files: Sequence[str], rounds: int) -> dict[str, float]:
+    """Stages of a release of many records and DuckDB's query of the same, one after the other; medians, seconds."""
+    place = Place(folder=folder)
     for column in COLUMNS:
         lines = [f"{value};{label};*\n" for value, label in zip(column.values, column.labels, strict=True)]
         (folder / f"{column.name}.csv").write_text("".join(lines), encoding="utf-8")
     columns = [f'[columns.{column.name}]\nhierarchy = "{column.name}.csv"\nlevel = 1\n' for column in COLUMNS]
+    source = str(Path(files[0]).parent / "*.parquet")
     (folder / "spec.toml").write_text(SPEC.format(source=source) + "".join(columns), encoding="utf-8")
-    program = [sys.executable, "-m", "crowdblend.deploy"]
-    added = [*program, "dataset", "add", "census", "--epsilon", "100", "--delta", "0.01"]
-    subprocess.run(added, check=True, capture_output=True, env=environment, cwd=folder)
-    runs: list[dict[str, float]] = []
-    for number in range(rounds):
-        words = [*program, "run", "spec.toml", "--output", f"out-{number}", "--json"]
-        wall, answer = _timed(words, environment, folder)
-        timings = json.loads(answer)["timings"]
-        flow, _ = _timed([sys.executable, "-c", EMPTY, str(folder / "home")], environment, folder)
-        stages = sum(timings.values())
-        split = {**timings, "stages": stages, "wall": wall, "interpreter": wall - stages, "flow": flow}
-        runs.append({**split, "over": wall - timings["count"] - flow})
-    return {name: statistics.median(run[name] for run in runs) for name in runs[0]}
+    place.measure("dataset", "add", "census", "--epsilon", "1000", "--delta", "0.1")
+    query = duckdb(Question(files=tuple(files), columns=COLUMNS, rate=0.1, k=20))
+    found: list[dict[str, float]] = []
+    for number in range(-1, rounds):
+        cost = place.measure("run", "spec.toml", "--output", f"out-{number}", "--json")
+        timings = json.loads(cost.answer)["timings"]
+        begun = time.perf_counter()
+        query()
+        peer = time.perf_counter() - begun
+        whole = {"charge + count + publish + close": sum(timings[name] for name in WORK), "DuckDB": peer}
+        found.append({**{name: timings[name] for name in STAGES}, **whole, "wall": cost.wall, "processor": cost.cpu})
+    return {name: statistics.median(run[name] for run in found[1:]) for name in found[0]}
 
 
-def _timed(words: list[str], environment: dict[str, str], folder: Path) -> tuple[float, str]:
-    begun = time.perf_counter()
-    done = subprocess.run(words, check=False, capture_output=True, text=True, env=environment, cwd=folder)
-    if done.returncode:
-        raise RuntimeError(done.stderr[-2000:])
-    return time.perf_counter() - begun, done.stdout
-
-
-def main(words: list[str] | None = None) -> None:
-    """Generate, measure and print."""
+def main(argv: list[str] | None = None) -> None:
+    """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rows", type=int, default=10_000_000)
+    parser.add_argument("--rows", type=int, default=10_000_000, help="records of the second table; 0 leaves it out")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--data", type=Path, help="folder for generated data, kept; otherwise a temporary one")
-    asked = parser.parse_args(words)
+    asked = parser.parse_args(argv)
     with tempfile.TemporaryDirectory(prefix="whole-run-") as temporary:
         folder = Path(temporary)
-        records = generate(asked.data or folder / "data", rows=asked.rows)
-        work = folder / "work"
-        work.mkdir()
-        found = measure(work, source=str(records.files[0].parent / "*.parquet"), rounds=asked.rounds)
-    print(f"{asked.rows:,} records, medians of {asked.rounds}, seconds\n\n| | s |\n|---|---|")
-    for name in (*STAGES, "stages", "interpreter", "wall", "flow", "over"):
-        print(f"| {name} | {found[name]:.2f} |")
+        small = folder / "small"
+        small.mkdir()
+        print(f"Medians of {asked.rounds}, after one that warms up; seconds\n\n| | wall | processor |\n|---|---|---|")
+        for name, wall, cpu in runs(small, asked.rounds):
+            print(f"| {name} | {wall:.2f} | {cpu:.2f} |", flush=True)
+        if asked.rows:
+            records = generate(asked.data or folder / "data", rows=asked.rows)
+            work = folder / "work"
+            work.mkdir()
+            found = stages(work, files=[str(path) for path in records.files], rounds=asked.rounds)
+            print(f"\n{asked.rows:,} records, seconds\n\n| | s |\n|---|---|")
+            for name, seconds in found.items():
+                print(f"| {name} | {seconds:.2f} |")
 
 
 if __name__ == "__main__":
