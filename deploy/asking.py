@@ -13,16 +13,19 @@ from ..accounting.ledger.queries import DatasetState
 from ..accounting.ledger.reader import open_reader
 from ..accounting.theory.planning import Plan
 from ..accounting.theory.planning import plan as plan_of
+from ..flows.dry_run import DryRun
+from ..flows.dry_run import dry_run as dry_run_of
 from ..flows.settings import house
 from ..flows.spec import read_spec
 from ..mechanisms.refusal import InputRefused
+from ..tasks.objects import output_at
 from .explanation import explanation
 from .facts import FactTable
 
-__all__ = ["Explained", "LedgerView", "Number", "explain", "ledger", "plan"]
+__all__ = ["Explained", "LedgerView", "Number", "dry_run", "exact_number", "explain", "ledger", "plan"]
 
-Number = Decimal | int | str
-"""An exact number: a text such as "0.1" is taken as it is written; a binary fraction is not taken."""
+Number = Decimal | int | float | str
+"""A number that is taken as it is written: 0.1, "0.1" and Decimal("0.1") are all exactly a tenth."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -34,6 +37,11 @@ class Explained:
     """
 
     facts: dict[str, Any]
+
+    def __repr__(self) -> str:
+        """The price and how many columns."""
+        price = f"epsilon={self.facts['epsilon']:.6g}, delta={self.facts['delta']:.3g}"
+        return f"Explained({price}, columns={len(self.facts['columns'])})"
 
     @property
     def table(self) -> FactTable:
@@ -74,6 +82,10 @@ class LedgerView:
 
     datasets: tuple[DatasetState, ...]
     findings: tuple[str, ...]
+
+    def __repr__(self) -> str:
+        """How many data sets, and whether the ledger holds."""
+        return f"LedgerView(datasets={len(self.datasets)}, findings={len(self.findings)})"
 
     @property
     def table(self) -> FactTable:
@@ -121,14 +133,14 @@ def plan(
         The point with its prices, by the exact profile and by the paper's bound; `plan_table` shows it.
 
     Raises:
-        InputRefused: more than one is missing, a value is out of range or no exact number, or nothing meets the
+        InputRefused: more than one is missing, a value is out of range or no number, or nothing meets the
             target.
 
     Example:
-        >>> print(f"{plan(k=20, sampling_rate='0.1', delta='1e-6').epsilon:.4f}")
+        >>> print(f"{plan(k=20, sampling_rate=0.1, delta=1e-6).epsilon:.4f}")
         0.1830
     """
-    exact = {name: _exact(name, value) for name, value in (
+    exact = {name: None if value is None else exact_number(name, value) for name, value in (
         ("sampling_rate", sampling_rate), ("epsilon", epsilon), ("delta", delta),
     )}  # fmt: skip
     return plan_of(k=k, releases=releases, **exact)
@@ -152,7 +164,7 @@ def ledger(*, ledger_url: str | None = None) -> LedgerView:
     """Look at a ledger and verify it: chain, prices, single use of samples, accounts.
 
     Args:
-        ledger_url: its SQLAlchemy URL; None takes CROWDBLEND_LEDGER, or the default.
+        ledger_url: its SQLAlchemy URL; None takes CROWDBLEND_LEDGER, crowdblend.toml or the default.
 
     Raises:
         InputRefused: there is no ledger, or it can't be read.
@@ -163,12 +175,49 @@ def ledger(*, ledger_url: str | None = None) -> LedgerView:
         )
 
 
-def _exact(name: str, value: Number | None) -> Decimal | None:
-    if value is None or isinstance(value, Decimal):
-        return value
-    if isinstance(value, float):
-        raise InputRefused(f"{name} is a binary fraction; write it as a text, such as '{value}'.", where=name)
+def dry_run(
+    spec: Path | str,
+    *,
+    output: Path | str | None = None,
+    release_id: str | None = None,
+    series: str | None = None,
+    ledger_url: str | None = None,
+    home: Path | None = None,
+) -> DryRun:
+    """Do all that comes before a release's charge, and nothing else; as `crowdblend run --dry-run`.
+
+    Args:
+        spec: the specification's file.
+        output: the release's folder or URL, from the working folder; None takes the specification's.
+        release_id: id to run, resume or look up; None for a new release.
+        series: the series that has paid for it; None for a release that is charged for itself.
+        ledger_url: the ledger's SQLAlchemy URL; None takes CROWDBLEND_LEDGER, crowdblend.toml or the default.
+        home: the private store; None takes CROWDBLEND_HOME, crowdblend.toml or the default.
+
+    Raises:
+        InputRefused: the specification, the source's metadata or the output is wrong.
+        AccountantRefused: the accountant would refuse; that is not recorded.
+    """
+    place = None if output is None else output_at(str(output), base=Path.cwd())
+    places = house(ledger_url=ledger_url, home=home)
+    return dry_run_of(Path(spec), house=places, output=place, release_id=release_id, series=series)
+
+
+def exact_number(name: str, value: Number) -> Decimal:
+    """A number as it is written: a float is the decimal that Python shows for it, so that 0.1 is a tenth.
+
+    Args:
+        name: of the argument, for the message.
+        value: the number.
+
+    Raises:
+        InputRefused: it is no finite number.
+    """
+    text = float.__repr__(value) if isinstance(value, float) else str(value)
     try:
-        return Decimal(value)
+        number = Decimal(text)
     except ArithmeticError:
-        raise InputRefused(f"{name} is no number.", where=name) from None
+        number = Decimal("NaN")
+    if isinstance(value, bool) or not number.is_finite():
+        raise InputRefused(f"{name} is no number.", where=name)
+    return number

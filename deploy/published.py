@@ -11,12 +11,12 @@ from typing import Any
 import pyarrow as pa
 from rich.table import Table
 
-from ..accounting.ledger.certificate import read_certificate, verify_certificate
+from ..accounting.ledger.certificate import CertificateCheck, read_certificate, verify_certificate
 from ..accounting.ledger.signing import read_public_keys
 from ..tasks.released_groups import read_released_table
 from .facts import FactTable
 
-__all__ = ["PublishedRelease", "open_release"]
+__all__ = ["PublishedRelease", "open_release", "verify"]
 
 CERTIFICATE = "certificate.json"
 
@@ -32,6 +32,10 @@ class PublishedRelease:
 
     folder: Path
     certificate: Mapping[str, Any]
+
+    def __repr__(self) -> str:
+        """The release's id and its folder's name."""
+        return f"PublishedRelease(release_id={self.release_id!r}, folder={self.folder.name!r})"
 
     @property
     def release_id(self) -> str:
@@ -123,3 +127,21 @@ def open_release(folder: Path | str) -> PublishedRelease:
     """
     place = Path(folder).absolute()
     return PublishedRelease(folder=place, certificate=read_certificate(place / CERTIFICATE))
+
+
+def verify(place: Path | str, *, public_key: Path | str | None = None) -> CertificateCheck:
+    """Check a release's certificate and its files, without ledger or private store; as `crowdblend verify`.
+
+    Args:
+        place: the release's folder, or its certificate.
+        public_key: PEM file of the publisher's key, had from the publisher; without one whose key signed isn't checked.
+
+    Returns:
+        What doesn't hold, whose signature does, and what was not shown.
+
+    Raises:
+        InputRefused: the certificate or the key can't be read.
+    """
+    path = Path(place)
+    trusted = None if public_key is None else read_public_keys(Path(public_key))
+    return verify_certificate(path / CERTIFICATE if path.is_dir() else path, trusted=trusted)

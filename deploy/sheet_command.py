@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from pathlib import Path
 
 import click
@@ -27,31 +26,14 @@ def sheet(release: Path, output: Path, public_key: Path | None, publisher: str |
     It has what the release publishes and nothing else, and may be handed out with it; but it isn't part of it, so it
     is written elsewhere.
     """
-    from ..accounting.ledger.signing import read_public_keys
-    from .documents.rendering import page, plain_text
-    from .placing import require_elsewhere, write_new
-    from .sheet.citation import bibtex, citation
-    from .sheet.facts import sheet_facts
-    from .sheet.snippets import snippets
+    from .sheet.writing import write_sheet
 
-    public_key = public_key or default_public_key()
-    publisher = publisher or default_publisher()
-    trusted = None if public_key is None else read_public_keys(public_key)
-    facts = sheet_facts(release, trusted=trusted)
-    stem = re.sub(r"[^A-Za-z0-9._-]+", "-", facts.certificate["release_id"])
-    html, markdown = output / f"{stem}-sheet.html", output / f"{stem}-sheet.md"
-    for place in (html, markdown):
-        require_elsewhere(place)
-    context = {
-        "facts": facts,
-        "certificate": facts.certificate,
-        "snippets": snippets(facts),
-        "citation": citation(facts, publisher=publisher),
-        "bibtex": bibtex(facts, publisher=publisher),
-        "publisher": publisher,
-    }
-    write_new(html, page("sheet.html", **context))
-    write_new(markdown, plain_text("sheet.md", **context))
+    html, markdown = write_sheet(
+        release,
+        output=output,
+        public_key=public_key or default_public_key(),
+        publisher=publisher or default_publisher(),
+    )
     if as_json:
         click.echo(json.dumps({"html": str(html), "markdown": str(markdown)}, ensure_ascii=False))
         return

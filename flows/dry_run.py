@@ -51,6 +51,11 @@ class DryRun:
     layout: SourceLayout | None
     other_names: tuple[str, ...]
 
+    def __repr__(self) -> str:
+        """What would be charged, in short."""
+        epsilon, delta = (0, 0) if self.charge is None else (float(self.charge.epsilon), float(self.charge.delta))
+        return f"DryRun(dataset={self.dataset.name!r}, epsilon_charged={epsilon:.6g}, delta_charged={delta:.3g})"
+
 
 def dry_run(
     spec: Path, *, house: House, output: Output | None, release_id: str | None, series: str | None = None

@@ -70,6 +70,11 @@ class DatasetState:
     rows_per_person: int
     account: Account
 
+    def __repr__(self) -> str:
+        """The name and what is spent of the budget."""
+        spent, budget = float(self.account.epsilon_spent), float(self.account.epsilon_budget)
+        return f"DatasetState(name={self.name!r}, epsilon_spent={spent:.6g}, epsilon_budget={budget:.6g})"
+
     @property
     def survey(self) -> bool:
         """Whether it is itself a sample, so that it can be released once."""

@@ -28,6 +28,11 @@ class SeriesState:
     position: int
     taken: int
 
+    def __repr__(self) -> str:
+        """The name and how many releases are taken."""
+        registered = self.registered
+        return f"SeriesState(series={registered.series!r}, taken={self.taken}, releases={registered.price.releases})"
+
     @property
     def remaining(self) -> int:
         """How many releases are left."""

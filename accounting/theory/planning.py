@@ -61,6 +61,11 @@ class Plan:
     k_exact: int | None
     filled: str | None
 
+    def __repr__(self) -> str:
+        """The point and its charge; the other prices are fields."""
+        point = f"k={self.k}, sampling_rate={self.sampling_rate}, releases={self.releases}"
+        return f"Plan({point}, epsilon={float(self.epsilon):.6g}, delta={float(self.delta):.3g})"
+
 
 def plan(
     k: int | None = None,

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import click
 
@@ -26,13 +28,89 @@ from ...tasks.request import Request
 from ..placing import require_elsewhere, write_new
 from .counting import crowd_of_records, crowd_of_release
 from .crowd import Crowd
-from .forecast import Suppressing, forecast
+from .forecast import Forecast, Suppressing, forecast
 from .innocence import REMEDY, WHY
 from .page import preview_page
-from .suggestions import MOST_MAPS, best_levels, suggestions
+from .suggestions import MOST_MAPS, Suggestion, best_levels, suggestions
 from .tables import print_forecast
 
-__all__ = ["tell_preview"]
+__all__ = ["Preview", "preview", "tell_preview"]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Preview:
+    """What a release would suppress, foretold on records that may be looked at.
+
+    Args:
+        forecast: what would be published and lost, by column, level, label, threshold and rate.
+        suggestions: what would lose less, each with its price.
+        request: the specification.
+    """
+
+    forecast: Forecast
+    suggestions: tuple[Suggestion, ...]
+    request: Request
+
+    def __repr__(self) -> str:
+        """What would be suppressed, in short."""
+        return f"Preview(label={self.request.label!r}, suppressed={self.forecast.outlook.suppressed:.3f})"
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """What `crowdblend preview --json` prints."""
+        return dataclasses.asdict(self.forecast) | {
+            "suggestions": [dataclasses.asdict(one) for one in self.suggestions]
+        }
+
+    def write_page(self, path: Path | str) -> None:
+        """Write the page with pictures into a new file.
+
+        Args:
+            path: the new file (.html).
+
+        Raises:
+            InputRefused: nothing may be written there.
+        """
+        page = preview_page(self.forecast, self.suggestions, name=self.request.label)
+        write_new(Path(path), page, request=self.request)
+
+
+def preview(
+    spec: Path | str,
+    *,
+    public: Path | str | None = None,
+    release: Path | str | None = None,
+    separator: str | None = None,
+    population: int | None = None,
+    levels: Mapping[str, int] | None = None,
+) -> Preview:
+    """Foretell what a release would suppress; never on the private records, and nothing is charged.
+
+    Args:
+        spec: the specification's file.
+        public: public or synthetic records with the specification's columns: file, folder, glob or URL.
+        release: folder of a past release, or of a charged noisy histogram, instead of public records.
+        separator: of public CSV records; None takes the specification's.
+        population: how many people the private records are of, if that is public.
+        levels: other levels, by column, than the specification's.
+
+    Raises:
+        InputRefused: the specification, the records or a level is wrong; or the records are the private ones.
+    """
+    path = Path(spec)
+    request = read_spec(path, output=path.parent / "preview" if not _names_output(path) else None)
+    mechanism = _suppressing(request)
+    if (public is None) is (release is None):
+        _refuse_without_crowd(request, both=public is not None)
+    if release is not None:
+        if population is not None:
+            raise InputRefused("a release tells by itself for how many people it stands.", where="--population")
+        crowd = crowd_of_release(request, Path(release))
+    else:
+        home = house().home
+        crowd = crowd_of_records(request, str(public), separator=separator, population=population, home=home)
+    told = forecast(request, mechanism, crowd, levels=_levels(request, mechanism, crowd, levels or {}))
+    return Preview(forecast=told, suggestions=tuple(suggestions(request, mechanism, crowd, told)), request=request)
 
 
 def tell_preview(
@@ -51,29 +129,30 @@ def tell_preview(
     Raises:
         InputRefused: the specification, the crowd, a level or the page's place is wrong.
     """
-    request = read_spec(spec, output=spec.parent / "preview" if not _names_output(spec) else None)
-    mechanism = _suppressing(request)
     if html is not None:
-        require_elsewhere(html, request=request)
-    if (public is None) is (released is None):
-        _refuse_without_crowd(request, both=public is not None)
-    if released is not None:
-        if population is not None:
-            raise InputRefused("a release tells by itself for how many people it stands.", where="--population")
-        crowd = crowd_of_release(request, released)
-    else:
-        home = house().home
-        crowd = crowd_of_records(request, str(public), separator=separator, population=population, home=home)
-    told = forecast(request, mechanism, crowd, levels=_levels(request, mechanism, crowd, wanted))
-    helpful = suggestions(request, mechanism, crowd, told)
+        place = None if _names_output(spec) else spec.parent / "preview"
+        require_elsewhere(html, request=read_spec(spec, output=place))
+    levels = dict(_wanted(text) for text in wanted)
+    made = preview(spec, public=public, release=released, separator=separator, population=population, levels=levels)
     if as_json:
-        plain = dataclasses.asdict(told) | {"suggestions": [dataclasses.asdict(one) for one in helpful]}
-        click.echo(json.dumps(plain, ensure_ascii=False))
+        click.echo(json.dumps(made.facts, ensure_ascii=False))
     else:
-        print_forecast(told, helpful)
+        print_forecast(made.forecast, made.suggestions)
     if html is not None:
-        write_new(html, preview_page(told, helpful, name=request.label), request=request)
+        made.write_page(html)
         click.echo(f"The page is in {html}.", err=True)
+
+
+def _wanted(text: str) -> tuple[str, int]:
+    """A level that was asked for as `column=level`."""
+    name, mark, number = text.rpartition("=")
+    if not mark or not (number.isascii() and number.isdigit()):
+        raise _not_a_level()
+    return name, int(number)
+
+
+def _not_a_level() -> InputRefused:
+    return InputRefused("levels are given as column=level, for columns of the specification.", where="--level")
 
 
 def _names_output(spec: Path) -> bool:
@@ -108,7 +187,7 @@ def _refuse_without_crowd(request: Request, *, both: bool) -> NoReturn:
     )
 
 
-def _levels(request: Request, mechanism: Suppressing, crowd: Crowd, wanted: tuple[str, ...]) -> Levels:
+def _levels(request: Request, mechanism: Suppressing, crowd: Crowd, wanted: Mapping[str, int]) -> Levels:
     """The levels of the previewed map: the specification's, or the best that a draw could give; or those asked for."""
     match request.recoding:
         case GeneralizationMap(columns=fixed):
@@ -122,14 +201,13 @@ def _levels(request: Request, mechanism: Suppressing, crowd: Crowd, wanted: tupl
                     remedy="Name levels, for example --level age=2; columns that are not named have their coarsest.",
                 )
             levels = list(best or lattice.coarsest)
-    for text in wanted:
-        name, mark, number = text.rpartition("=")
-        if not mark or name not in crowd.names or not (number.isascii() and number.isdigit()):
-            raise InputRefused("levels are given as column=level, for columns of the specification.", where="--level")
+    for name, level in wanted.items():
+        if name not in crowd.names or level < 0:
+            raise _not_a_level()
         place = crowd.names.index(name)
-        if int(number) >= crowd.hierarchies[place].levels:
-            raise InputRefused(f"the column {name!r} has no level {number}.", where="--level")
-        levels[place] = int(number)
+        if level >= crowd.hierarchies[place].levels:
+            raise InputRefused(f"the column {name!r} has no level {level}.", where="--level")
+        levels[place] = level
     for name, level, least in zip(crowd.names, levels, crowd.base, strict=True):
         if level < least:
             raise InputRefused(

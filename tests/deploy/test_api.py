@@ -9,6 +9,7 @@ import sys
 from decimal import Decimal
 from pathlib import Path
 
+import numpy as np
 import pytest
 from crowdblend.deploy import api
 from crowdblend.mechanisms.refusal import InputRefused
@@ -47,14 +48,82 @@ def test_release_open_ledger_and_report_from_python(desk) -> None:
         api.release(desk.write_spec(k="25"), release_id="one")
 
 
-def test_numbers_are_taken_exactly_or_not_at_all() -> None:
-    assert api.plan(k=20, sampling_rate="0.1", delta="1e-6") == api.plan(
-        k=20, sampling_rate=Decimal("0.1"), delta=Decimal("0.000001")
+def test_numbers_are_taken_as_they_are_written() -> None:
+    exactly = api.plan(k=20, sampling_rate=Decimal("0.1"), delta=Decimal("0.000001"))
+    assert api.plan(k=20, sampling_rate="0.1", delta="1e-6") == exactly
+    assert api.plan(k=20, sampling_rate=0.1, delta=1e-6) == exactly
+    assert api.plan(k=20, sampling_rate=np.float64(0.1), delta=np.float64(1e-6)) == exactly
+    assert exactly.sampling_rate == Decimal("0.1")
+    for wrong in ("a tenth", float("nan"), float("inf"), "nan", True):
+        with pytest.raises(InputRefused, match="no number"):
+            api.plan(k=20, sampling_rate=wrong, delta="1e-6")
+
+
+def test_the_life_of_a_data_set_from_python(desk) -> None:
+    added = api.add_dataset("people", epsilon=2, delta=1e-5)
+    assert (added.name, added.account.epsilon_budget, added.account.delta_budget) == (
+        "people",
+        Decimal(2),
+        Decimal("0.00001"),
     )
-    with pytest.raises(InputRefused, match="binary fraction"):
-        api.plan(k=20, sampling_rate=0.1, delta="1e-6")
-    with pytest.raises(InputRefused, match="no number"):
-        api.plan(k=20, sampling_rate="a tenth", delta="1e-6")
+    with pytest.raises(InputRefused, match="can only be raised"):
+        api.raise_budget("people", epsilon=1, delta=1e-5, reason="less")
+    assert api.raise_budget("people", epsilon=3, delta=1e-5, reason="by law").account.epsilon_budget == 3
+    spec = desk.write_spec()
+    monthly = api.add_series("monthly", spec, releases=2)
+    assert (monthly.remaining, monthly.registered.dataset) == (2, "people")
+    assert [repr(one) for one in api.series()] == ["SeriesState(series='monthly', taken=0, releases=2)"]
+    with pytest.raises(InputRefused, match="at least 1"):
+        api.add_series("none", spec, releases=0)
+    planned = api.dry_run(spec)
+    assert planned.charge is not None
+    assert planned.charge.epsilon == planned.request.price.epsilon
+    assert api.dry_run(spec, series="monthly").charge is None
+    api.record_look("people", what="a table of towns")
+    assert len(desk("ledger", "show", "--json").json["private_looks"]) == 1
+    with pytest.raises(InputRefused, match="no such"):
+        api.abandon("nobody", reason="a test")
+    assert api.ledger().findings == ()
+
+
+def test_hierarchies_from_python_are_those_of_the_command_line(desk) -> None:
+    rows = api.outline_rows(["South", "  Lyon", "  Nice", "North", "  Lille"])
+    made = api.write_hierarchy(rows, "regions.csv")
+    assert made.digest() == api.read_hierarchy("regions.csv").digest()
+    assert api.check_hierarchy("regions.csv", domain=["Lyon", "Lille", "Nice"]).findings == ()
+    assert "'Metz'" in api.check_hierarchy("regions.csv", domain=["Lyon", "Metz"]).findings[0]
+    with pytest.raises(InputRefused, match="exists already"):
+        api.write_hierarchy(rows, "regions.csv")
+    with pytest.raises(InputRefused, match="row 2"):
+        api.write_hierarchy([("Lyon", "*"), ("Lyon", "*")], "twice.csv")
+    Path("arx.csv").write_bytes("value;land\nLyon;Rhône\nLille;Nord\n".encode("cp1252"))
+    imported = api.import_hierarchy("arx.csv", "new.csv", encoding="cp1252", header=True)
+    assert imported.levels == 3
+    assert desk("hierarchy", "check", "new.csv").code == 0
+    Path("bad.csv").write_text("Lyon;South\nNice;South\nLyon;North\n")
+    with pytest.raises(InputRefused, match=r"bad\.csv, line"):
+        api.import_hierarchy("bad.csv", "never.csv")
+    assert not Path("never.csv").exists()
+
+
+def test_what_is_printed_is_short(desk) -> None:
+    api.add_dataset("people", epsilon=2, delta=1e-5)
+    spec = desk.write_spec()
+    api.add_series("monthly", spec, releases=2)
+    objects = [
+        api.plan(k=20, sampling_rate=0.1, delta=1e-6),
+        api.explain(spec),
+        api.ledger(),
+        *api.ledger().datasets,
+        *api.series(),
+        api.dry_run(spec),
+        api.read_hierarchy("towns.csv"),
+        api.house(),
+    ]
+    for thing in objects:
+        assert len(repr(thing)) <= 120
+        assert repr(thing).startswith(f"{type(thing).__name__}(")
+        assert " object at " not in repr(thing)
 
 
 def test_what_is_shown_keeps_texts_as_texts() -> None:

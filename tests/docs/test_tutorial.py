@@ -40,9 +40,6 @@ def test_an_own_csv_is_released_and_an_auditor_looks(newcomer, blocks) -> None:
     out = newcomer.folder / "out" / "survey"
     assert sorted(path.name for path in out.iterdir()) == ["certificate.json", "data.csv"]
     assert len((out / "data.csv").read_text(encoding="utf-8").splitlines()) > 100
-    [notebook] = blocks("docs/python.md", "## In a notebook")
-    newcomer.paste(f"python - <<'END'\n{notebook.text}\nassert not published.findings()\nEND")
-    assert (newcomer.folder / "out" / "survey-1" / "data.csv").is_file()
     serve, ask = (block.text for block in blocks(PAGE, AUDITOR))
     assert serve.startswith(STAY)
 

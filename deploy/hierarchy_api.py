@@ -1,0 +1,134 @@
+"""Hierarchies from Python: read, checked, written, and imported from other tools."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from ..mechanisms.hierarchy import HierarchyError, ValueHierarchy
+from ..mechanisms.hierarchy_faults import (
+    HierarchyFault,
+    domain_faults,
+    domain_remarks,
+    hierarchy_faults,
+    hierarchy_remarks,
+)
+from ..mechanisms.refusal import InputRefused
+from ..tasks.hierarchy_file import read_hierarchy as read_hierarchy_at
+from ..tasks.opening import is_url
+from ..tasks.peer_hierarchy import PeerRows, hierarchy_text, read_peer_rows
+from .placing import require_elsewhere, write_new
+
+__all__ = ["HierarchyCheck", "check_hierarchy", "import_hierarchy", "read_hierarchy", "write_hierarchy"]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class HierarchyCheck:
+    """What was found of a hierarchy.
+
+    Args:
+        findings: each fault with its file and line; empty where a release takes the hierarchy.
+        remarks: what breaks no rule but is seldom meant.
+    """
+
+    findings: tuple[str, ...]
+    remarks: tuple[str, ...]
+
+
+def read_hierarchy(path: Path | str) -> ValueHierarchy:
+    """Read a hierarchy as a specification does.
+
+    Args:
+        path: its file or URL.
+
+    Raises:
+        InputRefused: it can't be read, or has a fault; with file and line.
+    """
+    return read_hierarchy_at(str(path) if is_url(str(path)) else str(Path(path).absolute()))
+
+
+def check_hierarchy(
+    path: Path | str, *, domain: Iterable[str] | None = None, encoding: str = "utf-8-sig"
+) -> HierarchyCheck:
+    """Find everything that is wrong with a hierarchy, and what looks like a slip.
+
+    Args:
+        path: its file.
+        domain: the values that the column may have, by a public list; None where it isn't checked against one.
+        encoding: as Python names them; a specification takes UTF-8 alone.
+
+    Raises:
+        InputRefused: the file can't be read.
+    """
+    read = read_peer_rows(Path(path), encoding=encoding)
+    faults = hierarchy_faults(read.rows)
+    remarks: list[HierarchyFault] = []
+    if not faults:
+        remarks = hierarchy_remarks(read.rows)
+        if domain is not None:
+            declared = list(domain)
+            faults = domain_faults(read.rows, declared)
+            remarks += domain_remarks(read.rows, declared)
+    return HierarchyCheck(findings=_told(read, path, faults), remarks=_told(read, path, remarks))
+
+
+def write_hierarchy(rows: Sequence[Sequence[str]], path: Path | str) -> ValueHierarchy:
+    """Write a hierarchy that specifications can name into a new file.
+
+    Args:
+        rows: from each value to its most general label, as `outline_rows` and its like make them.
+        path: the new file.
+
+    Returns:
+        The hierarchy.
+
+    Raises:
+        InputRefused: the rows have a fault, or nothing may be written there.
+    """
+    place = Path(path)
+    require_elsewhere(place)
+    try:
+        made = ValueHierarchy.from_rows(rows)
+    except HierarchyError as error:
+        row = "" if error.row is None else f", row {error.row + 1}"
+        raise InputRefused(f"{error.what}.", where=f"{path}{row}") from None
+    write_new(place, hierarchy_text(rows))
+    return made
+
+
+def import_hierarchy(
+    path: Path | str,
+    output: Path | str,
+    *,
+    encoding: str = "utf-8-sig",
+    separator: str | None = None,
+    header: bool = False,
+    root_first: bool = False,
+) -> ValueHierarchy:
+    """Bring a hierarchy of ARX or another tool into the form that specifications name; `*` is added on top.
+
+    Args:
+        path: the other tool's file.
+        output: the new file.
+        encoding: of the other tool's file, as Python names them.
+        separator: one character; None takes the one of ; , tab | that splits the lines evenly.
+        header: whether the first line names the levels.
+        root_first: whether the rows run from the most general label to the value.
+
+    Returns:
+        The hierarchy.
+
+    Raises:
+        InputRefused: the file has a fault, told with its line, or nothing may be written at the output's place.
+    """
+    read = read_peer_rows(Path(path), encoding=encoding, separator=separator, header=header)
+    rows = tuple(row[::-1] for row in read.rows) if root_first else read.rows
+    faults = _told(read, path, hierarchy_faults(rows))
+    if faults:
+        raise InputRefused(faults[0], remedy="" if len(faults) == 1 else f"There are {len(faults)} faults in all.")
+    return write_hierarchy(rows if {row[-1] for row in rows} == {"*"} else [(*row, "*") for row in rows], output)
+
+
+def _told(read: PeerRows, path: Path | str, found: Sequence[HierarchyFault]) -> tuple[str, ...]:
+    return tuple(f"{read.where(Path(path), one.row)}: {one.what}." for one in found)
