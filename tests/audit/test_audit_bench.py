@@ -178,6 +178,7 @@ def test_parts_of_other_sources_are_no_report(tmp_path):
     assert gathered(tmp_path)["outcome"] == "failed"
 
 
+@pytest.mark.slow
 def test_a_small_audit_runs_and_goes_on_where_it_was(tmp_path):
     words = ("run", "statistics", "--only", "k-randomization", "--scale", "0.01", "--results", str(tmp_path))
     for _ in range(2):

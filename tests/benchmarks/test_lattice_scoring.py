@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 COMMAND = Path(__file__).parents[2] / "benchmarks" / "lattice_scoring.py"
 
 
@@ -22,6 +24,7 @@ def run(folder: Path, *arguments: str) -> dict:
     return json.loads(done.stdout)
 
 
+@pytest.mark.slow
 def test_the_benchmark_runs_small(tmp_path):
     first = run(tmp_path / "a")
     assert (first["records"], first["maps"]) == (20_000, 2304)

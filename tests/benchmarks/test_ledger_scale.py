@@ -30,6 +30,7 @@ def measured(*words: str) -> dict:
     return json.loads(done.stdout)
 
 
+@pytest.mark.slow
 def test_the_command_runs_small() -> None:
     assert measured("--entries", "1200")["entries"] == 1200
 

@@ -64,6 +64,7 @@ def test_every_page_has_its_picture_and_every_link_its_file():
             assert f"({page.stem}.svg)" in text
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", ["histograms", "answers", "local-reports", "points", "biased-samples"])
 def test_the_examples_of_the_pages_run(page):
     (code,) = re.findall(r"```python\n(.*?)```", (PAGES / f"{page}.md").read_text(encoding="utf-8"), re.DOTALL)
@@ -78,6 +79,7 @@ def test_the_example_that_is_refused_is_refused():
     assert "no ε is enough" in done.stderr
 
 
+@pytest.mark.slow
 def test_the_benchmark_of_local_reports_runs_small(tmp_path):
     work = tmp_path / "work"
     told = run(

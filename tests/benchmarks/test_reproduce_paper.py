@@ -14,6 +14,8 @@ from pathlib import Path
 import mpmath
 import pytest
 
+pytestmark = pytest.mark.slow
+
 PROJECT = Path(__file__).parents[2]
 COMMAND = PROJECT / "benchmarks" / "reproduce_paper.py"
 COMMITTED = PROJECT / "docs" / "paper"
@@ -93,6 +95,7 @@ def test_table_2_is_the_papers_in_all_18_cells(made):
     assert [(rate, epsilon, delta) for rate, epsilon, _, delta, *_ in rows] == paper
 
 
+@pytest.mark.slow
 def test_the_exact_column_is_the_truth_in_40_digits(made):
     rows = tables((made / "README.md").read_text(encoding="utf-8"))[2]
     for rate, epsilon, _, bound, exact, ratio in rows:
@@ -150,6 +153,7 @@ def same_picture(one: str, other: str) -> bool:
     return all(abs(float(a) - float(b)) <= 0.01 for a, b in pairs)
 
 
+@pytest.mark.slow
 def test_the_same_values_give_the_same_bytes(command, tmp_path):
     _, figures = command
     (picture,) = (picture for picture in figures.PICTURES if picture.number == 2)

@@ -140,6 +140,7 @@ def test_examples_in_docstrings_run(name: str) -> None:
     assert found.failed == 0
 
 
+@pytest.mark.slow
 def test_the_names_load_neither_prefect_nor_pandas() -> None:
     heavy = "('prefect', 'pandas', 'distributed')"
     program = f"import sys, crowdblend.deploy.api; print([name for name in {heavy} if name in sys.modules])"

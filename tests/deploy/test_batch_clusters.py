@@ -63,6 +63,7 @@ def finished(command, environment: dict[str, str], *words: object) -> dict:
     return json.loads(out)
 
 
+@pytest.mark.slow
 def test_a_local_cluster_is_started_for_the_release_and_ends_with_it(desk, command) -> None:
     kwargs = "{ n_workers = 2, threads_per_worker = 1, processes = true }"
     cluster_table(desk, f'class = "distributed.LocalCluster"\nkwargs = {kwargs}\nworkers = 2')
@@ -71,6 +72,7 @@ def test_a_local_cluster_is_started_for_the_release_and_ends_with_it(desk, comma
     assert desk("ledger", "verify").code == 0
 
 
+@pytest.mark.slow
 def test_a_cluster_that_cannot_be_started_costs_nothing(desk, command) -> None:
     cluster_table(desk, 'class = "distributed.LocalCluster"\nkwargs = { no_such_argument = 1 }')
     code, _, err = command("run", "spec.toml", environment=dict(os.environ)).finish()

@@ -56,6 +56,7 @@ def release(desk, cluster, command, scan, rig, records: int) -> tuple[dict, byte
     return json.loads(out), secret, seconds
 
 
+@pytest.mark.slow
 def test_the_secret_is_in_the_workers_alone_and_for_a_while(desk, cluster, command, scan, rig) -> None:
     result, _, _ = release(desk, cluster, command, scan, rig, 600_000)
     assert result["published_groups"] > 0
@@ -81,6 +82,7 @@ def test_ten_million_records_are_released_on_a_cluster_with_tls(desk, cluster, c
     assert result["published_records"] > 900_000
 
 
+@pytest.mark.slow
 def test_a_client_without_a_certificate_is_refused(desk, cluster, command, tmp_path) -> None:
     desk.add_dataset()
     spec = desk.write_spec()
@@ -92,6 +94,7 @@ def test_a_client_without_a_certificate_is_refused(desk, cluster, command, tmp_p
     assert desk("ledger", "show", "--json").json["releases"] == []
 
 
+@pytest.mark.slow
 def test_a_worker_of_another_version_is_refused_before_anything_is_charged(desk, cluster, command, tmp_path) -> None:
     other = tmp_path / "other"
     other.mkdir()

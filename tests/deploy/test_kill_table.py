@@ -224,6 +224,7 @@ def test_the_kill_table(desk, cluster, own_prefect_server, command, rig, part: s
     assert len(desk("ledger", "show", "--json").json["releases"]) == len(kills)
 
 
+@pytest.mark.slow
 def test_what_another_key_publishes_is_told_apart(desk, rig) -> None:
     rig.write_records(desk.folder / "many", 240_000)
     spec = desk.write_spec(source="many", form="counts")

@@ -36,6 +36,7 @@ def addresses(postgresql_server: str) -> Iterator[Addresses]:
             connection.execute(text(f"DROP ROLE {name}"))
 
 
+@pytest.mark.slow
 def test_a_release_runs_as_the_writer_and_the_auditor_sees_it(desk, addresses, monkeypatch) -> None:
     monkeypatch.setenv("CROWDBLEND_LEDGER", addresses.owner)
     assert desk("ledger", "init").code == 0

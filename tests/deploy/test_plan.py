@@ -63,6 +63,7 @@ def test_any_one_parameter_follows_from_the_others(desk) -> None:
     assert asked(desk, **(full | {"releases": str(most + 1)}))["epsilon"] > 0.5
 
 
+@pytest.mark.slow
 def test_it_is_readable_and_draws(desk) -> None:
     answer = desk("plan", "--k", "20", "--sampling-rate", "0.1", "--delta", "1e-6", "--plot", "plan.svg")
     assert answer.code == 0, answer.err

@@ -24,6 +24,7 @@ def commands(page: str) -> list[list[str]]:
     return [shlex.split(line, comments=True)[1:] for line in lines if line.startswith("crowdblend ")]
 
 
+@pytest.mark.slow
 def test_the_page_of_hierarchies(desk) -> None:
     (desk.folder / "regions.csv").write_text("Lyon;South;*\nNice;South;*\nLille;North;*\n")
     (desk.folder / "communes.txt").write_text("Lyon\nNice\nLille\n")

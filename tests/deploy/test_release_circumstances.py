@@ -22,6 +22,7 @@ def refusals(desk) -> list[tuple[str, str | None]]:
     return [(entry["cause"], entry["release_id"]) for entry in lines if entry["kind"] == "release-refused/1"]
 
 
+@pytest.mark.slow
 def test_certificates_after_a_private_look_say_so_and_a_resumed_one_says_what_it_said(desk, monkeypatch) -> None:
     from crowdblend.flows import release
 
@@ -85,6 +86,7 @@ def test_a_release_is_priced_for_as_many_records_of_a_person_as_its_data_set_was
     assert "both k and rate" in desk("run", without_k).err
 
 
+@pytest.mark.slow
 def test_a_source_that_goes_by_two_names_is_warned_of_and_released(desk) -> None:
     desk.add_dataset()
     assert desk("dataset", "add", "folk", "--epsilon", "10", "--delta", "1e-3").code == 0
@@ -135,6 +137,7 @@ def test_refusals_of_a_look_are_kept_as_evidence_with_the_source_unopened(desk) 
     assert not (desk.folder / "two").exists()
 
 
+@pytest.mark.slow
 def test_a_retry_after_a_change_or_an_abandonment_is_kept_as_evidence(desk, monkeypatch) -> None:
     from crowdblend.flows import release
 
@@ -184,6 +187,7 @@ def test_a_refusal_that_cannot_be_recorded_is_a_refusal_and_says_so(desk, postgr
         connection.execute(text(f"DROP DATABASE {name}"))
 
 
+@pytest.mark.slow
 def test_a_certificate_verifies_on_a_machine_that_has_nothing_else(desk) -> None:
     """The release's folder and the public key alone, in another process with an empty home; a change is found there."""
     desk.add_dataset()

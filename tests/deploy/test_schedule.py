@@ -129,6 +129,7 @@ def test_a_schedule_fires_twice_and_the_third_release_is_refused(desk, own_prefe
         assert secret not in told.replace(str(desk.folder), "")
 
 
+@pytest.mark.slow
 def test_parameters_are_checked_when_a_run_is_submitted(desk, own_prefect_server) -> None:
     environment = own_prefect_server.environment
     deploy(desk, environment, cron="0 3 1 1 *")

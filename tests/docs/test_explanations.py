@@ -107,6 +107,7 @@ def chance(people: int, sampled: int) -> float:
     return comb(people, sampled) * 0.1**sampled * 0.9 ** (people - sampled)
 
 
+@pytest.mark.slow
 def test_the_commands_of_understanding_run(newcomer, blocks) -> None:
     for heading in ("## The guarantee", "## Why a sample serves one release"):
         [block] = blocks(UNDERSTANDING, heading)

@@ -8,11 +8,13 @@ import sys
 import tomllib
 from pathlib import Path
 
+import pytest
 from crowdblend.deploy import api
 
 PROJECT = Path(__file__).resolve().parents[2]
 
 
+@pytest.mark.slow
 def test_the_reference_has_every_public_name(tmp_path: Path) -> None:
     words = [sys.executable, "-m", "pdoc", "--docformat", "google", "--output-directory", str(tmp_path)]
     run = subprocess.run([*words, "crowdblend.deploy.api"], capture_output=True, text=True, check=False)

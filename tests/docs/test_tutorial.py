@@ -58,6 +58,7 @@ def test_an_own_csv_is_released_and_an_auditor_looks(newcomer, blocks) -> None:
     assert "The ledger holds." in told
 
 
+@pytest.mark.slow
 def test_a_block_that_fails_is_noticed(newcomer) -> None:
     with pytest.raises(AssertionError):
         newcomer.paste("crowdblend run nothing.toml\ntrue")

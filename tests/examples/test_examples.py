@@ -19,16 +19,24 @@ UNTOLD = ("body-sizes", "library-visits", "favourite-words")
 """Examples of kinds that have neither a researcher's sheet nor a preview."""
 
 
-@pytest.fixture
-def examples(desk) -> Path:
-    """A copy of the examples with their records, and the data sets that they name."""
-    copy = desk.folder / "examples"
+@pytest.fixture(scope="module")
+def with_records(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The examples with their records."""
+    copy = tmp_path_factory.mktemp("records") / "examples"
     shutil.copytree(EXAMPLES, copy, ignore=shutil.ignore_patterns("out-*", "*.csv"))
     for script in copy.glob("*/records.py"):
         spec = importlib.util.spec_from_file_location(f"records_of_{script.parent.name}", script)
         module = importlib.util.module_from_spec(spec)
         spec.loader.exec_module(module)
         module.main()
+    return copy
+
+
+@pytest.fixture
+def examples(desk, with_records) -> Path:
+    """A copy of the examples with their records, and the data sets that they name."""
+    copy = desk.folder / "examples"
+    shutil.copytree(with_records, copy)
     budget = ("--epsilon", "30", "--delta", "1e-3")
     alone = [("colours",), ("incomes",), ("body-sizes",), ("readers",)]
     replaced = [(name, "--relation", "replacement") for name in ("employees", "phones", "commuters")]

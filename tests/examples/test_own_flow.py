@@ -9,9 +9,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "own-flow"
 
 
+@pytest.mark.slow
 def test_a_release_is_a_subflow_on_the_same_server_and_a_repeat_is_the_same_release(desk) -> None:
     here = desk.folder / "own-flow"
     shutil.copytree(EXAMPLE, here, ignore=shutil.ignore_patterns("people.csv", "out", "__pycache__"))

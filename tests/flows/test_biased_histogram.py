@@ -81,6 +81,7 @@ def test_every_record_is_drawn_with_its_own_rate(desk) -> None:
     assert "rate" not in pq.read_schema(Path(done.json["output"]) / "data.parquet").names
 
 
+@pytest.mark.slow
 def test_a_retry_publishes_the_sample_that_was_stored(desk, monkeypatch) -> None:
     from crowdblend.flows import release
 

@@ -83,6 +83,7 @@ def test_a_cluster_draws_the_sample_that_threads_draw(desk, cluster) -> None:
             assert KEY.hex().encode() not in path.read_bytes()
 
 
+@pytest.mark.slow
 def test_a_cluster_adds_up_the_reports_that_threads_add_up(desk, cluster) -> None:
     address, _ = cluster
     (desk.folder / "reports").mkdir()
@@ -112,6 +113,7 @@ KINDS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_cluster_makes_of_every_kind_what_threads_make(desk, cluster, kind) -> None:
     address, _ = cluster
@@ -140,6 +142,7 @@ def test_a_cluster_makes_of_every_kind_what_threads_make(desk, cluster, kind) ->
     assert found[0]
 
 
+@pytest.mark.slow
 def test_a_scheduler_that_is_not_there_is_refused_before_the_charge(desk) -> None:
     desk.add_dataset()
     spec = desk.write_spec()
@@ -172,6 +175,7 @@ def test_what_answers_but_is_no_scheduler_is_refused_before_the_charge(desk) -> 
     assert desk("ledger", "show", "--json").json["releases"] == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("on", ['on = "fresh-sample"\nrate = 0.5', 'on = "whole"'], ids=["fresh sample", "whole"])
 def test_a_cluster_counts_for_a_private_choice_too(desk, cluster, on: str) -> None:
     """One map has all the probability but e^-100, so that threads and cluster draw it alike, from the same samples."""

@@ -259,6 +259,7 @@ def after_the_draw(steps: list) -> int:
     return [where.endswith(".draw.json") for _, where, *_ in steps if where].index(True) + 1
 
 
+@pytest.mark.slow
 def test_the_places_to_be_killed_at_are_the_releases_own(scene: Any) -> None:
     """Every change lies between two neighbouring places; with hidden steps that does not hold."""
     seen = undisturbed(scene, FIRST)

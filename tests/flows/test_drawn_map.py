@@ -7,6 +7,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import pyarrow.parquet as pq
+import pytest
 from crowdblend.mechanisms.refusal import ReleaseFailed
 
 SELECTION = "\n[selection]\nepsilon = 0.2\n"
@@ -80,6 +81,7 @@ def test_a_published_id_answers_with_its_map_and_draws_no_other(desk, monkeypatc
     assert again["published_records"] == first["published_records"]
 
 
+@pytest.mark.slow
 def test_a_choice_on_a_fresh_sample_takes_two_samples_and_costs_less(desk) -> None:
     desk.add_dataset()
     fresh = chosen('[selection]\nepsilon = 0.2\non = "fresh-sample"\nrate = 0.25\ndraw = "exponential"\n')
@@ -138,6 +140,7 @@ def test_no_records_have_a_map_too(desk) -> None:
     assert run(desk)["published_records"] == 0
 
 
+@pytest.mark.slow
 def test_each_release_of_a_series_draws_for_itself(desk) -> None:
     desk.add_dataset()
     spec = desk.write_spec(edit=chosen())
@@ -175,6 +178,7 @@ def fail_once(desk, monkeypatch, name: str, *, edit) -> None:
         assert answer.code == 1, answer.err
 
 
+@pytest.mark.slow
 def test_a_drawn_map_is_never_drawn_again(desk, monkeypatch) -> None:
     from crowdblend.tasks import select
 
@@ -188,6 +192,7 @@ def test_a_drawn_map_is_never_drawn_again(desk, monkeypatch) -> None:
     assert list(result["levels"].values()) == levels
 
 
+@pytest.mark.slow
 def test_a_walk_goes_on_from_its_stored_draws(desk, monkeypatch) -> None:
     from crowdblend.tasks import select
 
@@ -210,6 +215,7 @@ def test_a_walk_goes_on_from_its_stored_draws(desk, monkeypatch) -> None:
     assert [tuple(json.loads(path.read_text())["levels"]) for path in stored[:2]] == calls
 
 
+@pytest.mark.slow
 def test_a_draw_that_is_damaged_is_never_made_again(desk, monkeypatch) -> None:
     desk.add_dataset()
     fail_once(desk, monkeypatch, "surviving_groups", edit=chosen())
@@ -230,6 +236,7 @@ def test_a_draw_that_is_damaged_is_never_made_again(desk, monkeypatch) -> None:
     assert not list(desk.home.rglob("*.draw.json"))
 
 
+@pytest.mark.slow
 def test_a_lost_key_of_the_selections_sample_is_refused(desk, monkeypatch) -> None:
     desk.add_dataset()
     fresh = chosen('[selection]\nepsilon = 0.2\non = "fresh-sample"\nrate = 0.25\n')
@@ -256,6 +263,7 @@ CHANGES = {
 }
 
 
+@pytest.mark.slow
 def test_a_retry_after_any_change_of_the_choice_is_refused(desk, monkeypatch) -> None:
     desk.add_dataset()
     fail_once(desk, monkeypatch, "drawn_map", edit=chosen())

@@ -55,6 +55,7 @@ def ran(desk, spec: Path, *words: str) -> dict:
     return answer.json
 
 
+@pytest.mark.slow
 def test_empty_cells_have_the_noise_of_the_formula(desk) -> None:
     """χ² over the empty cells of one release, at a false-alarm rate of 1e-4; a loss 10% off must fail it."""
     desk.add_dataset()
@@ -135,6 +136,7 @@ def test_an_outlier_private_histogram_counts_every_record(desk) -> None:
     assert (counts[counts < 200] != 0).any()
 
 
+@pytest.mark.slow
 def test_a_retry_publishes_the_noise_that_was_stored(desk, monkeypatch) -> None:
     from crowdblend.flows import release
 
@@ -173,6 +175,7 @@ def test_a_stored_draw_of_another_release_is_never_used(desk, monkeypatch) -> No
     assert "not drawn for this release" in answer.err
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("histogram_first", [True, False])
 def test_a_sample_that_served_one_kind_of_release_serves_no_other(desk, histogram_first) -> None:
     """The same key, so the same sample: the second release is refused, whichever of the two came first."""

@@ -128,6 +128,7 @@ def voters(desk):
     return desk
 
 
+@pytest.mark.slow
 def test_estimates_from_reports_and_an_answer_add_up_and_counts_may_not_follow(voters) -> None:
     ended = run_together(voters, ["estimates", "by-vote"])
     assert ended == {"estimates": (0, ""), "by-vote": (0, "")}

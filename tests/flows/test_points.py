@@ -70,6 +70,7 @@ FUNCTIONS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("points", [NOISY, SUPPRESSED], ids=["noisy", "suppressed"])
 def test_points_are_within_the_error_that_their_certificate_states(desk, points) -> None:
     """The bound holds for the noisy ones with the stated confidence, which is 0.999999 here: the false-alarm rate."""
@@ -105,6 +106,7 @@ def test_points_are_within_the_error_that_their_certificate_states(desk, points)
     assert 0 < real <= share, "the share that moved is what is bounded"
 
 
+@pytest.mark.slow
 def test_empty_cells_have_the_noise_of_the_formula_as_far_as_it_is_above_0(desk) -> None:
     """χ² over the empty cells of one release, at a false-alarm rate of 1e-4; a loss 10% off must fail it."""
     cells = 100_000
@@ -134,6 +136,7 @@ def test_empty_cells_have_the_noise_of_the_formula_as_far_as_it_is_above_0(desk)
     assert p_value(0.55) < 1e-4
 
 
+@pytest.mark.slow
 def test_a_retry_publishes_the_points_of_the_noise_that_was_stored(desk, monkeypatch) -> None:
     from crowdblend.flows import release
 

@@ -212,6 +212,7 @@ def test_several_reports_of_a_person_cost_so_many_times_as_much(asked, desk) -> 
     assert desk("verify", done.json["certificate"]).code == 0
 
 
+@pytest.mark.slow
 def test_a_bad_report_is_passed_over_alone(asked, desk) -> None:
     made = sketches()
     good = lines_of(made)
@@ -264,6 +265,7 @@ def test_a_file_of_another_kind_is_refused_without_a_value_and_nothing_is_charge
     assert desk("ledger", "show", "--json").json["releases"] == []
 
 
+@pytest.mark.slow
 def test_too_few_reports_publish_nothing(asked, desk) -> None:
     """By the footers before the charge; in CSV, and for reports that can't be read, after it."""
     pq.write_table(vector_table(np.zeros(99, dtype=np.uint8)), desk.folder / "few.parquet")
@@ -281,6 +283,7 @@ def test_too_few_reports_publish_nothing(asked, desk) -> None:
     assert desk("ledger", "verify").code == 0
 
 
+@pytest.mark.slow
 def test_a_retry_gives_the_same_and_is_charged_once(asked, desk, monkeypatch) -> None:
     from crowdblend.flows import release
 

@@ -26,6 +26,7 @@ def series(desk) -> dict:
     return answer.json
 
 
+@pytest.mark.slow
 def test_two_deliveries_are_paid_once_and_a_third_is_refused(desk, series) -> None:
     [dataset] = shown(desk)["datasets"]
     assert dataset["epsilon_spent"] == series["epsilon"]

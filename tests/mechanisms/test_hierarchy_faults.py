@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from crowdblend.mechanisms.hierarchy import HierarchyError, ValueHierarchy
 from crowdblend.mechanisms.hierarchy_faults import (
     domain_faults,
@@ -25,6 +26,7 @@ def buildable(declared) -> bool:
     return True
 
 
+@pytest.mark.slow
 @settings(derandomize=True, max_examples=1_500)
 @given(rows)
 def test_no_fault_exactly_where_it_can_be_built(declared) -> None:

@@ -50,7 +50,7 @@ def p_value(drawn: Sequence[int], probabilities: np.ndarray) -> float:
     return float(chisquare(seen, probabilities * len(drawn)).pvalue)
 
 
-@pytest.mark.parametrize("rule", ["permute-and-flip", "exponential"])
+@pytest.mark.parametrize("rule", [pytest.param("permute-and-flip", marks=pytest.mark.slow), "exponential"])
 def test_maps_are_drawn_with_the_exact_probabilities(rule):
     """Controls: a draw with twice ε₁, with half of it, and by the scale of a quality that is not monotone."""
 
@@ -70,6 +70,7 @@ def test_maps_are_drawn_with_the_exact_probabilities(rule):
     assert p_value([two_sided(scores) for _ in range(CONTROL_DRAWS)], probabilities) < ALARM
 
 
+@pytest.mark.slow
 def test_the_two_rules_are_told_apart():
     """Control of the comparison: one rule's draws fail against the other's probabilities."""
     drawn = [draw_map(SCORES, epsilon=EPSILON, rule="exponential") for _ in range(DRAWS)]
@@ -151,6 +152,7 @@ def walked(steps: int, epsilon: float) -> np.ndarray:
     return place
 
 
+@pytest.mark.slow
 def test_a_walk_ends_where_its_steps_lead():
     """Controls: the best map visited, and a walk that gives every step the whole ε₁."""
     steps, epsilon = 3, Decimal(3)

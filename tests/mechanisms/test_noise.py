@@ -55,6 +55,7 @@ def test_its_mean_is_0_and_its_variance_the_formulas():
     assert abs((1.1**2 * drawn.var()) / noise.variance - 1) > 6 * math.sqrt(5.1 / DRAWS)
 
 
+@pytest.mark.slow
 def test_laplace_noise_has_its_formula(false_alarm):
     def p_value(scale, stated):
         return stats.kstest(np.array(add_laplace([0.0] * DRAWS, LaplaceNoise(scale=scale))) / stated, "laplace").pvalue

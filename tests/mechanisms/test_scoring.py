@@ -120,6 +120,7 @@ def wide_lattice(columns: int) -> Lattice:
     )
 
 
+@pytest.mark.slow
 def test_keys_of_several_words_are_rolled_up_too():
     lattice = wide_lattice(5)
     rng = np.random.default_rng(5)

@@ -135,7 +135,7 @@ def _upper(hits: int, alarm: float) -> float:
     return float(beta_distribution.ppf(1 - alarm, hits + 1, RUNS - hits)) if hits < RUNS else 1.0
 
 
-@pytest.mark.parametrize("rule", ["permute-and-flip", "exponential"])
+@pytest.mark.parametrize("rule", ["permute-and-flip", pytest.param("exponential", marks=pytest.mark.slow)])
 def test_no_event_contradicts_the_price(rule):
     """Neither on the design itself, nor where the better of the two maps changes with t."""
     for pair in (None, tied_pair(group_threshold(RELEASE.k, RELEASE.sampling_rate, None))):

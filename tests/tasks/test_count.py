@@ -217,6 +217,7 @@ def test_a_missing_or_foreign_key_is_refused_before_anything_is_read(tmp_path, k
         group_counts(chunks, job=job_of(gone), executor=LocalThreads(workers=2))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("executor", [LocalThreads(workers=2), LocalProcesses(workers=2)])
 def test_a_page_that_cannot_be_read_fails_the_release(tmp_path, key, executor):
     chunks = chunks_of(tmp_path / "in")
@@ -232,6 +233,7 @@ def test_a_page_that_cannot_be_read_fails_the_release(tmp_path, key, executor):
     assert "Traceback" not in str(failure.value)
 
 
+@pytest.mark.slow
 def test_threads_do_not_import_the_cluster():
     """Importing `distributed` costs a third of a second that one machine need not pay."""
     lines = (

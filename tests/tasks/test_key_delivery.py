@@ -75,6 +75,7 @@ def test_the_lease_ends_when_nobody_renews_it(workers, key, monkeypatch) -> None
         until(lambda: [one.secret() for one in held(cluster)] == [None, None])
 
 
+@pytest.mark.slow
 def test_a_renewed_lease_goes_on(workers, key, monkeypatch) -> None:
     cluster, client = workers
     monkeypatch.setattr(key_delivery, "LEASE_SECONDS", 3.0)

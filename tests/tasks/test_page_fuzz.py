@@ -213,6 +213,7 @@ def nearly_sound_calls(draw):
     return page, positions, (0, len(positions)), 0, records, -1, optional, draw(st.sampled_from([1, 30, 512]))
 
 
+@pytest.mark.slow
 @settings(derandomize=True, max_examples=1000)
 @given(call=ANY_CALL | nearly_sound_calls())
 def test_any_page_is_decoded_within_bounds_or_refused(call):
@@ -243,6 +244,7 @@ def test_any_texts_fill_the_page_or_are_refused(page, count):
     assert len(texts) == ends[-1]
 
 
+@pytest.mark.slow
 @settings(derandomize=True, max_examples=300)
 @given(
     entries=st.lists(st.binary(max_size=9), max_size=12),
@@ -276,6 +278,7 @@ def test_any_bytes_are_a_known_dictionary_or_not(page, count, width):
     assert page_decoder.known_codes(bare(page), count, width, index, 1) in (None, (1).to_bytes(8, "little"))
 
 
+@pytest.mark.slow
 @settings(derandomize=True, max_examples=1000)
 @given(
     entries=st.lists(st.binary(max_size=9), max_size=12),
@@ -321,6 +324,7 @@ def _footer() -> bytes:
 FOOTER = _footer()
 
 
+@pytest.mark.slow
 @settings(derandomize=True, max_examples=1000)
 @given(
     changes=st.lists(st.tuples(st.integers(0, len(FOOTER) - 1), st.integers(0, 4), st.binary(max_size=5)), max_size=4)

@@ -39,6 +39,7 @@ def written(folder, table, files=3, row_group=170):
     return list_source(".", base=folder)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("executor", [LocalThreads(), LocalProcesses(workers=2)])
 def test_sketches_add_up_however_they_are_cut(tmp_path, monkeypatch, reports, executor):
     whole = summed(SKETCH, reports)

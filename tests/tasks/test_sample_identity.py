@@ -120,6 +120,7 @@ def test_any_grouping_and_order_of_chunks_gives_the_same_sample(folder, chunks, 
     assert sample_of(merge_counts(data.draw(st.permutations(parts)))) == expected
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "executor", [LocalThreads(workers=1), LocalThreads(workers=4), LocalProcesses(workers=2)], ids=repr
 )
@@ -175,6 +176,7 @@ def test_two_releases_computed_together_share_no_coins(folder, chunks, expected)
     assert overlap_z(one, two) > 5
 
 
+@pytest.mark.slow
 def test_a_worker_killed_in_the_midst_changes_nothing(folder, chunks, expected):
     """A real cluster of two processes; one is killed with signal 9 while tasks run, its results are lost."""
     from distributed import Client, LocalCluster

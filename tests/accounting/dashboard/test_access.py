@@ -187,6 +187,7 @@ def test_nothing_but_looking_is_possible(served, method) -> None:
     assert (answer.status_code, answer.headers["allow"]) == (405, "GET, HEAD")
 
 
+@pytest.mark.slow
 def test_head_is_get_without_its_body(served, paths) -> None:
     import httpx
 

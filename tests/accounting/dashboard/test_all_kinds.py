@@ -6,6 +6,7 @@ import os
 from datetime import UTC, datetime
 from decimal import Decimal
 
+import pytest
 from crowdblend.accounting.ledger.charge import ReleaseCharge
 from crowdblend.accounting.theory.price import paper_price, price
 from crowdblend.mechanisms.answers import CountAnswer
@@ -29,6 +30,7 @@ KINDS = {
 }
 
 
+@pytest.mark.slow
 def test_every_kind_of_release_has_its_pages(serve, town, tmp_path) -> None:
     copy = town.copy(tmp_path / "kinds")
     today = datetime.now(UTC).date()
@@ -70,6 +72,7 @@ def test_every_kind_of_release_has_its_pages(serve, town, tmp_path) -> None:
         assert "itself a sample" in running.get(paths[1]).text
 
 
+@pytest.mark.slow
 def test_every_kind_of_entry_is_told_in_a_sentence(opened, copied) -> None:
     today = datetime.now(UTC).date()
     with copied.writer() as writer:
@@ -88,6 +91,7 @@ def test_every_kind_of_entry_is_told_in_a_sentence(opened, copied) -> None:
         assert pages.get("/api/v1/datasets/2").json()["private_looks_in_all"] == 0
 
 
+@pytest.mark.slow
 def test_a_budget_of_no_delta_and_a_threshold_past_every_picture_have_their_pages(opened, copied) -> None:
     today = datetime.now(UTC).date()
     with copied.writer() as writer:

@@ -86,6 +86,7 @@ def keep(page, path: str, how: str) -> None:
         page.screenshot(path=str(place), full_page=True)
 
 
+@pytest.mark.slow
 def test_every_page_prints_without_navigation(browser, served, paths) -> None:
     warm(served, paths)
     watched = Watched(browser, viewport={"width": 794, "height": 1123})
@@ -100,6 +101,7 @@ def test_every_page_prints_without_navigation(browser, served, paths) -> None:
     watched.check()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scheme", ["light", pytest.param("dark", marks=pytest.mark.long)])
 def test_axe_finds_no_violation(browser, served, paths, scheme) -> None:
     from axe_playwright_python.sync_playwright import Axe
@@ -117,6 +119,7 @@ def test_axe_finds_no_violation(browser, served, paths, scheme) -> None:
     watched.context.close()
 
 
+@pytest.mark.slow
 def test_pages_need_no_script(browser, served, paths) -> None:
     watched = Watched(browser, script=False)
     for path in paths:
@@ -127,6 +130,7 @@ def test_pages_need_no_script(browser, served, paths) -> None:
     watched.check()
 
 
+@pytest.mark.slow
 def test_the_keyboard_reaches_everything_in_order(browser, served) -> None:
     watched = Watched(browser, viewport={"width": 1280, "height": 900})
     page = watched.open(served.url)
@@ -162,6 +166,7 @@ def test_the_keyboard_reaches_everything_in_order(browser, served) -> None:
     watched.check()
 
 
+@pytest.mark.slow
 def test_a_plain_browser_logs_in_with_a_token_as_password(browser, serve, town) -> None:
     from playwright.sync_api import Error
 

@@ -40,6 +40,7 @@ def verified(pages) -> dict:
     pytest.fail("no verification ended in a minute")
 
 
+@pytest.mark.slow
 def test_an_account_that_cant_be_read_is_said_to_be_so_and_hides_no_other(opened, copied) -> None:
     with opened(copied.url) as control:
         known = places(control)
@@ -62,6 +63,7 @@ def test_an_account_that_cant_be_read_is_said_to_be_so_and_hides_no_other(opened
         assert [one["change"] for one in shown if "unreadable" in one] == [1]
 
 
+@pytest.mark.slow
 def test_a_damaged_registration_vouches_for_nothing(opened, copied) -> None:
     with opened(copied.url) as control:
         known = places(control)
@@ -82,6 +84,7 @@ def test_a_damaged_registration_vouches_for_nothing(opened, copied) -> None:
         assert {what for _, what in faults(dataset)} == {"the entry can't be read"}
 
 
+@pytest.mark.slow
 def test_a_mechanism_that_nobody_knows_is_vouched_for_by_nobody(opened, copied) -> None:
     copied.past_the_guards(OTHER_MECHANISM, NO_MECHANISM)
     with opened(copied.url) as pages:
@@ -108,6 +111,7 @@ def test_an_entry_counts_by_its_content_and_not_by_the_kind_beside_it(opened, co
         assert pages.get("/").status_code == 401
 
 
+@pytest.mark.slow
 def test_another_chain_in_the_place_of_the_old_is_read_from_its_beginning(opened, copied, tmp_path) -> None:
     other = type(copied)(folder=tmp_path / "other")
     shutil.copytree(copied.folder / "home", other.folder / "home")
@@ -120,6 +124,7 @@ def test_another_chain_in_the_place_of_the_old_is_read_from_its_beginning(opened
         assert kinds == [{"kind": "ledger-created/1", "entries": 1}]
 
 
+@pytest.mark.slow
 def test_an_older_copy_put_back_is_found_by_an_anchor_alone(opened, copied, tmp_path) -> None:
     shutil.copy(copied.folder / "ledger.db", tmp_path / "older.db")
     copied.charge("people-later")
@@ -149,6 +154,7 @@ def test_a_ledger_that_cant_be_verified_is_neither_sound_nor_broken(opened, copi
         assert "crowdblend_chain_sound 0" in pages.get("/metrics").text
 
 
+@pytest.mark.slow
 def test_a_lost_database_is_told_as_lost_and_lets_nobody_in(postgresql_server, opened, copied) -> None:
     from datetime import UTC, datetime, timedelta
 

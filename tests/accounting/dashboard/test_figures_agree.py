@@ -38,6 +38,7 @@ def test_budgets_equal_those_of_ledger_show(served, town) -> None:
     }
 
 
+@pytest.mark.slow
 def test_a_data_sets_page_equals_ledger_show(served, town) -> None:
     shown = json.loads(town.command("ledger", "show", "--json"))
     known = next(one for one in shown["datasets"] if one["dataset"] == "people")
@@ -173,6 +174,7 @@ def test_samples_and_refusals_are_all_told(served, town) -> None:
     assert [row["release_id"] for row in only["refusals"]] == ["people-greedy"]
 
 
+@pytest.mark.slow
 def test_the_calculator_says_what_plan_says(served, town) -> None:
     planned = json.loads(
         town.command("plan", "--k", "20", "--sampling-rate", "0.1", "--delta", "1e-6", "--releases", "12", "--json")

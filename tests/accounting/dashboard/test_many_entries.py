@@ -86,6 +86,7 @@ def quick_and_small(running, entries: int, *, most_seconds: float) -> None:
     assert slowest[0][0] < most_seconds, slowest[:5]
 
 
+@pytest.mark.slow
 def test_pages_of_a_thousand_entries(serve, town, tmp_path) -> None:
     long = grown(type(town), tmp_path, 1_000)
     with serve(long) as running:

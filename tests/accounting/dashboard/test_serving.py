@@ -12,6 +12,7 @@ from crowdblend.accounting.dashboard.options import Options
 from crowdblend.mechanisms.refusal import InputRefused
 
 
+@pytest.mark.slow
 def test_an_interruption_ends_it_in_order(serve, town) -> None:
     with serve(town, "--host", "localhost") as running:
         assert running.url.startswith("http://localhost:")
@@ -23,6 +24,7 @@ def test_an_interruption_ends_it_in_order(serve, town) -> None:
         assert "Traceback" not in said
 
 
+@pytest.mark.slow
 def test_an_address_in_use_is_refused(town) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]

@@ -96,6 +96,7 @@ def test_a_token_that_no_writer_signed_lets_nobody_in(serve, copied) -> None:
         assert "people" not in answer.text
 
 
+@pytest.mark.slow
 def test_a_change_under_a_running_dashboard_is_seen(serve, copied) -> None:
     with serve(copied) as running:
         before = running.verified()
@@ -116,6 +117,7 @@ def test_a_change_under_a_running_dashboard_is_seen(serve, copied) -> None:
         assert f"What the ledger holds here can&#39;t be read. entry {first}: " in told.text
 
 
+@pytest.mark.slow
 def test_a_fuzzer_finds_no_fault_of_ours(served, tmp_path) -> None:
     """Schemathesis asks the whole API with everything that its schema allows, and with what it doesn't."""
     ended = subprocess.run(

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from datetime import UTC, datetime, timedelta
 
+import pytest
+
 NASTY = (
     "<script>alert(1)</script>",
     '"><img src=x onerror=alert(1)>',
@@ -19,6 +21,7 @@ NASTY = (
 )
 
 
+@pytest.mark.slow
 def test_no_text_of_the_ledger_becomes_markup(serve, town, tmp_path) -> None:
     from decimal import Decimal
 

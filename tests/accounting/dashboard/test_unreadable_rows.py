@@ -45,6 +45,7 @@ def said_everywhere(pages, path: str, table: str, unread: dict) -> None:
         assert "00ff" not in html
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("statement", ACCOUNTS.values(), ids=ACCOUNTS)
 def test_an_account_that_cant_be_read_stands_in_its_place_on_the_timeline(opened, copied, statement) -> None:
     with opened(copied.url) as control:
@@ -69,6 +70,7 @@ def test_an_account_that_cant_be_read_stands_in_its_place_on_the_timeline(opened
         assert "Not all of this account can be read." in html
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("damage", [NO_JSON, NO_TEXT, GONE], ids=["no JSON", "no text", "gone"])
 def test_a_charge_that_cant_be_read_stands_in_its_place_and_no_estimate_leaves_it_out(opened, copied, damage) -> None:
     with opened(copied.url) as control:
@@ -120,6 +122,7 @@ def vouched_for_up_to(page: dict, place: int) -> None:
     assert all(one["epsilon_composed"] is None for one in points if one["position"] >= place)
 
 
+@pytest.mark.slow
 def test_refusals_looks_and_publications_that_cant_be_read_stand_in_their_places(opened, copied) -> None:
     copied.command("dataset", "looked", "people", "--what", "a histogram")
     refused = "(SELECT min(position) FROM entry WHERE kind = 'release-refused/1')"
@@ -148,6 +151,7 @@ def test_refusals_looks_and_publications_that_cant_be_read_stand_in_their_places
         assert sum(VERIFY in step["what"] for step in steps) == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cell", ["epsilon_spent", "position"])
 def test_a_data_set_whose_account_now_cant_be_read_stands_in_its_place(opened, copied, cell) -> None:
     copied.past_the_guards(f"UPDATE account SET {cell} = x'00ff' WHERE position = {LAST_OF_PEOPLE}")

@@ -45,6 +45,7 @@ def worker():
     made.close()
 
 
+@pytest.mark.slow
 def test_an_idle_process_ends_by_itself_and_a_busy_one_is_ended(worker) -> None:
     assert worker.run("none", {}, seconds=60) == {"refused": NO_SUCH_JOB}
     idle = worker._process
@@ -57,6 +58,7 @@ def test_an_idle_process_ends_by_itself_and_a_busy_one_is_ended(worker) -> None:
     assert busy.returncode == -signal.SIGKILL
 
 
+@pytest.mark.slow
 def test_after_a_job_that_took_too_long_the_next_gets_its_own_answer(worker) -> None:
     planned = worker.run("plan", PLAN, seconds=60)
     assert planned is not None
@@ -66,6 +68,7 @@ def test_after_a_job_that_took_too_long_the_next_gets_its_own_answer(worker) -> 
     assert worker.run("plan", PLAN, seconds=60) == planned
 
 
+@pytest.mark.slow
 def test_a_process_that_died_is_started_again(worker) -> None:
     assert worker.run("none", {}, seconds=60) == {"refused": NO_SUCH_JOB}
     os.kill(worker._process.pid, signal.SIGKILL)
@@ -111,6 +114,7 @@ def test_a_verification_that_breaks_off_is_not_taken_for_a_sound_ledger(monkeypa
         watch.close()
 
 
+@pytest.mark.slow
 def test_a_computation_that_takes_too_long_is_given_up_told_and_tried_again_later(monkeypatch, begun) -> None:
     desk, clock = Desk(), time.monotonic
     try:

@@ -284,6 +284,7 @@ def test_appending_reads_only_the_end(tmp_path, monkeypatch) -> None:
     assert last.head.position == 10_000
 
 
+@pytest.mark.slow
 def test_sixteen_processes_leave_a_sound_anchor(books) -> None:
     books.add()
     attempts = [{"release_id": f"r{number}", "sample_id": f"{number:064x}"} for number in range(16)]

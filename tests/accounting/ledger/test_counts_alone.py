@@ -147,6 +147,7 @@ def test_verifying_finds_counts_that_are_not_alone(sqlite_books, order) -> None:
     assert found == ["a price of dataset 'phones' holds for outcome counts alone, and something else is released"]
 
 
+@pytest.mark.slow
 def test_counts_win_or_lose_a_race_against_everything_else(books) -> None:
     """Either the counts are charged and nothing else, or the others are and not the counts."""
     books.add("phones", relation="replacement", epsilon=Decimal(100))

@@ -53,8 +53,15 @@ def put(path: Path, table: str, column: str, value: bytes | str | int | None) ->
     return changed == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
-    "value", [None, b"\x00\xff", "no amount", 1 << 60], ids=["nothing", "octets", "text", "a large number"]
+    "value",
+    [
+        pytest.param(None, id="nothing", marks=pytest.mark.slow),
+        pytest.param(b"\x00\xff", id="octets", marks=pytest.mark.slow),
+        pytest.param("no amount", id="text"),
+        pytest.param(1 << 60, id="a large number", marks=pytest.mark.slow),
+    ],
 )
 def test_a_cell_that_no_ledger_writes_is_a_finding_and_told_wherever_it_is_looked_at(sqlite_books, value) -> None:
     books = sqlite_books

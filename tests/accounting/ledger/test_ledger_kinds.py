@@ -72,6 +72,7 @@ def test_each_kind_is_charged_its_price_and_the_chain_verifies(sqlite_books, nam
         sqlite_books.charge("two", **charged(mechanism) | {"price": cheaper})
 
 
+@pytest.mark.slow
 def test_a_sample_serves_one_kind_whichever_comes_first(books) -> None:
     books.add()
     for number, (first, second) in enumerate(itertools.permutations([*SAMPLED, *WHOLE], 2)):
@@ -84,6 +85,7 @@ def test_a_sample_serves_one_kind_whichever_comes_first(books) -> None:
     assert books.findings() == []
 
 
+@pytest.mark.slow
 def test_a_survey_price_needs_a_survey(books) -> None:
     books.add()
     books.add("survey", survey_rate=RATE)
@@ -151,6 +153,7 @@ def test_a_survey_charged_for_several_records_by_an_earlier_version_is_found(sql
     assert sqlite_books.findings() == []
 
 
+@pytest.mark.slow
 def test_fifty_answers_after_sampling_cost_one_in_all(sqlite_books) -> None:
     """LQS, arXiv:1101.2604v2, §2.7: at β = 0.2, each (0.02, 0) after sampling; the next one is over the budget of 1."""
     vectors = json.loads((Path(__file__).parents[2] / "vectors" / "mechanism_examples.json").read_text("utf-8"))

@@ -35,6 +35,7 @@ def test_one_sample_serves_one_release(books) -> None:
     assert books.findings() == []
 
 
+@pytest.mark.slow
 def test_one_sample_serves_one_release_of_whatever_kind(books) -> None:
     """Microdata, histograms and answers race for one sample; whichever wins, the others are refused."""
     books.add()
@@ -70,6 +71,7 @@ def test_a_survey_is_released_once_under_a_race(sqlite_books) -> None:
     assert sqlite_books.findings() == []
 
 
+@pytest.mark.slow
 def test_whole_releases_side_by_side_are_all_counted(books) -> None:
     books.add()
     attempts = [{"release_id": f"r{number}", "sample_id": sample(number)} for number in range(10)]
@@ -174,6 +176,7 @@ def check_totals(books, attempts: list[dict[str, str]], outcomes: list[str]) -> 
     assert not any("not anchored" in what for what in check.unchecked)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("each", [pytest.param(20, id="20"), pytest.param(200, id="200", marks=pytest.mark.long)])
 def test_sixteen_processes_over_shared_budgets_samples_and_ids(books, each) -> None:
     """Totals are exact, no budget is passed, no refusal is lost, and nobody waits for ever."""

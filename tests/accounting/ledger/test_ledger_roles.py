@@ -96,6 +96,7 @@ def test_a_whole_life_of_releases_runs_as_the_writer(owned, server_roles) -> Non
     assert owned.findings() == []
 
 
+@pytest.mark.slow
 def test_sixteen_writers_at_once_run_as_the_writer(owned, server_roles) -> None:
     books = as_role(owned, server_roles.writer)
     attempts = [{"release_id": f"r{number}", "sample_id": f"{number:064x}"} for number in range(16)]

@@ -102,6 +102,7 @@ def test_a_forged_price_or_a_survey_gets_no_series(books) -> None:
     assert books.findings() == []
 
 
+@pytest.mark.slow
 def test_an_unread_release_gives_its_place_back_and_a_read_one_keeps_it(books) -> None:
     books.add()
     registered = books.register(releases=2)
@@ -160,6 +161,7 @@ def test_a_series_of_one_is_a_release_that_is_paid_beforehand(books) -> None:
     assert books.findings() == []
 
 
+@pytest.mark.slow
 def test_ten_processes_get_the_last_places_of_a_series(books) -> None:
     books.add()
     registered = books.register(releases=3)
@@ -176,6 +178,7 @@ def test_ten_processes_get_the_last_places_of_a_series(books) -> None:
     assert books.findings() == []
 
 
+@pytest.mark.slow
 def test_one_release_id_takes_one_place(books) -> None:
     books.add()
     books.register(releases=3)

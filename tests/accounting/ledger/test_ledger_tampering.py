@@ -126,6 +126,7 @@ def test_the_control_ledger_has_every_kind(victim) -> None:
     assert set(victim.kinds()) == {kind.KIND for kind in get_args(Entry)}
 
 
+@pytest.mark.slow
 def test_every_field_of_every_entry_is_covered(victim) -> None:
     """Each column of each row, and each value inside each body, changed alone, is found."""
     for row in victim.raw(entries):

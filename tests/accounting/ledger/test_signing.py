@@ -138,6 +138,7 @@ def test_it_verifies_on_a_copy_with_nothing_else(certificate, sqlite_books, keys
     assert check_certificate(tmp_path / "copy" / "certificate.json", trusted=(public,)) == ()
 
 
+@pytest.mark.slow
 def test_every_byte_of_a_certificate_counts(certificate, keys) -> None:
     """Each byte replaced by another, removed, and doubled; fixed seed."""
     sound = certificate.read_bytes()

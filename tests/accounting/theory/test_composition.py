@@ -57,6 +57,7 @@ def test_one_group_size_composed_is_never_below_brute_force_and_within_a_hundred
     assert max(truths) > 0.05
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("times", "k", "rate", "delta"), [(2, 2, 0.25, 0.2), (3, 3, 0.125, 0.01), (2, 5, 0.25, 0.01), (3, 5, 0.5, 0.12)]
 )

@@ -98,6 +98,7 @@ def test_at_common_parameters_it_meets_the_worst_group(k, rate, delta, records):
     assert worst((records,), 0.999 * epsilon, k=k, rate=float(rate), largest=largest) > float(delta)
 
 
+@pytest.mark.slow
 @settings(derandomize=True, max_examples=15)
 @given(
     k=st.integers(2, 40),

@@ -37,6 +37,7 @@ def test_table_2_through_the_planner(vectors):
             assert found.delta_exact == found.delta <= found.delta_paper
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("releases", [1, 12])
 @pytest.mark.parametrize("selection", [None, Decimal("0.02")])
 def test_each_filled_parameter_is_charged_within_the_target_and_the_next_one_is_not(releases, selection):

@@ -84,6 +84,7 @@ def others(people, q):
     return np.exp(logs)
 
 
+@pytest.mark.slow
 def test_two_counts_of_the_same_reports_cost_more_than_their_prices_added_up():
     """With and without one person, two counts tell that person's report: this is why such a price holds alone.
 

@@ -72,6 +72,7 @@ def simulation_accepts(claimed):
     return True
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", RIGHT)
 def test_the_right_price_is_accepted(oracle, name):
     claimed = RIGHT[name]()

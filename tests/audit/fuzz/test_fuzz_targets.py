@@ -125,6 +125,7 @@ def test_a_charge_is_a_fault(bench, tmp_path, monkeypatch) -> None:
         run(sound)
 
 
+@pytest.mark.slow
 def test_the_program_runs_small(tmp_path) -> None:
     words = ["--minutes", "0.05", "--how", "shaped", "--targets", "hierarchy", "public-keys", "--seed", "1"]
     done = subprocess.run(

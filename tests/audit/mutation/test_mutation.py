@@ -54,6 +54,7 @@ def told(tmp_path_factory):
     return json.loads(done.stdout.split("TOLD")[-1]) | {"failing": name}
 
 
+@pytest.mark.slow
 def test_a_mutant_is_killed_by_a_test_that_notices_it_and_survives_another(told) -> None:
     assert told["noticed"] == ["killed", NOTICES]
     assert told["looked away"] == ["survived", None]

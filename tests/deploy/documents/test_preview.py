@@ -133,6 +133,7 @@ def test_a_drawn_map_is_previewed_by_what_the_draw_favours(desk) -> None:
     assert best not in ((0, 0, 0), (1, 3, 2)), "the control: neither end of the lattice"
 
 
+@pytest.mark.slow
 def test_candidates_and_bounds_that_a_release_does_not_know_are_told(office, rows) -> None:
     spec = office.spec("bounded", file_format="parquet")
     text = spec.read_text().replace("level = 1\n", "").replace("[columns.age]", "[columns.age]\nmax_level = 0")
@@ -202,6 +203,7 @@ def test_records_that_are_not_the_private_ones_pass(desk) -> None:
     assert any("not compared" in remark for remark in answer.json["remarks"])
 
 
+@pytest.mark.slow
 def test_a_source_that_was_released_is_known_again(office, rows) -> None:
     """Under another specification, whose own source isn't there: the private store's keyed fingerprint tells."""
     moved = office.folder / "moved"
@@ -222,6 +224,7 @@ def test_a_source_that_was_released_is_known_again(office, rows) -> None:
         office.environment["CROWDBLEND_HOME"] = other
 
 
+@pytest.mark.slow
 def test_a_past_release_stands_for_its_people(office, rows) -> None:
     spec = office.spec("rows-again", file_format="parquet")
     told = json.loads(office("preview", str(spec), "--release", str(rows), "--json"))
@@ -235,6 +238,7 @@ def test_a_past_release_stands_for_its_people(office, rows) -> None:
         office("preview", str(spec), "--public", str(rows / "data.parquet"))
 
 
+@pytest.mark.slow
 def test_a_charged_noisy_histogram_serves_too(office, noisy) -> None:
     spec = office.spec("after-noise", file_format="csv")
     told = json.loads(office("preview", str(spec), "--release", str(noisy), "--json"))
@@ -242,6 +246,7 @@ def test_a_charged_noisy_histogram_serves_too(office, noisy) -> None:
     assert told["people"] == pytest.approx(6_003, rel=0.2)
 
 
+@pytest.mark.slow
 def test_another_hierarchy_or_a_changed_table_is_refused(office, rows, tmp_path) -> None:
     spec = office.spec("other-widths", file_format="parquet")
     spec.write_text(spec.read_text().replace("[10, 50]", "[5, 50]"))

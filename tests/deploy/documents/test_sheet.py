@@ -58,6 +58,7 @@ def release(request) -> Path:
     return request.getfixturevalue(request.param)
 
 
+@pytest.mark.slow
 def test_each_snippet_runs_and_gives_the_same_estimates(office, release, monkeypatch) -> None:
     code = code_of(written(office, release)[1])
     assert set(code) == {"pandas", "Polars", "DuckDB", "R"}
@@ -80,6 +81,7 @@ def test_each_snippet_runs_and_gives_the_same_estimates(office, release, monkeyp
         assert float(spaces[0]["error"][label]) == pytest.approx(errors[label])
 
 
+@pytest.mark.slow
 def test_the_snippet_for_r_runs(needs, office, noisy) -> None:
     needs(shutil.which("Rscript") is not None, "R", "CROWDBLEND_TEST_R")
     code = code_of(written(office, noisy)[1])["R"]
@@ -119,6 +121,7 @@ def test_what_can_be_found_is_the_best_of_all_tests_between_a_dominating_pair(ro
         assert attempt.found > attempt.false_alarms
 
 
+@pytest.mark.slow
 def test_every_label_on_the_sheet_is_published_and_no_mark_is_on_it(office, release) -> None:
     pages = written(office, release)
     facts = sheet_facts(release, trusted=None)

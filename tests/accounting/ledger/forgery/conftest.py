@@ -169,7 +169,7 @@ def write_what_came_later(books: Any) -> None:
     books.writer().record_look(dataset="census", what="a utility report", by="steward", day=DAY)
 
 
-@pytest.fixture(scope="module", params=["sqlite", "postgresql"])
+@pytest.fixture(scope="module", params=["sqlite", pytest.param("postgresql", marks=pytest.mark.slow)])
 def victim(request, tmp_path_factory, golden_ledger) -> Iterator[Victim]:
     folder = tmp_path_factory.mktemp("victim")
     url = f"sqlite:///{folder / 'ledger.db'}"

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
 from crowdblend.accounting.ledger.schema import DERIVED_TABLES
 from sqlalchemy import delete, insert, update
 
 
+@pytest.mark.slow
 def test_every_column_of_every_derived_row_counts(victim, thorough) -> None:
     """Each value changed alone, each row removed, and each row written a second time under another key."""
     for table in DERIVED_TABLES:
