@@ -11,7 +11,7 @@ from ..accounting.theory.price import mechanism_record
 from ..flows.dry_run import DryRun
 from ..mechanisms.recoding import GeneralizationMap
 from .readiness import budget_facts, source_facts
-from .running import two_names_warning
+from .running import two_names_warning, warn_of_metadata
 
 __all__ = ["tell_dry_run"]
 
@@ -25,6 +25,7 @@ def tell_dry_run(found: DryRun, *, as_json: bool) -> None:
     """
     if found.other_names:
         click.echo(two_names_warning(found.other_names, dataset=found.request.dataset), err=True)
+    warn_of_metadata(found.remarks)
     if as_json:
         click.echo(json.dumps(_record(found), ensure_ascii=False))
         return

@@ -65,6 +65,7 @@ def run_release(
     with prepared_release(spec, house=house, output=place, release_id=release_id, series=series) as prepared:
         if prepared.other_names:
             click.echo(two_names_warning(prepared.other_names, dataset=prepared.request.dataset), err=True)
+        warn_of_metadata(prepared.remarks)
         if prepared.layout is None:
             published = remembered_release(prepared.folder)
             if published is None:
@@ -120,6 +121,16 @@ def _prefect_lost(prepared: PreparedRelease) -> InputRefused | ReleaseFailed:
         if published
         else "Run again with the same release id: it is finished at no new charge.",
     )
+
+
+def warn_of_metadata(remarks: tuple[str, ...]) -> None:
+    """Tell the steward, on standard error, what seems wrong by the source's metadata; it decides nothing.
+
+    Args:
+        remarks: whole sentences.
+    """
+    for remark in remarks:
+        click.echo(f"crowdblend: warning: {remark}", err=True)
 
 
 def two_names_warning(other_names: tuple[str, ...], *, dataset: str) -> str:

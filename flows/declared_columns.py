@@ -168,14 +168,18 @@ def _declared(
 
 def _hierarchy(where: str, column: ColumnTable, base: Path) -> Hierarchy:
     """The column's declared hierarchy: exactly one of a file, values or intervals."""
+    if column.fold_case and column.interval is not None:
+        raise InputRefused("numbers have no case.", where=f"{where}.fold_case", remedy="Remove it.")
     try:
         if column.bounds is not None:
             raise InputRefused("bounds are of a column of [points].", where=f"{where}.bounds")
         match (column.hierarchy, column.values, column.interval):
             case (str() as location, None, None):
-                return read_hierarchy(location if "://" in location else str(base / location))
+                read = read_hierarchy(location if "://" in location else str(base / location))
+                return read.folded() if column.fold_case else read
             case (None, list() as values, None):
-                return ValueHierarchy.from_values(values)
+                declared = ValueHierarchy.from_values(values)
+                return declared.folded() if column.fold_case else declared
             case (None, None, IntervalTable() as interval):
                 return IntervalHierarchy(lower=interval.lower, upper=interval.upper, widths=tuple(interval.widths))
             case _:

@@ -14,6 +14,7 @@ from ..accounting.ledger.source_names import known_names_of_source
 from ..tasks.objects import Output
 from ..tasks.request import Request
 from ..tasks.source import SourceLayout, source_metadata_bytes
+from .metadata_remarks import metadata_remarks
 from .prepare import (
     check_output,
     check_release_id,
@@ -40,6 +41,7 @@ class DryRun:
         charge: what would be charged now; None where it is paid already, by itself or by its series.
         layout: the files of the records with their headers; None where the release is published already.
         other_names: names of data sets under which the same source was released before; for a warning alone.
+        remarks: what seems wrong by the source's metadata; for a warning alone.
     """
 
     release_id: str | None
@@ -50,6 +52,7 @@ class DryRun:
     charge: ChargedPrice | None
     layout: SourceLayout | None
     other_names: tuple[str, ...]
+    remarks: tuple[str, ...]
 
     def __repr__(self) -> str:
         """What would be charged, in short."""
@@ -107,4 +110,5 @@ def dry_run(
         charge=None if paid else charged_price(request.price),
         layout=layout,
         other_names=other_names,
+        remarks=() if layout is None else metadata_remarks(layout, request),
     )

@@ -29,6 +29,7 @@ from ..tasks.objects import ObjectPrefix, Output, require_free
 from ..tasks.report_files import report_layout
 from ..tasks.request import ReportsRequest, Request
 from ..tasks.source import SourceLayout, check_metadata, list_source, source_metadata_bytes
+from .metadata_remarks import metadata_remarks
 from .settings import House
 from .spec import read_spec
 
@@ -58,6 +59,7 @@ class PreparedRelease:
         layout: the files of the records with their headers; None where the release is published already.
         series: the series that has paid for the release, None for one that pays for itself.
         other_names: names of data sets under which the same source was released before; for a warning alone.
+        remarks: what seems wrong by the source's metadata; for a warning alone.
     """
 
     release_id: str
@@ -68,6 +70,7 @@ class PreparedRelease:
     layout: SourceLayout | None
     series: str | None
     other_names: tuple[str, ...] = ()
+    remarks: tuple[str, ...] = ()
 
 
 @contextmanager
@@ -124,6 +127,7 @@ def prepared_release(
             layout=layout,
             series=series,
             other_names=other_names,
+            remarks=() if layout is None else metadata_remarks(layout, request),
         )
 
 

@@ -16,12 +16,12 @@ from ..mechanisms.recoding import GeneralizationMap
 from ..mechanisms.refusal import InputRefused
 from ..mechanisms.strongly_safe import StronglySafeRelease
 from ..tasks.objects import Output, output_at
-from ..tasks.request import MicrodataRequest, Request
+from ..tasks.request import MicrodataRequest, ReportsRequest, Request
 from .answer_spec import answer_request
 from .declared_columns import declared_choice, declared_map
 from .histogram_spec import histogram_request
 from .points_spec import points_request
-from .reading_spec import record_reading
+from .reading_spec import check_declared_values, record_reading
 from .reports_spec import reports_request
 from .sampling_spec import check_sampling
 from .spec_tables import PrivacyTable, SelectionTable, SpecTables, parse_spec
@@ -43,6 +43,13 @@ def read_spec(path: Path, *, output: Output | None, releases: int = 1) -> Reques
         InputRefused: anything that is wrong, with file and key or line.
     """
     spec = parse_spec(path)
+    request = _request(path, spec, output=output, releases=releases)
+    if not isinstance(request, ReportsRequest):
+        check_declared_values(path, request.recoding, request.reading)
+    return request
+
+
+def _request(path: Path, spec: SpecTables, *, output: Output | None, releases: int) -> Request:
     base = path.resolve().parent
     _check_data(path, spec)
     check_sampling(path, spec)

@@ -11,7 +11,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 
 from ..mechanisms.neighbours import ADD_REMOVE, Relation
 from ..mechanisms.refusal import InputRefused
-from ..tasks.record_reading import Quoting
+from ..tasks.record_reading import DecimalSign, Encoding, Quoting
 from .cluster_spec import ClusterTable
 from .spec_keys import key_advice
 
@@ -63,7 +63,11 @@ class _Data(_Table):
     source: str = Field(min_length=1)
     separator: str = Field(default=",", min_length=1, max_length=1)
     quoting: Quoting = "rfc4180"
+    encoding: Encoding = "utf-8"
     null: list[str] = [""]
+    trim: bool = False
+    decimal: DecimalSign = "."
+    whole_floats: bool = False
     rows_per_person: int = Field(default=1, ge=1)
 
 
@@ -131,6 +135,7 @@ class ColumnTable(_Table):
     values: list[str] | None = None
     interval: IntervalTable | None = None
     bounds: BoundsTable | None = None
+    fold_case: bool = False
     level: int | None = Field(default=None, ge=0)
     min_level: int | None = Field(default=None, ge=0)
     max_level: int | None = Field(default=None, ge=0)

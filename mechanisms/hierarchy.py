@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 import numpy as np
@@ -96,12 +96,15 @@ class ValueHierarchy:
         level_codes: per level, the code of every leaf; the bucket is leaf 0.
         leaf_of_text: leaf number of every declared text.
         leaf_of_integer: the same for the texts that are integers in canonical decimal.
+        fold_case: whether texts are compared without regard to case, by Unicode's case folding; then the texts of
+            `leaf_of_text` are folded.
     """
 
     level_labels: tuple[tuple[str, ...], ...]
     level_codes: tuple[NDArray[np.int64], ...]
     leaf_of_text: dict[bytes, int] = field(repr=False)
     leaf_of_integer: IntegerIndex = field(repr=False)
+    fold_case: bool = False
 
     @staticmethod
     def from_rows(rows: Sequence[Sequence[str]]) -> ValueHierarchy:
@@ -143,6 +146,18 @@ class ValueHierarchy:
         """
         return ValueHierarchy.from_rows([(value, BUCKET_LABEL) for value in values])
 
+    def folded(self) -> ValueHierarchy:
+        """The same values, compared without regard to case; published as they are declared.
+
+        Raises:
+            HierarchyError: two values differ in case alone.
+        """
+        leaf_of_text: dict[bytes, int] = {}
+        for text, leaf in self.leaf_of_text.items():
+            if leaf_of_text.setdefault(_folded(text) or b"", leaf) != leaf:
+                raise HierarchyError(f"the value {text.decode()!r} and another differ in case alone")
+        return replace(self, leaf_of_text=leaf_of_text, fold_case=True)
+
     @property
     def levels(self) -> int:
         """Number of levels, level 0 (the value itself) included."""
@@ -155,7 +170,8 @@ class ValueHierarchy:
     def codes_of_texts(self, texts: Sequence[bytes | None], level: int) -> NDArray[np.int64]:
         """Code of each text at a level; None and unseen texts have the bucket's; shape (n,)."""
         leaf_of = self.leaf_of_text
-        leaves = [0 if text is None else leaf_of.get(text, 0) for text in texts]
+        compared = [_folded(text) for text in texts] if self.fold_case else texts
+        leaves = [0 if text is None else leaf_of.get(text, 0) for text in compared]
         return self.level_codes[level][np.array(leaves, dtype=np.int64)]
 
     def codes_of_integers(self, values: NDArray[np.int64], level: int) -> NDArray[np.int64]:
@@ -201,13 +217,25 @@ class ValueHierarchy:
 
     def digest(self) -> str:
         """SHA-256 of the declared rows in canonical order, 64 hexadecimal digits."""
-        description = {"kind": "values/1", "levels": self.levels, "rows": self.rows()}
+        description: dict[str, object] = {"kind": "values/1", "levels": self.levels, "rows": self.rows()}
+        if self.fold_case:
+            description["fold_case"] = True
         text = json.dumps(description, ensure_ascii=True, sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(text.encode()).hexdigest()
 
     def __repr__(self) -> str:
         """A short form; a hierarchy may have a hundred thousand leaves."""
         return f"ValueHierarchy(values={len(self.leaf_of_text)}, levels={self.levels})"
+
+
+def _folded(text: bytes | None) -> bytes | None:
+    """A text without regard to case; what is not UTF-8 stays as it is."""
+    if text is None:
+        return None
+    try:
+        return text.decode().casefold().encode()
+    except UnicodeDecodeError:
+        return text
 
 
 def _check_shape(rows: Sequence[Sequence[str]]) -> None:

@@ -57,6 +57,7 @@ class ColumnCoder:
         self.placement = placement
         null_values = [text.encode() for text in reading.null_values]
         self._null_values = frozenset(null_values)
+        self._reading = reading
         numbers = (canonical_integer(text) for text in null_values)
         inside = [number for number in numbers if number is not None and INT64_MIN <= number <= INT64_MAX]
         self._null_integers = np.array(inside, dtype=np.int64)
@@ -188,7 +189,10 @@ class ColumnCoder:
         return codes
 
     def _codes_of_bytes(self, texts: Sequence[bytes | None]) -> NDArray[np.int64]:
-        present = [None if text in self._null_values else text for text in texts]
+        if self._reading.rewrites:
+            present = [None if text is None else self._reading.meant(text) for text in texts]
+        else:
+            present = [None if text in self._null_values else text for text in texts]
         return self.column.hierarchy.codes_of_texts(present, self.column.level)
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,13 +14,27 @@ from .csv_quotes import Quotes, QuoteState
 from .opening import open_input
 from .record_reading import RecordReading
 
-__all__ = ["LINE_LIMIT", "CsvHeader", "CsvLayout", "header_of", "read_csv_layout", "read_head", "separator_byte"]
+__all__ = [
+    "LINE_LIMIT",
+    "CsvHeader",
+    "CsvLayout",
+    "header_of",
+    "likeness",
+    "read_csv_layout",
+    "read_head",
+    "separator_byte",
+]
 
 LINE_LIMIT = 1 << 20
 
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _UTF_16_MARKS = (b"\xff\xfe", b"\xfe\xff")
 _USUAL_SEPARATORS = (";", ",", "\t", "|")
+_VALUE_LIKE = (
+    (re.compile(r"[+-]?[0-9][0-9., ]*%?"), "a number"),
+    (re.compile(r"[0-9]{1,4}[-/.][0-9]{1,2}[-/.][0-9]{1,4}.*"), "a date"),
+    (re.compile(r"[^@\s]+@[^@\s]+\.[^@\s]+"), "a mail address"),
+)
 _LINE_FEED = 10
 _CARRIAGE_RETURN = 13
 
@@ -34,6 +49,7 @@ class CsvLayout:
         quoted: whether quotes are followed, also across line breaks.
         fields: number of fields of the header, and so of every well-formed record.
         positions: per released column, in the order asked for, its place among the fields, from 0.
+        remarks: what seems wrong with the header and may be right, in words that quote nothing of it.
     """
 
     first_record: int
@@ -41,6 +57,7 @@ class CsvLayout:
     quoted: bool
     fields: int
     positions: tuple[int, ...]
+    remarks: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -86,9 +103,10 @@ def read_csv_layout(path: str, *, columns: Sequence[str], reading: RecordReading
         InputRefused: the header is missing, too long, not UTF-8, or does not name every column once.
     """
     header = header_of(read_head(path), path=path, reading=reading)
+    wanted = [name.encode(reading.encoding, errors="replace") for name in columns]
     lost = [column for column in columns if column not in header.names]
     if lost:
-        raise _lost_columns(lost, header=header, columns=columns, separator=reading.separator, path=path)
+        raise _lost_columns(lost, header=header, wanted=wanted, separator=reading.separator, path=path)
     for column in columns:
         if header.names.count(column) > 1:
             raise InputRefused(
@@ -101,6 +119,7 @@ def read_csv_layout(path: str, *, columns: Sequence[str], reading: RecordReading
         quoted=reading.quoting == "rfc4180",
         fields=len(header.names),
         positions=tuple(header.names.index(column) for column in columns),
+        remarks=tuple(_remarks(header, reading)),
     )
 
 
@@ -134,6 +153,12 @@ def header_of(head: bytes, *, path: str, reading: RecordReading) -> CsvHeader:
     if head.startswith(_UTF_16_MARKS):
         raise InputRefused("the file is UTF-16.", where=where, remedy="Save it as UTF-8.")
     mark = separator_byte(reading.separator)
+    if head.startswith(_BYTE_ORDER_MARK) and reading.encoding != "utf-8":
+        raise InputRefused(
+            f"the file begins with UTF-8's byte order mark, and the specification says {reading.encoding}.",
+            where=where,
+            remedy="Remove [data].encoding.",
+        )
     length = len(head)
     head = head.removeprefix(_BYTE_ORDER_MARK)
     skipped = length - len(head)
@@ -153,9 +178,14 @@ def header_of(head: bytes, *, path: str, reading: RecordReading) -> CsvHeader:
     if fields is None:
         raise InputRefused("the quotes of the header do not close.", where=where)
     try:
-        names = tuple(field.decode("utf-8") for field in fields)
+        names = tuple(field.decode(reading.encoding) for field in fields)
     except UnicodeDecodeError:
-        raise InputRefused("the header is not UTF-8.", where=where, remedy="Save the file as UTF-8.") from None
+        usual = reading.encoding == "utf-8"
+        raise InputRefused(
+            f"the header is not {'UTF-8' if usual else reading.encoding}.",
+            where=where,
+            remedy='Save the file as UTF-8, or say how it is encoded, for example [data].encoding = "cp1252".',
+        ) from None
     return CsvHeader(line=line, names=names, end=skipped + following)
 
 
@@ -182,17 +212,40 @@ def _bounds(head: bytes, mark: bytes, *, quoted: bool, whole: bool, where: str) 
     )
 
 
+def likeness(name: str) -> str | None:
+    """What value a name looks like, in words; None where it looks like a name."""
+    if not name.strip():
+        return "nothing"
+    return next((what for pattern, what in _VALUE_LIKE if pattern.fullmatch(name.strip())), None)
+
+
+def _remarks(header: CsvHeader, reading: RecordReading) -> Iterator[str]:
+    if all(likeness(name) is not None for name in header.names):
+        yield (
+            "every name in the header looks like a value. Is the first line a record? Then the file has no header, "
+            "and that record is lost"
+        )
+    if reading.encoding != "utf-8" and not header.line.isascii():
+        try:
+            header.line.decode("utf-8")
+        except UnicodeDecodeError:
+            return
+        yield f"the header's bytes are UTF-8, and the specification says {reading.encoding}"
+
+
 def _lost_columns(
-    lost: list[str], *, header: CsvHeader, columns: Sequence[str], separator: str, path: str
+    lost: list[str], *, header: CsvHeader, wanted: Sequence[bytes], separator: str, path: str
 ) -> InputRefused:
     remedy = "Check the names in [columns], and that the first line names the columns."
     for other in _USUAL_SEPARATORS:
         fields = split_line(header.line, other.encode())
-        if other != separator and fields is not None and {name.encode() for name in columns} <= set(fields):
+        if other != separator and fields is not None and set(wanted) <= set(fields):
             remedy = f"With the separator {other!r} they are all there: set [data].separator."
             break
     else:
-        if len(header.names) == 1 and len(columns) > 1:
+        if len(header.names) == 1 and len(wanted) > 1:
             remedy = f"The header has one field only: is {separator!r} the right [data].separator?"
+        elif all(likeness(name) is not None for name in header.names):
+            remedy = "The first line seems to be a record. It has to name the columns."
     listed = ", ".join(repr(name) for name in lost)
     return InputRefused(f"the header does not name {listed}.", where=f"{path}, line 1", remedy=remedy)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -24,10 +24,12 @@ class ParquetLayout:
     Args:
         rows: records of each row group.
         read_bytes: bytes of the released columns in each row group once decompressed.
+        types: per released column, in the order asked for, its type.
     """
 
     rows: tuple[int, ...]
     read_bytes: tuple[int, ...]
+    types: tuple[pa.DataType, ...] = ()
 
 
 def read_parquet_layout(path: str, *, columns: Sequence[str]) -> ParquetLayout:
@@ -69,7 +71,7 @@ def read_parquet_layout(path: str, *, columns: Sequence[str]) -> ParquetLayout:
                 remedy="Store it as text or as integers.",
             )
         _check_storage(metadata, column, schema.field(places[0]).type, path)
-    return layout
+    return replace(layout, types=tuple(schema.field(column).type for column in columns))
 
 
 def dictionary_columns(metadata: pq.FileMetaData, columns: Sequence[str], *, row_groups: Iterable[int]) -> list[str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,21 +10,16 @@ from typing import Literal
 import pyarrow as pa
 
 from ..mechanisms.refusal import InputRefused
-from .csv_header import LINE_LIMIT
-from .csv_line import split_line
+from .csv_header import CsvHeader, header_of, likeness, read_head
 from .foreign_formats import foreign_source
-from .opening import open_input, open_parquet
+from .opening import open_parquet
+from .record_reading import RecordReading
 from .source import RecordFormat, list_source
 
 __all__ = ["ColumnKind", "NamedColumn", "SourceNames", "read_names"]
 
 ColumnKind = Literal["text", "integer", "boolean", "date", "number", "unknown", "unmapped"]
 SEPARATORS = (",", ";", "\t", "|")
-VALUE_LIKE = (
-    (re.compile(r"[+-]?[0-9][0-9., ]*%?"), "a number"),
-    (re.compile(r"[0-9]{1,4}[-/.][0-9]{1,2}[-/.][0-9]{1,4}.*"), "a date"),
-    (re.compile(r"[^@\s]+@[^@\s]+\.[^@\s]+"), "a mail address"),
-)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -109,35 +103,29 @@ def _kind(type_: pa.DataType) -> ColumnKind:
 
 
 def _header(path: str, separator: str | None) -> tuple[list[str], str]:
-    where = f"{path}, line 1"
-    try:
-        with open_input(path) as file:
-            head = file.readline(LINE_LIMIT + 1)
-    except (OSError, ValueError, ImportError) as error:
-        raise InputRefused(f"the file cannot be read ({type(error).__name__}).", where=path) from None
-    if len(head) > LINE_LIMIT:
-        raise InputRefused(f"the header line is longer than {LINE_LIMIT} bytes.", where=where)
-    line = head.removesuffix(b"\n").removesuffix(b"\r").removeprefix(b"\xef\xbb\xbf")
     marks = SEPARATORS if separator is None else (separator,)
     if any(len(mark) != 1 or not mark.isascii() or mark in '"\r\n\0' for mark in marks):
         raise InputRefused("a separator is one ASCII character, no quote or line break.", where="--separator")
-    splits = [(split_line(line, mark.encode()) or [], mark) for mark in marks]
-    fields, mark = max(splits, key=lambda split: len(split[0]))
-    if not fields:
-        raise InputRefused("the quotes of the header do not close.", where=where)
-    try:
-        names = [field.decode("utf-8") for field in fields]
-    except UnicodeDecodeError:
-        raise InputRefused("the header is not UTF-8.", where=where, remedy="Save the file as UTF-8.") from None
-    _require_names(names, where=where)
+    head = read_head(path)
+    found: list[tuple[CsvHeader, str]] = []
+    refusals: list[InputRefused] = []
+    for mark in marks:
+        try:
+            found.append((header_of(head, path=path, reading=RecordReading(separator=mark)), mark))
+        except InputRefused as refusal:
+            refusals.append(refusal)
+    if not found:
+        raise refusals[0]
+    header, mark = max(found, key=lambda each: len(each[0].names))
+    names = list(header.names)
+    _require_names(names, where=f"{path}, line 1")
     return names, mark
 
 
 def _require_names(names: list[str], *, where: str) -> None:
     # PRIVACY: where there is no header, the first line is a record, and its values would stand in the specification.
     for place, name in enumerate(names, start=1):
-        looks = next((what for pattern, what in VALUE_LIKE if pattern.fullmatch(name.strip())), None)
-        looks = "nothing" if not name.strip() else looks
+        looks = likeness(name)
         if looks is not None:
             raise InputRefused(
                 f"field {place} of the first line is {looks}, so the line seems to be a record and not a header.",

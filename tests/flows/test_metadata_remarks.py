@@ -1,0 +1,124 @@
+"""What a steward is told before the charge, from headers and schemas alone."""
+
+from __future__ import annotations
+
+import datetime
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from crowdblend.flows.metadata_remarks import metadata_remarks
+from crowdblend.flows.prepare import layout_of_source
+from crowdblend.flows.spec import read_spec
+from crowdblend.mechanisms.refusal import InputRefused
+
+SPEC = """
+[release]
+name = "r"
+output = "out"
+[data]
+dataset = "people"
+source = "{source}"
+{data}
+[sampling]
+rate = 0.1
+[suppression]
+k = 20
+[privacy]
+delta = 1e-6
+"""
+SEX = '[columns.sex]\nvalues = ["Female", "Male"]\nlevel = 0\n'
+AGE = "[columns.age]\ninterval = { lower = 0, upper = 100, widths = [10] }\nlevel = 1\n"
+
+
+@pytest.fixture
+def told(tmp_path):
+    """The remarks on a source under a specification with some columns and keys of [data]."""
+
+    def tell(source: str, columns: str, data: str = "") -> tuple[str, ...]:
+        (tmp_path / "spec.toml").write_text(SPEC.format(source=source, data=data) + columns)
+        request = read_spec(tmp_path / "spec.toml", output=None)
+        return metadata_remarks(layout_of_source(request), request)
+
+    return tell
+
+
+def test_a_header_that_looks_like_a_record_is_told_and_not_quoted(told, tmp_path) -> None:
+    (tmp_path / "in.csv").write_text("4711,30\n4712,31\n")
+    [remark] = told("in.csv", "[columns.30]\ninterval = { lower = 0, upper = 100, widths = [] }\nlevel = 0\n")
+    assert "Is the first line a record?" in remark
+    assert "4711" not in remark
+    (tmp_path / "in.csv").write_text("id,30\n4712,31\n")
+    assert told("in.csv", "[columns.30]\ninterval = { lower = 0, upper = 100, widths = [] }\nlevel = 0\n") == ()
+    (tmp_path / "in.csv").write_text("4711,30\n4712,31\n")
+    with pytest.raises(InputRefused, match="seems to be a record") as refusal:
+        told("in.csv", SEX)
+    assert "4711" not in refusal.value.message
+
+
+def test_a_header_in_utf_8_under_another_encoding_is_told(told, tmp_path) -> None:
+    (tmp_path / "in.csv").write_text("sex,größe\nMale,1\n", encoding="utf-8")
+    [remark] = told("in.csv", SEX, 'encoding = "cp1252"')
+    assert "bytes are UTF-8" in remark
+    (tmp_path / "in.csv").write_text("sex,größe\nMale,1\n", encoding="cp1252")
+    assert told("in.csv", SEX, 'encoding = "cp1252"') == ()
+
+
+DAY = datetime.date(2020, 1, 1)
+
+
+@pytest.mark.parametrize(
+    ("values", "column", "impossible"),
+    [
+        (pa.array([True]), SEX, True),
+        (pa.array([1]), SEX, True),
+        (pa.array([1.5]), SEX, True),
+        (pa.array([DAY]), SEX, True),
+        (pa.nulls(1), SEX, True),
+        (pa.array(["x"]), SEX, False),
+        (pa.array(["x"]).dictionary_encode(), SEX, False),
+        (pa.array([True]), SEX.replace('"Male"', '"true"'), False),
+        (pa.array([1]), SEX.replace('"Male"', '"1"'), False),
+        (pa.array([DAY]), SEX.replace('"Male"', '"2021-01-01"'), False),
+        (pa.array([DAY]), AGE.replace("age", "sex"), True),
+        (pa.array([1.0]), AGE.replace("age", "sex"), False),
+        (pa.array(["1"]), AGE.replace("age", "sex"), False),
+    ],
+)
+def test_a_column_whose_type_has_no_declared_value_is_told(told, tmp_path, values, column, impossible) -> None:
+    pq.write_table(pa.table({"sex": values}), tmp_path / "in.parquet")
+    remarks = told("in.parquet", column)
+    assert len(remarks) == impossible
+    assert all("'sex'" in remark and "all would be `*`" in remark for remark in remarks)
+
+
+@pytest.mark.parametrize(
+    ("column", "data", "where"),
+    [
+        (SEX.replace("Female", " F"), "trim = true", "[columns.sex]"),
+        (SEX.replace("Female", "3.0"), "whole_floats = true", "[columns.sex]"),
+        (SEX.replace("Female", "3.5"), 'decimal = ","', "[columns.sex]"),
+        (AGE + "fold_case = true\n", "", "[columns.age].fold_case"),
+        (SEX.replace("Female", "male") + "fold_case = true\n", "", "[columns.sex]"),
+    ],
+)
+def test_declared_values_that_no_record_can_have_are_refused(told, tmp_path, column, data, where) -> None:
+    (tmp_path / "in.csv").write_text("sex,age\nMale,1\n")
+    with pytest.raises(InputRefused) as refusal:
+        told("in.csv", column, data)
+    assert where in refusal.value.where
+
+
+def test_the_warning_stands_on_standard_error_before_the_charge(desk) -> None:
+    (desk.folder / "in.csv").write_text("4711,30\n4712,31\n")
+    spec = desk.folder / "spec.toml"
+    spec.write_text(
+        SPEC.format(source="in.csv", data="")
+        + "[columns.30]\ninterval = { lower = 0, upper = 100, widths = [] }\nlevel = 0\n"
+    )
+    desk.add_dataset()
+    done = desk("run", spec, "--dry-run")
+    assert done.code == 0, done.err
+    assert "warning" in done.err
+    assert "Is the first line a record?" in done.err
+    assert "4711" not in done.err + done.out
