@@ -78,8 +78,8 @@ def new(
     click.echo(f"{len(names.columns)} columns are named in {place}; what is yours to write is marked {FILL_IN}.")
     if hierarchies is not None:
         click.echo(
-            f"{len(found)} of them have a hierarchy in {hierarchies}{': ' if found else ''}{', '.join(found)}. Their "
-            "levels are a beginning, chosen without looking at the records: choose them likewise."
+            f"With a hierarchy from {hierarchies}: {', '.join(found) or 'none'}. Their levels are a beginning, chosen "
+            "without looking at the records: choose them likewise."
         )
     if names.separator is not None:
         click.echo(

@@ -230,10 +230,13 @@ def test_bad_input_is_one_message_and_changes_nothing(desk, name: str) -> None:
     entries = desk("ledger", "show", "--json").json
     before = contents(desk.folder)
 
+    tried = desk("run", "spec.toml", "--dry-run", "--json")
+    assert contents(desk.folder) == before
     answer = desk("run", "spec.toml", "--json")
 
     assert answer.code == 2, answer
     assert answer.json["error"]["exit_code"] == 2
+    assert (tried.code, tried.json) == (answer.code, answer.json), "a dry run refuses what a run refuses, alike"
     for text in expected:
         assert text in answer.err, answer.err
     assert "Traceback" not in answer.err

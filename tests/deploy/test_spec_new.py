@@ -67,7 +67,7 @@ def test_deleting_comment_signs_alone_completes_a_file_whose_hierarchies_are_the
     (desk.folder / "people.csv").write_text("colour;age;town\nred;20;Lyon\n")
     answer = desk("spec", "new", "--from", "people.csv", "--hierarchies", "public", "--output", "specs.toml")
     assert answer.code == 0, answer.err
-    assert "3 of them have a hierarchy in public: colour, age, town." in answer.out
+    assert "With a hierarchy from public: colour, age, town." in answer.out
     text = (desk.folder / "specs.toml").read_text(encoding="utf-8")
     (desk.folder / "specs.toml").write_text(re.sub("(?m)^# ", "", text), encoding="utf-8")
     explained = desk("explain", "specs.toml", "--json")
