@@ -37,6 +37,9 @@ ifeq ($(filter /%,$(shell gcc -print-file-name=libasan.so 2>/dev/null)),)
 export CROWDBLEND_TEST_SANITIZERS ?= off
 endif
 
+# Where it is set, every process would compile every module anew.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: demo test test-long test-extra check audit format docs fuzz leaks coverage mutation record-path screenshots paper lock clean
 
 demo: $(RUNS)
