@@ -12,15 +12,15 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
+import click
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-from rich.console import Console
-from rich.table import Table
 
 from ..accounting.ledger.creation import create_ledger
 from ..accounting.ledger.writer import open_writer
 from ..flows.settings import House
+from .facts import FactTable
 
 __all__ = ["lay_out", "open_demonstration_ledger", "tell"]
 
@@ -83,34 +83,34 @@ def open_demonstration_ledger(house: House) -> None:
 
 
 def tell(result: dict[str, Any], *, folder: Path) -> None:
-    """Say in plain words what was published, what it cost, where it lies and what to run next."""
+    """Say what was published, what it cost, where it lies and what to run next, on one screen of 80 columns."""
     table = pq.read_table(Path(result["output"]) / "data.parquet")
     groups = Counter(zip(*(column.to_pylist() for column in table.columns), strict=True))
-    shown = Table(*table.column_names, "people", title="The five largest published groups", title_justify="left")
-    for values, people in groups.most_common(5):
-        shown.add_row(*values, str(people))
+    largest = FactTable(
+        title="The five largest published groups",
+        headers=(*table.column_names, "people"),
+        rows=tuple((*values, str(people)) for values, people in groups.most_common(5)),
+    )
     mechanism = result["mechanism"]
-    console = Console(highlight=False, soft_wrap=True)
-    console.print(shown)
-    console.print(
-        f"""
-What was published
-  {result["published_records"]:,} rows in {result["published_groups"]} groups, from 29,501 records of the Census 2000.
-  Each row is a real person's: sampled with probability {mechanism["sampling_rate"]}, coarsened, and shared by at least
-  {mechanism["k"]} sampled people. Rarer combinations were left out. Nothing was invented.
+    rows, published = result["published_records"], result["published_groups"]
+    click.echo(
+        f"""Published {rows:,} rows in {published} groups, from 29,501 records of the US Census 2000.
+Charged ε = {result["epsilon"]:.4g} at δ = {result["delta"]:g} to '{result["dataset"]}', before a record was read.
 
-What it cost
-  ε = {result["epsilon"]:.4g} at δ = {result["delta"]:g}, charged to '{result["dataset"]}' before a record was read.
-  The paper's bound would have charged {result["epsilon_paper"]:.4g}. The sample is spent: it serves no other release.
+{largest}
 
-Where it lies
+Each row is a real person's: sampled with probability {mechanism["sampling_rate"]}, coarsened, and
+shared by at least {mechanism["k"]} sampled people. Rarer combinations were left out, and
+nothing was invented. The paper's bound would have charged ε = {result["epsilon_paper"]:.4g}. The
+sample is spent: it serves no other release.
+
+The table and its certificate are in
   {result["output"]}
-  with its certificate, {result["certificate"]}
-
-What to run next, from this folder: {folder}
+and the demonstration's ledger and keys beside it. What to run next:
+  cd {folder}
   crowdblend ledger show --ledger sqlite:///ledger.db
   crowdblend ledger verify --ledger sqlite:///ledger.db
   crowdblend verify release/certificate.json --public-key public-key.pem
   crowdblend plan --k 20 --sampling-rate 0.1 --delta 1e-6 --releases 12
-  Then copy census2000.toml and make it yours; the README shows the way."""
+Then copy census2000.toml and make it yours; the README shows the way."""
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -85,6 +86,7 @@ def run_release(
 
             with opened_executor(choice, tell=stages.tell) as executor:
                 wait_for_prefect()
+                gc.freeze()  # what is loaded by now stays: no collection has to walk it again
                 with settled_api():
                     try:
                         published = run_flow(prepared, executor=executor, randomness=randomness, observer=stages)

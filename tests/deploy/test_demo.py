@@ -16,6 +16,10 @@ def test_the_demonstration_publishes_and_explains(desk) -> None:
     assert table.column_names == ["state", "educ", "weekly_income", "exper"]
     for text in ("29,501", "ε = ", "certificate.json", "ledger verify", str(release)):
         assert text in answer.out
+    lines = [line for line in answer.out.splitlines() if str(desk.folder) not in line]
+    assert len(lines) <= 40
+    assert max(len(line) for line in lines) <= 80
+    assert lines[0].startswith("Published ")
     assert desk("verify", release / "certificate.json").code == 0
     key = desk.folder / "shown" / "public-key.pem"
     assert desk("verify", release / "certificate.json", "--public-key", key).code == 0
