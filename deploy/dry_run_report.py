@@ -74,7 +74,7 @@ def _record(found: DryRun) -> dict[str, Any]:
             "delta": 0.0 if charge is None else float(charge.delta),
         },
         "budget": budget_facts(found.dataset, charge),
-        "source": None if found.layout is None else source_facts(found.layout),
+        "source": None if found.layout is None else source_facts(found.layout, remarks=found.remarks),
         "levels": {column.name: column.level for column in recoding.columns}
         if isinstance(recoding, GeneralizationMap)
         else None,

@@ -9,6 +9,7 @@ from ..accounting.ledger.charge import charged_price
 from ..accounting.ledger.queries import DatasetState
 from ..accounting.ledger.reader import open_reader
 from ..accounting.ledger.release_entries import ChargedPrice
+from ..flows.metadata_remarks import metadata_remarks
 from ..flows.prepare import layout_of_source
 from ..flows.settings import House
 from ..mechanisms.refusal import Refusal
@@ -51,9 +52,15 @@ def budget_facts(state: DatasetState, charge: ChargedPrice | None) -> dict[str, 
     }
 
 
-def source_facts(layout: SourceLayout) -> dict[str, Any]:
-    """How many files the source has, and of which format; how many records is left out on purpose."""
-    return {"files": len(layout.source.files), "format": layout.source.record_format.value, "problem": None}
+def source_facts(layout: SourceLayout, *, remarks: tuple[str, ...]) -> dict[str, Any]:
+    """How many files the source has, and of which format; how many records is left out on purpose.
+
+    Args:
+        layout: its files with their headers or footers.
+        remarks: what seems wrong by them, in sentences.
+    """
+    facts = {"files": len(layout.source.files), "format": layout.source.record_format.value, "problem": None}
+    return facts | {"remarks": list(remarks)}
 
 
 def readiness_lines(facts: Mapping[str, Any]) -> Iterator[str]:
@@ -68,6 +75,8 @@ def readiness_lines(facts: Mapping[str, Any]) -> Iterator[str]:
     else:
         files = "1 file" if source["files"] == 1 else f"{source['files']} files"
         yield f"Source: {files} of {FORMATS[source['format']]} with every column that is named."
+    for remark in source["remarks"]:
+        yield f"Warning: {remark}"
 
 
 def _amount(budget: Mapping[str, Any], name: str, symbol: str) -> str:
@@ -89,9 +98,10 @@ def _budget(request: Request, house: House) -> dict[str, Any]:
 
 def _source(request: Request) -> dict[str, Any]:
     try:
-        return source_facts(layout_of_source(request))
+        layout = layout_of_source(request)
+        return source_facts(layout, remarks=metadata_remarks(layout, request))
     except Refusal as refusal:
-        return {"files": None, "format": None, "problem": _sentences(refusal)}
+        return {"files": None, "format": None, "problem": _sentences(refusal), "remarks": []}
 
 
 def _sentences(refusal: Refusal) -> str:

@@ -8,6 +8,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 PROGRAM = """
@@ -46,7 +48,7 @@ def test_it_says_what_a_run_would_charge_and_changes_nothing(desk) -> None:
     assert found["budget"]["epsilon_left_after"] == pytest.approx(1 - explained["epsilon"])
     assert found["budget"]["delta_left_after"] == pytest.approx(9e-6)
     assert found["levels"] == {"colour": 0, "age": 1, "town": 1}
-    assert found["source"] == {"files": 1, "format": "csv", "problem": None}
+    assert found["source"] == {"files": 1, "format": "csv", "problem": None, "remarks": []}
     assert found["release_id"] is None
     told = desk("run", spec, "--dry-run").out
     assert "Nothing was charged or written" in told
@@ -204,6 +206,18 @@ def test_explain_tells_what_stands_against_it_and_still_explains(desk) -> None:
     assert poor["budget"]["epsilon_left_after"] < 0
     assert "'color'" in poor["source"]["problem"]
     assert "more than is left" in desk("explain", spec).out
+
+
+def test_explain_and_a_dry_run_warn_by_metadata_as_a_run_does(desk) -> None:
+    pq.write_table(pa.table({"colour": ["red"], "age": [1], "town": [75001]}), desk.folder / "people.parquet")
+    spec = desk.write_spec(source="people.parquet")
+    [remark] = desk("explain", spec, "--json").json["source"]["remarks"]
+    assert "town" in remark
+    assert f"Warning: {remark}" in desk("explain", spec).out
+    desk.add_dataset()
+    tried = desk("run", spec, "--dry-run", "--json")
+    assert tried.json["source"]["remarks"] == [remark]
+    assert f"warning: {remark}" in tried.err
 
 
 def test_explain_takes_a_ledger_elsewhere(desk, monkeypatch) -> None:
