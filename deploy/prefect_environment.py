@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import atexit
 import os
-import shutil
-import tempfile
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ..flows.prefect_home import own_folder, settle_prefect_home
 from .prefect_server import SCHEDULING, start_server
 from .prefect_template import template_in
 
@@ -57,25 +56,25 @@ def settle_prefect(private_home: Path) -> Callable[[], None]:
         Waits until the server answers, so that other work can be done until then.
 
     Raises:
-        InputRefused: no server can be started; nothing was charged.
+        InputRefused: no server can be started, or there is no folder for Prefect; nothing was charged.
     """
     for name, value in (QUIET | PATIENCE).items():
         os.environ.setdefault(name, value)
     if "PREFECT_API_URL" in os.environ or _own:
+        settle_prefect_home(private_home)
         return _no_wait
-    private_home.mkdir(mode=0o700, parents=True, exist_ok=True)
-    if any(name in os.environ for name in KEPT):
-        return _start_complete(Path(os.environ.get("PREFECT_HOME", private_home)), private_home)
-    folder = tempfile.mkdtemp(prefix="prefect-", dir=private_home)
-    os.environ["PREFECT_HOME"] = folder
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    kept = any(os.environ.get(name) not in (None, own_folder()) for name in KEPT)
+    settle_prefect_home(private_home, whatever_is_there=True)
+    folder = Path(os.environ["PREFECT_HOME"])
+    if kept:
+        return _start_complete(folder, private_home)
 
     def start() -> None:
         from .prefect_in_process import start_in_process
 
-        server = start_in_process(Path(folder), template=template_in(private_home))
+        server = start_in_process(folder, template=template_in(private_home))
         if server is None:  # another Prefect than the one that its parts were chosen from
-            _start_complete(Path(folder), private_home)()
+            _start_complete(folder, private_home)()
             return
         atexit.register(server.stop)
         _own.append(server)
@@ -103,6 +102,7 @@ def settle_lasting_prefect(private_home: Path) -> Callable[[], None]:
     for name, value in QUIET.items():
         os.environ.setdefault(name, value)
     if "PREFECT_API_URL" in os.environ:
+        settle_prefect_home(private_home)
         return _no_wait
     lasting = private_home / "prefect"
     lasting.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -19,7 +19,7 @@ from .reading_spec import record_reading
 from .sampling_spec import biased_counts, inclusion_column
 from .spec_tables import HistogramTable, PrivacyTable, SpecTables
 
-__all__ = ["histogram_request", "refuse_tables", "require_affordable", "require_cells", "require_safe"]
+__all__ = ["histogram_request", "require_affordable", "require_cells", "require_safe"]
 
 MOST_CELLS = 1_000_000
 NOISE = "two-sided-geometric"
@@ -46,7 +46,6 @@ def histogram_request(
     Raises:
         InputRefused: anything that is wrong, or has no price; with file and key.
     """
-    refuse_tables(path, spec, ("suppression", "selection", "points"), instead="[histogram]")
     mechanism = _mechanism(path, spec, table)
     partition = declared_map(path, spec.columns, base=base)
     require_cells(path, partition)
@@ -68,23 +67,6 @@ def histogram_request(
         partition=partition,
         inclusion=inclusion,
     )
-
-
-def refuse_tables(path: Path, spec: SpecTables, tables: tuple[str, ...], *, instead: str) -> None:
-    """Refuse tables and keys of a microdata release in another one.
-
-    Raises:
-        InputRefused: one of them is there.
-    """
-    for name in tables:
-        if getattr(spec, name) is not None:
-            raise InputRefused(
-                f"this table and {instead} exclude each other.", where=f"{path}: [{name}]", remedy="Remove one of them."
-            )
-    if "form" in spec.release.model_fields_set:
-        raise InputRefused(
-            f"a form is of microdata, and {instead} has its own.", where=f"{path}: [release].form", remedy="Remove it."
-        )
 
 
 def require_affordable(path: Path, charged: Price, privacy: PrivacyTable) -> None:

@@ -14,7 +14,7 @@ from ..mechanisms.refusal import InputRefused
 from ..mechanisms.strongly_safe import StronglySafeRelease
 from ..tasks.objects import Output
 from ..tasks.request import PointsRequest
-from .histogram_spec import refuse_tables, require_affordable, require_cells, require_safe
+from .histogram_spec import require_affordable, require_cells, require_safe
 from .reading_spec import record_reading
 from .spec_tables import PointsTable, PrivacyTable, SpecTables
 
@@ -39,7 +39,6 @@ def points_request(
     Raises:
         InputRefused: anything that is wrong, or has no price; with file and key.
     """
-    refuse_tables(path, spec, ("suppression", "selection", "histogram"), instead="[points]")
     axes = tuple(_axes(path, spec))
     mechanism = _mechanism(path, spec, table, dimensions=len(axes))
     recoding = _recoding(path, axes, cells=table.cells_per_side)

@@ -30,6 +30,7 @@ from ..tasks.report_files import report_layout
 from ..tasks.request import ReportsRequest, Request
 from ..tasks.source import SourceLayout, check_metadata, list_source, source_metadata_bytes
 from .metadata_remarks import metadata_remarks
+from .prefect_home import settle_prefect_home
 from .settings import House
 from .spec import read_spec
 
@@ -191,6 +192,7 @@ def _payer(reader: LedgerReader, request: Request, state: ReleaseState | None, s
 
 def _refuse(objection: Objection, *, house: House, release_id: str, dataset: str) -> NoReturn:
     """Refuse, with a record of it."""
+    settle_prefect_home(house.home)
     from ..tasks.charge import refuse  # it loads Prefect, which a release that goes on needs settled first
 
     refuse(

@@ -16,7 +16,6 @@ from ..mechanisms.report_design import QuestionDesign, ReportDesign, design_of_t
 from ..tasks.objects import Output
 from ..tasks.report_table import ESTIMATE_COLUMNS
 from ..tasks.request import ReportsRequest
-from .histogram_spec import refuse_tables
 from .reading_spec import record_reading
 from .spec_tables import ReportsTable, SpecTables
 
@@ -36,12 +35,6 @@ def reports_request(path: Path, spec: SpecTables, table: ReportsTable, *, base: 
     Raises:
         InputRefused: anything that is wrong, or has no price; with file and key.
     """
-    others = ("suppression", "selection", "sampling", "histogram", "answer")
-    refuse_tables(path, spec, others, instead="[reports]")
-    if spec.columns:
-        raise InputRefused(
-            "reports have the columns that their kind has.", where=f"{path}: [columns]", remedy="Remove the table."
-        )
     if "null" in spec.data.model_fields_set:
         raise InputRefused("a report has no missing values.", where=f"{path}: [data].null", remedy="Remove it.")
     try:

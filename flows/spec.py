@@ -24,6 +24,7 @@ from .points_spec import points_request
 from .reading_spec import check_declared_values, record_reading
 from .reports_spec import reports_request
 from .sampling_spec import check_sampling
+from .spec_kinds import release_kind
 from .spec_tables import PrivacyTable, SelectionTable, SpecTables, parse_spec
 
 __all__ = ["read_spec"]
@@ -51,17 +52,15 @@ def read_spec(path: Path, *, output: Output | None, releases: int = 1) -> Reques
 
 def _request(path: Path, spec: SpecTables, *, output: Output | None, releases: int) -> Request:
     base = path.resolve().parent
+    kind = release_kind(path, spec)
     _check_data(path, spec)
     check_sampling(path, spec)
     place = _output(path, spec, base, output)
     if spec.answer is None and spec.reports is None and not spec.columns:
         raise InputRefused("this is required and missing.", where=f"{path}: [columns]")
-    other = next(
-        (name for name in ("reports", "answer", "histogram", "points") if getattr(spec, name) is not None), None
-    )
-    if releases > 1 and other is not None:
+    if releases > 1 and kind != "microdata":
         raise InputRefused(
-            "a series is of microdata releases.", where=f"{path}: [{other}]", remedy="Charge each release for itself."
+            "a series is of microdata releases.", where=f"{path}: [{kind}]", remedy="Charge each release for itself."
         )
     if spec.reports is not None:
         return reports_request(path, spec, spec.reports, base=base, output=place)

@@ -317,7 +317,7 @@ def test_a_retry_gives_the_same_and_is_charged_once(asked, desk, monkeypatch) ->
         (ONE.replace("voted", "estimate"), "", "can't be called 'estimate'"),
         (CHOICE.replace('"red", "blue"', '"red", ""'), "", "[reports]"),
         (ONE, "[sampling]\nrate = 0.5\n", "exclude each other"),
-        (ONE, '[columns.vector]\nvalues = ["0"]\n', "have the columns that their kind has"),
+        (ONE, '[columns.vector]\nvalues = ["0"]\n', "[columns]: this table and [reports] exclude each other"),
         (ONE, '[answer]\nkind = "count"\nepsilon = 1\n', "exclude each other"),
     ],
 )
