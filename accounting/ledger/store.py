@@ -18,7 +18,7 @@ from .append import head_of
 from .connection import SECONDS_TO_WAIT, locate, postgresql_engine, sqlite_engine
 from .queries import ledger_id_of
 from .schema import SCHEMA_REVISION, VERSION_TABLE, entry
-from .signed_state import sign_state, signer_of
+from .signed_state import ForgedState, sign_state, signer_of
 
 __all__ = ["Store", "keep_write_ahead_log", "open_database", "open_store", "present_head", "revision_of"]
 
@@ -145,10 +145,14 @@ def present_head(connection: Connection) -> Head:
     """Where a ledger's chain ends now.
 
     Raises:
+        ForgedState: the last entry has a hash or a place of another form.
         ReleaseFailed: the first entry is damaged.
     """
     place = head_of(connection)
-    return Head(ledger_id=ledger_id_of(connection), position=place.position, hash=place.hash)
+    try:
+        return Head(ledger_id=ledger_id_of(connection), position=place.position, hash=place.hash)
+    except ValueError as error:
+        raise ForgedState(f"the last entry is damaged: {error}") from None
 
 
 def keep_write_ahead_log(store: Store) -> None:

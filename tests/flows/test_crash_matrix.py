@@ -24,7 +24,7 @@ from crowdblend.mechanisms.sampling import sample_commitment
 FIRST = {"key": b"\x11" * 32, "draw": 0, "day": date(2026, 3, 4)}
 LATER = {"key": b"\x22" * 32, "draw": 1, "day": date(2026, 3, 9)}
 KINDS = {"open", "os.link", "os.rename", "os.mkdir", "os.remove", "write", "fsync", "INSERT", "commit", "end"}
-CHANGES_NOTHING = {"fsync", "fdatasync", "os.utime", "fcntl.flock", "shutil.rmtree", "INSERT", "commit"}
+CHANGES_NOTHING = {"fsync", "fdatasync", "os.utime", "fcntl.flock", "shutil.rmtree", "INSERT", "UPDATE", "commit"}
 SLOW = pytest.mark.slow
 ON_SQLITE = pytest.mark.parametrize("scene", ["sqlite"], indirect=True)
 EACH_WAY_TO_PAY = pytest.mark.parametrize("scene", ["sqlite", pytest.param("sqlite-series", marks=SLOW)], indirect=True)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 from crowdblend.accounting.ledger.chain import link_hash
-from crowdblend.accounting.ledger.schema import METADATA
+from crowdblend.accounting.ledger.schema import APPEND_ONLY, METADATA
 from sqlalchemy import text
 from sqlalchemy.exc import DatabaseError
 
-TABLES = sorted(METADATA.tables)
+TABLES = sorted(table.name for table in APPEND_ONLY)
 FILES = (("data.csv", "c" * 64),)
 
 
