@@ -13,7 +13,7 @@ from .derive import Row, counts_of
 from .entry import Entry
 from .release_entries import ReleaseCharged
 from .schema import entry as entry_table
-from .signed_state import SignedState
+from .signed_state import SignedState, Vouched, vouch, vouched
 
 __all__ = ["Place", "append_entry", "head_of"]
 
@@ -56,7 +56,7 @@ def append_entry(
     Raises:
         ForgedState: what is to be written is in the signed state, or that is damaged.
     """
-    head = head_of(connection)
+    head = vouched(connection)
     position, previous = head.position + 1, head.hash
     body = bytes_of_entry(entry)
     own = link_hash(previous=previous, position=position, body=body)
@@ -67,5 +67,6 @@ def append_entry(
     ]
     for table, values in written:
         connection.execute(insert(table).values(**values))
-    SignedState(connection).add(written, counts_of(entry, rows=rows, charge=charge))
+    root = SignedState(connection).add(written, counts_of(entry, rows=rows, charge=charge))
+    vouch(connection, Vouched(position=position, hash=own, root=root))
     return Place(position=position, hash=own)

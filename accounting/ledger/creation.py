@@ -16,7 +16,7 @@ from .connection import locate
 from .entry import LedgerCreated
 from .migration import upgrade_tables
 from .schema import VERSION_TABLE, entry
-from .signed_state import begin_state, sign_state, signer_of
+from .signed_state import begin_state, sign_state, signer_of, vouched
 from .store import keep_write_ahead_log, open_database, open_store, present_head
 
 __all__ = ["begin_anchor", "create_ledger", "ledger_exists"]
@@ -82,7 +82,7 @@ def begin_anchor(url: str, *, anchoring: Anchoring) -> Head:
             head = present_head(connection)
             _require_unused(anchoring.anchor_of(head.ledger_id))
             signer_of(connection, head)
-            sign_state(connection, head, key)
+            sign_state(connection, head, key, root=vouched(connection).root)
         anchoring.record(head, key)
     finally:
         store.close()

@@ -11,7 +11,7 @@ from ...mechanisms.refusal import AccountantRefused, InputRefused
 from .anchoring import Anchoring
 from .append import head_of
 from .schema import SCHEMA_REVISION, VERSION_TABLE
-from .signed_state import sign_state
+from .signed_state import sign_state, vouched
 from .store import open_database, present_head, revision_of
 
 __all__ = ["MIGRATIONS", "Migrated", "migrate_ledger", "upgrade_tables"]
@@ -89,7 +89,7 @@ def migrate_ledger(url: str, *, anchoring: Anchoring) -> Migrated:
             anchoring.require_continued(connection, ledger_id=head.ledger_id, last=anchoring.last_of(head.ledger_id))
             upgrade_tables(connection, revision=SCHEMA_REVISION)
             build_state(connection)
-            sign_state(connection, head, anchoring.keys.current())
+            sign_state(connection, head, anchoring.keys.current(), root=vouched(connection).root)
             findings = verify_ledger(connection, dialect=store.dialect)
             if findings or present_head(connection) != head:
                 what = findings[0] if findings else "its head would change"

@@ -10,12 +10,14 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any, Literal
 
 from sqlalchemy import Connection, Select, Table, select, text, update
 
 from ...mechanisms.refusal import AccountantRefused
 from .anchor import Head
+from .chain import GENESIS
 from .identifiers import require_digest
 from .schema import as_stored, entry, signed_state, state_node
 from .signing import PublicKey, SigningKey, canonical_bytes
@@ -26,19 +28,22 @@ __all__ = [
     "Count",
     "ForgedState",
     "SignedState",
+    "Vouched",
     "begin_state",
     "count_fact",
     "is_new",
-    "root_of",
     "row_fact",
     "rows_in",
     "sign_state",
     "signer_of",
+    "vouch",
+    "vouched",
 ]
 
 DOMAIN = b"crowdblend ledger state 1\n"
 Count = Literal["alone", "entries", "held", "outcome", "released", "rows"]
 Key = tuple[str | int, ...]
+VOUCHED = "crowdblend vouched"  # where a connection keeps it
 
 # Nodes are looked up by so many levels at once: enough for millions of facts; deeper ones come one by one.
 LEVELS = 6
@@ -47,6 +52,24 @@ KEEP_NODE = text(
     "INSERT INTO state_node (path, children) VALUES (:path, :children) "
     "ON CONFLICT (path) DO UPDATE SET children = excluded.children"
 )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Vouched:
+    """What a signature, or this transaction itself, vouches for.
+
+    INVARIANT: it is kept in memory from its check to the end of the transaction, and the stored copy isn't read again:
+    PostgreSQL lets each statement see what others have committed meanwhile.
+
+    Args:
+        position: place of the last entry, -1 before the first.
+        hash: of its link.
+        root: of the state that follows from it.
+    """
+
+    position: int
+    hash: str
+    root: str
 
 
 class ForgedState(AccountantRefused):
@@ -104,15 +127,13 @@ def rows_in(connection: Connection, query: Select[Any]) -> list[dict[str, Any]]:
 class SignedState:
     """The tables of a ledger as its signed state vouches for them, in one transaction.
 
-    INVARIANT: the root comes from `root_of`, after `signer_of` or `sign_state` in the same transaction.
-
     Args:
         connection: a connection in a transaction.
     """
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
-        self._tree = StateTree(root_of(connection), self._load)
+        self._tree = StateTree(vouched(connection).root, self._load)
 
     def require(self, table: Table, rows: Iterable[Mapping[str, Any]], *, what: str) -> None:
         """Require that rows which were read are rows of the signed state, cell for cell.
@@ -192,8 +213,8 @@ class SignedState:
         if (expected := self.count("rows", table.name)) != number:
             raise ForgedState(f"the table {table.name} has {number} rows, and {expected} follow from the signed chain")
 
-    def add(self, rows: Collection[tuple[Table, Mapping[str, Any]]], counts: Mapping[tuple[Count, str], int]) -> None:
-        """Take over new rows and changes of counts, and store the new state, which is to be signed.
+    def add(self, rows: Collection[tuple[Table, Mapping[str, Any]]], counts: Mapping[tuple[Count, str], int]) -> str:
+        """Take over new rows and changes of counts, and store the new state, which is to be signed; gives its root.
 
         Raises:
             ForgedState: a row of the same primary key is in the signed state, or a node is damaged.
@@ -209,6 +230,7 @@ class SignedState:
         changed = [{"path": path, "children": children} for path, children in self._tree.changed.items()]
         self._connection.execute(KEEP_NODE, changed)
         self._connection.execute(update(signed_state).values(root=self._tree.root))
+        return self._tree.root
 
     def _fetch(self, keys: Collection[str]) -> None:
         self._tree.fetch(keys, depth=LEVELS)
@@ -242,16 +264,34 @@ def is_new(connection: Connection) -> bool:
     tree = StateTree(EMPTY_ROOT, lambda _: {"": EMPTY_NODE})
     tree.put(*row_fact(entry, links[0]))
     tree.put(*count_fact("entries", links[0]["kind"], 1))
-    return tree.root == root_of(connection)
+    return tree.root == vouched(connection).root
 
 
 def begin_state(connection: Connection) -> None:
     """Store the state of a ledger without entries."""
     connection.execute(KEEP_NODE, [{"path": "", "children": EMPTY_NODE}])
     connection.execute(signed_state.insert().values(slot=0, root=EMPTY_ROOT, statement=""))
+    vouch(connection, Vouched(position=-1, hash=GENESIS, root=EMPTY_ROOT))
 
 
-def root_of(connection: Connection) -> str:
+def vouched(connection: Connection) -> Vouched:
+    """What is vouched for in this transaction.
+
+    Raises:
+        ForgedState: nothing was.
+    """
+    known = connection.info.get(VOUCHED)
+    if not isinstance(known, Vouched):
+        raise ForgedState("nothing vouches for the ledger's tables in this transaction")
+    return known
+
+
+def vouch(connection: Connection, known: Vouched) -> None:
+    """Vouch for a head and its state from now to the end of the transaction."""
+    connection.info[VOUCHED] = known
+
+
+def _stored_root(connection: Connection) -> str:
     """The root of the state as it is stored; nothing vouches for it here.
 
     Raises:
@@ -265,25 +305,27 @@ def root_of(connection: Connection) -> str:
     return str(root)
 
 
-def sign_state(connection: Connection, head: Head, key: SigningKey) -> None:
-    """Sign the state together with the head from which it follows, in the transaction that wrote both."""
-    fields = _fields(head, root_of(connection), key.public)
+def sign_state(connection: Connection, head: Head, key: SigningKey, *, root: str) -> None:
+    """Sign a state's root together with the head from which it follows, in the transaction that wrote both."""
+    fields = _fields(head, root, key.public)
     signature = key.sign(domain=DOMAIN, message=canonical_bytes(fields))
     statement = canonical_bytes(fields | {"signature": signature.hex()}).decode("ascii")
     connection.execute(update(signed_state).values(statement=statement))
 
 
 def signer_of(connection: Connection, head: Head) -> PublicKey:
-    """The key whose signature holds over this head and the stored root; whose key that is, isn't said here.
+    """The key whose signature holds over this head and the stored root, which it then vouches for.
+
+    Whose key that is, isn't said here.
 
     Raises:
         ForgedState: there is no such signature.
     """
-    statement = connection.execute(select(as_stored(signed_state.c.statement))).scalar()
+    statement, root = connection.execute(select(as_stored(signed_state.c.statement))).scalar(), _stored_root(connection)
     try:
         stated = json.loads(statement if isinstance(statement, str) else "")
         key = PublicKey(raw=bytes.fromhex(stated["public_key"]))
-        fields = _fields(head, root_of(connection), key)
+        fields = _fields(head, root, key)
         signature = bytes.fromhex(stated["signature"])
         whole = canonical_bytes(fields | {"signature": signature.hex()}).decode("ascii")
         holds = whole == statement and key.verifies(domain=DOMAIN, message=canonical_bytes(fields), signature=signature)
@@ -291,6 +333,7 @@ def signer_of(connection: Connection, head: Head) -> PublicKey:
         holds = False
     if not holds:
         raise ForgedState(f"no signature holds over the last entry, {head.position}, and the state of the tables")
+    vouch(connection, Vouched(position=head.position, hash=head.hash, root=root))
     return key
 
 

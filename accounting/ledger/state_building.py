@@ -12,12 +12,12 @@ from ...mechanisms.refusal import Refusal
 from .anchor import Head
 from .append import head_of
 from .canonical import entry_of_bytes
-from .chain import Finding
+from .chain import GENESIS, Finding
 from .derived_audit import STREAMED
 from .queries import ledger_id_of
 from .replay import Replay
 from .schema import as_stored, entry, signed_state, state_node
-from .signed_state import KEEP_NODE, Count, count_fact, row_fact, signer_of
+from .signed_state import KEEP_NODE, Count, Vouched, count_fact, row_fact, signer_of, vouch
 from .state_tree import node_digest, nodes_of
 
 __all__ = ["WholeState", "build_state", "check_state"]
@@ -65,6 +65,7 @@ def build_state(connection: Connection) -> None:
         connection: a connection in a writing transaction.
     """
     whole, replay = WholeState(), Replay()
+    position, link = -1, GENESIS
     columns = [as_stored(column).label(column.name) for column in entry.columns]
     rows = connection.execute(select(*columns).order_by(entry.c.position), execution_options=STREAMED)
     for row in rows:
@@ -73,6 +74,7 @@ def build_state(connection: Connection) -> None:
         except ValueError:
             replay.skip()
         whole.take(row._asdict(), replay)
+        position, link = row.position, row.hash
     for table in (state_node, signed_state):
         connection.execute(delete(table))
     batch: list[dict[str, str]] = []
@@ -82,7 +84,9 @@ def build_state(connection: Connection) -> None:
             connection.execute(KEEP_NODE, batch)
             batch.clear()
         if path == "":
-            connection.execute(signed_state.insert().values(slot=0, root=node_digest(children), statement=""))
+            root = node_digest(children)
+            connection.execute(signed_state.insert().values(slot=0, root=root, statement=""))
+            vouch(connection, Vouched(position=position, hash=link, root=root))
 
 
 def check_state(connection: Connection, whole: WholeState) -> Iterator[Finding]:

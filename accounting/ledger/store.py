@@ -18,7 +18,7 @@ from .append import head_of
 from .connection import SECONDS_TO_WAIT, locate, postgresql_engine, sqlite_engine
 from .queries import ledger_id_of
 from .schema import SCHEMA_REVISION, VERSION_TABLE, entry
-from .signed_state import ForgedState, sign_state, signer_of
+from .signed_state import ForgedState, sign_state, signer_of, vouched
 
 __all__ = ["Store", "keep_write_ahead_log", "open_database", "open_store", "present_head", "revision_of"]
 
@@ -103,9 +103,11 @@ class Store:
                 self.anchoring.require_continued(connection, ledger_id=before.ledger_id, last=last)
                 self.anchoring.require_signed(connection, before)
             yield connection
-            head = present_head(connection)
+            last_known = vouched(connection)
+            ledger_id = ledger_id_of(connection) if before is None else before.ledger_id
+            head = Head(ledger_id=ledger_id, position=last_known.position, hash=last_known.hash)
             if head != before:
-                sign_state(connection, head, key)
+                sign_state(connection, head, key, root=last_known.root)
         self.anchoring.record(head, key)
 
     @contextmanager

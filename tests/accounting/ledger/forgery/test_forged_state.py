@@ -19,12 +19,12 @@ from typing import Any
 import pytest
 from crowdblend.accounting.ledger.append import append_entry, head_of
 from crowdblend.accounting.ledger.derive import rows_of
-from crowdblend.accounting.ledger.entry import BudgetRaised
+from crowdblend.accounting.ledger.entry import BudgetRaised, PrivateLook
 from crowdblend.accounting.ledger.queries import account_of, ledger_id_of
-from crowdblend.accounting.ledger.schema import METADATA, entry
-from crowdblend.accounting.ledger.signed_state import sign_state
+from crowdblend.accounting.ledger.schema import METADATA, entry, signed_state
+from crowdblend.accounting.ledger.signed_state import sign_state, signer_of
 from crowdblend.accounting.ledger.signing import SigningKey
-from crowdblend.accounting.ledger.store import present_head
+from crowdblend.accounting.ledger.store import open_store, present_head
 from crowdblend.accounting.ledger.token_entries import TokenAdded
 from crowdblend.mechanisms.refusal import AccountantRefused, Refusal
 from sqlalchemy import Connection, delete, func, insert, select, text
@@ -330,6 +330,7 @@ def raised(connection: Connection) -> int:
     more = BudgetRaised(
         dataset="census", epsilon=Decimal(1000), delta=Decimal("0.9"), reason="more", by="forger", day=DAY
     )
+    signer_of(connection, present_head(connection))
     before = account_of(connection, "census")
     return append_entry(connection, more, rows=rows_of(more, before=before, charge=None, survey=False)).position
 
@@ -339,6 +340,7 @@ def let_in(connection: Connection) -> int:
     added = TokenAdded(
         token_id="f" * 16, name="eve", secret_digest="e" * 64, expires=date(2027, 1, 1), by="forger", day=DAY
     )
+    signer_of(connection, present_head(connection))
     return append_entry(connection, added, rows=()).position
 
 
@@ -348,7 +350,8 @@ def test_a_sound_entry_that_no_writer_signed_is_refused(full, work) -> None:
     forger = SigningKey(seed=b"\x07" * 32)
 
     def signs(connection: Connection) -> None:
-        sign_state(connection, present_head(connection), forger)
+        root = connection.execute(select(signed_state.c.root)).scalar()
+        sign_state(connection, present_head(connection), forger, root=root)
 
     with forged(full, work):
         with pytest.raises(AccountantRefused, match="no signature holds over the last entry"):
@@ -396,7 +399,8 @@ def test_a_new_ledger_of_another_store_is_taken_up_and_a_forged_one_is_not(books
     def signs(connection: Connection) -> None:
         assert head_of(connection).position == 0
         assert ledger_id_of(connection)
-        sign_state(connection, present_head(connection), forger)
+        root = connection.execute(select(signed_state.c.root)).scalar()
+        sign_state(connection, present_head(connection), forger, root=root)
 
     with forged(books, signs):
         books.writer()
@@ -407,3 +411,28 @@ def test_a_new_ledger_of_another_store_is_taken_up_and_a_forged_one_is_not(books
         books.anchoring.anchor_of(books.raw(ledger_id_of)).path.unlink()
         with pytest.raises(AccountantRefused, match="signed by the key"):
             books.writer()
+
+
+def test_what_is_changed_while_a_writer_works_decides_nothing(postgresql_books) -> None:
+    """PostgreSQL lets a writer's next statement see what others have committed since its first one."""
+    books = postgresql_books
+    books.add()
+    look = PrivateLook(dataset="census", what="a table", by="steward", day=DAY)
+    store = open_store(books.url, anchoring=books.anchoring)
+    with store.writing() as connection:
+        books.sql(f"UPDATE signed_state SET root = '{'e' * 64}'")
+        assert account_of(connection, "census").account.epsilon_spent == 0
+        append_entry(connection, look, rows=())
+    assert books.findings() == []
+
+    def attempt() -> None:
+        with store.writing() as connection:
+            books.sql(
+                "INSERT INTO entry SELECT position + 1, hash, repeat('e', 64), 'x', 'x' FROM entry "
+                "ORDER BY position DESC LIMIT 1"
+            )
+            append_entry(connection, look, rows=())
+
+    with pytest.raises(AccountantRefused, match="constraint"):
+        attempt()
+    store.close()
