@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from sqlalchemy import Connection, Select, Table, select, text, update
+from sqlalchemy import Column, Connection, Select, Table, select, text, update
 
 from ...mechanisms.refusal import AccountantRefused
 from .anchor import Head
@@ -291,13 +291,17 @@ def vouch(connection: Connection, known: Vouched) -> None:
     connection.info[VOUCHED] = known
 
 
+def _stored(column: Column[Any]) -> Select[Any]:
+    return select(as_stored(column)).where(signed_state.c.slot == 0)
+
+
 def _stored_root(connection: Connection) -> str:
     """The root of the state as it is stored; nothing vouches for it here.
 
     Raises:
         ForgedState: it is missing, or has another form.
     """
-    root = connection.execute(select(as_stored(signed_state.c.root))).scalar()
+    root = connection.execute(_stored(signed_state.c.root)).scalar()
     try:
         require_digest(root if isinstance(root, str) else "", "state's root")
     except ValueError:
@@ -321,7 +325,7 @@ def signer_of(connection: Connection, head: Head) -> PublicKey:
     Raises:
         ForgedState: there is no such signature.
     """
-    statement, root = connection.execute(select(as_stored(signed_state.c.statement))).scalar(), _stored_root(connection)
+    statement, root = connection.execute(_stored(signed_state.c.statement)).scalar(), _stored_root(connection)
     try:
         stated = json.loads(statement if isinstance(statement, str) else "")
         key = PublicKey(raw=bytes.fromhex(stated["public_key"]))

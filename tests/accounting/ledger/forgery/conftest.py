@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from datetime import date
 from decimal import Decimal
@@ -21,13 +21,18 @@ from crowdblend.accounting.ledger.chain import GENESIS, link_hash
 from crowdblend.accounting.ledger.migration import migrate_ledger
 from crowdblend.accounting.ledger.replay import Replay
 from crowdblend.accounting.ledger.schema import DERIVED_TABLES, entry
-from crowdblend.accounting.ledger.signing import PublicKey
+from crowdblend.accounting.ledger.signed_state import sign_state, vouched
+from crowdblend.accounting.ledger.signing import PublicKey, SigningKey
+from crowdblend.accounting.ledger.state_building import build_state
+from crowdblend.accounting.ledger.store import present_head
 from crowdblend.mechanisms.epsilon_safe import EpsilonSafeRelease
+from crowdblend.mechanisms.refusal import Refusal
 from sqlalchemy import Connection, Table, create_engine, delete, insert, select, text
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import NullPool
 
 DAY = date(2026, 3, 5)
+FORGER = SigningKey(seed=b"\x07" * 32)
 Document = dict[str, Any]
 Work = Callable[[Connection], None]
 
@@ -38,10 +43,11 @@ class Refused(Exception):
 
 @dataclass(frozen=True)
 class Found:
-    """What a verification says without the anchor, and what the anchor adds."""
+    """What a verification says without the anchor, what the anchor adds, and whether the signer is somebody else."""
 
     inside: tuple[str, ...]
     anchor: tuple[str, ...]
+    others_key: bool
     unchecked: tuple[str, ...]
 
 
@@ -96,6 +102,13 @@ class Victim:
         return lambda connection: _rewrite(connection, documents)
 
     @staticmethod
+    def sealed(connection: Connection) -> None:
+        """Make the state that follows from the entries, and sign it with the forger's own key."""
+        build_state(connection)
+        with suppress(Refusal):  # a ledger whose first or last entry is of no form
+            sign_state(connection, present_head(connection), FORGER, root=vouched(connection).root)
+
+    @staticmethod
     def others(value: Any) -> list[Any]:
         """Values that stand for every other one, the most plausible first."""
         return [other for other in _others(value) if other != value or type(other) is not type(value)]
@@ -103,7 +116,10 @@ class Victim:
     def _look(self) -> Found:
         inside = tuple(str(finding) for finding in verify_ledger(self.connection, dialect=self.dialect))
         check = check_anchor(self.anchor, connect=lambda: nullcontext(self.connection), trusted=self.trusted)
-        return Found(inside=inside, anchor=check.findings, unchecked=check.unchecked)
+        anchor = tuple(what for what in check.findings if "last entry is signed by the key" not in what)
+        return Found(
+            inside=inside, anchor=anchor, others_key=len(anchor) < len(check.findings), unchecked=check.unchecked
+        )
 
 
 @contextmanager
@@ -140,6 +156,7 @@ def _rewrite(connection: Connection, documents: list[Any]) -> None:
                     connection.execute(insert(row.table).values(position=position, **row.values))
                 except DBAPIError:  # the forger leaves out what the tables refuse
                     attempt.rollback()
+    Victim.sealed(connection)
 
 
 def _others(value: Any) -> list[Any]:

@@ -67,7 +67,7 @@ def test_the_control_what_nobody_changed_is_sound(victim) -> None:
     documents = victim.documents()
     for work in ((), (victim.rewritten(documents),)):
         found = victim.after(*work)
-        assert (found.inside, found.anchor) == ((), ())
+        assert (found.inside, found.anchor, found.others_key) == ((), (), work != ())
 
 
 @pytest.mark.parametrize("kind", sorted(KINDS))
@@ -132,7 +132,7 @@ def test_a_swap_without_new_hashes_is_found_from_inside(victim, thorough) -> Non
 
 
 def test_truncation_is_found_by_the_anchor_alone(victim) -> None:
-    """A chain that was cut back is a sound, shorter one."""
+    """A chain that was cut back, and whose state was made and signed anew, is a sound, shorter one."""
     documents = victim.documents()
     for length in range(1, len(documents)):
 
@@ -140,8 +140,10 @@ def test_truncation_is_found_by_the_anchor_alone(victim) -> None:
             for table in (*reversed(DERIVED_TABLES), entry):
                 connection.execute(delete(table).where(table.c.position >= length))
 
-        found = victim.after(cut)
+        assert any("state" in what for what in victim.after(cut).inside)
+        found = victim.after(cut, victim.sealed)
         assert found.inside == ()
+        assert found.others_key
         assert any("cut back" in what for what in found.anchor)
 
 
@@ -149,5 +151,5 @@ def test_what_a_forger_appends_is_said_to_be_unanchored(victim) -> None:
     documents = victim.documents()
     refused = next(document for document in documents if document["kind"] == ReleaseRefused.KIND)
     found = victim.after(victim.rewritten([*documents, refused]))
-    assert (found.inside, found.anchor) == ((), ())
+    assert (found.inside, found.anchor, found.others_key) == ((), (), True)
     assert any(f"after entry {len(documents) - 1}" in what for what in found.unchecked)
