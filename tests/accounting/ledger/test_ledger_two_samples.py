@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from crowdblend.accounting.ledger.charge import ReleaseCharge
-from crowdblend.accounting.ledger.migration import upgrade_tables
+from crowdblend.accounting.ledger.migration import migrate_ledger
 from crowdblend.accounting.ledger.replay import Replay
 from crowdblend.accounting.theory.price import price
 from crowdblend.mechanisms.epsilon_safe import EpsilonSafeRelease
@@ -123,7 +123,7 @@ def test_a_ledger_of_the_first_version_keeps_every_entry_and_verifies(books) -> 
     back_to_the_first_version(books)
     columns = books.raw(lambda connection: list(connection.execute(text("SELECT * FROM sample")).keys()))
     assert columns == ["sample_id", "release_id", "position"]
-    books.raw(lambda connection: upgrade_tables(connection, revision="head"))
+    migrate_ledger(books.url, anchoring=books.anchoring)
     after = books.raw(lambda connection: connection.execute(text("SELECT * FROM entry ORDER BY position")).all())
     assert after == before
     assert books.findings() == []
@@ -134,7 +134,8 @@ def test_a_ledger_of_the_first_version_keeps_every_entry_and_verifies(books) -> 
 
 
 def back_to_the_first_version(books) -> None:
-    """Undo the second migration by hand, which the ledger itself never does."""
+    """Undo the later migrations by hand, which the ledger itself never does."""
+    books.sql("DROP TABLE state_node", "DROP TABLE signed_state")
     if books.dialect == "postgresql":
         books.sql(
             "DROP TRIGGER sample_in_order ON sample",
