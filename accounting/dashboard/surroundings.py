@@ -11,7 +11,7 @@ from ..ledger.append import head_of
 from ..ledger.queries import ledger_id_of
 from ..ledger.signed_state import ForgedState
 from ..ledger.store import Store
-from ..ledger.tokens import TokenState, tokens_of
+from ..ledger.tokens import TokenState, vouched_tokens
 from .certificates import Certificates
 from .chain_watch import ChainState, ChainWatch, Fault
 from .following import Follower
@@ -75,7 +75,7 @@ class Surroundings:
         """
         try:
             with self.store.looking() as connection:
-                return tokens_of(connection)
+                return vouched_tokens(connection)
         except ForgedState as forged:
             raise ReleaseFailed(
                 f"who may look can't be told: {forged.what}", where=self.store.shown, not_done="", remedy=forged.remedy

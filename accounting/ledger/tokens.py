@@ -10,16 +10,18 @@ from dataclasses import dataclass
 from datetime import date
 from typing import assert_never
 
-from sqlalchemy import Connection
+from sqlalchemy import Connection, select
 
 from ...mechanisms.refusal import InputRefused
 from .append import append_entry
-from .queries import entries_of
+from .queries import entries_of, recorded
 from .refusals import malformed
+from .schema import entry
+from .signed_state import ForgedState, SignedState, rows_in
 from .store import Store
 from .token_entries import TokenAdded, TokenRevoked
 
-__all__ = ["TokenState", "add_token", "recognised", "revoke_token", "token_states", "tokens_of"]
+__all__ = ["TokenState", "add_token", "recognised", "revoke_token", "token_states", "tokens_of", "vouched_tokens"]
 
 DOMAIN = b"crowdblend token 1\n"
 TOKEN = re.compile(r"cb-([0-9a-f]{16})-([0-9a-f]{64})")
@@ -74,6 +76,22 @@ def tokens_of(connection: Connection) -> tuple[TokenState, ...]:
         ReleaseFailed: an entry is damaged.
     """
     return token_states(entries_of(connection, TokenAdded, TokenRevoked))
+
+
+def vouched_tokens(connection: Connection) -> tuple[TokenState, ...]:
+    """The tokens whose entries the signed state has, in the order of their addition; others beside them count nothing.
+
+    Raises:
+        ForgedState: one of them, or a revocation, was changed or removed.
+        ReleaseFailed: an entry is damaged.
+    """
+    kinds: dict[str, type[TokenAdded | TokenRevoked]] = {kind.KIND: kind for kind in (TokenAdded, TokenRevoked)}
+    rows = rows_in(connection, select(entry).where(entry.c.kind.in_(kinds)).order_by(entry.c.position))
+    state = SignedState(connection)
+    sound = [row for row, follows in zip(rows, state.follow(entry, rows), strict=True) if follows]
+    if len(sound) != sum(state.count("entries", kind) for kind in kinds):
+        raise ForgedState("tokens or their revocations were changed or removed")
+    return token_states((row["position"], recorded(row["body"], kinds[row["kind"]])) for row in sound)
 
 
 def recognised(text: str, *, tokens: Iterable[TokenState], today: date) -> bool:

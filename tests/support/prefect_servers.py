@@ -49,7 +49,7 @@ class PrefectServer:
                 stdout=log,
                 stderr=log,
             )
-        deadline = time.monotonic() + 180
+        deadline = time.monotonic() + 900
         while not self.healthy():
             assert self.process.poll() is None, (self.folder / "server.log").read_text()
             assert time.monotonic() < deadline, "Prefect's server did not start"

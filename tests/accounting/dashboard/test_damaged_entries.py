@@ -113,7 +113,7 @@ def test_an_entry_counts_by_its_content_and_not_by_the_kind_beside_it(opened, co
 
 @pytest.mark.slow
 def test_another_chain_in_the_place_of_the_old_is_read_from_its_beginning(opened, copied, tmp_path) -> None:
-    other = type(copied)(folder=tmp_path / "other")
+    other = type(copied)(folder=tmp_path / "other", processes=copied.processes)
     shutil.copytree(copied.folder / "home", other.folder / "home")
     create_ledger(other.url, anchoring=other.anchoring)
     with opened(copied.url) as pages:
