@@ -40,6 +40,7 @@ def test_a_device_imports_nothing_heavy():
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("module", ["dask", "pandas"])
 def test_the_check_would_see_it(module):
     assert "AssertionError" in run(f"import {module}").stderr

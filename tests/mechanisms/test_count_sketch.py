@@ -83,6 +83,7 @@ def test_hash_functions_are_drawn_evenly(fit, seeded_bytes):
     assert not fit(np.where(drawn == 3, drawn, drawn * (drawn % 2)), lambda x: 1 / SMALL.hashes)
 
 
+@pytest.mark.slow
 def test_the_estimate_has_its_mean_and_variance_for_given_hash_functions(seeded_bytes):
     trials = 4000
     everybody = encode(SMALL, PEOPLE * trials, randomness=seeded_bytes)
@@ -124,6 +125,7 @@ def test_more_reports_of_one_hash_function_than_16_bits_count_are_summed():
     assert summed(sketch, reports).ones.tolist() == [[many, 0, 0, 0, 0, 0, 0, many]]
 
 
+@pytest.mark.slow
 def test_over_hash_functions_the_estimate_is_unbiased_with_the_whole_variance(seeded_bytes):
     """Collisions cancel on average: fresh hash functions in every trial."""
     trials = 4000

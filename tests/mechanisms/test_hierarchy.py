@@ -77,6 +77,7 @@ def declared_rows(draw):
     return draw(st.lists(st.tuples(*[label] * levels), min_size=1, max_size=6))
 
 
+@pytest.mark.slow
 @settings(derandomize=True, max_examples=400)
 @given(rows=declared_rows())
 def test_rows_are_taken_exactly_if_unique_and_monotone(rows):

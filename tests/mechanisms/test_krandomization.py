@@ -62,6 +62,7 @@ def test_variances_are_those_of_the_dense_matrices(bits, q, seed):
     assert np.allclose(variances(mechanism, people.astype(float)), dense, rtol=1e-6, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_estimates_are_unbiased_and_standard_errors_are_right(seeded_bytes):
     people = np.array([500, 0, 20, 130, 0, 60, 3, 287])
     vectors = np.repeat(np.arange(8), people).astype(np.uint32)

@@ -131,6 +131,7 @@ def check(folder: Path, seed: int, rounds: int) -> tuple[int, int]:
     return read, failed
 
 
+@pytest.mark.slow
 def test_damaged_files_are_read_as_pyarrow_reads_them_or_fail(tmp_path):
     read, failed = check(tmp_path, seed=1, rounds=15)
     assert min(read, failed) > 20
@@ -141,6 +142,7 @@ def test_many_damaged_files_are_read_as_pyarrow_reads_them_or_fail(tmp_path):
     check(tmp_path, seed=2, rounds=1000)
 
 
+@pytest.mark.slow
 def test_the_check_finds_a_reader_that_misreads_damage(tmp_path, monkeypatch):
     """Control: a decoder that goes on with what is in its output so far when an index is out of bounds."""
     real = page_decoder.add_codes
@@ -162,6 +164,7 @@ def bare(content: bytes) -> np.ndarray:
     return np.frombuffer(content, dtype=np.uint8).copy()
 
 
+@pytest.mark.slow
 @settings(derandomize=True, max_examples=400)
 @given(
     chunk=octets,

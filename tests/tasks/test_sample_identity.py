@@ -107,6 +107,7 @@ def expected(chunks) -> list[int]:
     return found
 
 
+@pytest.mark.slow
 @settings(derandomize=True, max_examples=25)
 @given(data=st.data())
 def test_any_grouping_and_order_of_chunks_gives_the_same_sample(folder, chunks, expected, data):
