@@ -17,6 +17,7 @@ from ..flows.dry_run import DryRun
 from ..flows.dry_run import dry_run as dry_run_of
 from ..flows.settings import house
 from ..flows.spec import read_spec
+from ..mechanisms.amount_format import amount_shown, counted
 from ..mechanisms.refusal import InputRefused
 from ..tasks.objects import output_at
 from .explanation import explanation
@@ -40,7 +41,7 @@ class Explained:
 
     def __repr__(self) -> str:
         """The price and how many columns."""
-        price = f"epsilon={self.facts['epsilon']:.6g}, delta={self.facts['delta']:.3g}"
+        price = f"epsilon={amount_shown(self.facts['epsilon'])}, delta={amount_shown(self.facts['delta'])}"
         return f"Explained({price}, columns={len(self.facts['columns'])})"
 
     @property
@@ -58,7 +59,7 @@ class Explained:
             for level in column["levels"]
             if level["possible"]
         )
-        price = f"ε = {self.facts['epsilon']:.6g}, δ = {self.facts['delta']:.3g}"
+        price = f"ε = {amount_shown(self.facts['epsilon'])}, δ = {amount_shown(self.facts['delta'])}"
         headers = ("column", "level", "labels", "kept", "for example")
         return FactTable(title=f"What this would release, for {price}", headers=headers, rows=rows)
 
@@ -93,14 +94,14 @@ class LedgerView:
         rows = tuple(
             (
                 state.name,
-                *(f"{float(spent):.6g} of {float(budget):.6g}" for spent, budget in (
+                *(f"{amount_shown(spent)} of {amount_shown(budget)}" for spent, budget in (
                     (state.account.epsilon_spent, state.account.epsilon_budget),
                     (state.account.delta_spent, state.account.delta_budget),
                 )),
             )
             for state in self.datasets
         )  # fmt: skip
-        state = "it holds" if not self.findings else f"{len(self.findings)} findings: it does not hold"
+        state = "it holds" if not self.findings else f"{counted(len(self.findings), 'finding')}: it does not hold"
         return FactTable(title=f"Ledger ({state})", headers=("data set", "ε spent", "δ spent"), rows=rows)
 
     def __rich__(self) -> Table:

@@ -18,6 +18,7 @@ MAY_CHARGE = frozenset({"demo", "run", "serve", "series", "submit"})
 SECTIONS = {
     "Begin": {
         "demo": "release_commands",
+        "doctor": "doctor_command",
     },
     "Plan a release": {
         "spec": "spec_commands",
@@ -31,6 +32,7 @@ SECTIONS = {
         "submit": "job_commands",
         "status": "job_commands",
         "cancel": "job_commands",
+        "release": "release_inspection",
         "serve": "serve_command",
         "abandon": "release_commands",
     },
@@ -83,8 +85,7 @@ def _exit_code(words: list[str]) -> int:
     except click.exceptions.Exit as leave:
         return leave.exit_code
     except click.ClickException as error:
-        hint = f" Run '{error.ctx.command_path} --help'." if isinstance(error, click.UsageError) and error.ctx else ""
-        return _tell(words, f"{error.format_message()}{hint}", where="command line", exit_code=2)
+        return _tell_usage(words, error)
     except (KeyboardInterrupt, click.Abort):
         return _tell(words, f"Interrupted. {_left(words)}", where="", exit_code=1)
     except Exception as error:  # noqa: BLE001 - the last resort: a person must never be shown a traceback
@@ -98,6 +99,15 @@ def _exit_code(words: list[str]) -> int:
         message = f"Internal fault ({type(error).__name__} in {place}). {_left(words)}"
         return _tell(words, message, where="", exit_code=1)
     return result if isinstance(result, int) else 0
+
+
+def _tell_usage(words: list[str], error: click.ClickException) -> int:
+    """What is wrong with the command line; a group without a command shows its help alone."""
+    if isinstance(error, click.exceptions.NoArgsIsHelpError):
+        click.echo(error.format_message(), err=True)
+        return 2
+    hint = f" Run '{error.ctx.command_path} --help'." if isinstance(error, click.UsageError) and error.ctx else ""
+    return _tell(words, f"{error.format_message()}{hint}", where="command line", exit_code=2)
 
 
 def _show_frames(error: Exception) -> None:

@@ -20,6 +20,7 @@ import pyarrow.parquet as pq
 from ..accounting.ledger.creation import create_ledger
 from ..accounting.ledger.writer import open_writer
 from ..flows.settings import House
+from ..mechanisms.amount_format import amount_shown
 from .facts import FactTable
 
 __all__ = ["lay_out", "open_demonstration_ledger", "tell"]
@@ -92,16 +93,17 @@ def tell(result: dict[str, Any], *, folder: Path) -> None:
         rows=tuple((*values, str(people)) for values, people in groups.most_common(5)),
     )
     mechanism = result["mechanism"]
+    epsilon, delta, paper = (amount_shown(result[name]) for name in ("epsilon", "delta", "epsilon_paper"))
     rows, published = result["published_records"], result["published_groups"]
     click.echo(
         f"""Published {rows:,} rows in {published} groups, from 29,501 records of the US Census 2000.
-Charged ε = {result["epsilon"]:.4g} at δ = {result["delta"]:g} to '{result["dataset"]}', before a record was read.
+Charged ε = {epsilon} at δ = {delta} to '{result["dataset"]}', before a record was read.
 
 {largest}
 
 Each row is a real person's: sampled with probability {mechanism["sampling_rate"]}, coarsened, and
 shared by at least {mechanism["k"]} sampled people. Rarer combinations were left out, and
-nothing was invented. The paper's bound would have charged ε = {result["epsilon_paper"]:.4g}. The
+nothing was invented. The paper's bound would have charged ε = {paper}. The
 sample is spent: it serves no other release.
 
 The table and its certificate are in

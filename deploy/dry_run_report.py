@@ -9,6 +9,7 @@ import click
 
 from ..accounting.theory.price import mechanism_record
 from ..flows.dry_run import DryRun
+from ..mechanisms.amount_format import amount_left, amount_shown, counted
 from ..mechanisms.recoding import GeneralizationMap
 from .readiness import budget_facts, source_facts
 from .running import two_names_warning, warn_of_metadata
@@ -33,22 +34,24 @@ def tell_dry_run(found: DryRun, *, as_json: bool) -> None:
     price = found.request.price
     click.echo(f"Dry run of '{found.request.label}': {_charge(found)}.")
     click.echo(
-        f"Its guarantee: ε = {price.epsilon}, δ = {price.delta}"
+        f"Its guarantee: ε = {amount_shown(price.epsilon)}, δ = {amount_shown(price.delta)}"
         f"{'' if price.releases == 1 else f', for all {price.releases} releases of the series'}."
     )
     click.echo(
-        f"Left of the budget of '{found.dataset.name}' afterwards: ε = {budget['epsilon_left_after']:.6g} of "
-        f"{budget['epsilon_budget']:.6g}, δ = {budget['delta_left_after']:.6g} of {budget['delta_budget']:.6g}."
+        f"Left of the budget of '{found.dataset.name}' afterwards: ε = "
+        f"{amount_left(budget['epsilon_left_after'])} of {amount_shown(budget['epsilon_budget'])}, δ = "
+        f"{amount_left(budget['delta_left_after'])} of {amount_shown(budget['delta_budget'])}."
     )
     if found.layout is not None:
         files = len(found.layout.source.files)
-        click.echo(f"It would read {files} {'file' if files == 1 else 'files'} and write {found.request.output}.")
+        click.echo(f"It would read {counted(files, 'file')} and write {found.request.output}.")
     click.echo("Nothing was charged or written, and no record was read.")
 
 
 def _charge(found: DryRun) -> str:
     if found.charge is not None:
-        return f"a run would charge ε = {found.charge.epsilon}, δ = {found.charge.delta} to '{found.dataset.name}'"
+        cost = f"ε = {amount_shown(found.charge.epsilon)}, δ = {amount_shown(found.charge.delta)}"
+        return f"a run would charge {cost} to '{found.dataset.name}'"
     if found.state is not None and found.state.stage == "published":
         return f"release '{found.release_id}' is published already, and a run would show its result and charge nothing"
     if found.state is not None:

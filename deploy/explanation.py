@@ -13,6 +13,7 @@ from rich.table import Table
 
 from ..accounting.theory.price import mechanism_record, price
 from ..accounting.theory.selection import selection_cost
+from ..mechanisms.amount_format import amount_shown
 from ..mechanisms.answers import half_width
 from ..mechanisms.epsilon_safe import EpsilonSafeRelease
 from ..mechanisms.hierarchy import Hierarchy
@@ -191,13 +192,13 @@ def _costs(explained: Mapping[str, Any]) -> Table:
         rows += [
             ("draw", f"{selection['draw']}{steps}", f"made on {on}"),
             ("k′", selection["threshold"], "groups below this size there count nothing for a map"),
-            ("ε of one choice", f"{selection['epsilon_of_choice']:.6g}", "of drawing the map"),
-            ("ε of the release", f"{selection['epsilon_of_release']:.6g}", f"with the map drawn{many}"),
+            ("ε of one choice", amount_shown(selection["epsilon_of_choice"]), "of drawing the map"),
+            ("ε of the release", amount_shown(selection["epsilon_of_release"]), f"with the map drawn{many}"),
         ]
-    paper = "none" if explained["epsilon_paper"] is None else f"{explained['epsilon_paper']:.6g}"
+    paper = "none" if explained["epsilon_paper"] is None else amount_shown(explained["epsilon_paper"])
     rows += [
-        ("ε", f"{explained['epsilon']:.6g}", f"what would be charged{many}"),
-        ("δ", f"{explained['delta']:.3g}", f"what would be charged{many}"),
+        ("ε", amount_shown(explained["epsilon"]), f"what would be charged{many}"),
+        ("δ", amount_shown(explained["delta"]), f"what would be charged{many}"),
         ("ε by the paper", paper, "the same by the published bound"),
     ]
     for name, value, meaning in rows:

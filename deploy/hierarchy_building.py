@@ -167,6 +167,7 @@ def parents(codes: Path, separator: str | None, encoding: str, header: bool, out
 
 
 def _write(rows: Sequence[tuple[str, ...]], output: Path, *, source: Path | None = None) -> None:
+    from ..mechanisms.amount_format import counted
     from ..mechanisms.hierarchy import HierarchyError, ValueHierarchy
     from ..mechanisms.hierarchy_faults import hierarchy_faults
     from ..tasks.peer_hierarchy import hierarchy_text
@@ -179,7 +180,7 @@ def _write(rows: Sequence[tuple[str, ...]], output: Path, *, source: Path | None
         fault = hierarchy_faults(rows)[0]
         raise InputRefused(f"{fault.what}.", where=str(source or output)) from None
     write_new(output, hierarchy_text(rows))
-    click.echo(f"{len(made.rows())} values at {made.levels} levels are in {output}.")
+    click.echo(f"{counted(len(made.rows()), 'value')} at {counted(made.levels, 'level')} are in {output}.")
     click.echo(f"See it with: crowdblend hierarchy show {output}")
 
 

@@ -43,6 +43,7 @@ hierarchy.add_command(build)
 @AS_JSON
 def check(file: Path, domain: Path | None, lower: int | None, upper: int | None, encoding: str, as_json: bool) -> int:
     """Find everything that is wrong with a hierarchy, with file and line; leaves with 2 where anything is."""
+    from ..mechanisms.amount_format import counted
     from ..mechanisms.hierarchy_faults import (
         HierarchyFault,
         domain_faults,
@@ -72,11 +73,11 @@ def check(file: Path, domain: Path | None, lower: int | None, upper: int | None,
         return 2 if faults else 0
     _tell(file, read, faults, remarks)
     if faults:
-        click.echo(f"{_number(len(faults), 'fault')}: a release with this hierarchy would be refused or lose values.")
+        click.echo(f"{counted(len(faults), 'fault')}: a release with this hierarchy would be refused or lose values.")
         return 2
     values = len(read.rows)
     sizes = " → ".join(str(len({row[level] for row in read.rows})) for level in range(len(read.rows[0])))
-    click.echo(f"{_number(values, 'value')} at {len(read.rows[0])} levels; labels level by level: {sizes}.")
+    click.echo(f"{counted(values, 'value')} at {counted(len(read.rows[0]), 'level')}; labels level by level: {sizes}.")
     click.echo(
         "The domain is covered." if declared is not None else "No fault; give --domain to check for missing values."
     )
@@ -115,6 +116,7 @@ def import_(file: Path, output: Path, separator: str | None, encoding: str, head
     A level `*` is added on top where there is none. Values are taken as they are written; what is wrong is told with
     its line, and then nothing is written.
     """
+    from ..mechanisms.amount_format import counted
     from ..mechanisms.hierarchy import ValueHierarchy
     from ..mechanisms.hierarchy_faults import hierarchy_faults, hierarchy_remarks
     from ..tasks.peer_hierarchy import hierarchy_text, read_peer_rows
@@ -127,12 +129,12 @@ def import_(file: Path, output: Path, separator: str | None, encoding: str, head
     remarks = [] if faults else hierarchy_remarks(rows)
     _tell(file, read, faults, remarks)
     if faults:
-        click.echo(f"{_number(len(faults), 'fault')}: nothing was written.", err=True)
+        click.echo(f"{counted(len(faults), 'fault')}: nothing was written.", err=True)
         return 2
     topped = rows if {row[-1] for row in rows} == {"*"} else tuple((*row, "*") for row in rows)
     made = ValueHierarchy.from_rows(topped)
     write_new(output, hierarchy_text(topped))
-    click.echo(f"{_number(len(made.rows()), 'value')} at {made.levels} levels are in {output}.")
+    click.echo(f"{counted(len(made.rows()), 'value')} at {counted(made.levels, 'level')} are in {output}.")
     return 0
 
 
@@ -177,7 +179,3 @@ def _tell(file: Path, read: PeerRows, faults: list[HierarchyFault], remarks: lis
 
 def _worded(read: PeerRows, fault: HierarchyFault) -> str:
     return fault.what if fault.first is None else f"{fault.what}, first in line {read.lines[fault.first]}"
-
-
-def _number(count: int, noun: str) -> str:
-    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"

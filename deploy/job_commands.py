@@ -14,8 +14,7 @@ import click
 
 from ..flows.settings import House, house
 from ..mechanisms.refusal import InputRefused
-from .jobs import Job, JobArguments, job_of, submit_job
-from .release_cost import cost_so_far
+from .jobs import Job, JobArguments, job_exists, job_of, submit_job
 
 __all__ = ["cancel", "status", "submit"]
 
@@ -76,9 +75,11 @@ def submit(
 @LEDGER
 @AS_JSON
 def status(release_id: str, ledger: str | None, as_json: bool) -> int:
-    """Say how far a submitted job is, or how it ended."""
+    """Say how far a release is, or how it ended: a submitted job, or any release of the ledger."""
     places = house(ledger_url=ledger)
-    job = job_of(_id(release_id), house=places)
+    if not job_exists(_id(release_id), house=places):
+        return _tell_ledger_status(release_id, places, ledger=ledger, as_json=as_json)
+    job = job_of(release_id, house=places)
     alive, end, progress = job.process() is not None, job.end(), job.progress()
     state = "running" if alive and end is None else "killed" if end is None else _state_of(end)
     told = {
@@ -169,6 +170,32 @@ def _cancelled(job: Job, places: House, *, as_json: bool) -> int:
     return _tell_end(job, job.end(), places, as_json=as_json)
 
 
+def _tell_ledger_status(release_id: str, places: House, *, ledger: str | None, as_json: bool) -> int:
+    """The status of a release that no job from here ran: by the ledger, and by who holds it on this machine."""
+    from ..accounting.ledger.reader import open_reader
+    from ..accounting.ledger.release_records import is_held
+    from .release_cost import commands_for, cost_so_far
+
+    with open_reader(places.ledger_url) as reader:
+        held = is_held(places.home, ledger_id=reader.ledger_id, release_id=release_id)
+    stage, cost = cost_so_far(release_id, places)
+    if stage is None:
+        raise InputRefused(
+            "no job of this id was submitted from here, and the ledger has no release of it.",
+            where=f"release '{release_id}'",
+            remedy="See `crowdblend release list`, or name another ledger or private store.",
+        )
+    state = stage if stage in ("published", "abandoned") else "running" if held else "interrupted"
+    finish = f"crowdblend run SPEC.toml --release-id {release_id}"
+    ways = commands_for(release_id, stage, finish=finish, ledger=ledger) if state == "interrupted" else ()
+    told = {"release_id": release_id, "state": state, "stage": None, "exit_code": None, "message": None, "cost": cost}
+    if as_json:
+        click.echo(json.dumps(told, ensure_ascii=False))
+    else:
+        click.echo("\n".join([f"Release {release_id}: {state}.", cost, *ways]))
+    return 0
+
+
 def _state_of(end: dict[str, Any]) -> str:
     if end.get("cancelled"):
         return "cancelled"
@@ -194,6 +221,8 @@ def _tell_end(job: Job, end: dict[str, Any] | None, places: House, *, as_json: b
 
 def _cost(release_id: str, places: House) -> str:
     """What a job has cost so far, by the ledger, and how it is finished."""
+    from .release_cost import cost_so_far
+
     stage, cost = cost_so_far(release_id, places)
     again = f"Submit again with --release-id {release_id} to finish it at no new charge"
     match stage:

@@ -17,7 +17,7 @@ from ..accounting.ledger.durable import private_folder, replace_private
 from ..flows.settings import House
 from ..mechanisms.refusal import AccountantRefused, InputRefused
 
-__all__ = ["Job", "JobArguments", "job_of", "submit_job"]
+__all__ = ["Job", "JobArguments", "job_exists", "job_of", "submit_job"]
 
 STARTED_WITHIN_SECONDS = 60.0
 
@@ -169,6 +169,11 @@ def submit_job(arguments: JobArguments, *, release_id: str, house: House) -> Job
     return job
 
 
+def job_exists(release_id: str, *, house: House) -> bool:
+    """Whether a job of this release was submitted from this private store."""
+    return (house.home / "jobs" / release_id / "job.json").exists()
+
+
 def job_of(release_id: str, *, house: House) -> Job:
     """The job of a release.
 
@@ -176,7 +181,7 @@ def job_of(release_id: str, *, house: House) -> Job:
         InputRefused: none was submitted from this private store.
     """
     job = Job(release_id=release_id, folder=house.home / "jobs" / release_id)
-    if not (job.folder / "job.json").exists():
+    if not job_exists(release_id, house=house):
         raise InputRefused(
             f"no job '{release_id}' was submitted from here.",
             where=str(house.home),

@@ -71,6 +71,7 @@ def add(
     from ..accounting.ledger.creation import create_ledger, ledger_exists
     from ..accounting.ledger.writer import open_writer
     from ..accounting.theory.group_privacy import no_price_for_surveyed_group
+    from ..mechanisms.amount_format import amount_exact
 
     settled = house(ledger_url=ledger_url)
     _require_budget(epsilon, delta)
@@ -94,7 +95,7 @@ def add(
             day=datetime.now(UTC).date(),
         )
     unit = "" if rows_per_person == 1 else f", for people with up to {rows_per_person} records each"
-    click.echo(f"Data set '{name}' has the budget ε = {epsilon}, δ = {delta}{unit}.")
+    click.echo(f"Data set '{name}' has the budget ε = {amount_exact(epsilon)}, δ = {amount_exact(delta)}{unit}.")
 
 
 @dataset.command("looked")
@@ -124,6 +125,7 @@ def looked(name: str, what: str, by: str | None, ledger_url: str | None) -> None
 def raise_budget(name: str, epsilon: Decimal, delta: Decimal, reason: str, ledger_url: str | None) -> None:
     """Raise a data set's budget; who, when and why are recorded."""
     from ..accounting.ledger.writer import open_writer
+    from ..mechanisms.amount_format import amount_exact
 
     _require_budget(epsilon, delta)
     settled = house(ledger_url=ledger_url)
@@ -136,7 +138,7 @@ def raise_budget(name: str, epsilon: Decimal, delta: Decimal, reason: str, ledge
             by=getpass.getuser(),
             day=datetime.now(UTC).date(),
         )
-    click.echo(f"Data set '{name}' now has the budget ε = {epsilon}, δ = {delta}.")
+    click.echo(f"Data set '{name}' now has the budget ε = {amount_exact(epsilon)}, δ = {amount_exact(delta)}.")
 
 
 @dataset.command("list")
@@ -195,6 +197,7 @@ def show(ledger_url: str | None, latest: int, everything: bool, as_json: bool) -
     """Show the data sets' budgets and the latest series and releases."""
     from ..accounting.ledger.odometer import ESTIMATE_NOTE
     from ..accounting.ledger.reader import open_reader
+    from ..mechanisms.amount_format import amount_shown, counted
     from .ledger_report import dataset_rows, print_datasets, print_releases, release_rows, tell_of_more
     from .look_report import look_rows, print_looks
     from .series_report import print_series, series_rows
@@ -223,7 +226,7 @@ def show(ledger_url: str | None, latest: int, everything: bool, as_json: bool) -
         return
     print_datasets(datasets)
     for row in datasets:
-        shown_estimate = NO_ESTIMATE if row["epsilon_estimate"] is None else f"{row['epsilon_estimate']:.6g}"
+        shown_estimate = NO_ESTIMATE if row["epsilon_estimate"] is None else amount_shown(row["epsilon_estimate"])
         click.echo(f"  '{row['dataset']}': composed estimate of ε: {shown_estimate}")
     click.echo(f"{ESTIMATE_NOTE}\n")
     if series:
@@ -234,7 +237,7 @@ def show(ledger_url: str | None, latest: int, everything: bool, as_json: bool) -
     if looks:
         print_looks(looks)
     click.echo("Releases: " + ", ".join(f"{count} {stage}" for stage, count in overview.release_counts.items()) + ".")
-    click.echo(f"{overview.head.position + 1} entries; head of the chain:\n{overview.head.hash}")
+    click.echo(f"{counted(overview.head.position + 1, 'entry', 'entries')}; head of the chain:\n{overview.head.hash}")
 
 
 @ledger.command("verify")
@@ -251,6 +254,7 @@ def verify(ledger_url: str | None, anchor_file: Path | None, public_key: Path | 
     """Check the chain, every price, the single use of samples, the accounts, and the anchor where there is one."""
     from ..accounting.ledger.reader import open_reader
     from ..accounting.ledger.signing import read_public_keys
+    from ..mechanisms.amount_format import counted
 
     settled = house(ledger_url=ledger_url)
     with open_reader(settled.ledger_url) as reader:
@@ -275,7 +279,9 @@ def verify(ledger_url: str | None, anchor_file: Path | None, public_key: Path | 
         return 1 if findings else 0
     for finding in findings:
         click.echo(finding)
-    click.echo("The ledger holds." if not findings else f"{len(findings)} findings: the ledger does not hold.")
+    click.echo(
+        "The ledger holds." if not findings else f"{counted(len(findings), 'finding')}: the ledger does not hold."
+    )
     for what in unchecked:
         click.echo(f"Not checked: {what}")
     return 1 if findings else 0

@@ -9,6 +9,7 @@ import click
 
 from ..accounting.ledger.entry import BudgetRaised
 from ..accounting.ledger.reader import DatasetState, ReleaseState
+from ..mechanisms.amount_format import amount_left, amount_shown
 from .facts import FactTable, print_uncut
 
 __all__ = ["dataset_rows", "print_datasets", "print_releases", "release_rows", "tell_of_more"]
@@ -80,15 +81,17 @@ def print_datasets(datasets: list[dict[str, Any]]) -> None:
     """The data sets as a table, and how their budgets came to be what they are."""
     rows = []
     for row in datasets:
-        epsilon = (f"{row['epsilon_spent']:.6g}", f"{row['epsilon_budget']:.6g}", f"{row['epsilon_left']:.6g}")
-        delta = (f"{row['delta_spent']:.3g}", f"{row['delta_budget']:.3g}", f"{row['delta_left']:.3g}")
-        rows.append((row["dataset"], *epsilon, *delta))
+        amounts = [
+            (amount_shown(row[f"{part}_spent"]), amount_shown(row[f"{part}_budget"]), amount_left(row[f"{part}_left"]))
+            for part in ("epsilon", "delta")
+        ]
+        rows.append((row["dataset"], *amounts[0], *amounts[1]))
     headers = ("data set", "ε spent", "of", "left", "δ spent", "of", "left")
     print_uncut(FactTable(title="Budgets", headers=headers, rows=tuple(rows)))
     for row in datasets:
         for raised in row["raises"]:
-            amounts = f"ε = {raised['epsilon']:.6g}, δ = {raised['delta']:.3g}"
-            told = f"raised to {amounts} on {raised['day']} by {raised['by']}: {raised['reason']}"
+            budget = f"ε = {amount_shown(raised['epsilon'])}, δ = {amount_shown(raised['delta'])}"
+            told = f"raised to {budget} on {raised['day']} by {raised['by']}: {raised['reason']}"
             click.echo(f"  '{row['dataset']}': {told}")
 
 
@@ -96,7 +99,7 @@ def print_releases(releases: list[dict[str, Any]]) -> None:
     """The releases as a table."""
     rows = []
     for row in releases:
-        paid = (f"{row['epsilon']:.6g}", f"{row['delta']:.3g}", "")
+        paid = (amount_shown(row["epsilon"]), amount_shown(row["delta"]), "")
         if row["series"] is not None:
             paid = ("", "", f"{row['series']}, {row['series_number']}")
         rows.append((row["release_id"], row["dataset"], row["stage"], *paid, row["day"]))

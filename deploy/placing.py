@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from ..tasks.objects import Output
     from ..tasks.request import Request
 
-__all__ = ["require_elsewhere", "write_new"]
+__all__ = ["make_folder_elsewhere", "require_elsewhere", "write_new"]
 
 TAKEN_NAMES = frozenset({"certificate.json", "data.csv", "data.parquet"})
 
@@ -55,6 +55,24 @@ def require_elsewhere(path: Path, *, request: Request | None = None) -> None:
         raise InputRefused("this exists already.", where=str(path), remedy="Name a file that doesn't exist.")
     if not full.parent.is_dir():
         raise InputRefused("its folder doesn't exist.", where=str(path), remedy="Make it first.")
+
+
+def make_folder_elsewhere(folder: Path) -> None:
+    """Make a folder for documents where there is none, but not in a release's folder; one that is there is left.
+
+    Raises:
+        InputRefused: it may not, or can't, be made.
+    """
+    if folder.expanduser().is_dir():
+        return
+    missing = folder.expanduser().absolute()
+    while not missing.parent.exists():
+        missing = missing.parent
+    require_elsewhere(missing)
+    try:
+        folder.expanduser().mkdir(parents=True)
+    except OSError as error:
+        raise InputRefused(f"the folder can't be made ({error.strerror}).", where=str(folder)) from None
 
 
 def write_new(path: Path, text: str, *, request: Request | None = None) -> None:

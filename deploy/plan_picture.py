@@ -14,8 +14,8 @@ from ..accounting.theory.paper_bound import delta_paper, least_epsilon_of_paper
 from ..accounting.theory.planning import Plan
 from ..accounting.theory.profile import exp_up, log_profile
 from ..accounting.theory.rounding import float_up
+from ..mechanisms.amount_format import amount_shown, counted
 from ..mechanisms.refusal import InputRefused
-from .plan_report import _short
 
 __all__ = ["draw_plan"]
 
@@ -63,7 +63,9 @@ def draw_plan(plan: Plan, path: Path) -> None:
             left.plot([rate for rate, _ in known], [k for _, k in known], style, label=name)
     left.plot([float(plan.sampling_rate)], [plan.k], "k*", markersize=12, label="this plan")
     left.set(xlabel="sampling rate β", ylabel="least k", xscale="log", yscale="log")
-    left.set_title(f"ε = {_short(plan.epsilon)}, δ = {_short(plan.delta)}, {plan.releases} release(s)")
+    left.set_title(
+        f"ε = {amount_shown(plan.epsilon)}, δ = {amount_shown(plan.delta)}, {counted(plan.releases, 'release')}"
+    )
     left.legend()
     rate = float_up(plan.sampling_rate)
     farthest = max(2.0 * float(plan.epsilon_exact or plan.epsilon), 1.5 * least_epsilon_of_paper(rate), 1e-6)

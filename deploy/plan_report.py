@@ -8,6 +8,7 @@ from rich.console import Console
 from rich.table import Table
 
 from ..accounting.theory.planning import Plan
+from ..mechanisms.amount_format import amount_shown
 
 __all__ = ["plan_table", "print_plan"]
 
@@ -64,11 +65,5 @@ def _text(value: Decimal | int | None) -> str | None:
 
 
 def _short(value: Decimal | None) -> str | None:
-    """Four significant digits, rounded up: what is shown is never better than what holds."""
-    if value is None:
-        return None
-    if value == 0:
-        return "0"
-    unit = Decimal(1).scaleb(value.adjusted() - 3)
-    rounded = value.quantize(unit, rounding="ROUND_CEILING")
-    return f"{rounded:.4g}" if rounded.adjusted() >= -4 else f"{rounded:.3e}"
+    """An amount as everywhere; None where there is none."""
+    return None if value is None else amount_shown(value)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from .options import AS_JSON, FILE
+from .options import AS_JSON, FILE, RELEASE_FOLDER
 
 __all__ = ["preview"]
 
@@ -16,7 +16,12 @@ __all__ = ["preview"]
 @click.option(
     "--public", help="Public or synthetic records with the specification's columns: file, folder, glob or URL."
 )
-@click.option("--release", "released", type=FILE, help="Folder of a past release, or of a charged noisy histogram.")
+@click.option(
+    "--release",
+    "released",
+    type=RELEASE_FOLDER,
+    help="A past release (its folder or certificate), or of a charged noisy histogram.",
+)
 @click.option("--separator", help="Of public CSV records; default: the specification's.")
 @click.option("--population", type=click.IntRange(min=1), help="How many people the private records are of, if public.")
 @click.option("--level", "wanted", multiple=True, help="Another level for a column, as age=2; may be given again.")

@@ -13,6 +13,7 @@ from rich.table import Table
 
 from ..accounting.ledger.certificate import CertificateCheck, read_certificate, verify_certificate
 from ..accounting.ledger.signing import read_public_keys
+from ..mechanisms.amount_format import amount_shown
 from ..tasks.released_groups import read_released_table
 from .facts import FactTable
 
@@ -98,8 +99,8 @@ class PublishedRelease:
             ("data set", self.dataset),
             ("day", str(stated["day"])),
             ("mechanism", str(mechanism["kind"])),
-            ("ε", f"{float(self.epsilon):.6g}"),
-            ("δ", f"{float(self.delta):.3g}"),
+            ("ε", amount_shown(self.epsilon)),
+            ("δ", amount_shown(self.delta)),
             *((name, str(mechanism[name])) for name in ("k", "sampling_rate") if name in mechanism),
             ("levels", ", ".join(f"{name} {level}" for name, level in self.levels.items())),
             *((name, str(value)) for name, value in published.items()),

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from ..mechanisms.refusal import InputRefused, ReleaseFailed
-from .options import default_public_key, default_publisher
+from .options import RELEASE_CERTIFICATE, default_public_key, default_publisher
 
 __all__ = ["registry"]
 
@@ -15,7 +15,7 @@ FILE = click.Path(path_type=Path)
 
 
 @click.command()
-@click.argument("certificate", type=FILE)
+@click.argument("certificate", type=RELEASE_CERTIFICATE, metavar="RELEASE")
 @click.option("--output", type=FILE, help="File for the entry (YAML); default: standard output.")
 @click.option("--public-key", type=FILE, help="PEM file of the publisher's public key, to check the certificate with.")
 @click.option("--curator", help="Who publishes the data product.")
@@ -28,7 +28,8 @@ FILE = click.Path(path_type=Path)
 def registry(certificate: Path, output: Path | None, public_key: Path | None, **words: str | None) -> None:
     """Write a release's entry for the OpenDP deployments registry; fails where its certificate does not verify.
 
-    What the certificate can't know is left as a text that begins with FILL IN.
+    RELEASE is its folder, or the certificate in it. What the certificate can't know is left as a text that begins with
+    FILL IN.
     """
     from ..accounting.ledger.certificate import read_certificate, verify_certificate
     from ..accounting.ledger.registry_entry import FILL_IN, StewardsWords, registry_text

@@ -11,7 +11,7 @@ import click
 
 from ..flows.settings import House, house
 from ..mechanisms.refusal import InputRefused
-from .options import default_public_key
+from .options import RELEASE_CERTIFICATE, default_public_key
 
 __all__ = ["abandon", "demo", "run", "tell_result", "verify"]
 
@@ -93,14 +93,9 @@ def tell_result(result: dict[str, Any], *, as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps(result, ensure_ascii=False))
         return
-    records, groups, paper = result["published_records"], result["published_groups"], result["epsilon_paper"]
-    what = f"{groups} answers" if records is None else f"{records} records in {groups} groups"
-    click.echo(
-        f"Published {what}: {result['output']}\n"
-        f"{_charged(result)}: ε = {result['epsilon']}, δ = {result['delta']}"
-        f" (by the paper's bound: {paper}).\n"
-        f"Release {result['release_id']}; check it with: crowdblend verify {result['certificate']}"
-    )
+    from .result_report import result_text
+
+    click.echo(result_text(result))
 
 
 def _dry_run(
@@ -113,16 +108,6 @@ def _dry_run(
     place = None if output is None else output_at(output, base=Path.cwd())
     found = dry_run(spec, house=places, output=place, release_id=release_id, series=series)
     tell_dry_run(found, as_json=as_json)
-
-
-def _charged(result: dict[str, Any]) -> str:
-    series = result["series"]
-    if series is None:
-        return f"Charged to '{result['dataset']}'"
-    return (
-        f"Release {series['number']} of {series['releases']} of the series '{series['name']}', "
-        f"charged whole to '{result['dataset']}'"
-    )
 
 
 @click.command()
@@ -171,13 +156,17 @@ def abandon(release_id: str, reason: str, ledger: str | None) -> None:
 
 
 @click.command()
-@click.argument("certificate", type=FILE)
+@click.argument("certificate", type=RELEASE_CERTIFICATE, metavar="RELEASE")
 @click.option("--public-key", type=FILE, help="PEM file of the publisher's public key, had from the publisher.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object on standard output.")
 def verify(certificate: Path, public_key: Path | None, as_json: bool) -> int:
-    """Check a release's certificate and its files, without ledger or private store."""
+    """Check a release's certificate and its files, without ledger or private store.
+
+    RELEASE is its folder, or the certificate in it.
+    """
     from ..accounting.ledger.certificate import verify_certificate
     from ..accounting.ledger.signing import read_public_keys
+    from ..mechanisms.amount_format import counted
 
     public_key = public_key or default_public_key()
     trusted = None if public_key is None else read_public_keys(public_key)
@@ -190,7 +179,7 @@ def verify(certificate: Path, public_key: Path | None, as_json: bool) -> int:
     for finding in check.findings:
         click.echo(finding)
     if check.findings:
-        click.echo(f"{len(check.findings)} findings: don't rely on this release.")
+        click.echo(f"{counted(len(check.findings), 'finding')}: don't rely on this release.")
         return 1
     click.echo("The files are those of the certificate.")
     if check.signed_by is not None:

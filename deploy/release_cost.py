@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..flows.settings import House
+from ..mechanisms.amount_format import amount_shown
 
 if TYPE_CHECKING:
     from ..accounting.ledger.queries import Stage
@@ -28,7 +29,7 @@ def cost_so_far(release_id: str, house: House) -> tuple[Stage | None, str]:
     if state is None:
         return None, "Nothing was charged."
     price = state.charge.price
-    amount = f"ε = {price.epsilon}, δ = {price.delta}"
+    amount = f"ε = {amount_shown(price.epsilon)}, δ = {amount_shown(price.delta)}"
     if state.charge.series is not None:
         amount = f"A place in the series '{state.charge.series.name}'"
     match state.stage:

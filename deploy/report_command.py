@@ -13,6 +13,7 @@ import click
 
 from ..flows.settings import house
 from .command_groups import CommandGroup
+from .options import RELEASE_FOLDER
 
 __all__ = ["report"]
 
@@ -26,7 +27,7 @@ def report() -> None:
 
 @report.command("private")
 @click.argument("spec", type=FILE)
-@click.argument("release", type=FILE)
+@click.argument("release", type=RELEASE_FOLDER)
 @click.option("--output", type=FILE, help="File (.html) of the report; default: reports/ in the private store.")
 @click.option("--target", help="Column that classifiers tell from the others; default: one with few labels.")
 @click.option("--by", help="Who looks; default: the account that runs this.")
@@ -41,7 +42,9 @@ def private(
     ledger: str | None,
     as_json: bool,
 ) -> None:
-    """Measure a published RELEASE (its folder) of SPEC.toml against the private records. Not for publication.
+    """Measure a published RELEASE of SPEC.toml against the private records. Not for publication.
+
+    RELEASE is its folder, or the certificate in it.
 
     This is a private look: it is recorded in the ledger before a record is read, and certificates of all later releases
     of the data set say that parameters may have been chosen after it.

@@ -100,7 +100,7 @@ def run_release(
                 f"release '{prepared.release_id}' is published, but this private store doesn't know its map.",
                 remedy="Use the private store (CROWDBLEND_HOME) that it was made with.",
             )
-        return _result(prepared, published, generalization, stages)
+        return _result(prepared, published, generalization, stages, looked_up=prepared.layout is None)
 
 
 def _prefect_lost(prepared: PreparedRelease) -> InputRefused | ReleaseFailed:
@@ -150,12 +150,18 @@ def two_names_warning(other_names: tuple[str, ...], *, dataset: str) -> str:
 
 
 def _result(
-    prepared: PreparedRelease, published: SettledRelease, generalization: GeneralizationMap, stages: Stages
+    prepared: PreparedRelease,
+    published: SettledRelease,
+    generalization: GeneralizationMap,
+    stages: Stages,
+    *,
+    looked_up: bool,
 ) -> dict[str, Any]:
     request = prepared.request
     paper = request.paper_price
     return {
         "release_id": prepared.release_id,
+        "looked_up": looked_up,
         "dataset": request.dataset,
         "series": _series(prepared),
         "sample_id": published.sample_id,

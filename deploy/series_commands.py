@@ -36,6 +36,7 @@ def add(name: str, spec: Path, releases: int, ledger_url: str | None, as_json: b
     from ..accounting.ledger.registration import SeriesRegistration
     from ..accounting.ledger.writer import open_writer
     from ..flows.spec import read_spec
+    from ..mechanisms.amount_format import amount_shown, counted
     from .series_report import series_rows
 
     request = read_spec(spec, output=spec.parent, releases=releases)  # the releases have outputs, the series none
@@ -59,8 +60,8 @@ def add(name: str, spec: Path, releases: int, ledger_url: str | None, as_json: b
         click.echo(json.dumps(row, ensure_ascii=False))
         return
     click.echo(
-        f"Series '{name}' of {releases} releases is charged to '{request.dataset}': "
-        f"ε = {request.price.epsilon}, δ = {request.price.delta} for all of them.\n"
+        f"Series '{name}' of {counted(releases, 'release')} is charged to '{request.dataset}': "
+        f"ε = {amount_shown(request.price.epsilon)}, δ = {amount_shown(request.price.delta)} for all of them.\n"
         f"Run each with: crowdblend run {spec} --series {name}"
     )
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from ..accounting.ledger.reader import SeriesState
+from ..mechanisms.amount_format import amount_shown
 from .facts import FactTable, print_uncut
 
 __all__ = ["print_series", "series_rows"]
@@ -38,7 +39,14 @@ def print_series(rows: list[dict[str, Any]]) -> None:
     for row in rows:
         counts = (str(row["taken"]), str(row["releases"]))
         shown.append(
-            (row["series"], row["dataset"], *counts, f"{row['epsilon']:.6g}", f"{row['delta']:.3g}", row["day"])
+            (
+                row["series"],
+                row["dataset"],
+                *counts,
+                amount_shown(row["epsilon"]),
+                amount_shown(row["delta"]),
+                row["day"],
+            )
         )
     headers = ("series", "data set", "taken", "of", "ε", "δ", "day")
     print_uncut(FactTable(title="Series", headers=headers, rows=tuple(shown)))

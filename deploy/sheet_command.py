@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from .options import default_public_key, default_publisher
+from .options import RELEASE_FOLDER, default_public_key, default_publisher
 
 __all__ = ["sheet"]
 
@@ -15,16 +15,21 @@ FILE = click.Path(path_type=Path)
 
 
 @click.command()
-@click.argument("release", type=FILE)
-@click.option("--output", type=FILE, default=Path(), help="Folder for the two files; default: the working folder.")
+@click.argument("release", type=RELEASE_FOLDER)
+@click.option(
+    "--output",
+    type=FILE,
+    default=Path(),
+    help="Folder for the two files, made where there is none; default: the working folder.",
+)
 @click.option("--public-key", type=FILE, help="PEM file of the publisher's public key, to check the certificate with.")
 @click.option("--publisher", help="Who publishes the release, for the citation.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object on standard output.")
 def sheet(release: Path, output: Path, public_key: Path | None, publisher: str | None, as_json: bool) -> None:
-    """Write a sheet for researchers about the release in the folder RELEASE, as HTML and as Markdown.
+    """Write a sheet for researchers about a release, as HTML and as Markdown.
 
-    It has what the release publishes and nothing else, and may be handed out with it; but it isn't part of it, so it
-    is written elsewhere.
+    RELEASE is its folder, or the certificate in it. The sheet has what the release publishes and nothing else, and may
+    be handed out with it; but it isn't part of it, so it is written elsewhere.
     """
     from .sheet.writing import write_sheet
 

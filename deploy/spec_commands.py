@@ -44,6 +44,7 @@ def new(
     column that has a hierarchy in --hierarchies is then complete. What is left to write of the others is marked FILL
     IN, and `explain` refuses the file until it is written.
     """
+    from ..mechanisms.amount_format import counted
     from ..tasks.foreign_formats import foreign_source
     from ..tasks.opening import is_url
     from ..tasks.schema_names import read_names
@@ -75,7 +76,8 @@ def new(
         hierarchies=found,
     )
     write_new(place, text)
-    click.echo(f"{len(names.columns)} columns are named in {place}; what is yours to write is marked {FILL_IN}.")
+    named = counted(len(names.columns), "column is", "columns are")
+    click.echo(f"{named} named in {place}; what is yours to write is marked {FILL_IN}.")
     if hierarchies is not None:
         click.echo(
             f"With a hierarchy from {hierarchies}: {', '.join(found) or 'none'}. Their levels are a beginning, chosen "

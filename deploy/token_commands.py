@@ -89,7 +89,8 @@ def list_tokens(ledger_url: str | None, as_json: bool) -> None:
         click.echo(json.dumps({"tokens": rows}, ensure_ascii=False))
         return
     for row in rows:
-        click.echo(f"{row['token_id']}  {row['state']:8}  until {row['expires']}  {row['name']}")
+        last = date.fromisoformat(row["expires"]) - timedelta(days=1)
+        click.echo(f"{row['token_id']}  {row['state']:8}  until {last}  {row['name']}")
     if not rows:
         click.echo("There are none. Add one with: crowdblend token add NAME --expires 90d")
 

@@ -11,10 +11,12 @@ from ..accounting.ledger.queries import DatasetState
 from ..accounting.ledger.reader import ReleaseState, open_reader
 from ..accounting.ledger.release_entries import ChargedPrice
 from ..accounting.ledger.source_names import known_names_of_source
+from ..mechanisms.amount_format import amount_shown
 from ..tasks.objects import Output
 from ..tasks.request import Request
 from ..tasks.source import SourceLayout, source_metadata_bytes
 from .metadata_remarks import metadata_remarks
+from .output_place import require_apart
 from .prepare import (
     check_output,
     check_release_id,
@@ -56,8 +58,9 @@ class DryRun:
 
     def __repr__(self) -> str:
         """What would be charged, in short."""
-        epsilon, delta = (0, 0) if self.charge is None else (float(self.charge.epsilon), float(self.charge.delta))
-        return f"DryRun(dataset={self.dataset.name!r}, epsilon_charged={epsilon:.6g}, delta_charged={delta:.3g})"
+        amounts = (0, 0) if self.charge is None else (self.charge.epsilon, self.charge.delta)
+        epsilon, delta = map(amount_shown, amounts)
+        return f"DryRun(dataset={self.dataset.name!r}, epsilon_charged={epsilon}, delta_charged={delta})"
 
 
 def dry_run(
@@ -87,6 +90,7 @@ def dry_run(
     keys.current()
     reader.require_anchored(house.anchoring)
     request = ad_hoc or request_of_series(spec, output=output, series=reader.series(str(series)))
+    require_apart(request)
     state = None
     if release_id is not None:
         require_not_held(house.home, ledger_id=reader.ledger_id, release_id=release_id)

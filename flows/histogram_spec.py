@@ -8,6 +8,7 @@ from pathlib import Path
 
 from ..accounting.theory.price import Price, paper_price, price
 from ..accounting.theory.refused_mechanisms import refuse_unsafe
+from ..mechanisms.amount_format import amount_exact, amount_shown
 from ..mechanisms.event import Histogram
 from ..mechanisms.histogram import NoisyHistogram, OutlierPrivateHistogram, SuppressedHistogram
 from ..mechanisms.recoding import GeneralizationMap
@@ -77,7 +78,8 @@ def require_affordable(path: Path, charged: Price, privacy: PrivacyTable) -> Non
     """
     if privacy.epsilon is not None and charged.epsilon > privacy.epsilon:
         raise InputRefused(
-            f"this costs ε = {charged.epsilon} at δ = {charged.delta}, more than the ε = {privacy.epsilon} asked for.",
+            f"this costs ε = {amount_shown(charged.epsilon)} at δ = {amount_exact(charged.delta)}, "
+            f"more than the ε = {amount_exact(privacy.epsilon)} asked for.",
             where=f"{path}: [privacy].epsilon",
             remedy="Lower the rate or the noise's ε, or raise k or the margin.",
         )

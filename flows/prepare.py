@@ -30,6 +30,7 @@ from ..tasks.report_files import report_layout
 from ..tasks.request import ReportsRequest, Request
 from ..tasks.source import SourceLayout, check_metadata, list_source, source_metadata_bytes
 from .metadata_remarks import metadata_remarks
+from .output_place import require_apart
 from .prefect_home import settle_prefect_home
 from .settings import House
 from .spec import read_spec
@@ -100,6 +101,7 @@ def prepared_release(
     house.anchoring.keys.current()
     reader.require_anchored(house.anchoring)
     request = ad_hoc or request_of_series(spec, output=output, series=reader.series(str(series)))
+    require_apart(request)
     name = release_id or f"{series or request.label}-{secrets.token_hex(6)}"
     with PrivateStore(house.home).hold(ledger_id=reader.ledger_id, release_id=name) as folder:
         state = reader.release(name)

@@ -7,6 +7,7 @@ from decimal import Decimal
 from pathlib import Path
 
 from ..accounting.theory.price import Price, price
+from ..mechanisms.amount_format import amount_exact, amount_shown
 from ..mechanisms.event import LocalReports
 from ..mechanisms.hierarchy import HierarchyError, ValueHierarchy
 from ..mechanisms.krandomization import KRandomization, OutcomeCounts
@@ -84,7 +85,8 @@ def _priced(path: Path, spec: SpecTables, table: ReportsTable, design: ReportDes
     charged = price(counts, delta=privacy.delta, rows_per_person=rows)
     if privacy.epsilon is not None and charged.epsilon > privacy.epsilon:
         raise InputRefused(
-            f"these counts cost ε = {charged.epsilon} at δ = {charged.delta}, more than the ε = {privacy.epsilon} "
+            f"these counts cost ε = {amount_shown(charged.epsilon)} at δ = "
+            f"{amount_exact(charged.delta)}, more than the ε = {amount_exact(privacy.epsilon)} "
             "asked for.",
             where=f"{path}: [privacy].epsilon",
             remedy="Ask more people, or have devices flip more bits.",

@@ -9,6 +9,7 @@ from pathlib import Path
 from ..accounting.theory.planning import largest_sampling_rate, least_k
 from ..accounting.theory.price import paper_price, price
 from ..accounting.theory.selection import selection_cost
+from ..mechanisms.amount_format import amount_exact, amount_shown
 from ..mechanisms.epsilon_safe import EpsilonSafeRelease
 from ..mechanisms.event import Microdata
 from ..mechanisms.map_choice import MapChoice
@@ -93,8 +94,9 @@ def _microdata_request(
     together = "" if releases == 1 else f" for {releases} releases"
     if privacy.epsilon is not None and charged.epsilon > privacy.epsilon:
         raise InputRefused(
-            f"k = {mechanism.k} and rate = {mechanism.sampling_rate} cost ε = {charged.epsilon}{together} at "
-            f"δ = {charged.delta}, more than the ε = {privacy.epsilon} asked for.",
+            f"k = {mechanism.k} and rate = {mechanism.sampling_rate} cost ε = "
+            f"{amount_shown(charged.epsilon)}{together} at "
+            f"δ = {amount_exact(charged.delta)}, more than the ε = {amount_exact(privacy.epsilon)} asked for.",
             where=f"{path}: [privacy].epsilon",
             remedy="Raise k, lower the rate, or leave one of them out: it follows from ε and δ.",
         )
@@ -141,7 +143,8 @@ def _check_selection(path: Path, selection: SelectionTable, *, epsilon: Decimal 
     cost = selection_cost(selection.epsilon, selection_rate=selection.rate).epsilon * times
     if epsilon is not None and cost >= epsilon:
         raise InputRefused(
-            f"choosing the map costs ε = {cost}, which leaves nothing of the ε = {epsilon} asked for.",
+            f"choosing the map costs ε = {amount_shown(cost)}, which leaves nothing of the ε = "
+            f"{amount_exact(epsilon)} asked for.",
             where=f"{path}: [selection].epsilon",
             remedy="Lower it, or raise [privacy].epsilon.",
         )

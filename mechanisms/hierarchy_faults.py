@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+from .amount_format import counted
 from .hierarchy import BUCKET_LABEL
 from .integers import canonical_integer
 
@@ -78,8 +79,9 @@ def domain_faults(rows: Sequence[Sequence[str]], domain: Iterable[str]) -> list[
     missing = [value for value in dict.fromkeys(domain) if value not in known]
     if not missing:
         return []
-    what = f"{len(missing)} values of the domain are not in the hierarchy and would be published as `*`"
-    return [HierarchyFault(what=f"{what}: {_some(missing)}")]
+    lost = counted(len(missing), "value of the domain is", "values of the domain are")
+    what = f"{lost} not in the hierarchy and would be published as `*`: {_some(missing)}"
+    return [HierarchyFault(what=what)]
 
 
 def domain_remarks(rows: Sequence[Sequence[str]], domain: Iterable[str]) -> list[HierarchyFault]:
@@ -88,8 +90,9 @@ def domain_remarks(rows: Sequence[Sequence[str]], domain: Iterable[str]) -> list
     more = [(number, row[0]) for number, row in enumerate(rows) if row[0] not in declared and row[0] != BUCKET_LABEL]
     if not more:
         return []
-    named = _some([value for _, value in more])
-    return [HierarchyFault(what=f"{len(more)} values of the hierarchy are not in the domain: {named}", row=more[0][0])]
+    unused = counted(len(more), "value of the hierarchy is", "values of the hierarchy are")
+    what = f"{unused} not in the domain: {_some([value for _, value in more])}"
+    return [HierarchyFault(what=what, row=more[0][0])]
 
 
 def _shape(rows: Sequence[Sequence[str]]) -> Iterator[HierarchyFault]:
@@ -109,7 +112,7 @@ def _shape(rows: Sequence[Sequence[str]]) -> Iterator[HierarchyFault]:
 
 def _root_first(rows: Sequence[Sequence[str]]) -> Iterator[HierarchyFault]:
     if all(rows) and len({row[0] for row in rows}) == 1 < len({row[-1] for row in rows}):
-        yield HierarchyFault(what="every row begins with the same label: are the rows written root first?")
+        yield HierarchyFault(what="every row begins with the same label, as if the rows were written root first")
 
 
 def _twice(rows: Sequence[Sequence[str]]) -> Iterator[HierarchyFault]:
@@ -140,7 +143,8 @@ def _stray_spaces(rows: Sequence[Sequence[str]]) -> Iterator[HierarchyFault]:
     strayed = [number for number, row in enumerate(rows) if any(label != label.strip() for label in row)]
     if strayed:
         what = (
-            f"{len(strayed)} rows have labels that begin or end with a space; values are compared as they are written"
+            f"{counted(len(strayed), 'row has', 'rows have')} labels that begin or end with a "
+            f"space; values are compared as they are written"
         )
         yield HierarchyFault(what=what, row=strayed[0])
 
@@ -173,7 +177,8 @@ def _unread_integers(rows: Sequence[Sequence[str]]) -> Iterator[HierarchyFault]:
     ]
     if odd:
         what = (
-            f"{len(odd)} values are numbers in another form than 7, 0 or -7, such as {rows[odd[0]][0]!r}: texts match "
+            f"{counted(len(odd), 'value is a number', 'values are numbers')} in another form than "
+            f"7, 0 or -7, such as {rows[odd[0]][0]!r}: texts match "
             "them, integers of a Parquet column don't"
         )
         yield HierarchyFault(what=what, row=odd[0])

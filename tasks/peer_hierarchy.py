@@ -63,7 +63,8 @@ def read_lines(path: Path, *, encoding: str = "utf-8-sig") -> list[str]:
         raise InputRefused(
             f"this line is not {'UTF-8' if encoding == 'utf-8-sig' else encoding}.",
             where=f"{path}, line {line}",
-            remedy=f"Name its encoding, for example --encoding {'utf-16' if wide else 'cp1252'}.",
+            remedy="Save it as UTF-8, or name its encoding where the command takes one, for example "
+            f"--encoding {'utf-16' if wide else 'cp1252'}.",
         ) from None
     lines = text.split("\n")
     if lines[-1] == "":

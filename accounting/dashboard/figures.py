@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import timedelta
 from decimal import Decimal
 from typing import assert_never
 
-from ..ledger.budget import amount_shown, amount_text
+from ...mechanisms.amount_format import amount_exact, amount_shown, counted
+from ..ledger.budget import amount_text
 from ..ledger.entry import BudgetRaised, DatasetAdded, Entry, LedgerCreated, PrivateLook
 from ..ledger.release_entries import (
     ReleaseAbandoned,
@@ -85,16 +87,17 @@ def described(entry: Entry) -> str:  # noqa: PLR0911, PLR0912 - one return for e
             return "The ledger was created."
         case DatasetAdded():
             return (
-                f"Data set '{entry.dataset}' got the budget ε = {amount_text(entry.epsilon)}, "
-                f"δ = {amount_text(entry.delta)}."
+                f"Data set '{entry.dataset}' got the budget ε = {amount_exact(entry.epsilon)}, "
+                f"δ = {amount_exact(entry.delta)}."
             )
         case BudgetRaised():
             return (
-                f"The budget of '{entry.dataset}' was raised to ε = {amount_text(entry.epsilon)}, "
-                f"δ = {amount_text(entry.delta)}: {entry.reason}"
+                f"The budget of '{entry.dataset}' was raised to ε = {amount_exact(entry.epsilon)}, "
+                f"δ = {amount_exact(entry.delta)}: {entry.reason}"
             )
         case SeriesRegistered():
-            return f"Series '{entry.series}' of {entry.price.releases} releases was charged to '{entry.dataset}' whole."
+            releases = counted(entry.price.releases, "release")
+            return f"Series '{entry.series}' of {releases} was charged to '{entry.dataset}' whole."
         case ReleaseCharged():
             payer = f"series '{entry.series.name}'" if entry.series else f"'{entry.dataset}'"
             return f"Release '{entry.release_id}' was charged to {payer}, and its sample reserved."
@@ -110,7 +113,7 @@ def described(entry: Entry) -> str:  # noqa: PLR0911, PLR0912 - one return for e
         case PrivateLook():
             return f"Somebody looked at the records of '{entry.dataset}' outside any release: {entry.what}"
         case TokenAdded():
-            return f"A token of these pages was added for '{entry.name}', until {entry.expires.isoformat()}."
+            return f"A token of these pages was added for '{entry.name}', until {entry.expires - timedelta(days=1)}."
         case TokenRevoked():
             return f"The token {entry.token_id} was revoked."
         case _:

@@ -7,6 +7,7 @@ from itertools import pairwise
 
 from markupsafe import Markup
 
+from ...mechanisms.amount_format import amount_shown
 from .curve import CurvePoint
 from .drawing import Axis, Legend, drawing, line, linear_axis, log_axis, steps
 from .timeline import TimelinePoint, UnreadableChange
@@ -98,14 +99,14 @@ def curve_picture(points: Sequence[CurvePoint], *, theorem: str, epsilon: float 
     y = log_axis(min(values), max(values), name="δ", across=False)
     parts = [line(paper, x=x, y=y, style="paper"), line(exact, x=x, y=y, style="charged")]
     said = (
-        f"δ falls from {points[0].delta_exact:.3g} at ε = 0 to {points[-1].delta_exact:.3g} at "
-        f"ε = {points[-1].epsilon:.3g} by the exact profile"
+        f"δ falls from {amount_shown(points[0].delta_exact)} at ε = 0 to {amount_shown(points[-1].delta_exact)} at "
+        f"ε = {amount_shown(points[-1].epsilon)} by the exact profile"
     )
-    said += f"; the paper's bound lies above it, and begins at ε = {paper[0][0]:.3g}." if paper else "."
+    said += f"; the paper's bound lies above it, and begins at ε = {amount_shown(paper[0][0])}." if paper else "."
     legends = [Legend(style="charged", text="exact"), Legend(style="paper", text=f"paper, {theorem}")]
     if epsilon is not None and delta is not None:
         parts.append(Markup('<circle class="dot" cx="{}" cy="{}" r="5"/>').format(x.at(epsilon), y.at(delta)))
-        said += f" The dot is the price: ε = {epsilon:.6g}, δ = {delta:.3g}."
+        said += f" The dot is the price: ε = {amount_shown(epsilon)}, δ = {amount_shown(delta)}."
     return drawing(parts, x=x, y=y, legends=legends, key="curve", title="ε–δ curve of one release", description=said)
 
 

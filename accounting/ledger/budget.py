@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from decimal import ROUND_CEILING, Context, Decimal, Inexact, InvalidOperation, Overflow, Rounded
+from decimal import Context, Decimal, Inexact, InvalidOperation, Overflow, Rounded
 
-__all__ = ["Account", "amount_of_text", "amount_shown", "amount_text", "require_amount"]
+__all__ = ["Account", "amount_of_text", "amount_text", "require_amount"]
 
 PLAIN = re.compile(r"(?:0|[1-9][0-9]*)(?:\.[0-9]*[1-9])?")
 PLACES = 100
@@ -48,14 +48,6 @@ def amount_of_text(text: str) -> Decimal:
     amount = Decimal(text)
     require_amount(amount, "an amount")
     return amount
-
-
-def amount_shown(amount: Decimal) -> str:
-    """An amount for people: rounded up to six significant digits, so that a cost is never understated."""
-    rounded = Context(prec=6, rounding=ROUND_CEILING).plus(amount)
-    if rounded == 0 or rounded >= Decimal("0.0001"):
-        return amount_text(rounded)
-    return f"{rounded.normalize():e}"
 
 
 def _sum(left: Decimal, right: Decimal) -> Decimal:

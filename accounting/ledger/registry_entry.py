@@ -15,6 +15,7 @@ from typing import Any
 
 from ...mechanisms.neighbours import REPLACEMENT
 from ...mechanisms.refusal import ReleaseFailed
+from .published_words import published_text
 
 __all__ = ["FILL_IN", "StewardsWords", "registry_text"]
 
@@ -178,6 +179,7 @@ def _implementation(certificate: Mapping[str, Any]) -> dict[str, Value]:
     mechanism, guarantee, published = certificate["mechanism"], certificate["guarantee"], certificate["published"]
     parameters = ", ".join(f"{name} = {value}" for name, value in sorted(mechanism.items()) if name != "kind")
     looks = certificate.get("private_looks")
+    told_published = published_text(mechanism["kind"], groups=published["groups"], records=published["records"])
     told = "" if looks is None else f" Private looks recorded before the charge: {looks['count']}."
     return {
         "preprocessing_and_hyperparameter_tuning": f"{FILL_IN}: how the parameters were chosen. The certificate says: "
@@ -189,9 +191,7 @@ def _implementation(certificate: Mapping[str, Any]) -> dict[str, Value]:
         "ledger that is charged before the records are read.",
         "post_processing": "None.",
         "justification": f"{FILL_IN}: why these parameters",
-        "utility": f"Published: {published['groups']} groups, {published['records']} records."
-        if published["records"] is not None
-        else f"Published: {published['groups']} answers, each with its interval.",
+        "utility": f"Published: {told_published}.",
         "additional_information": "",
     }
 

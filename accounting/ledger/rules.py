@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import assert_never
 
+from ...mechanisms.amount_format import amount_shown
 from ...mechanisms.answers import CountAnswer, MeanAnswer, SumAnswer
 from ...mechanisms.biased_sampling import BiasedSampleCounts, UnequalRatesHistogram
 from ...mechanisms.count_sketch import CountMeanSketch
@@ -17,7 +18,7 @@ from ...mechanisms.refusal import AccountantRefused, InputRefused
 from ...mechanisms.strongly_safe import StronglySafeRelease
 from ..theory.price import mechanism_of_record
 from ..theory.shuffling import holds_alone
-from .budget import Account, amount_shown
+from .budget import Account
 from .queries import DatasetState
 from .release_entries import ChargedPrice, Fields, ReleaseCharged
 from .what_fits import what_fits

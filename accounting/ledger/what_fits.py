@@ -3,26 +3,19 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from decimal import ROUND_FLOOR, Context, Decimal
+from decimal import Decimal
 
+from ...mechanisms.amount_format import amount_left
 from ...mechanisms.epsilon_safe import EpsilonSafeRelease
 from ...mechanisms.refusal import InputRefused
 from ...mechanisms.strongly_safe import StronglySafeRelease
 from ..theory.price import mechanism_of_record
-from .budget import Account, amount_text
+from .budget import Account
 from .release_entries import ChargedPrice, Fields
 
-__all__ = ["left_shown", "what_fits"]
+__all__ = ["what_fits"]
 
 ASK = "Lower the rate, raise k, or ask the data owner."
-
-
-def left_shown(amount: Decimal) -> str:
-    """What is left, for people: rounded down to six significant digits, so that it is never overstated."""
-    rounded = Context(prec=6, rounding=ROUND_FLOOR).plus(amount)
-    if rounded == 0 or rounded >= Decimal("0.0001"):
-        return amount_text(rounded)
-    return f"{rounded.normalize():e}"
 
 
 def what_fits(account: Account, price: ChargedPrice, *, mechanism: Fields | None, rows_per_person: int) -> str:
@@ -35,7 +28,7 @@ def what_fits(account: Account, price: ChargedPrice, *, mechanism: Fields | None
         rows_per_person: the most records of one person that the price covers.
     """
     epsilon, delta = account.epsilon_left, account.delta_left
-    left = f"Left are ε = {left_shown(epsilon)} and δ = {left_shown(delta)}."
+    left = f"Left are ε = {amount_left(epsilon)} and δ = {amount_left(delta)}."
     found = None if mechanism is None or rows_per_person != 1 else mechanism_of_record(dict(mechanism))
     if not isinstance(found, StronglySafeRelease | EpsilonSafeRelease):
         return f"{left} {ASK}"
@@ -43,7 +36,7 @@ def what_fits(account: Account, price: ChargedPrice, *, mechanism: Fields | None
     ways = _ways(found, epsilon=epsilon, delta=at, releases=price.releases)
     if not ways:
         return f"{left} No rate and no k would fit. Ask the data owner."
-    lower = "" if at == price.delta else f"[privacy].delta = {left_shown(at)} and "
+    lower = "" if at == price.delta else f"[privacy].delta = {amount_left(at)} and "
     return f"{left} With all else as it is, {lower}{' or '.join(ways)} would fit. Or ask the data owner."
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from decimal import Decimal
 
+from ...mechanisms.amount_format import amount_exact
 from ...mechanisms.biased_sampling import BiasedSampleCounts
 from ...mechanisms.refusal import InputRefused
 from .cost import RELATION, Price, check_request
@@ -82,7 +83,8 @@ def price_biased_counts(event: BiasedSampleCounts, *, delta: Decimal) -> Price:
     found = least if evaluated(least) <= target else least_epsilon(evaluated, target, high=_LARGEST_EPSILON)
     if found is None:
         raise InputRefused(
-            f"no epsilon is enough for delta {delta} with rates from {event.lowest_rate} to {event.highest_rate}, and "
+            f"no epsilon is enough for delta {amount_exact(delta)} with rates from "
+            f"{event.lowest_rate} to {event.highest_rate}, and "
             f"up to {event.largest_rate} for {event.exceptions} records.",
             remedy="Raise k, or bound the rates more tightly.",
         )

@@ -10,6 +10,7 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from ...mechanisms.amount_format import amount_exact
 from ...mechanisms.neighbours import MOST_RECORDS
 from ...mechanisms.refusal import InputRefused
 from .exact_decimals import add_up, divide_down, exp_up, multiply_up
@@ -51,7 +52,7 @@ def check_records(records: int) -> None:
 def no_price_for_group(delta: Decimal, records: int) -> InputRefused:
     """The refusal where no finite ε was found: many records of one person can lift their own group over k."""
     return InputRefused(
-        f"no epsilon is enough for delta {delta} where a person has up to {records} records.",
+        f"no epsilon is enough for delta {amount_exact(delta)} where a person has up to {records} records.",
         remedy="Raise k or delta, lower the rate, or reduce the records of a person.",
     )
 

@@ -8,6 +8,7 @@ from decimal import ROUND_FLOOR, Decimal
 
 import numpy as np
 
+from ...mechanisms.amount_format import amount_exact
 from ...mechanisms.refusal import InputRefused
 from ...mechanisms.strongly_safe import StronglySafeRelease
 from .cost import Price
@@ -114,7 +115,8 @@ def least_k(sampling_rate: Decimal, target: Target) -> int:
         found += 1
     if found is None or found > LARGEST_K:
         raise InputRefused(
-            f"no k up to {LARGEST_K} gives epsilon {target.epsilon} and delta {target.delta} at sampling rate "
+            f"no k up to {LARGEST_K} gives epsilon {amount_exact(target.epsilon)} and delta "
+            f"{amount_exact(target.delta)} at sampling rate "
             f"{sampling_rate}.",
             remedy="Raise epsilon or delta, or ask for fewer releases.",
         )
@@ -131,7 +133,8 @@ def largest_sampling_rate(k: int, target: Target) -> Decimal:
         return _HIGHEST_RATE
     if not _within(_mechanism(k, _LOWEST_RATE), target):
         raise InputRefused(
-            f"no sampling rate of at least {_LOWEST_RATE} gives epsilon {target.epsilon} and delta {target.delta} "
+            f"no sampling rate of at least {amount_exact(_LOWEST_RATE)} gives epsilon "
+            f"{amount_exact(target.epsilon)} and delta {amount_exact(target.delta)} "
             f"with k = {k}.",
             remedy="Raise k, epsilon or delta.",
         )
@@ -175,7 +178,7 @@ def most_releases(mechanism: StronglySafeRelease, target: Target) -> int:
     if not _within(mechanism, many(1)):
         raise InputRefused(
             f"not even one release with k = {mechanism.k} at sampling rate {mechanism.sampling_rate} fits into "
-            f"epsilon {target.epsilon} and delta {target.delta}.",
+            f"epsilon {amount_exact(target.epsilon)} and delta {amount_exact(target.delta)}.",
             remedy="Raise k, epsilon or delta, or lower the rate.",
         )
     if target.epsilon == 0:

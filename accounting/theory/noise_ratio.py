@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import assert_never
 
+from ...mechanisms.amount_format import amount_shown
 from ...mechanisms.noise import (
     CoinFlipNoise,
     GaussianNoise,
@@ -129,7 +130,7 @@ def require_pure(noise: Noise, *, sensitivity: int, epsilon: Decimal) -> WorstRa
     if found.epsilon is not None and found.epsilon <= decimal_up(epsilon):
         return found
     worst = found.witnesses[-1]
-    needed = "no ε is enough" if found.epsilon is None else f"it needs ε = {found.epsilon}"
+    needed = "no ε is enough" if found.epsilon is None else f"it needs ε = {amount_shown(found.epsilon)}"
     raise InputRefused(
         f"{type(noise).__name__} is not {epsilon}-differentially private for sensitivity {sensitivity}: {needed}, "
         f"since {found.explanation} At output {worst.output:g} the loss is {worst.log_ratio:g}.",

@@ -9,6 +9,7 @@ from decimal import Decimal
 import numpy as np
 from numpy.typing import NDArray
 
+from ...mechanisms.amount_format import amount_exact, amount_shown
 from ...mechanisms.histogram import NoisyHistogram
 from ...mechanisms.noise import TwoSidedGeometricNoise
 from ...mechanisms.refusal import InputRefused
@@ -92,7 +93,8 @@ class NoisyProfile:
                 rest + _divergence(absent[0], larger.published[1], growth),
             )
         raise InputRefused(
-            f"the search for delta at epsilon {epsilon:g} is too long.", remedy="Raise the rate, or lower k."
+            f"the search for delta at epsilon {amount_shown(epsilon)} is too long.",
+            remedy="Raise the rate, or lower k.",
         )
 
     def epsilon(self, delta: float) -> float | None:
@@ -174,5 +176,7 @@ def price_noisy_histogram(event: NoisyHistogram, *, delta: Decimal) -> Price:
     check_request(delta, 1)
     found = NoisyProfile(event).epsilon(float_down(delta))
     if found is None:
-        raise InputRefused(f"no epsilon is enough for delta {delta}.", remedy="Raise k or delta, or lower the rate.")
+        raise InputRefused(
+            f"no epsilon is enough for delta {amount_exact(delta)}.", remedy="Raise k or delta, or lower the rate."
+        )
     return Price(epsilon=decimal_up(found), delta=delta, relation=RELATION, rule="exact-noisy-profile/1", releases=1)

@@ -6,6 +6,7 @@ import math
 from decimal import Decimal
 from fractions import Fraction
 
+from ...mechanisms.amount_format import amount_exact
 from ...mechanisms.histogram import OutlierPrivateHistogram
 from ...mechanisms.refusal import InputRefused
 from .cost import RELATION, Price, check_request
@@ -78,7 +79,9 @@ def price_outlier_histogram(event: OutlierPrivateHistogram, *, delta: Decimal) -
         if found is not None and delta_for_group(event, count=count, epsilon=found) > target:
             found = epsilon_for_group(event, count=count, delta=target)
     if found is None:
-        raise InputRefused(f"no epsilon is enough for delta {delta}.", remedy="Raise the margin t, or delta.")
+        raise InputRefused(
+            f"no epsilon is enough for delta {amount_exact(delta)}.", remedy="Raise the margin t, or delta."
+        )
     return Price(epsilon=decimal_up(found), delta=delta, relation=RELATION, rule="outlier-exact/1", releases=1)
 
 

@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 
+from ...mechanisms.amount_format import amount_shown
 from ...mechanisms.refusal import InputRefused
 
 __all__ = ["delta_paper", "epsilon_paper", "least_epsilon_of_paper"]
@@ -45,8 +46,8 @@ def delta_paper(*, k: int, sampling_rate: float, epsilon: float) -> float:
     _check(k, sampling_rate)
     if not epsilon >= least_epsilon_of_paper(sampling_rate):
         raise InputRefused(
-            f"the paper's bound needs epsilon of at least {least_epsilon_of_paper(sampling_rate):.6g} "
-            f"at sampling rate {sampling_rate:g}, not {epsilon:g}.",
+            f"the paper's bound needs epsilon of at least {amount_shown(least_epsilon_of_paper(sampling_rate))} "
+            f"at sampling rate {sampling_rate:g}, not {amount_shown(epsilon)}.",
             remedy="Use the exact profile, a lower rate, or a larger epsilon.",
         )
     kappa = (1.0 - sampling_rate) * math.exp(-epsilon)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from decimal import Decimal
 
+from ...mechanisms.amount_format import amount_shown
 from ...mechanisms.refusal import InputRefused
 from ...mechanisms.strongly_safe import StronglySafeRelease
 from .amplification import amplified
@@ -64,7 +65,7 @@ class Plan:
     def __repr__(self) -> str:
         """The point and its charge; the other prices are fields."""
         point = f"k={self.k}, sampling_rate={self.sampling_rate}, releases={self.releases}"
-        return f"Plan({point}, epsilon={float(self.epsilon):.6g}, delta={float(self.delta):.3g})"
+        return f"Plan({point}, epsilon={amount_shown(self.epsilon)}, delta={amount_shown(self.delta)})"
 
 
 def plan(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from decimal import Decimal
 from typing import assert_never
 
+from ...mechanisms.amount_format import amount_exact, amount_shown
 from ...mechanisms.answers import CountAnswer, MeanAnswer, SumAnswer
 from ...mechanisms.biased_sampling import BiasedSampleCounts, UnequalRatesHistogram
 from ...mechanisms.count_sketch import CountMeanSketch
@@ -111,7 +112,7 @@ def _price_of_counts(counts: OutcomeCounts, *, delta: Decimal) -> Price:
     if found.rule == LOCAL_RULE:
         raise InputRefused(
             f"for the counts of {counts.least_people} reports nothing below the price of the reports themselves, "
-            f"ε = {found.epsilon}, is proved at δ = {delta}.",
+            f"ε = {amount_shown(found.epsilon)}, is proved at δ = {amount_exact(delta)}.",
             remedy="Charge the reports: leave out δ and the least number of people; or count more people.",
         )
     return found

@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 
+from ...mechanisms.amount_format import amount_shown
 from ...mechanisms.refusal import InputRefused
 from .binomial import ULP, log_binomial_pmf, tail_up
 
@@ -56,13 +57,16 @@ def delta_robust(
     if not 0.0 < p <= q <= top < 1.0:
         raise InputRefused(f"rates must satisfy 0 < lowest ≤ highest ≤ largest < 1, not {p}, {q}, {top}.")
     if not epsilon >= -math.log1p(-top):
-        raise InputRefused(f"epsilon must be at least {-math.log1p(-top):.6g} for rates up to {top}, not {epsilon}.")
+        raise InputRefused(
+            f"epsilon must be at least {amount_shown(-math.log1p(-top))} for rates up to {top}, not {epsilon}."
+        )
     threshold = max(1, k - exceptions)
     wanted = (math.expm1(epsilon) + top) / top * (p / (1.0 - p))
     share = wanted / (1.0 + wanted)
     if share <= q * (1.0 + 1e-6):
         raise InputRefused(
-            f"sampling rates from {p} to {q} are too far apart for epsilon {epsilon:g}: delta would not fall with the "
+            f"sampling rates from {p} to {q} are too far apart for epsilon {amount_shown(epsilon)}: "
+            f"delta would not fall with the "
             "size of a group.",
             remedy="Raise epsilon, or bound the rates more tightly.",
         )
@@ -87,7 +91,9 @@ def delta_robust(
             continue
         best = max(best, _at_group(n, threshold, p, q, top, epsilon))
         n += 1
-    raise InputRefused(f"the search for delta at epsilon {epsilon:g} is too long: the rates are too far apart.")
+    raise InputRefused(
+        f"the search for delta at epsilon {amount_shown(epsilon)} is too long: the rates are too far apart."
+    )
 
 
 def _at_least(least: int, trials: int, *, q: float, top: float) -> float:

@@ -7,6 +7,7 @@ from decimal import Decimal
 
 import numpy as np
 
+from ...mechanisms.amount_format import amount_exact
 from ...mechanisms.refusal import InputRefused
 from ...mechanisms.strongly_safe import StronglySafeRelease
 from .composition import COMPOSED_FLOOR, delta_composed
@@ -36,7 +37,7 @@ def least_delta(mechanism: StronglySafeRelease, target: Target) -> Decimal:
         raise InputRefused(f"this release has no price: {fault}.") from fault
     if best >= 1:
         raise InputRefused(
-            f"at epsilon {target.epsilon} the least delta is 1: this guarantees nothing.",
+            f"at epsilon {amount_exact(target.epsilon)} the least delta is 1: this guarantees nothing.",
             remedy="Raise epsilon or k.",
         )
     return decimal_up(best)

@@ -7,6 +7,7 @@ from decimal import Decimal
 
 import numpy as np
 
+from ...mechanisms.amount_format import amount_exact, amount_of_log10
 from ...mechanisms.refusal import InputRefused
 from ...mechanisms.strongly_safe import StronglySafeRelease
 from .composition import COMPOSED_FLOOR, epsilon_composed
@@ -97,9 +98,10 @@ def _epsilon_of_series(
 
 def no_finite_price(mechanism: StronglySafeRelease, delta: Decimal) -> InputRefused:
     """The refusal of a δ that no ε is enough for."""
-    floor = mechanism.k * float(mechanism.sampling_rate.log10())
+    floor = amount_of_log10(mechanism.k * float(mechanism.sampling_rate.log10()))
     return InputRefused(
-        f"no epsilon is enough for delta {delta} with k = {mechanism.k} at sampling rate {mechanism.sampling_rate}: "
-        f"delta must be above rate^k, about 1e{floor:.1f} (for each release).",
+        f"no epsilon is enough for delta {amount_exact(delta)} with k = {mechanism.k} at sampling "
+        f"rate {mechanism.sampling_rate}: "
+        f"delta must be above rate^k, about {floor} (for each release).",
         remedy="Raise k or delta, or lower the rate.",
     )

@@ -9,6 +9,7 @@ from pathlib import Path
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
+from ...mechanisms.amount_format import amount_shown
 from .pictures import line_picture, share_picture
 
 __all__ = ["cell", "digits_up", "page", "plain_text"]
@@ -47,6 +48,7 @@ def _environment(*, html: bool) -> Environment:
     made.filters["percent"] = percent
     made.filters["digits"] = digits
     made.filters["digits_up"] = digits_up
+    made.filters["amount"] = lambda amount: amount_shown(Decimal(str(amount)))
     made.filters["cell"] = cell
     return made
 

@@ -9,7 +9,7 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
-from ..documents.rendering import digits_up
+from ...mechanisms.amount_format import amount_shown
 from .forecast import ByPrice, Forecast
 from .suggestions import Suggestion
 
@@ -25,7 +25,8 @@ def print_forecast(told: Forecast, helpful: Sequence[Suggestion], console: Conso
     out.print(Text(f"Of the sampled records {now.suppressed:.1%} would be suppressed.", style="bold"))
     out.print(
         f"Looked at: {escape(told.crowd)}, standing for {told.people:,.0f} people. About {now.records:,.0f} records in "
-        f"{now.groups:,.0f} groups would be published, for ε = {digits_up(told.epsilon)} at δ = {told.delta:g}."
+        f"{now.groups:,.0f} groups would be published, for ε = {amount_shown(told.epsilon)} at δ = "
+        f"{amount_shown(told.delta)}."
     )
     for remark in told.remarks:
         out.print(Text(remark, style="dim"))
@@ -80,7 +81,7 @@ def _priced(title: str, points: Sequence[ByPrice]) -> Table:
         table.add_row(
             f"{point.k} {'•' if point.chosen else ' '}",
             f"{point.rate:g}",
-            "none" if point.epsilon is None else digits_up(point.epsilon),
+            "none" if point.epsilon is None else amount_shown(point.epsilon),
             share_bar(point.suppressed),
             f"{point.records:,.0f}",
         )
@@ -95,7 +96,7 @@ def _suggested(helpful: Sequence[Suggestion]) -> Table:
             f"{one.suppressed:.1%}",
             f"{one.records:,.0f}",
             f"{one.information:.0%}",
-            digits_up(one.epsilon),
+            amount_shown(one.epsilon),
         )
     return table
 

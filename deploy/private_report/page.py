@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from decimal import Decimal
 from functools import cache
 from pathlib import Path
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
+from ...mechanisms.amount_format import amount_shown
 from ...mechanisms.measures.utility import UtilityMeasures
 from . import pictures
 
@@ -68,6 +70,7 @@ def _environment() -> Environment:
     )
     made.filters["grouped"] = lambda number: f"{number:,}".replace(",", "\u202f")
     made.filters["percent"] = _percent
+    made.filters["amount"] = lambda amount: amount_shown(Decimal(amount))
     return made
 
 

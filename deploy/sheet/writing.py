@@ -7,7 +7,8 @@ from pathlib import Path
 
 from ...accounting.ledger.signing import read_public_keys
 from ..documents.rendering import page, plain_text
-from ..placing import require_elsewhere, write_new
+from ..options import RELEASE_FOLDER
+from ..placing import make_folder_elsewhere, require_elsewhere, write_new
 from .citation import bibtex, citation
 from .facts import sheet_facts
 from .snippets import snippets
@@ -27,8 +28,8 @@ def write_sheet(
     It may be handed out with the release; but it isn't part of it, so it is written elsewhere.
 
     Args:
-        release: the release's folder.
-        output: folder for the two files.
+        release: the release's folder, or its certificate.
+        output: folder for the two files; it is made where there is none.
         public_key: PEM file of the publisher's public key, to check the certificate with; None checks it by the key
             that it names.
         publisher: who publishes the release, for the citation.
@@ -41,9 +42,10 @@ def write_sheet(
         ReleaseFailed: the release doesn't verify.
     """
     trusted = None if public_key is None else read_public_keys(public_key)
-    facts = sheet_facts(Path(release), trusted=trusted)
+    facts = sheet_facts(RELEASE_FOLDER.convert(release, None, None), trusted=trusted)
     stem = re.sub(r"[^A-Za-z0-9._-]+", "-", facts.certificate["release_id"])
     html, markdown = Path(output) / f"{stem}-sheet.html", Path(output) / f"{stem}-sheet.md"
+    make_folder_elsewhere(Path(output))
     for place in (html, markdown):
         require_elsewhere(place)
     context = {

@@ -1,6 +1,11 @@
 """A Prefect flow of one's own, of which a release is a part: fetch the records, release, estimate from the release."""
 
+import os
 from pathlib import Path
+
+# Before Prefect is imported: neither its client nor its server reports to its makers.
+os.environ.setdefault("DO_NOT_TRACK", "1")
+os.environ.setdefault("PREFECT_SERVER_ANALYTICS_ENABLED", "false")
 
 from crowdblend.deploy.api import PublishedRelease, release
 from prefect import flow, task

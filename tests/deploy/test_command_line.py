@@ -132,8 +132,8 @@ def test_verbose_says_where_things_lie_and_hides_the_password(
         [sys.executable, "-c", program], capture_output=True, text=True, check=False, cwd=tmp_path, env=environment
     )
     assert done.returncode == 2
-    assert "crowdblend: ledger postgresql+psycopg://…@host/ledger\n" in done.stderr
-    assert f"crowdblend: private store {tmp_path / 'home'}\n" in done.stderr
+    assert "crowdblend: ledger postgresql+psycopg://…@host/ledger" in done.stderr
+    assert str(tmp_path / "home") in done.stderr
     assert "sesame" not in done.stderr
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from crowdblend.mechanisms.amount_format import amount_shown
 
 PROGRAM = """
 import sys
@@ -52,7 +53,7 @@ def test_it_says_what_a_run_would_charge_and_changes_nothing(desk) -> None:
     assert found["release_id"] is None
     told = desk("run", spec, "--dry-run").out
     assert "Nothing was charged or written" in told
-    assert f"would charge ε = {explained['epsilon']}" in told
+    assert f"would charge ε = {amount_shown(explained['epsilon'])}" in told
     assert contents(desk.folder) == before
 
 

@@ -19,13 +19,11 @@ def test_a_release_is_a_subflow_on_the_same_server_and_a_repeat_is_the_same_rele
     here = desk.folder / "own-flow"
     shutil.copytree(EXAMPLE, here, ignore=shutil.ignore_patterns("people.csv", "out", "__pycache__"))
     assert desk("dataset", "add", "survey", "--epsilon", "2", "--delta", "1e-5").code == 0
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("PREFECT_")}
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("PREFECT_", "DO_NOT_TRACK"))}
     environment = kept | {
         "PREFECT_HOME": str(desk.folder / "prefect"),
-        "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
         "PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS": "180",
         "PREFECT_RESULTS_PERSIST_BY_DEFAULT": "true",
-        "DO_NOT_TRACK": "1",
     }
 
     def run() -> list[str]:
@@ -50,3 +48,27 @@ def test_a_release_is_a_subflow_on_the_same_server_and_a_repeat_is_the_same_rele
     kept_files = [path.read_bytes() for path in (desk.folder / "prefect").rglob("*") if path.is_file()]
     assert kept_files
     assert not any(b"region,age" in content for content in kept_files)  # no record is kept by Prefect
+
+
+TOLD = """
+import runpy
+runpy.run_path("flow.py", run_name="example")
+from prefect._internal.analytics.enabled import is_telemetry_enabled
+from prefect.settings import get_current_settings
+print(is_telemetry_enabled(), get_current_settings().server.analytics_enabled)
+"""
+
+
+@pytest.mark.parametrize(
+    ("edit", "told"), [(str, "False False"), (lambda text: text.replace("environ.", "environ.copy()."), "True True")]
+)
+def test_it_has_prefect_report_nothing_to_its_makers(tmp_path: Path, edit, told: str) -> None:
+    """Prefect's own switches, without the variables that tests set; the second shows that they are the example's."""
+    (tmp_path / "flow.py").write_text(edit((EXAMPLE / "flow.py").read_text(encoding="utf-8")), encoding="utf-8")
+    silent = ("PREFECT_", "DO_NOT_TRACK", "CI", "GITHUB_", "CROWDBLEND_")
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(silent)}
+    environment["PREFECT_HOME"] = str(tmp_path / "prefect")
+    done = subprocess.run(
+        [sys.executable, "-c", TOLD], cwd=tmp_path, env=environment, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.splitlines()[-1] == told

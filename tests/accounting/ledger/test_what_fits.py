@@ -8,8 +8,9 @@ from decimal import Decimal
 
 import pytest
 from crowdblend.accounting.ledger.budget import Account
-from crowdblend.accounting.ledger.what_fits import left_shown, what_fits
+from crowdblend.accounting.ledger.what_fits import what_fits
 from crowdblend.accounting.theory.price import paper_price, price
+from crowdblend.mechanisms.amount_format import amount_left
 from crowdblend.mechanisms.refusal import AccountantRefused
 from crowdblend.mechanisms.strongly_safe import StronglySafeRelease
 
@@ -46,7 +47,7 @@ def test_the_rate_and_the_k_that_are_named_fit_and_the_next_do_not(sqlite_books)
     mechanism = StronglySafeRelease(k=20, sampling_rate=Decimal("0.1"))
     said = refused(books, mechanism)
     left = Decimal("0.3") - books.price.epsilon
-    assert f"Left are ε = {left_shown(left)} and δ = 9e-6." in said
+    assert f"Left are ε = {amount_left(left)} and δ = 9e-6." in said
     rate = Decimal(re.search(r"sampling rate of at most ([0-9.]+[0-9])", said)[1])
     k = int(re.search(r"k of at least ([0-9]+)", said)[1])
     step = Decimal(1).scaleb(rate.adjusted() - 4)
@@ -78,6 +79,6 @@ def test_where_delta_is_short_or_nothing_is_left_that_is_said(sqlite_books) -> N
 
 
 def test_what_is_left_is_never_overstated() -> None:
-    assert left_shown(Decimal("0.12345678")) == "0.123456"
-    assert left_shown(Decimal("9.9999999e-7")) == "9.99999e-7"
-    assert left_shown(Decimal(0)) == "0"
+    assert amount_left(Decimal("0.12345678")) == "0.123456"
+    assert amount_left(Decimal("9.9999999e-7")) == "9.99999e-7"
+    assert amount_left(Decimal(0)) == "0"

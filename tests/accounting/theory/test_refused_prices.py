@@ -259,5 +259,5 @@ def test_a_plan_that_no_threshold_meets_says_none_of_it() -> None:
 
 
 def test_the_least_delta_that_has_a_price_is_told() -> None:
-    with pytest.raises(InputRefused, match=r"above rate\^k, about 1e-14\.0 "):
+    with pytest.raises(InputRefused, match=r"above rate\^k, about 1\.1e-14 "):
         price(StronglySafeRelease(k=20, sampling_rate=Decimal("0.2")), delta=Decimal("1e-15"))

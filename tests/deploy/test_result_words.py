@@ -1,0 +1,96 @@
+"""What the terminal says of a result, a hierarchy's faults and tokens, in whole sentences with the right nouns."""
+
+from __future__ import annotations
+
+import pytest
+from crowdblend.accounting.ledger.published_words import published_text
+from crowdblend.deploy.cli import main
+from crowdblend.deploy.result_report import result_text
+
+RESULT = {
+    "release_id": "r-1",
+    "looked_up": False,
+    "dataset": "people",
+    "series": None,
+    "mechanism": {"kind": "strongly-safe-release/1"},
+    "epsilon": 0.18298860992,
+    "delta": 1e-06,
+    "epsilon_paper": 0.291941281812,
+    "levels": {"age": 2, "town": 1},
+    "published_groups": 48,
+    "published_records": 1983,
+    "output": "out",
+    "certificate": "out/certificate.json",
+}
+
+
+def test_a_new_result() -> None:
+    assert result_text(RESULT) == (
+        "Published 1,983 records in 48 groups: out\n"
+        "Charged to 'people': ε = 0.182989, δ = 1e-6 (by the paper's bound ε = 0.291942).\n"
+        "Levels: age 2, town 1.\n"
+        "Release r-1; check it with: crowdblend verify out/certificate.json"
+    )
+
+
+def test_a_result_that_was_looked_up_says_that_nothing_was_charged_now() -> None:
+    told = result_text(RESULT | {"looked_up": True, "epsilon_paper": None})
+    assert told.splitlines()[:2] == [
+        "Published before: 1,983 records in 48 groups: out",
+        "Nothing was read or charged now. When it was made: charged to 'people': ε = 0.182989, δ = 1e-6.",
+    ]
+
+
+def test_a_release_of_a_series_with_a_drawn_map() -> None:
+    series = {"name": "monthly", "number": 2, "releases": 12}
+    told = result_text(RESULT | {"series": series, "mechanism": {"kind": "epsilon-safe-release/1"}})
+    assert "Release 2 of 12 of the series 'monthly', charged whole to 'people': ε = " in told
+    assert "Levels: age 2, town 1 (drawn privately).\n" in told
+
+
+@pytest.mark.parametrize(
+    ("kind", "records", "told"),
+    [
+        ("strongly-safe-release/1", 1, "1 record in 2 groups"),
+        ("noisy-histogram/1", 875, "2 noisy counts"),
+        ("suppressed-histogram/1", 875, "2 counts"),
+        ("synthetic-points/1", 875, "875 synthetic points in 2 cells"),
+        ("mean-answer/1", None, "2 answers"),
+        ("k-randomization/1", None, "2 estimates"),
+    ],
+)
+def test_a_kind_has_its_own_nouns(kind: str, records: int | None, told: str) -> None:
+    assert published_text(kind, groups=2, records=records) == told
+
+
+def refused(*words: str) -> int:
+    with pytest.raises(SystemExit) as left:
+        main(list(words))
+    return int(left.value.code or 0)
+
+
+def test_a_group_without_a_command_shows_its_help_alone(capsys: pytest.CaptureFixture[str]) -> None:
+    assert refused("dataset") == 2
+    told = capsys.readouterr()
+    assert told.err.startswith("Usage: crowdblend dataset")
+    assert told.err.count("--help") == 1
+
+
+def test_a_hierarchy_from_the_root_is_one_sentence(tmp_path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "towns.csv").write_text("*;South;Lyon\n*;North;Lille\n")
+    assert refused("hierarchy", "check", str(tmp_path / "towns.csv")) == 2
+    told = capsys.readouterr().err
+    assert "as if the rows were written root first.\n" in told
+    assert "?." not in told
+
+
+def test_a_token_has_one_last_day(tmp_path, monkeypatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("CROWDBLEND_HOME", str(tmp_path / "home"))
+    monkeypatch.delenv("CROWDBLEND_LEDGER", raising=False)
+    assert refused("dataset", "add", "people", "--epsilon", "1", "--delta", "1e-7") == 0
+    assert capsys.readouterr().out == "Data set 'people' has the budget ε = 1, δ = 1e-7.\n"
+    assert refused("token", "add", "ada", "--expires", "90d") == 0
+    [last] = {word.rstrip(":") for word in capsys.readouterr().err.split() if word.startswith("20")}
+    assert refused("token", "list") == 0
+    assert f"until {last} " in capsys.readouterr().out

@@ -1,0 +1,77 @@
+"""Amounts are written in one way, and never better than they are."""
+
+from __future__ import annotations
+
+import re
+from decimal import Decimal
+from pathlib import Path
+
+import pytest
+from crowdblend.mechanisms.amount_format import (
+    amount_exact,
+    amount_left,
+    amount_of_log10,
+    amount_shown,
+    counted,
+)
+from hypothesis import given
+from hypothesis import strategies as st
+
+PROJECT = Path(__file__).parents[2]
+AMOUNTS = st.decimals(min_value=0, max_value=10**6, allow_nan=False, allow_infinity=False)
+
+
+@pytest.mark.parametrize(
+    ("amount", "shown"),
+    [
+        ("0", "0"),
+        ("1", "1"),
+        ("0.000001", "1e-6"),
+        ("1E-7", "1e-7"),
+        ("0.00010", "0.0001"),
+        ("0.18298860992", "0.182989"),
+        ("12345678", "12345700"),
+        ("0.00000123456701", "1.23457e-6"),
+    ],
+)
+def test_an_amount_for_people(amount: str, shown: str) -> None:
+    assert amount_shown(Decimal(amount)) == shown
+    assert amount_shown(float(amount)) == shown
+
+
+@given(AMOUNTS)
+def test_costs_are_rounded_up_and_remainders_down(amount: Decimal) -> None:
+    assert Decimal(amount_shown(amount)) >= amount >= Decimal(amount_left(amount))
+    assert Decimal(amount_shown(amount)) <= amount * Decimal("1.00001")
+    assert Decimal(amount_left(amount)) >= amount * Decimal("0.99999")
+    assert Decimal(amount_exact(amount)) == amount
+
+
+def test_powers_of_ten_without_a_fraction_in_the_exponent() -> None:
+    assert amount_of_log10(-1.0) == "0.1"
+    assert amount_of_log10(-20.0) == "1e-20"
+    assert amount_of_log10(-20.5) == "3.2e-21"
+    assert amount_of_log10(-4_000_000.0) == "1e-4000000"
+
+
+def test_plurals() -> None:
+    assert counted(1, "release") == "1 release"
+    assert counted(1200, "record") == "1,200 records"
+    assert counted(0, "entry", "entries") == "0 entries"
+
+
+OTHER_WAYS = re.compile(
+    r"(?:epsilon|delta|ε|δ)[a-z_.'\"\]\[()]*(?:\s*\|\s*float)?:\.?[0-9]*[geEf]\}"
+    r"|(?:ε|δ) = \{(?!amount_|paper\}|epsilon\}|delta\}|last\.epsilon_spent\.shown)[^}]*\}"
+)
+
+
+def test_no_message_writes_an_epsilon_or_delta_in_another_way() -> None:
+    found = [
+        f"{path.relative_to(PROJECT)}:{number}: {line.strip()}"
+        for room in ("accounting", "deploy", "flows", "tasks")
+        for path in sorted((PROJECT / room).rglob("*.py"))
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1)
+        if OTHER_WAYS.search(line) and ">>>" not in line
+    ]
+    assert found == []
