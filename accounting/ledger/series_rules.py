@@ -52,7 +52,7 @@ def objection_to_specification(
         return _changed(
             state,
             what="this specification differs from the one that was registered, and the price holds for parameters "
-            "fixed then: data set, form, k, rate, delta, columns, hierarchies, levels, separator and null values.",
+            "fixed then: data set, form, k, rate, delta, columns, hierarchies, levels, and how records are read.",
         )
     if full:
         return Objection(
