@@ -73,7 +73,10 @@ def serve(desk) -> Iterator[Callable[..., Serving]]:
     ) -> Serving:
         own = environment | {"CROWDBLEND_LEDGER": desk.ledger, "CROWDBLEND_HOME": str(desk.home)}
         if kill_at is not None:
-            own |= {"TEST_KILL_AT": kill_at, "PYTHONPATH": str(KILL_AT)}
+            own |= {
+                "TEST_KILL_AT": kill_at,
+                "PYTHONPATH": os.pathsep.join([str(KILL_AT), *environment.get("PYTHONPATH", "").split(os.pathsep)]),
+            }
         command = ["serve", "spec.toml", "--series", series, "--cron", cron, "--output", "published", *words]
         with (desk.folder / "serve.err").open("ab") as log:
             process = subprocess.Popen(

@@ -25,7 +25,7 @@ def chosen(text: str) -> str:
 
 
 def killed_and_finished(desk, serve, environment, *, series: str, step: str, cron: str, begin) -> str:
-    """Kill a release at a step, serve again until it is published; its id."""
+    """Kill a release at a step, serve again with another output until it is published where it was charged; its id."""
     desk.add_dataset()
     spec = desk.write_spec(edit=chosen if step == "select" else lambda text: text)
     assert desk("series", "add", series, spec, "--releases", "9").code == 0
@@ -37,11 +37,12 @@ def killed_and_finished(desk, serve, environment, *, series: str, step: str, cro
     before = {shown["release_id"]: shown for shown in desk("ledger", "show", "--json").json["releases"]}
     assert (release_id in before) == (step != "charge")
     assert (desk.folder / "published" / release_id).exists() == (step == "close")
-    again = serve(series, environment=environment, cron=cron)
+    again = serve(series, "--output", "elsewhere", environment=environment, cron=cron)
+    place = desk.folder / ("elsewhere" if step == "charge" else "published") / release_id
     left = LEFT.get(step, "reading")
     assert f"release {release_id} was cut off ({left}); it is finished now" in again.await_line("Unfinished")
     published = again.await_line("Published")
-    assert f"Published release {release_id} (1 of 9 of {series})" in published
+    assert f"Published release {release_id} (1 of 9 of {series}): {place}\n" in published
     again.await_line("Next run at")
     assert again.end(signal.SIGTERM) in (0, 1)  # 1 where the next release had come due meanwhile
     assert any("Stopped by SIGTERM" in line for line in again.lines)
@@ -50,7 +51,7 @@ def killed_and_finished(desk, serve, environment, *, series: str, step: str, cro
     assert finished["stage"] == "published"
     if step != "charge":
         assert finished["sample_id"] == before[release_id]["sample_id"]
-    assert desk("verify", desk.folder / "published" / release_id / "certificate.json").code == 0
+    assert desk("verify", place / "certificate.json").code == 0
     assert desk("ledger", "verify").code == 0
     return release_id
 
