@@ -195,7 +195,7 @@ def _payer(reader: LedgerReader, request: Request, state: ReleaseState | None, s
 def _refuse(objection: Objection, *, house: House, release_id: str, dataset: str) -> NoReturn:
     """Refuse, with a record of it."""
     settle_prefect_home(house.home)
-    from ..tasks.charge import refuse  # it loads Prefect, which a release that goes on needs settled first
+    from ..tasks.charge import refuse  # what writes to the ledger is loaded where it writes
 
     refuse(
         ledger_url=house.ledger_url,

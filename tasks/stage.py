@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import wraps
+from functools import cache, wraps
 from typing import ParamSpec, TypeVar
-
-from prefect import task
-from prefect.cache_policies import NO_CACHE
 
 from ..mechanisms.refusal import Refusal, ReleaseFailed
 
@@ -47,13 +44,25 @@ def stage(
                 remedy="Run again with the same release id: it takes the same sample and is not charged twice.",
             )
 
-        return task(
-            name=name,
-            task_run_name=name,
-            cache_policy=NO_CACHE,
-            persist_result=False,
-            retries=0,
-            log_prints=False,
-        )(guarded)
+        @cache
+        def as_task() -> Callable[Arguments, Result]:
+            from prefect import task  # it takes seconds to load, and a refusal runs no stage
+            from prefect.cache_policies import NO_CACHE
+
+            return task(
+                name=name,
+                task_run_name=name,
+                cache_policy=NO_CACHE,
+                persist_result=False,
+                retries=0,
+                log_prints=False,
+            )(guarded)
+
+        @wraps(function)
+        def run(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
+            return as_task()(*args, **kwargs)
+
+        vars(run)["fn"] = guarded  # as of Prefect's own tasks: the stage without Prefect
+        return run
 
     return decorate

@@ -27,9 +27,18 @@ OWN = {
     *("crowdblend", "cryptography", "dask", "fsspec", "numpy", "platformdirs", "pyarrow", "scipy", "sqlalchemy"),
     *("greenlet",),  # SQLAlchemy's
     *("importlib_metadata", "jinja2", "markupsafe", "psutil", "tblib", "tlz", "toolz", "zipp"),  # Dask's
+    *("aiosqlite", "alembic", "mako"),  # its server's, for a first database
     *("charset_normalizer", "graphviz", "lazy_importer"),  # Prefect's, for the first flow
 }
-"""Third-party packages besides those that Prefect's client loads on its own."""
+"""Third-party packages besides those that Prefect's client and server load on their own."""
+
+
+PREFECT = """
+import json, sys
+import prefect.server.api.server
+from prefect import flow
+print(json.dumps(sorted(sys.modules)))
+"""
 
 
 def modules_of(program: str, folder) -> list[str]:
@@ -49,8 +58,13 @@ def test_a_microdata_release_on_threads_loads_what_it_uses(desk):
     assert "crowdblend.tasks.sampled_counts" in loaded
     assert [name for name in loaded if name in HEAVY + OTHER_KINDS] == []
     packages = {name.partition(".")[0] for name in loaded}
-    of_prefect = modules_of(
-        "import json, sys; from prefect import flow; print(json.dumps(sorted(sys.modules)))", desk.folder
-    )
+    of_prefect = modules_of(PREFECT, desk.folder)
     extra = packages - {name.partition(".")[0] for name in of_prefect} - set(sys.stdlib_module_names)
     assert {name for name in extra if not name.startswith("_")} - OWN == set()
+
+
+def test_a_refusal_loads_no_prefect(desk):
+    desk.add_dataset(epsilon="0.001")
+    desk.write_spec()
+    program = RUN.replace("cli.main([", "cli._exit_code([")
+    assert "prefect" not in modules_of(program, desk.folder)
