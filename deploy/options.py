@@ -14,7 +14,6 @@ __all__ = [
     "RELEASE_CERTIFICATE",
     "RELEASE_FOLDER",
     "ExactNumber",
-    "default_public_key",
     "default_publisher",
 ]
 
@@ -22,14 +21,6 @@ CERTIFICATE = "certificate.json"
 FILE = click.Path(path_type=Path)
 LEDGER = click.option("--ledger", "ledger_url", help="SQLAlchemy URL of the ledger (or CROWDBLEND_LEDGER).")
 AS_JSON = click.option("--json", "as_json", is_flag=True, help="One JSON object on standard output.")
-
-
-def default_public_key() -> Path | None:
-    """The publisher's public key that `crowdblend.toml` names, None where it names none."""
-    from ..flows.settings import resolved_settings
-
-    named = resolved_settings()["public_key"].value
-    return None if named is None else Path(named)
 
 
 def default_publisher() -> str | None:

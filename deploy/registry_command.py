@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from ..mechanisms.refusal import InputRefused, ReleaseFailed
-from .options import RELEASE_CERTIFICATE, default_public_key, default_publisher
+from .options import RELEASE_CERTIFICATE, default_publisher
 
 __all__ = ["registry"]
 
@@ -35,7 +35,6 @@ def registry(certificate: Path, output: Path | None, public_key: Path | None, **
     from ..accounting.ledger.registry_entry import FILL_IN, StewardsWords, registry_text
     from ..accounting.ledger.signing import read_public_keys
 
-    public_key = public_key or default_public_key()
     trusted = None if public_key is None else read_public_keys(public_key)
     check = verify_certificate(certificate, trusted=trusted)
     if check.findings:

@@ -11,7 +11,7 @@ import click
 
 from ..flows.settings import House, house
 from ..mechanisms.refusal import InputRefused
-from .options import RELEASE_CERTIFICATE, default_public_key
+from .options import RELEASE_CERTIFICATE
 
 __all__ = ["abandon", "demo", "run", "tell_result", "verify"]
 
@@ -168,7 +168,6 @@ def verify(certificate: Path, public_key: Path | None, as_json: bool) -> int:
     from ..accounting.ledger.signing import read_public_keys
     from ..mechanisms.amount_format import counted
 
-    public_key = public_key or default_public_key()
     trusted = None if public_key is None else read_public_keys(public_key)
     check = verify_certificate(certificate, trusted=trusted)
     if as_json:

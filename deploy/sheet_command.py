@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from .options import RELEASE_FOLDER, default_public_key, default_publisher
+from .options import RELEASE_FOLDER, default_publisher
 
 __all__ = ["sheet"]
 
@@ -36,7 +36,7 @@ def sheet(release: Path, output: Path, public_key: Path | None, publisher: str |
     html, markdown = write_sheet(
         release,
         output=output,
-        public_key=public_key or default_public_key(),
+        public_key=public_key,
         publisher=publisher or default_publisher(),
     )
     if as_json:

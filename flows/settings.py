@@ -58,7 +58,7 @@ class Setting:
     """One setting and where it comes from.
 
     Args:
-        name: as `crowdblend.toml` calls it: ledger, home, anchor, scheduler, publisher or public_key.
+        name: as `crowdblend.toml` calls it: ledger, home, anchor, scheduler or publisher.
         value: what it is; None where nothing is set.
         origin: "argument" (an option, or an argument from Python), the environment variable, the path of a settings
             file, or "default".

@@ -18,10 +18,11 @@ __all__ = ["DEFAULTS", "FILE_NAME", "PLACES", "SettingsFile", "settings_file"]
 FILE_NAME = "crowdblend.toml"
 PLACES = ("ledger", "home", "anchor")
 """Keys of the top level: where state is kept."""
-DEFAULTS = ("scheduler", "publisher", "public_key")
+DEFAULTS = ("scheduler", "publisher")
 """Keys of [defaults]: options that commands take from here where nothing else names them. None of them decides what is
-released or what it costs, so that a file somewhere above can't change a release."""
-PATHS = frozenset({"home", "anchor", "public_key"})
+released or what it costs, so that a file somewhere above can't change a release. None decides whose signature is
+trusted, so that a folder that was sent can't vouch for itself."""
+PATHS = frozenset({"home", "anchor"})
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -71,7 +72,7 @@ def settings_file(folder: Path) -> SettingsFile | None:
 
 
 def _require_trusted(path: Path, state: os.stat_result) -> None:
-    if state.st_uid not in (os.getuid(), 0) and os.getuid() != 0:
+    if state.st_uid not in (os.getuid(), 0):
         raise InputRefused(
             "these settings belong to another account, and they would decide which ledger is charged.",
             where=str(path),

@@ -44,7 +44,11 @@ def test_each_module_says_what_it_is(path: Path) -> None:
 
 def test_no_registry_is_named() -> None:
     hosts = ("py" + "pi.org", "python" + "hosted", "registry." + "npmjs", "deb." + "debian")
-    for path in [*modules(), PROJECT / "pyproject.toml", PROJECT / "constraints.txt", PROJECT / "README.md"]:
+    for path in [
+        *modules(),
+        *PROJECT.glob("constraints*.txt"),
+        *(PROJECT / name for name in ("pyproject.toml", "README.md")),
+    ]:
         text = path.read_text(encoding="utf-8")
         assert not [host for host in hosts if host in text], path
 
