@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from importlib.metadata import version
 from typing import assert_never
 
+import prefect.task_engine  # noqa: F401 - Prefect loads it with the first task, which would be inside the charge
 from prefect import flow
 
 from ..accounting.ledger.charge import Receipt

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache, wraps
-from typing import ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 from ..mechanisms.refusal import Refusal, ReleaseFailed
 
@@ -13,6 +13,21 @@ __all__ = ["stage"]
 IF_IT_FAILS = "Nothing was published; what was charged stays charged."
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
+
+
+class _Call:
+    """A stage's arguments, closed to Prefect, which else looks for futures in them: twice at every label of a map.
+
+    Args:
+        args: arguments by place.
+        key_words: arguments by name.
+    """
+
+    __slots__ = ("args", "key_words")
+
+    def __init__(self, args: tuple[Any, ...], key_words: dict[str, Any]) -> None:
+        self.args = args
+        self.key_words = key_words
 
 
 def stage(
@@ -26,7 +41,7 @@ def stage(
 
     PRIVACY: Prefect's default cache could hand a later release the same sample, and Prefect records the texts of
     exceptions. So nothing is cached or persisted, and only refusals leave as they are; of any other fault only the
-    kind is told, since its text could hold a value of the records.
+    kind is told, since its text could hold a value of the records. The arguments are closed to Prefect.
     """
 
     def decorate(function: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
@@ -44,8 +59,14 @@ def stage(
                 remedy="Run again with the same release id: it takes the same sample and is not charged twice.",
             )
 
+        def called(call: _Call) -> Result:
+            return guarded(*call.args, **call.key_words)
+
+        called.__qualname__ = function.__qualname__  # Prefect makes a task's key of it
+        called.__module__ = function.__module__
+
         @cache
-        def as_task() -> Callable[Arguments, Result]:
+        def as_task() -> Callable[[_Call], Result]:
             from prefect import task  # it takes seconds to load, and a refusal runs no stage
             from prefect.cache_policies import NO_CACHE
 
@@ -56,11 +77,11 @@ def stage(
                 persist_result=False,
                 retries=0,
                 log_prints=False,
-            )(guarded)
+            )(called)
 
         @wraps(function)
         def run(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
-            return as_task()(*args, **kwargs)
+            return as_task()(_Call(args, kwargs))
 
         vars(run)["fn"] = guarded  # as of Prefect's own tasks: the stage without Prefect
         return run

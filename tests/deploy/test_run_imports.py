@@ -68,3 +68,30 @@ def test_a_refusal_loads_no_prefect(desk):
     desk.write_spec()
     program = RUN.replace("cli.main([", "cli._exit_code([")
     assert "prefect" not in modules_of(program, desk.folder)
+
+
+STAGES = """
+import contextlib, json, os, sys
+from pathlib import Path
+from crowdblend.deploy.running import run_release
+from crowdblend.deploy.terminal import Stages
+from crowdblend.flows.settings import house
+class Watching(Stages):
+    @contextlib.contextmanager
+    def stage(self, name):
+        before = set(sys.modules)
+        with super().stage(name):
+            yield
+        late.extend(f"{name}: {module}" for module in sorted(set(sys.modules) - before))
+late = []
+run_release(Path("spec.toml"), house=house(), output=None, scheduler=None, release_id=None, randomness=os.urandom,
+            stages=Watching())
+print(json.dumps(late))
+"""
+
+
+def test_the_stages_load_nothing(desk):
+    """What a release on threads needs is loaded before its charge, where nobody waits for the ledger or the count."""
+    desk.add_dataset()
+    desk.write_spec()
+    assert modules_of(STAGES, desk.folder) == []
