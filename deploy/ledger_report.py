@@ -9,7 +9,7 @@ import click
 
 from ..accounting.ledger.entry import BudgetRaised
 from ..accounting.ledger.reader import DatasetState, ReleaseState
-from ..mechanisms.amount_format import amount_left, amount_shown
+from ..mechanisms.amount_format import amount_left, amount_shown, double_left
 from .facts import FactTable, print_uncut
 
 __all__ = ["dataset_rows", "print_datasets", "print_releases", "release_rows", "tell_of_more"]
@@ -36,8 +36,8 @@ def dataset_rows(states: Iterable[DatasetState], *, raises: Iterable[tuple[int, 
             "epsilon_spent": float(state.account.epsilon_spent),
             "delta_budget": float(state.account.delta_budget),
             "delta_spent": float(state.account.delta_spent),
-            "epsilon_left": float(state.account.epsilon_left),
-            "delta_left": float(state.account.delta_left),
+            "epsilon_left": double_left(state.account.epsilon_left),
+            "delta_left": double_left(state.account.delta_left),
             "raises": of_dataset.get(state.name, []),
             "relation": state.relation,
             "survey": state.survey,
@@ -48,7 +48,7 @@ def dataset_rows(states: Iterable[DatasetState], *, raises: Iterable[tuple[int, 
 
 
 def release_rows(states: Iterable[ReleaseState]) -> list[dict[str, Any]]:
-    """The releases as `--json` shows them."""
+    """The releases as `--json` shows them; one of a series has null for ε and δ: the series was charged whole."""
     return [
         {
             "release_id": state.release_id,
@@ -61,8 +61,8 @@ def release_rows(states: Iterable[ReleaseState]) -> list[dict[str, Any]]:
             "sample_id": state.charge.sample_id,
             "selection_sample_id": state.receipt.selection_sample_id,
             "mechanism": dict(state.charge.mechanism),
-            "epsilon": float(state.charge.price.epsilon),
-            "delta": float(state.charge.price.delta),
+            "epsilon": None if state.charge.series else float(state.charge.price.epsilon),
+            "delta": None if state.charge.series else float(state.charge.price.delta),
             "rule": state.charge.price.rule,
             "day": state.charge.day.isoformat(),
             "position": state.receipt.position,
@@ -99,8 +99,9 @@ def print_releases(releases: list[dict[str, Any]]) -> None:
     """The releases as a table."""
     rows = []
     for row in releases:
-        paid = (amount_shown(row["epsilon"]), amount_shown(row["delta"]), "")
-        if row["series"] is not None:
+        if row["series"] is None:
+            paid = (amount_shown(row["epsilon"]), amount_shown(row["delta"]), "")
+        else:
             paid = ("", "", f"{row['series']}, {row['series_number']}")
         rows.append((row["release_id"], row["dataset"], row["stage"], *paid, row["day"]))
     headers = ("release", "data set", "stage", "ε", "δ", "paid by series", "day")

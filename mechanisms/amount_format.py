@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 
-__all__ = ["amount_exact", "amount_left", "amount_of_log10", "amount_shown", "counted"]
+__all__ = ["amount_exact", "amount_left", "amount_of_log10", "amount_shown", "counted", "double_left"]
 
 DIGITS = 6
 SMALLEST_PLAIN = Decimal("0.0001")
@@ -30,6 +30,12 @@ def amount_shown(amount: Decimal | float) -> str:
 def amount_left(amount: Decimal | float) -> str:
     """What remains of a budget, rounded down to six significant digits: it is never overstated."""
     return amount_exact(Context(prec=DIGITS, rounding=ROUND_FLOOR).plus(_decimal(amount)))
+
+
+def double_left(amount: Decimal) -> float:
+    """What remains of a budget as a double whose shortest decimal is not above it."""
+    double = float(amount)
+    return double if _decimal(double) <= amount else math.nextafter(double, -math.inf)
 
 
 def amount_of_log10(logarithm: float) -> str:

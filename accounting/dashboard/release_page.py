@@ -13,7 +13,7 @@ from ..ledger.entry import DatasetAdded, PrivateLook
 from ..ledger.release_entries import ReleaseCharged, ReleasePublished
 from .certificates import MapOfColumns, columns_of
 from .curve import Curve, curve_of
-from .figures import charge_of, day_of, described, factor_shown
+from .figures import amount, charge_of, day_of, described, factor_shown
 from .ledger_view import LedgerView, Stored
 from .rows import ReleaseRow, release_row
 from .surroundings import Frame, Seen
@@ -161,7 +161,7 @@ def release_page(seen: Seen, release_id: str) -> ReleasePage:
         curve=curve_of(
             dict(charge.mechanism),
             rows_per_person=None if circumstances is None else circumstances.rows_per_person,
-            delta=row.delta.exact,
+            delta=amount(charge.price.delta).exact,
             desk=seen.around.desk,
         ),
     )

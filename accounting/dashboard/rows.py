@@ -29,9 +29,9 @@ class ReleaseRow:
         series: the series that paid for it, None for a release that paid for itself.
         series_number: its place there.
         mechanism: what was run.
-        epsilon: charged; for a release of a series what the whole series was charged.
+        epsilon: charged; None for a release of a series, which was charged whole: its price stands with the series.
         delta: the same of δ.
-        epsilon_paper: by the published bound, None where that gives none.
+        epsilon_paper: by the published bound; None where that gives none, and for a release of a series.
         sample_id: its one sample.
         day: of the charge.
         position: of the charge in the chain.
@@ -45,8 +45,8 @@ class ReleaseRow:
     series: str | None
     series_number: int | None
     mechanism: str
-    epsilon: Amount
-    delta: Amount
+    epsilon: Amount | None
+    delta: Amount | None
     epsilon_paper: Amount | None
     sample_id: str
     day: str
@@ -88,6 +88,7 @@ def stage_of(outcomes: Mapping[str, int]) -> Stage:
 
 
 def _row(charge: ReleaseCharged, position: int, outcomes: Mapping[str, int], place: int | None) -> ReleaseRow:
+    itself = charge.series is None
     return ReleaseRow(
         release_id=charge.release_id,
         label=charge.label,
@@ -97,9 +98,9 @@ def _row(charge: ReleaseCharged, position: int, outcomes: Mapping[str, int], pla
         series=None if charge.series is None else charge.series.name,
         series_number=None if charge.series is None else charge.series.number,
         mechanism=mechanism_in_words(dict(charge.mechanism)),
-        epsilon=amount(charge.price.epsilon),
-        delta=amount(charge.price.delta),
-        epsilon_paper=amount_or_none(charge.epsilon_paper),
+        epsilon=amount(charge.price.epsilon) if itself else None,
+        delta=amount(charge.price.delta) if itself else None,
+        epsilon_paper=amount_or_none(charge.epsilon_paper) if itself else None,
         sample_id=charge.sample_id,
         day=charge.day.isoformat(),
         position=position,

@@ -65,7 +65,8 @@ def test_every_release_equals_ledger_show_and_its_certificate(served, town) -> N
         row = page["release"]
         for part in ("release_id", "dataset", "label", "series", "series_number", "sample_id", "day", "position"):
             assert row[part] == known[part], part
-        assert (float(row["epsilon"]["exact"]), float(row["delta"]["exact"])) == (known["epsilon"], known["delta"])
+        own = [None if row[part] is None else float(row[part]["exact"]) for part in ("epsilon", "delta")]
+        assert own == [known["epsilon"], known["delta"]]
         assert {one["name"]: one["value"] for one in page["parameters"]} == {
             name: str(value) for name, value in known["mechanism"].items()
         }
@@ -78,9 +79,10 @@ def test_every_release_equals_ledger_show_and_its_certificate(served, town) -> N
         assert hashlib.sha256(answer.content).hexdigest() == page["certificate"]
         certificate = answer.json()
         guarantee = certificate["guarantee"]
-        assert (row["epsilon"]["exact"], row["delta"]["exact"]) == (guarantee["epsilon"], guarantee["delta"])
-        paper = row["epsilon_paper"]
-        assert (None if paper is None else paper["exact"]) == guarantee["epsilon_paper"]
+        if row["series"] is None:
+            assert (row["epsilon"]["exact"], row["delta"]["exact"]) == (guarantee["epsilon"], guarantee["delta"])
+            paper = row["epsilon_paper"]
+            assert (None if paper is None else paper["exact"]) == guarantee["epsilon_paper"]
         assert (page["guarantee"], page["limits"]) == (guarantee["in_words"], guarantee["limits"])
         assert page["theorem"] == guarantee["theorem"]
         assert certificate["ledger"] == {"position": page["steps"][0]["position"], "hash": page["steps"][0]["hash"]}
@@ -88,9 +90,65 @@ def test_every_release_equals_ledger_show_and_its_certificate(served, town) -> N
             (one["column"], one["hierarchy_sha256"]) for one in certificate["map"]["columns"]
         ]
         html = served.get(f"/releases/{known['release_id']}").text
-        assert {known["epsilon"], known["delta"]} <= figures_of(html)
+        assert {known["epsilon"], known["delta"]} - {None} <= figures_of(html)
         assert page["certificate"] in html
     assert with_certificate == 7
+
+
+def test_a_series_shows_its_price_once_and_its_releases_show_none(served, town) -> None:
+    """Whoever adds up what the releases say must not count the series for each of them."""
+    shown = json.loads(town.command("ledger", "show", "--json"))
+    [series] = shown["series"]
+    [known] = [one for one in shown["releases"] if one["series"] is not None]
+    place = ("monthly", 1)
+    assert (known["series"], known["series_number"]) == (series["series"], 1) == place
+    assert (known["epsilon"], known["delta"]) == (None, None)
+    assert all(one["epsilon"] is not None for one in shown["releases"] if one["series"] is None)
+    priced = [
+        line for line in town.command("ledger", "show").splitlines() if "monthly" in line and "spring" not in line
+    ]
+    assert [line.split()[0] for line in priced] == ["monthly", "monthly-1"]
+    assert priced[1].split()[1:-1] == ["people", "published", "monthly,", "1"]
+    listed = json.loads(town.command("release", "list", "--json"))["releases"]
+    assert [one["epsilon"] for one in listed if one["series"] is not None] == [None]
+
+    for path, rows in (("/overview", "releases"), ("/datasets/1", "releases"), ("/releases", "releases")):
+        [row] = [one for one in served.get(f"/api/v1{path}").json()[rows] if one["series"] is not None]
+        assert (row["series"], row["series_number"]) == place, path
+        assert (row["epsilon"], row["delta"], row["epsilon_paper"]) == (None, None, None), path
+    row = served.get("/api/v1/releases/monthly-1").json()["release"]
+    assert (row["series"], row["series_number"], row["epsilon"], row["delta"], row["epsilon_paper"]) == (
+        *place,
+        *(None, None, None),
+    )
+    for path in ("/csv/releases", "/csv/releases/monthly-1"):
+        sheet = csv.DictReader(io.StringIO(served.get(path).text))
+        [cells] = [one for one in sheet if one["series"] != ""]
+        assert (cells["series"], cells["series_number"]) == ("monthly", "1"), path
+        assert (cells["epsilon"], cells["delta"], cells["epsilon_paper"]) == ("", "", ""), path
+    for path in ("/releases", "/releases/monthly-1", "/report/releases", "/report/releases/monthly-1"):
+        assert series["epsilon"] not in figures_of(served.get(path).text), path
+    html = served.get("/datasets/1").text
+    assert html.count(f'<td data-label="ε" class="n"><data value="{series["epsilon"]!r}') == 1
+    [row] = served.get("/api/v1/datasets/1").json()["series"]
+    assert float(row["epsilon"]["exact"]) == series["epsilon"]
+
+
+def test_a_raise_stands_on_the_data_sets_page(served, town) -> None:
+    shown = json.loads(town.command("dataset", "list", "--json"))
+    [raised] = next(one for one in shown["datasets"] if one["dataset"] == "people")["raises"]
+    page = served.get("/api/v1/datasets/1").json()
+    [row] = page["raises"]
+    assert (float(row["epsilon"]["exact"]), float(row["delta"]["exact"])) == (raised["epsilon"], raised["delta"])
+    assert [row[part] for part in ("reason", "by", "day", "position")] == [
+        raised[part] for part in ("reason", "by", "day", "position")
+    ]
+    html = served.get("/datasets/1").text
+    budget, told, promise = (html.index(text) for text in ("ε spent", "The budget was raised to ε", 'id="promise"'))
+    assert budget < told < promise
+    assert f"by {raised['by']}: Agreed" in html
+    other = served.get("/datasets/2")
+    assert "raised" not in other.text
 
 
 def settled(served, path: str) -> dict:
