@@ -37,13 +37,21 @@ class DerivedRows:
                 yield from table.check(position, due.get(table.table, []))
 
     def take(self, position: int) -> tuple[Row, ...]:
-        """The rows that are stored for an entry which is known to be another one than was written."""
+        """The rows up to an entry that can't be held against it: it is missing, or another one than was written."""
         return tuple(row for table in self._tables for row in table.take(position))
 
     def check_rest(self) -> Iterator[Finding]:
-        """Find what lies beyond the last entry."""
+        """Find what lies beyond the last entry: one finding, however many rows missing entries have left there."""
+        strangers = [stranger for table in self._tables for stranger in table.strangers(float("inf"))]
+        if len(strangers) == 1:
+            yield from strangers
+        elif strangers:
+            names = ", ".join(table.table.name for table in self._tables if table.found_strangers)
+            first = min(stranger.position for stranger in strangers if stranger.position is not None)
+            what = f"the chain ends before it, and {len(strangers)} rows of this place or later ones are left"
+            yield Finding(position=first, what=f"{what} in the tables {names}")
         for table in self._tables:
-            yield from table.check_rest()
+            yield from table.check_homeless()
 
 
 class _TableRows:
@@ -58,12 +66,13 @@ class _TableRows:
         result = connection.execute(select(*columns).order_by(table.c.position), execution_options=STREAMED)
         self._rows: Iterator[tuple[Any, ...]] = (tuple(row) for part in result.partitions() for row in part)
         self._homeless = 0
+        self.found_strangers = False
         self._next: tuple[Any, ...] | None = None
         self._advance()
 
     def check(self, position: int, expected: list[Row]) -> Iterator[Finding]:
         """Compare the rows at a position, and find those before it, which belong to no entry."""
-        yield from self._strangers(position)
+        yield from self.strangers(position)
         stored = []
         while self._next is not None and self.position == position:
             stored.append(self._next[1:])
@@ -77,22 +86,22 @@ class _TableRows:
             yield self._stranger(position)
 
     def take(self, position: int) -> Iterator[Row]:
-        """The rows at a position, and past those before it."""
+        """The rows at a position and before it."""
         while self._next is not None and self.position <= position:
-            if self.position == position:
-                yield Row(table=self.table, values=dict(zip(self._names, self._next[1:], strict=True)))
+            yield Row(table=self.table, values=dict(zip(self._names, self._next[1:], strict=True)))
             self._advance()
 
-    def check_rest(self) -> Iterator[Finding]:
-        """Find the rows that no entry was left for."""
-        yield from self._strangers(float("inf"))
+    def check_homeless(self) -> Iterator[Finding]:
+        """Find the rows that no entry can have."""
         if self._homeless:
             yield Finding(
                 position=None, what=f"{self._homeless} rows in the table {self.table.name} name no place in the chain"
             )
 
-    def _strangers(self, before: float) -> Iterator[Finding]:
+    def strangers(self, before: float) -> Iterator[Finding]:
+        """Find the rows before a position that belong to no entry, and go past them."""
         while self._next is not None and self.position < before:
+            self.found_strangers = True
             yield self._stranger(int(self.position))
             self._advance()
 

@@ -22,7 +22,7 @@ from .release_entries import (
 )
 from .repricing import price_faults
 from .rules import sample_faults, survey_fault
-from .schema import account
+from .schema import account, release_stage
 from .series_rules import unpaid_parts
 from .signed_state import Count
 from .token_entries import TokenAdded, TokenRevoked
@@ -46,6 +46,8 @@ class Replay:
         tokens: token's id → whether it was revoked.
         rows: the derived rows that follow from the last entry.
         counts: how the last entry changes the counts of the ledger's state.
+        lost: whether an entry before the next one is missing.
+        groundless: whether the last entry builds on one that is missing: then nothing follows from it for sure.
     """
 
     datasets: dict[str, DatasetAdded] = field(default_factory=dict)
@@ -59,6 +61,8 @@ class Replay:
     tokens: dict[str, bool] = field(default_factory=dict)
     rows: tuple[Row, ...] = ()
     counts: Mapping[tuple[Count, str], int] = field(default_factory=dict)
+    lost: bool = False
+    groundless: bool = False
 
     def apply(self, entry: Entry, *, position: int) -> tuple[str, ...]:
         """Take the next entry.
@@ -66,17 +70,33 @@ class Replay:
         Returns:
             Each rule that it breaks, in a sentence.
         """
+        self.groundless = False
         faults = tuple(self._faults(entry, position))
         self.skip()
         try:
             self._follow(entry)
         except ValueError as error:
-            faults = (*faults, f"{error}")
+            faults = (*faults, *self._lacking(f"{error}"))
         return faults
 
     def skip(self) -> None:
         """Pass over an entry that can't be read: nothing follows from it."""
         self.rows, self.counts = (), {}
+
+    def lose(self, rows: tuple[Row, ...]) -> None:
+        """Go on after missing entries from the rows that they left, if they did."""
+        self.lost = True
+        for row in rows:
+            if row.table is release_stage:
+                self.stages.setdefault(str(row.values["release_id"]), set()).add(str(row.values["outcome"]))
+        self.believe(rows)
+
+    def _lacking(self, what: str) -> Iterator[str]:
+        """A fault for want of an earlier entry: its own where the chain is whole, else of the one that is missing."""
+        if self.lost:
+            self.groundless = True
+        else:
+            yield what
 
     def believe(self, rows: tuple[Row, ...]) -> None:
         """Go on from the accounts that are stored for an entry whose content was changed, where they can be read."""
@@ -114,12 +134,12 @@ class Replay:
         if isinstance(entry, DatasetAdded) and known:
             yield f"dataset '{entry.dataset}' is added a second time"
         if isinstance(entry, PrivateLook) and not known:
-            yield f"dataset '{entry.dataset}' is not in the ledger"
+            yield from self._lacking(f"dataset '{entry.dataset}' is not in the ledger")
 
     def _faults_of_raise(self, entry: BudgetRaised) -> Iterator[str]:
         before = self._account(entry.dataset)
         if before is None:
-            yield f"dataset '{entry.dataset}' is not in the ledger"
+            yield from self._lacking(f"dataset '{entry.dataset}' is not in the ledger")
         elif entry.epsilon < before.epsilon_budget or entry.delta < before.delta_budget:
             yield "a budget is lowered"
 
@@ -144,8 +164,9 @@ class Replay:
 
     def _faults_of_place(self, entry: ReleaseCharged, place: SeriesPlace) -> Iterator[str]:
         series = self.series.get(place.name)
-        parts = ("nothing of that name",) if series is None else unpaid_parts(entry, series)
-        if parts:
+        if series is None:
+            yield from self._lacking(f"series '{place.name}' has not paid for this release: nothing of that name")
+        elif parts := unpaid_parts(entry, series):
             yield f"series '{place.name}' has not paid for this release: {', '.join(parts)}"
         if series is not None and place.number > series.price.releases:
             yield f"series '{place.name}' has paid for {series.price.releases} releases, and this is one more"
@@ -156,7 +177,7 @@ class Replay:
     def _faults_of_payment(self, entry: SeriesRegistered | ReleaseCharged) -> Iterator[str]:
         registered, before = self.datasets.get(entry.dataset), self._account(entry.dataset)
         if registered is None or before is None:
-            yield f"dataset '{entry.dataset}' is not in the ledger"
+            yield from self._lacking(f"dataset '{entry.dataset}' is not in the ledger")
             return
         if (fault := survey_fault(entry.mechanism, registered.survey_rate)) is not None:
             yield fault
@@ -177,10 +198,13 @@ class Replay:
             yield f"a price of dataset '{entry.dataset}' holds for outcome counts alone, and something else is released"
 
     def _faults_of_stage(self, entry: ReleaseReading | ReleasePublished | ReleaseAbandoned) -> Iterator[str]:
-        stages = self.stages.get(entry.release_id)
+        stages, charge = self.stages.get(entry.release_id), self.charges.get(entry.release_id)
+        if stages is None or charge is None:
+            yield from self._lacking(f"release '{entry.release_id}' was never charged")
         if stages is None:
-            yield f"release '{entry.release_id}' was never charged"
             return
+        if charge is not None and charge.dataset not in self.datasets:
+            yield from self._lacking(f"dataset '{charge.dataset}' is not in the ledger")
         if stages & {"published", "abandoned", "refunded"}:
             yield f"release '{entry.release_id}' was closed before"
         reading = "reading" in stages
@@ -188,7 +212,7 @@ class Replay:
             case ReleaseReading() if reading:
                 yield f"release '{entry.release_id}' begins to read a second time"
             case ReleasePublished() if not reading:
-                yield f"release '{entry.release_id}' is published without reading"
+                yield from self._lacking(f"release '{entry.release_id}' is published without reading")
             case ReleaseAbandoned(refunded=refunded) if refunded == reading:
                 yield "a cost is given back exactly where nothing was read, and here it is not so"
             case _:
@@ -202,7 +226,7 @@ class Replay:
                     yield f"token {entry.token_id} is added a second time"
             case TokenRevoked():
                 if revoked is None:
-                    yield f"token {entry.token_id} was never added"
+                    yield from self._lacking(f"token {entry.token_id} was never added")
                 elif revoked:
                     yield f"token {entry.token_id} is revoked a second time"
             case _:

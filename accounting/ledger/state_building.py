@@ -107,10 +107,13 @@ def check_state(connection: Connection, whole: WholeState) -> Iterator[Finding]:
             row = next(stored, None)
         root = node_digest(children)
     differing += (row is not None) + sum(1 for _ in stored)
+    other_root = connection.execute(select(as_stored(signed_state.c.root))).scalar() != root
     if differing:
-        yield Finding(position=None, what=f"{differing} nodes of the ledger's state don't follow from its entries")
-    if connection.execute(select(as_stored(signed_state.c.root))).scalar() != root:
+        them = f"{differing} nodes of the ledger's state{', and its root,' if other_root else ''}"
+        yield Finding(position=None, what=f"{them} don't follow from its entries")
+    elif other_root:
         yield Finding(position=None, what="the root of the ledger's state doesn't follow from its entries")
+    if other_root:
         return
     try:
         place = head_of(connection)

@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import shutil
+from datetime import date
+from decimal import Decimal
+from pathlib import Path
+
 import pytest
 
+DAY = date(2026, 3, 5)
 FILES = (("data.csv", "c" * 64),)
 CAUSES = {
     "an account": ("UPDATE account SET epsilon_spent = '0' WHERE sequence = 1",),
@@ -35,3 +41,54 @@ def test_one_cause_is_one_finding(three, forge_past_guards, cause) -> None:
     forge_past_guards(three, *(one.replace('":', '"\\:') for one in CAUSES[cause]))
     found = three.findings()
     assert len(found) == 1, found
+
+
+@pytest.fixture
+def rich(three):
+    """Releases that were published, abandoned and given back, a series, a look and a raise, the account going on."""
+    three.register()
+    with three.writer() as writer:
+        receipt = writer.charge(three.of_series("first"))
+        writer.mark_reading(receipt)
+        writer.mark_published(receipt, FILES)
+        writer.charge(three.of_series("second"))
+        three.charge("four")
+        three.abandon("four")
+        three.charge("five")
+        writer.record_look(dataset="census", what="its length", by="steward", day=DAY)
+        writer.raise_budget(name="census", epsilon=Decimal(20), delta=Decimal("0.002"), reason="more", by="us", day=DAY)
+    assert three.findings() == []
+    return three
+
+
+def test_a_missing_entry_is_one_finding_with_what_follows_from_it(rich, forge_past_guards) -> None:
+    """Each entry in turn, also the first and the last, with the rows that it has left in the tables."""
+    file = Path(rich.url.removeprefix("sqlite:///"))
+    kept = shutil.copy(file, file.with_suffix(".kept"))
+    kinds = rich.kinds()
+    for position, kind in enumerate(kinds):
+        forge_past_guards(rich, f"DELETE FROM entry WHERE position = {position}")
+        found = rich.findings()
+        assert len(found) == 1, (position, kind, found)
+        if position < len(kinds) - 1:
+            assert f"entry {position + 1}: entry {position} is missing" in found[0]
+        shutil.copy(kept, file)
+    assert rich.findings() == []
+
+
+def test_a_missing_entry_hides_no_other_cause(rich, forge_past_guards) -> None:
+    """What was changed besides is a finding of its own, and what can't be checked is named."""
+    forge_past_guards(
+        rich,
+        "DELETE FROM entry WHERE position = 2",
+        "UPDATE account SET epsilon_spent = '0' WHERE sequence = 3",
+        "DELETE FROM sample WHERE release_id = 'five'",
+    )
+    found = rich.findings()
+    assert len(found) == 3, found
+    missing = (
+        "its rows in account, release, release_stage, sample and what builds on it (entries 3, 4) can't be checked"
+    )
+    assert missing in found[0]
+    assert "account" in found[1]
+    assert "sample" in found[2]
