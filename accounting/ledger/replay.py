@@ -199,7 +199,7 @@ class Replay:
 
     def _faults_of_stage(self, entry: ReleaseReading | ReleasePublished | ReleaseAbandoned) -> Iterator[str]:
         stages, charge = self.stages.get(entry.release_id), self.charges.get(entry.release_id)
-        if stages is None or charge is None:
+        if stages is None or (self.lost and charge is None):
             yield from self._lacking(f"release '{entry.release_id}' was never charged")
         if stages is None:
             return

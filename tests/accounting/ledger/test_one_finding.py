@@ -8,6 +8,8 @@ from decimal import Decimal
 from pathlib import Path
 
 import pytest
+from crowdblend.accounting.ledger.release_entries import ReleasePublished, ReleaseReading
+from crowdblend.accounting.ledger.replay import Replay
 
 DAY = date(2026, 3, 5)
 FILES = (("data.csv", "c" * 64),)
@@ -92,3 +94,10 @@ def test_a_missing_entry_hides_no_other_cause(rich, forge_past_guards) -> None:
     assert missing in found[0]
     assert "account" in found[1]
     assert "sample" in found[2]
+
+
+def test_a_release_that_was_never_charged_is_told_once() -> None:
+    replay = Replay()
+    [fault] = replay.apply(ReleaseReading(release_id="one"), position=1)
+    assert "never charged" in fault
+    assert replay.apply(ReleasePublished(release_id="one", output_hashes=FILES), position=2) == ()
