@@ -58,10 +58,11 @@ def check(file: Path, domain: Path | None, lower: int | None, upper: int | None,
     read = read_peer_rows(file, encoding=encoding)
     faults = hierarchy_faults(read.rows)
     remarks: list[HierarchyFault] = []
+    digest = None
     if not faults:
         remarks = hierarchy_remarks(read.rows)
         if is_utf8(file):
-            read_hierarchy(str(file.absolute()))  # what a release would say of the file itself
+            digest = read_hierarchy(str(file.absolute())).digest()  # or what a release would say of the file itself
         else:
             what = f"a specification takes UTF-8 alone: `crowdblend hierarchy import --encoding {encoding}` writes it"
             remarks.append(HierarchyFault(what=what))
@@ -69,7 +70,7 @@ def check(file: Path, domain: Path | None, lower: int | None, upper: int | None,
             faults = domain_faults(read.rows, declared)
             remarks += domain_remarks(read.rows, declared)
     if as_json:
-        click.echo(json.dumps(_checked(read, faults, remarks), ensure_ascii=False))
+        click.echo(json.dumps(_checked(read, faults, remarks) | {"sha256": digest}, ensure_ascii=False))
         return 2 if faults else 0
     _tell(file, read, faults, remarks)
     if faults:
@@ -78,6 +79,8 @@ def check(file: Path, domain: Path | None, lower: int | None, upper: int | None,
     values = len(read.rows)
     sizes = " → ".join(str(len({row[level] for row in read.rows})) for level in range(len(read.rows[0])))
     click.echo(f"{counted(values, 'value')} at {counted(len(read.rows[0]), 'level')}; labels level by level: {sizes}.")
+    if digest is not None:
+        click.echo(f"SHA-256, as certificates name it: {digest}")
     click.echo(
         "The domain is covered." if declared is not None else "No fault; give --domain to check for missing values."
     )

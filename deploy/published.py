@@ -11,11 +11,12 @@ from typing import Any
 import pyarrow as pa
 from rich.table import Table
 
-from ..accounting.ledger.certificate import CertificateCheck, read_certificate, verify_certificate
+from ..accounting.ledger.certificate import CertificateCheck, read_certificate
 from ..accounting.ledger.signing import read_public_keys
 from ..mechanisms.amount_format import amount_shown
 from ..tasks.released_groups import read_released_table
 from .facts import FactTable
+from .release_check import verify_release
 
 __all__ = ["PublishedRelease", "open_release", "verify"]
 
@@ -88,7 +89,7 @@ class PublishedRelease:
             InputRefused: the certificate or the key can't be read.
         """
         trusted = None if public_key is None else read_public_keys(public_key)
-        return verify_certificate(self.folder / CERTIFICATE, trusted=trusted).findings
+        return verify_release(self.folder / CERTIFICATE, trusted=trusted).findings
 
     @property
     def facts(self) -> FactTable:
@@ -145,4 +146,4 @@ def verify(place: Path | str, *, public_key: Path | str | None = None) -> Certif
     """
     path = Path(place)
     trusted = None if public_key is None else read_public_keys(Path(public_key))
-    return verify_certificate(path / CERTIFICATE if path.is_dir() else path, trusted=trusted)
+    return verify_release(path / CERTIFICATE if path.is_dir() else path, trusted=trusted)

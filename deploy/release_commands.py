@@ -164,12 +164,12 @@ def verify(certificate: Path, public_key: Path | None, as_json: bool) -> int:
 
     RELEASE is its folder, or the certificate in it.
     """
-    from ..accounting.ledger.certificate import verify_certificate
     from ..accounting.ledger.signing import read_public_keys
     from ..mechanisms.amount_format import counted
+    from .release_check import verify_release
 
     trusted = None if public_key is None else read_public_keys(public_key)
-    check = verify_certificate(certificate, trusted=trusted)
+    check = verify_release(certificate, trusted=trusted)
     if as_json:
         result = {"ok": not check.findings, "findings": check.findings}
         result |= {"signed_by": check.signed_by, "unchecked": check.unchecked}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from .integers import INT64_MAX, INT64_MIN, IntegerIndex, canonical_integer
 
-__all__ = ["BUCKET_CODE", "BUCKET_LABEL", "Hierarchy", "HierarchyError", "ValueHierarchy"]
+__all__ = ["BUCKET_CODE", "BUCKET_LABEL", "Hierarchy", "HierarchyError", "ValueHierarchy", "description_digest"]
 
 BUCKET_CODE = 0
 BUCKET_LABEL = "*"
@@ -66,9 +66,19 @@ class Hierarchy(Protocol):
         """Published label of each code of a level."""
         ...
 
-    def digest(self) -> str:
-        """SHA-256 of a canonical description, 64 hexadecimal digits."""
+    def description(self) -> dict[str, object]:
+        """All that was declared, in JSON's terms."""
         ...
+
+    def digest(self) -> str:
+        """SHA-256 of the description in canonical form, 64 hexadecimal digits."""
+        ...
+
+
+def description_digest(description: Mapping[str, object]) -> str:
+    """SHA-256 (hex) of a description as JSON with sorted names, without spaces, in ASCII."""
+    text = json.dumps(description, ensure_ascii=True, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 class HierarchyError(ValueError):
@@ -215,13 +225,14 @@ class ValueHierarchy:
             for leaf in range(1, len(self.level_codes[0]))
         ]
 
+    def description(self) -> dict[str, object]:
+        """The declared rows in canonical order, and whether case is folded."""
+        description: dict[str, object] = {"kind": "values/1", "levels": self.levels, "rows": self.rows()}
+        return description | {"fold_case": True} if self.fold_case else description
+
     def digest(self) -> str:
         """SHA-256 of the declared rows in canonical order, 64 hexadecimal digits."""
-        description: dict[str, object] = {"kind": "values/1", "levels": self.levels, "rows": self.rows()}
-        if self.fold_case:
-            description["fold_case"] = True
-        text = json.dumps(description, ensure_ascii=True, sort_keys=True, separators=(",", ":"))
-        return hashlib.sha256(text.encode()).hexdigest()
+        return description_digest(self.description())
 
     def __repr__(self) -> str:
         """A short form; a hierarchy may have a hundred thousand leaves."""

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -11,7 +9,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from .hierarchy import BUCKET_CODE, BUCKET_LABEL
+from .hierarchy import BUCKET_CODE, BUCKET_LABEL, description_digest
 from .integers import canonical_integer
 
 __all__ = ["IntervalHierarchy"]
@@ -120,13 +118,13 @@ class IntervalHierarchy:
         """Published label of each code of a level, for example `[0, 5000)`, `< 0` or `>= 200000`."""
         return [self._label(code, level) for code in codes.tolist()]
 
+    def description(self) -> dict[str, object]:
+        """The bounds and widths."""
+        return {"kind": "interval/1", "lower": self.lower, "upper": self.upper, "widths": list(self.widths)}
+
     def digest(self) -> str:
         """SHA-256 of the bounds and widths in canonical form, 64 hexadecimal digits."""
-        description = {
-            "kind": "interval/1", "lower": self.lower, "upper": self.upper, "widths": list(self.widths),
-        }  # fmt: skip
-        text = json.dumps(description, sort_keys=True, separators=(",", ":"))
-        return hashlib.sha256(text.encode()).hexdigest()
+        return description_digest(self.description())
 
     def _width(self, level: int) -> int | None:
         if not 0 <= level < self.levels:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,7 +11,7 @@ from math import isfinite, nan
 import numpy as np
 from numpy.typing import NDArray
 
-from .hierarchy import BUCKET_CODE, BUCKET_LABEL
+from .hierarchy import BUCKET_CODE, BUCKET_LABEL, description_digest
 
 __all__ = ["NumberSteps", "number_of_text"]
 
@@ -95,11 +93,13 @@ class NumberSteps:
         """Published label of each code of a level, for example `[0.25, 0.5)`, `< 0.25` or `>= 0.75`."""
         return [self._label(code, level) for code in codes.tolist()]
 
+    def description(self) -> dict[str, object]:
+        """The cuts as hexadecimal floating-point numbers, which lose nothing."""
+        return {"kind": "number-steps/1", "cuts": [cut.hex() for cut in self.cuts]}
+
     def digest(self) -> str:
         """SHA-256 of the cuts in canonical form, 64 hexadecimal digits."""
-        description = {"kind": "number-steps/1", "cuts": [cut.hex() for cut in self.cuts]}
-        text = json.dumps(description, sort_keys=True, separators=(",", ":"))
-        return hashlib.sha256(text.encode()).hexdigest()
+        return description_digest(self.description())
 
     def _merged(self, level: int) -> bool:
         if not 0 <= level < self.levels:

@@ -21,6 +21,7 @@ __all__ = ["CertificateCheck", "check_certificate", "read_certificate", "verify_
 
 SECOND_FORMAT = "crowdblend-certificate/2"
 THIRD_FORMAT = "crowdblend-certificate/3"
+FOURTH_FORMAT = "crowdblend-certificate/4"
 SECOND_FIELDS = frozenset(
     {
         "code_version",
@@ -43,11 +44,13 @@ SECOND_FIELDS = frozenset(
 )
 FIELDS: Mapping[str, frozenset[str]] = {
     FORMAT: SECOND_FIELDS | {"private_looks", "code_sources"},
+    FOURTH_FORMAT: SECOND_FIELDS | {"private_looks", "code_sources"},
     THIRD_FORMAT: SECOND_FIELDS | {"private_looks"},
     SECOND_FORMAT: SECOND_FIELDS,
 }
 DOMAINS: Mapping[str, bytes] = {
     FORMAT: DOMAIN,
+    FOURTH_FORMAT: b"crowdblend certificate 4\n",
     THIRD_FORMAT: b"crowdblend certificate 3\n",
     SECOND_FORMAT: b"crowdblend certificate 2\n",
 }
@@ -118,7 +121,7 @@ def verify_certificate(path: Path, *, trusted: tuple[PublicKey, ...] | None) -> 
     findings += faults
     if not findings:  # a forger's numbers aren't worth computing with
         findings += _price_findings(certificate)
-        findings += map_findings(certificate)
+        findings += map_findings(certificate, carries_hierarchies=certificate["format"] == FORMAT)
     findings += _file_findings(certificate["files"], path)
     return CertificateCheck(
         findings=tuple(findings),
@@ -146,7 +149,7 @@ def _parsed(content: bytes) -> Mapping[str, Any]:
         certificate = None
     known = isinstance(certificate, dict) and isinstance(certificate.get("format"), str)
     if not isinstance(certificate, dict) or not known or certificate["format"] not in FIELDS:
-        raise ValueError(f"this is not a certificate of the format {FORMAT}, {THIRD_FORMAT} or {SECOND_FORMAT}")
+        raise ValueError(f"this is not a certificate of a format that this version knows: {', '.join(FIELDS)}")
     return certificate
 
 

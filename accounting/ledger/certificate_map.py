@@ -1,13 +1,14 @@
-"""What a certificate says of the map: its levels, and where it was drawn, from which candidates and how."""
+"""What a certificate says of the map: levels and hierarchies, and where it was drawn, from which candidates and how."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from decimal import Decimal
 from typing import Any
 
 from ...mechanisms.epsilon_safe import EpsilonSafeRelease
+from ...mechanisms.hierarchy_description import described_hierarchy
 from ...mechanisms.map_choice import MapChoice
 from ...mechanisms.quality import QUALITY, group_threshold
 from ...mechanisms.recoding import GeneralizationMap
@@ -16,7 +17,10 @@ from ..theory.price import mechanism_of_record
 from .release_entries import ReleaseCharged
 from .signing import canonical_bytes
 
-__all__ = ["map_fields", "map_findings"]
+__all__ = ["MOST_CARRIED", "map_fields", "map_findings"]
+
+MOST_CARRIED = 1 << 16
+"""Bytes of hierarchies that a certificate carries, in canonical form and over all columns."""
 
 CHOICE_IN_WORDS = {
     "permute-and-flip": "One of the candidates was drawn by permute-and-flip (McKenna and Sheldon, "
@@ -26,7 +30,9 @@ CHOICE_IN_WORDS = {
     "walk": "The map is the last draw of a walk whose steps are exponential mechanisms with equal shares of the "
     "epsilon given here.",
 }
+LARGEST_EXACT = (1 << 53) - 1
 MAP_FIELDS = frozenset({"sha256", "columns"})
+COLUMN_FIELDS = frozenset({"column", "hierarchy_sha256", "level"})
 SELECTION_FIELDS = frozenset(
     {
         "draw",
@@ -50,7 +56,12 @@ def map_fields(
     """The certificate's part about the map.
 
     PRIVACY: candidates, bounds, weights and draw are public before the records are read; the levels are the draw
-    that is published. No quality of any map is here.
+    that is published. No quality of any map is here. The hierarchies are as they were declared, with the values that
+    no record has, and nothing tells which those are.
+
+    Hierarchies are carried whole, in the order of the columns, as long as all that are carried have no more than
+    `MOST_CARRIED` bytes; one that doesn't fit is left out and named by its digest alone. So is one with a number that
+    readers of JSON who know doubles alone, `jq` for one, would read as another: RFC 8259, section 6.
 
     Args:
         charge: the release's charge, as the ledger has it.
@@ -60,10 +71,7 @@ def map_fields(
     Raises:
         ValueError: a choice that the charge has not paid for.
     """
-    columns = [
-        {"column": column.name, "level": column.level, "hierarchy_sha256": column.hierarchy.digest()}
-        for column in generalization.columns
-    ]
+    columns = list(_columns(generalization))
     fields: dict[str, Any] = {"sha256": generalization.digest(), "columns": columns}
     if choice is None:
         return fields
@@ -89,12 +97,59 @@ def map_fields(
     return fields
 
 
-def map_findings(certificate: Mapping[str, Any]) -> tuple[str, ...]:
-    """What does not hold of a certificate's map: nothing here needs the hierarchies or the ledger."""
+def _columns(generalization: GeneralizationMap) -> Iterator[dict[str, Any]]:
+    room = MOST_CARRIED
+    for column in generalization.columns:
+        description = column.hierarchy.description()
+        octets = canonical_bytes(description)
+        carried = len(octets) <= room and _is_exact_everywhere(description)
+        room -= len(octets) if carried else 0
+        yield {
+            "column": column.name,
+            "level": column.level,
+            "hierarchy_sha256": hashlib.sha256(octets).hexdigest(),
+            "hierarchy": description if carried else None,
+        }
+
+
+def _is_exact_everywhere(description: Mapping[str, Any]) -> bool:
+    numbers = (*description.values(), *description.get("widths", ()))
+    return all(abs(number) <= LARGEST_EXACT for number in numbers if type(number) is int)
+
+
+def map_findings(certificate: Mapping[str, Any], *, carries_hierarchies: bool = True) -> tuple[str, ...]:
+    """What does not hold of a certificate's map: nothing here needs the ledger.
+
+    Args:
+        certificate: its fields.
+        carries_hierarchies: whether its format has the hierarchies; those before format 5 had their digests alone.
+    """
     try:
-        return tuple(_findings(certificate["map"], certificate["mechanism"]))
+        columns = certificate["map"]["columns"]
+        findings = _column_findings(columns, carries_hierarchies=carries_hierarchies)
+        return tuple(findings + _findings(certificate["map"], certificate["mechanism"]))
     except (ArithmeticError, AttributeError, InputRefused, KeyError, TypeError, ValueError):
         return ("its map can't be read",)
+
+
+def _column_findings(columns: Sequence[Mapping[str, Any]], *, carries_hierarchies: bool) -> list[str]:
+    fields = COLUMN_FIELDS | {"hierarchy"} if carries_hierarchies else COLUMN_FIELDS
+    findings = []
+    for number, column in enumerate(columns, start=1):
+        if column.keys() != fields:
+            findings.append(f"column {number} of its map has other fields than its format")
+        elif carries_hierarchies and column["hierarchy"] is not None and not _is_carried(column):
+            findings.append(f"the hierarchy of column {number} of its map is not the one that digest and level name")
+    return findings
+
+
+def _is_carried(column: Mapping[str, Any]) -> bool:
+    """Whether a column's hierarchy has the digest that is named, in its one form, and the level."""
+    description, named, level = column["hierarchy"], column["hierarchy_sha256"], column["level"]
+    if _digest(description) != named:
+        return False
+    hierarchy = described_hierarchy(description)
+    return hierarchy.digest() == named and type(level) is int and 0 <= level < hierarchy.levels
 
 
 def _findings(stated: Mapping[str, Any], record: Mapping[str, object]) -> list[str]:

@@ -19,8 +19,8 @@ from .signing import ALGORITHM, SigningKey, canonical_bytes
 
 __all__ = ["DOMAIN", "FORMAT", "certificate_bytes", "sha256_of_file", "signed_bytes", "write_certificate"]
 
-FORMAT = "crowdblend-certificate/4"
-DOMAIN = b"crowdblend certificate 4\n"
+FORMAT = "crowdblend-certificate/5"
+DOMAIN = b"crowdblend certificate 5\n"
 
 
 def write_certificate(

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
 
-from ...accounting.ledger.certificate import read_certificate, verify_certificate
+from ...accounting.ledger.certificate import read_certificate
 from ...accounting.ledger.signing import PublicKey
 from ...accounting.theory.price import mechanism_of_record
 from ...accounting.theory.survival import record_survival
@@ -23,12 +23,13 @@ from ...mechanisms.event import Answer, LocalReports, Mechanism, Microdata
 from ...mechanisms.histogram import NoisyHistogram, OutlierPrivateHistogram, SuppressedHistogram
 from ...mechanisms.points import SyntheticPoints
 from ...mechanisms.refusal import InputRefused, ReleaseFailed
+from ..release_check import FIGURES, verify_release
+from .codebook import ColumnCodebook, codebook
 
 __all__ = ["Attempt", "Chance", "CountError", "PublishedColumn", "Shape", "SheetFacts", "sheet_facts"]
 
 Told = Microdata | SuppressedHistogram | NoisyHistogram | OutlierPrivateHistogram | Answer
 Shape = Literal["microdata", "counts", "histogram", "answers"]
-FIGURES = frozenset({"count", "answer", "interval_low", "interval_high", "standard_error"})
 COUNTS = (100, 1_000, 10_000, 100_000)
 TIMES = (0.5, 0.75, 1.0, 1.25, 1.5, 2.0)
 FALSE_ALARMS = (0.01, 0.05, 0.2, 0.5)
@@ -115,6 +116,7 @@ class SheetFacts:
         k: suppression threshold; None where nothing is suppressed.
         noise: ε of the noise on counts; None where there is none.
         columns: those that have labels.
+        codebook: which declared values their labels stand for.
         rows: of the table.
         records: that it shows, as certified; None where it counts none.
         groups: how many groups, cells or answers, as certified.
@@ -131,6 +133,7 @@ class SheetFacts:
     k: int | None
     noise: float | None
     columns: tuple[PublishedColumn, ...]
+    codebook: tuple[ColumnCodebook, ...]
     rows: int
     records: int | None
     groups: int
@@ -166,7 +169,7 @@ def sheet_facts(folder: Path, *, trusted: tuple[PublicKey, ...] | None) -> Sheet
         ReleaseFailed: it does not verify, or the table can't be read.
     """
     path = folder / "certificate.json"
-    check = verify_certificate(path, trusted=trusted)
+    check = verify_release(path, trusted=trusted)
     if check.findings:
         raise ReleaseFailed(
             f"the certificate does not verify: {check.findings[0]}.",
@@ -178,6 +181,7 @@ def sheet_facts(folder: Path, *, trusted: tuple[PublicKey, ...] | None) -> Sheet
     mechanism = _told_of(mechanism_of_record(certificate["mechanism"]), folder)
     shape = _shape(mechanism, certificate)
     file, table = _table(folder, certificate)
+    columns = tuple(_columns(table, certificate))
     rate = None if isinstance(mechanism, OutlierPrivateHistogram) else mechanism.sampling_rate
     own_rate = None if rate is None else float(rate)
     k = None if isinstance(mechanism, OutlierPrivateHistogram | CountAnswer | SumAnswer | MeanAnswer) else mechanism.k
@@ -190,7 +194,8 @@ def sheet_facts(folder: Path, *, trusted: tuple[PublicKey, ...] | None) -> Sheet
         rate=own_rate,
         k=k,
         noise=float(mechanism.epsilon) if isinstance(mechanism, NoisyHistogram | OutlierPrivateHistogram) else None,
-        columns=tuple(_columns(table, certificate)),
+        columns=columns,
+        codebook=codebook(certificate, names=[column.name for column in columns]),
         rows=table.num_rows,
         records=certificate["published"]["records"],
         groups=certificate["published"]["groups"],

@@ -43,7 +43,7 @@ FORGERIES: dict[str, Callable[[Path], object]] = {
     "another release": edited("certificate.json", lambda text: text.replace(b'"r-1"', b'"r-2"')),
     "another form": edited("certificate.json", lambda text: text.replace(b'"k": 20', b'"k":  20')),
     "a key twice": edited("certificate.json", lambda text: text.replace(b"{\n", b'{\n  "dataset": "other",\n', 1)),
-    "another format": edited("certificate.json", lambda text: text.replace(b"certificate/4", b"certificate/3")),
+    "another format": edited("certificate.json", lambda text: text.replace(b"certificate/5", b"certificate/4")),
     "no signature": edited("certificate.json", lambda text: text.replace(b'"value": "', b'"value": "x')),
     "another table": edited("data.parquet", lambda content: content + b"\0"),
     "no table": lambda folder: (folder / "data.parquet").unlink(),

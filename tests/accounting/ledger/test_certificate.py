@@ -42,7 +42,12 @@ def test_it_says_what_a_reader_needs(certificate, certified, sqlite_books) -> No
     assert "one record" in guarantee["unit"]
     assert "arXiv:1101.2604v2" in guarantee["theorem"]
     assert document["map"]["columns"] == [
-        {"column": "sex", "level": 0, "hierarchy_sha256": certified.hierarchy.digest()}
+        {
+            "column": "sex",
+            "level": 0,
+            "hierarchy_sha256": certified.hierarchy.digest(),
+            "hierarchy": {"kind": "values/1", "levels": 2, "rows": [["Female", "*"], ["Male", "*"]]},
+        }
     ]
     assert document["ledger"] == {"position": 2, "hash": "f" * 64}
     public = sqlite_books.anchoring.keys.current().public
@@ -81,6 +86,9 @@ def test_it_has_no_field_beyond_the_public_ones(certificate) -> None:
         "ledger.hash",
         "ledger.position",
         "map.columns[].column",
+        "map.columns[].hierarchy.kind",
+        "map.columns[].hierarchy.levels",
+        "map.columns[].hierarchy.rows[][]",
         "map.columns[].hierarchy_sha256",
         "map.columns[].level",
         "map.sha256",
@@ -255,17 +263,22 @@ def test_a_private_look_before_the_charge_is_told_without_what_was_seen(certifie
     assert "chosen after private inspection, which the guarantee doesn't cover" in told["guarantee"]["limits"]
 
 
-@pytest.mark.parametrize("number", [2, 3])
+@pytest.mark.parametrize("number", [2, 3, 4])
 def test_a_certificate_of_an_earlier_format_still_verifies(certified, tmp_path, number) -> None:
-    """Format 3 named no sources; format 2 no unit beyond one record and no private looks either. Each has a domain."""
+    """Format 4 carried no hierarchies, 3 named no sources, 2 no unit beyond one record and no private looks either.
+
+    Each has a domain of its own.
+    """
     path = certified(tmp_path / "output")
     document = json.loads(path.read_text())
-    del document["code_sources"]
+    del document["map"]["columns"][0]["hierarchy"]
+    if number < 4:
+        del document["code_sources"]
     if number == 2:
         del document["private_looks"], document["guarantee"]["rows_per_person"]
     document["format"] = f"crowdblend-certificate/{number}"
     key = certified.books.anchoring.keys.current()
-    own, other = (f"crowdblend certificate {domain}\n".encode() for domain in (number, 4))
+    own, other = (f"crowdblend certificate {domain}\n".encode() for domain in (number, 5))
     for domain, sound in ((own, True), (other, False)):
         document["signature"]["value"] = key.sign(domain=domain, message=signed_bytes(document)).hex()
         path.write_bytes(certificate_bytes(document))

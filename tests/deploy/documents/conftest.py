@@ -35,7 +35,8 @@ level = {level}
 interval = {{ lower = 0, upper = 100, widths = [10, 50] }}
 level = 1
 """
-TOWNS = "Lyon;South;*\nNice;South;*\nLille;North;*\nParis;North;*\n"
+# Nobody lives in Nantes or Metz, nor anywhere in the East.
+TOWNS = "Lyon;South;*\nNice;South;*\nLille;North;*\nNantes;North;*\nParis;North;*\nMetz;East;*\n"
 PLANTED = "Zanzibar7"
 
 

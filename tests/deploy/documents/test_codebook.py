@@ -1,0 +1,149 @@
+"""The codebook is what was declared, whoever is in the records; a table with other labels does not verify."""
+
+from __future__ import annotations
+
+import html
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet as pq
+import pytest
+from crowdblend.accounting.ledger.certificate_writing import DOMAIN, certificate_bytes, sha256_of_file, signed_bytes
+from crowdblend.accounting.ledger.signing import SigningKey
+from crowdblend.deploy.documents.rendering import cell
+from crowdblend.deploy.published import verify
+from crowdblend.deploy.release_check import verify_release
+from crowdblend.deploy.sheet.codebook import MOST_LABELS, MOST_VALUES, codebook
+from crowdblend.deploy.sheet.facts import sheet_facts
+from crowdblend.mechanisms.hierarchy import Hierarchy, ValueHierarchy
+from crowdblend.mechanisms.intervals import IntervalHierarchy
+from crowdblend.mechanisms.number_steps import NumberSteps
+
+DECLARED = {"East": ("Metz",), "North": ("Lille", "Nantes", "Paris"), "South": ("Lyon", "Nice")}
+PLANTED = "Zanzibar7"
+
+
+def written(office, release: Path, place: Path) -> tuple[str, str]:
+    place.mkdir(parents=True)
+    answer = json.loads(office("sheet", str(release), "--output", str(place), "--json"))
+    return Path(answer["html"]).read_text(), Path(answer["markdown"]).read_text()
+
+
+def test_it_has_every_declared_value_also_those_that_nobody_has(office, rows, tmp_path) -> None:
+    records = (office.folder / "people.csv").read_text()
+    table = pq.read_table(rows / "data.parquet")
+    assert "Nantes" not in records
+    assert "Metz" not in records
+    assert "East" not in table.column("the town").to_pylist(), "the control: the table doesn't have this label"
+    town, age = sheet_facts(rows, trusted=None).codebook
+    assert {one.label: one.values for one in town.labels} == DECLARED
+    assert (town.more, [one.more for one in town.labels]) == (0, [0, 0, 0])
+    assert age.rule.startswith(
+        "Intervals of width 10 from 0 to below 100: [a, b) has the whole numbers from a to below b;"
+    )
+    for page, shown in zip(written(office, rows, tmp_path / "sheet"), (html.escape, cell), strict=True):
+        assert PLANTED in records
+        assert PLANTED not in page
+        for label, values in DECLARED.items():
+            assert label in page
+            assert ", ".join(values) in page
+        assert shown(age.rule) in page
+        assert town.digest in page
+
+
+def test_it_is_that_of_the_level_that_was_published(noisy) -> None:
+    town, _ = sheet_facts(noisy, trusted=None).codebook
+    assert town.labels == ()
+    assert town.rule == (
+        "Each declared value is its own label: Lille, Lyon, Metz, Nantes, Nice, Paris; what was not declared is *."
+    )
+
+
+def of(hierarchy: Hierarchy | None, *, level: int) -> Any:
+    column = {"column": "c", "level": level, "hierarchy_sha256": "a" * 64}
+    if hierarchy is not None:
+        column["hierarchy"] = json.loads(json.dumps(hierarchy.description()))
+    return codebook({"map": {"columns": [column]}}, names=["c"])[0]
+
+
+def test_a_long_one_is_cut_and_says_what_is_missing() -> None:
+    many = [(f"v{value:04}", f"l{value % 100:03}", "*" if value % 100 == 0 else "all") for value in range(4_000)]
+    found = of(ValueHierarchy.from_rows(many), level=1)
+    assert (len(found.labels), found.more) == (MOST_LABELS, 100 - MOST_LABELS)
+    assert (found.labels[1].values[:2], len(found.labels[1].values)) == (("v0001", "v0101"), MOST_VALUES)
+    assert found.labels[1].more == 40 - MOST_VALUES
+    above = of(ValueHierarchy.from_rows(many), level=2)
+    assert [(one.label, len(one.values) + one.more) for one in above.labels] == [("*", 40), ("all", 3_960)]
+    same = of(ValueHierarchy.from_rows(many), level=0)
+    assert same.labels == ()
+    assert "and 3,976 more" in same.rule
+
+
+@pytest.mark.parametrize(
+    ("hierarchy", "level", "rule"),
+    [
+        (ValueHierarchy.from_values(["a"]), 1, "Every value is *."),
+        (ValueHierarchy.from_values(["a"]).folded(), 0, "Upper and lower case are read alike."),
+        (IntervalHierarchy(lower=-3, upper=9, widths=()), 0, "Each whole number from -3 to 8 is its own label"),
+        (IntervalHierarchy(lower=-3, upper=9, widths=()), 1, "Every value is *."),
+        (NumberSteps(cuts=(0.5,)), 0, "between declared cuts"),
+        (None, 0, "doesn't carry this hierarchy"),
+    ],
+)
+def test_each_kind_is_told_in_words(hierarchy, level, rule) -> None:
+    found = of(hierarchy, level=level)
+    assert rule in found.rule
+    assert found.labels == ()
+
+
+def signed_again(folder: Path) -> None:
+    """By a key of its own, with the digest of the table as it is now."""
+    path, key = folder / "certificate.json", SigningKey(seed=bytes(range(32)))
+    document = json.loads(path.read_bytes())
+    document["files"] = {name: sha256_of_file(folder / name) for name in document["files"]}
+    document["signature"] |= {"key_id": key.public.key_id, "public_key": key.public.raw.hex()}
+    document["signature"]["value"] = key.sign(domain=DOMAIN, message=signed_bytes(document)).hex()
+    path.write_bytes(certificate_bytes(document))
+
+
+@pytest.mark.parametrize("name", ["rows", "noisy"])
+@pytest.mark.parametrize(
+    ("column", "label"), [("the town", "Zanzibar"), ("the town", ""), ("age", "[0, 11)"), ("the town", "East")]
+)
+def test_a_table_with_other_labels_is_found(request, tmp_path, name, column, label) -> None:
+    """The control: a label that is declared at the level, though no record has it."""
+    folder = tmp_path / name
+    shutil.copytree(request.getfixturevalue(name), folder)
+    signed_again(folder)
+    assert verify(folder).findings == ()
+    parquet = folder / "data.parquet"
+    table = pq.read_table(parquet) if name == "rows" else pa.csv.read_csv(folder / "data.csv")
+    place = table.column_names.index(column)
+    values = [label, *table.column(column).to_pylist()[1:]]
+    table = table.set_column(place, column, pa.array(values, pa.string()))
+    pq.write_table(table, parquet) if name == "rows" else pa.csv.write_csv(table, folder / "data.csv")
+    signed_again(folder)
+    level = 1 if column == "age" or name == "rows" else 0
+    file = "data.parquet" if name == "rows" else "data.csv"
+    sound = label == "East" and name == "rows"
+    said = f"column {column!r} of {file} has labels that its hierarchy doesn't have at level {level}"
+    assert verify_release(folder / "certificate.json", trusted=None).findings == (() if sound else (said,))
+
+
+def test_the_command_finds_it_too_and_names_no_label(office, rows, tmp_path) -> None:
+    folder = tmp_path / "release"
+    shutil.copytree(rows, folder)
+    table = pq.read_table(folder / "data.parquet")
+    labels = pa.array(["Zanzibar8"] * table.num_rows)
+    pq.write_table(table.set_column(0, "the town", labels), folder / "data.parquet")
+    signed_again(folder)
+    with pytest.raises(AssertionError):
+        office("verify", str(folder))
+    done = office.commands.run("verify", str(folder), folder=office.folder, environment=office.environment)
+    assert done.returncode == 1
+    assert "has labels that its hierarchy doesn't have at level 1" in done.stdout
+    assert "Zanzibar8" not in done.stdout + done.stderr
