@@ -27,7 +27,7 @@ def test_every_block_of_the_page_is_in_a_step(blocks) -> None:
 def test_the_demonstration(newcomer, blocks) -> None:
     [block] = blocks(PAGE, DEMO)
     said = newcomer.paste(block.text)
-    assert "What it cost" in said
+    assert "Charged ε = " in said
     assert "Its signature holds for the publisher's key" in said
     assert (newcomer.folder / "demo" / "release" / "data.parquet").is_file()
 

@@ -232,13 +232,13 @@ def redraw_map() -> None:
 
 def redraw_noise() -> None:
     """A broken release: resumed with other noise than that which is stored."""
-    published_histogram = release.published_histogram
+    published_histogram = histogram.published_histogram
 
     def redrawing(**given: Any) -> Any:
         given["folder"].draws.forget()
         return published_histogram(**given)
 
-    release.published_histogram = redrawing
+    histogram.published_histogram = redrawing
 
 
 def store_late() -> None:
