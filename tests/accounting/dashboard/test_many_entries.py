@@ -9,6 +9,7 @@ import statistics
 import sys
 import threading
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import httpx
@@ -32,8 +33,8 @@ def generator():
     return module
 
 
-def grown(town_type, folder: Path, entries: int):
-    town = town_type(folder=folder)
+def grown(town, folder: Path, entries: int):
+    town = replace(town, folder=folder, token="")
     SigningKeys(home=folder / "home").create_where_none(__import__("os").urandom)
     create_ledger(town.url, anchoring=town.anchoring)
     generator().grow(town.url, anchoring=town.anchoring, entries=entries)
@@ -88,7 +89,7 @@ def quick_and_small(running, entries: int, *, most_seconds: float) -> None:
 
 @pytest.mark.slow
 def test_pages_of_a_thousand_entries(serve, town, tmp_path) -> None:
-    long = grown(type(town), tmp_path, 1_000)
+    long = grown(town, tmp_path, 1_000)
     with serve(long) as running:
         assert running.verified()["verdict"] == "sound"
         quick_and_small(running, 1_000, most_seconds=1.0)
@@ -96,7 +97,7 @@ def test_pages_of_a_thousand_entries(serve, town, tmp_path) -> None:
 
 @pytest.mark.long
 def test_pages_of_a_hundred_thousand_entries(serve, town, tmp_path) -> None:
-    long = grown(type(town), tmp_path, 100_000)
+    long = grown(town, tmp_path, 100_000)
     with serve(long) as running:
         assert running.verified()["verdict"] == "sound"
         quick_and_small(running, 100_000, most_seconds=1.0)
