@@ -10,6 +10,7 @@ import pytest
 from crowdblend.accounting.theory.answer_price import price_answer, price_coin_flip_count
 from crowdblend.accounting.theory.noise_ratio import log_probability, require_pure, worst_ratio
 from crowdblend.accounting.theory.refused_mechanisms import REFUSED, refuse_unsafe
+from crowdblend.mechanisms.amount_format import amount_shown
 from crowdblend.mechanisms.answers import CountAnswer, MeanAnswer, SumAnswer
 from crowdblend.mechanisms.neighbours import ADD_REMOVE, REPLACEMENT
 from crowdblend.mechanisms.noise import (
@@ -138,7 +139,7 @@ def test_a_refusal_shows_the_worst_output_that_was_tried(noise, sensitivity, pla
     told = str(refused.value)
     assert f"{type(noise).__name__} is not 0.01-differentially private for sensitivity {sensitivity}: " in told
     assert f"At output {place} the loss is {loss}." in told
-    assert (f"it needs ε = {found.epsilon}," if found.epsilon else "no ε is enough,") in told
+    assert (f"it needs ε = {amount_shown(found.epsilon)}," if found.epsilon else "no ε is enough,") in told
 
 
 @pytest.mark.parametrize("name", ["gaussian", "Mondrian", "clustering", "one-sided"])

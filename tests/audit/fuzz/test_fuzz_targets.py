@@ -92,7 +92,7 @@ def test_a_fault_is_seen_and_kept(bench, tmp_path, monkeypatch, name) -> None:
     broken, words = FAULTS[name]
 
     def breaking(content: bytes) -> None:
-        monkeypatch.setattr("crowdblend.deploy.registry_command.verify_certificate", lambda *given, **named: None)
+        monkeypatch.setattr("crowdblend.accounting.ledger.certificate.verify_certificate", lambda *given, **named: None)
         desks.said(desks.Desk(tmp_path), "registry", tmp_path / "x")
 
     target = targets.Target(
