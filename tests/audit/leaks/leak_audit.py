@@ -18,7 +18,7 @@ from typing import Any
 from leak_controls import BROKEN
 from leak_differential import differences
 from leak_scan import scan
-from leak_scenes import SCENES, Stand, published_records, records_of_d, secrets_of
+from leak_scenes import SCENES, Stand, published_records, records_of_d, secrets_of, without_hierarchies
 from traces import Traces
 
 RUNS_A_SIDE = 2
@@ -78,7 +78,7 @@ def audited(stand: Stand) -> dict[str, Any]:
 
 def found_in(stand: Stand, traces: Traces) -> dict[str, list[str]]:
     """What the search finds of either neighbour's secrets."""
-    published = published_records(traces)
+    published, traces = published_records(traces), without_hierarchies(traces)
     found: dict[str, list[str]] = {}
     for records in (records_of_d(), records_of_d() + 1):
         found |= scan(traces, secrets_of(stand.scene, records=records, published=published))

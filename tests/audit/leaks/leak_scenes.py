@@ -31,7 +31,7 @@ from crowdblend.mechanisms.suppression import count_keys
 from leak_scan import Secrets
 from traces import Traces, traces_of
 
-__all__ = ["SCENES", "Scene", "Stand", "records_of_d", "secrets_of"]
+__all__ = ["CERTIFICATE", "SCENES", "Scene", "Stand", "records_of_d", "secrets_of", "without_hierarchies"]
 
 KEYS = (bytes(range(100, 132)), bytes(range(180, 212)))
 RECORDS = 113_171
@@ -40,6 +40,7 @@ RARE = tuple(f"vermilion-{number:02}" for number in range(30))
 RARE_EACH = 30
 COLOURS = ("blue", "red", *RARE)
 NOON = 1_700_000_000
+CERTIFICATE = "out/certificate.json"
 HEAD = """
 [release]
 name = "leaks"
@@ -170,6 +171,20 @@ def records_of_d() -> int:
 def published_records(traces: Traces) -> int:
     """As the run itself said."""
     return int(traces.lines["result"].split()[0])
+
+
+def without_hierarchies(traces: Traces) -> Traces:
+    """The same, but for the hierarchies in the certificate: whole declared domains, suppressed values among them.
+
+    That they are the declared ones, whatever the records have, is shown where neighbours' certificates are compared.
+    """
+    if CERTIFICATE not in traces.octets:
+        return traces
+    certificate = json.loads(traces.octets[CERTIFICATE])
+    for column in certificate["map"]["columns"]:
+        column.pop("hierarchy")
+    rest = json.dumps(certificate, ensure_ascii=False).encode()
+    return replace(traces, lines=traces.lines | {CERTIFICATE: rest}, octets=traces.octets | {CERTIFICATE: rest})
 
 
 def secrets_of(scene: Scene, *, records: int, published: int) -> Secrets:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib
 import re
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -63,6 +64,19 @@ def test_no_secret_shows_anywhere(neighbours) -> None:
     for traces in runs:
         assert module("leak_scenes").published_records(traces) > 10_000
         assert found(stand, traces) == {}
+
+
+def test_the_search_finds_a_suppressed_value_in_a_certificate(neighbours) -> None:
+    """What the certificate carries of the declared domain is no finding; the same value anywhere else in it is."""
+    import json
+
+    stand, traces, _ = neighbours
+    place = module("leak_scenes").CERTIFICATE
+    certificate = json.loads(traces.octets[place])
+    certificate["notes"] = "vermilion-07 dropped"
+    leaked = replace(traces, octets=traces.octets | {place: json.dumps(certificate).encode()})
+    if not stand.scene.whole_domain:
+        assert found(stand, leaked) == {"suppressed value": [place]}
 
 
 @pytest.mark.parametrize("leak", ["key", "packed key", "size", "value", "id", "quality", "positions"])
