@@ -50,6 +50,8 @@ def test_the_page_of_hierarchies(desk) -> None:
 
 def test_the_page_about_starting_from_a_file(desk, monkeypatch) -> None:
     (desk.folder / "people.csv").write_text("sex,age,region\nF,17,south\nM,41,north\n")
+    (desk.folder / "public").mkdir()
+    (desk.folder / "public" / "region.csv").write_text("south;*\nnorth;*\n")
     duckdb.sql("COPY (FROM read_csv('people.csv')) TO 'people.parquet' (FORMAT parquet)")
     for words in commands("starting-from-a-file.md"):
         answer = desk(*words)
@@ -57,7 +59,7 @@ def test_the_page_about_starting_from_a_file(desk, monkeypatch) -> None:
     (chosen,) = blocks("starting-from-a-file.md", "sql")
     duckdb.sql(chosen)
     assert pq.read_table("adults.parquet").to_pylist() == [{"sex": "M", "decade": 4, "region": "NORTH"}]
-    books, database = blocks("starting-from-a-file.md", "python")
+    books, database, lake = blocks("starting-from-a-file.md", "python")
     with sqlite3.connect("people.sqlite") as office:
         office.execute("CREATE TABLE people (sex TEXT, code TEXT)")
         office.execute("INSERT INTO people VALUES ('F', '007')")
@@ -67,6 +69,7 @@ def test_the_page_about_starting_from_a_file(desk, monkeypatch) -> None:
     space["office"].close()
     assert pq.read_table("people.parquet").to_pylist() == [{"sex": "F", "code": "007"}]
     assert "read_excel" in books
+    assert "DeltaTable" in lake
 
 
 @pytest.mark.parametrize("page", ["preview.md", "hierarchies.md", "starting-from-a-file.md", "researchers-sheet.md"])

@@ -151,7 +151,7 @@ def test_a_retry_after_a_change_or_an_abandonment_is_kept_as_evidence(desk, monk
         patch.setattr(release, "begin_reading", cut_off)
         interrupted = desk("run", spec, "--release-id", "one")
     assert interrupted.code == 1
-    assert "What was charged stays charged." in interrupted.err
+    assert "is reserved and nothing" in interrupted.err
     desk.write_people(2_401)
     assert desk("run", spec, "--release-id", "one").code == 3
     assert desk("abandon", "one", "--reason", "a test").code == 0
