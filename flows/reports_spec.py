@@ -15,6 +15,7 @@ from ..mechanisms.recoding import GeneralizationMap, MappedColumn
 from ..mechanisms.refusal import InputRefused
 from ..mechanisms.report_design import QuestionDesign, ReportDesign, design_of_table
 from ..tasks.objects import Output
+from ..tasks.record_reading import RecordReading
 from ..tasks.report_table import ESTIMATE_COLUMNS
 from ..tasks.request import ReportsRequest
 from .reading_spec import record_reading
@@ -51,7 +52,7 @@ def reports_request(path: Path, spec: SpecTables, table: ReportsTable, *, base: 
         dataset=spec.data.dataset,
         source=spec.data.source,
         base=base,
-        reading=replace(record_reading(spec), null_values=()),
+        reading=_reading(spec),
         price=charged,
         paper_price=None,
         mechanism=mechanism,
@@ -109,3 +110,12 @@ def _published_columns(design: ReportDesign) -> GeneralizationMap:
             raise HierarchyError(f"a question can't be called {name!r}")
     digits = ValueHierarchy.from_values(["0", "1"])
     return GeneralizationMap(columns=tuple(MappedColumn(name=name, hierarchy=digits, level=0) for name in names))
+
+
+def _reading(spec: SpecTables) -> RecordReading:
+    """How reports are read: each line by itself, unless the specification says that they are quoted.
+
+    PRIVACY: whoever sends a report may send any bytes. A quote in one of them must not swallow the reports after it.
+    """
+    reading = replace(record_reading(spec), null_values=())
+    return reading if "quoting" in spec.data.model_fields_set else replace(reading, quoting="none")

@@ -100,7 +100,7 @@ def counted_chunks(chunks: tuple[Chunk, ...], *, job: CountJob) -> GroupCounts:
         ReleaseFailed: the key is missing or another one, or the records cannot be read.
     """
     key = _key(job)
-    reading = job.reading if isinstance(chunks[0], CsvChunk) else job.reading.of_unicode
+    reading = job.reading if chunks and isinstance(chunks[0], CsvChunk) else job.reading.of_unicode
     coders = [
         ColumnCoder(column=column, placement=place, reading=reading)
         for column, place in zip(job.map.columns, job.map.placements, strict=True)

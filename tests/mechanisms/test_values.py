@@ -10,7 +10,7 @@ import pkgutil
 import pytest
 
 # A replay and a comparison grow as they go; weights keep what they have computed; pairs of numbers need no names.
-GROWING = {"Replay", "_Differences"}
+GROWING = {"_Gap", "Replay", "_Differences"}
 WITH_MEMORY = {"MapWeights"}
 BY_PLACE = {"_Group"}
 
