@@ -74,7 +74,11 @@ def main(arguments: list[str] | None = None) -> None:
     """Run the command line and leave with its exit code; never shows a traceback."""
     gc.set_threshold(OBJECTS_BETWEEN_COLLECTIONS, 50, 50)
     words = sys.argv[1:] if arguments is None else arguments
-    sys.exit(_exit_code(words))
+    exit_code = _exit_code(words)
+    # Under `python -m`, CPython remembers an interruption that went through code made from text, such as a library's,
+    # though it was handled, and would end by the signal instead of with the exit code; running any such code resets it.
+    exec("")  # noqa: S102
+    sys.exit(exit_code)
 
 
 def _exit_code(words: list[str]) -> int:
