@@ -98,7 +98,7 @@ def child(job: dict[str, Any], files: list[int]) -> None:
         atexit._run_exitfuncs()
         sys.stdout.flush()
         sys.stderr.flush()
-    except BaseException:  # noqa: BLE001
+    except BaseException:  # noqa: BLE001 - told on standard error; a fork must never come back as a second server
         os.write(2, traceback.format_exc().encode())
     finally:
         os._exit(code)
