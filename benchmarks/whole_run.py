@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import platform
 import statistics
 import subprocess
 import sys
@@ -26,6 +27,8 @@ __all__ = ["main"]
 
 STAGES = ("start", "charge", "select", "count", "publish", "close")
 WORK = ("charge", "count", "publish", "close")
+SUM, WHOLE = "charge, count, publish and close", "the whole command"
+BEGIN, END = "<!-- begin of benchmarks/whole_run.py -->", "<!-- end of benchmarks/whole_run.py -->"
 PROGRAM = [sys.executable, "-m", "crowdblend.deploy"]
 SPEC = """\
 [release]
@@ -102,17 +105,17 @@ def runs(folder: Path, rounds: int) -> list[tuple[str, float, float]]:
     def run(place: Place, name: str) -> Callable[[int], Cost]:
         return lambda number: place.measure("run", spec, "--output", f"{name}-{number}")
 
-    found = [("run, nothing running before", *medians(rounds, run(own, "own")))]
+    found = [("`run` with a Prefect server of its own", *medians(rounds, run(own, "own")))]
     kept = folder / "prefect"
     kept.mkdir()
     complete = Place(folder=folder, extra={"PREFECT_HOME": str(kept)})
-    found.append(("run, Prefect's records kept (PREFECT_HOME)", *medians(rounds, run(complete, "kept"))))
+    found.append(("`run` with a complete server (`PREFECT_HOME`)", *medians(rounds, run(complete, "kept"))))
     os.environ.update(QUIET)
     server = start_server(kept, role=SCHEDULING)
     try:
         server.wait()
         up = Place(folder=folder, extra={"PREFECT_API_URL": server.api_url})
-        found.append(("run, a server is up (PREFECT_API_URL)", *medians(rounds, run(up, "up"))))
+        found.append(("`run` with a server that is up (`PREFECT_API_URL`)", *medians(rounds, run(up, "up"))))
     finally:
         server.stop()
     certificate = "own-0/certificate.json"
@@ -123,13 +126,13 @@ def runs(folder: Path, rounds: int) -> list[tuple[str, float, float]]:
     refused.measure("dataset", "add", "census-2000", "--epsilon", "0.01", "--delta", "0.1")
     plan = ("plan", "--k", "20", "--sampling-rate", "0.1", "--delta", "1e-6", "--releases", "12")
     for name, place, argv, code in (
-        ("plan", own, plan, 0),
-        ("explain", own, ("explain", spec), 0),
-        ("ledger show", own, ("ledger", "show"), 0),
-        ("ledger verify", own, ("ledger", "verify"), 0),
-        ("verify", own, ("verify", certificate), 0),
-        ("refusal: a wrong specification", own, ("run", "wrong.toml"), 2),
-        ("refusal: past the budget", refused, ("run", f"../{spec}", "--output", "out"), 3),
+        ("`plan`", own, plan, 0),
+        ("`explain`", own, ("explain", spec), 0),
+        ("`ledger show`", own, ("ledger", "show"), 0),
+        ("`ledger verify`", own, ("ledger", "verify"), 0),
+        ("`verify`", own, ("verify", certificate), 0),
+        ("a refusal: wrong specification", own, ("run", "wrong.toml"), 2),
+        ("a refusal: past the budget", refused, ("run", f"../{spec}", "--output", "out"), 3),
     ):
         cost = medians(rounds, lambda _, place=place, argv=argv, code=code: place.measure(*argv, codes=(code,)))
         found.append((name, *cost))
@@ -154,33 +157,58 @@ def stages(folder: Path, *, files: Sequence[str], rounds: int) -> dict[str, floa
         begun = time.perf_counter()
         query()
         peer = time.perf_counter() - begun
-        whole = {"charge + count + publish + close": sum(timings[name] for name in WORK), "DuckDB": peer}
-        found.append({**{name: timings[name] for name in STAGES}, **whole, "wall": cost.wall, "processor": cost.cpu})
+        whole = {SUM: sum(timings[name] for name in WORK), "the same query by DuckDB": peer}
+        found.append({**{name: timings[name] for name in STAGES}, **whole, WHOLE: cost.wall, "processor": cost.cpu})
     return {name: statistics.median(run[name] for run in found[1:]) for name in found[0]}
 
 
+def machine() -> str:
+    """The machine, and how busy it was: who else computes makes wall times longer."""
+    return f"{os.cpu_count()} processors ({platform.machine()}), load average {os.getloadavg()[0]:.1f}"
+
+
+def write_between(file: Path, lines: Sequence[str]) -> None:
+    """Put lines between the two marks of a page, instead of those that are there."""
+    before, begin, rest = file.read_text(encoding="utf-8").partition(BEGIN)
+    _, end, after = rest.partition(END)
+    if not end:
+        raise ValueError(f"{file} has no place for the table: {BEGIN} … {END}")
+    file.write_text("\n".join([f"{before}{begin}", *lines, f"{end}{after}"]), encoding="utf-8")
+
+
 def main(argv: list[str] | None = None) -> None:
-    """Measure and print."""
+    """Measure, print, and write the table into a page."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rows", type=int, default=10_000_000, help="records of the second table; 0 leaves it out")
+    parser.add_argument("--rows", type=int, default=10_000_000, help="records of the large release; 0 leaves it out")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--data", type=Path, help="folder for generated data, kept; otherwise a temporary one")
+    parser.add_argument("--write", type=Path, help="page with a place for the table, such as README.md")
     asked = parser.parse_args(argv)
+    lines: list[str] = []
+
+    def tell(line: str) -> None:
+        lines.append(line)
+        print(line, flush=True)
+
+    tell(f"Medians of {asked.rounds} in seconds, after one that warms up; {machine()}.\n")
+    tell("| | wall | processor |\n|---|---|---|")
     with tempfile.TemporaryDirectory(prefix="whole-run-") as temporary:
         folder = Path(temporary)
         small = folder / "small"
         small.mkdir()
-        print(f"Medians of {asked.rounds}, after one that warms up; seconds\n\n| | wall | processor |\n|---|---|---|")
-        for name, wall, cpu in runs(small, asked.rounds):
-            print(f"| {name} | {wall:.2f} | {cpu:.2f} |", flush=True)
+        for name, wall, used in runs(small, asked.rounds):
+            tell(f"| {name} | {wall:.2f} | {used:.2f} |")
         if asked.rows:
             records = generate(asked.data or folder / "data", rows=asked.rows)
             work = folder / "work"
             work.mkdir()
             found = stages(work, files=[str(path) for path in records.files], rounds=asked.rounds)
-            print(f"\n{asked.rows:,} records, seconds\n\n| | s |\n|---|---|")
+            processor = found.pop("processor")
             for name, seconds in found.items():
-                print(f"| {name} | {seconds:.2f} |")
+                cpu = f"{processor:.2f}" if name == WHOLE else ""
+                tell(f"| {asked.rows:,} records: {name} | {seconds:.2f} | {cpu} |")
+    if asked.write is not None:
+        write_between(asked.write, lines)
 
 
 if __name__ == "__main__":

@@ -117,11 +117,12 @@ def settled_api() -> AbstractContextManager[object]:
     """Hold Prefect to the server that was settled on, also where it was imported before that."""
     if "PREFECT_API_URL" not in os.environ:
         return _own[0].held()
-    from prefect.settings import PREFECT_API_URL, get_current_settings, temporary_settings
+    from prefect.settings import get_current_settings
 
-    if get_current_settings().api.url == os.environ["PREFECT_API_URL"]:
-        return nullcontext()  # to build all settings anew takes a fifth of a second
-    return temporary_settings({PREFECT_API_URL: os.environ["PREFECT_API_URL"]})
+    from .prefect_in_process import changed_settings
+
+    url = os.environ["PREFECT_API_URL"]
+    return nullcontext() if get_current_settings().api.url == url else changed_settings(api={"url": url})
 
 
 def _no_wait() -> None:

@@ -22,10 +22,12 @@ from .prefect_template import lay_out_database
 if TYPE_CHECKING:
     from fastapi import FastAPI
 
-__all__ = ["InProcessServer", "start_in_process"]
+__all__ = ["NO_HEARTBEATS", "InProcessServer", "changed_settings", "start_in_process"]
 
 API_URL = "http://prefect-in-process.invalid/api"
 """No address: a request that went past the transport would reach nothing (RFC 2606, `.invalid`)."""
+NO_HEARTBEATS = {"heartbeat_frequency": None}
+"""Heartbeats are events too; their thread sleeps whole seconds, and the end of a flow waits for it."""
 
 
 class InProcessServer(httpx.BaseTransport):
@@ -43,7 +45,7 @@ class InProcessServer(httpx.BaseTransport):
         from pydantic import SecretStr
 
         database = SecretStr(f"sqlite+aiosqlite:///{home / 'prefect.db'}")
-        with _settings(api={"url": None}, server={"database": {"connection_url": database}}):
+        with changed_settings(api={"url": None}, server={"database": {"connection_url": database}}):
             # The settings of the server's side: every request is handled in them, not in its sender's.
             self._context = contextvars.copy_context()
         self._loop = asyncio.new_event_loop()
@@ -92,7 +94,8 @@ class InProcessServer(httpx.BaseTransport):
         EventsWorker.set_client_override(NullEventsClient)
         asked = {"csrf_support_enabled": False, "server_version_check_enabled": False}
         try:
-            with _settings(api={"url": API_URL}, client=asked), SyncClientContext({"transport": self}) as made:
+            settings = changed_settings(api={"url": API_URL}, client=asked, flows=NO_HEARTBEATS)
+            with settings, SyncClientContext({"transport": self}) as made:
                 made._httpx_settings = None  # so that whoever asks for a client without any is given this one
                 yield
         finally:
@@ -104,7 +107,7 @@ class InProcessServer(httpx.BaseTransport):
         self._thread.join(timeout=10)
 
 
-def _settings(**changes: Mapping[str, Any]) -> AbstractContextManager[object]:
+def changed_settings(**changes: Mapping[str, Any]) -> AbstractContextManager[object]:
     """Prefect's present settings with some changed; to build all of them anew would take a fifth of a second.
 
     Args:

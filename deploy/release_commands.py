@@ -144,13 +144,9 @@ def demo(output: Path | None) -> None:
 @click.option("--ledger", help="SQLAlchemy URL of the ledger (or CROWDBLEND_LEDGER).")
 def abandon(release_id: str, reason: str, ledger: str | None) -> None:
     """Give up a release that was charged and can't be finished; refunded only if no record was read."""
-    from ..flows.prefect_home import settle_prefect_home
-
-    places = house(ledger_url=ledger)
-    settle_prefect_home(places.home)  # the module that abandons loads Prefect
     from ..flows.abandon import abandon_release
 
-    refunded = abandon_release(release_id, reason=reason, house=places)
+    refunded = abandon_release(release_id, reason=reason, house=house(ledger_url=ledger))
     outcome = "what it reserved is free again, since nothing was read" if refunded else "its cost stays spent"
     click.echo(f"Release '{release_id}' is abandoned; {outcome}.")
 

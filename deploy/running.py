@@ -11,7 +11,6 @@ import click
 
 from ..accounting.ledger.reader import open_reader
 from ..accounting.theory.price import mechanism_record
-from ..flows.cluster_spec import cluster_of_spec
 from ..flows.prepare import PreparedRelease, prepared_release
 from ..flows.settings import House
 from ..mechanisms.recoding import GeneralizationMap
@@ -19,8 +18,6 @@ from ..mechanisms.refusal import AccountantRefused, InputRefused, ReleaseFailed
 from ..tasks.objects import certificate_of, output_at
 from ..tasks.settled_map import settled_map
 from ..tasks.staging import SettledRelease, remembered_release
-from .cluster import chosen_cluster, opened_executor, require_reachable
-from .prefect_environment import settle_prefect, settled_api
 from .terminal import Stages
 
 __all__ = ["run_release"]
@@ -77,6 +74,10 @@ def run_release(
         else:
             stages.begin(prepared.release_id)
             stages.expect(records=prepared.layout.records, octets=prepared.layout.octets)
+            from ..flows.cluster_spec import cluster_of_spec
+            from .cluster import chosen_cluster, opened_executor, require_reachable  # a refusal doesn't need Dask
+            from .prefect_environment import settle_prefect, settled_api
+
             choice = chosen_cluster(scheduler=scheduler, of_spec=cluster_of_spec(spec))
             require_reachable(choice)
             wait_for_prefect = settle_prefect(house.home)

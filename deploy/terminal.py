@@ -7,48 +7,17 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cached_property
 from pathlib import Path
-
-from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    Progress,
-    ProgressColumn,
-    SpinnerColumn,
-    Task,
-    TextColumn,
-    TimeElapsedColumn,
-    TimeRemainingColumn,
-)
-from rich.text import Text
+from typing import TYPE_CHECKING
 
 from .verbosity import is_quiet
 
-__all__ = ["Stages", "pace", "process_begun"]
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.progress import Progress
 
-READING = ("select", "count")
-
-
-def pace(*, share: float, seconds: float, records: int | None, octets: int) -> str:
-    """How fast a stage goes, for the steward's eyes: `2.1 M rows/s, 11.4 MB/s`; empty while nothing is done.
-
-    Args:
-        share: how much is done, 0 … 1.
-        seconds: since the stage's beginning.
-        records: records in all, None where it is not known.
-        octets: bytes of the input.
-    """
-    if share <= 0 or seconds <= 0:
-        return ""
-    flow = f"{_short(octets * share / seconds)}B/s"
-    return flow if records is None else f"{_short(records * share / seconds).rstrip()} rows/s, {flow}"
-
-
-def _short(number: float) -> str:
-    for unit, size in (("G", 1e9), ("M", 1e6), ("k", 1e3)):
-        if number >= size:
-            return f"{number / size:.1f} {unit}"
-    return f"{number:.0f} "
+__all__ = ["Stages", "process_begun"]
 
 
 def process_begun() -> float:
@@ -62,19 +31,6 @@ def process_begun() -> float:
     ticks = int(told.read_text(encoding="ascii", errors="replace").rpartition(")")[2].split()[19])
     age = time.clock_gettime(time.CLOCK_BOOTTIME) - ticks / os.sysconf("SC_CLK_TCK")
     return time.perf_counter() - max(age, 0.0)
-
-
-class _Pace(ProgressColumn):
-    """The pace of a stage whose work is known."""
-
-    def __init__(self, records: int | None, octets: int) -> None:
-        super().__init__()
-        self._records, self._octets = records, octets
-
-    def render(self, task: Task) -> Text:
-        """Draw it."""
-        share = task.completed / task.total if task.total else 0.0
-        return Text(pace(share=share, seconds=task.elapsed or 0.0, records=self._records, octets=self._octets))
 
 
 class Stages:
@@ -92,16 +48,23 @@ class Stages:
         self._begun = time.perf_counter() if begun is None else begun
         self._started = False
         self._told = ""
-        self._console = Console(stderr=True, highlight=False)
         self._quiet = is_quiet()
         self._progress: Progress | None = None
         self._records: int | None = None
         self._octets = 0
         self.release_id: str | None = None
 
+    @cached_property
+    def _console(self) -> Console:
+        from rich.console import Console  # where nothing is shown, as in a refusal, it need not be loaded
+
+        return Console(stderr=True, highlight=False)
+
     def begin(self, release_id: str) -> None:
         """Be told which release is about to be charged, and say it: whatever comes, it can be finished by its id."""
         self.release_id = release_id
+        if self._console.is_terminal:
+            from . import progress_bar  # noqa: F401 - loaded now, so that it is no part of the first stage's seconds
         self.tell(f"release {release_id}")
 
     def tell(self, text: str) -> None:
@@ -145,13 +108,11 @@ class Stages:
             self._told = name
             yield
             return
-        columns: list[ProgressColumn] = [SpinnerColumn(), TextColumn("{task.description}"), BarColumn()]
-        columns.append(TimeElapsedColumn())
-        if self._octets and name in READING:
-            columns += [TextColumn("left"), TimeRemainingColumn(), _Pace(self._records, self._octets)]
+        from .progress_bar import progress_bar
+
+        bar = progress_bar(name, console=self._console, records=self._records, octets=self._octets)
         try:
-            with Progress(*columns, console=self._console) as self._progress:
-                self._progress.add_task(f"{name:8}", total=None)
+            with bar as self._progress:
                 yield
         finally:
             self._progress = None

@@ -50,7 +50,6 @@ def answer_request(path: Path, spec: SpecTables, table: AnswerTable, *, base: Pa
         base=base,
         reading=record_reading(spec),
         price=price(mechanism, delta=Decimal(0), rows_per_person=spec.data.rows_per_person),
-        paper_price=None,
         mechanism=mechanism,
         groups=groups,
         recoding=_read_columns(path, table, mechanism, groups),

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from decimal import Decimal
 from pathlib import Path
 
-from ..accounting.theory.price import Price, paper_price, price
+from ..accounting.theory.price import Price, price
 from ..accounting.theory.refused_mechanisms import refuse_unsafe
 from ..mechanisms.amount_format import amount_exact, amount_shown
 from ..mechanisms.event import Histogram
@@ -51,8 +51,7 @@ def histogram_request(
     partition = declared_map(path, spec.columns, base=base)
     require_cells(path, partition)
     inclusion = inclusion_column(path, spec)
-    rows_per_person = spec.data.rows_per_person
-    charged = price(mechanism, delta=privacy.delta, rows_per_person=rows_per_person)
+    charged = price(mechanism, delta=privacy.delta, rows_per_person=spec.data.rows_per_person)
     require_affordable(path, charged, privacy)
     return HistogramRequest(
         label=spec.release.name,
@@ -63,7 +62,6 @@ def histogram_request(
         base=base,
         reading=record_reading(spec),
         price=charged,
-        paper_price=paper_price(mechanism, delta=privacy.delta, rows_per_person=rows_per_person),
         mechanism=mechanism,
         partition=partition,
         inclusion=inclusion,

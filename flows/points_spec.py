@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ..accounting.theory.price import paper_price, price
+from ..accounting.theory.price import price
 from ..accounting.theory.refused_mechanisms import refuse_unsafe
 from ..mechanisms.histogram import NoisyHistogram
 from ..mechanisms.point_axes import PointAxis, axis_steps
@@ -43,8 +43,7 @@ def points_request(
     mechanism = _mechanism(path, spec, table, dimensions=len(axes))
     recoding = _recoding(path, axes, cells=table.cells_per_side)
     require_cells(path, recoding)
-    rows_per_person = spec.data.rows_per_person
-    charged = price(mechanism, delta=privacy.delta, rows_per_person=rows_per_person)
+    charged = price(mechanism, delta=privacy.delta, rows_per_person=spec.data.rows_per_person)
     require_affordable(path, charged, privacy)
     return PointsRequest(
         label=spec.release.name,
@@ -55,7 +54,6 @@ def points_request(
         base=base,
         reading=record_reading(spec),
         price=charged,
-        paper_price=paper_price(mechanism, delta=privacy.delta, rows_per_person=rows_per_person),
         mechanism=mechanism,
         axes=axes,
         recoding=recoding,

@@ -15,9 +15,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
-from ..accounting.ledger.certificate import check_certificate, read_certificate
 from ..accounting.ledger.keystore import PrivateStore, ReleaseFolder
 from ..accounting.ledger.reader import LedgerReader, ReleaseState, SeriesState, open_reader
 from ..accounting.ledger.rules import Objection
@@ -26,14 +25,13 @@ from ..accounting.ledger.source_names import other_names_of_source
 from ..mechanisms.krandomization import OutcomeCounts
 from ..mechanisms.refusal import InputRefused
 from ..tasks.objects import ObjectPrefix, Output, require_free
-from ..tasks.report_files import report_layout
 from ..tasks.request import ReportsRequest, Request
-from ..tasks.source import SourceLayout, check_metadata, list_source, source_metadata_bytes
-from .metadata_remarks import metadata_remarks
 from .output_place import require_apart
-from .prefect_home import settle_prefect_home
 from .settings import House
 from .spec import read_spec
+
+if TYPE_CHECKING:
+    from ..tasks.source import SourceLayout
 
 __all__ = [
     "PreparedRelease",
@@ -112,7 +110,11 @@ def prepared_release(
             folder.destroy_key()  # a crash may have come between the close and the end of the key
         layout = None
         other_names: tuple[str, ...] = ()
+        remarks: tuple[str, ...] = ()
         if not published:
+            from ..tasks.source import source_metadata_bytes  # what reads files is loaded where they are looked at
+            from .metadata_remarks import metadata_remarks
+
             layout = layout_of_source(request)
             check_output(request.output, own=name if state is not None else None, keys=house.anchoring.keys)
             other_names = other_names_of_source(
@@ -121,6 +123,7 @@ def prepared_release(
                 ledger_id=reader.ledger_id,
                 dataset=request.dataset,
             )
+            remarks = metadata_remarks(layout, request)
         yield PreparedRelease(
             release_id=name,
             request=request,
@@ -130,7 +133,7 @@ def prepared_release(
             layout=layout,
             series=series,
             other_names=other_names,
-            remarks=() if layout is None else metadata_remarks(layout, request),
+            remarks=remarks,
         )
 
 
@@ -150,9 +153,13 @@ def layout_of_source(request: Request) -> SourceLayout:
     Raises:
         InputRefused: there are none, or they are not what is asked for.
     """
+    from ..tasks.source import check_metadata, list_source
+
     source = list_source(request.source, base=request.base)
     if not isinstance(request, ReportsRequest):
         return check_metadata(source, columns=request.recoding.names, reading=request.reading)
+    from ..tasks.report_files import report_layout
+
     layout = report_layout(source, collection=request.design.mechanism, reading=request.reading)
     least = request.mechanism.least_people if isinstance(request.mechanism, OutcomeCounts) else 1
     if layout.records is not None and layout.records < least:
@@ -194,7 +201,6 @@ def _payer(reader: LedgerReader, request: Request, state: ReleaseState | None, s
 
 def _refuse(objection: Objection, *, house: House, release_id: str, dataset: str) -> NoReturn:
     """Refuse, with a record of it."""
-    settle_prefect_home(house.home)
     from ..tasks.charge import refuse  # what writes to the ledger is loaded where it writes
 
     refuse(
@@ -245,6 +251,8 @@ def check_output(output: Output, *, own: str | None, keys: SigningKeys) -> None:
         if own is None:
             require_free(output)
         return  # what a resumed release finds there is compared when it is published
+    from ..accounting.ledger.certificate import check_certificate, read_certificate
+
     certificate = output / "certificate.json"
     if own is not None and certificate.is_file() and read_certificate(certificate).get("release_id") == own:
         if not check_certificate(certificate, trusted=keys.public_keys()):

@@ -82,6 +82,7 @@ def _stages(
     request, folder = prepared.request, prepared.folder
     ledger_url, anchoring = prepared.house.ledger_url, prepared.house.anchoring
     sources = code_sources()  # before the charge: where they can't be read nothing is spent
+    paper = request.paper_price
     with observer.stage("charge"):
         receipt, charge, circumstances = reserve(
             ledger_url=ledger_url,
@@ -91,6 +92,7 @@ def _stages(
             folder=folder,
             state=prepared.state,
             series=prepared.series,
+            epsilon_paper=None if paper is None else paper.epsilon,
             inputs=manifest_bytes(layout.source),
             code_version=version("crowdblend"),
             today=datetime.now(UTC).date(),

@@ -54,7 +54,6 @@ def reports_request(path: Path, spec: SpecTables, table: ReportsTable, *, base: 
         base=base,
         reading=_reading(spec),
         price=charged,
-        paper_price=None,
         mechanism=mechanism,
         design=design,
         recoding=recoding,

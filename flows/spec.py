@@ -7,7 +7,7 @@ from decimal import Decimal
 from pathlib import Path
 
 from ..accounting.theory.planning import largest_sampling_rate, least_k
-from ..accounting.theory.price import paper_price, price
+from ..accounting.theory.price import price
 from ..accounting.theory.selection import selection_cost
 from ..mechanisms.amount_format import amount_exact, amount_shown
 from ..mechanisms.epsilon_safe import EpsilonSafeRelease
@@ -18,12 +18,8 @@ from ..mechanisms.refusal import InputRefused
 from ..mechanisms.strongly_safe import StronglySafeRelease
 from ..tasks.objects import Output, output_at
 from ..tasks.request import MicrodataRequest, ReportsRequest, Request
-from .answer_spec import answer_request
 from .declared_columns import declared_choice, declared_map
-from .histogram_spec import histogram_request
-from .points_spec import points_request
 from .reading_spec import check_declared_values, record_reading
-from .reports_spec import reports_request
 from .sampling_spec import check_sampling
 from .spec_kinds import release_kind
 from .spec_tables import PrivacyTable, SelectionTable, SpecTables, parse_spec
@@ -52,6 +48,7 @@ def read_spec(path: Path, *, output: Output | None, releases: int = 1) -> Reques
 
 
 def _request(path: Path, spec: SpecTables, *, output: Output | None, releases: int) -> Request:
+    """What is asked for; each kind is loaded when it is asked for."""
     base = path.resolve().parent
     kind = release_kind(path, spec)
     _check_data(path, spec)
@@ -64,14 +61,22 @@ def _request(path: Path, spec: SpecTables, *, output: Output | None, releases: i
             "a series is of microdata releases.", where=f"{path}: [{kind}]", remedy="Charge each release for itself."
         )
     if spec.reports is not None:
+        from .reports_spec import reports_request
+
         return reports_request(path, spec, spec.reports, base=base, output=place)
     if spec.answer is not None:
+        from .answer_spec import answer_request
+
         return answer_request(path, spec, spec.answer, base=base, output=place)
     if spec.privacy is None:
         raise InputRefused("this is required and missing.", where=f"{path}: [privacy].delta")
     if spec.histogram is not None:
+        from .histogram_spec import histogram_request
+
         return histogram_request(path, spec, spec.histogram, spec.privacy, base=base, output=place)
     if spec.points is not None:
+        from .points_spec import points_request
+
         return points_request(path, spec, spec.points, spec.privacy, base=base, output=place)
     return _microdata_request(path, spec, spec.privacy, base=base, output=place, releases=releases)
 
@@ -111,7 +116,6 @@ def _microdata_request(
         reading=record_reading(spec),
         mechanism=mechanism,
         price=charged,
-        paper_price=paper_price(mechanism, delta=privacy.delta, releases=releases, rows_per_person=rows_per_person),
         recoding=_recoding(path, spec, base),
     )
 

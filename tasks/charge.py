@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import date
+from decimal import Decimal
 from typing import NoReturn, assert_never
 
 from ..accounting.ledger.anchoring import Anchoring
@@ -42,6 +43,7 @@ def reserve(
     folder: ReleaseFolder,
     state: ReleaseState | None,
     series: str | None,
+    epsilon_paper: Decimal | None,
     inputs: bytes,
     code_version: str,
     today: date,
@@ -60,6 +62,7 @@ def reserve(
         folder: its folder in the private store.
         state: what the ledger knows of the id.
         series: the series that has paid for it, None for a release that pays for itself.
+        epsilon_paper: the price by the paper's bound, None where the bound gives no guarantee.
         inputs: canonical list of the input files; kept as a keyed fingerprint, privately.
         code_version: version of the software; a retry by another is refused.
         today: day of the charge.
@@ -104,6 +107,7 @@ def reserve(
             code_version=code_version,
             today=today,
             series=series,
+            epsilon_paper=epsilon_paper,
         )
         try:
             receipt = writer.charge(charge)
@@ -128,8 +132,8 @@ def _charge_of(
     code_version: str,
     today: date,
     series: str | None,
+    epsilon_paper: Decimal | None,
 ) -> ReleaseCharge:
-    paper = request.paper_price
     return ReleaseCharge(
         release_id=release_id,
         label=request.label,
@@ -137,7 +141,7 @@ def _charge_of(
         sample_id=sample_id,
         mechanism=request.mechanism,
         price=request.price,
-        epsilon_paper=None if paper is None else paper.epsilon,
+        epsilon_paper=epsilon_paper,
         spec_digest=request.digest,
         map_digest=request.map_digest,
         code_version=code_version,

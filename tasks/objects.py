@@ -9,8 +9,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import fsspec
-
 from ..mechanisms.refusal import InputRefused, ReleaseFailed
 
 __all__ = [
@@ -72,7 +70,7 @@ def require_free(prefix: ObjectPrefix) -> None:
         InputRefused: something lies there, or the store can't be used.
     """
     try:
-        files, path = fsspec.core.url_to_fs(prefix.url)
+        files, path = _opened(prefix)
         files.invalidate_cache()
         taken = files.exists(path) or bool(files.glob(f"{path}/*"))
     except Exception as error:  # noqa: BLE001 - each store's driver has faults of its own; nothing was charged yet
@@ -154,12 +152,18 @@ def _digest_of_parts(read: Callable[[], bytes]) -> str:
     return digest.hexdigest()
 
 
+def _opened(prefix: ObjectPrefix) -> tuple[Any, str]:
+    import fsspec  # for URLs alone: most outputs are folders of this machine
+
+    files, path = fsspec.core.url_to_fs(prefix.url)
+    return files, path
+
+
 @contextmanager
 def _store(prefix: ObjectPrefix) -> Iterator[tuple[Any, str]]:
     """The store of a release that is charged: whatever its driver raises is a failure that can be resumed."""
     try:
-        files, path = fsspec.core.url_to_fs(prefix.url)
-        yield files, path
+        yield _opened(prefix)
     except ReleaseFailed:
         raise
     except Exception as error:  # noqa: BLE001 - each store's driver has faults of its own

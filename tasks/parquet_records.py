@@ -16,8 +16,8 @@ from ..mechanisms.refusal import ReleaseFailed
 from ..mechanisms.sampling import kept_positions
 from .chunks import ParquetChunk
 from .column_codes import ColumnCoder
-from .opening import is_url, open_parquet
-from .parquet_schema import dictionary_columns
+from .opening import is_url
+from .parquet_schema import dictionary_columns, open_parquet
 from .sampled_pages import AVAILABLE, SampledPages
 
 __all__ = ["parquet_keys"]

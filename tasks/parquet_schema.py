@@ -2,19 +2,30 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
+from typing import BinaryIO
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ..mechanisms.refusal import InputRefused
-from .opening import open_parquet
+from .opening import is_url, open_input
 
-__all__ = ["ParquetLayout", "dictionary_columns", "read_parquet_layout"]
+try:
+    from . import page_decoder
+except ImportError:  # installed where no compiler was at hand
+    page_decoder = None  # type: ignore[assignment]
+
+__all__ = ["ParquetLayout", "dictionary_columns", "open_parquet", "read_parquet_layout"]
 
 _CODECS = {"UNCOMPRESSED", "SNAPPY", "GZIP", "BROTLI", "LZ4", "LZ4_RAW", "ZSTD"}
 _DICTIONARY_ENCODINGS = {"PLAIN", "RLE", "BIT_PACKED", "PLAIN_DICTIONARY", "RLE_DICTIONARY"}
+_MAGIC = b"PAR1"
+_MOST_RECORDS = 1 << 32  # of which each has a coin
+_TAIL = 4 + len(_MAGIC)  # the footer's length and the magic bytes
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -30,6 +41,27 @@ class ParquetLayout:
     rows: tuple[int, ...]
     read_bytes: tuple[int, ...]
     types: tuple[pa.DataType, ...] = ()
+
+
+def open_parquet(
+    location: str, *, dictionary_columns: Sequence[str] = (), footer: pq.FileMetaData | None = None
+) -> pq.ParquetFile:
+    """Open a Parquet file and read its footer.
+
+    Args:
+        location: file or URL.
+        dictionary_columns: those whose texts are to be read as dictionaries.
+        footer: the footer, where it has been read already.
+
+    Raises:
+        OSError, pyarrow.ArrowException: it cannot be opened, or its footer cannot be read or is damaged.
+    """
+    far = open_input(location) if is_url(location) else None
+    if footer is None:
+        with nullcontext(far) if far else open_input(location) as file:
+            footer = _footer(file)
+    options = {"read_dictionary": list(dictionary_columns), "metadata": footer}
+    return pq.ParquetFile(far or location, pre_buffer=far is not None, **options)
 
 
 def read_parquet_layout(path: str, *, columns: Sequence[str]) -> ParquetLayout:
@@ -132,3 +164,38 @@ def _maps(type_: pa.DataType) -> bool:
         pa.types.is_null,
     )
     return any(test(type_) for test in tests)
+
+
+def _check_records(footer: pq.FileMetaData) -> None:
+    """Refuse row groups of which no record could have its coin.
+
+    Raises:
+        pyarrow.ArrowInvalid: there is one with fewer records than none, or too many.
+    """
+    if any(not 0 <= footer.row_group(number).num_rows < _MOST_RECORDS for number in range(footer.num_row_groups)):
+        raise pa.ArrowInvalid("a row group has fewer records than none, or more than can be counted")
+
+
+def _footer(file: BinaryIO) -> pq.FileMetaData:
+    """Read a footer, and refuse one that would end the process: pyarrow throws what it finds there past Python.
+
+    INVARIANT: pyarrow reads the very bytes that were checked, whatever becomes of the file meanwhile. What is no footer
+    at all is left to it, since it says so, and everything is where there was no compiler.
+
+    Raises:
+        OSError, pyarrow.ArrowException: the footer cannot be read, is damaged, or its columns are encrypted.
+    """
+    size = file.seek(0, os.SEEK_END)
+    file.seek(max(0, size - _TAIL))
+    tail = file.read(_TAIL)
+    length = int.from_bytes(tail[: -len(_MAGIC)], "little")
+    if page_decoder is None or not tail.endswith(_MAGIC) or not 0 < length <= size - _TAIL:
+        footer = pq.read_metadata(file)
+    else:
+        file.seek(size - _TAIL - length)
+        octets = file.read(length)
+        if not page_decoder.sound_footer(octets):
+            raise pa.ArrowInvalid("the footer is damaged or encrypted")
+        footer = pq.read_metadata(pa.BufferReader(octets + tail))
+    _check_records(footer)
+    return footer

@@ -16,7 +16,8 @@ from .chunks import CsvChunk
 from .csv_fields import sort_records, take_records
 from .csv_header import LINE_LIMIT
 from .csv_records import blocks_of_range, is_record
-from .opening import open_input, open_parquet
+from .opening import open_input
+from .parquet_schema import open_parquet
 from .report_files import ReportGroup, ReportTask, report_columns
 
 __all__ = ["sketch_batches", "vector_batches"]

@@ -17,8 +17,7 @@ from ..mechanisms.krandomization import KRandomization
 from ..mechanisms.refusal import InputRefused
 from .chunks import CsvChunk, plan_chunks
 from .csv_header import CsvLayout, read_csv_layout, separator_byte
-from .opening import open_parquet
-from .parquet_schema import ParquetLayout
+from .parquet_schema import ParquetLayout, open_parquet
 from .record_reading import RecordReading
 from .source import RecordFormat, Source, SourceFile, SourceLayout
 

@@ -11,8 +11,8 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Literal, assert_never
 
-from ..accounting.theory.price import Price, mechanism_record
-from ..mechanisms.event import Answer, Histogram, LocalReports, Microdata
+from ..accounting.theory.price import Price, mechanism_record, paper_price
+from ..mechanisms.event import Answer, Histogram, LocalReports, Mechanism, Microdata
 from ..mechanisms.inclusion import InclusionColumn
 from ..mechanisms.map_choice import MapChoice
 from ..mechanisms.point_axes import PointAxis
@@ -37,8 +37,8 @@ class _Request:
         source: file, folder, glob or URL of the records, as written in the specification.
         base: folder that relative paths of the specification start from.
         reading: how the records are read.
+        mechanism: what is run, fully enough to be priced.
         price: what the release is charged; for one of a series, what the whole series was charged.
-        paper_price: the price by the paper's bound, None where the bound gives no guarantee.
     """
 
     label: str
@@ -48,8 +48,19 @@ class _Request:
     source: str
     base: Path
     reading: RecordReading
+    mechanism: Mechanism
     price: Price
-    paper_price: Price | None
+
+    @property
+    def paper_price(self) -> Price | None:
+        """The price by the paper's bound, None where the bound gives no guarantee.
+
+        It is computed when it is asked for: SciPy, which it needs, loads slowly.
+        """
+        price = self.price
+        return paper_price(
+            self.mechanism, delta=price.delta, releases=price.releases, rows_per_person=price.rows_per_person
+        )
 
     @property
     def _unit(self) -> dict[str, object]:

@@ -12,7 +12,7 @@ import pyarrow as pa
 from ..mechanisms.refusal import InputRefused
 from .csv_header import CsvHeader, header_of, likeness, read_head
 from .foreign_formats import foreign_source
-from .opening import open_parquet
+from .parquet_schema import open_parquet
 from .record_reading import RecordReading
 from .source import RecordFormat, list_source
 

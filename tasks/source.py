@@ -11,8 +11,6 @@ from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path, PurePosixPath
 
-import fsspec
-
 from ..mechanisms.refusal import InputRefused
 from .csv_header import CsvLayout, read_csv_layout, separator_byte
 from .foreign_formats import foreign_source
@@ -249,6 +247,8 @@ def _below(folder: Path, source: str, tables: LocalFolders) -> Iterator[Path]:
 
 
 def _remote_files(url: str) -> list[SourceFile]:
+    import fsspec  # for URLs alone: most sources are files of this machine
+
     protocol = url.partition("://")[0]
     if "::" in url:
         raise InputRefused("chained URLs are not supported.", where=url, remedy="Unpack the archive first.")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 
 import numpy as np
 
@@ -66,6 +67,7 @@ def delta_paper(*, k: int, sampling_rate: float, epsilon: float) -> float:
         first += _BATCH
 
 
+@lru_cache(maxsize=1024)
 def epsilon_paper(*, k: int, sampling_rate: float, delta: float) -> float | None:
     """The least ε ≥ −ln(1−β) with d(k, β, ε) ≤ δ; None where no finite ε has it (δ below β^k).
 

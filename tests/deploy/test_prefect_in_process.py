@@ -18,6 +18,7 @@ from crowdblend.deploy.prefect_environment import settle_prefect, settled_api
 wait = settle_prefect(Path(sys.argv[1]))
 from prefect import flow, task
 from prefect.runtime import flow_run
+from prefect.settings import get_current_settings
 seen = {}
 @task
 def work():
@@ -25,6 +26,7 @@ def work():
     seen["children"] = len(this.children(recursive=True))
     seen["listening"] = [c.laddr for p in (this, *this.children()) for c in p.net_connections() if c.status == "LISTEN"]
     seen["id"] = str(flow_run.id)
+    seen["heartbeats"] = get_current_settings().flows.heartbeat_frequency is not None
 @flow(name="told", flow_run_name="this-one", validate_parameters=False)
 def told():
     work()
@@ -72,6 +74,7 @@ def test_nobody_else_can_reach_it_and_its_records_go(tmp_path):
     assert seen["mode"] == "0o40700"
     assert seen["runs"] == [["this-one", "COMPLETED"]] * 2
     assert (seen["tasks"], seen["events"]) == (0, 0)
+    assert not seen["heartbeats"], "the end of a flow would wait for their thread, which sleeps whole seconds"
     assert [path.name for path in (tmp_path / "private").iterdir()] == ["cache"]
 
 
@@ -87,7 +90,7 @@ def test_records_that_are_kept_are_complete(tmp_path):
     kept = tmp_path / "kept"
     kept.mkdir()
     seen = seen_by(PROGRAM, tmp_path / "private", PREFECT_HOME=str(kept))
-    assert (seen["home"], seen["children"]) == (str(kept), 1)
+    assert (seen["home"], seen["children"], seen["heartbeats"]) == (str(kept), 1, True)
     with closing(sqlite3.connect(kept / "prefect.db")) as database:
         assert database.execute("SELECT state_type FROM flow_run").fetchall() == [("COMPLETED",)] * 2
         assert database.execute("SELECT state_type FROM task_run").fetchall() == [("COMPLETED",)] * 2

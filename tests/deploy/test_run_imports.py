@@ -7,6 +7,8 @@ import os
 import subprocess
 import sys
 
+import pytest
+
 RUN = """
 import json, sys
 from crowdblend.deploy import cli
@@ -42,7 +44,7 @@ print(json.dumps(sorted(sys.modules)))
 """
 
 
-def modules_of(program: str, folder) -> list[str]:
+def modules_of(program: str, folder, *, code: int = 0) -> list[str]:
     own = {name: value for name, value in os.environ.items() if name not in ("PREFECT_API_URL", "PREFECT_HOME")}
     done = subprocess.run(
         [sys.executable, "-W", "ignore", "-c", program],
@@ -52,7 +54,7 @@ def modules_of(program: str, folder) -> list[str]:
         cwd=folder,
         env=own,
     )
-    assert done.returncode == 0, done.stderr
+    assert done.returncode == code, done.stderr
     return json.loads(done.stdout.splitlines()[-1])
 
 
@@ -70,11 +72,12 @@ def test_a_microdata_release_on_threads_loads_what_it_uses(desk):
     assert {name for name in extra if not name.startswith("_")} - OWN == set()
 
 
-def test_a_refusal_loads_no_prefect(desk):
+@pytest.mark.parametrize(("rate", "code"), [("0.1", 3), ("2", 2)])
+def test_a_refusal_loads_nothing_that_reads_or_counts_or_runs_flows(desk, rate, code):
     desk.add_dataset(epsilon="0.001")
-    desk.write_spec()
-    program = RUN.replace("cli.main([", "cli._exit_code([")
-    assert "prefect" not in modules_of(program, desk.folder)
+    desk.write_spec(rate=rate)
+    loaded = {name.partition(".")[0] for name in modules_of(RUN, desk.folder, code=code)}
+    assert loaded & {"prefect", "dask", "pyarrow", "fsspec", "scipy", "pandas", "rich", "alembic"} == set()
 
 
 STAGES = """

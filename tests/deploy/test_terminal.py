@@ -8,7 +8,8 @@ import sys
 import time
 
 import pytest
-from crowdblend.deploy.terminal import Stages, pace
+from crowdblend.deploy.progress_bar import pace
+from crowdblend.deploy.terminal import Stages
 from rich.console import Console
 
 

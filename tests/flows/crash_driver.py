@@ -34,6 +34,7 @@ from crowdblend.accounting.ledger.append import head_of
 from crowdblend.accounting.ledger.charge import Receipt
 from crowdblend.accounting.ledger.keystore import ReleaseFolder
 from crowdblend.accounting.ledger.writer import LedgerWriter
+from crowdblend.deploy.prefect_in_process import NO_HEARTBEATS, changed_settings
 from crowdblend.deploy.running import run_release
 from crowdblend.flows import microdata, release
 from crowdblend.flows.abandon import abandon_release
@@ -357,6 +358,7 @@ def done(job: dict) -> dict:
 
 
 def main() -> None:
+    changed_settings(flows=NO_HEARTBEATS).__enter__()
     gc.collect()
     gc.freeze()  # what the forks share stays shared
     for line in sys.stdin:

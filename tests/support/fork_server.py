@@ -59,9 +59,11 @@ def become(job: dict[str, Any]) -> int:
     os.environ.clear()
     os.environ.update(job["environment"])
     import dask.config
+    from crowdblend.deploy.prefect_in_process import NO_HEARTBEATS, changed_settings
     from prefect.context import refresh_global_settings_context
 
     refresh_global_settings_context()
+    changed_settings(flows=NO_HEARTBEATS).__enter__()
     dask.config.refresh()
     sys.stdin, sys.stdout, sys.stderr = os.fdopen(0), os.fdopen(1, "w"), os.fdopen(2, "w", buffering=1)
     try:

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 from crowdblend.deploy.prefect_environment import QUIET
+from crowdblend.deploy.prefect_in_process import NO_HEARTBEATS, changed_settings
 
 LEAN = {"PREFECT_UI_ENABLED": "0", "PREFECT__SERVER_EPHEMERAL": "1", "PREFECT__SERVER_FINAL": "1"}
 """A server without pages and without the services of schedules, which cost processor time while nothing runs."""
@@ -86,7 +87,8 @@ def prefect_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prefect
     made.start()
     os.environ["PREFECT_API_URL"] = made.api_url
     os.environ["PREFECT_HOME"] = str(tmp_path_factory.mktemp("prefect-client"))
-    yield made
+    with changed_settings(flows=NO_HEARTBEATS):
+        yield made
     made.stop()
 
 

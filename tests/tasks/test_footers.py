@@ -12,8 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from crowdblend.mechanisms.refusal import InputRefused
-from crowdblend.tasks.opening import open_parquet
-from crowdblend.tasks.parquet_schema import read_parquet_layout
+from crowdblend.tasks.parquet_schema import open_parquet, read_parquet_layout
 
 page_decoder = pytest.importorskip("crowdblend.tasks.page_decoder", reason="installed without a compiler")
 DAMAGED = sorted(Path(__file__).with_name("footers").glob("*.parquet"))
@@ -22,18 +21,18 @@ import sys
 from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
-from crowdblend.tasks import opening
+from crowdblend.tasks import parquet_schema
 
 NAMES = (
     "compression", "encodings", "data_page_offset", "dictionary_page_offset", "has_dictionary_page", "num_values",
     "path_in_schema", "physical_type", "total_compressed_size", "total_uncompressed_size",
 )
 if sys.argv[1] == "unguarded":
-    opening.page_decoder = None
+    parquet_schema.page_decoder = None
 looked = 0
 for path in sorted(Path(sys.argv[2]).glob("*.parquet")):
     try:
-        with opening.open_parquet(str(path)) as file:
+        with parquet_schema.open_parquet(str(path)) as file:
             footer = file.metadata
             for number in range(footer.num_row_groups):
                 for place in range(footer.num_columns):
