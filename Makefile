@@ -46,8 +46,9 @@ demo: $(RUNS)
 	@echo "== a release of 29,501 census records"
 	@$(BIN)/crowdblend demo
 
-# At most four processes, each with its own servers; `slow` tests are left to `make check`.
-PARALLEL := -n logical --maxprocesses 4 --dist loadfile
+# How many processes, each with its own servers, and which tests go first: tests/support/balance.py.
+# `slow` tests are left to `make check`.
+PARALLEL := -n auto --dist loadfile
 test: $(READY)
 	$(BIN)/python -m pytest $(PARALLEL) -m "not slow and not long and not extra"
 

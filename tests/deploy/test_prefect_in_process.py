@@ -78,15 +78,17 @@ def test_nobody_else_can_reach_it_and_its_records_go(tmp_path):
     assert [path.name for path in (tmp_path / "private").iterdir()] == ["cache"]
 
 
-def test_where_its_parts_are_missing_a_whole_server_is_started(tmp_path):
+def test_where_its_parts_are_missing_a_whole_server_is_started(tmp_path, give_template):
+    give_template(tmp_path / "private")
     seen = seen_by(WITHOUT_PARTS + PROGRAM, tmp_path / "private")
     assert seen["children"] == 1
     assert seen["runs"] == [["this-one", "COMPLETED"]] * 2
     assert [path.name for path in (tmp_path / "private").iterdir()] == ["cache"]
 
 
-def test_records_that_are_kept_are_complete(tmp_path):
+def test_records_that_are_kept_are_complete(tmp_path, give_template):
     """Who names PREFECT_HOME keeps them: a whole server in a process of its own records the tasks too."""
+    give_template(tmp_path / "private")
     kept = tmp_path / "kept"
     kept.mkdir()
     seen = seen_by(PROGRAM, tmp_path / "private", PREFECT_HOME=str(kept))

@@ -58,7 +58,8 @@ def modules_of(program: str, folder, *, code: int = 0) -> list[str]:
     return json.loads(done.stdout.splitlines()[-1])
 
 
-def test_a_microdata_release_on_threads_loads_what_it_uses(desk):
+def test_a_microdata_release_on_threads_loads_what_it_uses(desk, give_template):
+    give_template(desk.home)
     desk.add_dataset()
     people = desk.folder / "people.csv"
     people.write_text(people.read_text() + '"blue";"2""0";"Ly\non";0\n')  # read with the parser for quotes
@@ -100,8 +101,9 @@ print(json.dumps(late))
 """
 
 
-def test_the_stages_load_nothing(desk):
+def test_the_stages_load_nothing(desk, give_template):
     """What a release on threads needs is loaded before its charge, where nobody waits for the ledger or the count."""
+    give_template(desk.home)
     desk.add_dataset()
     desk.write_spec()
     assert modules_of(STAGES, desk.folder) == []

@@ -15,7 +15,7 @@ EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "own-flow"
 
 
 @pytest.mark.slow
-def test_a_release_is_a_subflow_on_the_same_server_and_a_repeat_is_the_same_release(desk) -> None:
+def test_a_release_is_a_subflow_on_the_same_server_and_a_repeat_is_the_same_release(desk, prefect_template) -> None:
     here = desk.folder / "own-flow"
     shutil.copytree(EXAMPLE, here, ignore=shutil.ignore_patterns("people.csv", "out", "__pycache__"))
     assert desk("dataset", "add", "survey", "--epsilon", "2", "--delta", "1e-5").code == 0
@@ -25,6 +25,9 @@ def test_a_release_is_a_subflow_on_the_same_server_and_a_repeat_is_the_same_rele
         "PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS": "180",
         "PREFECT_RESULTS_PERSIST_BY_DEFAULT": "true",
     }
+
+    (desk.folder / "prefect").mkdir()
+    shutil.copyfile(prefect_template, desk.folder / "prefect" / "prefect.db")
 
     def run() -> list[str]:
         told = subprocess.run(

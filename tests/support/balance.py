@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 
 import pytest
@@ -31,6 +32,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if hasattr(config, "workerinput"):
         order = {file: number for number, file in enumerate(APART)}
         items.sort(key=lambda item: order.get(item.nodeid.partition("::")[0], len(order)))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers() -> int:
+    """For `-n auto`: one process more than there are processors, since some tests wait for a clock; at most four."""
+    return min((os.cpu_count() or 1) + 1, 4)
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -4,21 +4,29 @@ from __future__ import annotations
 
 import http.client
 import os
+import shutil
 import signal
 import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
 from crowdblend.deploy.prefect_environment import QUIET
 from crowdblend.deploy.prefect_in_process import NO_HEARTBEATS, changed_settings
+from crowdblend.deploy.prefect_template import template_in
 
 LEAN = {"PREFECT_UI_ENABLED": "0", "PREFECT__SERVER_EPHEMERAL": "1", "PREFECT__SERVER_FINAL": "1"}
 """A server without pages and without the services of schedules, which cost processor time while nothing runs."""
+MAKE_TEMPLATE = """
+import sys
+from pathlib import Path
+from crowdblend.deploy.prefect_template import lay_out_database
+lay_out_database(Path(sys.argv[1]), Path(sys.argv[2]))
+"""
 
 
 @dataclass
@@ -27,6 +35,7 @@ class PrefectServer:
 
     folder: Path
     port: int
+    template: Path
     settings: Mapping[str, str] = field(default_factory=dict)
     process: subprocess.Popen | None = None
 
@@ -42,6 +51,8 @@ class PrefectServer:
         words = ["--factory", "prefect.server.api.server:create_app", "--host", "127.0.0.1", "--port", str(self.port)]
         environment = self.environment | self.settings
         environment.pop("PREFECT_API_URL")
+        if not (self.folder / "prefect.db").exists():
+            shutil.copyfile(self.template, self.folder / "prefect.db")
         with (self.folder / "server.log").open("ab") as log:
             self.process = subprocess.Popen(
                 [sys.executable, "-m", "uvicorn", *words, "--log-level", "warning"],
@@ -81,9 +92,35 @@ def _free_port() -> int:
 
 
 @pytest.fixture(scope="session")
-def prefect_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PrefectServer]:
+def prefect_template(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An empty database of Prefect's, which takes seconds to migrate: made once for all processes of tests."""
+    own = tmp_path_factory.getbasetemp()
+    template = template_in(own.parent if "PYTEST_XDIST_WORKER" in os.environ else own)
+    if not template.exists():
+        home = tmp_path_factory.mktemp("prefect-template")
+        words = [sys.executable, "-W", "ignore", "-c", MAKE_TEMPLATE, str(home), str(template)]
+        subprocess.run(words, env=os.environ | QUIET | {"PREFECT_HOME": str(home)}, check=True)
+    return template
+
+
+@pytest.fixture
+def give_template(prefect_template: Path) -> Callable[[Path], None]:
+    """Have a private store begin with the empty database that its first run would make."""
+
+    def give(private_home: Path) -> None:
+        place = template_in(private_home)
+        place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        private_home.chmod(0o700)
+        shutil.copyfile(prefect_template, place)
+
+    return give
+
+
+@pytest.fixture(scope="session")
+def prefect_server(prefect_template: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[PrefectServer]:
     """The server of all tests that are about releases and not about the server; this process uses it from now on."""
-    made = PrefectServer(folder=tmp_path_factory.mktemp("prefect"), port=_free_port(), settings=LEAN)
+    folder = tmp_path_factory.mktemp("prefect")
+    made = PrefectServer(folder=folder, port=_free_port(), template=prefect_template, settings=LEAN)
     made.start()
     os.environ["PREFECT_API_URL"] = made.api_url
     os.environ["PREFECT_HOME"] = str(tmp_path_factory.mktemp("prefect-client"))
@@ -93,10 +130,11 @@ def prefect_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prefect
 
 
 @pytest.fixture(scope="module")
-def own_prefect_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PrefectServer]:
+def own_prefect_server(prefect_template: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[PrefectServer]:
     """A server that a module may kill and start again, and whose schedules it watches."""
     settings = {"PREFECT_SERVER_API_SERVICES_SCHEDULER_LOOP_SECONDS": "2"}
-    made = PrefectServer(folder=tmp_path_factory.mktemp("prefect"), port=_free_port(), settings=settings)
+    folder = tmp_path_factory.mktemp("prefect")
+    made = PrefectServer(folder=folder, port=_free_port(), template=prefect_template, settings=settings)
     made.start()
     yield made
     made.stop()

@@ -21,6 +21,7 @@ from functools import cache
 from pathlib import Path
 
 from crowdblend.accounting.ledger.keystore import PrivateStore
+from crowdblend.deploy.prefect_template import template_in
 from crowdblend.mechanisms.hierarchy import ValueHierarchy
 from crowdblend.mechanisms.intervals import IntervalHierarchy
 from crowdblend.mechanisms.lattice import Lattice, LatticeColumn
@@ -242,10 +243,12 @@ class Stand:
     Args:
         folder: holds the desk that is in use, and one folder for each run that is done.
         scene: what is run.
+        template: an empty database of Prefect's, for the server of each run; None where each migrates its own.
     """
 
     folder: Path
     scene: Scene
+    template: Path | None = None
 
     @property
     def desk(self) -> Path:
@@ -276,6 +279,10 @@ class Stand:
         subprocess.run(command, cwd=self.desk, env=self.environment, check=True, capture_output=True)
         store = PrivateStore(self.desk / "home")
         shutil.rmtree(store.release_folder(ledger_id="0" * 64, release_id="none").path.parents[1])  # its key stays
+        if self.template is not None:
+            place = template_in(self.desk / "home")
+            place.parent.mkdir(mode=0o700)
+            shutil.copyfile(self.template, place)
         self.desk.rename(self.folder / "prepared")
 
     def run(self, name: str, *, with_t: bool, scene: Scene | None = None, lines: list[str] | None = None) -> Traces:

@@ -47,10 +47,12 @@ def module(name: str):
 @pytest.fixture(
     scope="module", params=["fixed", *(pytest.param(name, marks=pytest.mark.slow) for name in ("drawn", "points"))]
 )
-def neighbours(request, bench, tmp_path_factory):
+def neighbours(request, bench, prefect_template, tmp_path_factory):
     """Releases of D and of D with one more record, sampled under the same coins but of a suppressed group."""
     scenes = module("leak_scenes")
-    stand = scenes.Stand(tmp_path_factory.mktemp("leaks") / "stand", scenes.SCENES[request.param])
+    stand = scenes.Stand(
+        tmp_path_factory.mktemp("leaks") / "stand", scenes.SCENES[request.param], template=prefect_template
+    )
     stand.prepare()
     return stand, stand.run("d", with_t=False), stand.run("d-and-one", with_t=True)
 
@@ -140,12 +142,12 @@ def test_what_looks_like_a_time_but_follows_the_records_is_found(bench) -> None:
 
 
 @pytest.mark.slow
-def test_exact_numbers_below_noise_show_nowhere(bench, tmp_path) -> None:
+def test_exact_numbers_below_noise_show_nowhere(bench, prefect_template, tmp_path) -> None:
     """The noise of this answer is 0 with a probability of 5e-6, so that an exact count that shows is a leak."""
     scenes = module("leak_scenes")
     exact = {"blue": 70_123, "red": 43_048}
     lines = [f"person-{i:06},{colour},{20 + i % 30}" for colour, count in exact.items() for i in range(count)]
-    stand = scenes.Stand(tmp_path / "asked", scenes.Scene(name="answer", spec=ANSWERED))
+    stand = scenes.Stand(tmp_path / "asked", scenes.Scene(name="answer", spec=ANSWERED), template=prefect_template)
     stand.prepare()
     traces = stand.run("run", with_t=False, lines=lines)
     numbers = {"blue": 70_123, "red": 43_048, "all": sum(exact.values())}
