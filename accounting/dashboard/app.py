@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
+from dataclasses import asdict
 from datetime import UTC, date, datetime
 
 from fastapi import FastAPI, Request
@@ -13,6 +14,8 @@ from fastapi.staticfiles import StaticFiles
 from starlette.exceptions import HTTPException
 
 from ...mechanisms.refusal import InputRefused, ReleaseFailed
+from ..ledger.append import head_of
+from ..ledger.signed_state import ForgedState
 from ..ledger.store import open_store
 from .access import Access
 from .certificates import Certificates
@@ -24,14 +27,14 @@ from .observing import Observer
 from .options import Options
 from .rendering import STATIC, fault_page
 from .routes import API, router
-from .surroundings import Surroundings
+from .surroundings import NotSound, Surroundings
 from .work import Desk
 
 __all__ = ["dashboard"]
 
 TITLES = {
     404: "There is no such page",
-    409: "This page can't be shown",
+    409: "No figure of this ledger is shown",
     422: "This address has a malformed part",
     500: "This page can't be shown",
     503: "The ledger can't be read",
@@ -73,8 +76,8 @@ def dashboard(options: Options, *, observer: Observer) -> Gate:
     application.add_exception_handler(HTTPException, _missing)
     application.add_exception_handler(InputRefused, _refused)
     application.add_exception_handler(ReleaseFailed, _failed(observer))
-    for kind in (ArithmeticError, AttributeError, LookupError, TypeError, ValueError):
-        application.add_exception_handler(kind, _damaged(observer))
+    for kind in (NotSound, ForgedState, ArithmeticError, AttributeError, LookupError, TypeError, ValueError):
+        application.add_exception_handler(kind, _not_sound(observer))
     access = Access(options, tokens=around.tokens, today=_today)
     return Gate(application, access=access, observer=observer)
 
@@ -93,7 +96,7 @@ def _surroundings(options: Options, observer: Observer) -> Surroundings:
         "keys": [key.raw.hex() for key in options.anchor_keys],
     }
     store = open_store(options.ledger_url, anchoring=None)
-    with store.reading() as connection:
+    with suppress(ForgedState), store.reading() as connection:
         follower.follow(connection)
     return Surroundings(
         store=store,
@@ -121,22 +124,24 @@ def _health(request: Request) -> dict[str, str]:
     """Whether the ledger can be read; nothing of what it says."""
     around: Surroundings = request.app.state.around
     with around.store.reading() as connection:
-        around.follower.follow(connection)
+        head_of(connection)
     return {"status": "ok"}
 
 
 def _metrics(observer: Observer):  # type: ignore[no-untyped-def]  # noqa: ANN202
     def metrics(request: Request) -> PlainTextResponse:
         around: Surroundings = request.app.state.around
-        with around.seen() as seen:
-            frame = seen.frame()
-            facts = {
-                "ledger_entries": float(frame.entries),
+        chain = around.watch.state
+        facts = {
+            "chain_sound": float(chain.verdict == "sound"),
+            "chain_findings": float(chain.findings_in_all),
+            "chain_verified_to": float(-1 if chain.verified_to is None else chain.verified_to),
+        }
+        with suppress(NotSound, ForgedState), around.seen() as seen:
+            facts |= {
+                "ledger_entries": float(seen.frame().entries),
                 "ledger_datasets": float(seen.view.count("dataset")),
                 "ledger_releases": float(seen.view.count("release")),
-                "chain_sound": float(frame.chain.verdict == "sound"),
-                "chain_findings": float(frame.chain.findings_in_all),
-                "chain_verified_to": float(-1 if frame.chain.verified_to is None else frame.chain.verified_to),
             }
         return PlainTextResponse(observer.metrics(facts), media_type="text/plain; version=0.0.4; charset=utf-8")
 
@@ -163,34 +168,41 @@ async def _refused(request: Request, error: Exception) -> Response:
 def _failed(observer: Observer):  # type: ignore[no-untyped-def]  # noqa: ANN202
     async def failed(request: Request, error: Exception) -> Response:
         what = error.what if isinstance(error, ReleaseFailed) else ""
+        request.app.state.around.watch.ask()
         observer.event("unreadable", why=what)
         return _page(request, 503, f"{what} Run crowdblend ledger verify.")
 
     return failed
 
 
-def _damaged(observer: Observer):  # type: ignore[no-untyped-def]  # noqa: ANN202
-    async def damaged(request: Request, error: Exception) -> Response:
-        """What is stored has a form that no ledger writes: the verification says where."""
-        around: Surroundings = request.app.state.around
-        around.watch.ask()
-        observer.event("damaged", kind=type(error).__name__)
-        chain = around.watch.state
-        if chain.verdict == "sound":
+def _not_sound(observer: Observer):  # type: ignore[no-untyped-def]  # noqa: ANN202
+    async def not_sound(request: Request, error: Exception) -> Response:
+        """What is stored doesn't hold, by the last verification or by what a page found: findings, and no figure."""
+        watch: ChainWatch = request.app.state.around.watch
+        watch.ask()
+        chain = watch.state
+        observer.event("not sound", kind=type(error).__name__, verdict=chain.verdict)
+        if isinstance(error, NotSound):
+            why = "The last verification could not be done." if chain.verdict == "failed" else "It does not verify."
+        elif isinstance(error, ForgedState):
+            why = error.what
+        elif chain.verdict != "sound":
+            why = "What it holds here can't be read."
+        else:
             return _page(request, 500, "The last verification found no fault in the ledger; it is verified once more.")
-        found = "; ".join(f"entry {one.position}: {one.what}" for one in chain.findings[:5])
-        more = found or "Where it doesn't hold the verification will tell, which has been asked for."
-        return _page(request, 409, f"What the ledger holds here can't be read. {more}")
+        return _page(request, 409, why, chain=chain)
 
-    return damaged
+    return not_sound
 
 
-def _page(request: Request, status: int, text: str) -> Response:
-    """A fault, as JSON for programs and as a page for people."""
+def _page(request: Request, status: int, text: str, *, chain: ChainState | None = None) -> Response:
+    """Why there is no page, as JSON for programs and as a page for people; with what a verification found, if given."""
     title = TITLES.get(status, "This can't be shown")
-    if request.url.path.startswith((API, "/csv")):
-        return JSONResponse({"error": {"status": status, "what": title, "why": text}}, status_code=status)
-    return HTMLResponse(fault_page(status=status, title=title, text=text, path=request.url.path), status_code=status)
+    path = request.url.path
+    if path.startswith((API, "/csv")):
+        error = {"status": status, "what": title, "why": text} | ({} if chain is None else {"chain": asdict(chain)})
+        return JSONResponse({"error": error}, status_code=status)
+    return HTMLResponse(fault_page(status=status, title=title, text=text, path=path, chain=chain), status_code=status)
 
 
 def _today() -> date:

@@ -19,10 +19,6 @@ FOR_SEVERAL_RECORDS = (
     "No curve is drawn where a person may have several records: the profile is that of one record, and its price is "
     "carried over to several by group privacy."
 )
-WITHOUT_REGISTRATION = (
-    "No curve is drawn, since the registration of the data set can't be read: how many records a person may have "
-    "isn't known."
-)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -57,19 +53,19 @@ class Curve:
     computing: bool
 
 
-def curve_of(mechanism: Mapping[str, str | int], *, rows_per_person: int | None, delta: str, desk: Desk) -> Curve:
+def curve_of(mechanism: Mapping[str, str | int], *, rows_per_person: int, delta: str, desk: Desk) -> Curve:
     """The curve of a mechanism's record.
 
     Args:
         mechanism: the record, as the ledger has it.
-        rows_per_person: the most records of one person; None where it isn't known.
+        rows_per_person: the most records of one person.
         delta: the δ that the picture must show.
         desk: computes it.
     """
     theorem = THEOREMS.get(mechanism.get("kind"), "")
     k = mechanism.get("k")
     if rows_per_person != 1:
-        why_not = WITHOUT_REGISTRATION if rows_per_person is None else FOR_SEVERAL_RECORDS
+        why_not = FOR_SEVERAL_RECORDS
     elif not theorem:
         why_not = "No curve is known for this kind of mechanism."
     elif not isinstance(k, int) or k > LARGEST_K:

@@ -25,7 +25,6 @@ __all__ = [
     "Amount",
     "amount",
     "amount_or_none",
-    "charge_of",
     "day_of",
     "described",
     "factor_shown",
@@ -54,30 +53,6 @@ def amount(value: Decimal) -> Amount:
 def amount_or_none(value: Decimal | None) -> Amount | None:
     """An amount for a page, where there is one."""
     return None if value is None else amount(value)
-
-
-def charge_of(entry: Entry | None) -> ReleaseCharged | None:
-    """The charge that an entry records, None for an entry of another kind."""
-    match entry:
-        case ReleaseCharged():
-            return entry
-        case (
-            None
-            | LedgerCreated()
-            | DatasetAdded()
-            | BudgetRaised()
-            | SeriesRegistered()
-            | ReleaseReading()
-            | ReleasePublished()
-            | ReleaseAbandoned()
-            | ReleaseRefused()
-            | PrivateLook()
-            | TokenAdded()
-            | TokenRevoked()
-        ):
-            return None
-        case _:
-            assert_never(entry)
 
 
 def described(entry: Entry) -> str:  # noqa: PLR0911, PLR0912 - one return for each kind
@@ -120,10 +95,10 @@ def described(entry: Entry) -> str:  # noqa: PLR0911, PLR0912 - one return for e
             assert_never(entry)
 
 
-def day_of(entry: Entry | None) -> str | None:
+def day_of(entry: Entry) -> str | None:
     """The day that an entry bears, None where it bears none."""
     match entry:
-        case None | LedgerCreated() | ReleaseReading() | ReleasePublished():
+        case LedgerCreated() | ReleaseReading() | ReleasePublished():
             return None
         case (
             DatasetAdded()

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from datetime import date
 from decimal import Decimal
+from typing import Any
 
 from sqlalchemy import Connection, select
 
@@ -18,9 +19,10 @@ from ..ledger.entry import BudgetRaised, PrivateLook
 from ..ledger.release_entries import Fields, ReleaseAbandoned, ReleaseRefused, SeriesRegistered
 from ..ledger.schema import as_stored
 from ..ledger.schema import entry as entry_table
+from ..ledger.signed_state import ForgedState
 from .paid import Paid, Payment
 
-__all__ = ["Follower", "Refusal", "Unread"]
+__all__ = ["Follower", "Refusal"]
 
 CHARGE = "release-charged/"
 PLAIN_KINDS = frozenset(
@@ -35,24 +37,11 @@ class Refusal:
 
     Args:
         position: of its entry.
-        cause: the rule that refused, None where that can't be read.
+        cause: the rule that refused.
     """
 
     position: int
-    cause: str | None
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Unread:
-    """Where an entry stands, or should, that can't be read.
-
-    Args:
-        position: of the entry.
-        kind: that the chain's table has of it, None where it has none.
-    """
-
-    position: int
-    kind: str | None
+    cause: str
 
 
 @dataclass(kw_only=True, slots=True)
@@ -65,7 +54,6 @@ class _Seen:
     looks: dict[str, list[tuple[int, date]]] = field(default_factory=dict)
     raises: dict[str, list[int]] = field(default_factory=dict)
     refusals: list[Refusal] = field(default_factory=list)
-    unread: list[Unread] = field(default_factory=list)
     paid_by: dict[str, Paid] = field(default_factory=dict)
     paid: dict[str, tuple[str, Payment]] = field(default_factory=dict)
 
@@ -78,7 +66,11 @@ class Follower:
         self._seen = _Seen()
 
     def follow(self, connection: Connection) -> None:
-        """Take over what was appended; begins anew where the chain is not the one followed before."""
+        """Take over what was appended; begins anew where the chain is not the one followed before.
+
+        Raises:
+            ForgedState: an entry is missing or damaged; it is the next to be taken over.
+        """
         with self._lock:
             if not self._continues(connection):
                 self._seen = _Seen()
@@ -90,9 +82,9 @@ class Follower:
                 .order_by(entry_table.c.position)
             )
             for position, own, kind, body in rows:
-                for gap in range(self._seen.position + 1, min(position, self._seen.position + BATCH)):
-                    self._seen.unread.append(Unread(position=gap, kind=None))
-                self._take(position, kind, body if isinstance(body, str) else "")
+                if position != self._seen.position + 1:
+                    raise ForgedState(f"entry {self._seen.position + 1} is missing")
+                self._take(position, kind, body)
                 self._seen.position, self._seen.hash = position, own
 
     def start_again(self) -> None:
@@ -105,11 +97,6 @@ class Follower:
         with self._lock:
             known = tuple(self._seen.refusals)
         return (refusal for refusal in reversed(known) if refusal.position <= up_to)
-
-    def unread(self, *, up_to: int) -> tuple[Unread, ...]:
-        """The entries that are missing, or tell nothing though they should by their kind."""
-        with self._lock:
-            return tuple(one for one in self._seen.unread if one.position <= up_to)
 
     def looks(self, dataset: str, *, up_to: int) -> tuple[tuple[int, date], ...]:
         """Places and days of the entries that tell of a look at a data set's records outside any release."""
@@ -148,19 +135,13 @@ class Follower:
         found = connection.execute(select(entry_table.c.hash).where(entry_table.c.position == seen.position)).scalar()
         return found == seen.hash
 
-    def _take(self, position: int, kind: object, body: str) -> None:
-        if not isinstance(kind, str):
-            self._seen.unread.append(Unread(position=position, kind=None))
-            return
-        self._seen.kinds[kind] += 1
+    def _take(self, position: int, kind: Any, body: Any) -> None:  # noqa: ANN401 - whatever the file holds
         try:
             if kind in PLAIN_KINDS or kind.startswith(CHARGE):
                 self._take_plain(position, kind, json.loads(body))
         except (AttributeError, KeyError, TypeError, ValueError, RecursionError):
-            # A damaged entry counts as nothing, so whatever it could have counted for has to say that it is missing.
-            self._seen.unread.append(Unread(position=position, kind=kind))
-            if kind == ReleaseRefused.KIND:
-                self._seen.refusals.append(Refusal(position=position, cause=None))
+            raise ForgedState(f"entry {position} can't be read") from None
+        self._seen.kinds[kind] += 1
 
     def _take_plain(self, position: int, kind: str, document: dict[str, object]) -> None:
         seen = self._seen

@@ -10,8 +10,7 @@ from ..ledger.budget import Account
 from .figures import Amount, amount
 from .refusals_page import RefusalRow, refusal_rows
 from .rows import ReleaseRow, release_rows
-from .surroundings import Fault, Frame, Seen
-from .unreadable import VERIFY, UnreadableRow
+from .surroundings import Frame, Seen
 
 __all__ = ["BudgetRow", "OverviewPage", "budget_row", "overview_page"]
 
@@ -63,11 +62,11 @@ class OverviewPage:
     """
 
     frame: Frame
-    datasets: tuple[BudgetRow | UnreadableRow, ...]
+    datasets: tuple[BudgetRow, ...]
     datasets_in_all: int
-    releases: tuple[ReleaseRow | UnreadableRow, ...]
+    releases: tuple[ReleaseRow, ...]
     releases_in_all: int
-    refusals: tuple[RefusalRow | UnreadableRow, ...]
+    refusals: tuple[RefusalRow, ...]
     more: int | None
 
 
@@ -75,26 +74,16 @@ def overview_page(seen: Seen, *, after: int | None) -> OverviewPage:
     """Build the overview of the data sets registered after a place."""
     view = seen.view
     found = view.datasets(after=-1 if after is None else after, limit=DATASETS_A_PAGE + 1)
-    rows: list[BudgetRow | UnreadableRow] = []
-    faults: list[Fault] = []
-    for name, position in found[:DATASETS_A_PAGE]:
-        change = view.last_change(name)
-        if change is None or change.account is None:
-            faults.append(Fault(position=position, what=f"the account of data set '{name}' can't be read"))
-            unread = f"The account of data set '{name}' can't be read: what it spent is missing here. {VERIFY}"
-            rows.append(UnreadableRow(position=position, unreadable=unread))
-        else:
-            rows.append(budget_row(name, position, change.account))
-    releases, stored = release_rows(view, view.releases(name=None, before=None, limit=LATEST))
     latest = islice(seen.around.follower.refusals(up_to=view.head.position), LATEST)
-    refusals, refused = refusal_rows(view, [refusal.position for refusal in latest])
     return OverviewPage(
-        frame=seen.frame(*stored, *refused, faults=tuple(faults)),
-        datasets=tuple(rows),
+        frame=seen.frame(),
+        datasets=tuple(
+            budget_row(name, position, view.last_change(name).account) for name, position in found[:DATASETS_A_PAGE]
+        ),
         datasets_in_all=view.count("dataset"),
-        releases=releases,
+        releases=release_rows(view, view.releases(name=None, before=None, limit=LATEST)),
         releases_in_all=view.count("release"),
-        refusals=refusals,
+        refusals=refusal_rows(view, [refusal.position for refusal in latest]),
         more=found[DATASETS_A_PAGE - 1][1] if len(found) > DATASETS_A_PAGE else None,
     )
 

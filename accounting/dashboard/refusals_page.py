@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from ..ledger.release_entries import ReleaseRefused
-from .ledger_view import LedgerView, Stored
+from .ledger_view import LedgerView
 from .surroundings import Frame, Seen
-from .unreadable import UnreadableRow, unreadable_entry
 
 __all__ = ["CauseRow", "RefusalRow", "RefusalsPage", "refusal_rows", "refusals_page"]
 
@@ -61,14 +60,14 @@ class RefusalsPage:
         cause: the rule that the page is about, None for all of them.
         causes: how often each rule refused.
         refusals: the latest first.
-        refusals_in_all: how many there are of the cause asked for, with those whose cause can't be read.
+        refusals_in_all: how many there are of the cause asked for.
         older: what to ask for to see those before, None on the last page.
     """
 
     frame: Frame
     cause: str | None
     causes: tuple[CauseRow, ...]
-    refusals: tuple[RefusalRow | UnreadableRow, ...]
+    refusals: tuple[RefusalRow, ...]
     refusals_in_all: int
     older: int | None
 
@@ -76,41 +75,32 @@ class RefusalsPage:
 def refusals_page(seen: Seen, *, before: int | None, cause: str | None) -> RefusalsPage:
     """Build the page of refusals before a place in the chain, by one rule or by all."""
     known = tuple(seen.around.follower.refusals(up_to=seen.view.head.position))
-    wanted = [refusal.position for refusal in known if cause is None or refusal.cause in (None, cause)]
+    wanted = [refusal.position for refusal in known if cause in (None, refusal.cause)]
     below = [position for position in wanted if before is None or position < before]
-    rows, stored = refusal_rows(seen.view, below[:ROWS_A_PAGE])
-    counted = Counter(refusal.cause for refusal in known if refusal.cause is not None)
+    counted = Counter(refusal.cause for refusal in known)
     return RefusalsPage(
-        frame=seen.frame(*stored),
+        frame=seen.frame(),
         cause=cause,
         causes=tuple(CauseRow(cause=name, times=times) for name, times in sorted(counted.items())[:ROWS_A_PAGE]),
-        refusals=rows,
+        refusals=refusal_rows(seen.view, below[:ROWS_A_PAGE]),
         refusals_in_all=len(wanted),
         older=below[ROWS_A_PAGE - 1] if len(below) > ROWS_A_PAGE else None,
     )
 
 
-def refusal_rows(
-    view: LedgerView, positions: Iterable[int]
-) -> tuple[tuple[RefusalRow | UnreadableRow, ...], tuple[Stored, ...]]:
-    """The refusals at these places, the latest first, and the entries that say so."""
-    stored = sorted(view.entries(positions).values(), key=lambda one: -one.position)
-    found = [(one.position, one.entry if isinstance(one.entry, ReleaseRefused) else None) for one in stored]
-    places = view.places_of_datasets(refused.dataset for _, refused in found if refused is not None)
-    rows = tuple(
-        unreadable_entry(position, told="a refusal") if refused is None else _row(position, refused, places)
-        for position, refused in found
-    )
-    return rows, tuple(stored)
-
-
-def _row(position: int, refused: ReleaseRefused, places: Mapping[str, int]) -> RefusalRow:
-    return RefusalRow(
-        position=position,
-        day=refused.day.isoformat(),
-        dataset=refused.dataset,
-        dataset_position=places.get(refused.dataset),
-        release_id=refused.release_id,
-        cause=refused.cause,
-        reason=refused.reason,
+def refusal_rows(view: LedgerView, positions: Iterable[int]) -> tuple[RefusalRow, ...]:
+    """The refusals at these places, the latest first."""
+    found = view.entries_of(ReleaseRefused, positions)
+    places = view.places_of_datasets(refused.dataset for refused in found.values())
+    return tuple(
+        RefusalRow(
+            position=position,
+            day=refused.day.isoformat(),
+            dataset=refused.dataset,
+            dataset_position=places.get(refused.dataset),
+            release_id=refused.release_id,
+            cause=refused.cause,
+            reason=refused.reason,
+        )
+        for position, refused in sorted(found.items(), reverse=True)
     )

@@ -9,22 +9,18 @@ from ...mechanisms.refusal import InputRefused
 from ..ledger.budget import amount_text
 from ..ledger.certificate_words import guarantee_in_words, limits_in_words, theorem_of
 from ..ledger.circumstances import Circumstances
-from ..ledger.entry import DatasetAdded, PrivateLook
+from ..ledger.entry import DatasetAdded
 from ..ledger.release_entries import ReleaseCharged, ReleasePublished
 from .certificates import MapOfColumns, columns_of
 from .curve import Curve, curve_of
-from .figures import amount, charge_of, day_of, described, factor_shown
+from .figures import amount, day_of, described, factor_shown
 from .ledger_view import LedgerView, Stored
 from .rows import ReleaseRow, release_row
 from .surroundings import Frame, Seen
-from .unreadable import unreadable_entry
 
 __all__ = ["ReleasePage", "certificate_of", "release_page"]
 
 CERTIFICATE = "certificate.json"
-UNSAID = (
-    "Its data set's registration, its mechanism or a look at records can't be read, so nothing is vouched for here."
-)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -125,7 +121,7 @@ def release_page(seen: Seen, release_id: str) -> ReleasePage:
     """Build the page of a release.
 
     Raises:
-        InputRefused: the ledger has none of this id, or its charge can't be read.
+        InputRefused: the ledger has none of this id.
     """
     stored, charge = _charge(seen.view, release_id)
     row = release_row(seen.view, charge, position=stored.position)
@@ -134,20 +130,17 @@ def release_page(seen: Seen, release_id: str) -> ReleasePage:
     digest = None if published is None else dict(published.output_hashes).get(CERTIFICATE)
     content = None if digest is None else seen.around.certificates.content(digest)
     circumstances = _circumstances(seen, charge, stored.position)
-    unread = seen.around.follower.unread(up_to=stored.position)
-    hidden = any(one.kind == PrivateLook.KIND for one in unread)  # a look may have been one at these records
-    guarantee, limits = _words(charge, None if hidden else circumstances)
     return ReleasePage(
-        frame=seen.frame(*entries),
+        frame=seen.frame(),
         release=row,
         parameters=tuple(Parameter(name=name, value=str(value)) for name, value in charge.mechanism),
         rule=charge.price.rule,
         theorem=theorem_of(charge.price.rule),
         relation=charge.price.relation,
         releases_covered=charge.price.releases,
-        guarantee=guarantee,
+        guarantee=guarantee_in_words(charge, circumstances),
         bound=_bound(charge),
-        limits=limits,
+        limits=limits_in_words(charge, circumstances),
         steps=tuple(_step(one) for one in entries),
         previous=stored.previous,
         files=() if published is None else tuple(File(name=n, sha256=d) for n, d in published.output_hashes),
@@ -160,7 +153,7 @@ def release_page(seen: Seen, release_id: str) -> ReleasePage:
         sampler_layout=charge.sampler_layout,
         curve=curve_of(
             dict(charge.mechanism),
-            rows_per_person=None if circumstances is None else circumstances.rows_per_person,
+            rows_per_person=circumstances.rows_per_person,
             delta=amount(charge.price.delta).exact,
             desk=seen.around.desk,
         ),
@@ -184,11 +177,9 @@ def certificate_of(seen: Seen, release_id: str) -> bytes:
 
 def _charge(view: LedgerView, release_id: str) -> tuple[Stored, ReleaseCharged]:
     position = view.place_of_release(release_id)
-    stored = None if position is None else view.entries([position]).get(position)
-    charge = None if stored is None else charge_of(stored.entry)
-    if stored is None or charge is None or charge.release_id != release_id:
-        raise InputRefused("The ledger has no release of this id that can be read.", where="release", not_done="")
-    return stored, charge
+    if position is None:
+        raise InputRefused("The ledger has no release of this id.", where="release", not_done="")
+    return view.entries([position])[position], view.entries_of(ReleaseCharged, [position])[position]
 
 
 def _entries(view: LedgerView, stored: Stored, release_id: str) -> tuple[Stored, ...]:
@@ -203,29 +194,16 @@ def _published(entries: tuple[Stored, ...]) -> ReleasePublished | None:
 
 
 def _step(stored: Stored) -> Step:
-    unread = unreadable_entry(stored.position, told="what became of the release").unreadable
-    said = unread if stored.entry is None else described(stored.entry)
-    return Step(position=stored.position, hash=stored.hash, day=day_of(stored.entry), what=said)
+    what, day = described(stored.entry), day_of(stored.entry)
+    return Step(position=stored.position, hash=stored.hash, day=day, what=what)
 
 
-def _circumstances(seen: Seen, charge: ReleaseCharged, position: int) -> Circumstances | None:
-    """What the ledger said at the charge, None where the registration of its data set can't be read."""
-    place = seen.view.places_of_datasets([charge.dataset]).get(charge.dataset)
-    stored = None if place is None else seen.view.entries([place]).get(place)
-    if stored is None or not isinstance(stored.entry, DatasetAdded):
-        return None
+def _circumstances(seen: Seen, charge: ReleaseCharged, position: int) -> Circumstances:
+    """What the ledger said at the charge."""
+    place = seen.view.places_of_datasets([charge.dataset])[charge.dataset]
+    added = seen.view.entries_of(DatasetAdded, [place])[place]
     looks = seen.around.follower.looks(charge.dataset, up_to=position - 1)
-    return Circumstances(rows_per_person=stored.entry.rows_per_person, look_days=tuple(day for _, day in looks))
-
-
-def _words(charge: ReleaseCharged, circumstances: Circumstances | None) -> tuple[str, str]:
-    """The guarantee and its limits in the certificate's own words."""
-    if circumstances is None:
-        return UNSAID, ""
-    try:
-        return guarantee_in_words(charge, circumstances), limits_in_words(charge, circumstances)
-    except InputRefused:
-        return UNSAID, ""
+    return Circumstances(rows_per_person=added.rows_per_person, look_days=tuple(day for _, day in looks))
 
 
 def _bound(charge: ReleaseCharged) -> str:

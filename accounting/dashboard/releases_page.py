@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 from .rows import ReleaseRow, release_rows
 from .surroundings import Frame, Seen
-from .unreadable import UnreadableRow
 
 __all__ = ["ReleasesPage", "releases_page"]
 
@@ -25,7 +24,7 @@ class ReleasesPage:
     """
 
     frame: Frame
-    releases: tuple[ReleaseRow | UnreadableRow, ...]
+    releases: tuple[ReleaseRow, ...]
     releases_in_all: int
     older: int | None
 
@@ -33,10 +32,9 @@ class ReleasesPage:
 def releases_page(seen: Seen, *, before: int | None) -> ReleasesPage:
     """Build the page of releases charged before a place in the chain."""
     found = seen.view.releases(name=None, before=before, limit=ROWS_A_PAGE + 1)
-    rows, stored = release_rows(seen.view, found[:ROWS_A_PAGE])
     return ReleasesPage(
-        frame=seen.frame(*stored),
-        releases=rows,
+        frame=seen.frame(),
+        releases=release_rows(seen.view, found[:ROWS_A_PAGE]),
         releases_in_all=seen.view.count("release"),
         older=found[ROWS_A_PAGE - 1] if len(found) > ROWS_A_PAGE else None,
     )

@@ -131,9 +131,10 @@ def certificate(seen: OneState, release_id: ReleaseId) -> Response:
     return Response(content, media_type="application/json", headers=shown)
 
 
-def verify_again(seen: OneState) -> Response:
+def verify_again(request: Request) -> Response:
     """Ask for a verification, as soon as one may begin, and show its page."""
-    seen.around.watch.ask()
+    around: Surroundings = request.app.state.around
+    around.watch.ask()
     return RedirectResponse("/verification", status_code=303)
 
 
@@ -142,7 +143,11 @@ REFUSALS: dict[int | str, dict[str, Any]] = {
         "description": text,
         "content": {"application/json": {"schema": {"type": "object", "required": ["error"]}}},
     }
-    for status, text in ((404, "There is no such thing."), (422, "A parameter has another form."))
+    for status, text in (
+        (404, "There is no such thing."),
+        (409, "The ledger does not hold: what was found, and no figure."),
+        (422, "A parameter has another form."),
+    )
 }
 
 

@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from ..ledger.release_entries import ReleaseCharged
-from .figures import Amount, amount, amount_or_none, charge_of, mechanism_in_words
-from .ledger_view import LedgerView, Stored
-from .unreadable import UnreadableRow, unreadable_entry
+from .figures import Amount, amount, amount_or_none, mechanism_in_words
+from .ledger_view import LedgerView
 
 __all__ = ["ReleaseRow", "Stage", "release_row", "release_rows", "stage_of"]
 
@@ -24,7 +23,7 @@ class ReleaseRow:
         release_id: its id.
         label: its name for people.
         dataset: whose budget paid.
-        dataset_position: where that data set is registered, None where it isn't.
+        dataset_position: where that data set is registered.
         stage: what became of it: "charged", "reading", "published", "abandoned", "given back".
         series: the series that paid for it, None for a release that paid for itself.
         series_number: its place there.
@@ -40,7 +39,7 @@ class ReleaseRow:
     release_id: str
     label: str
     dataset: str
-    dataset_position: int | None
+    dataset_position: int
     stage: Stage
     series: str | None
     series_number: int | None
@@ -53,27 +52,21 @@ class ReleaseRow:
     position: int
 
 
-def release_rows(
-    view: LedgerView, positions: Iterable[int]
-) -> tuple[tuple[ReleaseRow | UnreadableRow, ...], tuple[Stored, ...]]:
-    """The releases charged at these places, the latest first, and the entries that say so."""
-    stored = sorted(view.entries(positions).values(), key=lambda one: -one.position)
-    charges = [(one.position, charge_of(one.entry)) for one in stored]
-    outcomes = view.outcomes(charge.release_id for _, charge in charges if charge is not None)
-    places = view.places_of_datasets(charge.dataset for _, charge in charges if charge is not None)
-    rows = tuple(
-        unreadable_entry(position, told="a release with its price")
-        if charge is None
-        else _row(charge, position, outcomes.get(charge.release_id, {}), places.get(charge.dataset))
-        for position, charge in charges
+def release_rows(view: LedgerView, positions: Iterable[int]) -> tuple[ReleaseRow, ...]:
+    """The releases charged at these places, the latest first."""
+    charges = view.entries_of(ReleaseCharged, positions)
+    outcomes = view.outcomes(charge.release_id for charge in charges.values())
+    places = view.places_of_datasets(charge.dataset for charge in charges.values())
+    return tuple(
+        _row(charge, position, outcomes.get(charge.release_id, {}), places[charge.dataset])
+        for position, charge in sorted(charges.items(), reverse=True)
     )
-    return rows, tuple(stored)
 
 
 def release_row(view: LedgerView, charge: ReleaseCharged, *, position: int) -> ReleaseRow:
     """The release of a charge at a place."""
     outcomes = view.outcomes([charge.release_id]).get(charge.release_id, {})
-    return _row(charge, position, outcomes, view.places_of_datasets([charge.dataset]).get(charge.dataset))
+    return _row(charge, position, outcomes, view.places_of_datasets([charge.dataset])[charge.dataset])
 
 
 def stage_of(outcomes: Mapping[str, int]) -> Stage:
@@ -87,7 +80,7 @@ def stage_of(outcomes: Mapping[str, int]) -> Stage:
     return "reading" if "reading" in outcomes else "charged"
 
 
-def _row(charge: ReleaseCharged, position: int, outcomes: Mapping[str, int], place: int | None) -> ReleaseRow:
+def _row(charge: ReleaseCharged, position: int, outcomes: Mapping[str, int], place: int) -> ReleaseRow:
     itself = charge.series is None
     return ReleaseRow(
         release_id=charge.release_id,

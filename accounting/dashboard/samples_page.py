@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import islice
 from typing import Literal
 
 from .refusals_page import RefusalRow, refusal_rows
 from .rows import Stage, stage_of
 from .surroundings import Frame, Seen
-from .unreadable import UnreadableRow
 
 __all__ = ["SampleRow", "SamplesPage", "samples_page"]
 
@@ -56,7 +54,7 @@ class SamplesPage:
         frame: of the ledger.
         samples: the latest first.
         samples_in_all: how many there are.
-        refused_reuse: the latest attempts to use a sample again, with refusals that can't be read and may be such.
+        refused_reuse: the latest attempts to use a sample again.
         refused_in_all: how many there were.
         older: what to ask for to see those before, None on the last page.
     """
@@ -64,7 +62,7 @@ class SamplesPage:
     frame: Frame
     samples: tuple[SampleRow, ...]
     samples_in_all: int
-    refused_reuse: tuple[RefusalRow | UnreadableRow, ...]
+    refused_reuse: tuple[RefusalRow, ...]
     refused_in_all: int
     older: int | None
 
@@ -89,13 +87,12 @@ def samples_page(seen: Seen, *, before: int | None) -> SamplesPage:
         for sample_id, purpose, release_id, position in shown
     )
     refusals = seen.around.follower.refusals(up_to=view.head.position)
-    reuse = [refusal.position for refusal in refusals if refusal.cause in (None, REUSE)]
-    refused, stored = refusal_rows(view, islice(reuse, MOST_REFUSALS))
+    reuse = [refusal.position for refusal in refusals if refusal.cause == REUSE]
     return SamplesPage(
-        frame=seen.frame(*stored, *view.entries(row.position for row in rows).values()),
+        frame=seen.frame(),
         samples=rows,
         samples_in_all=view.count("sample"),
-        refused_reuse=refused,
+        refused_reuse=refusal_rows(view, reuse[:MOST_REFUSALS]),
         refused_in_all=len(reuse),
         older=shown[-1][3] if len(found) > ROWS_A_PAGE else None,
     )

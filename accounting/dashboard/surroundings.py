@@ -13,13 +13,17 @@ from ..ledger.signed_state import ForgedState
 from ..ledger.store import Store
 from ..ledger.tokens import TokenState, vouched_tokens
 from .certificates import Certificates
-from .chain_watch import ChainState, ChainWatch, Fault
+from .chain_watch import ChainState, ChainWatch
 from .following import Follower
 from .held_back import HeldBack
-from .ledger_view import LedgerView, Stored
+from .ledger_view import LedgerView
 from .work import Desk
 
-__all__ = ["Fault", "Frame", "Seen", "Surroundings"]
+__all__ = ["Frame", "NotSound", "Seen", "Surroundings"]
+
+
+class NotSound(Exception):
+    """The last verification found faults, or could not be done: its findings are shown, and no figure."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -32,7 +36,6 @@ class Frame:
         head: hash of the last of them.
         chain: what the last verification found.
         not_verified: how many entries came after it, None before the first verification.
-        faults: what this page itself found wrong with the entries that it shows.
     """
 
     ledger_id: str
@@ -40,7 +43,6 @@ class Frame:
     head: str
     chain: ChainState
     not_verified: int | None
-    faults: tuple[Fault, ...]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -85,16 +87,25 @@ class Surroundings:
     def seen(self, *, path: str = "", query: str = "") -> Iterator[Seen]:
         """One state of the ledger, for one page.
 
+        INVARIANT: no page is made from a ledger that doesn't verify, nor from anything that its signed head doesn't
+        vouch for.
+
         Raises:
+            NotSound: the last verification found it so.
+            ForgedState: what the page would show does not follow from the signed chain.
             ReleaseFailed: the database fails, or the first entry is damaged.
         """
-        with self.store.reading() as connection:
+        chain = self.watch.state
+        if chain.verdict in ("broken", "failed"):
+            raise NotSound
+        with self.store.looking() as connection:
             self.follower.follow(connection)
-            head = self.held_back.head(head_of(connection))
-            view = LedgerView(connection=connection, head=head)
+            view = LedgerView(connection=connection, head=self.held_back.head(head_of(connection)))
+            view.require_all_rows()
             yield Seen(
                 view=view,
                 ledger_id=ledger_id_of(connection),
+                chain=chain,
                 around=self,
                 path=path,
                 query=f"?{query}" if query else "",
@@ -108,6 +119,7 @@ class Seen:
     Args:
         view: the ledger.
         ledger_id: its id.
+        chain: what the last verification found.
         around: the dashboard's long-lived parts.
         path: the address that was asked for.
         query: its query with the question mark, or empty.
@@ -115,31 +127,17 @@ class Seen:
 
     view: LedgerView
     ledger_id: str
+    chain: ChainState
     around: Surroundings
     path: str
     query: str
 
-    def frame(self, *stored: Stored | None, faults: tuple[Fault, ...] = ()) -> Frame:
-        """The page's frame, with what is wrong with the entries that it shows and the rows that it was made from.
-
-        A fault that is seen here asks for a verification, which tells all of them.
-        """
-        chain = self.around.watch.state
-        head = self.view.head
-        found = tuple(
-            Fault(position=one.position, what=one.fault) for one in stored if one is not None and one.fault is not None
-        )
-        doubts = tuple(Fault(position=one.position, what=one.what) for one in self.view.doubts())
-        faults = (*faults, *doubts)
-        if found or faults:
-            self.around.watch.ask()
-        if chain.verified_to is not None and head.position > chain.verified_to:
+    def frame(self) -> Frame:
+        """The page's frame; entries that are newer than the last verification ask for another."""
+        head, verified_to = self.view.head, self.chain.verified_to
+        newer = None if verified_to is None else max(0, head.position - verified_to)
+        if newer:
             self.around.watch.ask()
         return Frame(
-            ledger_id=self.ledger_id,
-            entries=head.position + 1,
-            head=head.hash,
-            chain=chain,
-            not_verified=None if chain.verified_to is None else max(0, head.position - chain.verified_to),
-            faults=tuple(dict.fromkeys((*found, *faults))),
+            ledger_id=self.ledger_id, entries=head.position + 1, head=head.hash, chain=self.chain, not_verified=newer
         )

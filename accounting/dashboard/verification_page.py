@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from .figures import described
-from .surroundings import Fault, Frame, Seen
+from .surroundings import Frame, Seen
 
 __all__ = ["EntryRow", "KindRow", "VerificationPage", "verification_page"]
 
@@ -46,14 +46,12 @@ class VerificationPage:
 
     Args:
         frame: of the ledger, with the verification's state.
-        findings: what does not hold: the first ones.
         kinds: the entries by kind.
         entries: entries of the chain, the latest first.
         older: what to ask for to see those before, None on the last page.
     """
 
     frame: Frame
-    findings: tuple[Fault, ...]
     kinds: tuple[KindRow, ...]
     entries: tuple[EntryRow, ...]
     older: int | None
@@ -65,19 +63,12 @@ def verification_page(seen: Seen, *, before: int | None) -> VerificationPage:
     first = head if before is None else min(head, before - 1)
     wanted = range(first, max(-1, first - ROWS_A_PAGE), -1)
     stored = seen.view.entries(wanted)
-    found = [stored[position] for position in wanted]
-    frame = seen.frame(*found)
     return VerificationPage(
-        frame=frame,
-        findings=frame.chain.findings,
+        frame=seen.frame(),
         kinds=tuple(KindRow(kind=kind, entries=n) for kind, n in sorted(seen.around.follower.kinds().items())[:100]),
         entries=tuple(
-            EntryRow(
-                position=one.position,
-                hash=one.hash,
-                what="This entry can't be read." if one.entry is None else described(one.entry),
-            )
-            for one in found
+            EntryRow(position=position, hash=stored[position].hash, what=described(stored[position].entry))
+            for position in wanted
         ),
         older=wanted[-1] if len(wanted) == ROWS_A_PAGE and wanted[-1] > 0 else None,
     )

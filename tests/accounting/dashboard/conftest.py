@@ -233,6 +233,18 @@ def town(tmp_path_factory: pytest.TempPathFactory, fork_server: Path, prefect_se
 HANGS = 600.0  # seconds; whatever takes longer hangs, also on a busy machine
 
 
+def verified(pages: Served | Opened, *, past: str | None = None) -> dict:
+    """Wait until a verification has ended, another one than that which ended at a time."""
+    until = time.monotonic() + HANGS
+    while time.monotonic() < until:
+        told = pages.get("/api/v1/verification", headers=pages.headers).json()
+        chain = told["frame"]["chain"] if "frame" in told else told["error"].get("chain", {"ended": None})
+        if chain["ended"] is not None and chain["ended"] != past and not chain["running"]:
+            return chain
+        time.sleep(0.1)
+    pytest.fail("no verification ended")
+
+
 @dataclass
 class Served:
     """A running dashboard."""
@@ -248,13 +260,7 @@ class Served:
 
     def verified(self, *, past: str | None = None) -> dict:
         """Wait until a verification has ended, another one than that which ended at a time."""
-        until = time.monotonic() + HANGS
-        while time.monotonic() < until:
-            chain = self.get("/api/v1/verification").json()["frame"]["chain"]
-            if chain["ended"] is not None and chain["ended"] != past and not chain["running"]:
-                return chain
-            time.sleep(0.1)
-        pytest.fail("no verification ended")
+        return verified(self, past=past)
 
 
 @contextmanager
@@ -298,6 +304,7 @@ class Opened:
     """The pages of a ledger in this process, without a server: quick to open for a ledger of a test's own."""
 
     def __init__(self, url: str, **options) -> None:
+        self.headers: dict[str, str] = {}
         self.events: list[dict] = []
         observer = Observer(lambda line: self.events.append(json.loads(line)))
         self.pages = dashboard(Options(ledger_url=url, **options), observer=observer)
@@ -310,6 +317,10 @@ class Opened:
                 return await client.get(path, headers=headers)
 
         return self.loop.run_until_complete(asked())
+
+    def verified(self) -> dict:
+        """Wait until the first verification has ended."""
+        return verified(self)
 
     def __enter__(self) -> Opened:
         self.told: asyncio.Queue[dict] = asyncio.Queue()

@@ -33,7 +33,7 @@ def page(folder: Path) -> Run:
         status, headers, body = asyncio.run(_asked(application, content))
         if status >= WORST:
             raise Fault(f"status {status}: {body[:200]!r}")
-        if any(event["event"] in ("fault", "damaged", "unreadable") for event in events):
+        if any(event["event"] in ("fault", "not sound", "unreadable") for event in events):
             raise Fault(f"{events}")
         if b"Traceback" in body or (b"content-security-policy" not in headers and status not in (405, 421)):
             raise Fault("an answer without its protection")
