@@ -6,12 +6,14 @@ tests/good_deployments/template.yaml at commit 057e5d81cf60150dd3307e0cf4504b957
 
 from __future__ import annotations
 
-import json
+import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
+
+import yaml
 
 from ...mechanisms.neighbours import REPLACEMENT
 from ...mechanisms.refusal import ReleaseFailed
@@ -66,6 +68,18 @@ class StewardsWords:
     author: str | None = None
 
 
+class _ExactDumper(yaml.SafeDumper):  # type: ignore[misc]
+    """Writes amounts with all their digits."""
+
+
+def _amount(dumper: yaml.SafeDumper, amount: Decimal) -> yaml.ScalarNode:
+    text = format(amount, "f")
+    return dumper.represent_scalar("tag:yaml.org,2002:float", text if "." in text else f"{text}.0")
+
+
+_ExactDumper.add_representer(Decimal, _amount)
+
+
 def registry_text(certificate: Mapping[str, Any], words: StewardsWords) -> str:
     """The entry as YAML; every text that the steward must still write begins with `FILL IN`.
 
@@ -79,7 +93,8 @@ def registry_text(certificate: Mapping[str, Any], words: StewardsWords) -> str:
         ReleaseFailed: a field has another form than a release writes, whoever signed it.
     """
     try:
-        return "\n".join(_lines(_entry(certificate, words), 0)) + "\n"
+        entry = _entry(certificate, words)
+        return str(yaml.dump(entry, Dumper=_ExactDumper, sort_keys=False, allow_unicode=True, width=math.inf))
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError):
         raise ReleaseFailed(
             "the certificate's fields have another form than a release writes.",
@@ -212,28 +227,3 @@ def _administrative(certificate: Mapping[str, Any], words: StewardsWords) -> dic
         "registry_authors": [words.author or f"{FILL_IN}: who writes this entry"],
         "tier": 3,
     }
-
-
-def _lines(fields: Mapping[str, Value], depth: int) -> Iterator[str]:
-    """YAML in block style; texts are quoted as in JSON, which is YAML too."""
-    pad = "  " * depth
-    for name, value in fields.items():
-        match value:
-            case dict():
-                yield f"{pad}{name}:"
-                yield from _lines(value, depth + 1)
-            case list():
-                yield f"{pad}{name}:"
-                for item in value:
-                    inner = list(_lines(item, depth + 2)) if isinstance(item, dict) else [_scalar(item)]
-                    yield f"{pad}  - {inner[0].lstrip()}"
-                    yield from inner[1:]
-            case _:
-                yield f"{pad}{name}: {_scalar(value)}"
-
-
-def _scalar(value: Value) -> str:
-    if isinstance(value, Decimal):
-        text = format(value, "f")
-        return text if "." in text else f"{text}.0"
-    return json.dumps(value)
