@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import click
@@ -41,15 +42,28 @@ def preview(
 
     Never on the private records: they are refused, and nothing is charged or read of them.
     """
-    from .preview.telling import tell_preview
+    from .preview.tables import print_forecast
+    from .preview.telling import preview as foretold
+    from .preview.telling import require_place
 
-    tell_preview(
-        spec,
-        public=public,
-        released=released,
-        separator=separator,
-        population=population,
-        wanted=wanted,
-        html=html,
-        as_json=as_json,
-    )
+    if html is not None:
+        require_place(html, spec=spec)
+    levels = dict(_level(text) for text in wanted)
+    made = foretold(spec, public=public, release=released, separator=separator, population=population, levels=levels)
+    if as_json:
+        click.echo(json.dumps(made.facts, ensure_ascii=False))
+    else:
+        print_forecast(made.forecast, made.suggestions)
+    if html is not None:
+        made.write_page(html)
+        click.echo(f"The page is in {html}.", err=True)
+
+
+def _level(text: str) -> tuple[str, int]:
+    """A level that was asked for as `column=level`."""
+    from .preview.telling import not_a_level
+
+    name, mark, number = text.rpartition("=")
+    if not mark or not (number.isascii() and number.isdigit()):
+        raise not_a_level()
+    return name, int(number)

@@ -1,11 +1,11 @@
-"""A preview at the terminal."""
+"""A preview's tables, described once: as they stand at the terminal and on the page."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 from rich.console import Console
-from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
@@ -13,9 +13,104 @@ from ...mechanisms.amount_format import amount_shown
 from .forecast import ByPrice, Forecast
 from .suggestions import Suggestion
 
-__all__ = ["print_forecast", "share_bar"]
+__all__ = ["PreviewRow", "PreviewTable", "preview_tables", "print_forecast"]
 
 BAR = 16
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PreviewRow:
+    """A row of a table.
+
+    Args:
+        cells: texts; a float is a share that would be suppressed, 0 to 1, and is drawn as a bar too.
+        chosen: whether this is what the specification says.
+    """
+
+    cells: tuple[str | float, ...]
+    chosen: bool = False
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PreviewTable:
+    """A table of a preview.
+
+    Args:
+        title: what it is about.
+        note: how it is to be read; empty where the title says it.
+        headers: of the columns.
+        rows: at least one.
+    """
+
+    title: str
+    note: str
+    headers: tuple[str, ...]
+    rows: tuple[PreviewRow, ...]
+
+
+def preview_tables(told: Forecast, helpful: Sequence[Suggestion]) -> dict[str, PreviewTable]:
+    """The tables that have rows, by a word for each, in their order."""
+    tables = {
+        "suggested": PreviewTable(
+            title="Worth a thought",
+            note="Each tried alone on the same people. Information: what the map keeps of that at the finest levels "
+            "that are known, by the columns' weights.",
+            headers=("change", "suppressed", "published", "information", "ε"),
+            rows=tuple(
+                PreviewRow(
+                    cells=(
+                        one.what,
+                        one.suppressed,
+                        f"{one.records:,.0f}",
+                        f"{one.information:.1%}",
+                        amount_shown(one.epsilon),
+                    )
+                )
+                for one in helpful
+            ),
+        ),
+        "columns": PreviewTable(
+            title="Which columns cost most",
+            note="What would be suppressed if the column were left out of the release.",
+            headers=("column", "suppressed without it", "saves"),
+            rows=tuple(
+                PreviewRow(cells=(cost.column, cost.suppressed, f"{100 * cost.saved:.1f} points"))
+                for cost in told.by_column
+            ),
+        ),
+        "levels": PreviewTable(
+            title="Level by level",
+            note="One column at another level, the others as they are; • marks the level that is previewed.",
+            headers=("column", "level", "information kept", "suppressed"),
+            rows=tuple(
+                PreviewRow(
+                    cells=(row.column, _marked(f"{row.level}", row.chosen), f"{row.kept:.1%}", row.suppressed),
+                    chosen=row.chosen,
+                )
+                for row in told.by_level
+            ),
+        ),
+        "lost": PreviewTable(
+            title="Who is lost more than others",
+            note="Labels, and pairs of labels, whose people are suppressed more often than all people together; those "
+            "who lose most people first.",
+            headers=("people with", "people", "suppressed"),
+            rows=tuple(
+                PreviewRow(
+                    cells=(
+                        ", ".join(f"{column} {label}" for column, label in zip(lost.columns, lost.labels, strict=True)),
+                        f"{lost.people:,.0f}",
+                        lost.suppressed,
+                    )
+                )
+                for lost in (*told.by_label, *told.by_pair)
+            ),
+        ),
+        "by_k": _priced("Other thresholds at this rate", told.by_k),
+        "by_rate": _priced("Other rates at this threshold", told.by_rate),
+        "same_price": _priced("Other rates at no higher price, each with its least threshold", told.same_price),
+    }
+    return {name: table for name, table in tables.items() if table.rows}
 
 
 def print_forecast(told: Forecast, helpful: Sequence[Suggestion], console: Console | None = None) -> None:
@@ -24,82 +119,49 @@ def print_forecast(told: Forecast, helpful: Sequence[Suggestion], console: Conso
     now = told.outlook
     out.print(Text(f"Of the sampled records {now.suppressed:.1%} would be suppressed.", style="bold"))
     out.print(
-        f"Looked at: {escape(told.crowd)}, standing for {told.people:,.0f} people. About {now.records:,.0f} records in "
-        f"{now.groups:,.0f} groups would be published, for ε = {amount_shown(told.epsilon)} at δ = "
-        f"{amount_shown(told.delta)}."
+        Text(
+            f"Looked at: {told.crowd}, standing for {told.people:,.0f} people. About {now.records:,.0f} records in "
+            f"{now.groups:,.0f} groups would be published, for ε = {amount_shown(told.epsilon)} at δ = "
+            f"{amount_shown(told.delta)}."
+        )
     )
     for remark in told.remarks:
         out.print(Text(remark, style="dim"))
-    out.print()
-    for table in _tables(told):
-        if table.row_count:
-            out.print(table)
-    out.print(_suggested(helpful) if helpful else "No single step would help clearly.")
+    tables = preview_tables(told, helpful)
+    suggested = tables.pop("suggested", None)
+    for table in (*tables.values(), *([suggested] if suggested else [])):
+        shown = Table(*table.headers, title=table.title, title_justify="left", title_style="bold")
+        for row in table.rows:
+            shown.add_row(*(Text(_bar(cell) if isinstance(cell, float) else cell) for cell in row.cells))
+        out.print()
+        out.print(shown)
+    if not suggested:
+        out.print("No single step would help clearly.")
     out.print("The private records were not read, and nothing was charged.")
 
 
-def share_bar(share: float) -> str:
-    """A share as a bar of blocks, as wide for all, with its percentage."""
+def _priced(title: str, points: Iterable[ByPrice]) -> PreviewTable:
+    rows = tuple(
+        PreviewRow(
+            cells=(
+                _marked(f"k = {point.k}", point.chosen),
+                f"{point.rate:g}",
+                "none" if point.epsilon is None else amount_shown(point.epsilon),
+                point.suppressed,
+                f"{point.records:,.0f}",
+            ),
+            chosen=point.chosen,
+        )
+        for point in points
+    )
+    return PreviewTable(title=title, note="", headers=("threshold", "rate", "ε", "suppressed", "published"), rows=rows)
+
+
+def _marked(text: str, chosen: bool) -> str:
+    return f"{text} •" if chosen else text
+
+
+def _bar(share: float) -> str:
+    """A share as blocks, as wide for all, with its percentage."""
     filled = round(share * BAR)
     return f"{'█' * filled}{'░' * (BAR - filled)} {share:6.1%}"
-
-
-def _tables(told: Forecast) -> list[Table]:
-    columns = _titled("column", "without it", "saves", title="Which columns cost most")
-    for cost in told.by_column:
-        columns.add_row(escape(cost.column), share_bar(cost.suppressed), f"{100 * cost.saved:.1f} points")
-    levels = _titled("column", "level", "kept", "suppressed", title="Level by level, the other columns as they are")
-    name = ""
-    for row in told.by_level:
-        if name and row.column != name:
-            levels.add_section()
-        mark = "•" if row.chosen else " "
-        levels.add_row(
-            "" if row.column == name else escape(row.column),
-            f"{row.level} {mark}",
-            f"{row.kept:.0%}",
-            share_bar(row.suppressed),
-        )
-        name = row.column
-    labels = _titled("who", "people", "suppressed", title="Who is lost more than others")
-    for lost in (*told.by_label, *told.by_pair):
-        who = ", ".join(f"{column} {label}" for column, label in zip(lost.columns, lost.labels, strict=True))
-        labels.add_row(escape(who), f"{lost.people:,.0f}", share_bar(lost.suppressed))
-    return [
-        columns,
-        levels,
-        labels,
-        _priced("Other thresholds at this rate", told.by_k),
-        _priced("Other rates at this k", told.by_rate),
-        _priced("Other rates at no higher price, each with its least k", told.same_price),
-    ]
-
-
-def _priced(title: str, points: Sequence[ByPrice]) -> Table:
-    table = _titled("k", "rate", "ε", "suppressed", "published", title=title)
-    for point in points:
-        table.add_row(
-            f"{point.k} {'•' if point.chosen else ' '}",
-            f"{point.rate:g}",
-            "none" if point.epsilon is None else amount_shown(point.epsilon),
-            share_bar(point.suppressed),
-            f"{point.records:,.0f}",
-        )
-    return table
-
-
-def _suggested(helpful: Sequence[Suggestion]) -> Table:
-    table = _titled("what", "suppressed", "published", "information", "ε", title="Worth a thought")
-    for one in helpful:
-        table.add_row(
-            escape(one.what),
-            f"{one.suppressed:.1%}",
-            f"{one.records:,.0f}",
-            f"{one.information:.0%}",
-            amount_shown(one.epsilon),
-        )
-    return table
-
-
-def _titled(*columns: str, title: str) -> Table:
-    return Table(*columns, title=title, title_justify="left", title_style="bold")

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
-
-import click
 
 from ...flows.settings import house
 from ...flows.spec import read_spec
@@ -25,16 +22,16 @@ from ...mechanisms.recoding import GeneralizationMap
 from ...mechanisms.refusal import InputRefused
 from ...mechanisms.strongly_safe import StronglySafeRelease
 from ...tasks.request import Request
+from ..documents.rendering import page
 from ..placing import require_elsewhere, write_new
 from .counting import crowd_of_records, crowd_of_release
 from .crowd import Crowd
 from .forecast import Forecast, Suppressing, forecast
 from .innocence import REMEDY, WHY
-from .page import preview_page
 from .suggestions import MOST_MAPS, Suggestion, best_levels, suggestions
-from .tables import print_forecast
+from .tables import preview_tables
 
-__all__ = ["Preview", "preview", "tell_preview"]
+__all__ = ["Preview", "not_a_level", "preview", "require_place"]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -71,8 +68,14 @@ class Preview:
         Raises:
             InputRefused: nothing may be written there.
         """
-        page = preview_page(self.forecast, self.suggestions, name=self.request.label)
-        write_new(Path(path), page, request=self.request)
+        told = self.forecast
+        curves = {
+            "k": [(float(one.k), 100.0 * one.suppressed, one.chosen) for one in told.by_k],
+            "rate": [(one.rate, 100.0 * one.suppressed, one.chosen) for one in told.by_rate],
+        }
+        tables = preview_tables(told, self.suggestions)
+        text = page("preview.html", told=told, name=self.request.label, tables=tables, curves=curves)
+        write_new(Path(path), text, request=self.request)
 
 
 def preview(
@@ -97,8 +100,7 @@ def preview(
     Raises:
         InputRefused: the specification, the records or a level is wrong; or the records are the private ones.
     """
-    path = Path(spec)
-    request = read_spec(path, output=path.parent / "preview" if not _names_output(path) else None)
+    request = _request(Path(spec))
     mechanism = _suppressing(request)
     if (public is None) is (release is None):
         _refuse_without_crowd(request, both=public is not None)
@@ -113,51 +115,27 @@ def preview(
     return Preview(forecast=told, suggestions=tuple(suggestions(request, mechanism, crowd, told)), request=request)
 
 
-def tell_preview(
-    spec: Path,
-    *,
-    public: str | None,
-    released: Path | None,
-    separator: str | None,
-    population: int | None,
-    wanted: tuple[str, ...],
-    html: Path | None,
-    as_json: bool,
-) -> None:
-    """Foretell what a release would suppress; the arguments are those of `crowdblend preview`.
+def require_place(html: Path, *, spec: Path) -> None:
+    """Refuse a place for a preview's page, before anything is foretold.
+
+    Args:
+        html: the new file.
+        spec: the specification's file.
 
     Raises:
-        InputRefused: the specification, the crowd, a level or the page's place is wrong.
+        InputRefused: nothing may be written there, or the specification is wrong.
     """
-    if html is not None:
-        place = None if _names_output(spec) else spec.parent / "preview"
-        require_elsewhere(html, request=read_spec(spec, output=place))
-    levels = dict(_wanted(text) for text in wanted)
-    made = preview(spec, public=public, release=released, separator=separator, population=population, levels=levels)
-    if as_json:
-        click.echo(json.dumps(made.facts, ensure_ascii=False))
-    else:
-        print_forecast(made.forecast, made.suggestions)
-    if html is not None:
-        made.write_page(html)
-        click.echo(f"The page is in {html}.", err=True)
+    require_elsewhere(html, request=_request(spec))
 
 
-def _wanted(text: str) -> tuple[str, int]:
-    """A level that was asked for as `column=level`."""
-    name, mark, number = text.rpartition("=")
-    if not mark or not (number.isascii() and number.isdigit()):
-        raise _not_a_level()
-    return name, int(number)
-
-
-def _not_a_level() -> InputRefused:
+def not_a_level() -> InputRefused:
+    """The refusal of a level that names no column, or isn't written as one."""
     return InputRefused("levels are given as column=level, for columns of the specification.", where="--level")
 
 
-def _names_output(spec: Path) -> bool:
-    """Whether the specification names an output; a preview needs none."""
-    return parse_spec(spec).release.output is not None
+def _request(spec: Path) -> Request:
+    """What the specification asks for; a preview needs no output, so one that names none has one of its own."""
+    return read_spec(spec, output=spec.parent / "preview" if parse_spec(spec).release.output is None else None)
 
 
 def _suppressing(request: Request) -> Suppressing:
@@ -203,7 +181,7 @@ def _levels(request: Request, mechanism: Suppressing, crowd: Crowd, wanted: Mapp
             levels = list(best or lattice.coarsest)
     for name, level in wanted.items():
         if name not in crowd.names or level < 0:
-            raise _not_a_level()
+            raise not_a_level()
         place = crowd.names.index(name)
         if level >= crowd.hierarchies[place].levels:
             raise InputRefused(f"the column {name!r} has no level {level}.", where="--level")
