@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import pairwise
+from dataclasses import replace
 
 from markupsafe import Markup
 
 from ...mechanisms.amount_format import amount_shown
+from .charts import Axis, Legend, area, dot, line, line_chart, linear_axis, log_axis, share_bar, steps
 from .curve import CurvePoint
-from .drawing import Axis, Legend, drawing, line, linear_axis, log_axis, steps
-from .timeline import TimelinePoint, UnreadableChange
+from .timeline import TimelinePoint
 
 __all__ = ["budget_bar", "curve_picture", "timeline_picture"]
 
-BAR = 200
 LEAST_DELTA = 1e-30
 MOST_LABELS = 5
 
@@ -26,23 +25,11 @@ def budget_bar(share: float, *, label: str) -> Markup:
         share: spent of the budget, 0 to 1; more is drawn as full, in the colour of a fault.
         label: what stands for the bar where it isn't seen.
     """
-    filled = round(BAR * min(1.0, share), 1)
-    style = "over" if share > 1 else "high" if share >= 0.8 else "low"
-    return Markup(
-        '<svg class="bar" viewBox="0 0 {w} 14" preserveAspectRatio="none" role="img" aria-label="{label}" '
-        'xmlns="http://www.w3.org/2000/svg"><rect class="track" width="{w}" height="14" rx="3"/>'
-        '<rect class="fill {style}" width="{filled}" height="14" rx="3"/></svg>'
-    ).format(w=BAR, label=label, style=style, filled=filled)
+    return share_bar(share, label=label, style="over" if share > 1 else "high" if share >= 0.8 else "low")
 
 
-def timeline_picture(changes: Sequence[TimelinePoint | UnreadableChange]) -> Markup:
-    """A data set's ε over its account's changes: charged, composed, by the paper, against the budget.
-
-    Args:
-        changes: at least one whose account can be read; the others are lines across the whole height.
-    """
-    points = [change for change in changes if isinstance(change, TimelinePoint)]
-    unread = sorted({change.change for change in changes if isinstance(change, UnreadableChange)})
+def timeline_picture(points: Sequence[TimelinePoint]) -> Markup:
+    """A data set's ε over its account's changes: charged, composed, by the paper, against the budget."""
     last = points[-1]
     budgets = [(float(point.change), float(point.epsilon_budget.exact)) for point in points]
     charged = [(float(point.change), float(point.epsilon_spent.exact)) for point in points]
@@ -58,12 +45,11 @@ def timeline_picture(changes: Sequence[TimelinePoint | UnreadableChange]) -> Mar
     x = _change_axis(points)
     y = linear_axis(0.0, top, name="ε", across=False)
     parts = [
-        _under(charged, x=x, y=y),
+        area(charged, x=x, y=y),
         steps(budgets, x=x, y=y, style="budget"),
         steps(_up_to(paper, top), x=x, y=y, style="paper"),
         line(composed, x=x, y=y, style="composed"),
         steps(charged, x=x, y=y, style="charged"),
-        *(line([(change, 0.0), (change, top)], x=x, y=y, style="unread") for change in unread),
     ]
     legends = [
         Legend(style="budget", text="budget"),
@@ -79,9 +65,7 @@ def timeline_picture(changes: Sequence[TimelinePoint | UnreadableChange]) -> Mar
         said += f" Composed tightly it is estimated at {last.epsilon_composed.shown}."
     if last.epsilon_paper is not None:
         said += f" The paper's bound would have charged {last.epsilon_paper.shown}."
-    if unread:
-        said += f" Changes that can't be read, drawn as lines across: {len(unread)}."
-    return drawing(
+    return line_chart(
         parts, x=x, y=y, legends=legends, key="timeline", title="Cumulative ε against the budget", description=said
     )
 
@@ -105,9 +89,9 @@ def curve_picture(points: Sequence[CurvePoint], *, theorem: str, epsilon: float 
     said += f"; the paper's bound lies above it, and begins at ε = {amount_shown(paper[0][0])}." if paper else "."
     legends = [Legend(style="charged", text="exact"), Legend(style="paper", text=f"paper, {theorem}")]
     if epsilon is not None and delta is not None:
-        parts.append(Markup('<circle class="dot" cx="{}" cy="{}" r="5"/>').format(x.at(epsilon), y.at(delta)))
+        parts.append(dot(epsilon, delta, x=x, y=y, radius=5, style="dot"))
         said += f" The dot is the price: ε = {amount_shown(epsilon)}, δ = {amount_shown(delta)}."
-    return drawing(parts, x=x, y=y, legends=legends, key="curve", title="ε–δ curve of one release", description=said)
+    return line_chart(parts, x=x, y=y, legends=legends, key="curve", title="ε–δ curve of one release", description=said)
 
 
 def _change_axis(points: Sequence[TimelinePoint]) -> Axis:
@@ -120,24 +104,7 @@ def _change_axis(points: Sequence[TimelinePoint]) -> Axis:
         day = point.day or "?"
         if not labels or labels[-1][1] != day:
             labels.append((float(point.change), day))
-    return Axis(
-        low=plain.low,
-        high=plain.high,
-        start=plain.start + 24,
-        end=plain.end - 24,
-        logarithmic=False,
-        ticks=tuple(labels),
-        name=plain.name,
-    )
-
-
-def _under(points: Sequence[tuple[float, float]], *, x: Axis, y: Axis) -> Markup:
-    """The area under what is charged."""
-    corners = [f"{x.at(points[0][0])},{y.at(0.0)}"]
-    for (left, up), (right, _) in pairwise(points):
-        corners += [f"{x.at(left)},{y.at(up)}", f"{x.at(right)},{y.at(up)}"]
-    corners += [f"{x.at(points[-1][0])},{y.at(points[-1][1])}", f"{x.at(points[-1][0])},{y.at(0.0)}"]
-    return Markup('<polygon class="area" points="{}"/>').format(" ".join(corners))
+    return replace(plain, start=plain.start + 24, end=plain.end - 24, ticks=tuple(labels))
 
 
 def _up_to(points: Sequence[tuple[float, float]], top: float) -> list[tuple[float, float]]:

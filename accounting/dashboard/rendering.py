@@ -8,11 +8,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import fields
 from functools import cache
 from pathlib import Path
-from typing import Any, Literal, assert_never
+from typing import Literal, assert_never
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from jinja2 import Environment
 
 from .calculator_page import CalculatorPage
+from .chain_watch import ChainState
 from .dataset_page import DatasetPage
 from .entry_page import EntryPage
 from .figures import Amount
@@ -22,6 +23,7 @@ from .refusals_page import RefusalsPage
 from .release_page import ReleasePage
 from .releases_page import ReleasesPage
 from .samples_page import SamplesPage
+from .templating import environment
 from .verification_page import VerificationPage
 
 __all__ = ["STATIC", "Page", "csv_of", "fault_page", "html_of", "rows_of_page"]
@@ -69,24 +71,22 @@ def html_of(page: Page, *, path: str, query: str, form: Form) -> str:
     return template.render(page=page, frame=page.frame, path=path, query=query, form=form)
 
 
-def fault_page(*, status: int, title: str, text: str, path: str) -> str:
-    """A page that says why there is none."""
+def fault_page(*, status: int, title: str, text: str, path: str, chain: ChainState | None) -> str:
+    """A page that says why there is none; with what a verification found where the ledger does not hold."""
     template = _environment().get_template("fault.html")
-    return template.render(status=status, title=title, text=text, path=path, frame=None, form="page", query="")
+    return template.render(
+        status=status, title=title, text=text, path=path, chain=chain, frame=None, form="page", query=""
+    )
 
 
 def csv_of(page: Page) -> str:
-    """A page's main table as CSV, with a header; text that a spreadsheet would take for a formula is quoted.
-
-    What can't be read stands in its place as a row, in words in a column of its own.
-    """
+    """A page's main table as CSV, with a header; text that a spreadsheet would take for a formula is quoted."""
     rows = [dict(_flat(row)) for row in rows_of_page(page)]
-    header = list(dict.fromkeys(name for row in sorted(rows, key=lambda row: "unreadable" in row) for name in row))
     sink = io.StringIO()
     writer = csv.writer(sink, lineterminator="\n")
     if rows:
-        writer.writerow(header)
-    writer.writerows([_harmless(row.get(name)) for name in header] for row in rows)
+        writer.writerow(rows[0])
+    writer.writerows(map(_harmless, row.values()) for row in rows)
     return sink.getvalue()
 
 
@@ -106,7 +106,7 @@ def rows_of_page(page: Page) -> tuple[object, ...]:  # noqa: PLR0911 - one retur
         case RefusalsPage():
             return page.refusals
         case VerificationPage():
-            return page.findings or page.entries
+            return page.entries
         case EntryPage():
             return ({name: getattr(page, name) for name in ("position", "kind", "previous", "hash", "body", "what")},)
         case CalculatorPage():
@@ -130,23 +130,6 @@ def _harmless(value: object) -> str:
 
 @cache
 def _environment() -> Environment:
-    made = Environment(
-        loader=FileSystemLoader(HERE / "templates"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
+    made = environment(HERE / "templates", short=lambda digest: f"{digest[:12]}…")
     made.globals.update(budget_bar=budget_bar, curve_picture=curve_picture, timeline_picture=timeline_picture)
-    made.filters["short"] = _short
-    made.filters["grouped"] = _grouped
-    made.tests["number"] = lambda value: isinstance(value, int | float)
     return made
-
-
-def _short(digest: str) -> str:
-    return f"{digest[:12]}…"
-
-
-def _grouped(number: Any) -> str:  # noqa: ANN401 - Jinja hands over anything
-    return f"{number:,}".replace(",", "\u202f")

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from decimal import ROUND_CEILING, Context, Decimal
 from functools import cache
 from pathlib import Path
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from jinja2 import Environment
 from markupsafe import Markup
 
-from ...mechanisms.amount_format import amount_shown
-from .pictures import line_picture, share_picture
+from ...accounting.dashboard.charts import dot, line, line_chart, linear_axis, share_bar
+from ...accounting.dashboard.templating import environment
 
 __all__ = ["cell", "digits_up", "page", "plain_text"]
 
@@ -35,27 +36,40 @@ def plain_text(template: str, **context: object) -> str:
 
 @cache
 def _environment(*, html: bool) -> Environment:
-    made = Environment(
-        loader=FileSystemLoader(HERE / "templates"),
-        autoescape=html,  # noqa: S701 - Markdown is no HTML
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-    )
-    made.globals.update(share_picture=share_picture, line_picture=line_picture)
-    made.filters["grouped"] = grouped
-    made.filters["percent"] = percent
-    made.filters["digits"] = digits
-    made.filters["digits_up"] = digits_up
-    made.filters["amount"] = lambda amount: amount_shown(Decimal(str(amount)))
-    made.filters["cell"] = cell
+    made = environment(HERE / "templates", escaped=html, percent=percent, digits=digits, digits_up=digits_up, cell=cell)
+    made.globals.update(lost_bar=lost_bar, line_picture=line_picture)
     return made
 
 
-def grouped(number: float) -> str:
-    """A rounded number with thin spaces between its thousands."""
-    return f"{number:,.0f}".replace(",", "\u202f")
+def lost_bar(share: float, *, label: str) -> Markup:
+    """A bar whose hatched part, 0 to 1, is lost; the label stands for it where it isn't seen."""
+    return share_bar(share, label=label, style="gone", hatched=True)
+
+
+def line_picture(points: Sequence[tuple[float, float, bool]], *, across: str, up: str, key: str, title: str) -> Markup:
+    """A line through points, with a dot on the one that is the specification's.
+
+    Args:
+        points: across, up, and whether it is the specification's, as one of them is; ascending across.
+        across: name of the quantity across.
+        up: name of the quantity upward.
+        key: a word of its own on the page.
+        title: what the picture is.
+    """
+    x = linear_axis(0.0, points[-1][0], name=across, across=True)
+    y = linear_axis(0.0, max(1e-9, *(value for _, value, _ in points)), name=up, across=False)
+    parts = [
+        line([(at, value) for at, value, _ in points], x=x, y=y, style="charged"),
+        *(dot(at, value, x=x, y=y, radius=3, style="point") for at, value, _ in points),
+        *(dot(at, value, x=x, y=y, radius=6, style="dot") for at, value, own in points if own),
+    ]
+    first, last = points[0], points[-1]
+    chosen = next((at, value) for at, value, own in points if own)
+    said = (
+        f"{up} goes from {first[1]:.4g} at {first[0]:g} to {last[1]:.4g} at {last[0]:g}. "
+        f"The large dot is the specification's: {chosen[1]:.4g} at {chosen[0]:g}."
+    )
+    return line_chart(parts, x=x, y=y, legends=(), key=key, title=title, description=said)
 
 
 def percent(share: float) -> str:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from decimal import Decimal
 from functools import cache
 from pathlib import Path
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from jinja2 import Environment
 from markupsafe import Markup
 
-from ...mechanisms.amount_format import amount_shown
+from ...accounting.dashboard.templating import environment
 from ...mechanisms.measures.utility import UtilityMeasures
 from . import pictures
 
@@ -61,17 +60,7 @@ def report_page(report: PrivateReport) -> str:
 
 @cache
 def _environment() -> Environment:
-    made = Environment(
-        loader=FileSystemLoader(HERE),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    made.filters["grouped"] = lambda number: f"{number:,}".replace(",", "\u202f")
-    made.filters["percent"] = _percent
-    made.filters["amount"] = lambda amount: amount_shown(Decimal(amount))
-    return made
+    return environment(HERE, percent=_percent)
 
 
 def _percent(share: float) -> str:

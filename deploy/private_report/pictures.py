@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import math
-import textwrap
 from collections.abc import Sequence
 
 from markupsafe import Markup
 
-from ...accounting.dashboard.drawing import Legend, drawing, line, log_axis
+from ...accounting.dashboard.charts import BarRow, Legend, bar_chart, dot, line, line_chart, log_axis, triangle_chart
 from ...mechanisms.measures.classification import Classification
 from ...mechanisms.measures.counting import QueryErrors
 from ...mechanisms.measures.utility import CLASS_EDGES, ColumnUtility, UtilityMeasures
-from .bars import BarRow, bar_picture
 
 __all__ = [
     "class_size_picture",
@@ -25,7 +23,6 @@ __all__ = [
 
 MOST_LABELS = 24
 MOST_PAIR_COLUMNS = 16
-CELL, SIDE, TOP = 42, 210, 30
 LEAST_ERROR = 1e-4
 SERIES = (("before", "all records"), ("after", "release"))
 
@@ -41,7 +38,7 @@ def column_picture(columns: Sequence[ColumnUtility]) -> Markup:
         for column in columns
     ]
     series = (("before", "granularity lost"), ("after", "entropy lost"))
-    return bar_picture(rows, series=series, key="columns", title="What coarsening loses in each column", most=1.0)
+    return bar_chart(rows, series=series, key="columns", title="What coarsening loses in each column", most=1.0)
 
 
 def label_picture(column: ColumnUtility, *, key: str) -> Markup:
@@ -53,7 +50,7 @@ def label_picture(column: ColumnUtility, *, key: str) -> Markup:
     if rest := places[len(chosen) :]:
         sums = sum(column.before[place] for place in rest), sum(column.after[place] for place in rest)
         rows.append(_label_row(f"{len(rest)} rarer labels", *sums, totals))
-    return bar_picture(rows, series=SERIES, key=key, title=f"Labels of {column.name}, share of the records")
+    return bar_chart(rows, series=SERIES, key=key, title=f"Labels of {column.name}, share of the records")
 
 
 def _label_row(label: str, before: int, after: int, totals: tuple[int, int]) -> BarRow:
@@ -76,7 +73,7 @@ def class_size_picture(measures: UtilityMeasures) -> Markup:
         for place, name in enumerate(names)
     ]
     series = (("before", "as they are"), ("middle", "coarsened"), ("after", "released"))
-    return bar_picture(rows, series=series, key="classes", title="Share of the records by the size of their class")
+    return bar_chart(rows, series=series, key="classes", title="Share of the records by the size of their class")
 
 
 def classifier_picture(found: Classification) -> Markup:
@@ -86,7 +83,7 @@ def classifier_picture(found: Classification) -> Markup:
         for score in found.scores
     ]
     title = f"Share of the held-out records whose {found.target} is told rightly"
-    return bar_picture(rows, series=(("after", "accuracy"),), key="classifiers", title=title, most=1.0)
+    return bar_chart(rows, series=(("after", "accuracy"),), key="classifiers", title=title, most=1.0)
 
 
 def query_picture(errors: QueryErrors) -> Markup:
@@ -102,17 +99,13 @@ def query_picture(errors: QueryErrors) -> Markup:
     values = [up for _, _, places in lines for _, up in places]
     x = log_axis(errors.by_size[0].least, errors.by_size[-1].below, name="true answer, in records", across=True)
     y = log_axis(min(values), max(values), name="error", across=False)
-    dots = [
-        Markup('<circle class="dot {}" cx="{}" cy="{}" r="4"/>').format(style, x.at(across), y.at(up))
-        for style, _, places in lines
-        for across, up in places
-    ]
+    dots = [dot(*place, x=x, y=y, radius=4, style=f"dot {style}") for style, _, places in lines for place in places]
     said = " ".join(
         f"Answers of {one.least} to {one.below - 1}: median error {one.median:.3g}, 95 of 100 below {one.high:.3g}, "
         f"by sampling alone {one.sampling_alone:.3g}."
         for one in errors.by_size
     )
-    return drawing(
+    return line_chart(
         [*(line(places, x=x, y=y, style=style) for style, _, places in lines), *dots],
         x=x,
         y=y,
@@ -128,49 +121,5 @@ def pair_picture(measures: UtilityMeasures) -> Markup:
     names = [column.name for column in measures.columns]
     if not 2 <= len(names) <= MOST_PAIR_COLUMNS:
         return Markup("")
-    most = max(pair.distance for pair in measures.pairs) or 1.0
-    place = {name: number for number, name in enumerate(names)}
-    parts = [
-        Markup('<text class="label" x="{}" y="{}" text-anchor="end">{}</text>').format(
-            SIDE - 10, TOP + (number + 0.5) * CELL + 4 + (place_of_line - (len(lines) - 1) / 2) * 14, text
-        )
-        for number, lines in enumerate(_numbered(name, number + 1) for number, name in enumerate(names))
-        for place_of_line, text in enumerate(lines)
-    ]
-    parts += [
-        Markup('<text class="label" x="{}" y="{}" text-anchor="middle">{}</text>').format(
-            SIDE + number * CELL + CELL / 2, TOP - 8, number + 1
-        )
-        for number in range(len(names) - 1)
-    ]
-    for pair in measures.pairs:
-        left, row = place[pair.columns[0]], place[pair.columns[1]]
-        across, down = SIDE + left * CELL, TOP + row * CELL
-        parts.append(
-            Markup(
-                '<rect class="cell" x="{}" y="{}" width="{}" height="{}" fill-opacity="{}"/>'
-                '<text class="cell-figure" x="{}" y="{}" text-anchor="middle">{}</text>'
-            ).format(
-                across + 1,
-                down + 1,
-                CELL - 2,
-                CELL - 2,
-                round(0.04 + 0.46 * pair.distance / most, 3),
-                across + CELL / 2,
-                down + CELL / 2 + 4,
-                f"{pair.distance:.2f}",
-            )
-        )
-    said = "; ".join(f"{pair.columns[0]} and {pair.columns[1]}: {pair.distance:.3f}" for pair in measures.pairs)
-    width, height = max(SIDE + (len(names) - 1) * CELL + 8, 480), TOP + len(names) * CELL + 6
-    head = Markup(
-        '<svg class="picture" viewBox="0 0 {w} {h}" style="max-width:{w}px" role="img" '
-        'aria-labelledby="pairs-t pairs-d" xmlns="http://www.w3.org/2000/svg">'
-        '<title id="pairs-t">Distance of each pair of columns</title><desc id="pairs-d">{d}</desc>'
-    ).format(w=width, h=height, d=said)
-    return Markup("").join([head, *parts, Markup("</svg>")])
-
-
-def _numbered(name: str, number: int) -> list[str]:
-    """A column's name with its number, in at most three lines."""
-    return textwrap.wrap(f"{name} {number}", 28, max_lines=3, placeholder=f" … {number}")
+    distances = {(pair.columns[0], pair.columns[1]): pair.distance for pair in measures.pairs}
+    return triangle_chart(names, distances, key="pairs", title="Distance of each pair of columns")

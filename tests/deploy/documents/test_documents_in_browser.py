@@ -79,7 +79,7 @@ def test_printed_in_grey_kept_and_suppressed_are_told_apart(browser, documents, 
     assert page.evaluate(CUT) == []
     fills = [
         page.evaluate(f"getComputedStyle(document.querySelector('.bar .{part}')).{paint}")
-        for part, paint in (("kept", "fill"), ("gone", "fill"), ("hatch", "stroke"))
+        for part, paint in (("track", "fill"), ("fill", "fill"), ("hatch", "stroke"))
     ]
     grey = [int(fill.removeprefix("rgb(").split(",")[0]) for fill in fills]
     assert abs(grey[0] - grey[1]) > 40
