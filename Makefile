@@ -40,7 +40,7 @@ endif
 # Where it is set, every process would compile every module anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test test-long test-extra check audit format docs fuzz leaks coverage mutation record-path screenshots paper lock clean
+.PHONY: demo test test-long test-extra check audit format site docs fuzz leaks coverage mutation record-path screenshots paper lock clean
 
 demo: $(RUNS)
 	@echo "== a release of 29,501 census records"
@@ -108,9 +108,17 @@ MUTATION_MINUTES ?= 20
 mutation: $(READY)
 	$(BIN)/python tests/audit/mutation/mutation.py --minutes $(MUTATION_MINUTES)
 
-# The pages as a site, with the reference of every module, to be read offline: build/docs/index.html.
-docs: $(READY)
-	$(BIN)/python docs/site/build.py build/docs
+# The pages as a site, with what they link to.
+SITE ?= build/docs
+LINKED := tests/audit/faults.py tests/audit/faults-written-first.md tests/house/test_promises.py tests/support/balance.py tests/vectors/lqs_tables.json
+site: $(READY)
+	rm -rf $(SITE)-pages && mkdir -p $(SITE)-pages
+	cp -r --parents README.md docs examples $(LINKED) $(SITE)-pages
+	CROWDBLEND_PAGES=$(abspath $(SITE)-pages) $(BIN)/python -m mkdocs build --quiet --strict \
+	    --config-file docs/site/mkdocs.yml --site-dir $(abspath $(SITE))
+
+# The same with the reference of every module, to be read offline: build/docs/index.html.
+docs: site
 	$(BIN)/python -m pdoc --docformat google --output-directory build/docs/reference \
 	    crowdblend.deploy crowdblend.flows crowdblend.tasks crowdblend.accounting crowdblend.mechanisms \
 	    '!crowdblend.deploy.__main__' '!crowdblend.accounting.ledger.migrations'

@@ -57,15 +57,24 @@ def dead(page: Path, site: Path) -> list[str]:
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory) -> Path:
-    folder = tmp_path_factory.mktemp("site").resolve()
-    words = [sys.executable, str(PROJECT / "docs" / "site" / "build.py"), str(folder)]
-    subprocess.run(words, check=True, capture_output=True, text=True)
+    """Made by the Makefile's rule with this environment's programs; `-o` takes its own environment for ready."""
+    folder = tmp_path_factory.mktemp("docs").resolve() / "site"
+    programs = f"BIN={Path(sys.executable).parent}"
+    words = ["make", "-o", ".venv/.ready", "site", programs, f"SITE={folder}"]
+    made = subprocess.run(words, cwd=PROJECT, check=False, capture_output=True, text=True)
+    assert (made.returncode, made.stderr) == (0, "")
     return folder
+
+
+def page_of(source: Path) -> str:
+    """Where a page of the repository lies in the site."""
+    place = source.relative_to(PROJECT)
+    return str(place.with_name("index.html") if place.name == "README.md" else place.with_suffix(".html"))
 
 
 def test_every_page_is_in_the_site_and_no_link_of_it_is_dead(site: Path) -> None:
     sources = [*PROJECT.glob("docs/**/*.md"), PROJECT / "README.md"]
-    assert all((site / source.relative_to(PROJECT).with_suffix(".html")).is_file() for source in sources)
+    assert all((site / page_of(source)).is_file() for source in sources)
     pages = sorted(site.rglob("*.html"))
     assert len(pages) > 40
     assert not {str(page.relative_to(site)): faults for page in pages if (faults := dead(page, site))}
@@ -85,3 +94,4 @@ def test_the_site_runs_no_script_and_says_which_page_it_shows(site: Path) -> Non
     assert "<script" not in page
     assert re.search(r'href="tutorial.html" aria-current="page"', page)
     assert "Four first steps" in re.findall(r"<title>(.*?)</title>", page)[0]
+    assert "://" not in page.partition("<main")[0], "the site names nobody else"
