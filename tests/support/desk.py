@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.commands import Forked
+from support.commands import Commands, Forked
 
 SPEC = """
 [release]
@@ -46,6 +46,16 @@ hierarchy = "towns.csv"
 level = 1
 """
 
+DEFAULTS = {
+    "name": "people-2026",
+    "form": "microdata",
+    "file_format": "parquet",
+    "output": "out",
+    "source": "people.csv",
+    "rate": "0.1",
+    "k": "20",
+    "delta": "1e-6",
+}
 RELEASING = ("demo", "run", "submit")
 TOWNS = "Lyon;South;*\nMarseille;South;*\nLille;North;*\nParis;North;*\n"
 
@@ -64,33 +74,56 @@ class Answer:
 
 
 @dataclass
-class Desk:
-    """One steward's folder and the command line in it."""
+class StewardFolder:
+    """A folder with a ledger and a private store."""
 
     folder: Path
-    capture: pytest.CaptureFixture
-    fixture: Callable[[str], Any]
-    database: str | None = None
-    defaults: dict = field(
-        default_factory=lambda: {
-            "name": "people-2026",
-            "form": "microdata",
-            "file_format": "parquet",
-            "output": "out",
-            "source": "people.csv",
-            "rate": "0.1",
-            "k": "20",
-            "delta": "1e-6",
-        }
-    )
 
     @property
     def ledger(self) -> str:
-        return self.database or f"sqlite:///{self.folder / 'ledger.db'}"
+        return f"sqlite:///{self.folder / 'ledger.db'}"
 
     @property
     def home(self) -> Path:
         return self.folder / "home"
+
+    @property
+    def settings(self) -> dict[str, str]:
+        """The environment that names both."""
+        return {"CROWDBLEND_LEDGER": self.ledger, "CROWDBLEND_HOME": str(self.home)}
+
+
+@dataclass
+class CommandFolder(StewardFolder):
+    """One in which each command runs in a process of its own."""
+
+    processes: Commands
+
+    @property
+    def environment(self) -> dict[str, str]:
+        kept = {name: value for name, value in os.environ.items() if not name.startswith("CROWDBLEND_")}
+        return kept | self.settings
+
+    def command(self, *words: str | Path, code: int = 0, **environment: str) -> str:
+        """Run one command, with more of an environment than this process's; what it said."""
+        own = self.environment | environment
+        ended = self.processes.run(*words, folder=self.folder, environment=own)
+        assert ended.returncode == code, ended.stderr
+        return ended.stdout
+
+
+@dataclass
+class Desk(StewardFolder):
+    """One steward's folder and the command line in it."""
+
+    capture: pytest.CaptureFixture
+    fixture: Callable[[str], Any]
+    database: str | None = None
+    defaults: dict = field(default_factory=DEFAULTS.copy)
+
+    @property
+    def ledger(self) -> str:
+        return self.database or super().ledger
 
     def write_spec(self, *, edit=lambda text: text, file: str = "spec.toml", **changes: str) -> Path:
         path = self.folder / file
@@ -117,10 +150,8 @@ class Desk:
 
     def start(self, *words: str | Path, script: str | None = None, **environment: str) -> Forked:
         """Run one command, or a script, in a process of its own, with more of an environment than this one's."""
-        own = {"PREFECT_API_URL": self.prefect(), "CROWDBLEND_LEDGER": self.ledger, "CROWDBLEND_HOME": str(self.home)}
-        started: Forked = self.fixture("commands").start(
-            *words, script=script, folder=self.folder, environment=os.environ | own | environment
-        )
+        own = os.environ | self.settings | {"PREFECT_API_URL": self.prefect()} | environment
+        started: Forked = self.fixture("commands").start(*words, script=script, folder=self.folder, environment=own)
         return started
 
     def __call__(self, *words: str | Path) -> Answer:
@@ -142,8 +173,8 @@ def desk(
 ) -> Desk:
     """A fresh desk with records, hierarchies and settings, but no ledger yet."""
     made = Desk(folder=tmp_path, capture=capfd, fixture=request.getfixturevalue)
-    monkeypatch.setenv("CROWDBLEND_LEDGER", made.ledger)
-    monkeypatch.setenv("CROWDBLEND_HOME", str(made.home))
+    for name, value in made.settings.items():
+        monkeypatch.setenv(name, value)
     monkeypatch.chdir(tmp_path)
     (tmp_path / "towns.csv").write_text(TOWNS, encoding="utf-8")
     made.write_people(2_400)

@@ -33,35 +33,8 @@ from crowdblend.mechanisms.refusal import AccountantRefused
 from crowdblend.mechanisms.report_design import QuestionDesign, ReportDesign, design_of_table
 from crowdblend.mechanisms.strongly_safe import StronglySafeRelease
 from support.commands import Commands
+from support.desk import DEFAULTS, SPEC, CommandFolder
 from support.prefect_servers import PrefectServer
-
-SPEC = """
-[release]
-name = "{name}"
-form = "microdata"
-format = "parquet"
-output = "out/{name}"
-[data]
-dataset = "people"
-source = "people.csv"
-separator = ";"
-[sampling]
-rate = {rate}
-[suppression]
-k = {k}
-[privacy]
-delta = 1e-6
-[columns.colour]
-values = ["blue", "green", "red"]
-level = 0
-[columns.age]
-interval = {{ lower = 0, upper = 100, widths = [10, 50] }}
-level = 1
-[columns.town]
-hierarchy = "towns.csv"
-level = 1
-"""
-
 
 REPORTS = """
 [release]
@@ -91,36 +64,18 @@ delta = 1e-6
 CHARGED = StronglySafeRelease(k=20, sampling_rate=Decimal("0.1"))
 
 
-@dataclass(frozen=True)
-class Town:
+@dataclass
+class Town(CommandFolder):
     """A folder with a ledger, its private store, and what was released from it."""
 
-    folder: Path
-    processes: Commands
     token: str = ""
 
     @property
-    def url(self) -> str:
-        return f"sqlite:///{self.folder / 'ledger.db'}"
-
-    @property
     def anchoring(self) -> Anchoring:
-        return Anchoring(home=self.folder / "home", file=None)
-
-    @property
-    def environment(self) -> dict[str, str]:
-        own = {"CROWDBLEND_LEDGER": self.url, "CROWDBLEND_HOME": str(self.folder / "home")}
-        return {name: value for name, value in os.environ.items() if not name.startswith("CROWDBLEND_")} | own
+        return Anchoring(home=self.home, file=None)
 
     def writer(self) -> LedgerWriter:
-        return open_writer(self.url, anchoring=self.anchoring)
-
-    def command(self, *words: str | Path, code: int = 0, prefect: str | None = None) -> str:
-        """Run one command in a process of its own; a release on a Prefect server that is up already."""
-        environment = self.environment | ({} if prefect is None else {"PREFECT_API_URL": prefect})
-        ended = self.processes.run(*words, folder=self.folder, environment=environment)
-        assert ended.returncode == code, ended.stderr
-        return ended.stdout
+        return open_writer(self.ledger, anchoring=self.anchoring)
 
     def charge(
         self,
@@ -170,6 +125,11 @@ class Town:
         connection.close()
 
 
+def spec_text(name: str, *, rate: str, k: int) -> str:
+    """A specification of microdata."""
+    return SPEC.format(**DEFAULTS | {"name": name, "output": f"out/{name}", "rate": rate, "k": k})
+
+
 def reported(design: ReportDesign, person: int) -> str:
     """What a person's device sends."""
     if isinstance(design, QuestionDesign):
@@ -185,10 +145,10 @@ def build(folder: Path, processes: Commands, prefect: str) -> Town:
     (folder / "towns.csv").write_text("Lyon;South;*\nLille;North;*\n", encoding="utf-8")
     specs = {"spring": ("0.1", 20), "summer": ("0.05", 15), "month-1": ("0.05", 20), "greedy": ("0.5", 25)}
     for name, (rate, k) in specs.items():
-        (folder / f"{name}.toml").write_text(SPEC.format(name=name, rate=rate, k=k), encoding="utf-8")
-    chosen = SPEC.format(name="chosen", rate="0.1", k=20).replace("level = 1\n", "").replace("level = 0\n", "")
+        (folder / f"{name}.toml").write_text(spec_text(name, rate=rate, k=k), encoding="utf-8")
+    chosen = spec_text("chosen", rate="0.1", k=20).replace("level = 1\n", "").replace("level = 0\n", "")
     (folder / "chosen.toml").write_text(chosen + "[selection]\nepsilon = 0.1\n", encoding="utf-8")
-    families = SPEC.format(name="families", rate="0.1", k=60).replace('"people"', '"families"\nrows_per_person = 3')
+    families = spec_text("families", rate="0.1", k=60).replace('"people"', '"families"\nrows_per_person = 3')
     (folder / "families.toml").write_text(families, encoding="utf-8")
     for name, reports in (("words", WORDS), ("votes", VOTES)):
         (folder / f"{name}.toml").write_text(REPORTS.format(name=name, reports=reports), encoding="utf-8")
@@ -212,14 +172,14 @@ def build(folder: Path, processes: Commands, prefect: str) -> Town:
         ("dataset add votes --relation replacement --epsilon 9 --delta 1e-3", 0),
         ("run votes.toml --release-id votes-counted", 0),
     ):
-        town.command(*command.split(), code=code, prefect=prefect)
+        town.command(*command.split(), code=code, PREFECT_API_URL=prefect)
     town.charge("people-autumn", label="autumn", sample="7" * 64)
     with pytest.raises(AccountantRefused):
         town.charge("people-again", sample="7" * 64)
     town.command("abandon", "people-autumn", "--reason", "columns")
     said = town.command("token", "add", "auditor", "--expires", "90d")
     token = said.strip().splitlines()[-1]
-    with open_reader(town.url) as reader:
+    with open_reader(town.ledger) as reader:
         assert reader.verify() == ()
     return Town(folder=folder, processes=processes, token=token)
 

@@ -161,7 +161,7 @@ def test_who_has_no_address_is_no_proxy() -> None:
     ],
 )
 def test_a_malformed_credential_opens_nothing_and_counts_as_a_wrong_one(town, credential) -> None:
-    with open_reader(town.url) as reader:
+    with open_reader(town.ledger) as reader:
         tokens = reader.tokens()
     access = Access(
         Options(ledger_url="sqlite:///x", require_token=True),
@@ -326,7 +326,7 @@ def test_every_answer_bears_the_security_headers(served, paths) -> None:
 
 def test_a_place_that_others_reach_needs_a_name_and_a_token(town, tmp_path) -> None:
     with pytest.raises(InputRefused, match="public-name"):
-        Options(ledger_url=town.url, host="192.0.2.1")
+        Options(ledger_url=town.ledger, host="192.0.2.1")
     empty = tmp_path / "empty"
     empty.mkdir()
     words = [sys.executable, "-W", "ignore", "-m", "crowdblend.deploy"]

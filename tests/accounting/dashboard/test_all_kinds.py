@@ -78,7 +78,7 @@ def test_every_kind_of_entry_is_told_in_a_sentence(opened, copied) -> None:
     with copied.writer() as writer:
         writer.record_look(dataset="people", what="what a release would lose", by="steward", day=today)
         writer.revoke_token(name="auditor", by="steward", day=today)
-    with opened(copied.url) as pages:
+    with opened(copied.ledger) as pages:
         page = pages.get("/api/v1/verification").json()
         look, revoked = page["entries"][1], page["entries"][0]
         told = "Somebody looked at the records of 'people' outside any release: what a release would lose"
@@ -100,7 +100,7 @@ def test_a_budget_of_no_delta_and_a_threshold_past_every_picture_have_their_page
             rows_per_person=1, by="steward", day=today,
         )  # fmt: skip
     copied.charge("people-crowd", mechanism=StronglySafeRelease(k=10_001, sampling_rate=RATE))
-    with opened(copied.url) as pages:
+    with opened(copied.ledger) as pages:
         rows = {row["dataset"]: row for row in pages.get("/api/v1/overview").json()["datasets"]}
         assert (rows["nodelta"]["delta_share"], rows["nodelta"]["delta_left"]["exact"]) == (0.0, "0")
         assert pages.get(f"/datasets/{rows['nodelta']['position']}").status_code == 200

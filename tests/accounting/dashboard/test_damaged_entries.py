@@ -15,8 +15,8 @@ from crowdblend.accounting.ledger.creation import create_ledger
 def test_another_chain_in_the_place_of_the_old_is_read_from_its_beginning(opened, copied, tmp_path) -> None:
     other = type(copied)(folder=tmp_path / "other", processes=copied.processes)
     shutil.copytree(copied.folder / "home", other.folder / "home")
-    create_ledger(other.url, anchoring=other.anchoring)
-    with opened(copied.url) as pages:
+    create_ledger(other.ledger, anchoring=other.anchoring)
+    with opened(copied.ledger) as pages:
         assert pages.get("/api/v1/refusals").json()["refusals_in_all"] == 2
         os.replace(other.folder / "ledger.db", copied.folder / "ledger.db")
         assert pages.get("/api/v1/refusals").json()["refusals_in_all"] == 0
@@ -31,10 +31,10 @@ def test_an_older_copy_put_back_is_found_by_an_anchor_alone(opened, copied, tmp_
     os.replace(tmp_path / "older.db", copied.folder / "ledger.db")
     [anchor] = (copied.folder / "home" / "anchors").iterdir()
     keys = copied.anchoring.keys.public_keys()
-    with opened(copied.url) as blind:
+    with opened(copied.ledger) as blind:
         chain = blind.verified()
         assert (chain["verdict"], chain["unchecked"]) == ("sound", [WITHOUT_ANCHOR])
-    with opened(copied.url, anchor=anchor, anchor_keys=keys) as pages:
+    with opened(copied.ledger, anchor=anchor, anchor_keys=keys) as pages:
         chain = pages.verified()
         assert chain["verdict"] == "broken"
         assert {one["position"] for one in chain["findings"]} == {None}
@@ -44,7 +44,7 @@ def test_an_older_copy_put_back_is_found_by_an_anchor_alone(opened, copied, tmp_
 
 def test_a_ledger_that_cant_be_verified_shows_why_and_no_figure(opened, copied, paths) -> None:
     """As where another version migrates it between the pages' start and the verification."""
-    pages = opened(copied.url)
+    pages = opened(copied.ledger)
     copied.past_the_guards("UPDATE ledger_version SET version_num = '9999'")
     with pages:
         chain = pages.verified()

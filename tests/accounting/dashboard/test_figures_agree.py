@@ -249,7 +249,7 @@ def test_the_calculator_says_what_plan_says(served, town) -> None:
 
 
 def test_the_dashboards_own_connection_writes_nothing_on_sqlite(copied) -> None:
-    refused_everywhere(copied.url)
+    refused_everywhere(copied.ledger)
 
 
 def test_the_dashboards_own_connection_writes_nothing_on_postgresql(postgresql_server, copied, tmp_path) -> None:

@@ -36,8 +36,8 @@ def generator():
 def grown(town, folder: Path, entries: int):
     town = replace(town, folder=folder, token="")
     SigningKeys(home=folder / "home").create_where_none(__import__("os").urandom)
-    create_ledger(town.url, anchoring=town.anchoring)
-    generator().grow(town.url, anchoring=town.anchoring, entries=entries)
+    create_ledger(town.ledger, anchoring=town.anchoring)
+    generator().grow(town.ledger, anchoring=town.anchoring, entries=entries)
     return town
 
 

@@ -78,7 +78,7 @@ def test_every_page_shows_the_findings_and_no_figure(serve, copied, paths) -> No
 @pytest.mark.parametrize("statement", list(DAMAGES.values())[1:], ids=list(DAMAGES)[1:])
 def test_no_figure_is_shown_whatever_is_damaged(opened, copied, paths, statement) -> None:
     copied.past_the_guards(statement)
-    with opened(copied.url) as pages:
+    with opened(copied.ledger) as pages:
         chain = pages.verified()
         assert chain["verdict"] == "broken"
         shows_findings_alone(pages, paths, chain)
@@ -86,7 +86,7 @@ def test_no_figure_is_shown_whatever_is_damaged(opened, copied, paths, statement
 
 def test_who_may_not_look_is_not_told_the_findings(opened, copied, paths) -> None:
     copied.past_the_guards(CHEAPER)
-    with opened(copied.url, require_token=True) as pages:
+    with opened(copied.ledger, require_token=True) as pages:
         pages.headers = {"authorization": f"Bearer {copied.token}"}
         chain = pages.verified()
         for path in (*paths, "/verification/again", "/metrics", "/api/v1/verification", "/csv/overview"):

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 
 import pytest
 from support.commands import Commands
+from support.desk import CommandFolder
 from support.prefect_servers import PrefectServer
 
 SPEC = """
@@ -40,16 +40,12 @@ TOWNS = "Lyon;South;*\nNice;South;*\nLille;North;*\nNantes;North;*\nParis;North;
 PLANTED = "Zanzibar7"
 
 
-class Office:
+class Office(CommandFolder):
     """A steward's folder with records, a ledger and releases."""
 
     def __init__(self, folder: Path, commands: Commands, prefect: str) -> None:
-        self.folder, self.commands = folder, commands
-        self.environment = os.environ | {
-            "PREFECT_API_URL": prefect,
-            "CROWDBLEND_LEDGER": f"sqlite:///{folder / 'ledger.db'}",
-            "CROWDBLEND_HOME": str(folder / "home"),
-        }
+        super().__init__(folder, commands)
+        self.prefect = prefect
         (folder / "towns.csv").write_text(TOWNS)
         lines = ["the town,age,secret"]
         # One town in sixteen records is unknown, one group is too small for any threshold.
@@ -59,10 +55,8 @@ class Office:
         (folder / "people.csv").write_text("\n".join(lines) + "\n")
         self("dataset", "add", "people", "--epsilon", "20", "--delta", "0.1")
 
-    def __call__(self, *words: str) -> str:
-        done = self.commands.run(*words, folder=self.folder, environment=self.environment)
-        assert done.returncode == 0, done.stderr
-        return done.stdout
+    def __call__(self, *words: str, **environment: str) -> str:
+        return self.command(*words, PREFECT_API_URL=self.prefect, **environment)
 
     def spec(
         self, name: str, *, file_format: str, form: str = "microdata", level: int = 1, mechanism: str = ""

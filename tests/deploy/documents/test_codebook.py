@@ -143,7 +143,7 @@ def test_the_command_finds_it_too_and_names_no_label(office, rows, tmp_path) -> 
     signed_again(folder)
     with pytest.raises(AssertionError):
         office("verify", str(folder))
-    done = office.commands.run("verify", str(folder), folder=office.folder, environment=office.environment)
+    done = office.processes.run("verify", str(folder), folder=office.folder, environment=office.environment)
     assert done.returncode == 1
     assert "has labels that its hierarchy doesn't have at level 1" in done.stdout
     assert "Zanzibar8" not in done.stdout + done.stderr

@@ -213,15 +213,10 @@ def test_a_source_that_was_released_is_known_again(office, rows) -> None:
     spec.write_text(spec.read_text().replace('"people.csv"', '"not-yet.csv"'))
     with pytest.raises(AssertionError, match="was released as the data set 'people'"):
         office("preview", str(spec), "--public", "moved/people.csv")
-    other = office.environment["CROWDBLEND_HOME"]
-    office.environment["CROWDBLEND_HOME"] = str(office.folder / "empty")
-    try:
-        assert "suppressed" in office("preview", str(spec), "--public", "moved/people.csv"), (
-            "the control: unknown there"
-        )
-        assert not (office.folder / "empty").exists(), "looking makes no store"
-    finally:
-        office.environment["CROWDBLEND_HOME"] = other
+    empty = office.folder / "empty"
+    told = office("preview", str(spec), "--public", "moved/people.csv", CROWDBLEND_HOME=str(empty))
+    assert "suppressed" in told, "the control: unknown there"
+    assert not empty.exists(), "looking makes no store"
 
 
 @pytest.mark.slow
