@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -18,15 +17,12 @@ from ..flows.dry_run import dry_run as dry_run_of
 from ..flows.settings import house
 from ..flows.spec import read_spec
 from ..mechanisms.amount_format import amount_shown, counted
-from ..mechanisms.refusal import InputRefused
 from ..tasks.objects import output_at
+from .exact_numbers import Number, exact_number
 from .explanation import explanation
 from .facts import FactTable
 
-__all__ = ["Explained", "LedgerView", "Number", "dry_run", "exact_number", "explain", "ledger", "plan"]
-
-Number = Decimal | int | float | str
-"""A number that is taken as it is written: 0.1, "0.1" and Decimal("0.1") are all exactly a tenth."""
+__all__ = ["Explained", "LedgerView", "dry_run", "explain", "ledger", "plan"]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -202,23 +198,3 @@ def dry_run(
     place = None if output is None else output_at(str(output), base=Path.cwd())
     places = house(ledger_url=ledger_url, home=home)
     return dry_run_of(Path(spec), house=places, output=place, release_id=release_id, series=series)
-
-
-def exact_number(name: str, value: Number) -> Decimal:
-    """A number as it is written: a float is the decimal that Python shows for it, so that 0.1 is a tenth.
-
-    Args:
-        name: of the argument, for the message.
-        value: the number.
-
-    Raises:
-        InputRefused: it is no finite number.
-    """
-    text = float.__repr__(value) if isinstance(value, float) else str(value)
-    try:
-        number = Decimal(text)
-    except ArithmeticError:
-        number = Decimal("NaN")
-    if isinstance(value, bool) or not number.is_finite():
-        raise InputRefused(f"{name} is no number.", where=name)
-    return number

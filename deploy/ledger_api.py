@@ -15,10 +15,9 @@ from ..accounting.ledger.registration import SeriesRegistration
 from ..accounting.ledger.series import SeriesState
 from ..accounting.ledger.writer import open_writer
 from ..flows.settings import House, house
-from ..flows.spec import read_spec
 from ..mechanisms.neighbours import ADD_REMOVE, Relation
 from ..mechanisms.refusal import InputRefused
-from .asking import Number, exact_number
+from .exact_numbers import Number, exact_number
 
 __all__ = ["abandon", "add_dataset", "add_series", "raise_budget", "record_look", "series"]
 
@@ -148,6 +147,8 @@ def add_series(
         InputRefused: the specification is wrong, the data set is unknown, or there is a series of this name.
         AccountantRefused: the budget doesn't allow it.
     """
+    from ..flows.spec import read_spec  # it loads every kind of specification
+
     if releases < 1:
         raise InputRefused("a series has at least 1 release.", where="releases")
     path = Path(spec)

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import getpass
 import json
 import secrets
 import sys
-from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -68,32 +66,26 @@ def add(
     ledger_url: str | None,
 ) -> None:
     """Give a data set its budget; creates the SQLite ledger and the signing key where there are none."""
-    from ..accounting.ledger.creation import create_ledger, ledger_exists
-    from ..accounting.ledger.writer import open_writer
+    from ..accounting.ledger.creation import ledger_exists
     from ..accounting.theory.group_privacy import no_price_for_surveyed_group
     from ..mechanisms.amount_format import amount_exact
+    from . import ledger_api
 
     settled = house(ledger_url=ledger_url)
     _require_budget(epsilon, delta)
     if survey_rate is not None and rows_per_person > 1:  # also the writer's rule; here before a ledger is created
         raise no_price_for_surveyed_group(rows_per_person, where=f"dataset '{name}'")
-    known = ledger_exists(settled.ledger_url)
-    if not known:
+    if not ledger_exists(settled.ledger_url):
         _tell_of_second_ledger(settled)
-    settled.anchoring.keys.create_where_none(secrets.token_bytes)
-    if not known:
-        create_ledger(settled.ledger_url, anchoring=settled.anchoring)
-    with open_writer(settled.ledger_url, anchoring=settled.anchoring) as writer:
-        writer.add_dataset(
-            name=name,
-            epsilon=epsilon,
-            delta=delta,
-            relation=relation,
-            survey_rate=survey_rate,
-            rows_per_person=rows_per_person,
-            by=getpass.getuser(),
-            day=datetime.now(UTC).date(),
-        )
+    ledger_api.add_dataset(
+        name,
+        epsilon=epsilon,
+        delta=delta,
+        survey_rate=survey_rate,
+        rows_per_person=rows_per_person,
+        relation=REPLACEMENT if relation == REPLACEMENT else ADD_REMOVE,
+        ledger_url=ledger_url,
+    )
     unit = "" if rows_per_person == 1 else f", for people with up to {rows_per_person} records each"
     click.echo(f"Data set '{name}' has the budget ε = {amount_exact(epsilon)}, δ = {amount_exact(delta)}{unit}.")
 
@@ -105,11 +97,9 @@ def add(
 @LEDGER
 def looked(name: str, what: str, by: str | None, ledger_url: str | None) -> None:
     """Record a private look at a data set's records; certificates of later releases will say that there was one."""
-    from ..accounting.ledger.writer import open_writer
+    from .ledger_api import record_look
 
-    settled = house(ledger_url=ledger_url)
-    with open_writer(settled.ledger_url, anchoring=settled.anchoring) as writer:
-        writer.record_look(dataset=name, what=what, by=by or getpass.getuser(), day=datetime.now(UTC).date())
+    record_look(name, what=what, by=by, ledger_url=ledger_url)
     click.echo(
         f"The look at '{name}' is recorded. Certificates of its later releases will say that parameters may have been "
         "chosen after it, which their guarantee doesn't cover."
@@ -124,20 +114,11 @@ def looked(name: str, what: str, by: str | None, ledger_url: str | None) -> None
 @LEDGER
 def raise_budget(name: str, epsilon: Decimal, delta: Decimal, reason: str, ledger_url: str | None) -> None:
     """Raise a data set's budget; who, when and why are recorded."""
-    from ..accounting.ledger.writer import open_writer
     from ..mechanisms.amount_format import amount_exact
+    from . import ledger_api
 
     _require_budget(epsilon, delta)
-    settled = house(ledger_url=ledger_url)
-    with open_writer(settled.ledger_url, anchoring=settled.anchoring) as writer:
-        writer.raise_budget(
-            name=name,
-            epsilon=epsilon,
-            delta=delta,
-            reason=reason,
-            by=getpass.getuser(),
-            day=datetime.now(UTC).date(),
-        )
+    ledger_api.raise_budget(name, epsilon=epsilon, delta=delta, reason=reason, ledger_url=ledger_url)
     click.echo(f"Data set '{name}' now has the budget ε = {amount_exact(epsilon)}, δ = {amount_exact(delta)}.")
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from datetime import UTC, datetime
 from pathlib import Path
 
 import click
@@ -32,36 +31,19 @@ def add(name: str, spec: Path, releases: int, ledger_url: str | None, as_json: b
     Its releases run with `crowdblend run SPEC --series NAME`. Their specifications may differ in name, source,
     format and output, and in nothing else.
     """
-    from ..accounting.ledger.reader import open_reader
-    from ..accounting.ledger.registration import SeriesRegistration
-    from ..accounting.ledger.writer import open_writer
-    from ..flows.spec import read_spec
     from ..mechanisms.amount_format import amount_shown, counted
+    from .ledger_api import add_series
     from .series_report import series_rows
 
-    request = read_spec(spec, output=spec.parent, releases=releases)  # the releases have outputs, the series none
-    places = house(ledger_url=ledger_url)
-    with open_writer(places.ledger_url, anchoring=places.anchoring) as writer:
-        writer.register_series(
-            SeriesRegistration(
-                series=name,
-                dataset=request.dataset,
-                mechanism=request.mechanism,
-                price=request.price,
-                epsilon_paper=None if request.paper_price is None else request.paper_price.epsilon,
-                spec_digest=request.series_digest,
-                map_digest=request.map_digest,
-                day=datetime.now(UTC).date(),
-            )
-        )
-    with open_reader(house(ledger_url=ledger_url).ledger_url) as reader:
-        [row] = series_rows([reader.series(name)])
+    state = add_series(name, spec, releases=releases, ledger_url=ledger_url)
+    price = state.registered.price
+    [row] = series_rows([state])
     if as_json:
         click.echo(json.dumps(row, ensure_ascii=False))
         return
     click.echo(
-        f"Series '{name}' of {counted(releases, 'release')} is charged to '{request.dataset}': "
-        f"ε = {amount_shown(request.price.epsilon)}, δ = {amount_shown(request.price.delta)} for all of them.\n"
+        f"Series '{name}' of {counted(releases, 'release')} is charged to '{row['dataset']}': "
+        f"ε = {amount_shown(price.epsilon)}, δ = {amount_shown(price.delta)} for all of them.\n"
         f"Run each with: crowdblend run {spec} --series {name}"
     )
 
