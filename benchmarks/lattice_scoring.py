@@ -35,10 +35,9 @@ from crowdblend.mechanisms.sampling import sample_commitment
 from crowdblend.mechanisms.scoring import scores
 from crowdblend.mechanisms.selection import draw_map
 from crowdblend.tasks.chunks import plan_chunks
-from crowdblend.tasks.count import count_job
+from crowdblend.tasks.count import count_job, group_counts
 from crowdblend.tasks.executors import LocalThreads
 from crowdblend.tasks.hierarchy_file import read_hierarchy
-from crowdblend.tasks.lattice_counts import joint_counts
 from crowdblend.tasks.record_reading import RecordReading
 from crowdblend.tasks.source import check_metadata, list_source
 from numpy.typing import NDArray
@@ -216,7 +215,7 @@ def measure(source: Path, lattice: Lattice, *, sample: Decimal | None, threads: 
             reading=RecordReading(),
             key_source=None if sample is None else KeyRef(path=place),
         )
-        counts = joint_counts(plan_chunks(layout), job=job, executor=LocalThreads(workers=threads))
+        counts = group_counts(plan_chunks(layout), job=job, executor=LocalThreads(workers=threads))
     counted = time.perf_counter()
     found = scores(counts, lattice=lattice, threshold=group_threshold(K, RATE, sample), threads=threads)
     scored = time.perf_counter()

@@ -75,9 +75,9 @@ def _release(question: Question, executor: Executor) -> Callable[[], Answer]:
     from crowdblend.tasks.chunks import plan_chunks
     from crowdblend.tasks.count import count_job, group_counts
     from crowdblend.tasks.record_reading import RecordReading
-    from crowdblend.tasks.sampled_counts import key_source_at
     from crowdblend.tasks.source import check_metadata, list_source
-    from crowdblend.tasks.table import PublishedGroups
+    from crowdblend.tasks.stages.count import key_source_at
+    from crowdblend.tasks.table import label_columns
 
     pattern = str(Path(question.files[0]).parent / "*.parquet")
     generation = GeneralizationMap(
@@ -113,8 +113,8 @@ def _release(question: Question, executor: Executor) -> Callable[[], Answer]:
                     key_source=key_source,
                 )
                 counts = group_counts(chunks, job=job, executor=executor)
-        groups = PublishedGroups.of(suppress(counts.keys, counts.counts, question.k), generalization=generation)
-        labels = [np.array(names)[codes] for names, codes in zip(groups.labels, groups.codes, strict=True)]
+        groups = suppress(counts.keys, counts.counts, question.k)
+        labels = [np.array(column.texts) for column in label_columns(groups.keys, generalization=generation)]
         return [*labels], groups.counts
 
     return release

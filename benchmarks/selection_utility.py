@@ -29,10 +29,9 @@ from crowdblend.mechanisms.selection import draw_map
 from crowdblend.mechanisms.strongly_safe import StronglySafeRelease
 from crowdblend.mechanisms.suppression import GroupCounts, sum_counts
 from crowdblend.tasks.chunks import plan_chunks
-from crowdblend.tasks.count import count_job
+from crowdblend.tasks.count import count_job, group_counts
 from crowdblend.tasks.executors import LocalThreads
 from crowdblend.tasks.hierarchy_file import read_hierarchy
-from crowdblend.tasks.lattice_counts import joint_counts
 from crowdblend.tasks.record_reading import RecordReading
 from crowdblend.tasks.source import check_metadata, list_source
 
@@ -98,7 +97,7 @@ def adult_counts(source: Path, lattice: Lattice) -> GroupCounts:
         reading=RecordReading(),
         key_source=None,
     )
-    return joint_counts(plan_chunks(layout), job=job, executor=LocalThreads())
+    return group_counts(plan_chunks(layout), job=job, executor=LocalThreads())
 
 
 def compare(lattice: Lattice, counts: GroupCounts, *, epsilon: Decimal, rate: Decimal, runs: int) -> Comparison:

@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from ..flows.settings import house
-from ..flows.spec_tables import parse_spec
+from ..flows.spec import parse_spec
 from ..mechanisms.refusal import InputRefused
 from ..tasks.opening import is_url
 from .private_report.making import MadeReport, made_private_report

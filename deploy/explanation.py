@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping
 from decimal import Decimal
 from typing import Any, assert_never
@@ -11,17 +10,14 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from ..accounting.theory.price import mechanism_record, price
-from ..accounting.theory.selection import selection_cost
+from ..accounting.theory.price import mechanism_record
+from ..flows.releases.registry import release_kind
 from ..mechanisms.amount_format import amount_shown
-from ..mechanisms.answers import half_width
-from ..mechanisms.epsilon_safe import EpsilonSafeRelease
 from ..mechanisms.hierarchy import Hierarchy
 from ..mechanisms.map_choice import MapChoice
-from ..mechanisms.quality import group_threshold, information_kept
+from ..mechanisms.quality import information_kept
 from ..mechanisms.recoding import GeneralizationMap
-from ..mechanisms.report_estimates import largest_standard_error
-from ..tasks.request import AnswerRequest, HistogramRequest, MicrodataRequest, PointsRequest, ReportsRequest, Request
+from ..tasks.request import Request
 
 __all__ = ["explanation", "print_explanation"]
 
@@ -55,7 +51,7 @@ def explanation(request: Request) -> dict[str, Any]:
     PRIVACY: nothing here is of the records: the source is not opened, and there need be none.
     """
     mechanism, charged, paper = request.mechanism, request.price, request.paper_price
-    explained = {
+    return {
         "dataset": request.dataset,
         "mechanism": mechanism_record(mechanism),
         "epsilon": float(charged.epsilon),
@@ -64,68 +60,7 @@ def explanation(request: Request) -> dict[str, Any]:
         "rule": charged.rule,
         "releases": charged.releases,
         "columns": list(_columns(request.recoding)),
-    }
-    match request:
-        case MicrodataRequest():
-            return explained | _maps(request)
-        case HistogramRequest(partition=partition):
-            return explained | {"maps": 1, "selection": None, "cells": partition.cells}
-        case PointsRequest(mechanism=grid):
-            return explained | {"maps": 1, "selection": None, "cells": grid.cells}
-        case AnswerRequest():
-            return explained | {"maps": 1, "selection": None, "cells": request.mechanism.groups, **_accuracy(request)}
-        case ReportsRequest(design=design):
-            return explained | {"maps": 1, "selection": None, "cells": design.answers, **_people_needed(request)}
-        case _:
-            assert_never(request)
-
-
-def _people_needed(request: ReportsRequest) -> dict[str, Any]:
-    """How many people's reports make a standard error of at most a hundredth of them."""
-    unit = largest_standard_error(request.design)
-    people = math.ceil((100.0 * unit) ** 2)
-    return {"relation": request.price.relation, "confidence": float(request.confidence), "people_for_1_percent": people}
-
-
-def _maps(request: MicrodataRequest) -> dict[str, Any]:
-    match request.recoding:
-        case GeneralizationMap():
-            return {"maps": 1, "selection": None}
-        case MapChoice() as choice:
-            return {"maps": choice.lattice.size, "selection": _selection(request, choice)}
-        case _:
-            assert_never(request.recoding)
-
-
-def _accuracy(request: AnswerRequest) -> dict[str, Any]:
-    """How accurate an answer will be; known beforehand, since the noise doesn't depend on the records."""
-    answer, confidence = request.mechanism, float(request.confidence)
-    return {
-        "relation": request.price.relation,
-        "confidence": confidence,
-        "half_width": float(half_width(answer, confidence=confidence)),
-    }
-
-
-def _selection(request: MicrodataRequest, choice: MapChoice) -> dict[str, Any] | None:
-    mechanism, charged = request.mechanism, request.price
-    if not isinstance(mechanism, EpsilonSafeRelease):
-        return None
-    rate = mechanism.selection_rate
-    alone = price(mechanism.release, delta=charged.delta, releases=charged.releases)
-    cost = selection_cost(mechanism.selection_epsilon, selection_rate=rate)
-    return {
-        "draw": choice.draw,
-        "steps": choice.steps,
-        "on": "whole" if rate is None else "fresh-sample",
-        "rate": None if rate is None else float(rate),
-        "epsilon": float(mechanism.selection_epsilon),
-        "epsilon_of_choice": float(cost.epsilon),
-        "epsilon_of_release": float(alone.epsilon),
-        "threshold": group_threshold(mechanism.k, mechanism.sampling_rate, rate),
-        "candidates": None
-        if choice.lattice.candidates is None
-        else [dict(zip(choice.names, levels, strict=True)) for levels in choice.lattice.candidates],
+        **release_kind(request.kind).explain(request),
     }
 
 
@@ -209,7 +144,7 @@ def _costs(explained: Mapping[str, Any]) -> Table:
 def _parameters(explained: Mapping[str, Any]) -> Iterator[tuple[str, object, str]]:
     """What the mechanism has, with a meaning for each."""
     mechanism, selection = explained["mechanism"], explained["selection"]
-    if mechanism["kind"].startswith(("strongly-safe-", "epsilon-safe-")):
+    if "cells" not in explained:
         yield "maps", explained["maps"], "fixed beforehand" if selection is None else "candidates for the draw"
         yield "k", mechanism["k"], "groups with fewer sampled records are dropped"
         yield "sampling rate", mechanism["sampling_rate"], "probability that a record is sampled"

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from ..accounting.ledger.certificate import CertificateCheck, read_certificate, verify_certificate
 from ..accounting.theory.price import mechanism_of_record
-from ..mechanisms.event import LocalReports
+from ..flows.releases.registry import kind_of_mechanism
 from ..mechanisms.hierarchy_description import described_hierarchy, labels_beyond
-from ..mechanisms.points import SyntheticPoints
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -53,7 +52,7 @@ def verify_release(path: Path, *, trusted: tuple[PublicKey, ...] | None) -> Cert
 
 
 def _label_findings(certificate: Mapping[str, Any], columns: list[Mapping[str, Any]], folder: Path) -> Iterator[str]:
-    if isinstance(mechanism_of_record(certificate["mechanism"]), SyntheticPoints | LocalReports):
+    if not kind_of_mechanism(mechanism_of_record(certificate["mechanism"])).labelled:
         return
     carried = {
         column["column"]: (described_hierarchy(column["hierarchy"]), column["level"])

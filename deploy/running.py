@@ -16,7 +16,7 @@ from ..flows.settings import House
 from ..mechanisms.recoding import GeneralizationMap
 from ..mechanisms.refusal import AccountantRefused, InputRefused, ReleaseFailed
 from ..tasks.objects import certificate_of, output_at
-from ..tasks.settled_map import settled_map
+from ..tasks.stages.draw_once import load_map
 from ..tasks.staging import SettledRelease, remembered_release
 from .terminal import Stages
 
@@ -95,7 +95,7 @@ def run_release(
                         if isinstance(error, RuntimeError) and not str(error).startswith(PREFECT_ABSENT):
                             raise
                         raise _prefect_lost(prepared) from None
-        generalization = settled_map(prepared.request, folder=prepared.folder, sample_id=published.sample_id)
+        generalization = load_map(prepared.request, folder=prepared.folder, sample_id=published.sample_id)
         if generalization is None:
             raise AccountantRefused(
                 f"release '{prepared.release_id}' is published, but this private store doesn't know its map.",

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 import pyarrow as pa
 
 from ..mechanisms.hierarchy import BUCKET_CODE, Hierarchy, ValueHierarchy
-from ..mechanisms.lattice import LatticeColumn
-from ..mechanisms.map_choice import MapChoice
-from ..mechanisms.recoding import GeneralizationMap, MappedColumn
 from ..tasks.csv_header import CsvLayout
 from ..tasks.parquet_schema import ParquetLayout
-from ..tasks.request import ReportsRequest, Request
+from ..tasks.request import Request
 from ..tasks.source import SourceLayout
 
 __all__ = ["metadata_remarks"]
@@ -36,19 +33,13 @@ def metadata_remarks(layout: SourceLayout, request: Request) -> tuple[str, ...]:
         match part:
             case CsvLayout(remarks=remarks):
                 found.extend(f"{file.path}, line 1: {remark}." for remark in remarks)
-            case ParquetLayout(types=types) if not isinstance(request, ReportsRequest):
+            case ParquetLayout(types=types) if request.source_columns:
                 found.extend(f"{file.path}: {remark}." for remark in _impossible_columns(types, request))
     return tuple(found)
 
 
 def _impossible_columns(types: tuple[pa.DataType, ...], request: Request) -> Iterator[str]:
-    recoding = request.recoding
-    columns: Sequence[LatticeColumn | MappedColumn] = (
-        recoding.columns if isinstance(recoding, GeneralizationMap) else ()
-    )
-    if isinstance(recoding, MapChoice):
-        columns = recoding.lattice.columns
-    for column, type_ in zip(columns, types, strict=True):
+    for column, type_ in zip(request.source_columns, types, strict=True):
         if _unseen(type_, column.hierarchy):
             yield f"the column {column.name!r} has the type {type_}, and no value of it is declared: all would be `*`"
 

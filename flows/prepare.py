@@ -22,11 +22,11 @@ from ..accounting.ledger.reader import LedgerReader, ReleaseState, SeriesState, 
 from ..accounting.ledger.rules import Objection
 from ..accounting.ledger.signing import SigningKeys
 from ..accounting.ledger.source_names import other_names_of_source
-from ..mechanisms.krandomization import OutcomeCounts
 from ..mechanisms.refusal import InputRefused
 from ..tasks.objects import ObjectPrefix, Output, require_free
-from ..tasks.request import ReportsRequest, Request
+from ..tasks.request import Request
 from .output_place import require_apart
+from .releases.registry import release_kind
 from .settings import House
 from .spec import read_spec
 
@@ -153,22 +153,7 @@ def layout_of_source(request: Request) -> SourceLayout:
     Raises:
         InputRefused: there are none, or they are not what is asked for.
     """
-    from ..tasks.source import check_metadata, list_source
-
-    source = list_source(request.source, base=request.base)
-    if not isinstance(request, ReportsRequest):
-        return check_metadata(source, columns=request.recoding.names, reading=request.reading)
-    from ..tasks.report_files import report_layout
-
-    layout = report_layout(source, collection=request.design.mechanism, reading=request.reading)
-    least = request.mechanism.least_people if isinstance(request.mechanism, OutcomeCounts) else 1
-    if layout.records is not None and layout.records < least:
-        raise InputRefused(
-            f"there are {layout.records} reports, and the release needs {least}.",
-            where=request.source,
-            remedy="Wait for more reports, or charge them with another price.",
-        )
-    return layout
+    return release_kind(request.kind).layout(request)
 
 
 def request_of_series(spec: Path, *, output: Output | None, series: SeriesState) -> Request:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from ..mechanisms.hierarchy import ValueHierarchy
-from ..mechanisms.map_choice import MapChoice
-from ..mechanisms.recoding import GeneralizationMap
+from ..mechanisms.lattice import LatticeColumn
+from ..mechanisms.recoding import MappedColumn
 from ..mechanisms.refusal import InputRefused
 from ..tasks.record_reading import RecordReading
 from .spec_tables import SpecTables
@@ -32,18 +33,17 @@ def record_reading(spec: SpecTables) -> RecordReading:
     )
 
 
-def check_declared_values(path: Path, recoding: GeneralizationMap | MapChoice, reading: RecordReading) -> None:
+def check_declared_values(path: Path, columns: Sequence[MappedColumn | LatticeColumn], reading: RecordReading) -> None:
     """Refuse declared values that no record can have, the way its texts are read.
 
     Args:
         path: the specification's file, for messages.
-        recoding: the released columns.
+        columns: the columns that the records have.
         reading: how the records are read.
 
     Raises:
         InputRefused: there is such a value.
     """
-    columns = recoding.lattice.columns if isinstance(recoding, MapChoice) else recoding.columns
     plain = reading.of_unicode
     if not plain.rewrites:
         return

@@ -4,27 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import UTC, datetime
+from functools import partial
 from importlib.metadata import version
-from typing import assert_never
 
 import prefect.task_engine  # noqa: F401 - Prefect loads it with the first task, which would be inside the charge
 from prefect import flow
 
-from ..accounting.ledger.charge import Receipt
-from ..accounting.ledger.keystore import ReleaseFolder
-from ..mechanisms.neighbours import Randomness
 from ..mechanisms.recoding import GeneralizationMap
 from ..mechanisms.refusal import ReleaseFailed
 from ..tasks.charge import begin_reading, close, reserve
 from ..tasks.executors import Executor
-from ..tasks.publication import Publication
 from ..tasks.released import publish, write_output
-from ..tasks.request import AnswerRequest, HistogramRequest, MicrodataRequest, PointsRequest, ReportsRequest, Request
+from ..tasks.request import Request
 from ..tasks.source import SourceLayout, manifest_bytes
+from ..tasks.stages.count import ReleaseWork, count_stage
+from ..tasks.stages.draw_once import noise_draw
 from ..tasks.staging import SettledRelease, remembered_release
+from ..tasks.table import Publication
 from .code_sources import code_sources
 from .observer import Observer
 from .prepare import PreparedRelease
+from .releases.registry import release_kind
 
 __all__ = ["run_flow"]
 
@@ -102,15 +102,15 @@ def _stages(
         if release is None:
             begin_reading(ledger_url=ledger_url, anchoring=anchoring, receipt=receipt)
     if release is None:
-        generalization, publication = _made(
-            request,
+        work = ReleaseWork(
             receipt=receipt,
             layout=layout,
             folder=folder,
             executor=executor,
             randomness=randomness,
-            observer=observer,
+            advanced=observer.advanced,
         )
+        generalization, publication = _made(request, work=work, observer=observer)
         with observer.stage("publish"):
             release = write_output(
                 receipt=receipt,
@@ -130,67 +130,18 @@ def _stages(
     return release
 
 
-def _made(
-    request: Request,
-    *,
-    receipt: Receipt,
-    layout: SourceLayout,
-    folder: ReleaseFolder,
-    executor: Executor,
-    randomness: Randomness,
-    observer: Observer,
-) -> tuple[GeneralizationMap, Publication]:
-    """The map that the records were read with, and what may be published; each kind is loaded when it is run."""
-    match request:
-        case MicrodataRequest():
-            from .microdata import made_microdata
-
-            return made_microdata(
-                request, receipt=receipt, layout=layout, folder=folder, executor=executor, observer=observer
-            )
-        case HistogramRequest():
-            from ..tasks.histogram import published_histogram
-
-            with observer.stage("count"):
-                return request.recoding, published_histogram(
-                    receipt=receipt,
-                    request=request,
-                    layout=layout,
-                    folder=folder,
-                    executor=executor,
-                    randomness=randomness,
-                    advanced=observer.advanced,
-                )
-        case PointsRequest():
-            from ..tasks.points import published_points
-
-            with observer.stage("count"):
-                return request.recoding, published_points(
-                    receipt=receipt,
-                    request=request,
-                    layout=layout,
-                    folder=folder,
-                    executor=executor,
-                    advanced=observer.advanced,
-                )
-        case AnswerRequest():
-            from ..tasks.answer import published_answer
-
-            with observer.stage("count"):
-                return request.recoding, published_answer(
-                    receipt=receipt,
-                    request=request,
-                    layout=layout,
-                    folder=folder,
-                    executor=executor,
-                    advanced=observer.advanced,
-                )
-        case ReportsRequest():
-            from ..tasks.reports import published_reports
-
-            with observer.stage("count"):
-                return request.recoding, published_reports(
-                    receipt=receipt, request=request, layout=layout, executor=executor, advanced=observer.advanced
-                )
-        case _:
-            assert_never(request)
+def _made(request: Request, *, work: ReleaseWork, observer: Observer) -> tuple[GeneralizationMap, Publication]:
+    """The map that the records were read with, and what may be published."""
+    kind = release_kind(request.kind)
+    generalization = kind.count_columns(request, work, observer)
+    draw = None
+    if kind.draws is not None:
+        draw = noise_draw(request, numbers=kind.draws(request), sample_id=work.receipt.sample_id)
+    with observer.stage("count"):
+        return generalization, count_stage(
+            work=work,
+            count=partial(kind.count, request, work, generalization),
+            protect=partial(kind.protect, request, work),
+            draw=draw,
+            finish=partial(kind.finish, request, generalization),
+        )

@@ -14,8 +14,13 @@ from .spec_tables import SpecTables
 __all__ = ["biased_counts", "check_sampling", "inclusion_column"]
 
 
-def check_sampling(path: Path, spec: SpecTables) -> None:
+def check_sampling(path: Path, spec: SpecTables, *, unequal_rates: bool) -> None:
     """Whether [sampling] says one thing, and a thing that this kind of release has a price for.
+
+    Args:
+        path: the specification's file, for messages.
+        spec: its tables.
+        unequal_rates: whether the release has a price where records are included at unequal rates.
 
     Raises:
         InputRefused: it doesn't, with file and key.
@@ -36,8 +41,7 @@ def check_sampling(path: Path, spec: SpecTables) -> None:
         raise InputRefused("this is required and missing.", where=f"{where}.rate")
     if len(ways) > 1:
         raise InputRefused(f"{' and '.join(ways)} exclude each other.", where=f"{where}.{ways[1]}")
-    suppressed = spec.histogram is not None and spec.histogram.kind == "suppressed"
-    if table.rate is None and not suppressed:
+    if table.rate is None and not unequal_rates:
         raise InputRefused(
             'unequal rates have a price for a histogram of kind = "suppressed" only.',
             where=f"{where}.{ways[0]}",

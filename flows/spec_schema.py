@@ -8,7 +8,7 @@ from typing import Any
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 from pydantic_core import core_schema
 
-from .spec_tables import SpecTables
+from .spec import spec_model
 
 __all__ = ["spec_schema"]
 
@@ -40,7 +40,7 @@ def spec_schema() -> dict[str, Any]:
 
     What concerns several keys at once isn't in it: `crowdblend explain` checks that.
     """
-    body = SpecTables.model_json_schema(schema_generator=_TomlSchema)
+    body = spec_model().model_json_schema(schema_generator=_TomlSchema)
     return {
         "$schema": GenerateJsonSchema.schema_dialect,
         **_with_limits(body),

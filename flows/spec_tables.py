@@ -1,42 +1,28 @@
-"""The tables of a release specification (TOML) and their parsing; pydantic ends here."""
+"""The tables of a release specification (TOML) that no kind of release has for itself."""
 
 from __future__ import annotations
 
-import tomllib
+from collections.abc import Mapping
 from decimal import Decimal
-from pathlib import Path
-from typing import Annotated, Any, Literal, NoReturn
+from typing import Annotated, Any, Literal, cast
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, create_model
 
-from ..mechanisms.neighbours import ADD_REMOVE, Relation
-from ..mechanisms.refusal import InputRefused
 from ..tasks.record_reading import DecimalSign, Encoding, Quoting
 from .cluster_spec import ClusterTable
-from .spec_keys import key_advice
 
 __all__ = [
-    "AnswerTable",
     "BoundsTable",
     "ColumnTable",
     "DesignTable",
-    "HistogramTable",
+    "Exact",
     "IntervalTable",
-    "PointsTable",
     "PrivacyTable",
-    "ReportsTable",
     "SelectionTable",
+    "SpecTable",
     "SpecTables",
-    "parse_spec",
+    "tables_model",
 ]
-
-BEFOREHAND = frozenset(
-    {"compute", "computed", "condition", "derive", "derived", "expression", "filter", "filters", "formula", "query"}
-    | {"rows", "select", "sql", "where"}
-)
-"""Keys by which people look for what isn't done here: choosing rows, computing columns."""
-
-LARGEST_BOUND = 10**9  # so that sums of 4.6 thousand million records fit 64 bits
 
 
 def _exact(value: object) -> object:
@@ -47,18 +33,20 @@ def _exact(value: object) -> object:
 Exact = Annotated[Decimal, BeforeValidator(_exact)]
 
 
-class _Table(BaseModel):
+class SpecTable(BaseModel):
+    """A table of a specification: every key is known, and none is converted."""
+
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 
 
-class _Release(_Table):
+class _Release(SpecTable):
     name: str
     form: Literal["microdata", "counts"] = "microdata"
     format: Literal["parquet", "csv"] = "parquet"
     output: str | None = None
 
 
-class _Data(_Table):
+class _Data(SpecTable):
     dataset: str = Field(min_length=1, max_length=200)
     source: str = Field(min_length=1)
     separator: str = Field(default=",", min_length=1, max_length=1)
@@ -71,7 +59,7 @@ class _Data(_Table):
     rows_per_person: int = Field(default=1, ge=1)
 
 
-class DesignTable(_Table):
+class DesignTable(SpecTable):
     """[sampling].design: how a data set that is a sample itself was drawn."""
 
     lowest: Exact = Field(gt=0, lt=1)
@@ -81,7 +69,7 @@ class DesignTable(_Table):
     column: str | None = None
 
 
-class _Sampling(_Table):
+class _Sampling(SpecTable):
     """One rate for all; or a column of rates, of which the declared ones are drawn with; or a design."""
 
     rate: Exact | None = Field(default=None, gt=0, lt=1)
@@ -90,18 +78,18 @@ class _Sampling(_Table):
     design: DesignTable | None = None
 
 
-class _Suppression(_Table):
+class _Suppression(SpecTable):
     k: int = Field(ge=1, le=10**9)
 
 
-class PrivacyTable(_Table):
+class PrivacyTable(SpecTable):
     """[privacy]: what may be spent."""
 
     delta: Exact = Field(gt=0, lt=1)
     epsilon: Exact | None = Field(default=None, gt=0)
 
 
-class SelectionTable(_Table):
+class SelectionTable(SpecTable):
     """[selection]: how the map is chosen, instead of a level for each column."""
 
     epsilon: Exact = Field(gt=0, le=100)
@@ -112,7 +100,7 @@ class SelectionTable(_Table):
     candidates: list[dict[str, int]] | None = Field(default=None, min_length=1)
 
 
-class IntervalTable(_Table):
+class IntervalTable(SpecTable):
     """Intervals of whole numbers."""
 
     lower: int
@@ -120,7 +108,7 @@ class IntervalTable(_Table):
     widths: list[int]
 
 
-class BoundsTable(_Table):
+class BoundsTable(SpecTable):
     """The bounds of a column of numbers that is an axis of a grid."""
 
     lower: Exact = Field(ge=-(10**15), le=10**15)
@@ -128,7 +116,7 @@ class BoundsTable(_Table):
     missing: Exact | None = None
 
 
-class ColumnTable(_Table):
+class ColumnTable(SpecTable):
     """[columns.NAME]: one released column."""
 
     hierarchy: str | None = None
@@ -142,67 +130,7 @@ class ColumnTable(_Table):
     weight: Exact | None = Field(default=None, ge=0, le=10**6)
 
 
-class HistogramTable(_Table):
-    """[histogram]: the counts of every declared cell, instead of the records."""
-
-    kind: str
-    noise: str = "two-sided-geometric"
-    k: int | None = Field(default=None, ge=1, le=10**9)
-    epsilon: Exact | None = Field(default=None, gt=0, le=100)
-    horizon: int | None = Field(default=None, ge=2, le=10**6)
-    margin: int | None = Field(default=None, ge=1, le=10**6)
-
-
-class PointsTable(_Table):
-    """[points]: synthetic points in the cells of a grid, instead of the records."""
-
-    kind: str
-    noise: str = "two-sided-geometric"
-    k: int = Field(ge=1, le=10**9)
-    epsilon: Exact | None = Field(default=None, gt=0, le=100)
-    cells_per_side: int = Field(ge=1, le=10**6)
-    confidence: Exact = Field(default=Decimal("0.95"), gt=0, lt=1)
-
-
-class AnswerTable(_Table):
-    """[answer]: one noisy number, or one for each declared group, instead of the records."""
-
-    kind: Literal["count", "sum", "mean"]
-    epsilon: Exact = Field(gt=0, le=100)
-    noise: str = "two-sided-geometric"
-    relation: Relation = ADD_REMOVE
-    column: str | None = None
-    by: list[str] = []
-    lower: int | None = Field(default=None, ge=-LARGEST_BOUND, le=LARGEST_BOUND)
-    upper: int | None = Field(default=None, ge=-LARGEST_BOUND, le=LARGEST_BOUND)
-    least_records: int | None = Field(default=None, ge=1, le=10**12)
-    missing: int | None = None
-    confidence: Exact = Field(default=Decimal("0.95"), gt=0, lt=1)
-
-
-class _BloomTable(_Table):
-    bits: int
-    hashes: int
-    seed: str
-
-
-class ReportsTable(_Table):
-    """[reports]: estimates from reports that devices have randomized, instead of the records."""
-
-    kind: str
-    epsilon: Exact | None = Field(default=None, gt=0, le=40)
-    hashes: int | None = None
-    bits: int | None = None
-    seed: str | None = None
-    flip_probability: Exact | None = None
-    values: list[str] | None = None
-    questions: list[str] | None = None
-    bloom: _BloomTable | None = None
-    least_people: int | None = Field(default=None, ge=1, le=10**12)
-    confidence: Exact = Field(default=Decimal("0.95"), gt=0, lt=1)
-
-
-class SpecTables(_Table):
+class SpecTables(SpecTable):
     """A whole specification."""
 
     release: _Release
@@ -211,49 +139,18 @@ class SpecTables(_Table):
     suppression: _Suppression | None = None
     privacy: PrivacyTable | None = None
     selection: SelectionTable | None = None
-    histogram: HistogramTable | None = None
-    points: PointsTable | None = None
-    answer: AnswerTable | None = None
-    reports: ReportsTable | None = None
     columns: dict[str, ColumnTable] = {}
     cluster: ClusterTable | None = None
 
 
-def parse_spec(path: Path) -> SpecTables:
-    """Read a specification's tables; each value is checked by itself.
+def tables_model(own: Mapping[str, type[BaseModel]]) -> type[SpecTables]:
+    """The model of a specification that may have the tables of some kinds of release besides.
 
-    Raises:
-        InputRefused: it can't be read, is no TOML, or a value is wrong; with file and key.
+    Args:
+        own: name of each such table → its model.
     """
-    try:
-        tables = tomllib.loads(path.read_bytes().decode("utf-8-sig"), parse_float=Decimal)
-    except OSError as error:
-        raise InputRefused(
-            f"the specification can't be read ({error.strerror}).", where=str(path), remedy="Check the path."
-        ) from None
-    except UnicodeDecodeError:
-        raise InputRefused("the specification is not UTF-8 text.", where=str(path)) from None
-    except tomllib.TOMLDecodeError as error:
-        raise InputRefused(f"this is not TOML: {error}.", where=str(path)) from None
-    try:
-        return SpecTables.model_validate(tables)
-    except ValidationError as error:
-        _refuse_first(path, error)
-
-
-def _refuse_first(path: Path, error: ValidationError) -> NoReturn:
-    """Turn one of pydantic's findings into a refusal that names file and key: a wrong key before a missing one."""
-    findings: list[Any] = list(error.errors(include_url=False, include_context=False))
-    finding = next((one for one in findings if one["type"] == "extra_forbidden"), findings[0])
-    *tables, key = [str(part) for part in finding["loc"]]
-    where = f"{path}: [{'.'.join(tables)}].{key}" if tables else f"{path}: [{key}]"
-    more = len(findings) - 1
-    what = {"missing": "this is required and missing", "extra_forbidden": "there is no such key"}.get(
-        finding["type"], str(finding["msg"])
-    )
-    remedy = "" if not more else "1 more fault was found." if more == 1 else f"{more} more faults were found."
-    if finding["type"] == "extra_forbidden":
-        remedy = f"{key_advice(finding['loc'], model=SpecTables, is_table=isinstance(finding['input'], dict))} {remedy}"
-        if key in BEFOREHAND:
-            remedy = "Rows are chosen and columns computed beforehand, record by record: docs/starting-from-a-file.md."
-    raise InputRefused(f"{what}.", where=where, remedy=remedy.strip())
+    fields: dict[str, Any] = {name: (field.annotation, field) for name, field in SpecTables.model_fields.items()}
+    last = {name: fields.pop(name) for name in ("columns", "cluster")}
+    fields |= {name: (model | None, None) for name, model in own.items()}
+    made: Any = create_model(SpecTables.__name__, __base__=SpecTable, __doc__=SpecTables.__doc__, **fields, **last)
+    return cast("type[SpecTables]", made)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from .lattice import Lattice
+from .lattice import Lattice, LatticeColumn
 
 __all__ = ["Draw", "MapChoice"]
 
@@ -44,6 +44,11 @@ class MapChoice:
     def names(self) -> tuple[str, ...]:
         """Names of the columns, in order."""
         return self.lattice.names
+
+    @property
+    def columns(self) -> tuple[LatticeColumn, ...]:
+        """The columns, with the bounds of their levels, in order."""
+        return self.lattice.columns
 
     def digest(self) -> str:
         """SHA-256 of the lattice in canonical form, 64 hexadecimal digits."""

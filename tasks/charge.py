@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import date
 from decimal import Decimal
-from typing import NoReturn, assert_never
+from typing import NoReturn
 
 from ..accounting.ledger.anchoring import Anchoring
 from ..accounting.ledger.charge import Receipt, ReleaseCharge
@@ -16,16 +16,8 @@ from ..accounting.ledger.reader import ReleaseState, open_reader
 from ..accounting.ledger.release_entries import ReleaseCharged
 from ..accounting.ledger.rules import Objection
 from ..accounting.ledger.writer import LedgerWriter, open_writer
-from ..mechanisms.answers import CountAnswer, MeanAnswer, SumAnswer
-from ..mechanisms.biased_sampling import BiasedSampleCounts, UnequalRatesHistogram
-from ..mechanisms.count_sketch import CountMeanSketch
-from ..mechanisms.epsilon_safe import EpsilonSafeRelease
-from ..mechanisms.histogram import NoisyHistogram, OutlierPrivateHistogram, SuppressedHistogram
-from ..mechanisms.krandomization import KRandomization, OutcomeCounts
-from ..mechanisms.points import SyntheticPoints
 from ..mechanisms.refusal import AccountantRefused, InputRefused, Refusal, ReleaseFailed
 from ..mechanisms.sampling import sample_commitment
-from ..mechanisms.strongly_safe import StronglySafeRelease
 from .request import Request
 from .sampler_layout import SAMPLER_LAYOUT
 from .stage import stage
@@ -96,7 +88,7 @@ def reserve(
         folder.draws.forget()
         key = folder.create_key(randomness)
         selection_sample_id = None
-        if _chooses_on_a_sample(request):
+        if request.selection_rate is not None:
             selection_sample_id = sample_commitment(folder.create_selection_key(randomness).load())
         folder.remember(binding)
         charge = _charge_of(
@@ -151,23 +143,6 @@ def _charge_of(
         series_digest=request.series_digest,
         selection_sample_id=selection_sample_id,
     )
-
-
-def _chooses_on_a_sample(request: Request) -> bool:
-    """Whether the map is chosen on a fresh sample of its own, which is taken with the release's."""
-    match request.mechanism:
-        case EpsilonSafeRelease(selection_rate=rate):
-            return rate is not None
-        case StronglySafeRelease() | SuppressedHistogram() | NoisyHistogram() | OutlierPrivateHistogram():
-            return False
-        case SyntheticPoints() | BiasedSampleCounts() | UnequalRatesHistogram():
-            return False
-        case CountAnswer() | SumAnswer() | MeanAnswer():
-            return False
-        case CountMeanSketch() | KRandomization() | OutcomeCounts():
-            return False
-        case _:
-            assert_never(request.mechanism)
 
 
 def _lost(key: KeyRef, sample_id: str | None) -> bool:

@@ -9,7 +9,7 @@ from ..mechanisms.refusal import ReleaseFailed
 from .chunks import plan_chunks
 from .count import count_job, group_counts
 from .executors import Advanced, Executor
-from .request import MicrodataRequest
+from .request import Request
 from .source import SourceLayout
 from .worker_faults import telling_kinds_only
 
@@ -29,7 +29,7 @@ def finest_map(generalization: GeneralizationMap) -> GeneralizationMap:
 def private_counts(
     *,
     look: RecordedLook,
-    request: MicrodataRequest,
+    request: Request,
     generalization: GeneralizationMap,
     layout: SourceLayout,
     executor: Executor,

@@ -13,10 +13,10 @@ from ..accounting.ledger.signing import SigningKey, SigningKeys
 from ..mechanisms.map_choice import MapChoice
 from ..mechanisms.recoding import GeneralizationMap
 from ..mechanisms.refusal import InputRefused, ReleaseFailed
-from .publication import Publication
 from .request import Request
 from .stage import stage
 from .staging import SettledRelease, bring_into_view, staging_folder, write_staged
+from .table import Publication, write_table
 
 __all__ = ["publish", "write_output"]
 
@@ -53,7 +53,7 @@ def write_output(
     key = _key_that_signs(signing)
 
     def write(place: Path) -> None:
-        publication.write(place)
+        write_table(publication.table, folder=place, file_format=publication.file_format)
         write_certificate(
             place,
             charge=charge,

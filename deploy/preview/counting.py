@@ -14,14 +14,11 @@ import pyarrow.parquet as pq
 
 from ...accounting.ledger.certificate import read_certificate, verify_certificate
 from ...accounting.theory.price import mechanism_of_record
-from ...mechanisms.answers import CountAnswer, MeanAnswer, SumAnswer
-from ...mechanisms.biased_sampling import BiasedSampleCounts, UnequalRatesHistogram
-from ...mechanisms.event import LocalReports, Mechanism
+from ...flows.releases.kind import TableReading, Untold
+from ...flows.releases.registry import kind_of_mechanism
 from ...mechanisms.hierarchy import Hierarchy
-from ...mechanisms.histogram import NoisyHistogram, OutlierPrivateHistogram
 from ...mechanisms.lattice import Levels
 from ...mechanisms.map_choice import MapChoice
-from ...mechanisms.points import SyntheticPoints
 from ...mechanisms.recoding import GeneralizationMap, MappedColumn
 from ...mechanisms.refusal import InputRefused, ReleaseFailed
 from ...tasks.chunks import plan_chunks
@@ -111,14 +108,11 @@ def crowd_of_release(request: Request, folder: Path) -> Crowd:
         )
     certificate = read_certificate(path)
     mechanism = mechanism_of_record(certificate["mechanism"])
-    if isinstance(mechanism, CountAnswer | SumAnswer | MeanAnswer):
+    reading = kind_of_mechanism(mechanism).sheet(mechanism, certificate["published"]["form"])
+    if isinstance(reading, Untold):
+        raise InputRefused(f"nothing is foretold from {reading.named()}.", where=str(folder), not_done=NOT_DONE)
+    if reading.shape == "answers":
         raise InputRefused("answers have no groups to look at.", where=str(folder), not_done=NOT_DONE)
-    if isinstance(mechanism, SyntheticPoints | BiasedSampleCounts | UnequalRatesHistogram | LocalReports):
-        raise InputRefused(
-            "nothing is foretold from points, unequal inclusion rates or local reports.",
-            where=str(folder),
-            not_done=NOT_DONE,
-        )
     names, hierarchies, finest = _columns(request)
     base = _levels_of_release(names, hierarchies, certificate, folder)
     table = _table(folder, names)
@@ -127,8 +121,7 @@ def crowd_of_release(request: Request, folder: Path) -> Crowd:
     counts = np.maximum(table.column("count").to_numpy(), 0).astype(np.int64)
     if not counts.sum():
         raise InputRefused("this release publishes no record.", where=str(folder), not_done=NOT_DONE)
-    rate = None if isinstance(mechanism, OutlierPrivateHistogram) else mechanism.sampling_rate
-    scale = 1.0 if rate is None else 1.0 / float(rate)
+    scale = 1.0 if reading.rate is None else 1.0 / float(reading.rate)
     return Crowd(
         names=names,
         hierarchies=hierarchies,
@@ -137,13 +130,13 @@ def crowd_of_release(request: Request, folder: Path) -> Crowd:
         counts=counts,
         scale=scale,
         told=f"the release {certificate['release_id']} ({certificate['name']}), {counts.sum():,} records as published",
-        remarks=tuple(_remarks(mechanism, finest=finest, base=base)),
+        remarks=tuple(_remarks(reading, finest=finest, base=base)),
     )
 
 
-def _remarks(mechanism: Mechanism, *, finest: Levels, base: Levels) -> list[str]:
+def _remarks(reading: TableReading, *, finest: Levels, base: Levels) -> list[str]:
     told = []
-    if isinstance(mechanism, NoisyHistogram | OutlierPrivateHistogram):
+    if reading.noise is not None:
         told.append("Its counts have noise; those below 0 were taken for 0.")
     else:
         told.append(
@@ -157,12 +150,10 @@ def _remarks(mechanism: Mechanism, *, finest: Levels, base: Levels) -> list[str]
 
 def _columns(request: Request) -> tuple[tuple[str, ...], tuple[Hierarchy, ...], Levels]:
     """Names, hierarchies, and the finest levels that are asked about."""
-    match request.recoding:
-        case GeneralizationMap(columns=fixed):
-            finest = tuple(0 for _ in fixed)
-            return request.recoding.names, tuple(column.hierarchy for column in fixed), finest
-        case MapChoice(lattice=lattice):
-            return lattice.names, tuple(column.hierarchy for column in lattice.columns), lattice.finest
+    recoding = request.recoding
+    hierarchies = tuple(column.hierarchy for column in recoding.columns)
+    finest = recoding.lattice.finest if isinstance(recoding, MapChoice) else tuple(0 for _ in hierarchies)
+    return recoding.names, hierarchies, finest
 
 
 def _map(names: tuple[str, ...], hierarchies: tuple[Hierarchy, ...], levels: Levels) -> GeneralizationMap:

@@ -12,12 +12,12 @@ from numpy.typing import NDArray
 
 from ...accounting.theory.planning import least_k
 from ...accounting.theory.price import price
+from ...flows.releases.kind import Suppressing
 from ...mechanisms.epsilon_safe import EpsilonSafeRelease
 from ...mechanisms.histogram import SuppressedHistogram
 from ...mechanisms.lattice import Levels
 from ...mechanisms.quality import information_kept
 from ...mechanisms.refusal import InputRefused
-from ...mechanisms.strongly_safe import StronglySafeRelease
 from ...tasks.request import Request
 from .crowd import Crowd, Groups, Outlook
 
@@ -26,14 +26,12 @@ __all__ = [
     "ByPrice",
     "Forecast",
     "Lost",
-    "Suppressing",
     "WithoutColumn",
     "forecast",
     "outlook_at",
     "rate_of",
 ]
 
-Suppressing = StronglySafeRelease | EpsilonSafeRelease | SuppressedHistogram
 THRESHOLDS = (5, 10, 20, 30, 50, 100)
 RATES = tuple(Decimal(rate) for rate in ("0.01", "0.02", "0.05", "0.1", "0.2", "0.3", "0.5"))
 MOST_LABELS = 12

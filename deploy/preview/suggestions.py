@@ -9,6 +9,7 @@ from decimal import Decimal
 from math import ceil
 from operator import ge
 
+from ...flows.releases.kind import Suppressing
 from ...mechanisms.lattice import Lattice, LatticeColumn, Levels
 from ...mechanisms.map_choice import MapChoice
 from ...mechanisms.quality import information_kept
@@ -18,7 +19,7 @@ from ...mechanisms.scoring import scores
 from ...mechanisms.suppression import GroupCounts
 from ...tasks.request import Request
 from .crowd import Crowd
-from .forecast import Forecast, Suppressing, outlook_at, rate_of
+from .forecast import Forecast, outlook_at, rate_of
 
 __all__ = ["MOST_MAPS", "Suggestion", "best_levels", "suggestions"]
 

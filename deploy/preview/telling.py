@@ -8,25 +8,20 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
 
+from ...flows.releases.kind import Suppressing, Untold
+from ...flows.releases.registry import release_kind
 from ...flows.settings import house
-from ...flows.spec import read_spec
-from ...flows.spec_tables import parse_spec
-from ...mechanisms.biased_sampling import BiasedSampleCounts, UnequalRatesHistogram
-from ...mechanisms.epsilon_safe import EpsilonSafeRelease
-from ...mechanisms.event import LocalReports
-from ...mechanisms.histogram import SuppressedHistogram
+from ...flows.spec import parse_spec, read_spec
 from ...mechanisms.lattice import Levels
 from ...mechanisms.map_choice import MapChoice
-from ...mechanisms.points import SyntheticPoints
 from ...mechanisms.recoding import GeneralizationMap
 from ...mechanisms.refusal import InputRefused
-from ...mechanisms.strongly_safe import StronglySafeRelease
 from ...tasks.request import Request
 from ..documents.rendering import page
 from ..placing import require_elsewhere, write_new
 from .counting import crowd_of_records, crowd_of_release
 from .crowd import Crowd
-from .forecast import Forecast, Suppressing, forecast
+from .forecast import Forecast, forecast
 from .innocence import REMEDY, WHY
 from .suggestions import MOST_MAPS, Suggestion, best_levels, suggestions
 from .tables import preview_tables
@@ -139,20 +134,20 @@ def _request(spec: Path) -> Request:
 
 
 def _suppressing(request: Request) -> Suppressing:
-    mechanism = request.mechanism
-    if isinstance(mechanism, StronglySafeRelease | EpsilonSafeRelease | SuppressedHistogram):
-        return mechanism
-    if isinstance(mechanism, SyntheticPoints | BiasedSampleCounts | UnequalRatesHistogram | LocalReports):
+    foretold = release_kind(request.kind).preview(request.mechanism)
+    if isinstance(foretold, Untold):
         raise InputRefused(
-            "there is no preview of points, of unequal inclusion rates or of local reports.",
+            f"there is no preview of {foretold.named('of')}.",
             where=request.label,
             remedy="`crowdblend explain` tells what it costs.",
         )
-    raise InputRefused(
-        "this release suppresses nothing: its noise is what it costs, and that is known beforehand.",
-        where=request.label,
-        remedy="`crowdblend explain` tells how accurate it will be.",
-    )
+    if foretold is None:
+        raise InputRefused(
+            "this release suppresses nothing: its noise is what it costs, and that is known beforehand.",
+            where=request.label,
+            remedy="`crowdblend explain` tells how accurate it will be.",
+        )
+    return foretold
 
 
 def _refuse_without_crowd(request: Request, *, both: bool) -> NoReturn:

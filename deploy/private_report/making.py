@@ -17,17 +17,14 @@ from ...accounting.ledger.writer import open_writer
 from ...accounting.theory.price import mechanism_of_record
 from ...flows.settings import House
 from ...flows.spec import read_spec
-from ...mechanisms.epsilon_safe import EpsilonSafeRelease
-from ...mechanisms.lattice import LatticeColumn
-from ...mechanisms.map_choice import MapChoice
+from ...mechanisms.event import Microdata
 from ...mechanisms.measures.utility import NotOfTheseRecordsError, UtilityMeasures, utility_of
 from ...mechanisms.recoding import GeneralizationMap, MappedColumn
 from ...mechanisms.refusal import InputRefused, ReleaseFailed
-from ...mechanisms.strongly_safe import StronglySafeRelease
 from ...tasks.executors import Advanced, LocalThreads
 from ...tasks.private_counts import private_counts
 from ...tasks.released_groups import read_released_table, released_groups
-from ...tasks.request import MicrodataRequest
+from ...tasks.request import Request
 from ...tasks.source import check_metadata, list_source
 from .page import MARK, PrivateReport, report_page
 
@@ -93,11 +90,11 @@ def made_private_report(
         ReleaseFailed: the records can't be read, or the report can't be written; the look stays recorded.
     """
     request = read_spec(spec, output=release)
-    if not isinstance(request, MicrodataRequest):
+    if not isinstance(request.mechanism, Microdata):
         raise InputRefused("a private report is about a microdata release.", where=str(spec))
     certificate = _certificate(release, request, house)
     mechanism = mechanism_of_record(certificate["mechanism"])
-    if not isinstance(mechanism, StronglySafeRelease | EpsilonSafeRelease):
+    if not isinstance(mechanism, Microdata):
         raise InputRefused("a private report is about a microdata release.", where=str(release))
     generalization = _map_of(certificate, request)
     if target is not None and target not in generalization.names:
@@ -154,7 +151,7 @@ def made_private_report(
     return MadeReport(path=path, look=look.position, release_id=release_id, measures=measures)
 
 
-def _certificate(release: Path, request: MicrodataRequest, house: House) -> Mapping[str, Any]:
+def _certificate(release: Path, request: Request, house: House) -> Mapping[str, Any]:
     """The certificate of a release that this ledger has published and this store has signed."""
     path = release / CERTIFICATE
     certificate = read_certificate(path)
@@ -179,13 +176,9 @@ def _certificate(release: Path, request: MicrodataRequest, house: House) -> Mapp
     return certificate
 
 
-def _map_of(certificate: Mapping[str, Any], request: MicrodataRequest) -> GeneralizationMap:
+def _map_of(certificate: Mapping[str, Any], request: Request) -> GeneralizationMap:
     """The release's map, with the specification's hierarchies, which must be those that it was made with."""
-    recoding = request.recoding
-    declared: tuple[LatticeColumn | MappedColumn, ...] = (
-        recoding.lattice.columns if isinstance(recoding, MapChoice) else recoding.columns
-    )
-    stated = certificate["map"]["columns"]
+    declared, stated = request.source_columns, certificate["map"]["columns"]
     own = [(column.name, column.hierarchy.digest()) for column in declared]
     if own != [(column["column"], column["hierarchy_sha256"]) for column in stated]:
         raise InputRefused(

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -17,19 +17,14 @@ from ...accounting.ledger.certificate import read_certificate
 from ...accounting.ledger.signing import PublicKey
 from ...accounting.theory.price import mechanism_of_record
 from ...accounting.theory.survival import record_survival
-from ...mechanisms.answers import CountAnswer, MeanAnswer, SumAnswer
-from ...mechanisms.biased_sampling import BiasedSampleCounts, UnequalRatesHistogram
-from ...mechanisms.event import Answer, LocalReports, Mechanism, Microdata
-from ...mechanisms.histogram import NoisyHistogram, OutlierPrivateHistogram, SuppressedHistogram
-from ...mechanisms.points import SyntheticPoints
+from ...flows.releases.kind import Shape, TableReading, Untold
+from ...flows.releases.registry import kind_of_mechanism
 from ...mechanisms.refusal import InputRefused, ReleaseFailed
 from ..release_check import FIGURES, verify_release
 from .codebook import ColumnCodebook, codebook
 
-__all__ = ["Attempt", "Chance", "CountError", "PublishedColumn", "Shape", "SheetFacts", "sheet_facts"]
+__all__ = ["Attempt", "Chance", "CountError", "PublishedColumn", "SheetFacts", "sheet_facts"]
 
-Told = Microdata | SuppressedHistogram | NoisyHistogram | OutlierPrivateHistogram | Answer
-Shape = Literal["microdata", "counts", "histogram", "answers"]
 COUNTS = (100, 1_000, 10_000, 100_000)
 TIMES = (0.5, 0.75, 1.0, 1.25, 1.5, 2.0)
 FALSE_ALARMS = (0.01, 0.05, 0.2, 0.5)
@@ -178,51 +173,42 @@ def sheet_facts(folder: Path, *, trusted: tuple[PublicKey, ...] | None) -> Sheet
             remedy="Run `crowdblend verify` on it.",
         )
     certificate = read_certificate(path)
-    mechanism = _told_of(mechanism_of_record(certificate["mechanism"]), folder)
-    shape = _shape(mechanism, certificate)
+    reading = _reading(certificate, folder)
     file, table = _table(folder, certificate)
     columns = tuple(_columns(table, certificate))
-    rate = None if isinstance(mechanism, OutlierPrivateHistogram) else mechanism.sampling_rate
-    own_rate = None if rate is None else float(rate)
-    k = None if isinstance(mechanism, OutlierPrivateHistogram | CountAnswer | SumAnswer | MeanAnswer) else mechanism.k
-    suppressing = k is not None and not isinstance(mechanism, NoisyHistogram)
+    rate = None if reading.rate is None else float(reading.rate)
+    k = reading.k
     return SheetFacts(
         certificate=certificate,
-        shape=shape,
+        shape=reading.shape,
         file=file,
         digest=certificate["files"][file],
-        rate=own_rate,
+        rate=rate,
         k=k,
-        noise=float(mechanism.epsilon) if isinstance(mechanism, NoisyHistogram | OutlierPrivateHistogram) else None,
+        noise=None if reading.noise is None else float(reading.noise),
         columns=columns,
         codebook=codebook(certificate, names=[column.name for column in columns]),
         rows=table.num_rows,
         records=certificate["published"]["records"],
         groups=certificate["published"]["groups"],
-        errors=() if own_rate is None or shape == "answers" else tuple(_errors(own_rate, k)),
-        chances=() if own_rate is None or k is None or not suppressing else tuple(_chances(own_rate, k)),
+        errors=() if rate is None or reading.shape == "answers" else tuple(_errors(rate, k)),
+        chances=tuple(_chances(rate, k)) if rate is not None and k is not None and reading.suppresses else (),
         attempts=tuple(_attempts(float(certificate["guarantee"]["epsilon"]), float(certificate["guarantee"]["delta"]))),
     )
 
 
-def _told_of(mechanism: Mechanism, folder: Path) -> Told:
-    """The mechanism itself, where its table can be read by one rate, one threshold and one noise."""
-    if isinstance(mechanism, SyntheticPoints | BiasedSampleCounts | UnequalRatesHistogram | LocalReports):
+def _reading(certificate: Mapping[str, Any], folder: Path) -> TableReading:
+    """How the table is read, where one rate, one threshold and one noise are enough for that."""
+    mechanism = mechanism_of_record(certificate["mechanism"])
+    reading = kind_of_mechanism(mechanism).sheet(mechanism, certificate["published"]["form"])
+    if isinstance(reading, Untold):
         raise InputRefused(
-            "there is no sheet of points, of unequal inclusion rates or of local reports.",
+            f"there is no sheet of {reading.named('of')}.",
             where=str(folder),
             not_done="No sheet was written.",
             remedy="Its certificate says what it guarantees, and docs/mechanisms how to read its table.",
         )
-    return mechanism
-
-
-def _shape(mechanism: Told, certificate: Mapping[str, Any]) -> Shape:
-    if isinstance(mechanism, CountAnswer | SumAnswer | MeanAnswer):
-        return "answers"
-    if isinstance(mechanism, SuppressedHistogram | NoisyHistogram | OutlierPrivateHistogram):
-        return "histogram"
-    return "counts" if certificate["published"]["form"] == "counts" else "microdata"
+    return reading
 
 
 def _table(folder: Path, certificate: Mapping[str, Any]) -> tuple[str, pa.Table]:

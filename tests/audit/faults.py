@@ -108,7 +108,7 @@ FAULTS = (
     Fault(
         name="dropped-records-counted",
         what="the number of dropped records is added to a published count",
-        file="tasks/sampled_counts.py",
+        file="flows/releases/microdata.py",
         old="    return suppress(counts.keys, counts.counts, request.mechanism.k)\n",
         new="    kept = suppress(counts.keys, counts.counts, request.mechanism.k)\n"
         "    kept.counts[:1] += counts.counts.sum() - kept.counts.sum()\n"
@@ -119,10 +119,9 @@ FAULTS = (
         name="note-in-parquet",
         what="the table's file has a note of when it was written",
         file="tasks/table.py",
-        old="            writer.write_table(pa.Table.from_arrays(arrays, schema=schema), "
-        "row_group_size=ROWS_AT_ONCE)\n",
-        new="            writer.write_table(pa.Table.from_arrays(arrays, schema=schema), row_group_size=ROWS_AT_ONCE)\n"
-        "        writer.add_key_value_metadata({'written': str(__import__('time').time_ns())})\n",
+        old="                writer.write_table(block, row_group_size=ROWS_AT_ONCE)\n",
+        new="                writer.write_table(block, row_group_size=ROWS_AT_ONCE)\n"
+        "            writer.add_key_value_metadata({'written': str(__import__('time').time_ns())})\n",
         detectors=(FILES, "pytest tests/tasks/test_table.py"),
     ),
     Fault(

@@ -25,7 +25,7 @@ from crowdblend.tasks.chunks import plan_chunks
 from crowdblend.tasks.count import count_job, group_counts
 from crowdblend.tasks.executors import LocalThreads
 from crowdblend.tasks.source import check_metadata, list_source
-from crowdblend.tasks.table import PublishedGroups, write_table
+from crowdblend.tasks.table import count_table, write_table
 
 RECORDS = 2_000_000
 MOMENTS = 10
@@ -59,10 +59,9 @@ def published_by(key: bytes, spec: Path, folder: Path) -> Counter:
     )
     counts = group_counts(plan_chunks(layout), job=job, executor=LocalThreads())
     folder.mkdir()
-    groups = PublishedGroups.of(
-        suppress(counts.keys, counts.counts, request.mechanism.k), generalization=request.recoding
-    )
-    write_table(groups, folder=folder, form="counts", file_format="parquet")
+    kept = suppress(counts.keys, counts.counts, request.mechanism.k)
+    published = count_table(kept.keys, kept.counts, generalization=request.recoding, form="counts")
+    write_table(published, folder=folder, file_format="parquet")
     return table(folder)
 
 

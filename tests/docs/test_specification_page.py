@@ -10,8 +10,8 @@ from typing import Literal, get_args, get_origin
 
 import pytest
 from annotated_types import Ge, Gt, Le, Lt, MaxLen, MinLen
+from crowdblend.flows.spec import spec_model
 from crowdblend.flows.spec_keys import PAGE, SpecKey, keys_of
-from crowdblend.flows.spec_tables import SpecTables
 from pydantic import ValidationError, create_model
 from pydantic_core import PydanticUndefined
 
@@ -38,7 +38,7 @@ def rows_of(text: str) -> dict[tuple[str, str], Row]:
     return found
 
 
-KEYS = {(key.table, key.name): key for key in keys_of(SpecTables)}
+KEYS = {(key.table, key.name): key for key in keys_of(spec_model())}
 ROWS = rows_of((PROJECT / PAGE).read_text(encoding="utf-8"))
 
 

@@ -36,12 +36,14 @@ from crowdblend.accounting.ledger.keystore import ReleaseFolder
 from crowdblend.accounting.ledger.writer import LedgerWriter
 from crowdblend.deploy.prefect_in_process import NO_HEARTBEATS, changed_settings
 from crowdblend.deploy.running import run_release
-from crowdblend.flows import microdata, release
+from crowdblend.flows import release
 from crowdblend.flows.abandon import abandon_release
+from crowdblend.flows.releases import histogram
 from crowdblend.flows.settings import House
 from crowdblend.mechanisms.refusal import Refusal
 from crowdblend.tasks import charge as charge_stages
-from crowdblend.tasks import chunk_counts, histogram, select
+from crowdblend.tasks import chunk_counts, select
+from crowdblend.tasks.stages import draw_once
 
 IMPORTED_BEFORE_THE_FORK = (anyio, dask.dataframe, graphviz, opendp.prelude, prefect.flow_engine, psycopg, sqlalchemy)
 WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
@@ -222,42 +224,42 @@ def keep_key() -> None:
 
 def redraw_map() -> None:
     """A broken release: resumed with another draw than the one that is stored."""
-    drawn_map = microdata.drawn_map
+    drawn_map = select.drawn_map
 
     def redrawing(**given: Any) -> Any:
-        given["folder"].draws.forget()
+        given["work"].folder.draws.forget()
         return drawn_map(**given)
 
-    microdata.drawn_map = redrawing
+    select.drawn_map = redrawing
 
 
 def redraw_noise() -> None:
     """A broken release: resumed with other noise than that which is stored."""
-    published_histogram = histogram.published_histogram
+    count_stage = release.count_stage
 
     def redrawing(**given: Any) -> Any:
-        given["folder"].draws.forget()
-        return published_histogram(**given)
+        given["work"].folder.draws.forget()
+        return count_stage(**given)
 
-    histogram.published_histogram = redrawing
+    release.count_stage = redrawing
 
 
 def store_late() -> None:
     """A broken release: its draw is stored after it was used."""
-    settle, settled, publish, held = select.settle_map, select.settled_map, release.publish, []
+    store, load, publish, held = draw_once.store_draw, draw_once.load_draw, release.publish, []
 
-    def hold(levels: Any, **given: Any) -> None:
-        held.append((levels, given))
+    def hold(draw: Any, numbers: Any, **given: Any) -> None:
+        held.append((draw, numbers, given))
 
-    def known(request: Any, **given: Any) -> Any:
-        return request.recoding.lattice.map_of(held[-1][0]) if held else settled(request, **given)
+    def known(draw: Any, **given: Any) -> Any:
+        return held[-1][1] if held else load(draw, **given)
 
     def late(*, release: Any) -> None:
-        for levels, given in held:
-            settle(levels, **given)
+        for draw, numbers, given in held:
+            store(draw, numbers, **given)
         publish(release=release)
 
-    select.settle_map, select.settled_map, release.publish = hold, known, late
+    draw_once.store_draw, draw_once.load_draw, release.publish = hold, known, late
 
 
 def hide_steps() -> None:

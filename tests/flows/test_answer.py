@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
-from crowdblend.mechanisms.refusal import ReleaseFailed
 
 SPEC = """
 [release]
@@ -78,22 +77,6 @@ def test_an_answer_on_a_sample_is_amplified_and_scaled_up(asked) -> None:
     assert 0.62 < result["epsilon"] < 0.6202  # ln(1 + (e − 1)/2)
     assert abs(row["answer"] - len(AMOUNTS)) <= 200  # eight standard deviations of the sample
     assert row["answer"] % 2 == 0
-
-
-def test_a_retry_repeats_the_answer(asked, desk, monkeypatch) -> None:
-    from crowdblend.flows import release
-
-    def fail(**_) -> None:
-        raise ReleaseFailed("the lights went out.")
-
-    with monkeypatch.context() as dark:
-        dark.setattr(release, "write_output", fail)
-        with pytest.raises(AssertionError, match="lights"):
-            asked(COUNT, "--release-id", "one")
-    [draw] = desk.home.rglob("noise.draw.json")
-    [number] = json.loads(draw.read_text())["numbers"]
-    _, [row] = asked(COUNT, "--release-id", "one")
-    assert row["answer"] == number
 
 
 def test_a_replacement_price_never_enters_an_add_remove_budget(asked, desk) -> None:

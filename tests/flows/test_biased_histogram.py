@@ -16,7 +16,6 @@ from crowdblend.accounting.ledger.rules import survey_fault
 from crowdblend.accounting.theory.price import mechanism_record
 from crowdblend.mechanisms.biased_sampling import BiasedSampleCounts
 from crowdblend.mechanisms.histogram import SuppressedHistogram
-from crowdblend.mechanisms.refusal import ReleaseFailed
 from scipy import stats
 
 SPEC = """
@@ -79,28 +78,6 @@ def test_every_record_is_drawn_with_its_own_rate(desk) -> None:
     }  # fmt: skip
     assert "each at the rate that it names itself" in Path(done.json["certificate"]).read_text()
     assert "rate" not in pq.read_schema(Path(done.json["output"]) / "data.parquet").names
-
-
-@pytest.mark.slow
-def test_a_retry_publishes_the_sample_that_was_stored(desk, monkeypatch) -> None:
-    from crowdblend.flows import release
-
-    write_rated(desk, [7] * 3_000 + [8] * 40, [0.15] * 3_040)
-    desk.add_dataset(delta="0.1")
-    spec = spec_of(desk, DRAWN)
-
-    def fail(**_) -> None:
-        raise ReleaseFailed("the lights went out.")
-
-    with monkeypatch.context() as dark:
-        dark.setattr(release, "write_output", fail)
-        assert desk("run", spec, "--release-id", "one").code == 1
-    [draw] = desk.home.rglob("noise.draw.json")
-    stored = json.loads(draw.read_text())["numbers"]
-    assert sum(stored) in stored, "the count below k is not kept"
-    done = desk("run", spec, "--release-id", "one", "--json")
-    assert done.code == 0, done.err
-    assert counts_of(done.json)["7"] == sum(stored) > 200
 
 
 def test_a_survey_of_people_with_several_records_is_refused_wherever_it_is_declared(desk) -> None:

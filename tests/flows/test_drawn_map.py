@@ -167,13 +167,14 @@ def test_each_release_of_a_series_draws_for_itself(desk) -> None:
 
 def fail_once(desk, monkeypatch, name: str, *, edit) -> None:
     """Let a first attempt end where this stage begins."""
-    from crowdblend.flows import microdata, release
+    from crowdblend.flows import release
+    from crowdblend.tasks import select
 
     def fail(**_) -> None:
         raise ReleaseFailed("the lights went out.")
 
     with monkeypatch.context() as dark:
-        dark.setattr(microdata if hasattr(microdata, name) else release, name, fail)
+        dark.setattr(select if hasattr(select, name) else release, name, fail)
         answer = desk("run", desk.write_spec(edit=edit), "--release-id", "one")
         assert answer.code == 1, answer.err
 
@@ -183,7 +184,7 @@ def test_a_drawn_map_is_never_drawn_again(desk, monkeypatch) -> None:
     from crowdblend.tasks import select
 
     desk.add_dataset()
-    fail_once(desk, monkeypatch, "surviving_groups", edit=chosen())
+    fail_once(desk, monkeypatch, "count_stage", edit=chosen())
     [stored] = desk.home.rglob("map.draw.json")
     assert stored.stat().st_mode & 0o777 == 0o600
     levels = json.loads(stored.read_text())["levels"]
@@ -198,16 +199,16 @@ def test_a_walk_goes_on_from_its_stored_draws(desk, monkeypatch) -> None:
 
     desk.add_dataset()
     steps = chosen("[selection]\nepsilon = 0.3\nsteps = 3\n")
-    settle, calls = select.settle_map, []
+    store, calls = select.store_draw, []
 
-    def failing(levels, **given) -> None:
-        if given["step"] == 2:
+    def failing(draw, levels, **given) -> None:
+        if draw.name == "map-step-2":
             raise ReleaseFailed("the lights went out.")
-        settle(levels, **given)
+        store(draw, levels, **given)
         calls.append(levels)
 
     with monkeypatch.context() as dark:
-        dark.setattr(select, "settle_map", failing)
+        dark.setattr(select, "store_draw", failing)
         assert desk("run", desk.write_spec(edit=steps), "--release-id", "one").code == 1
     assert len(calls) == 2
     run(desk, "--release-id", "one", edit=steps)
@@ -218,7 +219,7 @@ def test_a_walk_goes_on_from_its_stored_draws(desk, monkeypatch) -> None:
 @pytest.mark.slow
 def test_a_draw_that_is_damaged_is_never_made_again(desk, monkeypatch) -> None:
     desk.add_dataset()
-    fail_once(desk, monkeypatch, "surviving_groups", edit=chosen())
+    fail_once(desk, monkeypatch, "count_stage", edit=chosen())
     [stored] = desk.home.rglob("map.draw.json")
     kept = json.loads(stored.read_text())
     for damage in (

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import numpy as np
@@ -134,26 +133,6 @@ def test_an_outlier_private_histogram_counts_every_record(desk) -> None:
     assert large.size == 6
     assert np.abs(large - 400).max() < 60  # P(|noise| ≥ 60) = 2e-13 at ε = 0.5
     assert (counts[counts < 200] != 0).any()
-
-
-@pytest.mark.slow
-def test_a_retry_publishes_the_noise_that_was_stored(desk, monkeypatch) -> None:
-    from crowdblend.flows import release
-
-    desk.add_dataset()
-    spec = spec_of(desk, OUTLIER)
-
-    def fail(**_) -> None:
-        raise ReleaseFailed("the lights went out.")
-
-    with monkeypatch.context() as dark:
-        dark.setattr(release, "write_output", fail)
-        assert desk("run", spec, "--release-id", "one").code == 1
-    [draw] = desk.home.rglob("noise.draw.json")
-    stored = json.loads(draw.read_text())
-    assert draw.stat().st_mode & 0o077 == 0
-    assert published(ran(desk, spec, "--release-id", "one")).tolist() == stored["numbers"]
-    assert len(desk("ledger", "show", "--json").json["releases"]) == 1
 
 
 def test_a_stored_draw_of_another_release_is_never_used(desk, monkeypatch) -> None:

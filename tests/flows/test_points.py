@@ -13,7 +13,6 @@ import pyarrow.parquet as pq
 import pytest
 from crowdblend.deploy.running import run_release
 from crowdblend.flows.settings import House
-from crowdblend.mechanisms.refusal import ReleaseFailed
 from crowdblend.mechanisms.sampling import ChunkIdentity, kept_positions
 from scipy import stats
 
@@ -134,30 +133,6 @@ def test_empty_cells_have_the_noise_of_the_formula_as_far_as_it_is_above_0(desk)
     assert p_value(0.5) > 1e-4
     assert p_value(0.45) < 1e-4
     assert p_value(0.55) < 1e-4
-
-
-@pytest.mark.slow
-def test_a_retry_publishes_the_points_of_the_noise_that_was_stored(desk, monkeypatch) -> None:
-    from crowdblend.flows import release
-
-    write_places(desk, people=2_000)
-    desk.add_dataset()
-    spec = spec_of(desk, NOISY.format(cells=5))
-
-    def fail(**_) -> None:
-        raise ReleaseFailed("the lights went out.")
-
-    with monkeypatch.context() as dark:
-        dark.setattr(release, "write_output", fail)
-        assert desk("run", spec, "--release-id", "one").code == 1
-    [draw] = desk.home.rglob("noise.draw.json")
-    assert draw.stat().st_mode & 0o077 == 0
-    numbers = np.array(json.loads(draw.read_text())["numbers"])
-    done = desk("run", spec, "--release-id", "one", "--json")
-    assert done.code == 0, done.err
-    found = scaled(Path(done.json["output"]))
-    assert (np.bincount((found * 5).astype(int) @ [5, 1], minlength=25) == np.maximum(numbers, 0)).all()
-    assert len(desk("ledger", "show", "--json").json["releases"]) == 1
 
 
 def test_points_as_csv_are_the_same_numbers(desk) -> None:

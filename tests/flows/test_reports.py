@@ -15,7 +15,6 @@ from crowdblend.accounting.theory.local_reports import local_epsilon
 from crowdblend.accounting.theory.shuffling import price_outcome_counts
 from crowdblend.mechanisms.count_sketch import encode
 from crowdblend.mechanisms.krandomization import flipped
-from crowdblend.mechanisms.refusal import ReleaseFailed
 from crowdblend.mechanisms.report_design import design_of_table
 from crowdblend.tasks.report_files import sketch_table, vector_table
 
@@ -281,27 +280,6 @@ def test_too_few_reports_publish_nothing(asked, desk) -> None:
     [release] = desk("ledger", "show", "--json").json["releases"]
     assert release["stage"] == "reading"
     assert desk("ledger", "verify").code == 0
-
-
-@pytest.mark.slow
-def test_a_retry_gives_the_same_and_is_charged_once(asked, desk, monkeypatch) -> None:
-    from crowdblend.flows import release
-
-    write_sketches(desk.folder)
-
-    def fail(**_) -> None:
-        raise ReleaseFailed("the lights went out.")
-
-    with monkeypatch.context() as dark:
-        dark.setattr(release, "write_output", fail)
-        with pytest.raises(AssertionError, match="lights"):
-            asked(SKETCH, "parts", "--release-id", "one")
-    _, rows = asked(SKETCH, "parts", "--release-id", "one")
-    _, other = asked(SKETCH, "parts", "--output", "other")
-    assert rows == other
-    _, stored = asked(SKETCH, "parts", "--release-id", "one")
-    assert stored == rows
-    assert desk("ledger", "show", "--json").json["datasets"][0]["epsilon_spent"] == 8.0
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,8 @@ from decimal import Decimal
 from pathlib import Path
 
 import pytest
+from crowdblend.flows.spec import spec_model
 from crowdblend.flows.spec_keys import key_advice, keys_of
-from crowdblend.flows.spec_tables import SpecTables
 from jsonschema import Draft202012Validator
 
 EXAMPLES = sorted((Path(__file__).resolve().parents[2] / "examples").rglob("*.toml"))
@@ -37,14 +37,14 @@ EXAMPLES = sorted((Path(__file__).resolve().parents[2] / "examples").rglob("*.to
     ],
 )
 def test_the_advice_names_the_table_or_the_nearest_key(place: tuple, advice: str) -> None:
-    said = key_advice(place, model=SpecTables)
+    said = key_advice(place, model=spec_model())
     assert said.startswith(advice)
     assert said.endswith("All keys are in docs/specification.md.")
 
 
 def test_a_table_is_compared_with_tables_alone() -> None:
-    assert key_advice(("column",), model=SpecTables, is_table=True).startswith("Did you mean [columns]?")
-    assert key_advice(("column",), model=SpecTables).startswith("It belongs in [sampling]")
+    assert key_advice(("column",), model=spec_model(), is_table=True).startswith("Did you mean [columns]?")
+    assert key_advice(("column",), model=spec_model()).startswith("It belongs in [sampling]")
 
 
 @pytest.mark.parametrize(
@@ -64,7 +64,7 @@ def test_the_command_line_says_so(desk, old: str, new: str, where: str, advice: 
 
 
 def test_every_key_has_a_place_of_its_own() -> None:
-    places = [(key.table, key.name) for key in keys_of(SpecTables)]
+    places = [(key.table, key.name) for key in keys_of(spec_model())]
     assert len(places) == len(set(places))
     assert {("", "data"), ("columns.NAME.interval", "widths"), ("reports.bloom", "bits"), ("cluster", "class")} <= set(
         places

@@ -16,9 +16,8 @@ from crowdblend.mechanisms.intervals import IntervalHierarchy
 from crowdblend.mechanisms.lattice import Lattice, LatticeColumn
 from crowdblend.mechanisms.sampling import sample_commitment
 from crowdblend.tasks.chunks import plan_chunks
-from crowdblend.tasks.count import count_job
+from crowdblend.tasks.count import count_job, group_counts
 from crowdblend.tasks.executors import LocalThreads
-from crowdblend.tasks.lattice_counts import joint_counts
 from crowdblend.tasks.record_reading import RecordReading
 from crowdblend.tasks.source import check_metadata, list_source
 
@@ -87,7 +86,7 @@ def test_all_records_are_counted_at_the_finest_candidate_levels(chunks):
         reading=RecordReading(),
         key_source=None,
     )
-    assert as_counter(joint_counts(chunks, job=job, executor=LocalThreads(workers=2))) == by_hand()
+    assert as_counter(group_counts(chunks, job=job, executor=LocalThreads(workers=2))) == by_hand()
 
 
 def test_a_fresh_sample_is_a_sample_by_its_own_key(chunks, tmp_path):
@@ -103,7 +102,7 @@ def test_a_fresh_sample_is_a_sample_by_its_own_key(chunks, tmp_path):
             reading=RecordReading(),
             key_source=KeyRef(path=place),
         )
-        counted.append(as_counter(joint_counts(chunks, job=job, executor=LocalThreads(workers=2))))
+        counted.append(as_counter(group_counts(chunks, job=job, executor=LocalThreads(workers=2))))
     assert counted[0] != counted[1]
     for sampled in counted:
         assert sampled <= by_hand()

@@ -12,7 +12,7 @@ from crowdblend.mechanisms.hierarchy import ValueHierarchy
 from crowdblend.mechanisms.recoding import GeneralizationMap, MappedColumn
 from crowdblend.mechanisms.suppression import suppress
 from crowdblend.tasks import table as table_module
-from crowdblend.tasks.table import PublishedGroups, write_table
+from crowdblend.tasks.table import PublishedTable, count_table, write_table
 
 COLOURS = ValueHierarchy.from_values(["blue", "green", "red, dark", "secret"])
 SIZES = ValueHierarchy.from_values(["L", "S"])
@@ -24,11 +24,11 @@ MAP = GeneralizationMap(
 )
 
 
-def groups(counts: dict[tuple[int, int], int], *, k: int = 20) -> PublishedGroups:
+def groups(counts: dict[tuple[int, int], int], *, form: str, k: int = 20) -> PublishedTable:
     codes = np.array(list(counts), dtype=np.int64).reshape(-1, 2).T
     keys = MAP.keys([codes[0], codes[1]])
     kept = suppress(keys, np.array(list(counts.values()), dtype=np.int64), k)
-    return PublishedGroups.of(kept, generalization=MAP)
+    return count_table(kept.keys, kept.counts, generalization=MAP, form=form)
 
 
 SAMPLE = {(1, 1): 40, (2, 2): 20, (3, 1): 25, (4, 1): 19}
@@ -36,9 +36,9 @@ SAMPLE = {(1, 1): 40, (2, 2): 20, (3, 1): 25, (4, 1): 19}
 
 @pytest.mark.parametrize("form", ["microdata", "counts"])
 def test_parquet_and_csv_hold_the_same(tmp_path: Path, form) -> None:
-    published = groups(SAMPLE)
-    write_table(published, folder=tmp_path, form=form, file_format="parquet")
-    write_table(published, folder=tmp_path, form=form, file_format="csv")
+    published = groups(SAMPLE, form=form)
+    write_table(published, folder=tmp_path, file_format="parquet")
+    write_table(published, folder=tmp_path, file_format="csv")
     from_parquet = [
         {name: str(value) for name, value in row.items()}
         for row in pq.read_table(tmp_path / "data.parquet").to_pylist()
@@ -49,19 +49,19 @@ def test_parquet_and_csv_hold_the_same(tmp_path: Path, form) -> None:
 
 
 def test_csv_is_minimal_with_line_feeds(tmp_path: Path) -> None:
-    write_table(groups(SAMPLE), folder=tmp_path, form="counts", file_format="csv")
+    write_table(groups(SAMPLE, form="counts"), folder=tmp_path, file_format="csv")
     assert (tmp_path / "data.csv").read_bytes() == b'colour,size,count\nblue,L,40\ngreen,S,20\n"red, dark",L,25\n'
 
 
 @pytest.mark.parametrize("form", ["microdata", "counts"])
 def test_a_suppressed_value_is_nowhere_in_the_file(tmp_path: Path, form) -> None:
     """Not as a row, a dictionary entry or a statistic; the control is a value that is published."""
-    write_table(groups(SAMPLE), folder=tmp_path, form=form, file_format="parquet")
+    write_table(groups(SAMPLE, form=form), folder=tmp_path, file_format="parquet")
     whole = (tmp_path / "data.parquet").read_bytes()
     assert b"secret" not in whole
     table = pq.read_table(tmp_path / "data.parquet")
     assert "green" in table["colour"].to_pylist()
-    write_table(groups(SAMPLE, k=19), folder=tmp_path, form=form, file_format="parquet")
+    write_table(groups(SAMPLE, form=form, k=19), folder=tmp_path, file_format="parquet")
     assert "secret" in pq.read_table(tmp_path / "data.parquet")["colour"].to_pylist()
 
 
@@ -71,13 +71,13 @@ def test_the_bytes_follow_from_the_published_groups_alone(tmp_path: Path) -> Non
     for place, counts in enumerate((SAMPLE, dict(reversed(SAMPLE.items())), {**SAMPLE, (1, 2): 3, (4, 1): 1})):
         folder = tmp_path / str(place)
         folder.mkdir()
-        write_table(groups(counts), folder=folder, form="microdata", file_format="parquet")
+        write_table(groups(counts, form="microdata"), folder=folder, file_format="parquet")
         names.append((folder / "data.parquet").read_bytes())
     assert names[0] == names[1] == names[2]
 
 
 def test_nothing_survives_is_an_empty_table(tmp_path: Path) -> None:
-    write_table(groups({(1, 1): 3}), folder=tmp_path, form="counts", file_format="parquet")
+    write_table(groups({(1, 1): 3}, form="counts"), folder=tmp_path, file_format="parquet")
     assert pq.read_table(tmp_path / "data.parquet").num_rows == 0
     assert pq.read_schema(tmp_path / "data.parquet").names == ["colour", "size", "count"]
 
@@ -85,6 +85,6 @@ def test_nothing_survives_is_an_empty_table(tmp_path: Path) -> None:
 def test_more_rows_than_a_block(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(table_module, "ROWS_AT_ONCE", 7)
     for file_format in ("parquet", "csv"):
-        write_table(groups(SAMPLE), folder=tmp_path, form="microdata", file_format=file_format)
+        write_table(groups(SAMPLE, form="microdata"), folder=tmp_path, file_format=file_format)
     assert pq.read_table(tmp_path / "data.parquet").num_rows == 85
     assert (tmp_path / "data.csv").read_text().count("\n") == 86

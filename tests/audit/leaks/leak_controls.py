@@ -5,12 +5,12 @@ from __future__ import annotations
 __all__ = ["BROKEN"]
 
 COUNTED = """
-import crowdblend.tasks.sampled_counts as stage
-suppress = stage.suppress
+import crowdblend.flows.releases.microdata as kind
+suppress = kind.suppress
 def telling(keys, counts, k):
     tell(counts, counts >= k)
     return suppress(keys, counts, k)
-stage.suppress = telling
+kind.suppress = telling
 """
 
 BROKEN = {
@@ -29,36 +29,33 @@ from crowdblend.accounting.ledger.keystore import ReleaseFolder
 ReleaseFolder.destroy_key = lambda self: None
 """,
     "the key is a parameter of a Prefect task": """
-import crowdblend.flows.microdata as flow
+import crowdblend.flows.release as flow
 from prefect import task
-counted = flow.surviving_groups
+counted = flow.count_stage
 def telling(**given):
     named = task(task_run_name="count-with-{key}")(lambda key: None)
-    named(given["key"].load().hex())
+    named(given["work"].folder.key.load().hex())
     return counted(**given)
-flow.surviving_groups = telling
+flow.count_stage = telling
 """,
     "a stage's result is kept by Prefect": """
-import crowdblend.flows.microdata as flow
+import crowdblend.flows.release as flow
 import crowdblend.mechanisms.sampling as sampling
 from prefect import task
-counted = flow.surviving_groups
+counted = flow.count_stage
 def telling(**given):
-    key = given["key"].load()
+    key = given["work"].folder.key.load()
     chunk = sampling.ChunkIdentity(file=0, block=0)
-    rate = given["request"].mechanism.sampling_rate
+    rate = given["count"].args[0].sampling_rate
     kept = lambda: sampling.kept_positions(key=key, chunk=chunk, records=5000, rate=rate)
     task(persist_result=True, result_serializer="json")(lambda: kept().tolist())()
     return counted(**given)
-flow.surviving_groups = telling
+flow.count_stage = telling
 """,
     "dictionaries keep suppressed values": """
 import crowdblend.tasks.table as table
-labelled = table.labelled
-def declared(keys, *, generalization):
-    labels, places = labelled(keys, generalization=generalization)
-    return ((*labels[0], "vermilion-07"), *labels[1:]), places
-table.labelled = declared
+texts_of = table.texts_of
+table.texts_of = lambda labels: texts_of([*labels, "vermilion-07"])
 """,
     "the published file bears the time of its writing": """
 import os, time

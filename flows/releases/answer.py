@@ -1,0 +1,342 @@
+"""Releases of one noisy COUNT, SUM or MEAN, of all records or of each declared group."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from decimal import Decimal
+from statistics import NormalDist
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, assert_never
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+
+from ...accounting.theory.price import price
+from ...mechanisms.answers import (
+    Answer,
+    CountAnswer,
+    MeanAnswer,
+    SumAnswer,
+    Tally,
+    answered,
+    estimates,
+    half_width,
+    standard_errors,
+    tallied,
+)
+from ...mechanisms.hierarchy import BUCKET_CODE
+from ...mechanisms.intervals import IntervalHierarchy
+from ...mechanisms.neighbours import ADD_REMOVE, Relation
+from ...mechanisms.recoding import GeneralizationMap, MappedColumn
+from ...mechanisms.refusal import InputRefused
+from ...mechanisms.suppression import GroupCounts
+from ...tasks.request import Request
+from ..declared_columns import declared_map
+from ..spec_tables import Exact, SpecTable
+from .declared_cells import require_cells, require_safe_noise
+from .kind import GivenSpec, ReleaseKind, TableReading, count_records, fixed_columns, record_layout
+
+if TYPE_CHECKING:
+    from ...tasks.stages.count import ReleaseWork
+    from ...tasks.table import Publication
+
+__all__ = ["KIND", "AnswerRequest", "AnswerTable", "tally_of"]
+
+FIGURES = ("answer", "interval_low", "interval_high", "standard_error")
+FIRST_CODE = 2  # after the bucket's and the one of smaller numbers, as `IntervalHierarchy` has them
+LARGEST_BOUND = 10**9  # so that sums of 4.6 thousand million records fit 64 bits
+
+
+class AnswerTable(SpecTable):
+    """[answer]: one noisy number, or one for each declared group, instead of the records."""
+
+    kind: Literal["count", "sum", "mean"]
+    epsilon: Exact = Field(gt=0, le=100)
+    noise: str = "two-sided-geometric"
+    relation: Relation = ADD_REMOVE
+    column: str | None = None
+    by: list[str] = Field(default=[])
+    lower: int | None = Field(default=None, ge=-LARGEST_BOUND, le=LARGEST_BOUND)
+    upper: int | None = Field(default=None, ge=-LARGEST_BOUND, le=LARGEST_BOUND)
+    least_records: int | None = Field(default=None, ge=1, le=10**12)
+    missing: int | None = None
+    confidence: Exact = Field(default=Decimal("0.95"), gt=0, lt=1)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class AnswerRequest(Request):
+    """One COUNT, SUM or MEAN, in all or in each group, from the specification alone.
+
+    Args:
+        mechanism: what is asked.
+        recoding: the columns that are read: those of `groups`, then the one that is added up.
+        groups: the partition of the records, None where the answer is about all of them.
+        missing: what a missing value, or one that is no whole number, counts as; within the bounds.
+        confidence: of the intervals beside the answers, between 0 and 1.
+    """
+
+    kind: ClassVar[str] = "answer"
+    domain: ClassVar[bytes] = b"crowdblend answer 1\n"
+
+    mechanism: Answer
+    recoding: GeneralizationMap
+    groups: GeneralizationMap | None
+    missing: int
+    confidence: Decimal
+
+    @property
+    def sampling_rate(self) -> Decimal | None:
+        """Rate of the fresh sample that is counted; None where every record is."""
+        return self.mechanism.sampling_rate
+
+    @property
+    def own_terms(self) -> Mapping[str, object]:
+        """The groups, what counts for a missing value, and the confidence."""
+        return {
+            "groups": None if self.groups is None else self.groups.digest(),
+            "missing": self.missing,
+            "confidence": str(self.confidence),
+        }
+
+
+def _request(given: GivenSpec) -> AnswerRequest:
+    shared, table = given.shared, given.own
+    require_safe_noise(table.noise, where=f"{given.path}: [answer]")
+    groups = _groups(given)
+    try:
+        mechanism = _mechanism(given, groups=1 if groups is None else groups.cells)
+    except ValueError as error:
+        raise InputRefused(f"{error}.", where=f"{given.path}: [answer]") from None
+    return AnswerRequest(
+        **shared,
+        price=price(mechanism, delta=Decimal(0), rows_per_person=given.tables.data.rows_per_person),
+        mechanism=mechanism,
+        groups=groups,
+        recoding=_read_columns(given, mechanism, groups),
+        missing=_missing(given, mechanism),
+        confidence=table.confidence,
+    )
+
+
+def _groups(given: GivenSpec) -> GeneralizationMap | None:
+    """The declared groups, in the order of `by`; None where there are none."""
+    path, columns, by = given.path, given.tables.columns, given.own.by
+    for name in by:
+        if name not in columns or name in FIGURES or by.count(name) > 1:
+            raise InputRefused(
+                f"{name!r} can't be grouped by: a group's columns are declared, each once, and none is called "
+                f"{' or '.join(FIGURES)}.",
+                where=f"{path}: [answer].by",
+            )
+    for name in columns:
+        if name not in by:
+            raise InputRefused(
+                "this column is declared and not grouped by.", where=f"{path}: [columns.{name}]", remedy="Remove it."
+            )
+    if not by:
+        return None
+    groups = declared_map(path, {name: columns[name] for name in by}, base=given.base)
+    require_cells(path, groups)
+    return groups
+
+
+def _mechanism(given: GivenSpec, *, groups: int) -> Answer:
+    """What is asked; a key that its kind doesn't have is refused.
+
+    Raises:
+        ValueError: values that don't go together.
+    """
+    table: AnswerTable = given.own
+    needed = {"count": (), "sum": ("lower", "upper"), "mean": ("lower", "upper", "least_records")}[table.kind]
+    for name in ("lower", "upper", "least_records"):
+        present = getattr(table, name) is not None
+        if present is not (name in needed):
+            what = f"is not a parameter of a {table.kind}" if present else "is required and missing"
+            raise InputRefused(
+                f"this {what}.",
+                where=f"{given.path}: [answer].{name}",
+                remedy="Remove it." if present else "Declare it; it may not come from the records.",
+            )
+    rate = given.sampling_rate
+    if table.kind == "count":
+        return CountAnswer(epsilon=table.epsilon, relation=table.relation, groups=groups, sampling_rate=rate)
+    lower, upper = table.lower or 0, table.upper or 0
+    if table.kind == "sum":
+        return SumAnswer(
+            epsilon=table.epsilon,
+            relation=table.relation,
+            groups=groups,
+            sampling_rate=rate,
+            lower=lower,
+            upper=upper,
+        )
+    return MeanAnswer(
+        epsilon=table.epsilon,
+        relation=table.relation,
+        groups=groups,
+        sampling_rate=rate,
+        lower=lower,
+        upper=upper,
+        least_records=table.least_records or 0,
+    )
+
+
+def _read_columns(given: GivenSpec, mechanism: Answer, groups: GeneralizationMap | None) -> GeneralizationMap:
+    """The columns that are read: those of the groups, then the one that is added up.
+
+    A count of all records has no column of its own; one that is named is read as a single group.
+    """
+    table, grouped = given.own, () if groups is None else groups.columns
+    match mechanism:
+        case CountAnswer():
+            if groups is not None and table.column is None:
+                return groups
+            lower, upper, level = 0, 1, 1
+        case SumAnswer() | MeanAnswer():
+            lower, upper, level = mechanism.lower, mechanism.upper + 1, 0
+        case _:
+            assert_never(mechanism)
+    where = f"{given.path}: [answer].column"
+    if table.column is None:
+        raise InputRefused(
+            "this is required and missing.",
+            where=where,
+            remedy="A count of all records names any column of the table; what is in it decides nothing.",
+        )
+    if isinstance(mechanism, CountAnswer) and groups is not None:
+        raise InputRefused("a count by group has no column of its own.", where=where, remedy="Remove it.")
+    if table.column in table.by:
+        raise InputRefused("a column is added up or grouped by, not both.", where=where)
+    hierarchy = IntervalHierarchy(lower=lower, upper=upper, widths=())
+    return GeneralizationMap(columns=(*grouped, MappedColumn(name=table.column, hierarchy=hierarchy, level=level)))
+
+
+def _missing(given: GivenSpec, mechanism: Answer) -> int:
+    """What a value that is no whole number counts as: as declared, or the number in the bounds that is nearest to 0."""
+    where, declared = f"{given.path}: [answer].missing", given.own.missing
+    match mechanism:
+        case CountAnswer():
+            if declared is not None:
+                raise InputRefused("a count has no values.", where=where, remedy="Remove it.")
+            return 0
+        case SumAnswer(lower=lower, upper=upper) | MeanAnswer(lower=lower, upper=upper):
+            missing: int = min(max(0, lower), upper) if declared is None else declared
+            if not lower <= missing <= upper:
+                raise InputRefused(f"{missing} does not lie within the bounds {lower} and {upper}.", where=where)
+            return missing
+        case _:
+            assert_never(mechanism)
+
+
+def tally_of(counts: GroupCounts, request: AnswerRequest) -> Tally:
+    """Records and clamped sums of each group, from how many records have which codes.
+
+    Args:
+        counts: of `request.recoding`.
+        request: what is asked for.
+    """
+    answer = request.mechanism
+    codes = request.recoding.decode(counts.keys)
+    groups = np.zeros(counts.counts.size, dtype=np.int64)
+    if request.groups is not None:
+        groups = request.groups.keys(codes[: len(request.groups.columns)])[0]
+    match answer:
+        case CountAnswer():
+            values = None
+        case SumAnswer(lower=lower, upper=upper) | MeanAnswer(lower=lower, upper=upper):
+            values = _values(codes[-1], lower=lower, upper=upper, missing=request.missing)
+        case _:
+            assert_never(answer)
+    return tallied(answer, groups=groups, values=values, times=counts.counts)
+
+
+def _values(codes: NDArray[np.int64], *, lower: int, upper: int, missing: int) -> NDArray[np.int64]:
+    """The number that each code stands for: the bound for one beyond it, `missing` for what is no number."""
+    values = np.clip(codes - FIRST_CODE + lower, lower, upper)
+    values[codes == BUCKET_CODE] = missing
+    return values
+
+
+def _protected(request: AnswerRequest, work: ReleaseWork, counts: GroupCounts) -> list[int]:
+    """The noisy numbers, in steps of the answer."""
+    del work
+    return answered(request.mechanism, tally_of(counts, request))
+
+
+def _publication(request: AnswerRequest, _: GeneralizationMap, steps: tuple[int, ...]) -> Publication:
+    """One row for each declared group, in the order of their codes.
+
+    The interval holds the exact answer with the request's confidence: exactly for an answer about all records. A
+    count or sum from a sample has a normal approximation, which the sampling is part of; a mean from a sample has an
+    interval for the sample's mean.
+    """
+    from ...tasks.table import Publication, PublishedTable, TableColumn, figure_columns, label_columns
+
+    answer, confidence = request.mechanism, float(request.confidence)
+    errors = standard_errors(answer, steps)
+    if answer.sampling_rate is None or isinstance(answer, MeanAnswer):
+        widths = [float(half_width(answer, confidence=confidence))] * len(errors)
+    else:
+        quantile = NormalDist().inv_cdf((1.0 + confidence) / 2.0)
+        widths = [quantile * error for error in errors]
+    values = [float(value) for value in estimates(answer, steps)]
+    labels: tuple[TableColumn, ...] = ()
+    if request.groups is not None:
+        labels = label_columns(np.arange(answer.groups).reshape(1, -1), generalization=request.groups)
+    plain = (replace(column, values=column.values.dictionary_decode()) for column in labels)
+    figures = figure_columns(FIGURES, values, widths, errors, shown=_shown)
+    return Publication(
+        table=PublishedTable(columns=(*plain, *figures), times=None),
+        file_format=request.file_format,
+        groups=answer.groups,
+        records=None,
+        form="answer",
+        details={"confidence": str(request.confidence), "missing": request.missing},
+    )
+
+
+def _shown(figure: float) -> str:
+    """A figure in CSV: whole numbers have no fraction."""
+    whole = math.isfinite(figure) and figure.is_integer() and abs(figure) < 1 << 53
+    return str(int(figure)) if whole else repr(figure)
+
+
+def _explained(request: AnswerRequest) -> dict[str, Any]:
+    """How accurate the answer will be; known beforehand, since the noise doesn't depend on the records."""
+    answer, confidence = request.mechanism, float(request.confidence)
+    return {
+        "maps": 1,
+        "selection": None,
+        "cells": answer.groups,
+        "relation": request.price.relation,
+        "confidence": confidence,
+        "half_width": float(half_width(answer, confidence=confidence)),
+    }
+
+
+def _table_reading(mechanism: Answer, form: str) -> TableReading:
+    del form
+    return TableReading(shape="answers", rate=mechanism.sampling_rate, k=None, suppresses=False, noise=None)
+
+
+KIND = ReleaseKind(
+    name=AnswerRequest.kind,
+    model=AnswerTable,
+    allows=frozenset({"sampling", "columns"}),
+    mechanisms=(CountAnswer, SumAnswer, MeanAnswer),
+    series=False,
+    unequal_rates=lambda _: False,
+    request=_request,
+    layout=record_layout,
+    count_columns=fixed_columns,
+    count=count_records,
+    protect=_protected,
+    draws=lambda request: int(request.mechanism.groups),
+    finish=_publication,
+    explain=_explained,
+    sheet=_table_reading,
+    preview=lambda _: None,
+    labelled=True,
+)

@@ -1,0 +1,280 @@
+"""Releases of histograms: the count of every cell of a declared partition, suppressed or with noise."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any, ClassVar, assert_never
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+
+from ...accounting.theory.refused_mechanisms import refuse_unsafe
+from ...mechanisms.biased_sampling import BiasedSampleCounts, UnequalRatesHistogram, thinned_counts
+from ...mechanisms.event import Histogram
+from ...mechanisms.histogram import (
+    NoisyHistogram,
+    OutlierPrivateHistogram,
+    SuppressedHistogram,
+    noisy_counts,
+    outlier_private_counts,
+    suppressed_counts,
+)
+from ...mechanisms.inclusion import InclusionColumn
+from ...mechanisms.neighbours import Randomness
+from ...mechanisms.recoding import GeneralizationMap
+from ...mechanisms.refusal import InputRefused, ReleaseFailed
+from ...mechanisms.source_event import fresh_sample_rate
+from ...mechanisms.suppression import GroupCounts
+from ...tasks.request import Request
+from ..declared_columns import declared_map
+from ..sampling_spec import biased_counts, inclusion_column
+from ..spec_tables import Exact, SpecTable
+from .declared_cells import require_cells, require_safe_noise
+from .kind import (
+    WITHOUT_DOCUMENTS,
+    GivenSpec,
+    ReleaseKind,
+    Suppressing,
+    TableReading,
+    Untold,
+    count_records,
+    fixed_columns,
+    record_layout,
+)
+
+if TYPE_CHECKING:
+    from ...tasks.stages.count import ReleaseWork
+    from ...tasks.table import Publication
+
+__all__ = ["KIND", "HistogramRequest", "HistogramTable", "counts_of_cells"]
+
+PARAMETERS: Mapping[str, tuple[str, ...]] = {
+    "suppressed": ("k",),
+    "noisy": ("k", "epsilon"),
+    "outlier-private": ("epsilon", "horizon", "margin"),
+}
+
+
+class HistogramTable(SpecTable):
+    """[histogram]: the counts of every declared cell, instead of the records."""
+
+    kind: str
+    noise: str = "two-sided-geometric"
+    k: int | None = Field(default=None, ge=1, le=10**9)
+    epsilon: Exact | None = Field(default=None, gt=0, le=100)
+    horizon: int | None = Field(default=None, ge=2, le=10**6)
+    margin: int | None = Field(default=None, ge=1, le=10**6)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class HistogramRequest(Request):
+    """One histogram over all cells of a declared partition, from the specification alone.
+
+    Args:
+        partition: every combination of its columns' labels is a cell, the bucket among them.
+        inclusion: the column that says with what rate each record is included, which is read after those of the
+            partition; None where there is none.
+    """
+
+    kind: ClassVar[str] = "histogram"
+    domain: ClassVar[bytes] = b"crowdblend histogram 1\n"
+
+    mechanism: Histogram
+    recoding: GeneralizationMap
+    partition: GeneralizationMap
+    inclusion: InclusionColumn | None
+
+    @property
+    def sampling_rate(self) -> Decimal | None:
+        """Rate of the fresh sample that is counted; None where every record is."""
+        return fresh_sample_rate(self.mechanism)
+
+    @property
+    def own_terms(self) -> Mapping[str, object]:
+        """Nothing beside mechanism and map."""
+        return {}
+
+
+def _request(given: GivenSpec) -> HistogramRequest:
+    shared, columns = given.shared, given.columns
+    mechanism = _mechanism(given)
+    partition = declared_map(given.path, columns, base=given.base)
+    require_cells(given.path, partition)
+    inclusion = inclusion_column(given.path, given.tables)
+    charged = given.priced(mechanism)
+    read = partition.columns if inclusion is None else (*partition.columns, inclusion.column)
+    return HistogramRequest(
+        **shared,
+        price=charged,
+        mechanism=mechanism,
+        recoding=GeneralizationMap(columns=read),
+        partition=partition,
+        inclusion=inclusion,
+    )
+
+
+def _mechanism(given: GivenSpec) -> Histogram:
+    table: HistogramTable = given.own
+    where = f"{given.path}: [histogram]"
+    refuse_unsafe(table.kind, where=f"{where}.kind")
+    if table.kind not in PARAMETERS:
+        raise InputRefused(
+            f"there is no kind {table.kind!r}.", where=f"{where}.kind", remedy=f"Name one of {', '.join(PARAMETERS)}."
+        )
+    require_safe_noise(table.noise, where=where)
+    needed = PARAMETERS[table.kind]
+    for name in ("k", "epsilon", "horizon", "margin"):
+        present = getattr(table, name) is not None
+        if present is not (name in needed):
+            what = "is not a parameter of this kind" if present else "is required and missing"
+            raise InputRefused(f"this {what}.", where=f"{where}.{name}", remedy="Remove it." if present else "")
+    rate, k, epsilon = given.sampling_rate, table.k or 0, table.epsilon or Decimal(0)
+    try:
+        if (biased := biased_counts(given.tables, k=k)) is not None:
+            return biased
+        if table.kind == "outlier-private":
+            if rate is not None:
+                raise InputRefused(
+                    "an outlier-private histogram counts every record, and no price on a sample is proved for it here.",
+                    where=f"{given.path}: [sampling]",
+                    remedy="Remove the table.",
+                )
+            return OutlierPrivateHistogram(epsilon=epsilon, horizon=table.horizon or 0, margin=table.margin or 0)
+        if rate is None:
+            raise InputRefused(
+                f"a {table.kind} histogram of all records is crowd-blending, but not differentially private: the count "
+                "of a group of k and more is published exactly, so that whoever knows all its members but one learns "
+                "whether that one is there. It has no price that a budget could take "
+                "(docs/mechanisms/histograms.md).",
+                where=f"{given.path}: [sampling].rate",
+                remedy='Give a sampling rate, or write kind = "outlier-private".',
+            )
+        if table.kind == "suppressed":
+            return SuppressedHistogram(k=k, sampling_rate=rate)
+        return NoisyHistogram(k=k, epsilon=epsilon, sampling_rate=rate)
+    except ValueError as error:
+        raise InputRefused(f"{error}.", where=where) from None
+
+
+def counts_of_cells(counts: GroupCounts, request: HistogramRequest, *, randomness: Randomness) -> NDArray[np.int64]:
+    """How many records of each cell count, from how many have which codes.
+
+    Args:
+        counts: of `request.recoding`.
+        request: what is asked for.
+        randomness: n to n secret bytes, for coins at unequal rates.
+
+    Returns:
+        Shape (cells,).
+
+    Raises:
+        ReleaseFailed: rates that the mechanism has no use for.
+    """
+    codes = request.recoding.decode(counts.keys)
+    kept = counts.counts
+    if request.inclusion is not None:
+        match request.mechanism:
+            case BiasedSampleCounts():
+                kept = np.where(request.inclusion.counted(codes[-1]), kept, 0)
+            case UnequalRatesHistogram(sampling_rate=highest):
+                rates = request.inclusion.rates_of(codes[-1])
+                kept = thinned_counts(kept, rates, highest=highest, randomness=randomness)
+            case SuppressedHistogram() | NoisyHistogram() | OutlierPrivateHistogram():
+                raise ReleaseFailed("inclusion rates were named for a mechanism that has none.")
+            case _:
+                assert_never(request.mechanism)
+    cells = np.zeros(request.partition.cells, dtype=np.int64)
+    np.add.at(cells, request.partition.keys(codes[: len(request.partition.columns)])[0], kept)
+    return cells
+
+
+def _protected(request: HistogramRequest, work: ReleaseWork, counts: GroupCounts) -> list[int]:
+    """The published count of every cell."""
+    cells, histogram = counts_of_cells(counts, request, randomness=work.randomness), request.mechanism
+    match histogram:
+        case SuppressedHistogram():
+            published = suppressed_counts(cells, histogram)
+        case NoisyHistogram():
+            published = noisy_counts(cells, histogram)
+        case OutlierPrivateHistogram():
+            published = outlier_private_counts(cells, histogram)
+        case BiasedSampleCounts(k=k) | UnequalRatesHistogram(k=k):
+            published = suppressed_counts(cells, SuppressedHistogram(k=k, sampling_rate=None))
+        case _:
+            assert_never(histogram)
+    return [int(count) for count in published.tolist()]
+
+
+def _publication(request: HistogramRequest, _: GeneralizationMap, counts: tuple[int, ...]) -> Publication:
+    from ...tasks.table import Publication, count_table
+
+    published, cells = np.array(counts, dtype=np.int64), np.arange(len(counts)).reshape(1, -1)
+    return Publication(
+        table=count_table(cells, published, generalization=request.partition, form="counts"),
+        file_format=request.file_format,
+        groups=len(counts),
+        records=int(published.sum()),
+        form="histogram",
+        details={},
+    )
+
+
+def _explained(request: HistogramRequest) -> dict[str, Any]:
+    return {"maps": 1, "selection": None, "cells": request.partition.cells}
+
+
+def _table_reading(mechanism: Histogram, form: str) -> TableReading | Untold:
+    del form
+    match mechanism:
+        case SuppressedHistogram(k=k, sampling_rate=rate):
+            return TableReading(shape="histogram", rate=rate, k=k, suppresses=True, noise=None)
+        case NoisyHistogram(k=k, sampling_rate=rate, epsilon=epsilon):
+            return TableReading(shape="histogram", rate=rate, k=k, suppresses=False, noise=epsilon)
+        case OutlierPrivateHistogram(epsilon=epsilon):
+            return TableReading(shape="histogram", rate=None, k=None, suppresses=False, noise=epsilon)
+        case BiasedSampleCounts() | UnequalRatesHistogram():
+            return WITHOUT_DOCUMENTS
+        case _:
+            assert_never(mechanism)
+
+
+def _foretold(mechanism: Histogram) -> Suppressing | Untold | None:
+    match mechanism:
+        case SuppressedHistogram():
+            return mechanism
+        case NoisyHistogram() | OutlierPrivateHistogram():
+            return None
+        case BiasedSampleCounts() | UnequalRatesHistogram():
+            return WITHOUT_DOCUMENTS
+        case _:
+            assert_never(mechanism)
+
+
+KIND = ReleaseKind(
+    name=HistogramRequest.kind,
+    model=HistogramTable,
+    allows=frozenset({"sampling", "privacy", "columns"}),
+    mechanisms=(
+        SuppressedHistogram,
+        NoisyHistogram,
+        OutlierPrivateHistogram,
+        BiasedSampleCounts,
+        UnequalRatesHistogram,
+    ),
+    series=False,
+    unequal_rates=lambda table: bool(table.kind == "suppressed"),
+    request=_request,
+    layout=record_layout,
+    count_columns=fixed_columns,
+    count=count_records,
+    protect=_protected,
+    draws=lambda request: int(request.partition.cells),
+    finish=_publication,
+    explain=_explained,
+    sheet=_table_reading,
+    preview=_foretold,
+    labelled=True,
+)

@@ -1,0 +1,273 @@
+"""What every kind of release must say of itself: its table, how it counts, and which documents tell of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from decimal import Decimal
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, TypedDict
+
+from pydantic import BaseModel
+
+from ...accounting.theory.price import Price, price
+from ...mechanisms.amount_format import amount_exact, amount_shown
+from ...mechanisms.epsilon_safe import EpsilonSafeRelease
+from ...mechanisms.event import Mechanism
+from ...mechanisms.histogram import SuppressedHistogram
+from ...mechanisms.recoding import GeneralizationMap
+from ...mechanisms.refusal import InputRefused
+from ...mechanisms.strongly_safe import StronglySafeRelease
+from ...tasks.objects import Output, output_at
+from ...tasks.record_reading import RecordReading
+from ...tasks.request import FileFormat, Request
+from ..reading_spec import record_reading
+from ..spec_tables import ColumnTable, PrivacyTable, SpecTables
+
+if TYPE_CHECKING:
+    from ...mechanisms.suppression import GroupCounts
+    from ...tasks.source import SourceLayout
+    from ...tasks.stages.count import ReleaseWork
+    from ...tasks.table import Publication
+    from ..observer import Observer
+
+__all__ = [
+    "WITHOUT_DOCUMENTS",
+    "GivenSpec",
+    "ReleaseKind",
+    "Shape",
+    "Suppressing",
+    "TableReading",
+    "Untold",
+    "count_records",
+    "fixed_columns",
+    "record_layout",
+]
+
+Suppressing = StronglySafeRelease | EpsilonSafeRelease | SuppressedHistogram
+"""Mechanisms whose suppression can be foretold on records that may be looked at."""
+
+
+Shape = Literal["microdata", "counts", "histogram", "answers"]
+"""What the rows of a published table are."""
+
+
+class _Shared(TypedDict):
+    label: str
+    file_format: FileFormat
+    output: Output
+    dataset: str
+    source: str
+    base: Path
+    reading: RecordReading
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class GivenSpec:
+    """A specification whose tables go together.
+
+    Args:
+        path: its file, for messages.
+        tables: its tables.
+        own: the table of its kind, by the kind's model; None for the kind that has none.
+        base: folder that relative paths start from.
+        output: where the release will be published, instead of the place that the specification names.
+        releases: how many releases of it δ and the price are for.
+    """
+
+    path: Path
+    tables: SpecTables
+    own: Any
+    base: Path
+    output: Output | None
+    releases: int
+
+    @property
+    def privacy(self) -> PrivacyTable:
+        """[privacy].
+
+        Raises:
+            InputRefused: it is missing.
+        """
+        if self.tables.privacy is None:
+            raise InputRefused("this is required and missing.", where=f"{self.path}: [privacy].delta")
+        return self.tables.privacy
+
+    @property
+    def columns(self) -> Mapping[str, ColumnTable]:
+        """[columns], at least one.
+
+        Raises:
+            InputRefused: there is none.
+        """
+        if not self.tables.columns:
+            raise InputRefused("this is required and missing.", where=f"{self.path}: [columns]")
+        return self.tables.columns
+
+    @property
+    def sampling_rate(self) -> Decimal | None:
+        """[sampling].rate, where there is one."""
+        return None if self.tables.sampling is None else self.tables.sampling.rate
+
+    @property
+    def shared(self) -> _Shared:
+        """What every kind's request takes from the specification as it is.
+
+        Raises:
+            InputRefused: no output is named.
+        """
+        release, data = self.tables.release, self.tables.data
+        if self.output is None and release.output is None:
+            raise InputRefused(
+                "no output is named.", where=f"{self.path}: [release].output", remedy="Name one here or with --output."
+            )
+        return _Shared(
+            label=release.name,
+            file_format=release.format,
+            output=self.output or output_at(str(release.output), base=self.base),
+            dataset=data.dataset,
+            source=data.source,
+            base=self.base,
+            reading=record_reading(self.tables),
+        )
+
+    def priced(self, mechanism: Mechanism) -> Price:
+        """The price of a release at [privacy].delta.
+
+        Raises:
+            InputRefused: there is none, or it is above the ε that was asked for.
+        """
+        rows, privacy = self.tables.data.rows_per_person, self.privacy
+        charged = price(mechanism, delta=privacy.delta, rows_per_person=rows)
+        if privacy.epsilon is not None and charged.epsilon > privacy.epsilon:
+            raise InputRefused(
+                f"this costs ε = {amount_shown(charged.epsilon)} at δ = {amount_exact(charged.delta)}, "
+                f"more than the ε = {amount_exact(privacy.epsilon)} asked for.",
+                where=f"{self.path}: [privacy].epsilon",
+                remedy="Lower the rate or the noise's ε, or raise k or the margin.",
+            )
+        return charged
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TableReading:
+    """How a published table is read: by one rate, one threshold and one noise.
+
+    Args:
+        shape: what its rows are.
+        rate: rate of the sample that was counted; None where every record was.
+        k: the mechanism's threshold; None where it has none.
+        suppresses: whether groups below the threshold are missing.
+        noise: ε of the noise on counts; None where there is none.
+    """
+
+    shape: Shape
+    rate: Decimal | None
+    k: int | None
+    suppresses: bool
+    noise: Decimal | None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Untold:
+    """Why there is no such document.
+
+    Args:
+        of: what there is none of.
+    """
+
+    of: tuple[str, ...]
+
+    def named(self, word: str = "") -> str:
+        """What there is none of, in words.
+
+        Args:
+            word: to be repeated before each but the first.
+        """
+        first, *more = self.of
+        *between, last = [first, *(f"{word} {name}".strip() for name in more)]
+        return f"{', '.join(between)} or {last}" if between else last
+
+
+WITHOUT_DOCUMENTS = Untold(of=("points", "unequal inclusion rates", "local reports"))
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ReleaseKind:
+    """A kind of release: what it asks for, how it is made, and what is told of it. INVARIANT: no field has a default.
+
+    Args:
+        name: of its table in a specification, and in the registry.
+        model: of its table; None for the kind that a specification without such a table is of.
+        allows: the other tables that it knows, besides [release], [data] and [cluster].
+        mechanisms: what it charges.
+        series: whether it can be one of a series.
+        unequal_rates: whether a release with this table has a price where records are included at unequal rates.
+        request: what a specification asks for; refuses what is wrong with it.
+        layout: the source's files by their metadata; refuses a source that isn't what is asked for.
+        count_columns: the map that the records are counted with, chosen first where it isn't fixed.
+        count: counts exactly, on the workers.
+        protect: gives of exact counts what may be published, its random draws included.
+        draws: how many numbers `protect` draws, which are stored before they are used; None where it draws none.
+        finish: makes the publication of what `protect` gave.
+        explain: what `explain` tells of a request besides price and columns.
+        sheet: how a table is read, by mechanism and form; or why there is no sheet, and no preview by such a table.
+        preview: the suppression that can be foretold; None where nothing is suppressed; or why there is no preview.
+        labelled: whether the published table has the labels of its columns' hierarchies.
+    """
+
+    name: str
+    model: type[BaseModel] | None
+    allows: frozenset[str]
+    mechanisms: tuple[type, ...]
+    series: bool
+    unequal_rates: Callable[[Any], bool]
+    request: Callable[[GivenSpec], Request]
+    layout: Callable[[Any], SourceLayout]
+    count_columns: Callable[[Any, ReleaseWork, Observer], GeneralizationMap]
+    count: Callable[[Any, ReleaseWork, GeneralizationMap], Any]
+    protect: Callable[[Any, ReleaseWork, Any], Any]
+    draws: Callable[[Any], int] | None
+    finish: Callable[[Any, GeneralizationMap, Any], Publication]
+    explain: Callable[[Any], dict[str, Any]]
+    sheet: Callable[[Any, str], TableReading | Untold]
+    preview: Callable[[Any], Suppressing | Untold | None]
+    labelled: bool
+
+
+def record_layout(request: Request) -> SourceLayout:
+    """The files of records with their headers; no record is read.
+
+    Raises:
+        InputRefused: there are none, or they lack a column.
+    """
+    from ...tasks.source import check_metadata, list_source  # loads pyarrow, which a refusal does without
+
+    columns = tuple(column.name for column in request.source_columns)
+    return check_metadata(list_source(request.source, base=request.base), columns=columns, reading=request.reading)
+
+
+def fixed_columns(request: Request, work: ReleaseWork, observer: Observer) -> GeneralizationMap:
+    """The map of a request that fixes it.
+
+    Raises:
+        TypeError: it doesn't.
+    """
+    del work, observer
+    if not isinstance(request.recoding, GeneralizationMap):
+        raise TypeError("the map is still to be chosen")
+    return request.recoding
+
+
+def count_records(request: Request, work: ReleaseWork, generalization: GeneralizationMap) -> GroupCounts:
+    """Count the records of each group exactly, on the workers."""
+    from ...tasks.stages.count import exact_counts
+
+    return exact_counts(
+        work,
+        generalization=generalization,
+        reading=request.reading,
+        rate=request.sampling_rate,
+        key=work.folder.key,
+        sample_id=work.receipt.sample_id,
+    )

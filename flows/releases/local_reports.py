@@ -1,0 +1,294 @@
+"""Releases of estimates from local reports, which devices have randomized: added up, then post-processed."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from decimal import Decimal
+from statistics import NormalDist
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from pydantic import Field
+
+from ...accounting.theory.price import Price, price
+from ...mechanisms.amount_format import amount_exact, amount_shown
+from ...mechanisms.count_sketch import CountMeanSketch
+from ...mechanisms.event import LocalReports
+from ...mechanisms.hierarchy import HierarchyError, ValueHierarchy
+from ...mechanisms.krandomization import KRandomization, OutcomeCounts
+from ...mechanisms.lattice import LatticeColumn
+from ...mechanisms.recoding import GeneralizationMap, MappedColumn
+from ...mechanisms.refusal import InputRefused, ReleaseFailed
+from ...mechanisms.report_design import QuestionDesign, ReportDesign, SketchDesign, design_of_table, design_record
+from ...mechanisms.report_estimates import Totals, answer_labels, estimated, largest_standard_error, reports_added_up
+from ...tasks.record_reading import RecordReading
+from ...tasks.request import Request
+from ..spec_tables import Exact, SpecTable
+from .kind import WITHOUT_DOCUMENTS, GivenSpec, ReleaseKind, fixed_columns
+
+if TYPE_CHECKING:
+    from ...tasks.source import SourceLayout
+    from ...tasks.stages.count import ReleaseWork
+    from ...tasks.table import Publication
+
+__all__ = ["KIND", "ReportsRequest", "ReportsTable"]
+
+FIGURES = ("estimate", "interval_low", "interval_high", "standard_error")
+
+
+class _BloomTable(SpecTable):
+    bits: int
+    hashes: int
+    seed: str
+
+
+class ReportsTable(SpecTable):
+    """[reports]: estimates from reports that devices have randomized, instead of the records."""
+
+    kind: str
+    epsilon: Exact | None = Field(default=None, gt=0, le=40)
+    hashes: int | None = None
+    bits: int | None = None
+    seed: str | None = None
+    flip_probability: Exact | None = None
+    values: list[str] | None = None
+    questions: list[str] | None = None
+    bloom: _BloomTable | None = None
+    least_people: int | None = Field(default=None, ge=1, le=10**12)
+    confidence: Exact = Field(default=Decimal("0.95"), gt=0, lt=1)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ReportsRequest(Request):
+    """Estimates from many people's local reports, from the specification alone.
+
+    Args:
+        mechanism: what is priced: what each device did, or the counts of all reports.
+        recoding: the published columns with their declared labels; no record is recoded.
+        design: what the reports are and what is asked of them.
+        confidence: of the intervals beside the estimates, between 0 and 1.
+    """
+
+    kind: ClassVar[str] = "reports"
+    domain: ClassVar[bytes] = b"crowdblend reports 1\n"
+
+    mechanism: LocalReports
+    recoding: GeneralizationMap
+    design: ReportDesign
+    confidence: Decimal
+
+    @property
+    def sampling_rate(self) -> Decimal | None:
+        """None: every report is counted."""
+        return None
+
+    @property
+    def source_columns(self) -> tuple[MappedColumn | LatticeColumn, ...]:
+        """None of the published columns: a report has columns of its own."""
+        return ()
+
+    @property
+    def own_terms(self) -> Mapping[str, object]:
+        """The design, and the confidence."""
+        return {"design": design_record(self.design), "confidence": str(self.confidence)}
+
+    @property
+    def least_reports(self) -> int:
+        """How many reports there must be at least."""
+        return self.mechanism.least_people if isinstance(self.mechanism, OutcomeCounts) else 1
+
+
+def _request(given: GivenSpec) -> ReportsRequest:
+    shared, table = given.shared, given.own
+    if "null" in given.tables.data.model_fields_set:
+        raise InputRefused("a report has no missing values.", where=f"{given.path}: [data].null", remedy="Remove it.")
+    try:
+        design = design_of_table(table.model_dump(exclude_none=True))
+        recoding = _published_columns(design)
+    except ValueError as error:
+        raise InputRefused(f"{error}.", where=f"{given.path}: [reports]") from None
+    mechanism, charged = _priced(given, design)
+    shared["reading"] = _reading(given, shared["reading"])
+    return ReportsRequest(
+        **shared,
+        price=charged,
+        mechanism=mechanism,
+        design=design,
+        recoding=recoding,
+        confidence=table.confidence,
+    )
+
+
+def _priced(given: GivenSpec, design: ReportDesign) -> tuple[LocalReports, Price]:
+    """What is charged: the reports themselves, or the counts of at least so many people's."""
+    path, least = given.path, given.own.least_people
+    privacy, rows = given.tables.privacy, given.tables.data.rows_per_person
+    if (privacy is None) is not (least is None):
+        missing = "[privacy].delta" if privacy is None else "[reports].least_people"
+        raise InputRefused(
+            "this is required and missing: the counts of all reports have a price at a δ and for a least number of "
+            "people.",
+            where=f"{path}: {missing}",
+            remedy="Give both; or neither, to be charged for the reports themselves, with no δ.",
+        )
+    if privacy is None or least is None:
+        mechanism: LocalReports = design.mechanism
+        return mechanism, price(mechanism, delta=Decimal(0), rows_per_person=rows)
+    if not isinstance(design.mechanism, KRandomization):
+        raise InputRefused(
+            "no price is proved here for the counts of a sketch's reports.",
+            where=f"{path}: [privacy]",
+            remedy="Remove the table and least_people: the reports themselves are charged.",
+        )
+    counts = OutcomeCounts(randomizer=design.mechanism, least_people=least)
+    charged = price(counts, delta=privacy.delta, rows_per_person=rows)
+    if privacy.epsilon is not None and charged.epsilon > privacy.epsilon:
+        raise InputRefused(
+            f"these counts cost ε = {amount_shown(charged.epsilon)} at δ = "
+            f"{amount_exact(charged.delta)}, more than the ε = {amount_exact(privacy.epsilon)} "
+            "asked for.",
+            where=f"{path}: [privacy].epsilon",
+            remedy="Ask more people, or have devices flip more bits.",
+        )
+    return counts, charged
+
+
+def _published_columns(design: ReportDesign) -> GeneralizationMap:
+    """The columns of the published table with their declared labels.
+
+    Raises:
+        ValueError: a label or a name that can't be published.
+    """
+    if not isinstance(design, QuestionDesign):
+        declared = ValueHierarchy.from_values(design.values)
+        return GeneralizationMap(columns=(MappedColumn(name="value", hierarchy=declared, level=0),))
+    names = design.encoding.questions
+    for name in names:
+        if name in FIGURES or not name or not name.isprintable():
+            raise HierarchyError(f"a question can't be called {name!r}")
+    digits = ValueHierarchy.from_values(["0", "1"])
+    return GeneralizationMap(columns=tuple(MappedColumn(name=name, hierarchy=digits, level=0) for name in names))
+
+
+def _reading(given: GivenSpec, reading: RecordReading) -> RecordReading:
+    """How reports are read: each line by itself, unless the specification says that they are quoted.
+
+    PRIVACY: whoever sends a report may send any bytes. A quote in one of them must not swallow the reports after it.
+    """
+    reading = replace(reading, null_values=())
+    return reading if "quoting" in given.tables.data.model_fields_set else replace(reading, quoting="none")
+
+
+def _layout(request: ReportsRequest) -> SourceLayout:
+    """The files of the reports.
+
+    Raises:
+        InputRefused: they aren't reports of this design, or are too few.
+    """
+    from ...tasks.report_files import report_layout
+    from ...tasks.source import list_source
+
+    source = list_source(request.source, base=request.base)
+    layout = report_layout(source, collection=request.design.mechanism, reading=request.reading)
+    if layout.records is not None and layout.records < request.least_reports:
+        raise InputRefused(
+            f"there are {layout.records} reports, and the release needs {request.least_reports}.",
+            where=request.source,
+            remedy="Wait for more reports, or charge them with another price.",
+        )
+    return layout
+
+
+def _totals(request: ReportsRequest, work: ReleaseWork, _: GeneralizationMap) -> Totals:
+    """The reports, added up on the workers."""
+    from ...tasks.report_counts import outcome_totals, sketch_totals
+    from ...tasks.report_files import report_tasks
+
+    design = request.design
+    tasks = report_tasks(work.layout, collection=design.mechanism)
+    if isinstance(design, SketchDesign):
+        return sketch_totals(tasks, sketch=design.mechanism, executor=work.executor, advanced=work.advanced)
+    return outcome_totals(tasks, mechanism=design.mechanism, executor=work.executor, advanced=work.advanced)
+
+
+def _enough(request: ReportsRequest, work: ReleaseWork, totals: Totals) -> Totals:
+    """The totals as they are: devices have protected them. Nothing is drawn, so that a retry gives the same.
+
+    PRIVACY: the number of reports is public under replacement, the relation of every price of reports. Whether an
+    honest device's report can be read doesn't depend on what its person answered, so neither does success.
+
+    Raises:
+        ReleaseFailed: there are too few for the price.
+    """
+    del work
+    reports = reports_added_up(totals)
+    if reports < request.least_reports:
+        raise ReleaseFailed(
+            f"{reports} reports could be read, and the release needs {request.least_reports}.",
+            remedy="Were the reports made with these parameters? The release can be abandoned; its cost stays spent.",
+        )
+    return totals
+
+
+def _publication(request: ReportsRequest, _: GeneralizationMap, totals: Totals) -> Publication:
+    """One row for each answer that was asked for, in order, with intervals by normal approximation."""
+    from ...tasks.arrow_arrays import texts_of
+    from ...tasks.table import Publication, PublishedTable, TableColumn, figure_columns
+
+    design, estimates = request.design, estimated(request.design, totals)
+    errors = estimates.standard_errors.tolist()
+    quantile = NormalDist().inv_cdf((1.0 + float(request.confidence)) / 2.0)
+    widths = [quantile * error for error in errors]
+    labels = zip(*answer_labels(design), strict=True)
+    columns = tuple(
+        TableColumn(name=name, values=texts_of(texts))
+        for name, texts in zip(request.recoding.names, labels, strict=True)
+    )
+    figures = figure_columns(FIGURES, estimates.counts.tolist(), widths, errors, shown=repr)
+    return Publication(
+        table=PublishedTable(columns=(*columns, *figures), times=None),
+        file_format=request.file_format,
+        groups=design.answers,
+        records=None,
+        form="estimates",
+        details={
+            "confidence": str(request.confidence),
+            "reports": reports_added_up(totals),
+            **{name: value for name, value in design_record(design).items() if isinstance(value, str | int)},
+        },
+    )
+
+
+def _explained(request: ReportsRequest) -> dict[str, Any]:
+    """How many people's reports make a standard error of at most a hundredth of them."""
+    unit = largest_standard_error(request.design)
+    return {
+        "maps": 1,
+        "selection": None,
+        "cells": request.design.answers,
+        "relation": request.price.relation,
+        "confidence": float(request.confidence),
+        "people_for_1_percent": math.ceil((100.0 * unit) ** 2),
+    }
+
+
+KIND = ReleaseKind(
+    name=ReportsRequest.kind,
+    model=ReportsTable,
+    allows=frozenset({"privacy"}),
+    mechanisms=(CountMeanSketch, KRandomization, OutcomeCounts),
+    series=False,
+    unequal_rates=lambda _: False,
+    request=_request,
+    layout=_layout,
+    count_columns=fixed_columns,
+    count=_totals,
+    protect=_enough,
+    draws=None,
+    finish=_publication,
+    explain=_explained,
+    sheet=lambda *_: WITHOUT_DOCUMENTS,
+    preview=lambda _: WITHOUT_DOCUMENTS,
+    labelled=False,
+)

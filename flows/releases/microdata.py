@@ -1,0 +1,249 @@
+"""Releases of microdata: truthful rows of the groups with at least k sampled records, or their counts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from decimal import Decimal
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+from ...accounting.theory.planning import largest_sampling_rate, least_k
+from ...accounting.theory.price import price
+from ...accounting.theory.selection import selection_cost
+from ...mechanisms.amount_format import amount_exact, amount_shown
+from ...mechanisms.epsilon_safe import EpsilonSafeRelease
+from ...mechanisms.event import Microdata
+from ...mechanisms.map_choice import MapChoice
+from ...mechanisms.quality import group_threshold
+from ...mechanisms.recoding import GeneralizationMap
+from ...mechanisms.refusal import InputRefused, ReleaseFailed
+from ...mechanisms.strongly_safe import StronglySafeRelease
+from ...mechanisms.suppression import GroupCounts, suppress
+from ...tasks.request import Request
+from ..declared_columns import declared_choice, declared_map
+from ..spec_tables import SelectionTable
+from .kind import GivenSpec, ReleaseKind, TableReading, count_records, record_layout
+
+if TYPE_CHECKING:
+    from ...tasks.stages.count import ReleaseWork
+    from ...tasks.table import Publication
+    from ..observer import Observer
+
+__all__ = ["KIND", "MicrodataRequest"]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class MicrodataRequest(Request):
+    """One microdata release, from the specification alone.
+
+    Args:
+        form: "microdata" repeats each published row, "counts" gives one row a group with its count.
+    """
+
+    kind: ClassVar[str] = "microdata"
+    domain: ClassVar[bytes] = b"crowdblend specification 1\n"
+
+    form: Literal["microdata", "counts"]
+    mechanism: Microdata
+
+    @property
+    def sampling_rate(self) -> Decimal | None:
+        """Rate of the release's own sample."""
+        return self.mechanism.sampling_rate
+
+    @property
+    def selection_rate(self) -> Decimal | None:
+        """Rate of the fresh sample that the map is chosen on; None where there is no such sample."""
+        return self.mechanism.selection_rate if isinstance(self.mechanism, EpsilonSafeRelease) else None
+
+    @property
+    def own_terms(self) -> Mapping[str, object]:
+        """The form, and what beside mechanism and lattice decides the draw of a map."""
+        terms: dict[str, object] = {"form": self.form}
+        if isinstance(self.recoding, MapChoice):
+            terms["selection"] = {"draw": self.recoding.draw, "steps": self.recoding.steps}
+        return terms
+
+    @property
+    def series_digest(self) -> str:
+        """SHA-256 (hex) of all that the releases of a series have in common."""
+        return self.digest_of_series(b"crowdblend series 1\n")
+
+
+def _request(given: GivenSpec) -> MicrodataRequest:
+    path, spec, releases = given.path, given.tables, given.releases
+    columns, privacy, shared = given.columns, given.privacy, given.shared
+    rows_per_person = spec.data.rows_per_person
+    if (releases > 1 or rows_per_person > 1) and (spec.sampling is None or spec.suppression is None):
+        who = "a series fixes" if releases > 1 else "a release with several records of a person names"
+        raise InputRefused(
+            f"{who} both k and rate, and one of them is missing.",
+            where=f"{path}: {'[sampling].rate' if spec.sampling is None else '[suppression].k'}",
+            remedy="`crowdblend plan --releases` finds the one that is missing." if releases > 1 else "Give both.",
+        )
+    if spec.selection is not None:
+        _check_selection(path, spec.selection, epsilon=privacy.epsilon, times=releases * rows_per_person)
+    mechanism = _mechanism(given)
+    charged = price(mechanism, delta=privacy.delta, releases=releases, rows_per_person=rows_per_person)
+    together = "" if releases == 1 else f" for {releases} releases"
+    if privacy.epsilon is not None and charged.epsilon > privacy.epsilon:
+        raise InputRefused(
+            f"k = {mechanism.k} and rate = {mechanism.sampling_rate} cost ε = "
+            f"{amount_shown(charged.epsilon)}{together} at "
+            f"δ = {amount_exact(charged.delta)}, more than the ε = {amount_exact(privacy.epsilon)} asked for.",
+            where=f"{path}: [privacy].epsilon",
+            remedy="Raise k, lower the rate, or leave one of them out: it follows from ε and δ.",
+        )
+    return MicrodataRequest(
+        **shared,
+        form=spec.release.form,
+        mechanism=mechanism,
+        price=charged,
+        recoding=declared_map(path, columns, base=given.base)
+        if spec.selection is None
+        else declared_choice(path, columns, spec.selection, base=given.base),
+    )
+
+
+def _check_selection(path: Path, selection: SelectionTable, *, epsilon: Decimal | None, times: int) -> None:
+    """Whether [selection] holds together, and leaves something of the ε asked for to the release itself."""
+    if (selection.on == "fresh-sample") is not (selection.rate is not None):
+        fresh = selection.on == "fresh-sample"
+        raise InputRefused(
+            "a choice on a fresh sample needs that sample's rate."
+            if fresh
+            else "a rate belongs to a choice on a fresh sample.",
+            where=f"{path}: [selection].rate",
+            remedy="" if fresh else 'Remove it, or write on = "fresh-sample".',
+        )
+    cost = selection_cost(selection.epsilon, selection_rate=selection.rate).epsilon * times
+    if epsilon is not None and cost >= epsilon:
+        raise InputRefused(
+            f"choosing the map costs ε = {amount_shown(cost)}, which leaves nothing of the ε = "
+            f"{amount_exact(epsilon)} asked for.",
+            where=f"{path}: [selection].epsilon",
+            remedy="Lower it, or raise [privacy].epsilon.",
+        )
+
+
+def _mechanism(given: GivenSpec) -> Microdata:
+    """The mechanism with its k and rate; one of them may follow from ε and δ."""
+    spec, rate = given.tables, given.sampling_rate
+    epsilon, delta, chosen = given.privacy.epsilon, given.privacy.delta, spec.selection
+    k = None if spec.suppression is None else spec.suppression.k
+    selection_epsilon, selection_rate = (None, None) if chosen is None else (chosen.epsilon, chosen.rate)
+    if (k is None or rate is None) and (epsilon is None or (k is None and rate is None)):
+        missing = "[suppression].k" if k is None else "[sampling].rate"
+        raise InputRefused(
+            "this is required and missing.",
+            where=f"{given.path}: {missing}",
+            remedy="Give both k and rate, or [privacy].epsilon and one of them.",
+        )
+    if k is None and rate is not None and epsilon is not None:
+        k = least_k(
+            sampling_rate=rate,
+            epsilon=epsilon,
+            delta=delta,
+            selection_epsilon=selection_epsilon,
+            selection_rate=selection_rate,
+        )
+    elif rate is None and k is not None and epsilon is not None:
+        rate = largest_sampling_rate(
+            k=k, epsilon=epsilon, delta=delta, selection_epsilon=selection_epsilon, selection_rate=selection_rate
+        )
+    if k is None or rate is None:
+        raise InputRefused("k or the rate is missing.", where=str(given.path))
+    if selection_epsilon is None:
+        return StronglySafeRelease(k=k, sampling_rate=rate)
+    return EpsilonSafeRelease(
+        k=k, sampling_rate=rate, selection_epsilon=selection_epsilon, selection_rate=selection_rate
+    )
+
+
+def _chosen_map(request: MicrodataRequest, work: ReleaseWork, observer: Observer) -> GeneralizationMap:
+    """The fixed map, or the one that is drawn and stored first."""
+    if isinstance(request.recoding, GeneralizationMap):
+        return request.recoding
+    from ...tasks.select import drawn_map
+
+    if not isinstance(request.mechanism, EpsilonSafeRelease):
+        raise ReleaseFailed("a choice of the map has not been paid for.")
+    with observer.stage("select"):
+        return drawn_map(choice=request.recoding, mechanism=request.mechanism, reading=request.reading, work=work)
+
+
+def _surviving(request: MicrodataRequest, work: ReleaseWork, counts: GroupCounts) -> GroupCounts:
+    """The groups of at least k sampled records."""
+    del work
+    return suppress(counts.keys, counts.counts, request.mechanism.k)
+
+
+def _publication(request: MicrodataRequest, generalization: GeneralizationMap, surviving: GroupCounts) -> Publication:
+    from ...tasks.table import Publication, count_table
+
+    return Publication(
+        table=count_table(surviving.keys, surviving.counts, generalization=generalization, form=request.form),
+        file_format=request.file_format,
+        groups=len(surviving.counts),
+        records=int(surviving.counts.sum()),
+        form=request.form,
+        details={},
+    )
+
+
+def _explained(request: MicrodataRequest) -> dict[str, Any]:
+    """How many maps there are, and what choosing one costs."""
+    choice, mechanism, charged = request.recoding, request.mechanism, request.price
+    if isinstance(choice, GeneralizationMap):
+        return {"maps": 1, "selection": None}
+    if not isinstance(mechanism, EpsilonSafeRelease):
+        return {"maps": choice.lattice.size, "selection": None}
+    rate = mechanism.selection_rate
+    alone = price(mechanism.release, delta=charged.delta, releases=charged.releases)
+    cost = selection_cost(mechanism.selection_epsilon, selection_rate=rate)
+    selection = {
+        "draw": choice.draw,
+        "steps": choice.steps,
+        "on": "whole" if rate is None else "fresh-sample",
+        "rate": None if rate is None else float(rate),
+        "epsilon": float(mechanism.selection_epsilon),
+        "epsilon_of_choice": float(cost.epsilon),
+        "epsilon_of_release": float(alone.epsilon),
+        "threshold": group_threshold(mechanism.k, mechanism.sampling_rate, rate),
+        "candidates": None
+        if choice.lattice.candidates is None
+        else [dict(zip(choice.names, levels, strict=True)) for levels in choice.lattice.candidates],
+    }
+    return {"maps": choice.lattice.size, "selection": selection}
+
+
+def _table_reading(mechanism: Microdata, form: str) -> TableReading:
+    return TableReading(
+        shape="counts" if form == "counts" else "microdata",
+        rate=mechanism.sampling_rate,
+        k=mechanism.k,
+        suppresses=True,
+        noise=None,
+    )
+
+
+KIND = ReleaseKind(
+    name=MicrodataRequest.kind,
+    model=None,
+    allows=frozenset({"sampling", "suppression", "privacy", "selection", "columns"}),
+    mechanisms=(StronglySafeRelease, EpsilonSafeRelease),
+    series=True,
+    unequal_rates=lambda _: False,
+    request=_request,
+    layout=record_layout,
+    count_columns=_chosen_map,
+    count=count_records,
+    protect=_surviving,
+    draws=None,
+    finish=_publication,
+    explain=_explained,
+    sheet=_table_reading,
+    preview=lambda mechanism: mechanism,
+    labelled=True,
+)

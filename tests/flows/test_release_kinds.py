@@ -1,0 +1,220 @@
+"""What every kind of release promises: foreign tables refused, the same bytes by a retry, documents or why not."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import fields, replace
+from decimal import Decimal
+from itertools import combinations
+from pathlib import Path
+from typing import get_args
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+from crowdblend.flows import release
+from crowdblend.flows.releases.kind import ReleaseKind, Untold
+from crowdblend.flows.releases.registry import DEFAULT_KIND, KINDS, kind_of_mechanism, release_kind
+from crowdblend.flows.spec import EVERY_KIND, read_spec, spec_model
+from crowdblend.mechanisms.event import Mechanism
+from crowdblend.mechanisms.krandomization import KRandomization, flipped
+from crowdblend.mechanisms.refusal import InputRefused, ReleaseFailed
+from crowdblend.tasks.report_files import vector_table
+from crowdblend.tasks.table import write_table
+
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "specification.md"
+BASE = '[release]\nname = "a"\noutput = "out"\n[data]\ndataset = "people"\nsource = "people.csv"\n'
+TEXTS = {
+    "sampling": "[sampling]\nrate = 0.1\n",
+    "suppression": "[suppression]\nk = 20\n",
+    "privacy": "[privacy]\ndelta = 1e-6\n",
+    "selection": "[selection]\nepsilon = 0.1\n",
+    "histogram": '[histogram]\nkind = "suppressed"\nk = 20\n',
+    "points": '[points]\nkind = "suppressed"\nk = 20\ncells_per_side = 4\n',
+    "answer": '[answer]\nkind = "count"\nepsilon = 0.5\n',
+    "reports": '[reports]\nkind = "k-randomization"\nflip_probability = 0.25\nvalues = ["red", "blue"]\n',
+    "columns": '[columns.sex]\nvalues = ["F", "M"]\n',
+    "cluster": '[cluster]\naddress = "tcp://scheduler:8786"\n',
+}
+TOGETHER = {
+    "microdata": {"sampling", "suppression", "privacy", "selection", "columns", "cluster"},
+    "histogram": {"sampling", "privacy", "columns", "cluster"},
+    "points": {"sampling", "privacy", "columns", "cluster"},
+    "answer": {"sampling", "columns", "cluster"},
+    "reports": {"privacy", "cluster"},
+}
+
+
+def refusal_of(tmp_path: Path, *tables: str) -> str:
+    """What is said of a specification with these tables; empty where they go together and nothing else is wrong."""
+    path = tmp_path / "spec.toml"
+    path.write_text(BASE + "".join(TEXTS[name] for name in tables), encoding="utf-8")
+    try:
+        read_spec(path, output=None)
+    except InputRefused as refused:
+        return refused.message
+    return ""
+
+
+def go_together(*tables: str) -> bool:
+    kinds = [name for name in tables if name in KINDS]
+    if len(kinds) > 1:
+        return False
+    kind = kinds[0] if kinds else DEFAULT_KIND
+    return all(name in TOGETHER[kind] for name in tables if name != kind)
+
+
+@pytest.mark.parametrize(("first", "second"), [*combinations(TEXTS, 2)])
+def test_two_tables_go_together_or_are_refused(tmp_path, first, second) -> None:
+    for tables in ((first, second), (second, first)):
+        said = refusal_of(tmp_path, *tables)
+        assert ("exclude each other" in said) is not go_together(*tables), said
+        if not go_together(*tables):
+            assert any(f"spec.toml: [{name}]" in said for name in tables)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_whole_specification_with_one_foreign_table_is_refused(tmp_path, kind) -> None:
+    whole = {
+        "microdata": ("sampling", "suppression", "privacy", "columns"),
+        "histogram": ("histogram", "sampling", "privacy", "columns"),
+        "points": ("points", "sampling", "privacy", "columns"),
+        "answer": ("answer", "sampling", "columns"),
+        "reports": ("reports",),
+    }[kind]
+    assert "exclude each other" not in refusal_of(tmp_path, *whole)
+    for foreign in TEXTS.keys() - TOGETHER[kind] - ({kind} if kind != DEFAULT_KIND else KINDS.keys()):
+        assert "exclude each other" in refusal_of(tmp_path, *whole, foreign)
+
+
+def test_every_table_is_decided_upon_and_stands_on_the_page() -> None:
+    allowed = {kind: release_kind(kind).allows | ({kind} - {DEFAULT_KIND}) for kind in KINDS}
+    assert set(spec_model().model_fields) == set(TEXTS) | {"release", "data"} == EVERY_KIND.union(*allowed.values())
+    lines = dict(re.findall(r"^- (\w+): (`\[.+)$", PAGE.read_text(encoding="utf-8"), flags=re.MULTILINE))
+    shown = {kind: set(re.findall(r"`\[(\w+)\]`", text)) for kind, text in lines.items()}
+    assert shown == allowed
+
+
+def test_an_empty_table_is_a_table(tmp_path) -> None:
+    path = tmp_path / "spec.toml"
+    path.write_text(BASE + TEXTS["reports"] + "[columns]\n", encoding="utf-8")
+    with pytest.raises(InputRefused, match=r"\[columns\]: this table and \[reports\] exclude each other"):
+        read_spec(path, output=None)
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_a_kind_is_found_by_its_name_and_by_what_it_charges(name) -> None:
+    kind = release_kind(name)
+    assert kind.name == name
+    assert (kind.model is None) is (name == DEFAULT_KIND)
+    assert {kind_of_mechanism_type(one).name for one in kind.mechanisms} == {name}
+
+
+def kind_of_mechanism_type(mechanism: type) -> ReleaseKind:
+    return kind_of_mechanism(object.__new__(mechanism))
+
+
+def test_every_mechanism_that_can_be_charged_is_of_one_kind() -> None:
+    charged = [one for name in KINDS for one in release_kind(name).mechanisms]
+    assert sorted(one.__name__ for one in charged) == sorted(one.__name__ for one in get_args(Mechanism))
+
+
+@pytest.mark.parametrize("field", [field.name for field in fields(ReleaseKind)])
+def test_a_kind_without_a_field_is_no_kind(field) -> None:
+    given = {one.name: getattr(release_kind("histogram"), one.name) for one in fields(ReleaseKind)}
+    ReleaseKind(**given)
+    del given[field]
+    with pytest.raises(TypeError, match=f"missing 1 required keyword-only argument: '{field}'"):
+        ReleaseKind(**given)
+
+
+HEAD = '[release]\nname = "a"\noutput = "out"\n[data]\ndataset = "{dataset}"\nsource = "{source}"\nseparator = ";"\n'
+COLOUR = '[columns.colour]\nvalues = ["blue", "green", "red"]\nlevel = 0\n'
+SAMPLED = "[sampling]\nrate = 0.5\n[privacy]\ndelta = 1e-6\n"
+RELEASES = {
+    "microdata": "[suppression]\nk = 20\n" + SAMPLED + COLOUR,
+    "microdata of a drawn map": "[suppression]\nk = 20\n"
+    + SAMPLED
+    + '[selection]\nepsilon = 0.01\ndraw = "exponential"\n'
+    + COLOUR.replace("level = 0\n", "")
+    + "[columns.age]\ninterval = { lower = 0, upper = 100, widths = [2, 4, 8, 16, 32] }\n",
+    "histogram": '[histogram]\nkind = "noisy"\nk = 20\nepsilon = 0.1\n' + SAMPLED + COLOUR,
+    "histogram at unequal rates": '[histogram]\nkind = "suppressed"\nk = 20\n[privacy]\ndelta = 1e-3\n'
+    + '[sampling]\ncolumn = "secret"\nrates = [0.2, 0.5]\n'
+    + COLOUR,
+    "points": '[points]\nkind = "noisy"\nk = 20\nepsilon = 0.1\ncells_per_side = 8\n'
+    + SAMPLED
+    + "[columns.age]\nbounds = { lower = 0, upper = 100 }\n",
+    "answer": '[answer]\nkind = "count"\nepsilon = 0.1\nby = ["colour"]\n' + COLOUR,
+    "reports": '[reports]\nkind = "k-randomization"\nflip_probability = 0.25\nvalues = ["red", "blue"]\n',
+}
+"""Of each kind, for the bytes of a retry and for the documents: records of the desk's people, or reports."""
+
+
+def written(desk, name: str) -> Path:
+    """A specification, what it reads, and a budget that pays for it."""
+    of_reports = RELEASES[name].startswith("[reports]")
+    dataset, source = ("phones", "reports.parquet") if of_reports else ("people", "people.csv")
+    relation = ("--relation", "replacement") if of_reports else ()
+    assert desk("dataset", "add", dataset, *relation, "--epsilon", "30", "--delta", "0.1").code == 0
+    if of_reports:
+        mechanism = KRandomization(bits=2, flip_probability=Decimal("0.25"))
+        originals = np.array([1] * 500 + [2] * 300, dtype=np.uint32)
+        reports = flipped(mechanism, originals, randomness=np.random.default_rng(6).bytes)
+        pq.write_table(vector_table(reports), desk.folder / source)
+    path = desk.folder / "released.toml"
+    path.write_text(HEAD.format(dataset=dataset, source=source) + RELEASES[name], encoding="utf-8")
+    return path
+
+
+def bytes_of_two_attempts(desk, monkeypatch, spec: Path) -> tuple[bytes, bytes]:
+    """The table that a first attempt was about to write when it was cut off, and the one that a second published."""
+
+    def fail(*, publication, **_) -> None:
+        write_table(publication.table, folder=desk.folder, file_format=publication.file_format)
+        raise ReleaseFailed("the lights went out.")
+
+    with monkeypatch.context() as dark:
+        dark.setattr(release, "write_output", fail)
+        assert "the lights went out" in desk("run", spec, "--release-id", "one").err
+    done = desk("run", spec, "--release-id", "one", "--json")
+    assert done.code == 0, done.err
+    return (desk.folder / "data.parquet").read_bytes(), (desk.folder / "out" / "data.parquet").read_bytes()
+
+
+@pytest.mark.parametrize("name", RELEASES)
+def test_a_retry_publishes_what_the_first_attempt_would_have_and_every_document_is_there_or_says_why(
+    desk, monkeypatch, name
+) -> None:
+    spec = written(desk, name)
+    kind, request = release_kind(name.split()[0]), read_spec(spec, output=None)
+    first, second = bytes_of_two_attempts(desk, monkeypatch, spec)
+    assert first == second
+    [entry] = desk("ledger", "show", "--json").json["releases"]
+    assert entry["stage"] == "published"
+    draws = [path.name for path in desk.home.rglob("*.draw.json") if path.stat().st_mode & 0o777 == 0o600]
+    assert draws == ["noise.draw.json"] * (kind.draws is not None) + ["map.draw.json"] * ("map" in name)
+    if kind.draws is not None:
+        [stored] = desk.home.rglob("noise.draw.json")
+        assert len(json.loads(stored.read_text())["numbers"]) == kind.draws(request)
+    out = desk.folder / "out"
+    assert desk("verify", out).code == desk("ledger", "verify").code == 0
+    assert desk("explain", spec, "--json").json["maps"] >= 1
+    form = json.loads((out / "certificate.json").read_text())["published"]["form"]
+    sheet = desk("sheet", out, "--output", desk.folder / "sheets")
+    untold = isinstance(kind.sheet(request.mechanism, form), Untold)
+    assert (sheet.code, "there is no sheet of" in sheet.err) == ((2, True) if untold else (0, False)), sheet.err
+    preview = desk("preview", spec, "--release", out)
+    foretold = kind.preview(request.mechanism)
+    assert preview.code == (2 if foretold is None or isinstance(foretold, Untold) else 0), preview.err
+    assert ("there is no preview of" in preview.err) is isinstance(foretold, Untold)
+    assert ("this release suppresses nothing" in preview.err) is (foretold is None)
+
+
+def test_noise_that_is_not_stored_is_caught(desk, monkeypatch) -> None:
+    """The control of the test above."""
+    histogram = __import__(KINDS["histogram"], fromlist=["KIND"])
+    monkeypatch.setattr(histogram, "KIND", replace(histogram.KIND, draws=None))
+    first, second = bytes_of_two_attempts(desk, monkeypatch, written(desk, "histogram"))
+    assert first != second
