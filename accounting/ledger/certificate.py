@@ -19,11 +19,9 @@ from .signing import ALGORITHM, PublicKey
 
 __all__ = ["CertificateCheck", "check_certificate", "read_certificate", "verify_certificate"]
 
-SECOND_FORMAT = "crowdblend-certificate/2"
-THIRD_FORMAT = "crowdblend-certificate/3"
-FOURTH_FORMAT = "crowdblend-certificate/4"
-SECOND_FIELDS = frozenset(
+FIELDS = frozenset(
     {
+        "code_sources",
         "code_version",
         "dataset",
         "day",
@@ -34,6 +32,7 @@ SECOND_FIELDS = frozenset(
         "map",
         "mechanism",
         "name",
+        "private_looks",
         "published",
         "release_id",
         "sample_id",
@@ -42,18 +41,6 @@ SECOND_FIELDS = frozenset(
         "signature",
     }
 )
-FIELDS: Mapping[str, frozenset[str]] = {
-    FORMAT: SECOND_FIELDS | {"private_looks", "code_sources"},
-    FOURTH_FORMAT: SECOND_FIELDS | {"private_looks", "code_sources"},
-    THIRD_FORMAT: SECOND_FIELDS | {"private_looks"},
-    SECOND_FORMAT: SECOND_FIELDS,
-}
-DOMAINS: Mapping[str, bytes] = {
-    FORMAT: DOMAIN,
-    FOURTH_FORMAT: b"crowdblend certificate 4\n",
-    THIRD_FORMAT: b"crowdblend certificate 3\n",
-    SECOND_FORMAT: b"crowdblend certificate 2\n",
-}
 SIGNATURE_FIELDS = frozenset({"algorithm", "key_id", "public_key", "value"})
 
 
@@ -111,9 +98,8 @@ def verify_certificate(path: Path, *, trusted: tuple[PublicKey, ...] | None) -> 
         certificate = _parsed(content)
     except ValueError as error:
         return CertificateCheck(findings=(f"{error}",), signed_by=None, unchecked=())
-    fields = FIELDS[certificate["format"]]
-    findings = [f"the field {name} is missing" for name in sorted(fields - certificate.keys())]
-    findings += [f"the field {name[:60]!r} is unknown" for name in sorted(certificate.keys() - fields)]
+    findings = [f"the field {name} is missing" for name in sorted(FIELDS - certificate.keys())]
+    findings += [f"the field {name[:60]!r} is unknown" for name in sorted(certificate.keys() - FIELDS)]
     if findings:
         return CertificateCheck(findings=tuple(findings), signed_by=None, unchecked=())
     unchecked = "whose key signed it: compare the key's id with what the publisher says, or give --public-key."
@@ -121,7 +107,7 @@ def verify_certificate(path: Path, *, trusted: tuple[PublicKey, ...] | None) -> 
     findings += faults
     if not findings:  # a forger's numbers aren't worth computing with
         findings += _price_findings(certificate)
-        findings += map_findings(certificate, carries_hierarchies=certificate["format"] == FORMAT)
+        findings += map_findings(certificate)
     findings += _file_findings(certificate["files"], path)
     return CertificateCheck(
         findings=tuple(findings),
@@ -141,15 +127,14 @@ def _parsed(content: bytes) -> Mapping[str, Any]:
     """A certificate's fields.
 
     Raises:
-        ValueError: it is no certificate of a format that this version knows.
+        ValueError: it is no certificate of this version's format.
     """
     try:
         certificate = json.loads(content)
     except (ValueError, RecursionError):
         certificate = None
-    known = isinstance(certificate, dict) and isinstance(certificate.get("format"), str)
-    if not isinstance(certificate, dict) or not known or certificate["format"] not in FIELDS:
-        raise ValueError(f"this is not a certificate of a format that this version knows: {', '.join(FIELDS)}")
+    if not isinstance(certificate, dict) or certificate.get("format") != FORMAT:
+        raise ValueError(f"this is not a certificate of the format that this version reads: {FORMAT}")
     return certificate
 
 
@@ -176,7 +161,7 @@ def _signature_findings(
         and signature["key_id"] == key.key_id
         and signature["public_key"] == key.raw.hex()
         and signature["value"] == value.hex()
-        and key.verifies(domain=DOMAINS[certificate["format"]], message=message, signature=value)
+        and key.verifies(domain=DOMAIN, message=message, signature=value)
     )
     if not holds:
         return None, ("its signature does not hold: the certificate was changed after it was signed",)
@@ -228,7 +213,7 @@ def _price_findings(certificate: Mapping[str, Any]) -> tuple[str, ...]:
             mechanism=sorted_fields(mechanism),
             price=price,
             epsilon_paper=None if paper is None else amount_of_text(paper),
-            rows_per_person=1 if certificate["format"] == SECOND_FORMAT else _count(guarantee["rows_per_person"]),
+            rows_per_person=_count(guarantee["rows_per_person"]),
         )
     except (AttributeError, KeyError, TypeError, ValueError):
         return ("its mechanism or its guarantee can't be read",)

@@ -32,7 +32,7 @@ CHOICE_IN_WORDS = {
 }
 LARGEST_EXACT = (1 << 53) - 1
 MAP_FIELDS = frozenset({"sha256", "columns"})
-COLUMN_FIELDS = frozenset({"column", "hierarchy_sha256", "level"})
+COLUMN_FIELDS = frozenset({"column", "hierarchy", "hierarchy_sha256", "level"})
 SELECTION_FIELDS = frozenset(
     {
         "draw",
@@ -117,28 +117,21 @@ def _is_exact_everywhere(description: Mapping[str, Any]) -> bool:
     return all(abs(number) <= LARGEST_EXACT for number in numbers if type(number) is int)
 
 
-def map_findings(certificate: Mapping[str, Any], *, carries_hierarchies: bool = True) -> tuple[str, ...]:
-    """What does not hold of a certificate's map: nothing here needs the ledger.
-
-    Args:
-        certificate: its fields.
-        carries_hierarchies: whether its format has the hierarchies; those before format 5 had their digests alone.
-    """
+def map_findings(certificate: Mapping[str, Any]) -> tuple[str, ...]:
+    """What does not hold of a certificate's map: nothing here needs the ledger."""
     try:
-        columns = certificate["map"]["columns"]
-        findings = _column_findings(columns, carries_hierarchies=carries_hierarchies)
+        findings = _column_findings(certificate["map"]["columns"])
         return tuple(findings + _findings(certificate["map"], certificate["mechanism"]))
     except (ArithmeticError, AttributeError, InputRefused, KeyError, TypeError, ValueError):
         return ("its map can't be read",)
 
 
-def _column_findings(columns: Sequence[Mapping[str, Any]], *, carries_hierarchies: bool) -> list[str]:
-    fields = COLUMN_FIELDS | {"hierarchy"} if carries_hierarchies else COLUMN_FIELDS
+def _column_findings(columns: Sequence[Mapping[str, Any]]) -> list[str]:
     findings = []
     for number, column in enumerate(columns, start=1):
-        if column.keys() != fields:
+        if column.keys() != COLUMN_FIELDS:
             findings.append(f"column {number} of its map has other fields than its format")
-        elif carries_hierarchies and column["hierarchy"] is not None and not _is_carried(column):
+        elif column["hierarchy"] is not None and not _is_carried(column):
             findings.append(f"the hierarchy of column {number} of its map is not the one that digest and level name")
     return findings
 

@@ -10,7 +10,7 @@ from sqlalchemy import Connection
 from ...mechanisms.refusal import AccountantRefused, InputRefused
 from .anchoring import Anchoring
 from .append import head_of
-from .schema import SCHEMA_REVISION, VERSION_TABLE
+from .schema import EARLIER_REVISIONS, SCHEMA_REVISION, VERSION_TABLE
 from .signed_state import sign_state, vouched
 from .store import open_database, present_head, revision_of
 
@@ -34,12 +34,11 @@ class Migrated:
     entries: int
 
 
-def upgrade_tables(connection: Connection, *, revision: str) -> None:
-    """Bring the tables to a schema revision, inside the transaction of the connection.
+def upgrade_tables(connection: Connection) -> None:
+    """Bring the tables to this version's schema revision, inside the transaction of the connection.
 
     Args:
         connection: a connection in a writing transaction.
-        revision: the revision to reach, "head" for this version's.
     """
     from alembic import command  # takes a third of a second, and most commands never need it
     from alembic.config import Config
@@ -49,14 +48,15 @@ def upgrade_tables(connection: Connection, *, revision: str) -> None:
     config.set_main_option("path_separator", "os")
     config.attributes["connection"] = connection
     config.attributes["version_table"] = VERSION_TABLE
-    command.upgrade(config, revision)
+    command.upgrade(config, SCHEMA_REVISION)
 
 
 def migrate_ledger(url: str, *, anchoring: Anchoring) -> Migrated:
     """Bring a ledger to this version's schema revision, in one transaction; its entries stay as they are.
 
-    INVARIANT: the ledger continues its anchor, keeps its head, and verifies as a whole in the new tables; else nothing
-    is changed.
+    INVARIANT: the ledger continues its anchor, its head is signed by a key of the private store, it keeps that head,
+    and it verifies as a whole in the new tables; else nothing is changed. So the new signature covers no entry that the
+    old one did not.
 
     Args:
         url: its address; on PostgreSQL the role must own the tables.
@@ -64,7 +64,8 @@ def migrate_ledger(url: str, *, anchoring: Anchoring) -> Migrated:
 
     Raises:
         InputRefused: there is no ledger, or one of a revision that this version does not know.
-        AccountantRefused: it is behind its anchor, or does not hold.
+        AccountantRefused: it is behind its anchor, its head isn't signed by a key of the private store, or it does not
+            hold.
         ReleaseFailed: the database fails.
     """
     # With these come all prices' modules, which creating a ledger does without.
@@ -77,7 +78,7 @@ def migrate_ledger(url: str, *, anchoring: Anchoring) -> Migrated:
         if before == SCHEMA_REVISION:
             with store.reading() as connection:
                 return Migrated(before=before, after=before, entries=head_of(connection).position + 1)
-        if before not in _earlier_revisions():
+        if before not in EARLIER_REVISIONS:
             raise InputRefused(
                 f"this ledger has schema revision {before}, which this version of crowdblend does not know.",
                 where=store.shown,
@@ -87,7 +88,8 @@ def migrate_ledger(url: str, *, anchoring: Anchoring) -> Migrated:
         with store.changing() as connection:
             head = present_head(connection)
             anchoring.require_continued(connection, ledger_id=head.ledger_id, last=anchoring.last_of(head.ledger_id))
-            upgrade_tables(connection, revision=SCHEMA_REVISION)
+            anchoring.require_signed(connection, head)
+            upgrade_tables(connection)
             build_state(connection)
             sign_state(connection, head, anchoring.keys.current(), root=vouched(connection).root)
             findings = verify_ledger(connection, dialect=store.dialect)
@@ -102,9 +104,3 @@ def migrate_ledger(url: str, *, anchoring: Anchoring) -> Migrated:
     finally:
         store.close()
     return Migrated(before=before, after=SCHEMA_REVISION, entries=head.position + 1)
-
-
-def _earlier_revisions() -> frozenset[str]:
-    from alembic.script import ScriptDirectory
-
-    return frozenset(script.revision for script in ScriptDirectory(str(MIGRATIONS)).walk_revisions())

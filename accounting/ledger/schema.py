@@ -23,6 +23,7 @@ from sqlalchemy.types import NULLTYPE, TypeDecorator, TypeEngine
 __all__ = [
     "APPEND_ONLY",
     "DERIVED_TABLES",
+    "EARLIER_REVISIONS",
     "GUARDS",
     "METADATA",
     "SCHEMA_REVISION",
@@ -42,6 +43,7 @@ __all__ = [
 ]
 
 SCHEMA_REVISION = "0003"
+EARLIER_REVISIONS: tuple[str, ...] = ()  # those that a migration brings to the present one
 VERSION_TABLE = "ledger_version"
 METADATA = MetaData()
 

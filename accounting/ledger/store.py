@@ -17,7 +17,7 @@ from .anchoring import Anchoring
 from .append import head_of
 from .connection import SECONDS_TO_WAIT, locate, postgresql_engine, sqlite_engine
 from .queries import ledger_id_of
-from .schema import SCHEMA_REVISION, VERSION_TABLE, entry
+from .schema import EARLIER_REVISIONS, SCHEMA_REVISION, VERSION_TABLE, entry
 from .signed_state import ForgedState, sign_state, signer_of, vouched
 
 __all__ = ["Store", "keep_write_ahead_log", "open_database", "open_store", "present_head", "revision_of"]
@@ -230,7 +230,7 @@ def open_store(url: str, *, anchoring: Anchoring | None) -> Store:
     if revision == SCHEMA_REVISION:
         return store
     remedy = "Use the version of crowdblend that wrote it, or a later one."
-    if revision < SCHEMA_REVISION:
+    if revision in EARLIER_REVISIONS:
         remedy = "Back it up, then bring it to this version's tables: crowdblend ledger migrate."
     raise InputRefused(
         f"this ledger has schema revision {revision}; this version of crowdblend uses {SCHEMA_REVISION}.",

@@ -263,23 +263,18 @@ def test_a_private_look_before_the_charge_is_told_without_what_was_seen(certifie
     assert "chosen after private inspection, which the guarantee doesn't cover" in told["guarantee"]["limits"]
 
 
-@pytest.mark.parametrize("number", [2, 3, 4])
-def test_a_certificate_of_an_earlier_format_still_verifies(certified, tmp_path, number) -> None:
-    """Format 4 carried no hierarchies, 3 named no sources, 2 no unit beyond one record and no private looks either.
-
-    Each has a domain of its own.
-    """
-    path = certified(tmp_path / "output")
+@pytest.mark.parametrize("number", [2, 3, 4, 6])
+def test_a_certificate_of_another_format_is_refused_with_the_one_that_is_read(certified, tmp_path, number) -> None:
+    """Whoever signed it, and for whatever format: the control is the one that is read."""
+    path, key = certified(tmp_path / "output"), certified.books.anchoring.keys.current()
     document = json.loads(path.read_text())
-    del document["map"]["columns"][0]["hierarchy"]
-    if number < 4:
-        del document["code_sources"]
-    if number == 2:
-        del document["private_looks"], document["guarantee"]["rows_per_person"]
-    document["format"] = f"crowdblend-certificate/{number}"
-    key = certified.books.anchoring.keys.current()
-    own, other = (f"crowdblend certificate {domain}\n".encode() for domain in (number, 5))
-    for domain, sound in ((own, True), (other, False)):
+    for stated, domain, sound in ((5, 5, True), (number, number, False), (number, 5, False), (5, number, False)):
+        document["format"] = f"crowdblend-certificate/{stated}"
+        domain = f"crowdblend certificate {domain}\n".encode()
         document["signature"]["value"] = key.sign(domain=domain, message=signed_bytes(document)).hex()
         path.write_bytes(certificate_bytes(document))
-        assert (check_certificate(path, trusted=(key.public,)) == ()) is sound
+        findings = check_certificate(path, trusted=(key.public,))
+        assert (findings == ()) is sound
+        assert (
+            ("this version reads: crowdblend-certificate/5" in findings[0]) is (stated == number) if findings else True
+        )

@@ -6,15 +6,14 @@ import copy
 import hashlib
 import json
 from decimal import Decimal
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from crowdblend.accounting.ledger.certificate import check_certificate, read_certificate, verify_certificate
+from crowdblend.accounting.ledger.certificate import check_certificate
 from crowdblend.accounting.ledger.certificate_map import MOST_CARRIED, map_fields, map_findings
 from crowdblend.accounting.ledger.certificate_writing import DOMAIN, certificate_bytes, signed_bytes
-from crowdblend.accounting.ledger.signing import PublicKey, canonical_bytes
+from crowdblend.accounting.ledger.signing import canonical_bytes
 from crowdblend.accounting.theory.price import mechanism_record
 from crowdblend.mechanisms.hierarchy import Hierarchy, ValueHierarchy
 from crowdblend.mechanisms.hierarchy_description import described_hierarchy, labels_beyond
@@ -23,7 +22,6 @@ from crowdblend.mechanisms.number_steps import NumberSteps
 from crowdblend.mechanisms.recoding import GeneralizationMap, MappedColumn
 from crowdblend.mechanisms.strongly_safe import StronglySafeRelease
 
-EARLIER = Path(__file__).with_name("earlier_certificates")
 TOWNS = ValueHierarchy.from_rows([("Lyon", "South", "*"), ("Nice", "South", "*"), ("Lille", "Nord é", "*")])
 EACH: dict[str, Hierarchy] = {
     "values": TOWNS,
@@ -158,17 +156,6 @@ def test_a_signed_certificate_with_a_forged_hierarchy_fails_its_verification(cer
         forged["signature"]["value"] = key.sign(domain=DOMAIN, message=signed_bytes(forged)).hex()
         path.write_bytes(certificate_bytes(forged))
         assert check_certificate(path, trusted=(key.public,)) == (() if sound else (found,))
-
-
-def test_a_certificate_that_an_earlier_version_wrote_verifies() -> None:
-    """Its bytes are kept as they were written, with the table beside them."""
-    path = EARLIER / "format-4" / "certificate.json"
-    document = read_certificate(path)
-    assert document["format"] == "crowdblend-certificate/4"
-    assert "hierarchy" not in document["map"]["columns"][0]
-    key = PublicKey(raw=bytes.fromhex(document["signature"]["public_key"]))
-    check = verify_certificate(path, trusted=(key,))
-    assert (check.findings, check.signed_by, check.unchecked) == ((), key.key_id, ())
 
 
 @pytest.mark.parametrize("name", EACH)

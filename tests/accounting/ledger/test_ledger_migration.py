@@ -1,28 +1,105 @@
-"""A ledger of the first version keeps every entry, verifies, and goes on; nothing else can be done with it before."""
+"""A later version brings a ledger to its own tables and keeps every entry; before that, nothing can be done with it.
+
+There is no earlier revision than the present one. So the later version is made up: this one's sources with one revision
+more, which gives each release's row its label.
+"""
 
 from __future__ import annotations
 
-import sqlite3
-from contextlib import closing
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
+import crowdblend.accounting.ledger.schema as schema_module
 import pytest
-from crowdblend.accounting.ledger import migration
-from crowdblend.accounting.ledger.creation import create_ledger
-from crowdblend.accounting.ledger.migration import migrate_ledger
+from crowdblend.accounting.ledger.migration import MIGRATIONS, migrate_ledger
 from crowdblend.accounting.ledger.reader import open_reader
-from crowdblend.accounting.ledger.schema import GUARDS, METADATA, SCHEMA_REVISION, VERSION_TABLE
-from crowdblend.mechanisms.refusal import AccountantRefused, InputRefused
+from crowdblend.accounting.ledger.schema import EARLIER_REVISIONS, SCHEMA_REVISION, VERSION_TABLE
+from crowdblend.accounting.ledger.signed_state import sign_state, signer_of, vouched
+from crowdblend.accounting.ledger.signing import SigningKey
+from crowdblend.accounting.ledger.store import present_head
+from crowdblend.mechanisms.refusal import InputRefused
 from sqlalchemy import text
 
-VECTORS = Path(__file__).parents[2] / "vectors" / "ledger_0001"
-LATER = SCHEMA_REVISION != "0001"
-FILES = (("data.csv", "c" * 64),)
+SOURCES = Path(schema_module.__file__).resolve().parents[2]
+ROOMS = ("mechanisms", "accounting", "tasks", "flows", "deploy")
+LATER = "9999"
+REVISION = """
+from alembic import op
+
+revision, down_revision, branch_labels, depends_on = "9999", "{present}", None, None
+
+
+def upgrade():
+    connection, guards = op.get_bind(), []
+    sqlite = connection.dialect.name == "sqlite"
+    label = "json_extract(body, '$.label')" if sqlite else "body::json->>'label'"
+    if sqlite:
+        found = "SELECT name, sql FROM sqlite_master WHERE type = 'trigger' AND tbl_name = 'release'"
+        guards = connection.exec_driver_sql(found).fetchall()
+    for name, _ in guards:
+        op.execute(f"DROP TRIGGER {{name}}")
+    op.execute("ALTER TABLE release ADD COLUMN label TEXT NOT NULL DEFAULT ''")
+    if not sqlite:
+        op.execute("ALTER TABLE release DISABLE TRIGGER release_append_only")
+    op.execute(f"UPDATE release SET label = (SELECT {{label}} FROM entry WHERE entry.position = release.position)")
+    for _, definition in guards:
+        connection.exec_driver_sql(definition)
+    if not sqlite:
+        op.execute("ALTER TABLE release ENABLE TRIGGER release_append_only")
+"""
+EDITS = {
+    "schema.py": {
+        f'SCHEMA_REVISION = "{SCHEMA_REVISION}"': f'SCHEMA_REVISION = "{LATER}"',
+        "EARLIER_REVISIONS: tuple[str, ...] = ()": f'EARLIER_REVISIONS: tuple[str, ...] = ("{SCHEMA_REVISION}",)',
+        'Column("release_id", WORDS, primary_key=True),\n    Column("dataset"': 'Column("release_id", WORDS, '
+        'primary_key=True),\n    Column("label", WORDS, nullable=False),\n    Column("dataset"',
+    },
+    "derive.py": {
+        '"dataset": entry.dataset}),\n        *(': '"dataset": entry.dataset, "label": entry.label}),\n        *('
+    },
+}
+
+
+@pytest.fixture(scope="module")
+def later(tmp_path_factory) -> Callable[..., Any]:
+    """Runs a command of the later version; gives its exit code and what it says."""
+    package = tmp_path_factory.mktemp("later") / "crowdblend"
+    for room in ROOMS:
+        shutil.copytree(SOURCES / room, package / room, ignore=shutil.ignore_patterns("__pycache__"))
+    ledger = package / "accounting" / "ledger"
+    for name, edits in EDITS.items():
+        content = (ledger / name).read_text(encoding="utf-8")
+        for before, after in edits.items():
+            assert content.count(before) == 1, before
+            content = content.replace(before, after)
+        (ledger / name).write_text(content, encoding="utf-8")
+    revision = REVISION.format(present=SCHEMA_REVISION)
+    (ledger / "migrations" / "versions" / f"r{LATER}_labels.py").write_text(revision, encoding="utf-8")
+
+    def run(books: Any, *words: str) -> tuple[int, dict[str, Any]]:
+        places = {"CROWDBLEND_LEDGER": books.url, "CROWDBLEND_HOME": str(books.anchoring.home)}
+        done = subprocess.run(
+            [sys.executable, "-W", "ignore", "-m", "crowdblend.deploy", *words, "--json"],
+            env=os.environ | places | {"PYTHONPATH": str(package.parent)},
+            cwd=books.anchoring.home,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        return done.returncode, json.loads(done.stdout) if done.stdout else {"said": done.stderr}
+
+    return run
 
 
 @pytest.fixture
-def first(empty_url, tmp_path, golden_ledger):
-    """The ledger of the first version, on either database."""
+def golden(empty_url, tmp_path, golden_ledger):
+    """A ledger with entries of every kind, on either database."""
     return golden_ledger(empty_url, tmp_path / "home")
 
 
@@ -34,106 +111,67 @@ def revision(books) -> str:
     return books.raw(lambda connection: connection.execute(text(f"SELECT version_num FROM {VERSION_TABLE}")).scalar())
 
 
-def test_every_entry_is_kept_and_the_ledger_holds(first) -> None:
-    before = chain(first)
-    assert revision(first) == "0001"
-    done = migrate_ledger(first.url, anchoring=first.anchoring)
-    assert (done.before, done.after, done.entries) == ("0001", SCHEMA_REVISION, len(before))
-    assert chain(first) == before
-    assert revision(first) == SCHEMA_REVISION
-    assert first.findings() == []
-    with first.reader() as reader:
-        check = reader.verify_anchor(VECTORS / "anchor.jsonl", trusted=first.anchoring.keys.public_keys())
-        assert check.findings == ()
-        assert reader.overview(latest=None).release_counts == {
-            "charged": 4,
-            "reading": 1,
-            "published": 3,
-            "abandoned": 3,
-        }
-    again = migrate_ledger(first.url, anchoring=first.anchoring)
-    assert again.before == again.after == SCHEMA_REVISION
-
-
-def test_it_goes_on_where_it_was(first) -> None:
-    """What was open is finished, what is closed stays closed, and what was spent stays spent."""
-    migrate_ledger(first.url, anchoring=first.anchoring)
-    spent = first.spent()
-    with first.reader() as reader:
-        receipt = reader.release("reading").receipt
-        assert reader.release("one").stage == "published"
-        assert reader.series("monthly").remaining == 0
-    with first.writer() as writer:
-        writer.mark_published(receipt, FILES)
-    assert first.abandon("charged")
-    for again in ("one", "refunded", "burnt", "of-series-0"):
-        with pytest.raises(AccountantRefused, match="in the ledger already"):
-            first.charge(again)
-    with pytest.raises(AccountantRefused, match="a sample serves one release"):
-        first.charge("fresh", sample_id=first.request("burnt").sample_id)
-    with pytest.raises(AccountantRefused, match="can be released once"):
-        first.charge("fresh", dataset="survey")
-    first.charge("fresh")
-    assert first.spent() == spent
-    assert first.findings() == []
-
-
-def test_its_tables_and_guards_are_those_of_a_fresh_ledger(first, tmp_path, anchoring) -> None:
-    from alembic.autogenerate import compare_metadata
-    from alembic.migration import MigrationContext
-
-    def differences(connection):
-        context = MigrationContext.configure(connection, opts={"version_table": VERSION_TABLE})
-        return compare_metadata(context, METADATA)
-
-    migrate_ledger(first.url, anchoring=first.anchoring)
-    assert first.raw(differences) == []
-    if first.dialect == "postgresql":
-        return
-    create_ledger(f"sqlite:///{tmp_path / 'fresh.db'}", anchoring=anchoring)
-    made = []
-    for path in (first.url.removeprefix("sqlite:///"), tmp_path / "fresh.db"):
-        with closing(sqlite3.connect(path)) as connection:
-            rows = connection.execute("SELECT name, sql FROM sqlite_master WHERE sql IS NOT NULL").fetchall()
-        made.append({name.strip('"'): " ".join(sql.replace('"', "").split()) for name, sql in rows})
-    assert made[0] == made[1]
-    assert GUARDS["sqlite"] <= made[0].keys()
-
-
-def test_it_is_refused_until_it_is_migrated_with_the_command_named(first) -> None:
-    if not LATER:
-        return
-    for attempt in (first.reader, first.writer):
-        with pytest.raises(InputRefused, match=r"schema revision 0001.*crowdblend ledger migrate"):
+def test_a_later_version_keeps_every_entry_and_goes_on(golden, later) -> None:
+    before = chain(golden)
+    for words in (("ledger", "verify"), ("dataset", "list")):
+        code, told = later(golden, *words)
+        assert code == 2
+        assert f"schema revision {SCHEMA_REVISION}" in told["said"]
+        assert "crowdblend ledger migrate" in told["said"]
+    done = {"before": SCHEMA_REVISION, "after": LATER, "entries": len(before)}
+    assert later(golden, "ledger", "migrate") == (0, done)
+    assert (chain(golden), revision(golden)) == (before, LATER)
+    assert golden.raw(lambda connection: signer_of(connection, present_head(connection))) in (
+        golden.anchoring.keys.public_keys()
+    )
+    labels = "SELECT count(*), count(DISTINCT label), min(length(label)) FROM release"
+    count, different, shortest = golden.raw(lambda connection: connection.execute(text(labels)).one())
+    assert count > different >= 1
+    assert shortest > 0
+    anchor = golden.anchoring.anchor_of(json.loads(before[0].body)["ledger_id"]).path
+    code, told = later(golden, "ledger", "verify", "--anchor", str(anchor))
+    assert (code, told["findings"]) == (0, [])
+    assert later(golden, "ledger", "migrate") == (0, done | {"before": LATER})
+    budget = ("dataset", "add", "more", "--epsilon", "1", "--delta", "0")
+    for attempt in (golden.reader, golden.writer, lambda: migrate_ledger(golden.url, anchoring=golden.anchoring)):
+        with pytest.raises(InputRefused, match=rf"schema revision {LATER}.*a later one"):
             attempt()
-    assert revision(first) == "0001"
+    assert later(golden, *budget)[0] == 2  # it knows no --json, and says so before anything is done
+    assert chain(golden) == before
 
 
-def test_a_ledger_that_does_not_hold_is_not_migrated(first, forge_past_guards) -> None:
-    if not LATER:
-        return
-    before = forge_past_guards(first, "UPDATE account SET epsilon_spent = '0' WHERE sequence = 1")
-    with pytest.raises(AccountantRefused, match=r"would not hold: entry .*account.*Nothing was changed"):
-        migrate_ledger(first.url, anchoring=first.anchoring)
-    assert (revision(first), chain(first)) == ("0001", before)
+@pytest.mark.parametrize(
+    ("forgery", "told"),
+    [
+        (("UPDATE account SET epsilon_spent = '0' WHERE sequence = 1",), "would not hold: entry"),
+        (
+            ("DELETE FROM account WHERE position = {last}", "DELETE FROM entry WHERE position = {last}"),
+            "anchor vouches",
+        ),
+    ],
+)
+def test_a_ledger_that_does_not_hold_is_not_migrated(golden, later, forge_past_guards, forgery, told) -> None:
+    last = len(chain(golden)) - 1
+    before = forge_past_guards(golden, *(statement.format(last=last) for statement in forgery))
+    code, answer = later(golden, "ledger", "migrate")
+    assert code == 3
+    assert told in answer["said"]
+    assert (revision(golden), chain(golden)) == (SCHEMA_REVISION, before)
 
 
-def test_a_ledger_behind_its_anchor_is_not_migrated(first, forge_past_guards) -> None:
-    if not LATER:
-        return
-    forge_past_guards(first, "DELETE FROM account WHERE position = 32", "DELETE FROM entry WHERE position = 32")
-    with pytest.raises(AccountantRefused, match="anchor vouches for entry 32"):
-        migrate_ledger(first.url, anchoring=first.anchoring)
-    assert revision(first) == "0001"
+def test_what_no_writer_signed_is_not_signed_by_a_migration(golden, later) -> None:
+    """Every row fits the chain, and the signature is a forger's: no migration puts the steward's in its place."""
 
+    def forge(connection):
+        head = present_head(connection)
+        signer_of(connection, head)
+        sign_state(connection, head, SigningKey(seed=b"\x07" * 32), root=vouched(connection).root)
 
-def test_a_ledger_of_a_later_version_is_not_touched(first) -> None:
-    migrate_ledger(first.url, anchoring=first.anchoring)
-    first.sql(f"UPDATE {VERSION_TABLE} SET version_num = '9999'")
-    for attempt in (first.reader, first.writer, lambda: migrate_ledger(first.url, anchoring=first.anchoring)):
-        with pytest.raises(InputRefused, match=r"schema revision 9999.*a later one"):
-            attempt()
-    assert revision(first) == "9999"
+    golden.raw(forge)
+    code, answer = later(golden, "ledger", "migrate")
+    assert code == 3
+    assert "isn't of this private store" in answer["said"]
+    assert revision(golden) == SCHEMA_REVISION
 
 
 def test_there_must_be_a_ledger(empty_url, anchoring) -> None:
@@ -143,9 +181,16 @@ def test_there_must_be_a_ledger(empty_url, anchoring) -> None:
         open_reader(empty_url)
 
 
-def test_revisions_form_one_chain_from_the_first() -> None:
+def test_a_ledger_of_an_unknown_revision_is_not_touched(golden) -> None:
+    golden.sql(f"UPDATE {VERSION_TABLE} SET version_num = '0001'")
+    for attempt in (golden.reader, golden.writer, lambda: migrate_ledger(golden.url, anchoring=golden.anchoring)):
+        with pytest.raises(InputRefused, match=r"schema revision 0001.*version of crowdblend that wrote it"):
+            attempt()
+    assert revision(golden) == "0001"
+
+
+def test_the_revisions_that_are_known_form_one_chain() -> None:
     from alembic.script import ScriptDirectory
 
-    scripts = [script.revision for script in ScriptDirectory(str(migration.MIGRATIONS)).walk_revisions()]
-    assert scripts == [f"{number:04d}" for number in range(len(scripts), 0, -1)]
-    assert scripts[0] == SCHEMA_REVISION
+    scripts = [script.revision for script in ScriptDirectory(str(MIGRATIONS)).walk_revisions()]
+    assert tuple(reversed(scripts)) == (*EARLIER_REVISIONS, SCHEMA_REVISION)

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 from crowdblend.accounting.ledger.charge import ReleaseCharge
-from crowdblend.accounting.ledger.migration import migrate_ledger
 from crowdblend.accounting.ledger.replay import Replay
 from crowdblend.accounting.theory.price import price
 from crowdblend.mechanisms.epsilon_safe import EpsilonSafeRelease
@@ -113,52 +112,3 @@ def test_a_second_sample_that_no_entry_takes_is_found(books) -> None:
     statement = "INSERT INTO sample SELECT :sample, release_id, position, 'selection' FROM sample"
     books.sql(statement, sample="e" * 64)
     assert books.findings() == ["entry 2: a row in the table sample does not follow from it"]
-
-
-def test_a_ledger_of_the_first_version_keeps_every_entry_and_verifies(books) -> None:
-    """Its tables are brought to the present ones; what was in them stays, and the guards hold again."""
-    books.add()
-    books.charge("one")
-    before = books.raw(lambda connection: connection.execute(text("SELECT * FROM entry ORDER BY position")).all())
-    back_to_the_first_version(books)
-    columns = books.raw(lambda connection: list(connection.execute(text("SELECT * FROM sample")).keys()))
-    assert columns == ["sample_id", "release_id", "position"]
-    migrate_ledger(books.url, anchoring=books.anchoring)
-    after = books.raw(lambda connection: connection.execute(text("SELECT * FROM entry ORDER BY position")).all())
-    assert after == before
-    assert books.findings() == []
-    books.writer().charge(selected(books, "two"))
-    with pytest.raises(AccountantRefused, match="was used"):
-        books.charge("three", sample_id="e" * 64)
-    assert books.findings() == []
-
-
-def back_to_the_first_version(books) -> None:
-    """Undo the later migrations by hand, which the ledger itself never does."""
-    books.sql("DROP TABLE state_node", "DROP TABLE signed_state")
-    if books.dialect == "postgresql":
-        books.sql(
-            "DROP TRIGGER sample_in_order ON sample",
-            "DROP FUNCTION ledger_sample_in_order",
-            "ALTER TABLE sample DROP COLUMN purpose",
-            "ALTER TABLE sample ADD UNIQUE (release_id)",
-            "ALTER TABLE sample ADD UNIQUE (position)",
-            "UPDATE ledger_version SET version_num = '0001'",
-        )
-        return
-    triggers = ("no_update", "no_delete", "no_replace", "in_order")
-    books.sql(
-        *(f"DROP TRIGGER sample_{name}" for name in triggers),
-        "CREATE TABLE first AS SELECT sample_id, release_id, position FROM sample",
-        "DROP TABLE sample",
-        "CREATE TABLE sample (sample_id TEXT NOT NULL PRIMARY KEY, "
-        "release_id TEXT NOT NULL UNIQUE REFERENCES release (release_id), "
-        "position INTEGER NOT NULL UNIQUE REFERENCES entry (position))",
-        "INSERT INTO sample SELECT * FROM first",
-        "DROP TABLE first",
-        *(
-            f"CREATE TRIGGER sample_{name} BEFORE {what} ON sample BEGIN SELECT RAISE(ABORT, 'append-only'); END"
-            for name, what in (("no_update", "UPDATE"), ("no_delete", "DELETE"), ("no_replace", "INSERT"))
-        ),
-        "UPDATE ledger_version SET version_num = '0001'",
-    )

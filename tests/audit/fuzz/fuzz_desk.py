@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import io
-import json
 import os
-import shutil
 import signal
 import sqlite3
 import sys
@@ -19,16 +17,17 @@ from pathlib import Path
 
 from crowdblend.accounting.ledger.anchoring import Anchoring
 from crowdblend.accounting.ledger.creation import create_ledger
-from crowdblend.accounting.ledger.migration import migrate_ledger
 from crowdblend.accounting.ledger.reader import open_reader
 from crowdblend.accounting.ledger.signing import SigningKeys
 from crowdblend.accounting.ledger.writer import open_writer
 from crowdblend.deploy import cli
 from crowdblend.flows.settings import House
 
+sys.path.append(str(Path(__file__).parents[2]))  # for what all tests share, also where pytest doesn't run this
+from support.golden_ledger import put_golden_ledger
+
 __all__ = ["Desk", "Fault", "Run", "furnished_desk", "no_network", "plain_desk", "said", "within"]
 
-GOLDEN = Path(__file__).parents[2] / "vectors" / "ledger_0001"
 DAY = date(2026, 3, 4)
 TOWNS = "Lyon;South;*\nMarseille;South;*\nLille;North;*\nParis;North;*\n"
 CODES = (0, 1, 2, 3)
@@ -105,22 +104,10 @@ def plain_desk(folder: Path) -> Desk:
 
 
 def furnished_desk(folder: Path) -> Desk:
-    """A desk with the committed ledger of the first version, brought to this one's tables: every kind of entry."""
+    """A desk with the committed ledger: every kind of entry."""
     desk = Desk(folder)
     folder.mkdir(parents=True, exist_ok=True)
-    keys = SigningKeys(home=desk.home)
-    keys.create_where_none(lambda size: b"\x2a" * size)
-    keys.rotate(lambda size: b"\x2b" * size)
-    with closing(sqlite3.connect(desk.ledger)) as connection:
-        connection.executescript((GOLDEN / "sqlite.sql").read_text(encoding="utf-8"))
-        first = connection.execute("SELECT body FROM entry WHERE position = 0").fetchone()[0]
-    anchor = desk.anchoring.anchor_of(json.loads(first)["ledger_id"]).path
-    anchor.parent.mkdir(mode=0o700)
-    shutil.copy(GOLDEN / "anchor.jsonl", anchor)
-    anchor.chmod(0o600)
-    migrate_ledger(desk.url, anchoring=desk.anchoring)
-    with open_writer(desk.url, anchoring=desk.anchoring) as writer:
-        writer.record_look(dataset="census", what="a utility report", by="steward", day=DAY)
+    put_golden_ledger(desk.url, desk.home)
     with closing(sqlite3.connect(desk.ledger)) as connection:
         connection.execute("PRAGMA journal_mode = DELETE")
     return desk

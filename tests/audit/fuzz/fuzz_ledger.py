@@ -14,8 +14,7 @@ from typing import Any
 
 from crowdblend.accounting.ledger.anchor import DOMAIN as ANCHOR_DOMAIN
 from crowdblend.accounting.ledger.canonical import bytes_of_entry, entry_of_bytes
-from crowdblend.accounting.ledger.certificate import DOMAINS
-from crowdblend.accounting.ledger.certificate_writing import certificate_bytes, signed_bytes, write_certificate
+from crowdblend.accounting.ledger.certificate_writing import DOMAIN, certificate_bytes, signed_bytes, write_certificate
 from crowdblend.accounting.ledger.chain import link_hash
 from crowdblend.accounting.ledger.charge import ReleaseCharge
 from crowdblend.accounting.ledger.circumstances import Circumstances
@@ -241,7 +240,7 @@ def _signed(content: bytes, desk: Desk) -> bytes:
             "key_id": key.public.key_id,
             "public_key": key.public.raw.hex(),
         }
-        value = key.sign(domain=DOMAINS[document["format"]], message=signed_bytes(document))
+        value = key.sign(domain=DOMAIN, message=signed_bytes(document))
         document["signature"]["value"] = value.hex()
         return certificate_bytes(document)
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):

@@ -6,7 +6,6 @@ import json
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
-from datetime import date
 from decimal import Decimal
 from hashlib import sha256
 from pathlib import Path
@@ -18,20 +17,17 @@ from crowdblend.accounting.ledger.audit import verify_ledger
 from crowdblend.accounting.ledger.budget import amount_text
 from crowdblend.accounting.ledger.canonical import entry_of_bytes
 from crowdblend.accounting.ledger.chain import GENESIS, link_hash
-from crowdblend.accounting.ledger.migration import migrate_ledger
 from crowdblend.accounting.ledger.replay import Replay
 from crowdblend.accounting.ledger.schema import DERIVED_TABLES, entry
 from crowdblend.accounting.ledger.signed_state import sign_state, vouched
 from crowdblend.accounting.ledger.signing import PublicKey, SigningKey
 from crowdblend.accounting.ledger.state_building import build_state
 from crowdblend.accounting.ledger.store import present_head
-from crowdblend.mechanisms.epsilon_safe import EpsilonSafeRelease
 from crowdblend.mechanisms.refusal import Refusal
 from sqlalchemy import Connection, Table, create_engine, delete, insert, select, text
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import NullPool
 
-DAY = date(2026, 3, 5)
 FORGER = SigningKey(seed=b"\x07" * 32)
 Document = dict[str, Any]
 Work = Callable[[Connection], None]
@@ -177,15 +173,6 @@ def _others(value: Any) -> list[Any]:
             raise TypeError(value)
 
 
-def write_what_came_later(books: Any) -> None:
-    """Entries of the kinds that the first version's ledger has not."""
-    mechanism = EpsilonSafeRelease(
-        k=20, sampling_rate=Decimal("0.1"), selection_epsilon=Decimal("0.1"), selection_rate=Decimal("0.05")
-    )
-    books.writer().charge(books.of_two_samples("two-samples", mechanism=mechanism, selection_sample_id="e" * 64))
-    books.writer().record_look(dataset="census", what="a utility report", by="steward", day=DAY)
-
-
 @pytest.fixture(scope="module", params=["sqlite", pytest.param("postgresql", marks=pytest.mark.slow)])
 def victim(request, tmp_path_factory, golden_ledger) -> Iterator[Victim]:
     folder = tmp_path_factory.mktemp("victim")
@@ -198,8 +185,6 @@ def victim(request, tmp_path_factory, golden_ledger) -> Iterator[Victim]:
             connection.execute(text(f"CREATE DATABASE {name}"))
         url = server.replace("/postgres?", f"/{name}?")
     books = golden_ledger(url, folder / "home")
-    migrate_ledger(books.url, anchoring=books.anchoring)
-    write_what_came_later(books)
     with books.reader() as reader:
         anchor = books.anchoring.anchor_of(reader.ledger_id).path
     engine = create_engine(url, poolclass=NullPool)

@@ -58,7 +58,7 @@ def mutations(victim, kind: str, *, thorough: bool) -> Iterator[tuple[int, tuple
 
 def test_the_ledger_has_every_kind_of_entry_and_a_row_in_every_table(victim) -> None:
     missing = KINDS.keys() - {document["kind"] for document in victim.documents()}
-    assert not missing, "let write_what_came_later write entries of these kinds"
+    assert not missing, "add entries of these kinds to the committed ledger"
     assert all(victim.rows(table) for table in METADATA.tables.values())
 
 

@@ -1,4 +1,4 @@
-"""The first ledger: entries, what follows from them, and the guards that hold the rules.
+"""A ledger's tables: entries, what follows from them, the guards that hold the rules, and the signed state over all.
 
 A migration is never changed once released; it shares no code with the current tables for that reason.
 """
@@ -9,7 +9,7 @@ from alembic import op
 
 __all__ = ["branch_labels", "depends_on", "down_revision", "downgrade", "revision", "upgrade"]
 
-revision = "0001"
+revision = "0003"
 down_revision = None
 branch_labels = None
 depends_on = None
@@ -55,13 +55,17 @@ TABLES: dict[str, tuple[str, tuple[tuple[str, ...], ...]]] = {
         """,
         (("release_id",), ("position",)),
     ),
+    # A release takes a sample of its own, and one more where its map is chosen on a sample.
     "sample": (
         """
         sample_id TEXT NOT NULL PRIMARY KEY,
-        release_id TEXT NOT NULL UNIQUE REFERENCES release (release_id),
-        position {place} NOT NULL UNIQUE REFERENCES entry (position)
+        release_id TEXT NOT NULL REFERENCES release (release_id),
+        position {place} NOT NULL REFERENCES entry (position),
+        purpose TEXT NOT NULL CHECK (purpose IN ('release', 'selection')),
+        UNIQUE (release_id, purpose),
+        UNIQUE (position, purpose)
         """,
-        (("sample_id",), ("release_id",), ("position",)),
+        (("sample_id",), ("release_id", "purpose"), ("position", "purpose")),
     ),
     "release_stage": (
         """
@@ -108,6 +112,13 @@ TABLES: dict[str, tuple[str, tuple[tuple[str, ...], ...]]] = {
     ),
 }
 
+# What vouches for the rows above, replaced by each write: a tree of digests over all rows, and its root's signature.
+STATE = (
+    "CREATE TABLE state_node (path {path} NOT NULL PRIMARY KEY, children TEXT NOT NULL)",
+    "CREATE TABLE signed_state (slot {place} NOT NULL PRIMARY KEY CHECK (slot = 0), "
+    "root TEXT NOT NULL CHECK (length(root) = 64), statement TEXT NOT NULL)",
+)
+
 GENESIS = "0" * 64
 
 # What must not hold of a new row, in the SQL that both databases share; a guard aborts where it does.
@@ -120,6 +131,8 @@ OUT_OF_ORDER = {
         NEW.sequence <> (SELECT COALESCE(MAX(sequence) + 1, 0) FROM account WHERE dataset = NEW.dataset)
         OR {over_budget}
         """,
+    # A sample is taken by its release's charge and by nothing later.
+    "sample": "NEW.position <> (SELECT position FROM release WHERE release_id = NEW.release_id)",
     "release_stage": """
         (NEW.stage = 'charged' AND EXISTS (SELECT 1 FROM release_stage WHERE release_id = NEW.release_id))
         OR (NEW.stage <> 'charged' AND NOT EXISTS (
@@ -159,8 +172,11 @@ def upgrade() -> None:
     """Create the tables and their guards."""
     dialect = op.get_context().dialect.name
     place = {"sqlite": "INTEGER", "postgresql": "BIGINT"}[dialect]
+    path = {"sqlite": "TEXT", "postgresql": 'TEXT COLLATE "C"'}[dialect]
     for name, (columns, _) in TABLES.items():
         op.execute(f"CREATE TABLE {name} ({columns.format(place=place)})")
+    for statement in STATE:
+        op.execute(statement.format(place=place, path=path))
     op.execute("CREATE INDEX ix_release_dataset ON release (dataset)")
     if dialect == "sqlite":
         _guard_sqlite()

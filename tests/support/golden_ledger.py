@@ -1,0 +1,58 @@
+"""A committed ledger with entries of every kind and releases at every stage, put into an empty database."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+from crowdblend.accounting.ledger.anchoring import Anchoring
+from crowdblend.accounting.ledger.canonical import entry_of_bytes
+from crowdblend.accounting.ledger.chain import GENESIS, link_hash
+from crowdblend.accounting.ledger.migration import upgrade_tables
+from crowdblend.accounting.ledger.replay import Replay
+from crowdblend.accounting.ledger.schema import entry
+from crowdblend.accounting.ledger.signed_state import sign_state, vouched
+from crowdblend.accounting.ledger.signing import SigningKeys
+from crowdblend.accounting.ledger.state_building import build_state
+from crowdblend.accounting.ledger.store import keep_write_ahead_log, open_database, present_head
+from sqlalchemy import insert
+
+GOLDEN = Path(__file__).parents[1] / "vectors" / "ledger"
+
+
+def put_golden_ledger(url: str, home: Path) -> Anchoring:
+    """Write its chain with all that follows from it; its keys and its anchor go into a new private store.
+
+    Args:
+        url: of an empty database, or of an SQLite file that isn't there.
+        home: the private store.
+    """
+    keys, anchoring = SigningKeys(home=home), Anchoring(home=home, file=None)
+    for seed in (b"\x2a", b"\x2b"):
+        keys.rotate(lambda size, seed=seed: seed * size)
+    bodies = (GOLDEN / "entries.jsonl").read_bytes().splitlines()
+    anchor = anchoring.anchor_of(json.loads(bodies[0])["ledger_id"]).path
+    anchor.parent.mkdir(mode=0o700)
+    shutil.copy(GOLDEN / "anchor.jsonl", anchor)
+    anchor.chmod(0o600)
+    store = open_database(url, anchoring=anchoring, creating=True)
+    if store.path is not None:
+        store.path.touch(mode=0o600)
+        keep_write_ahead_log(store)
+    with store.changing() as connection:
+        upgrade_tables(connection)
+        replay, previous = Replay(), GENESIS
+        for position, body in enumerate(bodies):
+            recorded, own = entry_of_bytes(body), link_hash(previous=previous, position=position, body=body)
+            link = {"position": position, "previous": previous, "hash": own}
+            connection.execute(insert(entry).values(**link, kind=recorded.KIND, body=body.decode("ascii")))
+            if faults := replay.apply(recorded, position=position):
+                raise ValueError(f"entry {position} of the committed ledger: {faults[0]}")
+            for row in replay.rows:
+                connection.execute(insert(row.table).values(position=position, **row.values))
+            previous = own
+        build_state(connection)
+        sign_state(connection, present_head(connection), keys.current(), root=vouched(connection).root)
+    store.close()
+    return anchoring
