@@ -4,19 +4,26 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import fields
+from dataclasses import fields, is_dataclass
 from datetime import date
 from decimal import Decimal
 from functools import cache
-from typing import Any, get_args, get_type_hints
+from types import NoneType, UnionType
+from typing import Any, get_args, get_origin, get_type_hints
 
 from .budget import amount_of_text, amount_text
 from .entry import Entry
-from .release_entries import ChargedPrice, Fields, OutputHashes, SeriesPlace
+from .release_entries import Fields
 
 __all__ = ["NotCanonicalError", "bytes_of_entry", "entry_of_bytes", "sorted_fields"]
 
-Record = ChargedPrice | SeriesPlace | Entry
+Reader = Callable[[object], Any]
+FORMS: Mapping[type, str] = {
+    str: "text field",
+    int: "whole-number field",
+    bool: "true-or-false field",
+    dict: "field of named values",
+}
 
 
 class NotCanonicalError(ValueError):
@@ -67,13 +74,8 @@ def entry_of_bytes(body: bytes) -> Entry:
     return entry
 
 
-def _document(record: Record) -> dict[str, Any]:
-    return {name: _encoded(getattr(record, name)) for name in _names(type(record))}  # type: ignore[arg-type]
-
-
-@cache
-def _names(cls: type[Any]) -> tuple[str, ...]:
-    return tuple(field.name for field in fields(cls))
+def _document(record: Any) -> dict[str, Any]:  # noqa: ANN401 - any dataclass of entries
+    return {name: _encoded(getattr(record, name)) for name in _readers(type(record))}  # type: ignore[arg-type]  # a class is hashable
 
 
 def _encoded(value: object) -> object:
@@ -84,100 +86,57 @@ def _encoded(value: object) -> object:
             return amount_text(value)
         case date():
             return value.isoformat()
-        case ChargedPrice() | SeriesPlace():
-            return _document(value)
         case tuple():
             return {name: _encoded(member) for name, member in value}
+        case _ if is_dataclass(value):
+            return _document(value)
         case _:
             raise TypeError(f"an entry can't hold a value of type {type(value).__name__}")
 
 
-def _record(cls: type[Any], document: object) -> Any:  # noqa: ANN401 - the class decides
-    if not isinstance(document, dict):
-        raise NotCanonicalError(f"{cls.__name__} must be a JSON object")
-    decoders = _decoders(cls)  # type: ignore[arg-type]  # a class is hashable
-    if unknown := sorted(set(document) - set(decoders)):
+def _record(cls: type[Any], document: Mapping[str, object]) -> Any:  # noqa: ANN401 - the class decides
+    readers = _readers(cls)  # type: ignore[arg-type]  # a class is hashable
+    if unknown := sorted(document.keys() - readers.keys()):
         raise NotCanonicalError(f"{cls.__name__} has no field {unknown[0][:60]!r}")
-    if missing := sorted(set(decoders) - set(document)):
+    if missing := sorted(readers.keys() - document.keys()):
         raise NotCanonicalError(f"{cls.__name__} needs the field {missing[0]!r}")
-    return cls(**{name: decode(document[name]) for name, decode in decoders.items()})
+    return cls(**{name: read(document[name]) for name, read in readers.items()})
 
 
 @cache
-def _decoders(cls: type[Any]) -> dict[str, Callable[[object], object]]:
+def _readers(cls: type[Any]) -> dict[str, Reader]:
+    """How each field of a dataclass is read back, by its type."""
     hints = get_type_hints(cls)
-    return {field.name: DECODERS[hints[field.name]] for field in fields(cls)}
+    return {field.name: _reader(hints[field.name]) for field in fields(cls)}
 
 
-def _text(value: object) -> str:
-    if not isinstance(value, str):
-        raise NotCanonicalError("a text field holds something else")
-    return value
+@cache
+def _reader(hint: Any) -> Reader:  # noqa: ANN401 - a type hint
+    """How a value of a type is read back from JSON; each type has one form there, so a union's are told apart."""
+    options = {_form(option): option for option in (get_args(hint) if isinstance(hint, UnionType) else (hint,))}
+    last = [form for form in options if form is not NoneType][-1]
+
+    def read(value: object) -> object:
+        if type(value) not in options:
+            raise NotCanonicalError(f"a {FORMS[last]} holds something else")
+        return _read(options[type(value)], value)
+
+    return read
 
 
-def _whole(value: object) -> int:
-    if not isinstance(value, int) or isinstance(value, bool):
-        raise NotCanonicalError("a whole-number field holds something else")
-    return value
+def _form(option: Any) -> type:  # noqa: ANN401 - a type hint
+    """The type that JSON has for the values of a type."""
+    if option in (Decimal, date):
+        return str
+    return option if option in (str, int, bool, NoneType) else dict
 
 
-def _truth(value: object) -> bool:
-    if not isinstance(value, bool):
-        raise NotCanonicalError("a true-or-false field holds something else")
-    return value
-
-
-def _amount(value: object) -> Decimal:
-    return amount_of_text(_text(value))
-
-
-def _text_or_none(value: object) -> str | None:
-    return None if value is None else _text(value)
-
-
-def _amount_or_none(value: object) -> Decimal | None:
-    return None if value is None else _amount(value)
-
-
-def _day(value: object) -> date:
-    return date.fromisoformat(_text(value))
-
-
-def _pairs(value: object) -> Fields:
-    if not isinstance(value, dict):
-        raise NotCanonicalError("a field of named values holds something else")
-    for member in value.values():
-        if not isinstance(member, str):
-            _whole(member)
-    return sorted_fields(value)
-
-
-def _text_pairs(value: object) -> OutputHashes:
-    return tuple((name, _text(member)) for name, member in _pairs(value))
-
-
-def _price(value: object) -> ChargedPrice:
-    price: ChargedPrice = _record(ChargedPrice, value)
-    return price
-
-
-def _place_or_none(value: object) -> SeriesPlace | None:
-    if value is None:
-        return None
-    place: SeriesPlace = _record(SeriesPlace, value)
-    return place
-
-
-DECODERS: Mapping[Any, Callable[[object], object]] = {
-    str: _text,
-    int: _whole,
-    bool: _truth,
-    date: _day,
-    Decimal: _amount,
-    str | None: _text_or_none,
-    Decimal | None: _amount_or_none,
-    Fields: _pairs,
-    OutputHashes: _text_pairs,
-    ChargedPrice: _price,
-    SeriesPlace | None: _place_or_none,
-}
+def _read(option: Any, value: Any) -> object:  # noqa: ANN401 - a type hint, and a value of its form
+    if option is Decimal:
+        return amount_of_text(value)
+    if option is date:
+        return date.fromisoformat(value)
+    if get_origin(option) is tuple:
+        read_member = _reader(get_args(get_args(option)[0])[1])  # of pairs of a name and a value
+        return sorted_fields({name: read_member(one) for name, one in value.items()})
+    return _record(option, value) if isinstance(option, type) and is_dataclass(option) else value
