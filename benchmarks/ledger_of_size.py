@@ -14,9 +14,8 @@ from crowdblend.accounting.ledger.anchoring import Anchoring
 from crowdblend.accounting.ledger.append import head_of
 from crowdblend.accounting.ledger.canonical import bytes_of_entry, entry_of_bytes
 from crowdblend.accounting.ledger.chain import link_hash
-from crowdblend.accounting.ledger.charge import ReleaseCharge
+from crowdblend.accounting.ledger.charge import ReleaseCharge, SeriesRegistration
 from crowdblend.accounting.ledger.entry import DatasetAdded, Entry
-from crowdblend.accounting.ledger.registration import SeriesRegistration
 from crowdblend.accounting.ledger.release_entries import (
     ReleaseAbandoned,
     ReleasePublished,
@@ -166,7 +165,7 @@ def _release(number: int, replay: Replay) -> Iterator[Entry]:
     if number % 5 > 2:
         place = (number // 5) * 2 + number % 5 - 3
         series = f"weekly-{place // RELEASES_OF_A_SERIES}"
-        if series not in replay.series:
+        if series not in replay.registered:
             yield _series(series)
         charge = charge_of(number, series=series).entry_at(place % RELEASES_OF_A_SERIES + 1)
     else:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 from ..accounting.ledger.keystore import PrivateStore, ReleaseFolder
 from ..accounting.ledger.reader import LedgerReader, ReleaseState, SeriesState, open_reader
-from ..accounting.ledger.rules import Objection
+from ..accounting.ledger.rules import Violation
 from ..accounting.ledger.signing import SigningKeys
 from ..accounting.ledger.source_names import other_names_of_source
 from ..mechanisms.refusal import InputRefused
@@ -168,7 +168,7 @@ def request_of_series(spec: Path, *, output: Output | None, series: SeriesState)
 
 def objection_to_release(
     reader: LedgerReader, request: Request, *, state: ReleaseState | None, series: str | None
-) -> Objection | None:
+) -> Violation | None:
     """What the ledger's rules say against a release now, with its source unopened; None where they say nothing."""
     if state is not None:
         return _objection_to_resume(state, request, series=series)
@@ -184,7 +184,7 @@ def _payer(reader: LedgerReader, request: Request, state: ReleaseState | None, s
     return request.dataset if series is None else reader.series(series).registered.dataset
 
 
-def _refuse(objection: Objection, *, house: House, release_id: str, dataset: str) -> NoReturn:
+def _refuse(objection: Violation, *, house: House, release_id: str, dataset: str) -> NoReturn:
     """Refuse, with a record of it."""
     from ..tasks.charge import refuse  # what writes to the ledger is loaded where it writes
 
@@ -198,10 +198,10 @@ def _refuse(objection: Objection, *, house: House, release_id: str, dataset: str
     )
 
 
-def _objection_to_resume(state: ReleaseState, request: Request, *, series: str | None) -> Objection | None:
+def _objection_to_resume(state: ReleaseState, request: Request, *, series: str | None) -> Violation | None:
     """What speaks against a known id: anything but exactly this release, still open or published."""
     if state.stage == "abandoned":
-        return Objection(
+        return Violation(
             cause="release-abandoned",
             what=f"release id '{state.release_id}' was abandoned.",
             where="",
@@ -209,7 +209,7 @@ def _objection_to_resume(state: ReleaseState, request: Request, *, series: str |
         )
     paid_by = None if state.charge.series is None else state.charge.series.name
     if paid_by != series:
-        return Objection(
+        return Violation(
             cause="other-series",
             what=f"release id '{state.release_id}' belongs to "
             + ("no series." if paid_by is None else f"the series '{paid_by}'."),
@@ -217,7 +217,7 @@ def _objection_to_resume(state: ReleaseState, request: Request, *, series: str |
             remedy="Run it as it was charged, or run with another release id.",
         )
     if state.charge.spec_digest != request.digest:
-        return Objection(
+        return Violation(
             cause="other-specification",
             what=f"release id '{state.release_id}' belongs to another specification.",
             where="",

@@ -14,7 +14,7 @@ from ..accounting.ledger.circumstances import Circumstances
 from ..accounting.ledger.keystore import KeyRef, ReleaseFolder
 from ..accounting.ledger.reader import ReleaseState, open_reader
 from ..accounting.ledger.release_entries import ReleaseCharged
-from ..accounting.ledger.rules import Objection
+from ..accounting.ledger.rules import Violation
 from ..accounting.ledger.writer import LedgerWriter, open_writer
 from ..mechanisms.refusal import AccountantRefused, InputRefused, Refusal, ReleaseFailed
 from ..mechanisms.sampling import sample_commitment
@@ -152,7 +152,7 @@ def _lost(key: KeyRef, sample_id: str | None) -> bool:
 
 def _unchanged(
     state: ReleaseState, folder: ReleaseFolder, *, binding: dict[str, str], code_version: str
-) -> Objection | None:
+) -> Violation | None:
     """What speaks against resuming: anything that is not as it was at the charge."""
     remembered = folder.remembered()
     changes = {
@@ -166,7 +166,7 @@ def _unchanged(
     changed = [what for what, differs in changes.items() if differs]
     if not changed:
         return None
-    return Objection(
+    return Violation(
         cause="changed-since-charge",
         what=f"release id '{state.release_id}' was charged before, and since then this changed: {', '.join(changed)}.",
         where="",
@@ -215,7 +215,7 @@ def give_up(
 
 
 def refuse(
-    *, ledger_url: str, anchoring: Anchoring, objection: Objection, release_id: str, dataset: str, today: date
+    *, ledger_url: str, anchoring: Anchoring, objection: Violation, release_id: str, dataset: str, today: date
 ) -> NoReturn:
     """Refuse for an objection that was found outside a charge, and keep the refusal as evidence in the ledger.
 

@@ -12,8 +12,8 @@ from sqlalchemy import Connection, Select, Table, func, select
 from ..ledger.append import Place, head_of
 from ..ledger.budget import Account
 from ..ledger.canonical import entry_of_bytes
-from ..ledger.derive import account_of_row
 from ..ledger.entry import Entry
+from ..ledger.ledger_state import account_of_row
 from ..ledger.schema import DERIVED_TABLES, account, dataset, release, release_stage, sample, series, series_release
 from ..ledger.schema import entry as entry_table
 from ..ledger.signed_state import ForgedState, SignedState, rows_in

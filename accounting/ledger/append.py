@@ -9,9 +9,9 @@ from sqlalchemy import Connection, Table, insert, select
 
 from .canonical import bytes_of_entry
 from .chain import GENESIS, link_hash
-from .derive import Row, counts_of
+from .derive import counts_of, rows_of
 from .entry import Entry
-from .release_entries import ReleaseCharged
+from .ledger_state import LedgerState
 from .schema import entry as entry_table
 from .signed_state import SignedState, Vouched, vouch, vouched
 
@@ -39,24 +39,23 @@ def head_of(connection: Connection) -> Place:
     return Place(position=-1, hash=GENESIS) if head is None else Place(position=head.position, hash=head.hash)
 
 
-def append_entry(
-    connection: Connection, entry: Entry, *, rows: tuple[Row, ...], charge: ReleaseCharged | None = None
-) -> Place:
-    """Append an entry to the chain, with its derived rows and the new state; the cost hardly grows with the ledger.
+def append_entry(connection: Connection, entry: Entry, state: LedgerState) -> Place:
+    """Append an entry to the chain, with what follows from it; the cost hardly grows with the ledger.
 
     Args:
         connection: a connection in a writing transaction.
-        entry: what is recorded.
-        rows: what follows from it.
-        charge: the charge of the release that it gives up, None for an entry that gives none up.
+        entry: what is recorded; whether it may be isn't asked here.
+        state: the ledger before it.
 
     Returns:
         The new head, which is signed with the state at the end of the transaction.
 
     Raises:
         ForgedState: what is to be written is in the signed state, or that is damaged.
+        ValueError: an account or a charge that the entry needs is not there.
     """
-    head = vouched(connection)
+    head, rows = vouched(connection), rows_of(entry, state)
+    counts = counts_of(entry, rows=rows, state=state)
     position, previous = head.position + 1, head.hash
     body = bytes_of_entry(entry)
     own = link_hash(previous=previous, position=position, body=body)
@@ -67,6 +66,6 @@ def append_entry(
     ]
     for table, values in written:
         connection.execute(insert(table).values(**values))
-    root = SignedState(connection).add(written, counts_of(entry, rows=rows, charge=charge))
+    root = SignedState(connection).add(written, counts)
     vouch(connection, Vouched(position=position, hash=own, root=root))
     return Place(position=position, hash=own)

@@ -1,4 +1,4 @@
-"""What is handed to the ledger for a charge, and the receipt that it gives back."""
+"""What is handed to the ledger for a charge or a series, and the receipt that it gives back for a charge."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from decimal import Decimal
 from ...mechanisms.event import Mechanism
 from ..theory.price import Price, mechanism_record
 from .canonical import sorted_fields
-from .release_entries import ChargedPrice, ReleaseCharged, ReleaseChargedTwoSamples, SeriesPlace
+from .release_entries import ChargedPrice, ReleaseCharged, ReleaseChargedTwoSamples, SeriesPlace, SeriesRegistered
 
-__all__ = ["Receipt", "ReleaseCharge", "charged_price"]
+__all__ = ["Receipt", "ReleaseCharge", "SeriesRegistration", "charged_price"]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -137,6 +137,52 @@ class ReleaseCharge:
             return charged
         values = {field.name: getattr(charged, field.name) for field in fields(charged)}
         return ReleaseChargedTwoSamples(**values, selection_sample_id=self.selection_sample_id)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SeriesRegistration:
+    """Several releases of one mechanism, to be paid for now and whole.
+
+    Composed prices are proved for parameters that are fixed beforehand, so everything that decides the mechanism
+    is fixed here, and no release of the series can change it.
+
+    Args:
+        series: its name, unique in the ledger.
+        dataset: whose budget pays.
+        mechanism: what each release runs.
+        price: what all of them cost together, as `price` of the theory gives it.
+        epsilon_paper: price by the published bound, None where it gives no guarantee.
+        spec_digest: SHA-256 (hex) of all that its releases' specifications must have in common.
+        map_digest: SHA-256 (hex) of the generalization map.
+        day: of the registration.
+    """
+
+    series: str
+    dataset: str
+    mechanism: Mechanism
+    price: Price
+    epsilon_paper: Decimal | None
+    spec_digest: str
+    map_digest: str
+    day: date
+
+    @property
+    def entry(self) -> SeriesRegistered:
+        """The entry that records this registration.
+
+        Raises:
+            ValueError: a field has no form that the ledger can hold.
+        """
+        return SeriesRegistered(
+            series=self.series,
+            dataset=self.dataset,
+            mechanism=sorted_fields(mechanism_record(self.mechanism)),
+            price=charged_price(self.price),
+            epsilon_paper=self.epsilon_paper,
+            spec_digest=self.spec_digest,
+            map_digest=self.map_digest,
+            day=self.day,
+        )
 
 
 def charged_price(price: Price) -> ChargedPrice:

@@ -18,6 +18,7 @@ from .migration import upgrade_tables
 from .schema import VERSION_TABLE, entry
 from .signed_state import begin_state, sign_state, signer_of, vouched
 from .store import keep_write_ahead_log, open_database, open_store, present_head
+from .stored_state import StoredState
 
 __all__ = ["begin_anchor", "create_ledger", "ledger_exists"]
 
@@ -54,9 +55,9 @@ def create_ledger(url: str, *, anchoring: Anchoring) -> str:
                 raise InputRefused("there is a ledger here already.", where=shown, remedy="Use it as it is.")
             if store.dialect == "sqlite" and tables.get_table_names():
                 raise InputRefused("this file is another program's database.", where=shown)
-            upgrade_tables(connection, revision="head")
+            upgrade_tables(connection)
             begin_state(connection)
-            append_entry(connection, LedgerCreated(ledger_id=ledger_id), rows=())
+            append_entry(connection, LedgerCreated(ledger_id=ledger_id), StoredState(connection))
     except ReleaseFailed as failure:
         raise InputRefused(
             f"no ledger can be created here: {failure.what}",

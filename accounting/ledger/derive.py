@@ -10,9 +10,11 @@ from typing import TypeVar, assert_never
 
 from sqlalchemy import Table
 
-from .budget import Account, amount_of_text, amount_text
+from .budget import Account, amount_text
 from .entry import BudgetRaised, DatasetAdded, Entry, LedgerCreated, PrivateLook
+from .ledger_state import LedgerState
 from .release_entries import (
+    ChargedPrice,
     ReleaseAbandoned,
     ReleaseCharged,
     ReleasePublished,
@@ -24,7 +26,7 @@ from .schema import account, dataset, release, release_stage, sample, series, se
 from .signed_state import Count
 from .token_entries import TokenAdded, TokenRevoked
 
-__all__ = ["AccountAt", "Row", "account_of_row", "counts_of", "rows_of"]
+__all__ = ["Row", "counts_of", "released_once", "rows_of"]
 
 
 Fact = TypeVar("Fact")
@@ -43,91 +45,59 @@ class Row:
     values: Mapping[str, str | int]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class AccountAt:
-    """A data set's account after its latest change.
+def released_once(dataset: DatasetAdded, price: ChargedPrice) -> bool:
+    """Whether a release at this price uses up what protects the data set, so that it has no other."""
+    from ..theory.shuffling import holds_alone  # with it come numerics, which creating a ledger does without
 
-    Args:
-        sequence: how many changes came before, from 0.
-        account: what is spent and what may be.
-    """
-
-    sequence: int
-    account: Account
+    return dataset.survey_rate is not None or holds_alone(price.rule)
 
 
-def account_of_row(values: Mapping[str, str | int]) -> AccountAt:
-    """Read an account back from its row.
-
-    Raises:
-        ValueError: an amount is not in its one form.
-    """
-    return AccountAt(
-        sequence=int(values["sequence"]),
-        account=Account(
-            epsilon_spent=amount_of_text(str(values["epsilon_spent"])),
-            delta_spent=amount_of_text(str(values["delta_spent"])),
-            epsilon_budget=amount_of_text(str(values["epsilon_budget"])),
-            delta_budget=amount_of_text(str(values["delta_budget"])),
-        ),
-    )
-
-
-def rows_of(  # noqa: PLR0911 - one return for each kind
-    entry: Entry, *, before: AccountAt | None, charge: ReleaseCharged | None, survey: bool, turn: int = 0
-) -> tuple[Row, ...]:
+def rows_of(entry: Entry, state: LedgerState) -> tuple[Row, ...]:
     """The rows that an entry brings.
 
     Args:
         entry: the entry.
-        before: account of the data set that it concerns, None for an entry that changes no account.
-        charge: the charge of the release that it concerns, None for an entry before or without one.
-        survey: whether that release's data set can be released once: it is itself a sample, or the price
-            holds for outcome counts alone.
-        turn: for a release of a series, how many releases had its place before and gave it back.
+        state: the ledger before it.
 
     Raises:
         ValueError: an account or a charge that the entry needs is not there.
     """
     match entry:
         case LedgerCreated() | PrivateLook() | ReleaseRefused() | TokenAdded() | TokenRevoked():
-            return ()
+            rows: tuple[Row, ...] = ()
         case DatasetAdded():
-            return _rows_of_dataset(entry)
+            rows = _rows_of_dataset(entry)
         case BudgetRaised():
-            known = _known(before)
+            known = _known(state.account(entry.dataset))
             raised = known.account.raised(epsilon=entry.epsilon, delta=entry.delta)
-            return (_account_row(entry.dataset, known.sequence + 1, raised),)
+            rows = (_account_row(entry.dataset, known.sequence + 1, raised),)
         case SeriesRegistered():
             registered: dict[str, str | int] = {
                 "name": entry.series,
                 "dataset": entry.dataset,
                 "releases": entry.price.releases,
             }
-            return (Row(table=series, values=registered), _charged_row(entry, before))
+            rows = (Row(table=series, values=registered), _charged_row(entry, state))
         case ReleaseCharged():
-            return _rows_of_charge(entry, before, turn)
+            rows = _rows_of_charge(entry, state)
         case ReleaseReading(release_id=release_id):
-            stage = _stage_row(release_id, "reading", "reading")
-            if not survey:
-                return (stage,)
-            use = {"dataset": _known(charge).dataset, "release_id": release_id}
-            return (stage, Row(table=survey_use, values=use))
+            rows = (_stage_row(release_id, "reading", "reading"), *_rows_of_use(release_id, state))
         case ReleasePublished(release_id=release_id):
-            return (_stage_row(release_id, "closed", "published"),)
+            rows = (_stage_row(release_id, "closed", "published"),)
         case ReleaseAbandoned():
-            return _rows_of_end(entry, before, charge)
+            rows = _rows_of_end(entry, state)
         case _:
             assert_never(entry)
+    return rows
 
 
-def counts_of(entry: Entry, *, rows: tuple[Row, ...], charge: ReleaseCharged | None) -> Mapping[tuple[Count, str], int]:
+def counts_of(entry: Entry, *, rows: tuple[Row, ...], state: LedgerState) -> Mapping[tuple[Count, str], int]:
     """How an entry changes the counts of the ledger's state.
 
     Args:
         entry: the entry.
         rows: that it brings.
-        charge: the charge of the release that it gives up.
+        state: the ledger before it.
 
     Raises:
         ValueError: a refund without its charge.
@@ -141,7 +111,7 @@ def counts_of(entry: Entry, *, rows: tuple[Row, ...], charge: ReleaseCharged | N
         case ReleaseCharged():
             counts.update(_standing(entry, 1))
         case ReleaseAbandoned(refunded=True):
-            counts.update(_standing(_known(charge), -1))
+            counts.update(_standing(_known(state.charge(entry.release_id)), -1))
         case _:
             pass
     return counts
@@ -169,7 +139,7 @@ def _rows_of_dataset(entry: DatasetAdded) -> tuple[Row, ...]:
     return (Row(table=dataset, values={"name": entry.dataset}), _account_row(entry.dataset, 0, empty))
 
 
-def _rows_of_charge(entry: ReleaseCharged, before: AccountAt | None, turn: int) -> tuple[Row, ...]:
+def _rows_of_charge(entry: ReleaseCharged, state: LedgerState) -> tuple[Row, ...]:
     rows = (
         Row(table=release, values={"release_id": entry.release_id, "dataset": entry.dataset}),
         *(
@@ -179,28 +149,41 @@ def _rows_of_charge(entry: ReleaseCharged, before: AccountAt | None, turn: int) 
         _stage_row(entry.release_id, "charged", "charged"),
     )
     if entry.series is None:
-        return (*rows, _charged_row(entry, before))
+        return (*rows, _charged_row(entry, state))
     # INVARIANT: a release of a series costs nothing more, since the series was paid for whole; it takes a place.
+    place = entry.series
     taken: dict[str, str | int] = {
-        "series": entry.series.name,
-        "number": entry.series.number,
-        "turn": turn,
+        "series": place.name,
+        "number": place.number,
+        "turn": state.turn(place.name, place.number),
         "release_id": entry.release_id,
     }
     return (*rows, Row(table=series_release, values=taken))
 
 
-def _rows_of_end(entry: ReleaseAbandoned, before: AccountAt | None, charge: ReleaseCharged | None) -> tuple[Row, ...]:
+def _rows_of_use(release_id: str, state: LedgerState) -> tuple[Row, ...]:
+    """What a release uses up by being read, where its data set can have no other."""
+    charge = state.charge(release_id)
+    registered = None if charge is None else state.dataset(charge.dataset)
+    if charge is None or registered is None or not released_once(registered, charge.price):
+        return ()
+    return (Row(table=survey_use, values={"dataset": charge.dataset, "release_id": release_id}),)
+
+
+def _rows_of_end(entry: ReleaseAbandoned, state: LedgerState) -> tuple[Row, ...]:
     end = _stage_row(entry.release_id, "closed", "refunded" if entry.refunded else "abandoned")
-    if not entry.refunded or _known(charge).series is not None:
+    if not entry.refunded:
         return (end,)
-    known, paid = _known(before), _known(charge)
+    paid = _known(state.charge(entry.release_id))
+    if paid.series is not None:
+        return (end,)
+    known = _known(state.account(paid.dataset))
     after = known.account.refunded(epsilon=paid.price.epsilon, delta=paid.price.delta)
     return (end, _account_row(paid.dataset, known.sequence + 1, after))
 
 
-def _charged_row(entry: SeriesRegistered | ReleaseCharged, before: AccountAt | None) -> Row:
-    known = _known(before)
+def _charged_row(entry: SeriesRegistered | ReleaseCharged, state: LedgerState) -> Row:
+    known = _known(state.account(entry.dataset))
     after = known.account.charged(epsilon=entry.price.epsilon, delta=entry.price.delta)
     return _account_row(entry.dataset, known.sequence + 1, after)
 

@@ -17,7 +17,7 @@ from typing import Any
 from ...mechanisms.refusal import AccountantRefused, InputRefused, ReleaseFailed
 from .durable import create_private, destroy, private_folder, read_private_record, replace_private
 from .identifiers import require_digest, require_release_id
-from .settled_draws import SettledDraws
+from .settled_draws import SettledDraws, store_failed
 
 __all__ = [
     "KeyRef",
@@ -126,7 +126,7 @@ class ReleaseFolder:
                 "this release has its sampling key already.", remedy="Resume it, or use another release id."
             ) from None
         except OSError as error:
-            raise _failed(error) from None
+            raise store_failed(error) from None
         return reference
 
     def destroy_key(self) -> None:
@@ -139,7 +139,7 @@ class ReleaseFolder:
             destroy(self.key.path)
             destroy(self.selection_key.path)
         except OSError as error:
-            raise _failed(error) from None
+            raise store_failed(error) from None
 
     @property
     def draws(self) -> SettledDraws:
@@ -167,7 +167,7 @@ class ReleaseFolder:
         try:
             replace_private(self._record, json.dumps(record, sort_keys=True, allow_nan=False).encode("utf-8"))
         except OSError as error:
-            raise _failed(error) from None
+            raise store_failed(error) from None
 
     def remembered(self) -> dict[str, Any]:
         """What is remembered of the release; empty where nothing is.
@@ -178,7 +178,7 @@ class ReleaseFolder:
         try:
             record = read_private_record(self._record)
         except OSError as error:
-            raise _failed(error) from None
+            raise store_failed(error) from None
         except ValueError:
             raise ReleaseFailed("the release's private record is damaged.", remedy=LOST) from None
         return record or {}
@@ -334,10 +334,6 @@ def _lock(handle: int, path: Path, release_id: str, *, kind: int = fcntl.LOCK_EX
         ) from None
     except OSError as error:
         raise _unusable(path, error) from None
-
-
-def _failed(error: OSError) -> ReleaseFailed:
-    return ReleaseFailed(f"the private store can't be used ({error.strerror}).", not_done="")
 
 
 def _unusable(path: Path, error: OSError) -> InputRefused:

@@ -11,7 +11,7 @@ from sqlalchemy import ColumnElement, Connection, func, select
 
 from .append import Place, head_of
 from .odometer import composed_estimate
-from .queries import DatasetState, ReleaseState, Stage, dataset_names, dataset_of, recorded, releases_of
+from .queries import DatasetState, ReleaseState, Stage, dataset_names, dataset_of, recorded, releases_of, was_refunded
 from .release_entries import Fields, ReleaseCharged, SeriesRegistered
 from .schema import DERIVED_TABLES, entry, release, release_stage, series, series_release
 from .series import SeriesState, all_series
@@ -129,10 +129,7 @@ def _with_estimates(
 def _pays_for_itself(name: str) -> tuple[ColumnElement[bool], ...]:
     """Releases of a data set that no series paid for and whose cost was not given back."""
     in_series = select(series_release.c.release_id).where(series_release.c.release_id == release.c.release_id)
-    refunded = select(release_stage.c.release_id).where(
-        release_stage.c.release_id == release.c.release_id, release_stage.c.outcome == "refunded"
-    )
-    return release.c.dataset == name, ~in_series.exists(), ~refunded.exists()
+    return release.c.dataset == name, ~in_series.exists(), ~was_refunded(release)
 
 
 def _count_of(connection: Connection, name: str) -> int:

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any, Literal, TypeVar
 
-from sqlalchemy import ColumnElement, Connection, func, or_, select
+from sqlalchemy import ColumnElement, Connection, Table, func, or_, select
 
 from ...mechanisms.refusal import ReleaseFailed
 from .budget import Account
 from .canonical import entry_of_bytes
 from .charge import Receipt
-from .derive import AccountAt, account_of_row
 from .entry import BudgetRaised, DatasetAdded, LedgerCreated, PrivateLook
+from .ledger_state import AccountAt, account_of_row
 from .release_entries import OutputHashes, ReleaseCharged, ReleasePublished, SeriesRegistered
 from .schema import account, dataset, entry, release, release_stage, sample
 from .signed_state import ForgedState, SignedState, rows_in
@@ -31,10 +31,13 @@ __all__ = [
     "entry_at",
     "ledger_id_of",
     "recorded",
+    "registration_of",
     "release_of",
     "release_of_sample",
     "releases_of",
+    "stage_of",
     "unrefunded_release",
+    "was_refunded",
 ]
 
 Recorded = TypeVar(
@@ -101,6 +104,22 @@ class ReleaseState:
     receipt: Receipt
     output_hashes: tuple[tuple[str, str], ...]
 
+    @property
+    def outcomes(self) -> Set[str]:
+        """What it has passed of "charged", "reading", "published", "abandoned" and "refunded"."""
+        if self.refunded:
+            return {"charged", "refunded"}
+        return {"charged"} if self.stage == "charged" else {"charged", "reading", self.stage}
+
+
+def stage_of(outcomes: Set[str]) -> Stage:
+    """The stage of a release that has passed what `ReleaseState.outcomes` names."""
+    if "published" in outcomes:
+        return "published"
+    if outcomes & {"abandoned", "refunded"}:
+        return "abandoned"
+    return "reading" if "reading" in outcomes else "charged"
+
 
 def ledger_id_of(connection: Connection) -> str:
     """The ledger's id, from its first entry.
@@ -131,11 +150,9 @@ def dataset_of(connection: Connection, name: str) -> DatasetState | None:
     Raises:
         ForgedState: what is stored of it does not follow from the signed chain.
     """
-    state, what = SignedState(connection), f"data set '{name}'"
-    row = state.row(dataset, name, what=what)
-    if row is None:
+    added = registration_of(connection, name)
+    if added is None:
         return None
-    added = entry_at(state, row["position"], DatasetAdded, what=what)
     return DatasetState(
         name=name,
         relation=added.relation,
@@ -143,6 +160,17 @@ def dataset_of(connection: Connection, name: str) -> DatasetState | None:
         rows_per_person=added.rows_per_person,
         account=account_of(connection, name).account,
     )
+
+
+def registration_of(connection: Connection, name: str) -> DatasetAdded | None:
+    """A data set as registered, None where the ledger has none of this name.
+
+    Raises:
+        ForgedState: what is stored of it does not follow from the signed chain.
+    """
+    state, what = SignedState(connection), f"data set '{name}'"
+    row = state.row(dataset, name, what=what)
+    return None if row is None else entry_at(state, row["position"], DatasetAdded, what=what)
 
 
 def account_of(connection: Connection, name: str) -> AccountAt:
@@ -230,7 +258,7 @@ def _state(
         files = recorded(links[passed["closed"]["position"]]["body"], ReleasePublished).output_hashes
     return ReleaseState(
         release_id=row["release_id"],
-        stage=_stage({*passed, outcome}),
+        stage=stage_of({*passed, outcome}),
         refunded=outcome == "refunded",
         charge=charge,
         receipt=Receipt.of(charge, ledger_id=ledger_id, position=row["position"], link=link["hash"]),
@@ -248,6 +276,12 @@ def release_of_sample(connection: Connection, sample_id: str) -> str | None:
     return None if row is None else str(row["release_id"])
 
 
+def was_refunded(table: Table) -> ColumnElement[bool]:
+    """Whether the release of a table's row had its cost given back."""
+    passed = release_stage.c.release_id == table.c.release_id, release_stage.c.outcome == "refunded"
+    return select(release_stage.c.release_id).where(*passed).exists()
+
+
 def unrefunded_release(connection: Connection, name: str, *, alone: bool) -> str | None:
     """Some release of a data set whose cost was not given back, None where there is none.
 
@@ -261,13 +295,8 @@ def unrefunded_release(connection: Connection, name: str, *, alone: bool) -> str
     """
     if SignedState(connection).count("alone" if alone else "released", name) == 0:
         return None
-    refunded = (
-        select(release_stage.c.release_id)
-        .where(release_stage.c.release_id == release.c.release_id, release_stage.c.outcome == "refunded")
-        .exists()
-    )
     found = connection.execute(
-        select(release.c.release_id).where(release.c.dataset == name, ~refunded).limit(1)
+        select(release.c.release_id).where(release.c.dataset == name, ~was_refunded(release)).limit(1)
     ).scalar()
     if found is None:
         raise ForgedState(f"a release of data set '{name}' is missing, and the signed chain has it")
@@ -317,11 +346,3 @@ def recorded(body: object, kind: type[Recorded]) -> Recorded:
             f"an entry of kind {kind.KIND} is damaged.", not_done="", remedy="Run `crowdblend ledger verify`."
         )
     return found
-
-
-def _stage(outcomes: set[str]) -> Stage:
-    if "published" in outcomes:
-        return "published"
-    if outcomes & {"abandoned", "refunded"}:
-        return "abandoned"
-    return "reading" if "reading" in outcomes else "charged"

@@ -11,11 +11,9 @@ from sqlalchemy import select
 from ...mechanisms.event import Mechanism
 from ...mechanisms.refusal import ReleaseFailed
 from ..theory.price import Price, mechanism_record
-from .alone import released_before
 from .anchor_audit import AnchorCheck, check_anchor
 from .anchoring import Anchoring
 from .append import Place, head_of
-from .budget import Account
 from .canonical import entry_of_bytes, sorted_fields
 from .chain import Finding
 from .charge import Receipt, charged_price
@@ -35,15 +33,20 @@ from .queries import (
     release_of,
     releases_of,
 )
-from .release_entries import Fields
-from .rules import Objection, objection_to, survey_differs
+from .rules import (
+    Violation,
+    all_releases_taken,
+    budget_violations,
+    other_specification,
+    unknown_dataset,
+    unknown_series,
+)
 from .schema import entry as entry_table
-from .series import SeriesState, all_series, free_place, open_releases, series_of
-from .series_rules import objection_to_specification
+from .series import SeriesState, all_series, free_number, open_releases, series_of
 from .signing import PublicKey
 from .store import open_store, present_head
+from .stored_state import StoredState
 from .tokens import TokenState, tokens_of
-from .unknown import unknown_dataset, unknown_series
 
 __all__ = ["DatasetState", "LedgerReader", "RecordedEntry", "ReleaseState", "SeriesState", "open_reader"]
 
@@ -101,51 +104,28 @@ class LedgerReader(OpenedLedger):
         with self._store.looking() as connection:
             state = dataset_of(connection, name)
         if state is None:
-            raise unknown_dataset(name)
+            raise unknown_dataset(name).refusal
         return state
 
-    def look(self, *, dataset: str, price: Price) -> Account:
-        """Look whether a price would be charged now; nothing is reserved or recorded.
-
-        Returns:
-            The account as the charge would leave it.
-
-        Raises:
-            InputRefused: unknown data set.
-            AccountantRefused: the charge would be refused.
-        """
-        charged = charged_price(price)
-        state, objection = self._objection(dataset, price, mechanism=None)
-        if objection is not None:
-            raise objection.refusal
-        return state.account.charged(epsilon=charged.epsilon, delta=charged.delta)
-
-    def look_for_objection(self, *, dataset: str, mechanism: Mechanism, price: Price) -> Objection | None:
+    def look_for_objection(self, *, dataset: str, mechanism: Mechanism, price: Price) -> Violation | None:
         """What speaks against charging a price now, None where nothing does; nothing is reserved or recorded.
 
         Raises:
             InputRefused: unknown data set.
         """
         record = sorted_fields(mechanism_record(mechanism))
-        state, objection = self._objection(dataset, price, mechanism=record)
-        return survey_differs(record, state) or objection
-
-    def _objection(
-        self, dataset: str, price: Price, *, mechanism: Fields | None
-    ) -> tuple[DatasetState, Objection | None]:
         with self._store.looking() as connection:
-            state = dataset_of(connection, dataset)
-            if state is None:
-                raise unknown_dataset(dataset)
-            before = released_before(connection, state, charged_price(price))
-        objection = objection_to(
-            charged_price(price),
-            mechanism=mechanism,
-            rows_per_person=price.rows_per_person,
-            dataset=state,
-            released_before=before,
-        )
-        return state, objection
+            rules = budget_violations(
+                charged_price(price),
+                mechanism=record,
+                rows_per_person=price.rows_per_person,
+                dataset=dataset,
+                state=StoredState(connection),
+            )
+            broken = next(rules, None)
+        if broken is not None and broken.mistake:
+            raise broken.refusal
+        return broken
 
     def circumstances(self, receipt: Receipt) -> Circumstances:
         """What the ledger said of a release's data set when it was charged, whatever was recorded since.
@@ -175,7 +155,7 @@ class LedgerReader(OpenedLedger):
         with self._store.looking() as connection:
             state = series_of(connection, name)
         if state is None:
-            raise unknown_series(name)
+            raise unknown_series(name).refusal
         return state
 
     def all_series(self) -> tuple[SeriesState, ...]:
@@ -188,7 +168,7 @@ class LedgerReader(OpenedLedger):
         with self._store.looking() as connection:
             return open_releases(connection, name)
 
-    def look_at_series(self, *, name: str, dataset: str, spec_digest: str) -> Objection | None:
+    def look_at_series(self, *, name: str, dataset: str, spec_digest: str) -> Violation | None:
         """Look whether a series would pay for one more release now; nothing is reserved or recorded.
 
         Args:
@@ -202,9 +182,10 @@ class LedgerReader(OpenedLedger):
         with self._store.looking() as connection:
             state = series_of(connection, name)
             if state is None:
-                raise unknown_series(name)
-            full = free_place(connection, state) is None
-        return objection_to_specification(state, dataset=dataset, spec_digest=spec_digest, full=full)
+                raise unknown_series(name).refusal
+            full = free_number(connection, state) is None
+        other = other_specification(state.registered, dataset=dataset, spec_digest=spec_digest)
+        return other or (all_releases_taken(state.registered) if full else None)
 
     def release(self, release_id: str) -> ReleaseState | None:
         """A release as the ledger knows it, None where it has none of this id."""

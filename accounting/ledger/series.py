@@ -6,12 +6,12 @@ from dataclasses import dataclass
 
 from sqlalchemy import ColumnElement, Connection, Select, func, select
 
-from .queries import ReleaseState, entry_at, release_of
+from .queries import ReleaseState, entry_at, release_of, was_refunded
 from .release_entries import SeriesRegistered
 from .schema import release_stage, series, series_release
 from .signed_state import ForgedState, SignedState, rows_in
 
-__all__ = ["FreePlace", "SeriesState", "all_series", "free_place", "open_releases", "series_of"]
+__all__ = ["SeriesState", "all_series", "free_number", "holders_of", "open_releases", "series_of"]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -37,19 +37,6 @@ class SeriesState:
     def remaining(self) -> int:
         """How many releases are left."""
         return self.registered.price.releases - self.taken
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class FreePlace:
-    """A place that a release may take.
-
-    Args:
-        number: from 1 to the series' number of releases.
-        turn: how many releases had it before and gave it back.
-    """
-
-    number: int
-    turn: int
 
 
 def series_of(connection: Connection, name: str) -> SeriesState | None:
@@ -78,40 +65,43 @@ def all_series(connection: Connection, *, latest: int | None = None) -> tuple[Se
     return _states(connection, series.c.position >= first)
 
 
-def free_place(connection: Connection, state: SeriesState) -> FreePlace | None:
-    """The place of the next release, None where none is left.
+def free_number(connection: Connection, state: SeriesState) -> int | None:
+    """The place of the next release, None where none is left; `holders_of` shows that it is free.
 
     Numbers are given in their order; those that were given back come when all have been used.
 
     Raises:
-        ForgedState: what is stored of the places does not follow from the signed chain.
+        ForgedState: the last place that was taken is not the signed chain's, or places are left by that and none by the
+            tables.
     """
-    name, signed = state.registered.series, SignedState(connection)
-    what = f"a place in series '{name}'"
+    name = state.registered.series
     numbers = select(series_release.c.number).where(series_release.c.series == name)
     last = connection.execute(numbers.order_by(series_release.c.number.desc()).limit(1)).scalar() or 0
     if last:
-        signed.row(series_release, name, last, 0, what=what)
-    if last < state.registered.price.releases:
-        signed.require_absent(series_release, (name, last + 1, 0), what=what)
-        return FreePlace(number=last + 1, turn=0)
+        holders_of(connection, name, last)
     if state.remaining < 1:
         return None
-    held = _held().where(series_release.c.series == name)
-    turns = (
-        select(series_release.c.number, func.count())
-        .where(series_release.c.series == name, series_release.c.number.not_in(held))
-        .group_by(series_release.c.number)
-        .order_by(series_release.c.number)
-        .limit(1)
-    )
-    number, turn = connection.execute(turns).one_or_none() or (0, 0)
-    before = signed.row(series_release, name, number, turn - 1, what=what)
-    closed = None if before is None else signed.row(release_stage, before["release_id"], "closed", what=what)
-    if closed is None or closed["outcome"] != "refunded":
-        raise ForgedState(f"{what} is free by the tables, and not by the signed chain")
-    signed.require_absent(series_release, (name, number, turn), what=what)
-    return FreePlace(number=number, turn=turn)
+    if last < state.registered.price.releases:
+        return last + 1
+    given_back = numbers.where(series_release.c.number.not_in(_held(name))).order_by(series_release.c.number).limit(1)
+    number: int | None = connection.execute(given_back).scalar()
+    if number is None:
+        raise ForgedState(f"series '{name}' has a place left by the signed chain, and none by the tables")
+    return number
+
+
+def holders_of(connection: Connection, name: str, number: int) -> tuple[str, ...]:
+    """The releases that took a place of a series, one after the other; each but the last gave it back.
+
+    Raises:
+        ForgedState: they are not those of the signed chain.
+    """
+    place = (series_release.c.series == name, series_release.c.number == number)
+    rows = rows_in(connection, select(series_release).where(*place).order_by(series_release.c.turn))
+    signed, what = SignedState(connection), f"a place in series '{name}'"
+    signed.require(series_release, rows, what=what)
+    signed.require_absent(series_release, (name, number, len(rows)), what=what)
+    return tuple(row["release_id"] for row in rows)
 
 
 def open_releases(connection: Connection, name: str) -> tuple[ReleaseState, ...]:
@@ -130,14 +120,9 @@ def open_releases(connection: Connection, name: str) -> tuple[ReleaseState, ...]
     return tuple(state for state in states if state is not None)
 
 
-def _held() -> Select[tuple[int]]:
-    """Numbers of places that a release holds now."""
-    given_back = (
-        select(release_stage.c.release_id)
-        .where(release_stage.c.release_id == series_release.c.release_id, release_stage.c.outcome == "refunded")
-        .exists()
-    )
-    return select(series_release.c.number).where(~given_back)
+def _held(name: str) -> Select[tuple[int]]:
+    """Numbers of places of a series that a release holds now."""
+    return select(series_release.c.number).where(series_release.c.series == name, ~was_refunded(series_release))
 
 
 def _states(connection: Connection, *conditions: ColumnElement[bool]) -> tuple[SeriesState, ...]:
@@ -146,8 +131,7 @@ def _states(connection: Connection, *conditions: ColumnElement[bool]) -> tuple[S
     signed.require(series, rows, what="a series")
     for row in rows:
         name, what = row["name"], f"series '{row['name']}'"
-        held = _held().where(series_release.c.series == name)
-        taken = connection.execute(select(func.count()).select_from(held.subquery())).scalar_one()
+        taken = connection.execute(select(func.count()).select_from(_held(name).subquery())).scalar_one()
         if taken != (expected := signed.count("held", name)):
             raise ForgedState(f"{what} has {taken} places taken by the tables, and {expected} by the signed chain")
         registered = entry_at(signed, row["position"], SeriesRegistered, what=what)

@@ -11,7 +11,7 @@ from typing import Any
 from ...mechanisms.refusal import AccountantRefused, ReleaseFailed
 from .durable import create_private, destroy, read_private_record
 
-__all__ = ["SettledDraws"]
+__all__ = ["SettledDraws", "store_failed"]
 
 ENDING = ".draw.json"
 
@@ -47,7 +47,7 @@ class SettledDraws:
                 f"the {draw} of this release is drawn already.", remedy="Resume it, or use another release id."
             ) from None
         except OSError as error:
-            raise _failed(error) from None
+            raise store_failed(error) from None
 
     def settled(self, draw: str) -> dict[str, Any] | None:
         """What was drawn; None where this draw is not settled.
@@ -58,7 +58,7 @@ class SettledDraws:
         try:
             return read_private_record(self._path(draw))
         except OSError as error:
-            raise _failed(error) from None
+            raise store_failed(error) from None
         except ValueError:
             raise ReleaseFailed(
                 f"the {draw} that was drawn for this release is damaged in the private store.",
@@ -75,11 +75,12 @@ class SettledDraws:
             for path in sorted(self.folder.glob(f"*{ENDING}")):
                 destroy(path)
         except OSError as error:
-            raise _failed(error) from None
+            raise store_failed(error) from None
 
     def _path(self, draw: str) -> Path:
         return self.folder / f"{draw}{ENDING}"
 
 
-def _failed(error: OSError) -> ReleaseFailed:
+def store_failed(error: OSError) -> ReleaseFailed:
+    """The refusal where the private store can't be read or written after it was opened."""
     return ReleaseFailed(f"the private store can't be used ({error.strerror}).", not_done="")

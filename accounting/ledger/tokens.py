@@ -5,23 +5,27 @@ from __future__ import annotations
 import hashlib
 import hmac
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import date
 from typing import assert_never
 
 from sqlalchemy import Connection, select
 
-from ...mechanisms.refusal import InputRefused
-from .append import append_entry
 from .queries import entries_of, recorded
-from .refusals import malformed
 from .schema import entry
 from .signed_state import ForgedState, SignedState, rows_in
-from .store import Store
 from .token_entries import TokenAdded, TokenRevoked
 
-__all__ = ["TokenState", "add_token", "recognised", "revoke_token", "token_states", "tokens_of", "vouched_tokens"]
+__all__ = [
+    "TokenState",
+    "recognised",
+    "secret_digest",
+    "token_states",
+    "token_text",
+    "tokens_of",
+    "vouched_tokens",
+]
 
 DOMAIN = b"crowdblend token 1\n"
 TOKEN = re.compile(r"cb-([0-9a-f]{16})-([0-9a-f]{64})")
@@ -105,63 +109,15 @@ def recognised(text: str, *, tokens: Iterable[TokenState], today: date) -> bool:
     token_id, secret = parts[1], bytes.fromhex(parts[2])
     state = next((token for token in tokens if token.added.token_id == token_id), None)
     expected = NOBODY if state is None else state.added.secret_digest
-    same = hmac.compare_digest(_digest(token_id, secret), expected)
+    same = hmac.compare_digest(secret_digest(token_id, secret), expected)
     return same and state is not None and state.opens(today)
 
 
-def add_token(store: Store, *, name: str, expires: date, by: str, day: date, randomness: Callable[[int], bytes]) -> str:
-    """Add a token; the ledger keeps its digest alone.
-
-    Returns:
-        The token's text, which can't be had again.
-
-    Raises:
-        InputRefused: a token of this name opens the pages already, or a value that the ledger can't hold.
-    """
-    token_id, secret = randomness(8).hex(), randomness(32)
-    try:
-        added = TokenAdded(
-            token_id=token_id, name=name, secret_digest=_digest(token_id, secret), expires=expires, by=by, day=day
-        )
-    except ValueError as error:
-        raise malformed(error) from None
-    with store.writing() as connection:
-        if any(state.added.name == name and state.opens(day) for state in tokens_of(connection)):
-            raise InputRefused(
-                "a token of this name is in use.",
-                where=f"token '{name}'",
-                remedy="Revoke it first with `crowdblend token revoke`, or choose another name.",
-            )
-        append_entry(connection, added, rows=())
+def token_text(token_id: str, secret: bytes) -> str:
+    """A token as it is given to whom it is for."""
     return f"cb-{token_id}-{secret.hex()}"
 
 
-def revoke_token(store: Store, *, name: str, by: str, day: date) -> str:
-    """Revoke the token of a name or id; it opens nothing from the next request on.
-
-    Returns:
-        Its id.
-
-    Raises:
-        InputRefused: there is none that was not revoked, or a value that the ledger can't hold.
-    """
-    with store.writing() as connection:
-        known = [state for state in tokens_of(connection) if state.revoked is None]
-        found = [state for state in known if name in (state.added.name, state.added.token_id)]
-        if not found:
-            raise InputRefused(
-                "there is no such token, or it was revoked before.",
-                where=f"token '{name}'",
-                remedy="`crowdblend token list` shows them.",
-            )
-        token_id = found[-1].added.token_id
-        try:
-            revoked = TokenRevoked(token_id=token_id, by=by, day=day)
-        except ValueError as error:
-            raise malformed(error) from None
-        append_entry(connection, revoked, rows=())
-    return token_id
-
-
-def _digest(token_id: str, secret: bytes) -> str:
+def secret_digest(token_id: str, secret: bytes) -> str:
+    """SHA-256 (hex) that commits to a token's secret and its id."""
     return hashlib.sha256(DOMAIN + token_id.encode("ascii") + secret).hexdigest()

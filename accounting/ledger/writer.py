@@ -2,41 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import date
 from decimal import Decimal
 
-from ...mechanisms.refusal import InputRefused, ReleaseFailed
+from sqlalchemy import Connection
+
+from ...mechanisms.refusal import AccountantRefused, InputRefused, Refusal, ReleaseFailed
 from ..theory.group_privacy import no_price_for_surveyed_group
-from .alone import released_once
 from .anchoring import Anchoring
-from .append import append_entry
-from .budget_changes import add_dataset, raise_budget
-from .charge import Receipt, ReleaseCharge
-from .derive import rows_of
-from .entry import BudgetRaised, DatasetAdded
+from .append import Place, append_entry
+from .charge import Receipt, ReleaseCharge, SeriesRegistration
+from .entry import BudgetRaised, DatasetAdded, Entry, PrivateLook
 from .opened import OpenedLedger
-from .permission import (
-    closed_refusal,
-    known_dataset,
-    known_series,
-    objection_to_charge,
-    paid_release,
-)
-from .private_looks import RecordedLook, record_look
-from .queries import account_of, ledger_id_of, release_of
-from .refusals import malformed, record_objection, record_refusal
-from .registration import SeriesRegistration, register_series
+from .private_looks import RecordedLook
+from .queries import ReleaseState, ledger_id_of
 from .release_entries import (
     OutputHashes,
     ReleaseAbandoned,
     ReleaseCharged,
     ReleasePublished,
     ReleaseReading,
+    ReleaseRefused,
+    SeriesRegistered,
 )
 from .repricing import price_faults
+from .rules import unknown_release, unknown_series, unknown_token, violations
+from .series import free_number, series_of
 from .store import Store, open_store
-from .tokens import add_token, revoke_token
+from .stored_state import StoredState
+from .token_entries import TokenAdded, TokenRevoked
+from .tokens import secret_digest, token_text, tokens_of
 
 __all__ = ["LedgerWriter", "Receipt", "ReleaseCharge", "open_writer"]
 
@@ -91,7 +88,7 @@ class LedgerWriter(OpenedLedger):
         """
         if survey_rate is not None and rows_per_person > 1:
             raise no_price_for_surveyed_group(rows_per_person, where=f"dataset '{name}'")
-        try:
+        with _well_formed():
             added = DatasetAdded(
                 dataset=name,
                 epsilon=epsilon,
@@ -102,9 +99,7 @@ class LedgerWriter(OpenedLedger):
                 by=by,
                 day=day,
             )
-        except ValueError as error:
-            raise malformed(error) from None
-        add_dataset(self._store, added)
+        self._record(added)
 
     def raise_budget(self, *, name: str, epsilon: Decimal, delta: Decimal, reason: str, by: str, day: date) -> None:
         """Replace a data set's budget by a larger one.
@@ -120,22 +115,28 @@ class LedgerWriter(OpenedLedger):
         Raises:
             InputRefused: unknown data set, a value outside its range, or a budget that is not larger.
         """
-        try:
+        with _well_formed():
             raised = BudgetRaised(dataset=name, epsilon=epsilon, delta=delta, reason=reason, by=by, day=day)
-        except ValueError as error:
-            raise malformed(error) from None
-        raise_budget(self._store, raised)
+        self._record(raised)
 
     def record_look(self, *, dataset: str, what: str, by: str, day: date) -> RecordedLook:
         """Record that somebody looked at a data set's records outside any release.
 
+        Args:
+            dataset: whose records were looked at.
+            what: what was looked at, in one line; never a value of the records.
+            by: who looked.
+            day: today.
+
         Returns:
-            The look with its place in the chain.
+            The look with its place in the chain: the proof that it is recorded, for whoever reads records by it.
 
         Raises:
             InputRefused: unknown data set, or a value that the ledger can't hold.
         """
-        return record_look(self._store, dataset=dataset, what=what, by=by, day=day)
+        with _well_formed():
+            look = PrivateLook(dataset=dataset, what=what, by=by, day=day)
+        return RecordedLook(position=self._record(look).position, look=look)
 
     def register_series(self, registration: SeriesRegistration) -> None:
         """Reserve the cost of several releases with fixed parameters, in one entry; a refusal is recorded too.
@@ -145,7 +146,13 @@ class LedgerWriter(OpenedLedger):
             AccountantRefused: a price that is not the mechanism's, another neighbouring relation, a survey, or a
                 budget that it would pass.
         """
-        register_series(self._store, registration)
+        with _well_formed():
+            entry = registration.entry
+        _price_beforehand(entry, registration.price.rows_per_person)
+        with self._store.writing() as connection:
+            _, refusal = _pay(connection, entry, rows_per_person=registration.price.rows_per_person)
+        if refusal is not None:
+            raise refusal
 
     def charge(self, charge: ReleaseCharge) -> Receipt:
         """Reserve a release's cost and its sample, in one entry; a refusal is recorded too.
@@ -158,34 +165,15 @@ class LedgerWriter(OpenedLedger):
                 neighbouring relation, a survey that was released before, a budget that it would pass, or a series
                 with other parameters or without a free place.
         """
-        try:
+        with _well_formed():
             entry = charge.entry_at(None if charge.series is None else 1)
-        except ValueError as error:
-            raise malformed(error) from None
-        rows_per_person = charge.price.rows_per_person
-        faults = price_faults(
-            mechanism=entry.mechanism,
-            price=entry.price,
-            epsilon_paper=entry.epsilon_paper,
-            rows_per_person=rows_per_person,
-        )  # before the transaction: computing a price takes time
+        _price_beforehand(entry, charge.price.rows_per_person)
         with self._store.writing() as connection:
-            series = None if charge.series is None else known_series(connection, charge.series)
-            objection = objection_to_charge(
-                connection, entry, rows_per_person=rows_per_person, price_faults=faults, series=series
-            )
-            if objection is None:
-                free = None if series is None else series[1]
-                entry = charge.entry_at(None if free is None else free.number)
-                before, turn = account_of(connection, entry.dataset), 0 if free is None else free.turn
-                rows = rows_of(entry, before=before, charge=None, survey=False, turn=turn)
-                place = append_entry(connection, entry, rows=rows)
-            else:
-                record_objection(
-                    connection, objection, release_id=entry.release_id, dataset=entry.dataset, day=entry.day
-                )
-        if objection is not None:
-            raise objection.refusal
+            if charge.series is not None:
+                entry = charge.entry_at(_next_number(connection, charge.series))
+            place, refusal = _pay(connection, entry, rows_per_person=charge.price.rows_per_person)
+        if refusal is not None:
+            raise refusal
         return Receipt.of(entry, ledger_id=self.ledger_id, position=place.position, link=place.hash)
 
     def charged(self, receipt: Receipt) -> ReleaseCharged:
@@ -195,7 +183,7 @@ class LedgerWriter(OpenedLedger):
             AccountantRefused: the receipt is not of this ledger.
         """
         with self._store.looking() as connection:
-            return paid_release(connection, receipt).charge
+            return _paid_release(StoredState(connection), receipt).charge
 
     def mark_reading(self, receipt: Receipt) -> None:
         """Record that records are about to be read: from here on the cost is spent for ever.
@@ -206,15 +194,9 @@ class LedgerWriter(OpenedLedger):
             AccountantRefused: the receipt is not of this ledger, or the release was published or abandoned.
         """
         with self._store.writing() as connection:
-            state = paid_release(connection, receipt)
-            if state.stage == "reading":
-                return
-            if state.stage != "charged":
-                raise closed_refusal(state)
-            once = released_once(known_dataset(connection, receipt.dataset), state.charge.price)
-            entry = ReleaseReading(release_id=receipt.release_id)
-            rows = rows_of(entry, before=None, charge=state.charge, survey=once)
-            append_entry(connection, entry, rows=rows)
+            state = StoredState(connection)
+            if _paid_release(state, receipt).stage != "reading":
+                _append(connection, ReleaseReading(release_id=receipt.release_id), state)
 
     def mark_published(self, receipt: Receipt, output_hashes: OutputHashes) -> None:
         """Close a release whose files are in view.
@@ -231,13 +213,10 @@ class LedgerWriter(OpenedLedger):
         """
         entry = ReleasePublished(release_id=receipt.release_id, output_hashes=tuple(sorted(output_hashes)))
         with self._store.writing() as connection:
-            state = paid_release(connection, receipt)
-            if state.stage == "published" and state.output_hashes == entry.output_hashes:
-                return
-            if state.stage != "reading":
-                raise closed_refusal(state)
-            rows = rows_of(entry, before=None, charge=state.charge, survey=False)
-            append_entry(connection, entry, rows=rows)
+            state = StoredState(connection)
+            known = _paid_release(state, receipt)
+            if known.stage != "published" or known.output_hashes != entry.output_hashes:
+                _append(connection, entry, state)
 
     def abandon(self, *, release_id: str, reason: str, by: str, day: date) -> bool:
         """Give a release up; its id and its sample stay used.
@@ -256,41 +235,54 @@ class LedgerWriter(OpenedLedger):
             AccountantRefused: the release was published, or abandoned before.
         """
         with self._store.writing() as connection:
-            state = release_of(connection, release_id)
-            if state is None:
-                raise InputRefused(
-                    "the ledger has no such release.",
-                    where=f"release '{release_id}'",
-                    remedy="`crowdblend ledger show` lists them.",
-                )
-            if state.stage not in ("charged", "reading"):
-                raise closed_refusal(state)
-            try:
-                entry = ReleaseAbandoned(
-                    release_id=release_id, reason=reason, refunded=state.stage == "charged", by=by, day=day
-                )
-            except ValueError as error:
-                raise malformed(error) from None
-            before = account_of(connection, state.charge.dataset)
-            rows = rows_of(entry, before=before, charge=state.charge, survey=False)
-            append_entry(connection, entry, rows=rows, charge=state.charge)
-            return entry.refunded
+            state = StoredState(connection)
+            outcomes = state.outcomes(release_id)
+            if not outcomes:
+                raise unknown_release(release_id).refusal
+            refunded = "reading" not in outcomes
+            with _well_formed():
+                entry = ReleaseAbandoned(release_id=release_id, reason=reason, refunded=refunded, by=by, day=day)
+            _append(connection, entry, state)
+            return refunded
 
     def add_token(self, *, name: str, expires: date, by: str, day: date, randomness: Callable[[int], bytes]) -> str:
-        """Let somebody look at the auditors' pages until a day; gives the token's text, which can't be had again.
+        """Let somebody look at the auditors' pages until a day; the ledger keeps the token's digest alone.
+
+        Returns:
+            The token's text, which can't be had again.
 
         Raises:
-            InputRefused: a token of this name is in use, or a value is outside its range.
+            InputRefused: a token of this name opens the pages already, or a value is outside its range.
         """
-        return add_token(self._store, name=name, expires=expires, by=by, day=day, randomness=randomness)
+        token_id, secret = randomness(8).hex(), randomness(32)
+        with _well_formed():
+            digest = secret_digest(token_id, secret)
+            added = TokenAdded(token_id=token_id, name=name, secret_digest=digest, expires=expires, by=by, day=day)
+        with self._store.writing() as connection:
+            if any(state.added.name == name and state.opens(day) for state in tokens_of(connection)):
+                raise InputRefused(
+                    "a token of this name is in use.",
+                    where=f"token '{name}'",
+                    remedy="Revoke it first with `crowdblend token revoke`, or choose another name.",
+                )
+            _append(connection, added, StoredState(connection))
+        return token_text(token_id, secret)
 
     def revoke_token(self, *, name: str, by: str, day: date) -> str:
-        """Revoke a token by its name or id; gives its id.
+        """Revoke the token of a name or id, which opens nothing from the next request on; gives its id.
 
         Raises:
-            InputRefused: there is no such token, or it was revoked before.
+            InputRefused: there is none that was not revoked, or a value that the ledger can't hold.
         """
-        return revoke_token(self._store, name=name, by=by, day=day)
+        with self._store.writing() as connection:
+            known = [state.added for state in tokens_of(connection) if state.revoked is None]
+            found = [added.token_id for added in known if name in (added.name, added.token_id)]
+            if not found:
+                raise unknown_token(name).refusal
+            with _well_formed():
+                revoked = TokenRevoked(token_id=found[-1], by=by, day=day)
+            _append(connection, revoked, StoredState(connection))
+        return found[-1]
 
     def record_refusal(self, *, release_id: str | None, dataset: str, cause: str, reason: str, day: date) -> None:
         """Record a refusal that was made outside the ledger, such as a release id with another specification.
@@ -300,4 +292,79 @@ class LedgerWriter(OpenedLedger):
         Raises:
             InputRefused: a value that the ledger can't hold.
         """
-        record_refusal(self._store, release_id=release_id, dataset=dataset, cause=cause, reason=reason, day=day)
+        with _well_formed():
+            refused = ReleaseRefused(release_id=release_id, dataset=dataset, cause=cause, reason=reason, day=day)
+        self._record(refused)
+
+    def _record(self, entry: Entry) -> Place:
+        """Write one entry, in a transaction of its own."""
+        with self._store.writing() as connection:
+            return _append(connection, entry, StoredState(connection))
+
+
+@contextmanager
+def _well_formed() -> Iterator[None]:
+    """Refuse, as the caller's mistake, a value that the ledger can't hold."""
+    try:
+        yield
+    except ValueError as error:
+        raise InputRefused(f"{error}.", where="ledger") from None
+
+
+def _append(connection: Connection, entry: Entry, state: StoredState) -> Place:
+    """Append an entry that breaks no rule, or refuse it."""
+    for violation in violations(entry, state):
+        raise violation.refusal
+    return append_entry(connection, entry, state)
+
+
+def _pay(
+    connection: Connection, entry: ReleaseCharged | SeriesRegistered, *, rows_per_person: int
+) -> tuple[Place, Refusal | None]:
+    """Append a charge, or a record of its refusal by the accountant, which is kept as evidence and given back."""
+    state = StoredState(connection)
+    violation = next(violations(entry, state, rows_per_person=rows_per_person), None)
+    if violation is None:
+        return append_entry(connection, entry, state), None
+    refusal = violation.refusal
+    if violation.mistake:
+        raise refusal
+    refused = ReleaseRefused(
+        release_id=entry.release_id if isinstance(entry, ReleaseCharged) else None,
+        dataset=entry.dataset,
+        cause=violation.cause,
+        reason=refusal.message,
+        day=entry.day,
+    )
+    return append_entry(connection, refused, state), refusal
+
+
+def _price_beforehand(entry: ReleaseCharged | SeriesRegistered, rows_per_person: int) -> None:
+    """Compute a price before the transaction, since it takes time; the rules find it computed."""
+    price_faults(
+        mechanism=entry.mechanism, price=entry.price, epsilon_paper=entry.epsilon_paper, rows_per_person=rows_per_person
+    )
+
+
+def _next_number(connection: Connection, series: str) -> int:
+    """The place of a series' next release; where none is left, the first, which the rules then find taken."""
+    known = series_of(connection, series)
+    if known is None:
+        raise unknown_series(series).refusal
+    return free_number(connection, known) or 1
+
+
+def _paid_release(state: StoredState, receipt: Receipt) -> ReleaseState:
+    """The release that a receipt pays for.
+
+    Raises:
+        AccountantRefused: the receipt was not given by this ledger.
+    """
+    known = state.release(receipt.release_id)
+    if known is None or known.receipt != receipt:
+        raise AccountantRefused(
+            "this receipt is not of this ledger.",
+            where=f"release '{receipt.release_id}'",
+            remedy="Charge the release to this ledger first.",
+        )
+    return known

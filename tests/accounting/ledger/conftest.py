@@ -6,12 +6,9 @@ import dataclasses
 import hashlib
 import json
 import os
-import shutil
-import sqlite3
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import closing
 from dataclasses import dataclass
 from datetime import date
 from decimal import Decimal
@@ -22,11 +19,10 @@ from typing import Any
 import pytest
 from crowdblend.accounting.ledger.anchoring import Anchoring
 from crowdblend.accounting.ledger.certificate_writing import write_certificate
-from crowdblend.accounting.ledger.charge import Receipt, ReleaseCharge
+from crowdblend.accounting.ledger.charge import Receipt, ReleaseCharge, SeriesRegistration
 from crowdblend.accounting.ledger.circumstances import Circumstances
 from crowdblend.accounting.ledger.creation import create_ledger
 from crowdblend.accounting.ledger.reader import LedgerReader, SeriesState, open_reader
-from crowdblend.accounting.ledger.registration import SeriesRegistration
 from crowdblend.accounting.ledger.release_entries import ReleaseCharged
 from crowdblend.accounting.ledger.signing import SigningKey, SigningKeys
 from crowdblend.accounting.ledger.writer import LedgerWriter, open_writer
@@ -37,6 +33,7 @@ from crowdblend.mechanisms.recoding import GeneralizationMap, MappedColumn
 from crowdblend.mechanisms.strongly_safe import StronglySafeRelease
 from sqlalchemy import Connection, create_engine, make_url, text
 from sqlalchemy.pool import NullPool
+from support.golden_ledger import put_golden_ledger
 
 DAY = date(2026, 3, 4)
 DELTA = Decimal("1e-6")
@@ -130,6 +127,14 @@ class Books:
 
     def charge(self, release_id: str = "one", **changes: Any) -> Receipt:
         return self.writer().charge(self.request(release_id, **changes))
+
+    def look(self, dataset: str = "census", **changes: Any) -> None:
+        """Look before a charge; raises what speaks against it."""
+        values: dict[str, Any] = {"mechanism": MECHANISM, "price": self.price}
+        with self.reader() as reader:
+            found = reader.look_for_objection(dataset=dataset, **(values | changes))
+        if found is not None:
+            raise found.refusal
 
     def register(self, name: str = "monthly", *, releases: int = 3, **changes: Any) -> SeriesRegistration:
         costs, paper = series_prices(releases)
@@ -345,34 +350,13 @@ def sqlite_books(tmp_path: Path, anchoring: Anchoring, racer: Callable[..., list
     return Books(url=url, dialect="sqlite", anchoring=anchoring, racer=racer)
 
 
-GOLDEN = Path(__file__).parents[2] / "vectors" / "ledger_0001"
-
-
 @pytest.fixture(scope="session")
 def golden_ledger() -> Callable[[str, Path], Books]:
-    """Puts the ledger of the first version into an empty database, and its keys and anchor into a private store."""
+    """Puts the committed ledger into an empty database, and its keys and anchor into a private store."""
 
     def put(url: str, home: Path) -> Books:
-        keys = SigningKeys(home=home)
-        keys.create_where_none(lambda size: b"\x2a" * size)
-        keys.rotate(lambda size: b"\x2b" * size)
-        dialect = make_url(url).get_backend_name()
-        if dialect == "sqlite":
-            with closing(sqlite3.connect(url.removeprefix("sqlite:///"))) as connection:
-                connection.executescript((GOLDEN / "sqlite.sql").read_text(encoding="utf-8"))
-                connection.execute("PRAGMA journal_mode = WAL")
-        else:
-            engine = create_engine(url, poolclass=NullPool)
-            with engine.begin() as opened:
-                driver: Any = opened.connection.driver_connection
-                driver.execute((GOLDEN / "postgresql.sql").read_text(encoding="utf-8"))
-        books = Books(url=url, dialect=dialect, anchoring=Anchoring(home=home, file=None), racer=lambda job: [])
-        first = books.raw(lambda connection: connection.execute(text("SELECT body FROM entry")).scalar())
-        anchor = books.anchoring.anchor_of(json.loads(first)["ledger_id"]).path
-        anchor.parent.mkdir(mode=0o700)
-        shutil.copy(GOLDEN / "anchor.jsonl", anchor)
-        anchor.chmod(0o600)
-        return books
+        anchoring = put_golden_ledger(url, home)
+        return Books(url=url, dialect=make_url(url).get_backend_name(), anchoring=anchoring, racer=lambda job: [])
 
     return put
 

@@ -7,8 +7,8 @@ from decimal import Decimal
 from functools import cache
 
 import pytest
-from crowdblend.accounting.ledger.alone import released_once
 from crowdblend.accounting.ledger.charge import charged_price
+from crowdblend.accounting.ledger.derive import released_once
 from crowdblend.accounting.ledger.replay import Replay
 from crowdblend.accounting.ledger.schema import survey_use
 from crowdblend.accounting.theory.price import price
@@ -57,8 +57,8 @@ def test_reports_are_charged_each_time_and_add_up(phones) -> None:
 def test_nothing_is_released_beside_counts(phones) -> None:
     charge(phones, "counts", COUNTS)
     for number, other in enumerate((COUNTS, ONES, SKETCH, FLIPS, ASKED)):
-        with phones.reader() as reader, pytest.raises(AccountantRefused, match="stand beside release 'counts'"):
-            reader.look(dataset="phones", price=cost(other))
+        with pytest.raises(AccountantRefused, match="stand beside release 'counts'"):
+            phones.look("phones", mechanism=other, price=cost(other))
         with pytest.raises(AccountantRefused, match="nothing else is published of their reports"):
             charge(phones, f"other-{number}", other)
     assert phones.spent("phones") == (cost(COUNTS).epsilon, DELTA)

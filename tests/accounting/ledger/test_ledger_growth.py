@@ -9,20 +9,17 @@ from decimal import Decimal
 
 import pytest
 from crowdblend.accounting.ledger.append import append_entry
-from crowdblend.accounting.ledger.derive import rows_of
-from crowdblend.accounting.ledger.queries import account_of
 from crowdblend.accounting.ledger.store import open_store
+from crowdblend.accounting.ledger.stored_state import StoredState
 
 
 def grow(books, *, first: int, count: int) -> None:
     """Charge many releases in one transaction, by the writer's own parts."""
     store = open_store(books.url, anchoring=books.anchoring)
     with store.writing() as connection:
-        before = account_of(connection, "census")
         for number in range(first, first + count):
             entry = books.request(f"r{number}", sample_id=hashlib.sha256(str(number).encode()).hexdigest()).entry
-            append_entry(connection, entry, rows=rows_of(entry, before=before, charge=None, survey=False))
-            before = account_of(connection, "census")
+            append_entry(connection, entry, StoredState(connection))
     store.close()
 
 

@@ -11,9 +11,10 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-from crowdblend.accounting.ledger.budget_changes import add_dataset
+from crowdblend.accounting.ledger.append import append_entry
 from crowdblend.accounting.ledger.entry import DatasetAdded
 from crowdblend.accounting.ledger.replay import Replay
+from crowdblend.accounting.ledger.stored_state import StoredState
 from crowdblend.accounting.theory.price import paper_price, price
 from crowdblend.mechanisms.answers import CountAnswer, MeanAnswer, SumAnswer
 from crowdblend.mechanisms.biased_sampling import BiasedSampleCounts, UnequalRatesHistogram
@@ -123,20 +124,18 @@ def test_a_survey_of_people_with_several_records_is_refused(books) -> None:
 
 def test_a_survey_charged_for_several_records_by_an_earlier_version_is_found(sqlite_books) -> None:
     """Its chain holds, and its price is told to be one that isn't proved: by the ledger and by the certificate."""
-    with sqlite_books.writer() as writer:
-        add_dataset(
-            writer._store,
-            DatasetAdded(
-                dataset="census",
-                epsilon=Decimal(10),
-                delta=Decimal("0.001"),
-                relation="add/remove",
-                survey_rate=RATE,
-                rows_per_person=5,
-                by="steward",
-                day=DAY,
-            ),
-        )
+    added = DatasetAdded(
+        dataset="census",
+        epsilon=Decimal(10),
+        delta=Decimal("0.001"),
+        relation="add/remove",
+        survey_rate=RATE,
+        rows_per_person=5,
+        by="steward",
+        day=DAY,
+    )
+    with sqlite_books.writer() as writer, writer._store.writing() as connection:
+        append_entry(connection, added, StoredState(connection))
     assert sqlite_books.findings() == []
     forged = sqlite_books.request(**charged(SURVEY)).entry
     even = replace(forged.price, epsilon=Decimal("1.169"), rule="even-group-privacy/1+robust-counts/1")

@@ -80,16 +80,6 @@ def test_a_place_in_a_series_is_that_of_a_release_with_a_series(sqlite_books) ->
             charge.entry_at(number)
 
 
-def test_a_look_tells_the_account_that_a_charge_would_leave(books) -> None:
-    books.add()
-    with books.reader() as reader:
-        looked = reader.look(dataset="census", price=books.price)
-        assert books.spent() == (0, 0)
-        books.charge()
-        [state] = reader.datasets()
-    assert looked == state.account
-
-
 def test_a_look_at_a_series_that_the_ledger_does_not_have_is_the_callers_mistake(books) -> None:
     books.add()
     with books.reader() as reader, pytest.raises(InputRefused, match=r"'monthly'"):

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+from datetime import date
 from decimal import Decimal
 
 import pytest
 from crowdblend.accounting.ledger.entry import DatasetAdded
-from crowdblend.accounting.ledger.permission import closed_refusal
+from crowdblend.accounting.ledger.release_entries import ReleaseAbandoned, ReleasePublished, ReleaseReading
 from crowdblend.accounting.ledger.replay import Replay
-from crowdblend.accounting.ledger.series_rules import objection_to_series_release, unpaid_parts
+from crowdblend.accounting.ledger.rules import unpaid_parts, violations
 from crowdblend.mechanisms.refusal import AccountantRefused
 
 CHANGES = {
@@ -63,32 +64,43 @@ def test_another_specification_is_told_and_none_at_all_too(paid) -> None:
 
 def test_another_specification_is_what_is_told_where_nothing_else_differs(paid, books) -> None:
     charge, _ = paid
-    with books.reader() as reader:
-        state = reader.series("monthly")
-    other = dataclasses.replace(charge, series=dataclasses.replace(charge.series, spec_digest="0" * 64))
-    told = objection_to_series_release(other, state, full=False)
-    assert told is not None
+    replay, faults = replayed(books)
+    assert faults == ()
+    assert charge.series is not None
+    place = dataclasses.replace(charge.series, number=2, spec_digest="0" * 64)
+    other = dataclasses.replace(charge, release_id="two", sample_id="5" * 64, series=place)
+    [told] = violations(other, replay)
     assert "this specification differs" in told.what
-    told = objection_to_series_release(dataclasses.replace(other, map_digest="0" * 64), state, full=False)
-    assert told is not None
+    [told] = violations(dataclasses.replace(other, map_digest="0" * 64), replay)
     assert "another generalization map and another specification" in told.what
 
 
-def test_a_closed_release_says_what_can_be_done(books) -> None:
+STEPS = {
+    "reading": ReleaseReading(release_id="one"),
+    "published": ReleasePublished(release_id="one", output_hashes=(("data.csv", "c" * 64),)),
+    "abandoned": ReleaseAbandoned(release_id="one", reason="why", refunded=False, by="me", day=date(2026, 3, 4)),
+    "refunded": ReleaseAbandoned(release_id="one", reason="why", refunded=True, by="me", day=date(2026, 3, 4)),
+}
+ALLOWED = {"charged": {"reading", "refunded"}, "reading": {"published", "abandoned"}}
+
+
+@pytest.mark.parametrize("stage", ["charged", "reading", "published", "abandoned", "refunded"])
+@pytest.mark.parametrize("step", STEPS)
+def test_a_step_that_a_stage_does_not_allow_is_refused_and_what_can_be_done_is_said(books, stage, step) -> None:
     books.add()
     books.charge("one")
-    with books.reader() as reader:
-        state = reader.release("one")
-    told = {
-        stage: closed_refusal(dataclasses.replace(state, stage=stage))
-        for stage in ("charged", "reading", "published", "abandoned")
-    }
-    assert "nothing was read" in str(told["charged"])
-    for stage in ("published", "abandoned"):
-        assert f"is {stage}" in str(told[stage])
-        assert told[stage].remedy == "Use another release id."
-    assert told["reading"].remedy == ""
-    assert all("release 'one'" in str(refusal) for refusal in told.values())
+    replay, _ = replayed(books)
+    before = {"charged": (), "refunded": ("refunded",)}.get(stage, ("reading", stage)[: 1 + (stage != "reading")])
+    for passed in before:
+        assert replay.apply(STEPS[passed], position=replay.position + 1) == ()
+    replay.position += 1
+    refusals = [violation.refusal for violation in violations(STEPS[step], replay)]
+    assert (refusals == []) is (step in ALLOWED.get(stage, ()))
+    for refusal in refusals:
+        assert isinstance(refusal, AccountantRefused)
+        assert refusal.where == "release 'one'"
+        told = "nothing was read" if stage == "charged" else "can't change any more"
+        assert told in refusal.what
 
 
 @pytest.mark.parametrize(("used_up", "told"), [("epsilon", "δ"), ("delta", "ε")])

@@ -18,13 +18,13 @@ from typing import Any
 
 import pytest
 from crowdblend.accounting.ledger.append import append_entry, head_of
-from crowdblend.accounting.ledger.derive import rows_of
 from crowdblend.accounting.ledger.entry import BudgetRaised, PrivateLook
 from crowdblend.accounting.ledger.queries import account_of, ledger_id_of
 from crowdblend.accounting.ledger.schema import METADATA, entry, signed_state
 from crowdblend.accounting.ledger.signed_state import sign_state, signer_of
 from crowdblend.accounting.ledger.signing import SigningKey
 from crowdblend.accounting.ledger.store import open_store, present_head
+from crowdblend.accounting.ledger.stored_state import StoredState
 from crowdblend.accounting.ledger.token_entries import TokenAdded
 from crowdblend.mechanisms.refusal import AccountantRefused, Refusal
 from sqlalchemy import Connection, delete, func, insert, select, text
@@ -331,8 +331,7 @@ def raised(connection: Connection) -> int:
         dataset="census", epsilon=Decimal(1000), delta=Decimal("0.9"), reason="more", by="forger", day=DAY
     )
     signer_of(connection, present_head(connection))
-    before = account_of(connection, "census")
-    return append_entry(connection, more, rows=rows_of(more, before=before, charge=None, survey=False)).position
+    return append_entry(connection, more, StoredState(connection)).position
 
 
 def let_in(connection: Connection) -> int:
@@ -341,7 +340,7 @@ def let_in(connection: Connection) -> int:
         token_id="f" * 16, name="eve", secret_digest="e" * 64, expires=date(2027, 1, 1), by="forger", day=DAY
     )
     signer_of(connection, present_head(connection))
-    return append_entry(connection, added, rows=()).position
+    return append_entry(connection, added, StoredState(connection)).position
 
 
 @pytest.mark.parametrize("work", [raised, let_in])
@@ -422,7 +421,7 @@ def test_what_is_changed_while_a_writer_works_decides_nothing(postgresql_books) 
     with store.writing() as connection:
         books.sql(f"UPDATE signed_state SET root = '{'e' * 64}'")
         assert account_of(connection, "census").account.epsilon_spent == 0
-        append_entry(connection, look, rows=())
+        append_entry(connection, look, StoredState(connection))
     assert books.findings() == []
 
     def attempt() -> None:
@@ -431,7 +430,7 @@ def test_what_is_changed_while_a_writer_works_decides_nothing(postgresql_books) 
                 "INSERT INTO entry SELECT position + 1, hash, repeat('e', 64), 'x', 'x' FROM entry "
                 "ORDER BY position DESC LIMIT 1"
             )
-            append_entry(connection, look, rows=())
+            append_entry(connection, look, StoredState(connection))
 
     with pytest.raises(AccountantRefused, match="constraint"):
         attempt()
