@@ -8,10 +8,10 @@ from datetime import UTC, date, datetime
 from decimal import Decimal
 from pathlib import Path
 
+from ..accounting.ledger.charge import SeriesRegistration
 from ..accounting.ledger.creation import create_ledger, ledger_exists
 from ..accounting.ledger.queries import DatasetState
 from ..accounting.ledger.reader import open_reader
-from ..accounting.ledger.registration import SeriesRegistration
 from ..accounting.ledger.series import SeriesState
 from ..accounting.ledger.writer import open_writer
 from ..flows.settings import House, house
