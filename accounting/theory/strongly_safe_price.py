@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 from decimal import Decimal
+from functools import lru_cache
 
 import numpy as np
 
@@ -71,6 +72,7 @@ def paper_price_fixed(mechanism: StronglySafeRelease, *, delta: Decimal, release
     )
 
 
+@lru_cache(maxsize=1024)  # whoever charges prices again what the specification has priced
 def _epsilon(mechanism: StronglySafeRelease, *, log_delta: float) -> float | None:
     try:
         return epsilon_of_log_delta(k=mechanism.k, sampling_rate=float_up(mechanism.sampling_rate), log_delta=log_delta)
@@ -78,6 +80,7 @@ def _epsilon(mechanism: StronglySafeRelease, *, log_delta: float) -> float | Non
         raise InputRefused(f"this release has no price: {fault}.") from fault
 
 
+@lru_cache(maxsize=1024)
 def _epsilon_of_series(
     mechanism: StronglySafeRelease, delta: Decimal, releases: int
 ) -> tuple[float | Decimal | None, str]:
