@@ -13,7 +13,7 @@ from markupsafe import Markup
 from ...accounting.dashboard.charts import dot, line, line_chart, linear_axis, share_bar
 from ...accounting.dashboard.templating import environment
 
-__all__ = ["cell", "digits_up", "page", "plain_text"]
+__all__ = ["cell", "digits_up", "page", "percent", "plain_text"]
 
 HERE = Path(__file__).parent
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from rich.console import Console
@@ -48,8 +48,17 @@ class PreviewTable:
     rows: tuple[PreviewRow, ...]
 
 
-def preview_tables(told: Forecast, helpful: Sequence[Suggestion]) -> dict[str, PreviewTable]:
-    """The tables that have rows, by a word for each, in their order."""
+def preview_tables(
+    told: Forecast, helpful: Sequence[Suggestion], *, number: Callable[[float], str], percent: Callable[[float], str]
+) -> dict[str, PreviewTable]:
+    """The tables that have rows, by a word for each, in their order.
+
+    Args:
+        told: the preview.
+        helpful: what would help.
+        number: how a number of people or records is written.
+        percent: how a share is written that is not drawn as a bar.
+    """
     tables = {
         "suggested": PreviewTable(
             title="Worth a thought",
@@ -61,8 +70,8 @@ def preview_tables(told: Forecast, helpful: Sequence[Suggestion]) -> dict[str, P
                     cells=(
                         one.what,
                         one.suppressed,
-                        f"{one.records:,.0f}",
-                        f"{one.information:.1%}",
+                        number(one.records),
+                        percent(one.information),
                         amount_shown(one.epsilon),
                     )
                 )
@@ -84,7 +93,7 @@ def preview_tables(told: Forecast, helpful: Sequence[Suggestion]) -> dict[str, P
             headers=("column", "level", "information kept", "suppressed"),
             rows=tuple(
                 PreviewRow(
-                    cells=(row.column, _marked(f"{row.level}", row.chosen), f"{row.kept:.1%}", row.suppressed),
+                    cells=(row.column, _marked(f"{row.level}", row.chosen), percent(row.kept), row.suppressed),
                     chosen=row.chosen,
                 )
                 for row in told.by_level
@@ -99,16 +108,16 @@ def preview_tables(told: Forecast, helpful: Sequence[Suggestion]) -> dict[str, P
                 PreviewRow(
                     cells=(
                         ", ".join(f"{column} {label}" for column, label in zip(lost.columns, lost.labels, strict=True)),
-                        f"{lost.people:,.0f}",
+                        number(lost.people),
                         lost.suppressed,
                     )
                 )
                 for lost in (*told.by_label, *told.by_pair)
             ),
         ),
-        "by_k": _priced("Other thresholds at this rate", told.by_k),
-        "by_rate": _priced("Other rates at this threshold", told.by_rate),
-        "same_price": _priced("Other rates at no higher price, each with its least threshold", told.same_price),
+        "by_k": _priced("Other thresholds at this rate", told.by_k, number),
+        "by_rate": _priced("Other rates at this threshold", told.by_rate, number),
+        "same_price": _priced("Other rates at no higher price, each with its least threshold", told.same_price, number),
     }
     return {name: table for name, table in tables.items() if table.rows}
 
@@ -127,7 +136,7 @@ def print_forecast(told: Forecast, helpful: Sequence[Suggestion], console: Conso
     )
     for remark in told.remarks:
         out.print(Text(remark, style="dim"))
-    tables = preview_tables(told, helpful)
+    tables = preview_tables(told, helpful, number="{:,.0f}".format, percent="{:.1%}".format)
     suggested = tables.pop("suggested", None)
     for table in (*tables.values(), *([suggested] if suggested else [])):
         shown = Table(*table.headers, title=table.title, title_justify="left", title_style="bold")
@@ -140,7 +149,7 @@ def print_forecast(told: Forecast, helpful: Sequence[Suggestion], console: Conso
     out.print("The private records were not read, and nothing was charged.")
 
 
-def _priced(title: str, points: Iterable[ByPrice]) -> PreviewTable:
+def _priced(title: str, points: Iterable[ByPrice], number: Callable[[float], str]) -> PreviewTable:
     rows = tuple(
         PreviewRow(
             cells=(
@@ -148,7 +157,7 @@ def _priced(title: str, points: Iterable[ByPrice]) -> PreviewTable:
                 f"{point.rate:g}",
                 "none" if point.epsilon is None else amount_shown(point.epsilon),
                 point.suppressed,
-                f"{point.records:,.0f}",
+                number(point.records),
             ),
             chosen=point.chosen,
         )

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
 
+from ...accounting.dashboard.templating import grouped
 from ...flows.releases.kind import Suppressing, Untold
 from ...flows.releases.registry import release_kind
 from ...flows.settings import house
@@ -17,7 +18,7 @@ from ...mechanisms.map_choice import MapChoice
 from ...mechanisms.recoding import GeneralizationMap
 from ...mechanisms.refusal import InputRefused
 from ...tasks.request import Request
-from ..documents.rendering import page
+from ..documents.rendering import page, percent
 from ..placing import require_elsewhere, write_new
 from .counting import crowd_of_records, crowd_of_release
 from .crowd import Crowd
@@ -68,7 +69,7 @@ class Preview:
             "k": [(float(one.k), 100.0 * one.suppressed, one.chosen) for one in told.by_k],
             "rate": [(one.rate, 100.0 * one.suppressed, one.chosen) for one in told.by_rate],
         }
-        tables = preview_tables(told, self.suggestions)
+        tables = preview_tables(told, self.suggestions, number=grouped, percent=percent)
         text = page("preview.html", told=told, name=self.request.label, tables=tables, curves=curves)
         write_new(Path(path), text, request=self.request)
 
