@@ -67,7 +67,7 @@ check: $(READY)
 
 # Attacks the software and every claim; interrupted, it goes on where it was. The report is docs/audit/report.html.
 audit: $(READY)
-	$(BIN)/python tests/audit run || failed=1; $(BIN)/python tests/audit report && test -z "$$failed"
+	$(BIN)/python -m audit run || failed=1; $(BIN)/python -m audit report && test -z "$$failed"
 
 format: $(READY)
 	$(BIN)/ruff format .
@@ -95,18 +95,18 @@ $(READY): $(RUNS) constraints.txt
 # Every way into the product, MINUTES for each of the targets; 30 is the long run.
 MINUTES ?= 0.5
 fuzz: $(READY)
-	$(BIN)/python tests/audit/fuzz/fuzz.py --minutes $(MINUTES)
+	$(BIN)/python -m audit.fuzz.run --minutes $(MINUTES)
 
 leaks: $(READY)
-	$(BIN)/python tests/audit/leaks/leak_audit.py
+	$(BIN)/python -m audit.leaks.run
 
 coverage: $(READY)
-	$(BIN)/python tests/audit/coverage_check.py
+	$(BIN)/python -m audit.coverage_check
 
 # The decisive modules first, then an even sample of the others; goes on where it stopped.
 MUTATION_MINUTES ?= 20
 mutation: $(READY)
-	$(BIN)/python tests/audit/mutation/mutation.py --minutes $(MUTATION_MINUTES)
+	$(BIN)/python -m audit.mutation.run --minutes $(MUTATION_MINUTES)
 
 # The pages as a site, with what they link to.
 SITE ?= build/docs

@@ -22,11 +22,9 @@ PROMISES = {
         "accounting/ledger/test_ledger_races.py::test_the_last_of_a_budget_is_spent_once",
     ),
     "a sample serves one release": ("flows/test_mixed_use.py::test_a_sample_that_served_one_process_serves_no_other",),
-    "no secret of a run shows anywhere": ("audit/leaks/test_leaks.py::test_no_secret_shows_anywhere",),
-    "the leak scan finds a planted leak": ("audit/leaks/test_leaks.py::test_the_search_finds_a_planted_leak",),
-    "neighbouring data leave the same traces": (
-        "audit/leaks/test_leaks.py::test_neighbours_differ_in_nothing_unexplained",
-    ),
+    "no secret of a run shows anywhere": ("audit/test_leaks.py::test_no_secret_shows_anywhere",),
+    "the leak scan finds a planted leak": ("audit/test_leaks.py::test_the_search_finds_a_planted_leak",),
+    "neighbouring data leave the same traces": ("audit/test_leaks.py::test_neighbours_differ_in_nothing_unexplained",),
     "the ledger keeps its contract on SQLite and on PostgreSQL": (
         "accounting/ledger/test_ledger_contract.py::test_a_release_goes_from_charge_to_publication[sqlite]",
         "accounting/ledger/test_ledger_contract.py::test_a_release_goes_from_charge_to_publication[postgresql]",

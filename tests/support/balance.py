@@ -9,7 +9,7 @@ import pytest
 
 APART: dict[str, tuple[str, ...]] = {
     "tests/flows/test_crash_matrix.py": (),
-    "tests/audit/leaks/test_leaks.py": ("fixed", "drawn", "points"),
+    "tests/audit/test_leaks.py": ("fixed", "drawn", "points"),
     "tests/deploy/test_jobs.py": (),
     "tests/flows/test_races.py": (),
     "tests/docs/test_tutorial.py": (),

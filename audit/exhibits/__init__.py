@@ -1,0 +1,1 @@
+"""Exhibits: attacks on another way of doing things, and on ours."""

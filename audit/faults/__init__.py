@@ -1,0 +1,1 @@
+"""Planted faults: changes of the sources that the bench or the tests must catch."""

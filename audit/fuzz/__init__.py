@@ -1,0 +1,1 @@
+"""Fuzzing: hostile inputs to every way into the product."""

@@ -1,0 +1,1 @@
+"""The leak audit: what real releases leave behind, searched and compared."""

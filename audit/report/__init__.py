@@ -1,0 +1,1 @@
+"""The report: what all parts have found, on one page."""

@@ -1,0 +1,1 @@
+"""Statistical audits: what many draws show of each claim."""

@@ -1,0 +1,153 @@
+"""What one record can change, and what is secret, appears nowhere but in the key store.
+
+A search looks for the secret, sampled records and suppressed values; a comparison holds releases with the same coins,
+whose inputs differ in one suppressed record, against each other. Each must also catch a leak planted on purpose.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+import pytest
+
+from audit.leaks import controls, differential, scenes
+from audit.leaks.run import controlled, found_in
+from audit.leaks.scan import Secrets, scan
+from audit.leaks.traces import Traces, traces_of
+
+ANSWERED = """
+[release]
+name = "leaks"
+output = "out"
+[data]
+dataset = "people"
+source = "people.csv"
+[answer]
+kind = "count"
+by = ["colour"]
+epsilon = 1e-5
+[columns.colour]
+values = ["blue", "red"]
+level = 0
+"""
+
+
+@pytest.fixture(
+    scope="module", params=["fixed", *(pytest.param(name, marks=pytest.mark.slow) for name in ("drawn", "points"))]
+)
+def neighbours(request, prefect_template, tmp_path_factory):
+    """Releases of D and of D with one more record, sampled under the same coins but of a suppressed group."""
+    stand = scenes.Stand(
+        tmp_path_factory.mktemp("leaks") / "stand", scenes.SCENES[request.param], template=prefect_template
+    )
+    stand.prepare()
+    return stand, stand.run("d", with_t=False), stand.run("d-and-one", with_t=True)
+
+
+def found(stand, traces) -> dict[str, list[str]]:
+    return found_in(stand, traces)
+
+
+def test_no_secret_shows_anywhere(neighbours) -> None:
+    stand, *runs = neighbours
+    for traces in runs:
+        assert scenes.published_records(traces) > 10_000
+        assert found(stand, traces) == {}
+
+
+def test_the_search_finds_a_suppressed_value_in_a_certificate(neighbours) -> None:
+    """What the certificate carries of the declared domain is no finding; the same value anywhere else in it is."""
+    import json
+
+    stand, traces, _ = neighbours
+    place = scenes.CERTIFICATE
+    certificate = json.loads(traces.octets[place])
+    certificate["notes"] = "vermilion-07 dropped"
+    leaked = replace(traces, octets=traces.octets | {place: json.dumps(certificate).encode()})
+    if not stand.scene.whole_domain:
+        assert found(stand, leaked) == {"suppressed value": [place]}
+
+
+@pytest.mark.parametrize("leak", ["key", "packed key", "size", "value", "id", "quality", "positions"])
+def test_the_search_finds_a_planted_leak(neighbours, leak) -> None:
+    import base64
+    import pickle
+
+    stand, traces, _ = neighbours
+    key, positions = scenes.KEYS[0], scenes.kept(scenes.records_of_d(), scenes.RATE, scenes.KEYS[0])
+    planted = {
+        "key": f"k={key.hex().upper()}".encode(),
+        "packed key": base64.b64encode(pickle.dumps({"key": bytearray(key)})),
+        "size": f" kept {len(positions)} rows".encode(),
+        "value": b" vermilion-07 dropped",
+        "id": b" person-000123 seen",
+        "quality": f" the best map scores {max(scenes.qualities(scenes.records_of_d(), 'whole'))}".encode(),
+        "positions": repr(list(positions[:9])).encode(),
+    }
+    if leak == "quality" and stand.scene.choosing is None:
+        return
+    if leak == "packed key":
+        hidden = stand.folder / "hidden"
+        hidden.mkdir(exist_ok=True)
+        (hidden / "result").write_bytes(b"33582 6")
+        (hidden / "persisted").write_bytes(b'{"data": "' + planted[leak] + b'"}')
+        assert "sampling key (bytes)" in found(stand, traces_of(hidden, leaving_out=frozenset()))
+        return
+    assert found(stand, traces.with_more("log", planted[leak]))
+
+
+def test_neighbours_differ_in_nothing_unexplained(neighbours) -> None:
+    _, one, other = neighbours
+    assert [apart for apart in differential.differences([one], [other]) if apart.reason is None] == []
+    tables = [place for place in one.octets if place.startswith("out/data")]
+    assert tables
+    assert all(one.octets[place] == other.octets[place] for place in [*tables, "out/certificate.json"])
+
+
+@pytest.mark.parametrize("place", ["log", "ledger.db (rows)", "prefect/prefect.db (rows)"])
+def test_the_comparison_finds_a_planted_difference(neighbours, place) -> None:
+    _, one, other = neighbours
+    leaked = other.with_more(place, b"suppressed 12 groups")
+    assert any(apart.reason is None for apart in differential.differences([one], [leaked]))
+
+
+def test_what_looks_like_a_time_but_follows_the_records_is_found() -> None:
+    """Masked parts are compared where there are two runs on each side; what differs by itself is let through."""
+
+    def run(seconds: str, other: str):
+        line = f"took {seconds} seconds at 2026-03-04 12:00:0{other}".encode()
+        return Traces(lines={"log": line}, octets={})
+
+    differences = differential.differences
+    assert differences([run("1.25", "1")], [run("1.75", "2")]) == []
+    same = [[run("1.25", "1"), run("1.35", "2")], [run("1.45", "3"), run("1.55", "4")]]
+    assert differences(*same) == []
+    [apart] = differences([run("1.25", "1"), run("1.25", "2")], [run("1.75", "3"), run("1.75", "4")])
+    assert apart.reason is None
+    assert "1.25" in apart.what
+
+
+@pytest.mark.slow
+def test_exact_numbers_below_noise_show_nowhere(prefect_template, tmp_path) -> None:
+    """The noise of this answer is 0 with a probability of 5e-6, so that an exact count that shows is a leak."""
+    exact = {"blue": 70_123, "red": 43_048}
+    lines = [f"person-{i:06},{colour},{20 + i % 30}" for colour, count in exact.items() for i in range(count)]
+    stand = scenes.Stand(tmp_path / "asked", scenes.Scene(name="answer", spec=ANSWERED), template=prefect_template)
+    stand.prepare()
+    traces = stand.run("run", with_t=False, lines=lines)
+    numbers = {"blue": 70_123, "red": 43_048, "all": sum(exact.values())}
+    secrets = Secrets(numbers=numbers, texts={"id": rb"person-\d{6}"})
+    assert scan(traces, secrets) == {}
+    assert scan(traces.with_more("log", b" counted 70123 blue"), secrets) == {"blue": ["log"]}
+    [draw] = [content for place, content in traces.octets.items() if place.endswith("noise.draw.json")]
+    holding = traces.holding(re.compile(re.escape(draw)))
+    assert holding
+    assert not [place for place in holding if not place.startswith("home/")]
+
+
+@pytest.mark.long
+def test_every_product_that_leaks_is_found(tmp_path) -> None:
+    names = sorted(controls.BROKEN)
+    caught = controlled(scenes.Stand(tmp_path / "controls", scenes.SCENES["fixed"]), names)
+    assert [name for name, by in caught.items() if not by] == []
