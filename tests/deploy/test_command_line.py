@@ -203,7 +203,7 @@ def test_a_look_at_the_ledger_loads_neither_prices_nor_files_nor_frameworks(tmp_
 
 
 def test_verifying_a_certificate_loads_neither_ledger_nor_frameworks(tmp_path: Path) -> None:
-    seed = PROJECT / "tests" / "audit" / "fuzz" / "corpus" / "certificate" / "columns-number"
+    seed = PROJECT / "audit" / "fuzz" / "corpus" / "certificate" / "columns-number"
     certificate = tmp_path / "certificate.json"
     certificate.write_bytes(seed.read_bytes()[1:])  # a seed's first byte tells the fuzzer its kind
     program = AFTER_A_COMMAND.replace("left.code == 0", "left.code == 1")  # its files are not beside it
