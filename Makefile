@@ -124,7 +124,7 @@ docs: site
 	    '!crowdblend.deploy.__main__' '!crowdblend.accounting.ledger.migrations'
 
 record-path: $(READY)
-	$(BIN)/python benchmarks/record_path.py --rows 10000000 100000000 331000000 --small-row-groups 100000000 --clusters \
+	$(BIN)/python -m benchmarks.record_path --rows 10000000 100000000 331000000 --small-row-groups 100000000 --clusters \
 	    --output docs/benchmarks
 
 # Pictures of the auditors' pages, the documents and a private report on invented people, as docs shows them; needs Chromium.
@@ -134,7 +134,7 @@ screenshots: $(READY)
 	CROWDBLEND_SCREENSHOTS=$(CURDIR)/docs/private-report $(BIN)/python -m pytest -q tests/deploy/test_private_report_browser.py -k fits
 
 paper: $(READY)
-	$(BIN)/python benchmarks/reproduce_paper.py
+	$(BIN)/python -m benchmarks.reproduce_paper
 
 lock:
 	uv pip compile pyproject.toml --extra dev --universal --generate-hashes --no-annotate --no-header -o constraints.txt

@@ -1,7 +1,7 @@
 """What a large ledger costs: appending, verifying and showing, with as many entries as are asked for.
 
-    python benchmarks/ledger_scale.py                              # 100,000 entries in an SQLite file
-    python benchmarks/ledger_scale.py --ledger postgresql://...    # in an empty database of a server
+    python -m benchmarks.ledger_scale                              # 100,000 entries in an SQLite file
+    python -m benchmarks.ledger_scale --ledger postgresql://...    # in an empty database of a server
 
 The commands are run as a person runs them, so their times include the program's start.
 """
@@ -19,15 +19,14 @@ import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parent))
-
 from crowdblend.accounting.ledger.anchor import AnchorFile, Head, line_of_head
 from crowdblend.accounting.ledger.anchoring import Anchoring
 from crowdblend.accounting.ledger.creation import create_ledger
 from crowdblend.accounting.ledger.reader import open_reader
 from crowdblend.accounting.ledger.signing import SigningKeys
 from crowdblend.accounting.ledger.writer import open_writer
-from ledger_of_size import charge_of, grow
+
+from .ledger_of_size import charge_of, grow
 
 __all__ = ["Scale", "measure"]
 

@@ -22,7 +22,8 @@ from crowdblend.mechanisms.count_sketch import encode
 from crowdblend.mechanisms.krandomization import flipped
 from crowdblend.tasks.report_files import sketch_table, vector_table
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms
-from local_report_contestants import FLIPS, SKETCH, STAGES
+
+from .local_report_contestants import FLIPS, SKETCH, STAGES
 
 REPORTS_A_FILE = 250_000
 VECTORS_A_FILE = 5_000_000
@@ -81,7 +82,18 @@ def measured(stage: str, folder: Path, limit: int) -> dict[str, float]:
     """Run one stage in a process of its own; seconds are its whole run, imports too."""
     begun = time.perf_counter()
     done = subprocess.run(
-        [sys.executable, __file__, "--stage", stage, "--work", folder, "--loop", str(limit)],
+        [
+            sys.executable,
+            "-m",
+            "benchmarks.local_reports",
+            "--stage",
+            stage,
+            "--work",
+            folder.absolute(),
+            "--loop",
+            str(limit),
+        ],
+        cwd=PROJECT,
         capture_output=True,
         text=True,
         check=True,
@@ -151,7 +163,7 @@ def page(results: dict[str, dict[str, float]], pure: dict[str, object]) -> str:
     return f"""\
 # Adding up local reports
 
-<!-- Written by `python benchmarks/local_reports.py --page`. -->
+<!-- Written by `python -m benchmarks.local_reports --page`. -->
 
 Reports of a count mean sketch have {SKETCH.bits:,} bits and {SKETCH.hashes} hash functions (ε = {SKETCH.epsilon}); \
 K-randomized vectors have {FLIPS.bits} bits (q = {FLIPS.flip_probability}). Parquet, uncompressed, on a local disk, \

@@ -14,7 +14,6 @@ from pathlib import Path
 import matplotlib as mpl
 import numpy as np
 from crowdblend.accounting.theory.biased_price import price_biased_counts
-from crowdblend.accounting.theory.noise_ratio import log_probability
 from crowdblend.mechanisms.answers import CountAnswer, answered, estimates, half_width, tallied
 from crowdblend.mechanisms.biased_sampling import BiasedSampleCounts
 from crowdblend.mechanisms.bit_encoding import QuestionEncoding
@@ -29,12 +28,14 @@ from crowdblend.mechanisms.histogram import (
 )
 from crowdblend.mechanisms.krandomization import KRandomization, flipped, outcome_counts
 from crowdblend.mechanisms.neighbours import ADD_REMOVE
-from crowdblend.mechanisms.noise import GaussianNoise, LaplaceNoise, OneSidedGeometricNoise
+from crowdblend.mechanisms.noise import LaplaceNoise
 from crowdblend.mechanisms.points import SyntheticPoints, cell_numbers, points_of_counts
 from crowdblend.mechanisms.report_design import QuestionDesign
 from crowdblend.mechanisms.report_estimates import answer_labels, estimated
 from crowdblend.mechanisms.strongly_safe import StronglySafeRelease
 from matplotlib.figure import Figure
+
+from audit.theory.noise_ratio import GaussianNoise, OneSidedGeometricNoise, log_probability
 
 __all__ = ["PICTURES", "main"]
 

@@ -13,41 +13,22 @@ import sys
 import tempfile
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from census_data import ROW_GROUP, SMALL_ROW_GROUP, Records, generate
-from record_path_agreement import faults
-from record_path_contestants import CLUSTERS, CONTESTANTS, THREADS
-from record_path_report import page, write_picture
 
-__all__ = ["Timing", "main", "measure"]
+from .census_data import ROW_GROUP, SMALL_ROW_GROUP, Records, generate
+from .record_path_agreement import faults
+from .record_path_contestants import CLUSTERS, CONTESTANTS, THREADS
+from .record_path_report import Timing, page, write_picture
+
+__all__ = ["main", "measure"]
 
 RATE = 0.1
 K = 20
 SLOW = {"dask.dataframe": 10_000_000} | dict.fromkeys(CLUSTERS, 100_000_000)
 """Contestants that answer up to this number of records only."""
-HERE = Path(__file__).resolve().parent
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Timing:
-    """Medians of one contestant.
-
-    Args:
-        warm: seconds in a process that has answered before.
-        warm_processor: the same, processor seconds of all its threads.
-        whole: seconds from the start of a process to its end.
-        whole_processor: the same, processor seconds.
-        peak_mb: most memory of a whole process, MiB.
-    """
-
-    warm: float
-    warm_processor: float
-    whole: float
-    whole_processor: float
-    peak_mb: float
+PROJECT = Path(__file__).resolve().parents[1]
 
 
 class _Contestant:
@@ -57,9 +38,11 @@ class _Contestant:
         self.name = name
         self.target = folder / f"{len(list(folder.iterdir()))}.npy"
         self.target.touch()
-        words = [name, str(records.files[0].parent), str(RATE), str(K), str(self.target)]
+        folders = str(records.files[0].parent.absolute()), str(self.target.absolute())
+        words = [name, folders[0], str(RATE), str(K), folders[1]]
         self.process = subprocess.Popen(
-            [sys.executable, "-W", "ignore", str(HERE / "record_path_contestants.py"), *words],
+            [sys.executable, "-W", "ignore", "-m", "benchmarks.record_path_contestants", *words],
+            cwd=PROJECT,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
@@ -187,7 +170,7 @@ def main(words: list[str] | None = None) -> None:
     if asked.output is not None:
         asked.output.mkdir(parents=True, exist_ok=True)
         write_picture(results, asked.output / "record-path.svg")
-        command = "python benchmarks/record_path.py " + " ".join(
+        command = "python -m benchmarks.record_path " + " ".join(
             _without_folders(sys.argv[1:] if words is None else words)
         )
         waiting = ", ".join(f"{load:.1f}" for load in loads)

@@ -16,8 +16,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from census_data import COLUMNS, Column
 from numpy.typing import NDArray
+
+from .census_data import COLUMNS, Column
 
 if TYPE_CHECKING:
     from crowdblend.tasks.executors import Executor

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from record_path import Timing
-
-__all__ = ["page", "write_picture"]
+__all__ = ["Timing", "page", "write_picture"]
 
 OURS = "ours"
 OPENING = """\
@@ -23,6 +20,25 @@ the records' exact counts. `ours, pyarrow alone` is an installation without the 
 
 {machine} Where others load the processors too, wall times stretch and processor time is the better measure.
 """
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Timing:
+    """Medians of one contestant.
+
+    Args:
+        warm: seconds in a process that has answered before.
+        warm_processor: the same, processor seconds of all its threads.
+        whole: seconds from the start of a process to its end.
+        whole_processor: the same, processor seconds.
+        peak_mb: most memory of a whole process, MiB.
+    """
+
+    warm: float
+    warm_processor: float
+    whole: float
+    whole_processor: float
+    peak_mb: float
 
 
 def page(

@@ -15,7 +15,8 @@ from crowdblend.accounting.theory.exact_decimals import log_up
 from crowdblend.accounting.theory.guarantee import Guarantee
 from crowdblend.accounting.theory.paper_bound import delta_paper
 from crowdblend.accounting.theory.profile import delta_exact
-from paper_figures import PICTURES, write_picture
+
+from .paper_figures import PICTURES, write_picture
 
 __all__ = ["main", "page"]
 

@@ -18,10 +18,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from census_data import COLUMNS, generate
 from crowdblend.deploy.prefect_environment import QUIET
 from crowdblend.deploy.prefect_server import SCHEDULING, start_server
-from record_path_contestants import Question, duckdb
+
+from .census_data import COLUMNS, generate
+from .record_path_contestants import Question, duckdb
 
 __all__ = ["main"]
 

@@ -26,7 +26,6 @@ __all__ = [
     "empty_tally",
     "estimates",
     "half_width",
-    "merged_tally",
     "noise_of",
     "sensitivity",
     "standard_errors",
@@ -221,19 +220,6 @@ def empty_tally(answer: Answer) -> Tally:
     """No records."""
     zeros = np.zeros(answer.groups, dtype=np.int64)
     return Tally(records=zeros, sums=zeros.copy())
-
-
-def merged_tally(answer: Answer, parts: Sequence[Tally]) -> Tally:
-    """Add up partial tallies; associative and commutative.
-
-    Raises:
-        ValueError: more records than 64-bit sums have room for.
-    """
-    whole = empty_tally(answer)
-    records = sum((part.records for part in parts), whole.records)
-    if isinstance(answer, SumAnswer | MeanAnswer):
-        _require_room(answer.lower, answer.upper, int(records.sum()))
-    return Tally(records=records, sums=sum((part.sums for part in parts), whole.sums))
 
 
 def answered(answer: Answer, tally: Tally) -> list[int]:

@@ -23,13 +23,9 @@ __all__ = [
     "empty_sums",
     "encode",
     "estimated_counts",
-    "expected_estimate",
     "hash_positions",
-    "merged_sums",
     "standard_error",
     "summed",
-    "variance_given_hashes",
-    "variance_over_hashes",
 ]
 
 LEAST_EPSILON = Decimal("1e-18")
@@ -156,15 +152,6 @@ def empty_sums(sketch: CountMeanSketch) -> SketchSums:
     )
 
 
-def merged_sums(sketch: CountMeanSketch, parts: Sequence[SketchSums]) -> SketchSums:
-    """Add up partial sums; associative and commutative."""
-    whole = empty_sums(sketch)
-    return SketchSums(
-        reports=sum((part.reports for part in parts), whole.reports),
-        ones=sum((part.ones for part in parts), whole.ones),
-    )
-
-
 def summed(sketch: CountMeanSketch, reports: SketchReports) -> SketchSums:
     """Add up reports; a report with an unknown hash number counts nowhere.
 
@@ -198,37 +185,6 @@ def estimated_counts(sketch: CountMeanSketch, sums: SketchSums, values: Sequence
     return answers
 
 
-def expected_estimate(sketch: CountMeanSketch, *, value: str, counts: dict[str, int]) -> float:
-    """The mean of a value's estimate for these hash functions; its distance from the count is their collisions."""
-    n = sum(counts.values())
-    shares = _collisions(sketch, value, counts)
-    total = sum(count * shares[other] for other, count in counts.items())
-    return (total - n / sketch.bits) * sketch.bits / (sketch.bits - 1)
-
-
-def variance_given_hashes(sketch: CountMeanSketch, *, value: str, counts: dict[str, int]) -> float:
-    """The variance of a value's estimate over the people's coins, for these hash functions.
-
-    (m/(m−1))²·Σ_people (c² − (2s−1)²)/4, s the share of hash functions that put the person's value where `value` is.
-    """
-    shares = _collisions(sketch, value, counts)
-    total = sum(
-        count * (sketch.correction**2 - (2.0 * shares[other] - 1.0) ** 2) / 4.0 for other, count in counts.items()
-    )
-    return total * (sketch.bits / (sketch.bits - 1)) ** 2
-
-
-def variance_over_hashes(sketch: CountMeanSketch, *, value: str, counts: dict[str, int]) -> float:
-    """The variance over coins and independent, three-wise independent hash functions (docs/proofs/local.md)."""
-    m, k, c = sketch.bits, sketch.hashes, sketch.correction
-    spread = (1.0 / m) * (1.0 - 1.0 / m) / k
-    own = counts.get(value, 0)
-    others = [count for other, count in counts.items() if other != value]
-    coins = own * (c * c - 1.0) / 4.0 + sum(others) * (c * c - (2.0 / m - 1.0) ** 2 - 4.0 * spread) / 4.0
-    collisions = spread * sum(count * count for count in others)
-    return (coins + collisions) * (m / (m - 1)) ** 2
-
-
 def standard_error(sketch: CountMeanSketch, *, reports: int) -> float:
     """The largest standard error that the coins of n reports can give an estimate: m/(m−1)·c·√n/2."""
     return sketch.bits / (sketch.bits - 1) * sketch.correction * math.sqrt(reports) / 2.0
@@ -246,8 +202,3 @@ def _ones_by_bit(packed: NDArray[np.uint8], rows: NDArray[np.int64]) -> NDArray[
         bits = np.unpackbits(packed[rows[start : start + size]], axis=1)
         total += bits.sum(axis=0, dtype=np.uint16)
     return total
-
-
-def _collisions(sketch: CountMeanSketch, value: str, counts: dict[str, int]) -> dict[str, float]:
-    places = hash_positions(sketch, value)
-    return {other: float(np.mean(hash_positions(sketch, other) == places)) for other in counts}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
@@ -20,13 +19,10 @@ __all__ = [
     "OutcomeCounts",
     "estimated_distribution",
     "estimated_ones",
-    "expected_outcomes",
     "flipped",
-    "merged_outcomes",
     "outcome_counts",
     "standard_error_of_ones",
     "standard_errors",
-    "variances",
 ]
 
 MOST_BITS = 24
@@ -117,17 +113,6 @@ def outcome_counts(mechanism: KRandomization, reports: NDArray[np.unsignedintege
     return np.bincount(reports, minlength=outcomes).astype(np.int64)
 
 
-def merged_outcomes(mechanism: KRandomization, parts: Sequence[Counts]) -> Counts:
-    """Add up partial counts; associative and commutative."""
-    return sum(parts, np.zeros(1 << mechanism.bits, dtype=np.int64))
-
-
-def expected_outcomes(mechanism: KRandomization, originals: Reals) -> Reals:
-    """The mean outcome counts of these numbers of original vectors; shape (2^L,)."""
-    q = float(mechanism.real_flip_probability)
-    return _each_bit(originals, 1.0 - q, q)
-
-
 def estimated_distribution(mechanism: KRandomization, outcomes: Counts) -> Reals:
     """Unbiased estimates of how many people have each of the 2^L vectors; shape (2^L,), may be negative.
 
@@ -138,20 +123,11 @@ def estimated_distribution(mechanism: KRandomization, outcomes: Counts) -> Reals
     return _each_bit(outcomes.astype(np.float64), same, other)
 
 
-def variances(mechanism: KRandomization, originals: Reals) -> Reals:
-    """The variance of each of the estimates, for these numbers of original vectors; shape (2^L,).
-
-    Σ_r x_r·(Π over bits of (p³+q³)/(1−2q)² where r and s agree, pq/(1−2q)² where not) − x_s, p = 1 − q.
-    """
-    q = float(mechanism.real_flip_probability)
-    p, gap = 1.0 - q, (1.0 - 2.0 * q) ** 2
-    return np.maximum(_each_bit(originals, (p**3 + q**3) / gap, p * q / gap) - originals, 0.0)
-
-
 def standard_errors(mechanism: KRandomization, outcomes: Counts) -> Reals:
     """Standard errors of the estimates, from the published outcome counts; shape (2^L,).
 
-    Their squares are unbiased for the `variances` wherever they are positive.
+    Their squares are unbiased for the estimates' variances wherever they are positive: for x_r people of vector r,
+    Σ_r x_r·(Π over bits of (p³+q³)/(1−2q)² where r and s agree, pq/(1−2q)² where not) − x_s, p = 1 − q.
     """
     same, other = _inverse(mechanism)
     squares = _each_bit(outcomes.astype(np.float64), same * same, other * other)

@@ -1,4 +1,4 @@
-"""Noise: what each kind is, exactly, and its draws; the kinds that give no privacy are described too."""
+"""Noise: what each kind is, exactly, and its draws."""
 
 from __future__ import annotations
 
@@ -19,10 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "CoinFlipNoise",
-    "GaussianNoise",
     "LaplaceNoise",
-    "Noise",
-    "OneSidedGeometricNoise",
     "TwoSidedGeometricNoise",
     "add_laplace",
     "add_two_sided_geometric",
@@ -111,45 +108,8 @@ class LaplaceNoise:
     scale: float
 
     def __post_init__(self) -> None:
-        _require_positive(self.scale)
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class GaussianNoise:
-    """The normal distribution of standard deviation σ; described so that its claim can be refused.
-
-    Args:
-        standard_deviation: σ above 0.
-
-    Raises:
-        ValueError: a standard deviation outside its range.
-    """
-
-    standard_deviation: float
-
-    def __post_init__(self) -> None:
-        _require_positive(self.standard_deviation)
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class OneSidedGeometricNoise:
-    """Noise on 0, 1, 2, … only: Pr[x] = (1−α)·α^x, α = e^{−ε}; described so that its claim can be refused.
-
-    Args:
-        epsilon: ε above 0.
-
-    Raises:
-        ValueError: a field outside its range.
-    """
-
-    epsilon: Decimal
-
-    def __post_init__(self) -> None:
-        if not (self.epsilon.is_finite() and self.epsilon > 0):
-            raise ValueError(f"epsilon must be positive and finite, not {self.epsilon}")
-
-
-Noise = TwoSidedGeometricNoise | CoinFlipNoise | LaplaceNoise | GaussianNoise | OneSidedGeometricNoise
+        if not (math.isfinite(self.scale) and self.scale > 0.0):
+            raise ValueError(f"a scale of noise must be positive and finite, not {self.scale}")
 
 
 def add_two_sided_geometric(values: Sequence[int], noise: TwoSidedGeometricNoise) -> list[int]:
@@ -215,8 +175,3 @@ def _laplace(*, scale: float, numbers: str) -> Measurement:
 def _double_up(exact: Fraction) -> float:
     nearest = float(exact)
     return nearest if Fraction(nearest) >= exact else math.nextafter(nearest, math.inf)
-
-
-def _require_positive(amount: float) -> None:
-    if not (math.isfinite(amount) and amount > 0.0):
-        raise ValueError(f"a scale of noise must be positive and finite, not {amount}")

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from .lattice import Lattice, Levels
 from .quality import WEIGHT_UNIT
 
-__all__ = ["Rule", "draw_map", "draw_scale", "epsilon_shares", "neighbours", "steps_across", "walk"]
+__all__ = ["Rule", "draw_map", "draw_scale", "epsilon_shares", "neighbours", "walk"]
 
 Rule = Literal["permute-and-flip", "exponential"]
 
@@ -73,11 +73,6 @@ def draw_map(scores: NDArray[np.int64], *, epsilon: Decimal, rule: Rule) -> int:
     metric = dp.linf_distance(T="i64", monotonic=True)
     noisy_max = dp.m.make_noisy_max(domain, metric, measure, scale=draw_scale(epsilon))
     return int(noisy_max(scores.tolist()))
-
-
-def steps_across(lattice: Lattice) -> int:
-    """A public number of steps that suffices to walk from any candidate to any other."""
-    return max(1, sum(column.span - 1 for column in lattice.columns))
 
 
 def epsilon_shares(epsilon: Decimal, steps: int) -> list[Decimal]:

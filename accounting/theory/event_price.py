@@ -23,7 +23,7 @@ from .outlier_privacy import price_outlier_histogram
 from .shuffling import price_outcome_counts
 from .strongly_safe_price import price_fixed
 
-__all__ = ["price_event", "require_relation"]
+__all__ = ["price_event"]
 
 
 def price_event(event: SourceEvent, *, delta: Decimal) -> Price:
@@ -65,24 +65,3 @@ def price_event(event: SourceEvent, *, delta: Decimal) -> Price:
         case _:
             assert_never(event)
     return found
-
-
-def require_relation(price: Price, *, budget: str) -> Price:
-    """Refuse a price whose relation isn't the budget's.
-
-    PRIVACY: a replacement price says nothing about a record's presence, so that it never enters an add/remove
-    budget. The other way goes through `axioms.for_replacement`, which the caller must ask for.
-
-    Args:
-        price: what is to be charged.
-        budget: the relation of the data set's budget.
-
-    Raises:
-        InputRefused: the relations differ.
-    """
-    if price.relation != budget:
-        raise InputRefused(
-            f"this price is for neighbours by {price.relation}, and the budget for neighbours by {budget}.",
-            remedy="Register the data set's budget for that relation, or choose another mechanism.",
-        )
-    return price

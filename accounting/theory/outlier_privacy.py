@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from decimal import Decimal
-from fractions import Fraction
 
 from ...mechanisms.amount_format import amount_exact
 from ...mechanisms.histogram import OutlierPrivateHistogram
@@ -13,17 +12,11 @@ from .cost import RELATION, Price, check_request
 from .least_epsilon import least_epsilon
 from .rounding import decimal_up, float_down
 
-__all__ = ["delta_for_group", "delta_outlier", "epsilon_for_group", "group_epsilon", "price_outlier_histogram"]
+__all__ = ["delta_for_group", "epsilon_for_group", "price_outlier_histogram"]
 
 _SLACK = 1e-12
 _LARGEST_EPSILON = 500.0
 _LARGEST_HORIZON = 1_000_000
-
-
-def group_epsilon(event: OutlierPrivateHistogram, count: int) -> Fraction:
-    """ε(c) = tε/(K − c) below K − t and ε from there on, exactly. Source: Notes-CBP, Theorem 8."""
-    noise = event.noise(count)
-    return Fraction(noise.epsilon) / noise.sensitivity
 
 
 def delta_for_group(event: OutlierPrivateHistogram, *, count: int, epsilon: float) -> float:
@@ -48,13 +41,6 @@ def delta_for_group(event: OutlierPrivateHistogram, *, count: int, epsilon: floa
     present, absent = (1.0 / event.noise(c).scale for c in (count, count - 1))
     growth = min(epsilon, _LARGEST_EPSILON)
     return min(1.0, max(_one_way(present, absent, growth), _one_way(absent, present, growth)) + 5e-324)
-
-
-def delta_outlier(event: OutlierPrivateHistogram, *, epsilon: float) -> float:
-    """The largest of `delta_for_group` over all group sizes: from K − t + 1 on they are all alike."""
-    return max(
-        delta_for_group(event, count=count, epsilon=epsilon) for count in range(1, event.horizon - event.margin + 2)
-    )
 
 
 def epsilon_for_group(event: OutlierPrivateHistogram, *, count: int, delta: float) -> float | None:

@@ -6,9 +6,10 @@ import math
 from collections.abc import Sequence
 from decimal import Decimal
 
-from crowdblend.accounting.theory.noise_ratio import worst_ratio
 from crowdblend.accounting.theory.refused_mechanisms import REFUSED
-from crowdblend.mechanisms.noise import GaussianNoise, LaplaceNoise, OneSidedGeometricNoise, TwoSidedGeometricNoise
+from crowdblend.mechanisms.noise import LaplaceNoise, TwoSidedGeometricNoise
+
+from ..theory.noise_ratio import GaussianNoise, OneSidedGeometricNoise, worst_ratio
 
 __all__ = ["INCOMES", "RICH", "clustered", "local_recoding", "main"]
 

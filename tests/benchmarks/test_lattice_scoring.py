@@ -3,29 +3,15 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 
-COMMAND = Path(__file__).parents[2] / "benchmarks" / "lattice_scoring.py"
-
-
-def run(folder: Path, *arguments: str) -> dict:
-    done = subprocess.run(
-        [sys.executable, COMMAND, "--rows", "20000", "--data", folder, "--json", *arguments],
-        capture_output=True,
-        text=True,
-        timeout=200,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout)
-
 
 @pytest.mark.slow
-def test_the_benchmark_runs_small(tmp_path):
+def test_the_benchmark_runs_small(benchmark, tmp_path):
+    def run(folder, *words):
+        return json.loads(benchmark("lattice_scoring", "--rows", "20000", "--data", folder, "--json", *words))
+
     first = run(tmp_path / "a")
     assert (first["records"], first["maps"]) == (20_000, 2304)
     assert 0 < first["cells"] < 20_000

@@ -3,15 +3,10 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 from sqlalchemy import create_engine, text
 from sqlalchemy.pool import NullPool
-
-COMMAND = Path(__file__).parents[2] / "benchmarks" / "ledger_scale.py"
 
 
 @pytest.fixture
@@ -24,22 +19,16 @@ def postgresql_url(postgresql_server):
         connection.execute(text("DROP DATABASE ledger_scale"))
 
 
-def measured(*words: str) -> dict:
-    done = subprocess.run([sys.executable, COMMAND, "--json", *words], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout)
-
-
 @pytest.mark.slow
-def test_the_command_runs_small() -> None:
-    assert measured("--entries", "1200")["entries"] == 1200
+def test_the_command_runs_small(benchmark) -> None:
+    assert json.loads(benchmark("ledger_scale", "--json", "--entries", "1200"))["entries"] == 1200
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("database", ["sqlite", "postgresql"])
-def test_a_hundred_thousand_entries(database, request) -> None:
+def test_a_hundred_thousand_entries(benchmark, database, request) -> None:
     words = () if database == "sqlite" else ("--ledger", request.getfixturevalue("postgresql_url"))
-    scale = measured(*words)
+    scale = json.loads(benchmark("ledger_scale", "--json", *words))
     print(json.dumps(scale))
     assert scale["charge_large"] < 2 * scale["charge_small"]
     assert scale["verify"] + scale["verify_anchor"] < 30

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import re
 import subprocess
@@ -10,32 +9,19 @@ import sys
 from pathlib import Path
 
 import pytest
+from crowdblend.mechanisms.refusal import InputRefused
+
+from benchmarks.mechanism_pictures import PICTURES
 
 PROJECT = Path(__file__).parents[2]
-BENCHMARKS = PROJECT / "benchmarks"
 PAGES = PROJECT / "docs" / "mechanisms"
 
 
-def run(name, *words):
-    done = subprocess.run(
-        [sys.executable, BENCHMARKS / name, *words], capture_output=True, text=True, timeout=250, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
-
-
-def module(name):
-    spec = importlib.util.spec_from_file_location(name, BENCHMARKS / f"{name}.py")
-    loaded = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(loaded)
-    return loaded
-
-
 @pytest.mark.long
-def test_every_picture_is_drawn(tmp_path):
-    run("mechanism_pictures.py", "--output", tmp_path)
+def test_every_picture_is_drawn(benchmark, tmp_path):
+    benchmark("mechanism_pictures", "--output", tmp_path)
     drawn = {path.name for path in tmp_path.iterdir()}
-    assert drawn == {f"{name}.svg" for name in module("mechanism_pictures").PICTURES}
+    assert drawn == {f"{name}.svg" for name in PICTURES}
 
 
 def test_every_page_has_its_picture_and_every_link_its_file():
@@ -59,16 +45,15 @@ def test_the_examples_of_the_pages_run(page):
 
 def test_the_example_that_is_refused_is_refused():
     (code,) = re.findall(r"```python\n(.*?)```", (PAGES / "not-to-be-used.md").read_text(encoding="utf-8"), re.DOTALL)
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=False)
-    assert "InputRefused" in done.stderr
-    assert "no ε is enough" in done.stderr
+    with pytest.raises(InputRefused, match="no ε is enough"):
+        exec(code, {})  # noqa: S102 - the page's own
 
 
 @pytest.mark.slow
-def test_the_benchmark_of_local_reports_runs_small(tmp_path):
+def test_the_benchmark_of_local_reports_runs_small(benchmark, tmp_path):
     work = tmp_path / "work"
-    told = run(
-        "local_reports.py", "--sketches", "4000", "--vectors", "20000", "--loop", "2000", "--peer", "50", "--work", work
+    told = benchmark(
+        "local_reports", "--sketches", "4000", "--vectors", "20000", "--loop", "2000", "--peer", "50", "--work", work
     )
     rows = [line for line in told.splitlines() if line.startswith("| ") and "this project" in line]
     assert [row.split("|")[2].strip() for row in rows] == ["4,000", "20,000"]
@@ -76,8 +61,8 @@ def test_the_benchmark_of_local_reports_runs_small(tmp_path):
     for kind, count in (("sketch", 4_000), ("vectors", 20_000)):
         whole, loop, batches = (
             json.loads(
-                run(
-                    "local_reports.py", "--stage", f"{who}-{kind}", "--work", work / f"{kind}-{count}",
+                benchmark(
+                    "local_reports", "--stage", f"{who}-{kind}", "--work", work / f"{kind}-{count}",
                     "--loop", str(count),
                 )
             )

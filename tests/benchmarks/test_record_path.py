@@ -3,57 +3,35 @@
 from __future__ import annotations
 
 import re
-import subprocess
-import sys
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
+from crowdblend.tasks import parquet_records
 
-BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
-
-
-@pytest.fixture(scope="module", autouse=True)
-def command():
-    """The benchmark's modules, as they stand beside each other."""
-    sys.path.insert(0, str(BENCHMARKS))
-    yield
-    sys.path.remove(str(BENCHMARKS))
+from benchmarks.census_data import cells, generate
+from benchmarks.record_path_agreement import faults
+from benchmarks.record_path_contestants import CONTESTANTS, Question, cell_counts, ours
 
 
 @pytest.fixture(scope="module")
-def records(command, tmp_path_factory):
-    from census_data import generate
-
+def records(tmp_path_factory):
     return generate(tmp_path_factory.mktemp("records"), rows=600_000, row_group=100_000)
 
 
 @pytest.fixture
 def asked(records):
-    from record_path_contestants import Question
-
     return Question(files=tuple(map(str, records.files)), rate=0.1, k=5)
 
 
 def wrong(answer, records, *, k: int = 5) -> list[str]:
-    from record_path_agreement import faults
-    from record_path_contestants import cell_counts
-
     return faults(cell_counts(answer), exact=records.exact, rate=0.1, k=k)
 
 
 @pytest.mark.slow
-def test_a_small_run_times_checks_and_draws(tmp_path):
-    words = ["--rows", "30000", "--rounds", "1", "--small-row-groups", "30000", "--output", str(tmp_path)]
-    done = subprocess.run(
-        [sys.executable, BENCHMARKS / "record_path.py", *words],
-        capture_output=True,
-        text=True,
-        timeout=280,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
+def test_a_small_run_times_checks_and_draws(benchmark, tmp_path):
+    words = ("--rows", "30000", "--rounds", "1", "--small-row-groups", "30000", "--output", tmp_path)
+    benchmark("record_path", *words)
     page = (tmp_path / "record-path.md").read_text(encoding="utf-8")
     for name in ("ours", "ours, pyarrow alone", "DuckDB", "Polars", "dask.dataframe"):
         assert len(re.findall(rf"^\| {name} \| \d", page, flags=re.MULTILINE)) == 2, name
@@ -62,8 +40,6 @@ def test_a_small_run_times_checks_and_draws(tmp_path):
 
 
 def test_the_same_arguments_give_the_same_records_whatever_the_row_groups(records, tmp_path):
-    from census_data import cells, generate
-
     other = generate(tmp_path, rows=600_000, row_group=65_536)
     assert np.array_equal(other.exact, records.exact)
     assert records.exact.size == cells()
@@ -94,8 +70,6 @@ def test_right_answers_pass_and_a_deliberate_error_in_any_contestant_does_not(na
     """
     import warnings
 
-    from record_path_contestants import CONTESTANTS
-
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         assert wrong(CONTESTANTS[name](asked)(), records) == []
@@ -104,9 +78,6 @@ def test_right_answers_pass_and_a_deliberate_error_in_any_contestant_does_not(na
 
 
 def test_our_reader_that_skips_rows_or_repeats_them_does_not_pass(asked, records, monkeypatch):
-    from crowdblend.tasks import parquet_records
-    from record_path_contestants import ours
-
     real = parquet_records.kept_positions
     for change in (lambda kept: kept[kept % 4 != 3], lambda kept: np.minimum(kept // 2, kept)[::2]):
         with monkeypatch.context() as patch:
@@ -116,8 +87,6 @@ def test_our_reader_that_skips_rows_or_repeats_them_does_not_pass(asked, records
 
 def test_a_sample_that_is_drawn_group_by_group_does_not_pass(records):
     """Right in its sum, wrong in its spread: whole groups are kept or dropped together."""
-    from record_path_agreement import faults
-
     rng = np.random.default_rng(3)
     exact = records.exact * 40
     right = rng.binomial(exact, 0.1)

@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import copy
-import importlib.util
 import json
 import math
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import mpmath
 import pytest
 
+from benchmarks import paper_figures as figures
+from benchmarks import reproduce_paper as module
+
 pytestmark = pytest.mark.slow
 
 PROJECT = Path(__file__).parents[2]
-COMMAND = PROJECT / "benchmarks" / "reproduce_paper.py"
 COMMITTED = PROJECT / "docs" / "paper"
 PRINTED = json.loads((PROJECT / "tests" / "vectors" / "lqs_tables.json").read_text(encoding="utf-8"))
 PICTURES = [f"figure-{number}.svg" for number in range(2, 7)]
@@ -25,29 +24,12 @@ NUMBER = re.compile(r"(?<![\w#-])-?\d+\.?\d*(?:e[+-]?\d+)?")
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory):
+def made(benchmark, tmp_path_factory):
     """A folder that the command has just written."""
     folder = tmp_path_factory.mktemp("paper") / "out"
-    done = subprocess.run(
-        [sys.executable, COMMAND, "--output", folder], capture_output=True, text=True, timeout=200, check=False
-    )
-    assert done.returncode == 0, done.stderr
+    benchmark("reproduce_paper", "--output", folder)
     assert sorted(path.name for path in folder.iterdir()) == ["README.md", *PICTURES]
     return folder
-
-
-@pytest.fixture(scope="module")
-def command():
-    """The command as a module."""
-    sys.path.insert(0, str(COMMAND.parent))
-    try:
-        spec = importlib.util.spec_from_file_location("reproduce_paper", COMMAND)
-        module = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(module)
-        figures = importlib.import_module("paper_figures")
-    finally:
-        sys.path.remove(str(COMMAND.parent))
-    return module, figures
 
 
 def tables(page: str) -> list[list[list[str]]]:
@@ -103,8 +85,7 @@ def test_the_exact_column_is_the_truth_in_40_digits(made):
         assert math.isclose(float(ratio), float(bound) / float(exact), rel_tol=0.06)
 
 
-def test_a_value_that_does_not_come_out_is_said_plainly(command):
-    module, _ = command
+def test_a_value_that_does_not_come_out_is_said_plainly():
     right = " ".join(module.page(PRINTED).split())
     assert "All 12 printed values come out" in right
     assert "All 18 printed values come out" in right
@@ -119,8 +100,7 @@ def test_a_value_that_does_not_come_out_is_said_plainly(command):
 
 
 @pytest.mark.parametrize("rate", ["0.05", "0.1", "0.2"])
-def test_the_peaks_of_figure_2_are_the_first_column_of_table_2(command, rate):
-    _, figures = command
+def test_the_peaks_of_figure_2_are_the_first_column_of_table_2(rate):
     point = {"k": 20, "sampling_rate": float(rate), "epsilon": 0.25}
     tails = [figures.tail_of_group(size=n, **point) for n in figures.GROUP_SIZES]
     peak = max(figures.divergence_of_group(size=n, **point) for n in figures.GROUP_SIZES)
@@ -154,8 +134,7 @@ def same_picture(one: str, other: str) -> bool:
 
 
 @pytest.mark.slow
-def test_the_same_values_give_the_same_bytes(command, tmp_path):
-    _, figures = command
+def test_the_same_values_give_the_same_bytes(tmp_path):
     (picture,) = (picture for picture in figures.PICTURES if picture.number == 2)
     first = figures.write_picture(picture, tmp_path).read_bytes()
     assert figures.write_picture(picture, tmp_path).read_bytes() == first

@@ -2,31 +2,19 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
-import sys
 from decimal import Decimal
 from pathlib import Path
 
 import pytest
 
+from benchmarks import selection_utility as command
+
 pytestmark = pytest.mark.extra
-COMMAND = Path(__file__).parents[2] / "benchmarks" / "selection_utility.py"
-
-
-@pytest.fixture(scope="module")
-def command():
-    spec = importlib.util.spec_from_file_location("selection_utility", COMMAND)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["selection_utility"] = module
-    spec.loader.exec_module(module)
-    return module
 
 
 @pytest.mark.parametrize("epsilon", ["0.5", "1", "2"])
-def test_the_drawn_map_keeps_more_of_both(command, epsilon):
+def test_the_drawn_map_keeps_more_of_both(epsilon):
     """At a rate of a tenth; medians of 20 runs."""
     folder = Path(os.environ["CROWDBLEND_ADULT"])
     lattice = command.adult_lattice(folder)

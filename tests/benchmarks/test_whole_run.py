@@ -3,27 +3,19 @@
 from __future__ import annotations
 
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
-
-COMMAND = Path(__file__).parents[2] / "benchmarks" / "whole_run.py"
-
 
 README = Path(__file__).parents[2] / "README.md"
 ROW = re.compile(r"^\| ([^|]+) \| ([\d.]+) \| ([\d.]*) \|$", re.MULTILINE)
 
 
 @pytest.mark.long
-def test_a_small_run_measures_all_and_writes_the_readmes_table(tmp_path):
+def test_a_small_run_measures_all_and_writes_the_readmes_table(benchmark, tmp_path):
     page = tmp_path / "README.md"
     page.write_text(README.read_text(encoding="utf-8"), encoding="utf-8")
-    words = ["--rows", "50000", "--rounds", "1", "--write", str(page)]
-    done = subprocess.run([sys.executable, COMMAND, *words], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    rows = ROW.findall(done.stdout)
+    rows = ROW.findall(benchmark("whole_run", "--rows", "50000", "--rounds", "1", "--write", page))
     assert ROW.findall(page.read_text(encoding="utf-8")) == rows
     before = ROW.findall(README.read_text(encoding="utf-8"))
     assert [name.replace("10,000,000", "50,000") for name, *_ in before] == [name for name, *_ in rows]

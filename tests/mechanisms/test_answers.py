@@ -18,7 +18,6 @@ from crowdblend.mechanisms.answers import (
     empty_tally,
     estimates,
     half_width,
-    merged_tally,
     noise_of,
     sensitivity,
     standard_errors,
@@ -191,19 +190,6 @@ def test_every_declared_group_is_answered_empty_ones_too():
     assert tally.records.tolist() == [0, 2, 0, 0, 1]
     assert len(answered(answer, tally)) == 5
     assert len(answered(answer, empty_tally(answer))) == 5
-
-
-def test_partial_tallies_add_up_in_any_order():
-    answer = SumAnswer(**ONE | {"groups": 3}, lower=0, upper=10)
-    draws = np.random.default_rng(3)
-    groups, values = draws.integers(0, 3, 1000), draws.integers(-50, 50, 1000)
-    whole = tallied(answer, groups=groups, values=values)
-    parts = [tallied(answer, groups=groups[a : a + 90], values=values[a : a + 90]) for a in range(0, 1000, 90)]
-    for order in (parts, parts[::-1]):
-        merged = merged_tally(answer, order)
-        assert merged.records.tolist() == whole.records.tolist()
-        assert merged.sums.tolist() == whole.sums.tolist()
-    assert whole.sums.tolist() == [np.clip(values[groups == g], 0, 10).sum() for g in range(3)]
 
 
 def test_estimates_from_a_sample_are_unbiased_with_their_standard_error():

@@ -7,7 +7,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from crowdblend.mechanisms.answers import CountAnswer, MeanAnswer, SumAnswer, merged_tally, tallied
+from crowdblend.mechanisms.answers import CountAnswer, MeanAnswer, SumAnswer, tallied
 from crowdblend.mechanisms.biased_sampling import BiasedSampleCounts
 from crowdblend.mechanisms.coin_bits import biased_coins, uniform_below, word_threshold_up
 from crowdblend.mechanisms.count_sketch import CountMeanSketch
@@ -141,7 +141,7 @@ def test_coins_and_uniform_numbers_have_all_thresholds_that_fit_a_word(seeded_by
             word_threshold_up(probability)
 
 
-def test_sums_fit_64_bits_also_when_they_are_merged() -> None:
+def test_sums_fit_64_bits() -> None:
     """511 values of up to 2⁵³ stay below 2⁶², 512 don't."""
     answer = SumAnswer(**ANSWER, lower=-WHOLE, upper=1)
 
@@ -151,13 +151,8 @@ def test_sums_fit_64_bits_also_when_they_are_merged() -> None:
         )
 
     assert some(511).sums.tolist() == [-511 * WHOLE]
-    assert merged_tally(answer, [some(500), some(11)]).sums.tolist() == [-511 * WHOLE]
     with pytest.raises(ValueError, match="64 bits"):
         some(512)
-    with pytest.raises(ValueError, match="64 bits"):
-        merged_tally(answer, [some(500), some(12)])
-    counted = CountAnswer(**ANSWER)
-    assert merged_tally(counted, [tallied(counted, groups=np.zeros(3, dtype=np.int64), values=None)] * 2).records == [6]
 
 
 def test_the_noise_of_a_rare_group_is_the_wider_the_rarer_it_is() -> None:

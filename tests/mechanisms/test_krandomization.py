@@ -10,15 +10,14 @@ import pytest
 from crowdblend.mechanisms.krandomization import (
     KRandomization,
     estimated_distribution,
-    expected_outcomes,
     flipped,
-    merged_outcomes,
     outcome_counts,
     standard_errors,
-    variances,
 )
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
+from audit.theory.report_errors import variances
 
 THREE = KRandomization(bits=3, flip_probability=Decimal("0.2"))
 
@@ -44,13 +43,12 @@ def test_the_estimate_is_the_inverse_of_the_flip_matrix(bits, q, seed):
     mechanism = KRandomization(bits=bits, flip_probability=q)
     flips = matrix(bits, float(q))
     counts = np.random.default_rng(seed).integers(0, 1000, 1 << bits)
-    assert np.allclose(expected_outcomes(mechanism, counts.astype(float)), flips @ counts, rtol=1e-10)
     assert np.allclose(flips @ estimated_distribution(mechanism, counts), counts, rtol=1e-6, atol=1e-6 * counts.sum())
 
 
 @given(bits=st.integers(1, 5), q=st.decimals("0.01", "0.45", places=2), seed=st.integers(0, 2**32 - 1))
 @settings(derandomize=True, max_examples=40)
-def test_variances_are_those_of_the_dense_matrices(bits, q, seed):
+def test_variances_are_those_of_the_dense_matrices_and_so_are_standard_errors_of_the_expected(bits, q, seed):
     mechanism = KRandomization(bits=bits, flip_probability=q)
     flips = matrix(bits, float(q))
     inverse = np.linalg.inv(flips)
@@ -60,6 +58,7 @@ def test_variances_are_those_of_the_dense_matrices(bits, q, seed):
     )
     dense = np.diag(inverse @ covariance @ inverse.T)
     assert np.allclose(variances(mechanism, people.astype(float)), dense, rtol=1e-6, atol=1e-6)
+    assert np.allclose(standard_errors(mechanism, flips @ people) ** 2, dense, rtol=1e-6, atol=1e-6)
 
 
 @pytest.mark.slow
@@ -79,16 +78,14 @@ def test_estimates_are_unbiased_and_standard_errors_are_right(seeded_bytes):
     # A server that believes in a flip probability 10% higher or lower is biased.
     for q in ("0.22", "0.1818"):
         other = KRandomization(bits=3, flip_probability=Decimal(q))
-        wrong = estimated_distribution(other, expected_outcomes(THREE, people.astype(float)).round().astype(np.int64))
+        wrong = estimated_distribution(other, (matrix(3, 0.2) @ people).round().astype(np.int64))
         assert (np.abs(wrong - people) > 6 * np.sqrt(exact / trials)).any()
 
 
-def test_counts_merge_and_strange_reports_count_nowhere():
+def test_strange_reports_count_nowhere():
     reports = np.array([0, 1, 7, 7, 8, 200], dtype=np.uint16)
     counts = outcome_counts(THREE, reports)
     assert counts.tolist() == [1, 1, 0, 0, 0, 0, 0, 2]
-    assert merged_outcomes(THREE, [counts, counts]).tolist() == (2 * counts).tolist()
-    assert merged_outcomes(THREE, []).sum() == 0
     assert outcome_counts(THREE, np.empty(0, dtype=np.uint16)).sum() == 0
 
 

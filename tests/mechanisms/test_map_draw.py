@@ -15,7 +15,7 @@ import pytest
 from crowdblend.mechanisms.hierarchy import ValueHierarchy
 from crowdblend.mechanisms.lattice import Lattice, LatticeColumn, Levels
 from crowdblend.mechanisms.quality import WEIGHT_UNIT
-from crowdblend.mechanisms.selection import draw_map, draw_scale, epsilon_shares, neighbours, steps_across, walk
+from crowdblend.mechanisms.selection import draw_map, draw_scale, epsilon_shares, neighbours, walk
 from numpy.polynomial import Polynomial
 from scipy.stats import chisquare
 
@@ -201,7 +201,6 @@ def test_the_shares_are_at_most_the_whole():
 def test_a_walk_stays_inside_and_refuses_what_is_not():
     assert neighbours(LATTICE, (0, 0)) == ((0, 0), (0, 1), (1, 0))
     assert neighbours(LATTICE, (1, 1)) == ((0, 1), (1, 0), (1, 1), (2, 1))
-    assert steps_across(LATTICE) == 3
     refused: list[dict] = [
         {"steps": 0},
         {"start": (5, 0)},

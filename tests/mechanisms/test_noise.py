@@ -13,9 +13,7 @@ import numpy as np
 import pytest
 from crowdblend.mechanisms.noise import (
     CoinFlipNoise,
-    GaussianNoise,
     LaplaceNoise,
-    OneSidedGeometricNoise,
     TwoSidedGeometricNoise,
     add_laplace,
     add_two_sided_geometric,
@@ -147,12 +145,8 @@ def test_huge_values_saturate_instead_of_wrapping():
         lambda: TwoSidedGeometricNoise(epsilon=Decimal("1e-301")),
         lambda: TwoSidedGeometricNoise(epsilon=Decimal(1), sensitivity=0),
         lambda: LaplaceNoise(scale=0.0),
-        lambda: GaussianNoise(standard_deviation=math.inf),
         lambda: LaplaceNoise(scale=-1.0),
         lambda: LaplaceNoise(scale=math.nan),
-        lambda: OneSidedGeometricNoise(epsilon=Decimal(-1)),
-        lambda: OneSidedGeometricNoise(epsilon=Decimal(0)),
-        lambda: OneSidedGeometricNoise(epsilon=Decimal("inf")),
         lambda: TwoSidedGeometricNoise(epsilon=Decimal(1)).half_width(0.0),
         lambda: TwoSidedGeometricNoise(epsilon=Decimal(1)).half_width(1.0),
     ],
@@ -165,4 +159,3 @@ def test_what_is_no_noise_cannot_be_described(make):
 def test_what_is_just_a_noise_can_be_described():
     for epsilon in ("1e300", "1e-300", "9.99e300"):
         assert TwoSidedGeometricNoise(epsilon=Decimal(epsilon)).scale > 0
-    assert GaussianNoise(standard_deviation=5e-324).standard_deviation > 0

@@ -7,7 +7,7 @@ from dataclasses import fields
 from decimal import Decimal
 
 import pytest
-from crowdblend.accounting.theory.event_price import price_event, require_relation
+from crowdblend.accounting.theory.event_price import price_event
 from crowdblend.accounting.theory.event_records import KINDS, event_of_record, event_record
 from crowdblend.accounting.theory.strongly_safe_price import price_fixed
 from crowdblend.mechanisms.answers import CountAnswer, MeanAnswer, SumAnswer
@@ -98,9 +98,6 @@ def test_every_event_has_a_price_with_its_relation(event):
     assert found.relation == relation
     assert found.epsilon > 0
     assert found.delta in (0, DELTA)
-    assert require_relation(found, budget=relation) == found
-    with pytest.raises(InputRefused, match="budget for neighbours"):
-        require_relation(found, budget=ADD_REMOVE if relation == REPLACEMENT else REPLACEMENT)
 
 
 def test_the_price_of_points_is_that_of_their_counts():

@@ -8,7 +8,6 @@ from functools import cache, reduce
 
 import numpy as np
 import pytest
-from crowdblend.accounting.theory.axioms import for_group
 from crowdblend.accounting.theory.composition import epsilon_composed
 from crowdblend.accounting.theory.group_privacy import MOST_RECORDS, best_split, even_split
 from crowdblend.accounting.theory.guarantee import Guarantee
@@ -21,6 +20,8 @@ from crowdblend.mechanisms.strongly_safe import StronglySafeRelease
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import binom
+
+from audit.theory.axioms import for_group
 
 K, RATE, DELTA = 8, Decimal("0.25"), Decimal("0.01")
 RELEASE = StronglySafeRelease(k=K, sampling_rate=RATE)

@@ -11,7 +11,7 @@ import mpmath
 import numpy as np
 import pytest
 from crowdblend.accounting.theory.local_reports import local_epsilon, price_of_report
-from crowdblend.accounting.theory.outcome_counts import EXACT_PEOPLE, OnesProfile, ones_distribution, privacy_ratios
+from crowdblend.accounting.theory.outcome_counts import EXACT_PEOPLE, OnesProfile
 from crowdblend.accounting.theory.shuffling import epsilon_shuffled, price_outcome_counts
 from crowdblend.accounting.theory.words import local_words
 from crowdblend.mechanisms.count_sketch import CountMeanSketch
@@ -19,6 +19,8 @@ from crowdblend.mechanisms.krandomization import KRandomization
 from crowdblend.mechanisms.refusal import InputRefused
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
+from audit.theory.report_ratios import ones_distribution, privacy_ratios
 
 
 def two_binomials(n, m, q):

@@ -1,4 +1,4 @@
-"""Amplification, the axioms, zero-knowledge prices, robust sampling, survival."""
+"""Amplification, zero-knowledge prices, robust sampling, survival."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from decimal import Decimal
 import numpy as np
 import pytest
 from crowdblend.accounting.theory.amplification import amplified
-from crowdblend.accounting.theory.axioms import for_group, for_replacement, post_processed, randomly_chosen
 from crowdblend.accounting.theory.crowd_blending import (
     delta_zero_knowledge,
     epsilon_zero_knowledge,
@@ -48,29 +47,6 @@ def test_fifty_releases_after_sampling_cost_one_in_all():
 def test_amplification_only_goes_down(first, second):
     with pytest.raises(InputRefused, match="amplification"):
         amplified(PURE, from_rate=Decimal(first), to_rate=Decimal(second))
-
-
-def test_axioms():
-    worse = Guarantee(epsilon=Decimal("0.5"), delta=Decimal("1e-3"))
-    assert post_processed(worse) == worse
-    assert randomly_chosen([PURE, worse]) == Guarantee(epsilon=Decimal(1), delta=Decimal("1e-3"))
-    with pytest.raises(InputRefused):
-        randomly_chosen([])
-
-
-def test_groups_and_replacement():
-    guarantee = Guarantee(epsilon=Decimal("0.3"), delta=Decimal("1e-6"))
-    doubled = for_replacement(guarantee)
-    assert doubled.epsilon == Decimal("0.6")
-    assert float(doubled.delta) == pytest.approx((1 + math.exp(0.3)) * 1e-6, rel=1e-11)
-    assert for_group(guarantee, records=1) == guarantee
-    assert float(for_group(guarantee, records=4).delta) == pytest.approx(
-        1e-6 * math.expm1(1.2) / math.expm1(0.3), rel=1e-10
-    )
-    with pytest.raises(InputRefused, match="at least one record"):
-        for_group(guarantee, records=0)
-    with pytest.raises(InputRefused, match="reaches 1"):
-        for_group(guarantee, records=100)
 
 
 @pytest.mark.parametrize(("epsilon", "delta"), [("-1", "0"), ("inf", "0"), ("1", "1"), ("1", "-0.1")])

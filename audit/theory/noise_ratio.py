@@ -7,22 +7,63 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import assert_never
 
-from ...mechanisms.amount_format import amount_shown
-from ...mechanisms.noise import (
-    CoinFlipNoise,
-    GaussianNoise,
-    LaplaceNoise,
-    Noise,
-    OneSidedGeometricNoise,
-    TwoSidedGeometricNoise,
-)
-from ...mechanisms.refusal import InputRefused
-from .exact_decimals import divide_up, log_up, multiply_up
-from .rounding import decimal_up
+from crowdblend.accounting.theory.exact_decimals import divide_up, log_up, multiply_up
+from crowdblend.accounting.theory.rounding import decimal_up
+from crowdblend.mechanisms.amount_format import amount_shown
+from crowdblend.mechanisms.noise import CoinFlipNoise, LaplaceNoise, TwoSidedGeometricNoise
+from crowdblend.mechanisms.refusal import InputRefused
 
-__all__ = ["Witness", "WorstRatio", "log_probability", "require_pure", "worst_ratio"]
+__all__ = [
+    "GaussianNoise",
+    "Noise",
+    "OneSidedGeometricNoise",
+    "Witness",
+    "WorstRatio",
+    "log_probability",
+    "require_pure",
+    "worst_ratio",
+]
 
 _DISTANCES = (1, 10, 100, 1000)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class GaussianNoise:
+    """The normal distribution of standard deviation σ; described so that its claim can be refused.
+
+    Args:
+        standard_deviation: σ above 0.
+
+    Raises:
+        ValueError: a standard deviation outside its range.
+    """
+
+    standard_deviation: float
+
+    def __post_init__(self) -> None:
+        if not (math.isfinite(self.standard_deviation) and self.standard_deviation > 0.0):
+            raise ValueError(f"a standard deviation must be positive and finite, not {self.standard_deviation}")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class OneSidedGeometricNoise:
+    """Noise on 0, 1, 2, … only: Pr[x] = (1−α)·α^x, α = e^{−ε}; described so that its claim can be refused.
+
+    Args:
+        epsilon: ε above 0.
+
+    Raises:
+        ValueError: a field outside its range.
+    """
+
+    epsilon: Decimal
+
+    def __post_init__(self) -> None:
+        if not (self.epsilon.is_finite() and self.epsilon > 0):
+            raise ValueError(f"epsilon must be positive and finite, not {self.epsilon}")
+
+
+Noise = TwoSidedGeometricNoise | CoinFlipNoise | LaplaceNoise | GaussianNoise | OneSidedGeometricNoise
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

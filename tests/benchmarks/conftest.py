@@ -1,0 +1,25 @@
+"""The benchmarks as programs."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+PROJECT = Path(__file__).parents[2]
+
+
+@pytest.fixture(scope="session")
+def benchmark() -> Callable[..., str]:
+    """What a benchmark prints, by its name and its words."""
+
+    def run(name: str, *words: object) -> str:
+        command = [sys.executable, "-m", f"benchmarks.{name}", *map(str, words)]
+        done = subprocess.run(command, cwd=PROJECT, capture_output=True, text=True, timeout=500, check=False)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    return run
