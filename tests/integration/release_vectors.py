@@ -28,11 +28,11 @@ from typing import Any
 FOLDER = pathlib.Path.cwd()
 ROOMS = ("mechanisms", "accounting", "tasks", "flows", "deploy")
 COLOUR = '[columns.colour]\nvalues = ["blue", "green", "red"]\nlevel = 0\n'
-AGE = "[columns.age]\ninterval = { lower = 0, upper = 100, widths = [10, 50] }\nlevel = 1\n"
+AGE = "[columns.age]\ninterval = { lower = 0, upper = 100, widths = [10, 50] }\nlevel = 2\n"
 TOWN = '[columns.town]\nhierarchy = "towns.csv"\nlevel = 1\n'
 COLUMNS = COLOUR + AGE + TOWN
 FREE = "".join(line + "\n" for line in COLUMNS.splitlines() if not line.startswith("level"))
-RATE, CROWD, DELTA = "[sampling]\nrate = 0.3\n", "[suppression]\nk = 4\n", "[privacy]\ndelta = 1e-6\n"
+RATE, CROWD, DELTA = "[sampling]\nrate = 0.3\n", "[suppression]\nk = 8\n", "[privacy]\ndelta = 1e-3\n"
 SAFE = RATE + CROWD + DELTA
 AXES = "[columns.height]\nbounds = { lower = 1.2, upper = 2.2 }\n[columns.weight]\nbounds = { lower = 30, upper = 130, missing = 70 }\n"  # noqa: E501
 TOWNS = "Lyon;South;*\nMarseille;South;*\nLille;North;*\nParis;North;*\n"
@@ -54,7 +54,7 @@ CASES = {
     "microdata-counts": spec(SAFE, COLUMNS, form="counts", file="parquet"),
     "microdata-counts-csv": spec(SAFE, COLUMNS, form="counts"),
     "microdata-other-levels": spec(
-        SAFE, COLUMNS.replace("level = 1", "level = 0").replace("level = 0\n", "level = 1\n", 1), form="counts"
+        SAFE, COLUMNS.replace("level = 2", "level = 3").replace("level = 0", "level = 1"), form="counts"
     ),
     "microdata-of-parquet": spec(SAFE, COLUMNS, source="people.parquet", form="counts"),
     "microdata-of-files": spec(SAFE, COLUMNS, source="parts/*.csv", form="counts"),
@@ -68,23 +68,25 @@ CASES = {
         data=MESSY,
     ),
     "microdata-unquoted": spec(SAFE, COLUMNS, form="counts", data='quoting = "none"\n'),
-    "microdata-k-follows": spec(RATE, "[privacy]\nepsilon = 1.5\ndelta = 1e-6\n", COLUMNS, form="counts"),
-    "microdata-rate-follows": spec(CROWD, "[privacy]\nepsilon = 1.5\ndelta = 1e-6\n", COLUMNS, form="counts"),
-    "microdata-several-records": spec(SAFE, COLUMNS, dataset="visits", data="rows_per_person = 3\n"),
+    "microdata-k-follows": spec(RATE, "[privacy]\nepsilon = 1.5\ndelta = 1e-3\n", COLUMNS, form="counts"),
+    "microdata-rate-follows": spec(CROWD, "[privacy]\nepsilon = 1.5\ndelta = 1e-3\n", COLUMNS, form="counts"),
+    "microdata-several-records": spec(
+        RATE, "[suppression]\nk = 40\n", DELTA, COLOUR, dataset="visits", data="rows_per_person = 3\n"
+    ),
     "map-drawn": spec(SAFE, "[selection]\nepsilon = 0.2\n", FREE, form="counts"),
     "map-drawn-of-candidates": spec(
         SAFE,
         '[selection]\nepsilon = 0.2\non = "fresh-sample"\nrate = 0.5\ndraw = "exponential"\n'
-        "candidates = [{ colour = 0, age = 1, town = 2 }, { colour = 1, age = 1, town = 1 }]\n",
+        "candidates = [{ colour = 0, age = 2, town = 2 }, { colour = 1, age = 2, town = 1 }]\n",
         FREE,
         form="counts",
     ),
     "map-walked": spec(
         SAFE, "[selection]\nepsilon = 0.2\nsteps = 5\n", FREE + "weight = 2\nmin_level = 1\n", form="counts"
     ),
-    "histogram-suppressed": spec(RATE, DELTA, '[histogram]\nkind = "suppressed"\nk = 4\n', COLUMNS),
+    "histogram-suppressed": spec(RATE, DELTA, '[histogram]\nkind = "suppressed"\nk = 8\n', COLUMNS),
     "histogram-noisy": spec(
-        RATE, DELTA, '[histogram]\nkind = "noisy"\nk = 4\nepsilon = 0.5\n', COLUMNS, file="parquet"
+        RATE, DELTA, '[histogram]\nkind = "noisy"\nk = 8\nepsilon = 0.5\n', COLUMNS, file="parquet"
     ),
     "histogram-outlier-private": spec(
         DELTA, '[histogram]\nkind = "outlier-private"\nepsilon = 0.5\nhorizon = 60\nmargin = 40\n', COLUMNS
@@ -92,7 +94,7 @@ CASES = {
     "histogram-unequal-rates": spec(
         '[sampling]\ncolumn = "inclusion"\nrates = [0.1, 0.2]\n',
         DELTA,
-        '[histogram]\nkind = "suppressed"\nk = 4\n',
+        '[histogram]\nkind = "suppressed"\nk = 8\n',
         TOWN,
     ),
     "histogram-of-survey": spec(
@@ -102,9 +104,9 @@ CASES = {
         TOWN,
         dataset="survey",
     ),
-    "points-suppressed": spec(RATE, DELTA, '[points]\nkind = "suppressed"\nk = 4\ncells_per_side = 5\n', AXES),
+    "points-suppressed": spec(RATE, DELTA, '[points]\nkind = "suppressed"\nk = 8\ncells_per_side = 5\n', AXES),
     "points-noisy": spec(
-        RATE, DELTA, '[points]\nkind = "noisy"\nk = 4\nepsilon = 0.5\ncells_per_side = 5\n', AXES, file="parquet"
+        RATE, DELTA, '[points]\nkind = "noisy"\nk = 8\nepsilon = 0.5\ncells_per_side = 5\n', AXES, file="parquet"
     ),
     "answer-count": spec('[answer]\nkind = "count"\nepsilon = 0.5\nby = ["town", "colour"]\n', COLOUR, TOWN),
     "answer-sum": spec(RATE, '[answer]\nkind = "sum"\nepsilon = 0.5\ncolumn = "income"\nlower = 0\nupper = 9000\n'),
@@ -127,8 +129,7 @@ CASES = {
         source="vectors.csv",
     ),
     "reports-of-questions": spec(
-        '[reports]\nkind = "k-randomization"\nflip_probability = 0.25\nquestions = ["smokes", "cycles"]\n'
-        "least_people = 900\n",
+        '[reports]\nkind = "k-randomization"\nflip_probability = 0.25\nquestions = ["smokes"]\nleast_people = 900\n',
         DELTA,
         dataset="commuters",
         source="questions.csv",
@@ -144,6 +145,10 @@ CASES = {
 IN_SERIES = {
     "series-first": spec(SAFE, COLUMNS),
     "series-second": spec(SAFE, COLUMNS, source="people.parquet", file="parquet"),
+}
+REFUSED = {
+    "refused": spec(SAFE, COLUMNS, dataset="poor"),
+    "broken": spec(SAFE, COLUMNS, source="damaged.parquet"),
 }
 DATASETS = {
     "people": "",
@@ -279,19 +284,21 @@ def lay_out() -> None:
     write("people.csv", "".join(people()))
     for part in range(3):
         write(f"parts/{part}.csv", "".join(people(rows=range(1000 * part, 1000 * part + 1000 - part))))
-    messy = (
-        "".join(people(separator=" ; ")).replace(".5\n", ",0\n").replace("red", "RED").replace("Rome", '"Ly""on\r\n€é"')
-    )
-    write("messy.csv", messy.replace("\n", "\r\n").replace(" ; ", ";", 6).replace("violet", "NA"), "cp1252")
+    messy = "".join(people(separator=" ; ")).replace(".5\n", ",0\n").replace("red", "RED").replace("violet", "NA")
+    messy = messy.replace(" ; Rome", ';"Ly""on\n€é"').replace(" ; ", ";", 6).replace("\n", "\r\n")
+    write("messy.csv", messy, "cp1252")
     table = pyarrow.csv.read_csv("people.csv", convert_options=pa.csv.ConvertOptions(strings_can_be_null=True))
     whole = [text if text and text.lstrip("-").isdigit() else None for text in table["age"].to_pylist()]
     table = table.set_column(1, "age", pa.array([None if text is None else int(text) for text in whole]))
     pq.write_table(table, "people.parquet", row_group_size=700)
     bits = [hashlib.sha256(f"report {number}".encode()).digest() for number in range(1200)]
     write("sketches.csv", "hash,bits\n" + "".join(f"{line[0] % 16},{line[:8].hex()}\n" for line in bits))
-    for name, size in (("vectors", 3), ("questions", 2), ("bloom", 8)):
+    for name, size in (("vectors", 3), ("questions", 1), ("bloom", 8)):
         write(f"{name}.csv", "vector\n" + "".join(f"{line[1] % 2**size}\n" for line in bits))
-    for name, text in (CASES | IN_SERIES).items():
+    damaged = bytearray(pathlib.Path("people.parquet").read_bytes())
+    damaged[4 : len(damaged) // 2] = bytes(len(damaged) // 2 - 4)
+    pathlib.Path("damaged.parquet").write_bytes(damaged)
+    for name, text in (CASES | IN_SERIES | REFUSED).items():
         write(f"{name}.toml", text)
 
 
@@ -305,6 +312,7 @@ def main() -> None:
     for name in [name for name in os.environ if name.startswith(("PREFECT_API", "PREFECT_HOME", "CROWDBLEND_"))]:
         del os.environ[name]
     os.environ |= {"CROWDBLEND_HOME": "home", "CROWDBLEND_LEDGER": "sqlite:///ledger.db", "LOGNAME": "steward"}
+    os.environ |= {"PREFECT_LOGGING_LEVEL": "CRITICAL", "PREFECT_LOGGING_TO_API_ENABLED": "false", "DO_NOT_TRACK": "1"}
     command = fix_surroundings()
     lay_out()
 
@@ -330,18 +338,18 @@ def main() -> None:
         return {"result": result, "files": {path.name: sha256(path) for path in sorted(out.iterdir())}}
 
     for name, words in DATASETS.items():
-        run("dataset", "add", name, "--epsilon", "100", "--delta", "1e-3", *words.split())
+        run("dataset", "add", name, "--epsilon", "1000", "--delta", "0.5", *words.split())
     run("dataset", "looked", "visits", "--what", "how many records a person has")
     releases = {name: release(name) for name in CASES}
-    run("dataset", "raise", "people", "--epsilon", "200", "--delta", "2e-3", "--reason", "another year")
+    run("dataset", "raise", "people", "--epsilon", "2000", "--delta", "0.6", "--reason", "another year")
     run("series", "add", "monthly", "series-first.toml", "--releases", "3")
     releases |= {name: release(name, "--series", "monthly") for name in IN_SERIES}
     run("dataset", "add", "poor", "--epsilon", "0.01", "--delta", "1e-6")
-    pathlib.Path("refused.toml").write_text(spec(SAFE, COLUMNS, dataset="poor"))
     run("run", "refused.toml", "--output", "out/refused", "--release-id", "refused", leaves=3)
     run("run", "microdata-rows.toml", "--output", "out/other", "--release-id", "answer-sum", leaves=3)
-    pathlib.Path("failing").mkdir()
-    run("token", "add", "auditor")
+    run("run", "broken.toml", "--output", "out/broken", "--release-id", "broken", leaves=1)
+    run("abandon", "broken", "--reason", "a damaged file")
+    run("token", "add", "auditor", "--expires", "90d")
     verified = json.loads(run("ledger", "verify", "--json"))
     if not verified["ok"]:
         raise RuntimeError(f"the ledger does not hold: {verified['findings']}")
@@ -349,6 +357,7 @@ def main() -> None:
     made = {
         "plans": {words: json.loads(run("plan", *words.split(), "--json")) for words in PLANS},
         "releases": releases,
+        "datasets": json.loads(run("ledger", "show", "--json"))["datasets"],
         "ledger": [json.loads(line) for line in run("ledger", "export").splitlines()],
         "anchor": sha256(anchor),
     }

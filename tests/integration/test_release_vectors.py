@@ -44,7 +44,7 @@ def differences(known: Any, made: Any, where: str = "") -> Iterator[str]:
         yield f"{where}: {known} became {made}"
 
 
-@pytest.mark.parametrize("part", ["plans", "releases", "ledger", "anchor"])
+@pytest.mark.parametrize("part", ["plans", "releases", "datasets", "ledger", "anchor"])
 def test_nothing_has_changed(known, made, part) -> None:
     assert sorted(differences(known[part], made[part])) == []
 
