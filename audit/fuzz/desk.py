@@ -23,7 +23,9 @@ from crowdblend.accounting.ledger.writer import open_writer
 from crowdblend.deploy import cli
 from crowdblend.flows.settings import House
 
-sys.path.append(str(Path(__file__).parents[2] / "tests"))  # for what all tests share, also where pytest doesn't run this
+sys.path.append(
+    str(Path(__file__).parents[2] / "tests")
+)  # for what all tests share, also where pytest doesn't run this
 from support.golden_ledger import put_golden_ledger
 
 __all__ = ["Desk", "Fault", "Run", "furnished_desk", "no_network", "plain_desk", "said", "within"]
