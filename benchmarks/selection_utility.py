@@ -19,8 +19,8 @@ from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
+from crowdblend.accounting.theory.kinds.epsilon_safe import price_selected
 from crowdblend.accounting.theory.price import price
-from crowdblend.accounting.theory.selection import price_selected
 from crowdblend.mechanisms.lattice import Lattice, LatticeColumn, Levels
 from crowdblend.mechanisms.quality import group_threshold, information_kept
 from crowdblend.mechanisms.refusal import InputRefused

@@ -12,6 +12,7 @@ from typing import assert_never
 import numpy as np
 from numpy.typing import NDArray
 
+from .mechanism import Mechanism
 from .neighbours import REPLACEMENT, Relation
 from .noise import TwoSidedGeometricNoise, add_two_sided_geometric
 
@@ -40,7 +41,7 @@ _LARGEST_BOUND = 1 << 53
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class _Answer:
+class _Answer(Mechanism):
     """What every answer has.
 
     Args:
@@ -52,6 +53,8 @@ class _Answer:
     Raises:
         ValueError: a field outside its range, or a sample under replacement, for which no price is proved here.
     """
+
+    kind = "answers"
 
     epsilon: Decimal
     relation: Relation

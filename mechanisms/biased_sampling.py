@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .coin_bits import WORD, biased_coins, word_threshold_up
+from .mechanism import Mechanism
 from .neighbours import Randomness
 from .sampling import threshold
 
@@ -19,7 +20,7 @@ __all__ = ["BiasedSampleCounts", "UnequalRatesHistogram", "require_rates", "thin
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class BiasedSampleCounts:
+class BiasedSampleCounts(Mechanism):
     """Counts of at least k, of records that were included with unequal rates. The setting of CBP, Theorem 2.
 
     The data set's own sampling is the protection, so it can be released once, ever. Rates must be functions of
@@ -35,6 +36,8 @@ class BiasedSampleCounts:
     Raises:
         ValueError: a field outside its range.
     """
+
+    kind = "survey_counts"
 
     k: int
     lowest_rate: Decimal
@@ -53,7 +56,7 @@ class BiasedSampleCounts:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class UnequalRatesHistogram:
+class UnequalRatesHistogram(Mechanism):
     """Counts of at least k in a fresh sample in which each record has a rate of its own, as the record says.
 
     Source: CBP, Theorem 2. The coins are the release's own: first at the highest rate, then each record that came
@@ -67,6 +70,8 @@ class UnequalRatesHistogram:
     Raises:
         ValueError: a field outside its range.
     """
+
+    kind = "unequal_rates"
 
     k: int
     sampling_rate: Decimal

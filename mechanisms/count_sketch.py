@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .coin_bits import WORD, biased_coins, uniform_below, word_threshold_up
+from .mechanism import Mechanism
 from .neighbours import Randomness
 
 __all__ = [
@@ -36,7 +37,7 @@ _BLOCK_BYTES = 1 << 23
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class CountMeanSketch:
+class CountMeanSketch(Mechanism):
     """Each person hashes their value with one of k functions to one of m bits, and flips every bit with 1/(e^{ε/2}+1).
 
     Source: Apple, Learning with Privacy at Scale (2017), Algorithms 1 to 3 (client, server, estimate); Notes-DP.
@@ -51,6 +52,8 @@ class CountMeanSketch:
     Raises:
         ValueError: a field outside its range.
     """
+
+    kind = "local_reports"
 
     epsilon: Decimal
     hashes: int

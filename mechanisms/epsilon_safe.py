@@ -5,13 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from decimal import Decimal
 
+from .mechanism import Mechanism
 from .strongly_safe import StronglySafeRelease
 
 __all__ = ["EpsilonSafeRelease"]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class EpsilonSafeRelease:
+class EpsilonSafeRelease(Mechanism):
     """One release by LQS, arXiv:1101.2604v2, Theorem 3.11, whose choice the release's sample doesn't depend on.
 
     The map is the draw of an ε₁-private mechanism, made on the whole data with coins of its own, or on a fresh
@@ -26,6 +27,8 @@ class EpsilonSafeRelease:
     Raises:
         ValueError: a field outside its range.
     """
+
+    kind = "epsilon_safe"
 
     k: int
     sampling_rate: Decimal

@@ -8,6 +8,7 @@ from decimal import Decimal
 import numpy as np
 from numpy.typing import NDArray
 
+from .mechanism import Mechanism
 from .noise import TwoSidedGeometricNoise, add_two_sided_geometric
 
 __all__ = [
@@ -21,7 +22,7 @@ __all__ = [
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class SuppressedHistogram:
+class SuppressedHistogram(Mechanism):
     """Counts of at least k as they are, smaller ones as 0. Source: CBP, Example 1; Notes-CBP, Theorem 3.
 
     Without sampling it is (k, 0)-crowd-blending and *not* differentially private; with a fresh sample it is a
@@ -35,6 +36,8 @@ class SuppressedHistogram:
         ValueError: a field outside its range.
     """
 
+    kind = "suppressed_histogram"
+
     k: int
     sampling_rate: Decimal | None
 
@@ -44,7 +47,7 @@ class SuppressedHistogram:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class NoisyHistogram:
+class NoisyHistogram(Mechanism):
     """Counts of at least k as they are, smaller ones (0 too) with discrete Laplace noise. Source: CBP, Example 2.
 
     Without sampling it is (k, ε)-crowd-blending and *not* differentially private.
@@ -58,6 +61,8 @@ class NoisyHistogram:
         ValueError: a field outside its range.
     """
 
+    kind = "noisy_histogram"
+
     k: int
     epsilon: Decimal
     sampling_rate: Decimal | None
@@ -69,7 +74,7 @@ class NoisyHistogram:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class OutlierPrivateHistogram:
+class OutlierPrivateHistogram(Mechanism):
     """Every count with discrete Laplace noise of scale 1/ε(count): the rarer the group, the more noise.
 
     ε(c) = tε/(K − c) for counts c below K − t, and ε from there on. Source: Notes-CBP, Definition 7 and Theorem 8
@@ -83,6 +88,8 @@ class OutlierPrivateHistogram:
     Raises:
         ValueError: a field outside its range.
     """
+
+    kind = "outlier_histogram"
 
     epsilon: Decimal
     horizon: int

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .coin_bits import WORD, biased_coins, word_threshold_up
+from .mechanism import Mechanism
 from .neighbours import Randomness
 
 __all__ = [
@@ -32,7 +33,7 @@ Reals = NDArray[np.float64]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class KRandomization:
+class KRandomization(Mechanism):
     """Each of L bits is flipped with probability q < ½. Source: KR (Zhilyaev and Zeber, K-Randomization, 2016).
 
     Every report is L·ln((1−q)/q)-locally private: no trust in the server is needed.
@@ -44,6 +45,8 @@ class KRandomization:
     Raises:
         ValueError: a field outside its range.
     """
+
+    kind = "local_reports"
 
     bits: int
     flip_probability: Decimal
@@ -66,7 +69,7 @@ class KRandomization:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class OutcomeCounts:
+class OutcomeCounts(Mechanism):
     """The published counts of the outcomes of many people's reports.
 
     Args:
@@ -76,6 +79,8 @@ class OutcomeCounts:
     Raises:
         ValueError: fewer people than one.
     """
+
+    kind = "outcome_counts"
 
     randomizer: KRandomization
     least_people: int

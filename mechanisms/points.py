@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .histogram import NoisyHistogram
+from .mechanism import Mechanism
 from .noise import TwoSidedGeometricNoise
 from .strongly_safe import StronglySafeRelease
 
@@ -28,7 +29,7 @@ _TILTS = 400
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class SyntheticPoints:
+class SyntheticPoints(Mechanism):
     """A grid of equal cells on [0,1]^d; each cell's published count of points at its centre.
 
     Source: CBP, Example 4 (full version). Its price is that of the counts: the points are a function of them.
@@ -41,6 +42,8 @@ class SyntheticPoints:
     Raises:
         ValueError: a field outside its range.
     """
+
+    kind = "points"
 
     dimensions: int
     cells_per_side: int

@@ -5,11 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from decimal import Decimal
 
+from .mechanism import Mechanism
+
 __all__ = ["StronglySafeRelease"]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class StronglySafeRelease:
+class StronglySafeRelease(Mechanism):
     """One release by LQS, arXiv:1101.2604v2, Algorithm "sampling + strongly-safe k-anonymization".
 
     It describes the event so fully that it can be priced without its code.
@@ -21,6 +23,8 @@ class StronglySafeRelease:
     Raises:
         ValueError: a field outside its range.
     """
+
+    kind = "strongly_safe"
 
     k: int
     sampling_rate: Decimal

@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import ClassVar, Literal
 
 from ..accounting.theory.price import Price, mechanism_record, paper_price
-from ..mechanisms.event import Mechanism
 from ..mechanisms.lattice import LatticeColumn
 from ..mechanisms.map_choice import MapChoice
+from ..mechanisms.mechanism import Mechanism
 from ..mechanisms.recoding import GeneralizationMap, MappedColumn
 from .objects import Output
 from .record_reading import RecordReading

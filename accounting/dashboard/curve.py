@@ -5,16 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from ...mechanisms.refusal import InputRefused
+from ..theory.kinds.registry import kind_of_record
 from .work import Desk
 
 __all__ = ["Curve", "CurvePoint", "curve_of"]
 
 SECONDS_TO_WAIT = 0.5
 LARGEST_K = 10_000
-THEOREMS: Mapping[str | int | None, str] = {
-    "strongly-safe-release/1": "Theorem 3.9",
-    "epsilon-safe-release/1": "Theorem 3.11",
-}
 FOR_SEVERAL_RECORDS = (
     "No curve is drawn where a person may have several records: the profile is that of one record, and its price is "
     "carried over to several by group privacy."
@@ -62,7 +60,11 @@ def curve_of(mechanism: Mapping[str, str | int], *, rows_per_person: int, delta:
         delta: the δ that the picture must show.
         desk: computes it.
     """
-    theorem = THEOREMS.get(mechanism.get("kind"), "")
+    try:
+        curves = kind_of_record(mechanism.get("kind")).curves
+    except InputRefused:
+        curves = None
+    theorem = "" if curves is None else curves.theorem
     k = mechanism.get("k")
     if rows_per_person != 1:
         why_not = FOR_SEVERAL_RECORDS

@@ -135,7 +135,7 @@ def release_page(seen: Seen, release_id: str) -> ReleasePage:
         release=row,
         parameters=tuple(Parameter(name=name, value=str(value)) for name, value in charge.mechanism),
         rule=charge.price.rule,
-        theorem=theorem_of(charge.price.rule),
+        theorem=theorem_of(charge),
         relation=charge.price.relation,
         releases_covered=charge.price.releases,
         guarantee=guarantee_in_words(charge, circumstances),

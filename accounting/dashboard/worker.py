@@ -15,19 +15,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ...mechanisms.epsilon_safe import EpsilonSafeRelease
 from ...mechanisms.refusal import InputRefused, Refusal
-from ...mechanisms.strongly_safe import StronglySafeRelease
 from ..ledger.budget import Account
 from ..ledger.odometer import composed_estimate
 from ..ledger.reader import open_reader
 from ..ledger.signing import PublicKey
-from ..theory.paper_bound import delta_paper, least_epsilon_of_paper
+from ..theory.kinds.registry import kind_of, mechanism_of_record
 from ..theory.planning import plan
-from ..theory.price import mechanism_of_record
-from ..theory.profile import exp_up, log_profile
-from ..theory.rounding import float_up
-from ..theory.selection import log_profile_selected, selection_cost
+from ..theory.profile import exp_up
 
 __all__ = ["main"]
 
@@ -86,31 +81,15 @@ def _curve(mechanism: dict[str, str | int], delta: str) -> dict[str, Any]:
     Both are upper bounds for one record; a point of the paper's is null where it proves nothing.
     """
     release = mechanism_of_record(mechanism)
-    if not isinstance(release, StronglySafeRelease | EpsilonSafeRelease):
+    curves = kind_of(release).curves
+    if curves is None:
         raise InputRefused("There is no curve for this mechanism: its price is one point.")
-    k, rate = release.k, float_up(release.sampling_rate)
-    choice = 0.0
-    if isinstance(release, EpsilonSafeRelease):
-        cost = selection_cost(release.selection_epsilon, selection_rate=release.selection_rate)
-        choice = float_up(cost.epsilon)
-
-    def log_delta(epsilons: NDArray[np.float64]) -> NDArray[np.float64]:
-        if not choice:
-            return log_profile(k=k, sampling_rate=rate, epsilons=epsilons)
-        return log_profile_selected(k=k, sampling_rate=rate, selection_epsilon=choice, epsilons=epsilons)
-
-    beyond = choice + 2.0 * max(math.log(k) + math.log1p(-rate), least_epsilon_of_paper(rate), 0.05)
-    farthest = _where_small(log_delta, min(float(Decimal(delta)) * 1e-3, 1e-9), beyond=beyond)
+    curve = curves.of(release)
+    farthest = _where_small(curve.log_delta, min(float(Decimal(delta)) * 1e-3, 1e-9), beyond=curve.farthest)
     epsilons = np.linspace(0.0, farthest, POINTS)
-    exact = [exp_up(float(value)) for value in log_delta(epsilons)]
-    paper = [_by_the_paper(float(one), k=k, rate=rate, choice=choice) for one in epsilons]
+    exact = [exp_up(float(value)) for value in curve.log_delta(epsilons)]
+    paper = [curve.delta_paper(float(one)) for one in epsilons]
     return {"epsilons": [float(one) for one in epsilons], "exact": exact, "paper": paper}
-
-
-def _by_the_paper(epsilon: float, *, k: int, rate: float, choice: float) -> float | None:
-    """δ by LQS, arXiv:1101.2604v2, Theorem 3.9; after a choice of the map what Theorem 3.11 leaves for the release."""
-    left = math.nextafter(epsilon - choice, -math.inf) if choice else epsilon
-    return delta_paper(k=k, sampling_rate=rate, epsilon=left) if left >= least_epsilon_of_paper(rate) else None
 
 
 def _where_small(

@@ -72,7 +72,7 @@ def write_certificate(
             "epsilon": amount_text(charge.price.epsilon),
             "delta": amount_text(charge.price.delta),
             "rule": charge.price.rule,
-            "theorem": theorem_of(charge.price.rule),
+            "theorem": theorem_of(charge),
             "epsilon_paper": None if charge.epsilon_paper is None else amount_text(charge.epsilon_paper),
             "unit": f"one person, at most {records_in_words(circumstances)}",
             "rows_per_person": circumstances.rows_per_person,

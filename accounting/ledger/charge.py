@@ -6,7 +6,7 @@ from dataclasses import dataclass, fields
 from datetime import date
 from decimal import Decimal
 
-from ...mechanisms.event import Mechanism
+from ...mechanisms.mechanism import Mechanism
 from ..theory.price import Price, mechanism_record
 from .canonical import sorted_fields
 from .release_entries import ChargedPrice, ReleaseCharged, ReleaseChargedTwoSamples, SeriesPlace, SeriesRegistered

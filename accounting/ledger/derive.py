@@ -47,7 +47,7 @@ class Row:
 
 def released_once(dataset: DatasetAdded, price: ChargedPrice) -> bool:
     """Whether a release at this price uses up what protects the data set, so that it has no other."""
-    from ..theory.shuffling import holds_alone  # with it come numerics, which creating a ledger does without
+    from ..theory.kinds.outcome_counts import holds_alone  # with it come numerics, which creating a ledger does without
 
     return dataset.survey_rate is not None or holds_alone(price.rule)
 
@@ -119,7 +119,7 @@ def counts_of(entry: Entry, *, rows: tuple[Row, ...], state: LedgerState) -> Map
 
 def _standing(charge: ReleaseCharged, change: int) -> dict[tuple[Count, str], int]:
     """What a release takes by its charge, and gives back by a refund."""
-    from ..theory.shuffling import holds_alone  # with it come numerics, which creating a ledger does without
+    from ..theory.kinds.outcome_counts import holds_alone  # with it come numerics, which creating a ledger does without
 
     counts: dict[tuple[Count, str], int] = {("released", charge.dataset): change}
     if holds_alone(charge.price.rule):

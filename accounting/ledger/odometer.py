@@ -8,10 +8,9 @@ from decimal import Decimal
 
 from ...mechanisms.refusal import InputRefused
 from ..theory.composition import COMPOSED_FLOOR, epsilon_composed
+from ..theory.kinds.registry import kind_of, mechanism_of_record
 from ..theory.loss_curves import Part
-from ..theory.price import mechanism_of_record
 from ..theory.rounding import decimal_up, float_down
-from ..theory.selection import parts_of_mechanism
 from .budget import Account
 from .queries import DatasetState, ReleaseState
 from .release_entries import Fields
@@ -73,7 +72,8 @@ def composed_estimate(charged: Counter[Fields], *, account: Account, rows_per_pe
     parts: dict[Part, int] = {}
     try:
         for mechanism, times in charged.items():
-            for part in parts_of_mechanism(mechanism_of_record(dict(mechanism))):
+            run = mechanism_of_record(dict(mechanism))
+            for part in kind_of(run).losses(run):
                 parts[part] = parts.get(part, 0) + times
         composed = epsilon_composed(parts, delta=float_down(delta))
     except (ArithmeticError, InputRefused, ValueError):

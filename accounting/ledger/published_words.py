@@ -2,43 +2,12 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from ...mechanisms.amount_format import counted
+from ...mechanisms.refusal import InputRefused
+from ..theory.kinds.kind import Published
+from ..theory.kinds.registry import kind_of_record
 
 __all__ = ["published_text"]
-
-
-class _Published(NamedTuple):
-    """Nouns for what a kind of release publishes; records are named only where rows stand for them."""
-
-    group: str
-    groups: str
-    records: str
-
-
-RECORDS = _Published("group", "groups", "record")
-CELLS = _Published("count", "counts", "")
-NOISY_CELLS = _Published("noisy count", "noisy counts", "")
-POINTS = _Published("cell", "cells", "synthetic point")
-ANSWERS = _Published("answer", "answers", "")
-ESTIMATES = _Published("estimate", "estimates", "")
-PUBLISHED = {
-    "strongly-safe-release": RECORDS,
-    "epsilon-safe-release": RECORDS,
-    "suppressed-histogram": CELLS,
-    "unequal-rates-histogram": CELLS,
-    "noisy-histogram": NOISY_CELLS,
-    "outlier-private-histogram": NOISY_CELLS,
-    "synthetic-points": POINTS,
-    "synthetic-noisy-points": POINTS,
-    "count-answer": ANSWERS,
-    "sum-answer": ANSWERS,
-    "mean-answer": ANSWERS,
-    "count-mean-sketch": ESTIMATES,
-    "k-randomization": ESTIMATES,
-    "outcome-counts": ESTIMATES,
-}
 
 
 def published_text(kind: str, *, groups: int, records: int | None) -> str:
@@ -49,6 +18,9 @@ def published_text(kind: str, *, groups: int, records: int | None) -> str:
         groups: rows of the table without repetitions.
         records: their records; None where what is published counts none.
     """
-    noun = PUBLISHED.get(kind.partition("/")[0], ANSWERS if records is None else RECORDS)
+    try:
+        noun = kind_of_record(kind).statements.published
+    except InputRefused:  # of a later version
+        noun = Published("row", "rows", "" if records is None else "record")
     shown = counted(groups, noun.group, noun.groups)
-    return f"{counted(records, noun.records)} in {shown}" if noun.records and records is not None else shown
+    return f"{counted(records, noun.record)} in {shown}" if noun.record and records is not None else shown

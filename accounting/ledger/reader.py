@@ -8,7 +8,7 @@ from pathlib import Path
 
 from sqlalchemy import select
 
-from ...mechanisms.event import Mechanism
+from ...mechanisms.mechanism import Mechanism
 from ...mechanisms.refusal import ReleaseFailed
 from ..theory.price import Price, mechanism_record
 from .anchor_audit import AnchorCheck, check_anchor

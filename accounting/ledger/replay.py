@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Set
 from contextlib import suppress
 from dataclasses import dataclass, field
 
-from ..theory.shuffling import holds_alone
+from ..theory.kinds.outcome_counts import holds_alone
 from .derive import Row, counts_of, rows_of
 from .entry import DatasetAdded, Entry
 from .ledger_state import AccountAt, account_of_row

@@ -8,17 +8,9 @@ from decimal import Decimal
 from typing import assert_never
 
 from ...mechanisms.amount_format import amount_shown
-from ...mechanisms.answers import CountAnswer, MeanAnswer, SumAnswer
-from ...mechanisms.biased_sampling import BiasedSampleCounts, UnequalRatesHistogram
-from ...mechanisms.count_sketch import CountMeanSketch
-from ...mechanisms.epsilon_safe import EpsilonSafeRelease
-from ...mechanisms.histogram import NoisyHistogram, OutlierPrivateHistogram, SuppressedHistogram
-from ...mechanisms.krandomization import KRandomization, OutcomeCounts
-from ...mechanisms.points import SyntheticPoints
 from ...mechanisms.refusal import AccountantRefused, InputRefused, Refusal
-from ...mechanisms.strongly_safe import StronglySafeRelease
-from ..theory.price import mechanism_of_record
-from ..theory.shuffling import holds_alone
+from ..theory.kinds.outcome_counts import holds_alone
+from ..theory.kinds.registry import kind_of, mechanism_of_record
 from .budget import Account
 from .derive import released_once
 from .entry import BudgetRaised, DatasetAdded, Entry, LedgerCreated, PrivateLook
@@ -284,19 +276,7 @@ def sample_faults(charge: ReleaseCharged) -> tuple[str, ...]:
         mechanism = mechanism_of_record(dict(charge.mechanism))
     except InputRefused:
         return ()  # which has no price either, and that is said
-    match mechanism:
-        case StronglySafeRelease() | SuppressedHistogram() | NoisyHistogram() | OutlierPrivateHistogram():
-            needed = 1
-        case SyntheticPoints() | BiasedSampleCounts() | UnequalRatesHistogram():
-            needed = 1
-        case CountAnswer() | SumAnswer() | MeanAnswer():
-            needed = 1
-        case CountMeanSketch() | KRandomization() | OutcomeCounts():
-            needed = 1
-        case EpsilonSafeRelease(selection_rate=rate):
-            needed = 1 if rate is None else 2
-        case _:
-            assert_never(mechanism)
+    needed = kind_of(mechanism).samples(mechanism)
     taken = [sample for _, sample in charge.samples]
     if len(taken) != needed:
         return (f"its mechanism reads {needed} samples, and {len(taken)} are taken",)
@@ -343,13 +323,14 @@ def survey_fault(mechanism: Fields, survey_rate: Decimal | None) -> str | None:
         found = mechanism_of_record(dict(mechanism))
     except InputRefused:
         return None  # which has no price either, and that is said
-    if not isinstance(found, BiasedSampleCounts):
+    rate_of = kind_of(found).survey_rate
+    if rate_of is None:
         return None
     if survey_rate is None:
         return "its price leans on the data having been sampled, and the data set is not registered as a sample"
-    if survey_rate > found.largest_rate:
+    if survey_rate > rate_of(found):
         return (
-            f"it says that no record was sampled at a rate above {found.largest_rate}, and the data set is registered "
+            f"it says that no record was sampled at a rate above {rate_of(found)}, and the data set is registered "
             f"as sampled at {survey_rate}"
         )
     return None

@@ -11,7 +11,12 @@ from ...mechanisms.refusal import InputRefused
 from .exact_decimals import add_down, add_up, divide_up, exp_up, log_up, multiply_down, multiply_up
 from .rounding import decimal_up, float_up
 
-__all__ = ["delta_zero_knowledge", "epsilon_zero_knowledge", "epsilon_zero_knowledge_robust"]
+__all__ = [
+    "crowd_blending_statement",
+    "delta_zero_knowledge",
+    "epsilon_zero_knowledge",
+    "epsilon_zero_knowledge_robust",
+]
 
 _TAIL_SLACK = 1e-10
 _BATCH = 512
@@ -104,3 +109,35 @@ def delta_zero_knowledge(*, k: int, sampling_rate: Decimal) -> Decimal:
             return min(decimal_up(max(best * (1.0 + _TAIL_SLACK), 5e-324)), Decimal(1))
         first += _BATCH
     raise InputRefused(f"the search for delta with k = {k} at sampling rate {sampling_rate} is too long.")
+
+
+def crowd_blending_statement(*, k: int, epsilon: Decimal, sampling_rate: Decimal | None) -> str:
+    """The crowd-blending guarantee of counts, and with a sample the zero-knowledge one. CBP, Definition 3, Theorem 1.
+
+    Args:
+        k: the counts from which on all are published as they are.
+        epsilon: ε of the noise of smaller ones; 0 where they are left out.
+        sampling_rate: rate of the fresh sample that is counted; None where all records are.
+    """
+    if epsilon == 0:
+        outside = "or the release is exactly as if they were not in the data"
+    else:
+        outside = f"or the release is almost as if they were not in the data (a factor of at most e^{epsilon})"
+    statement = (
+        f"({k}, {epsilon})-crowd-blending: each person either cannot be told apart from at least {k - 1} "
+        f"others in the data, {outside}."
+    )
+    if sampling_rate is None:
+        return (
+            f"{statement} This alone is not differential privacy: the count of a group of {k} or more is published "
+            "exactly."
+        )
+    if k < 2:  # a hypothesis of the theorem
+        return statement
+    epsilon_zk = epsilon_zero_knowledge(epsilon, sampling_rate=sampling_rate)
+    delta_zk = delta_zero_knowledge(k=k, sampling_rate=sampling_rate)
+    return (
+        f"{statement} On a fresh sample at rate {sampling_rate} it is ({epsilon_zk}, {delta_zk})-zero-knowledge "
+        f"private: what it tells about a person could almost be told from a {sampling_rate} sample of everybody else "
+        f"(aggregates iRS({sampling_rate}))."
+    )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from decimal import Decimal
 from typing import TypeVar
 
@@ -13,17 +14,20 @@ from numpy.typing import NDArray
 from ...mechanisms.amount_format import amount_exact
 from ...mechanisms.neighbours import MOST_RECORDS
 from ...mechanisms.refusal import InputRefused
+from .cost import Price, check_request
 from .exact_decimals import add_up, divide_down, exp_up, multiply_up
-from .rounding import log_down
+from .rounding import decimal_up, log_down
 
 __all__ = [
     "MOST_RECORDS",
     "best_split",
     "check_records",
+    "even_group_price",
     "even_split",
     "no_price_for_group",
     "no_price_for_surveyed_group",
     "rule_for_group",
+    "summed_group_price",
 ]
 
 _POINTS = 1024
@@ -37,6 +41,9 @@ _UNDERCUT = Decimal("0.999999")
 Array = NDArray[np.float64]
 LogCurve = Callable[[Array], Array]
 Inner = TypeVar("Inner")
+M = TypeVar("M")
+PriceOfOne = Callable[[M, Decimal, int], Price]
+PriceOfGroup = Callable[[M, Decimal, int, int], Price]
 
 
 def check_records(records: int) -> None:
@@ -86,6 +93,46 @@ def rule_for_group(inner: str, *, even: bool) -> str:
         even: whether the same ε was taken for every record.
     """
     return f"{'even-' if even else ''}group-privacy/1+{inner}"
+
+
+def even_group_price(price_of_one: PriceOfOne[M]) -> PriceOfGroup[M]:
+    """The price for several records from that for one, each record taking the same ε (`even_split`).
+
+    Args:
+        price_of_one: (mechanism, δ, releases) → the price for one record.
+
+    Returns:
+        (mechanism, δ, releases, M) → the price for M records; it refuses what `check_request` does, and `even_split`.
+    """
+
+    def group_price(mechanism: M, delta: Decimal, releases: int, records: int) -> Price:
+        check_request(delta, releases)
+        one, total = even_split(
+            lambda share: price_of_one(mechanism, share, releases),
+            lambda cost: cost.epsilon,
+            delta=delta,
+            records=records,
+        )
+        return replace(
+            one,
+            epsilon=decimal_up(total),
+            delta=delta,
+            rule=rule_for_group(one.rule, even=True),
+            rows_per_person=records,
+        )
+
+    return group_price
+
+
+def summed_group_price(price_of_one: PriceOfOne[M]) -> PriceOfGroup[M]:
+    """The price for several records of what has no δ: that of one as often as there are records."""
+
+    def group_price(mechanism: M, delta: Decimal, releases: int, records: int) -> Price:
+        one = price_of_one(mechanism, delta, releases)
+        total = decimal_up(multiply_up(one.epsilon, records))
+        return replace(one, epsilon=total, rule=rule_for_group(one.rule, even=True), rows_per_person=records)
+
+    return group_price
 
 
 def best_split(log_curve: LogCurve, *, delta: Decimal, records: int, largest_epsilon: float) -> float | None:

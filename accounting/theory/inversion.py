@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from decimal import ROUND_FLOOR, Decimal
 
@@ -13,15 +14,24 @@ from ...mechanisms.refusal import InputRefused
 from ...mechanisms.strongly_safe import StronglySafeRelease
 from .cost import Price
 from .guarantee import Guarantee
+from .kinds.epsilon_safe import log_profile_selected, price_selected, selection_cost
+from .kinds.strongly_safe import price_fixed
 from .loss_curves import Part
 from .profile import log_profile
 from .rounding import float_down, float_up, log_down
 from .saddle_point import estimated_log_delta
 from .search import first_whole, last_real
-from .selection import log_profile_selected, price_selected, selection_cost
-from .strongly_safe_price import price_fixed
 
-__all__ = ["LARGEST_K", "Target", "largest_sampling_rate", "least_k", "most_releases", "parts_of", "price_of"]
+__all__ = [
+    "LARGEST_K",
+    "Target",
+    "changes_that_fit",
+    "largest_sampling_rate",
+    "least_k",
+    "most_releases",
+    "parts_of",
+    "price_of",
+]
 
 LARGEST_K = 1 << 22
 MOST_RELEASES = 1_000_000
@@ -201,6 +211,43 @@ def most_releases(mechanism: StronglySafeRelease, target: Target) -> int:
     while not _within(mechanism, many(found)):
         found -= 1
     return found
+
+
+def changes_that_fit(
+    mechanism: StronglySafeRelease,
+    *,
+    epsilon: Decimal,
+    delta: Decimal,
+    releases: int,
+    selection_epsilon: Decimal | None = None,
+    selection_rate: Decimal | None = None,
+) -> tuple[str, ...]:
+    """The largest rate and the least k that bring releases within ε and δ, all else as it is, as far as there are such.
+
+    Args:
+        mechanism: the release.
+        epsilon: ε over everything.
+        delta: δ over everything.
+        releases: T ≥ 1.
+        selection_epsilon: ε₁ of each choice of a map; None where the map is fixed.
+        selection_rate: rate of the fresh sample of each choice; None where it is made on the whole data.
+    """
+    changes: list[str] = []
+    try:
+        target = Target(
+            epsilon=epsilon,
+            delta=delta,
+            releases=releases,
+            selection_epsilon=selection_epsilon,
+            selection_rate=selection_rate,
+        )
+    except InputRefused:
+        return ()
+    with suppress(InputRefused):
+        changes.append(f"a sampling rate of at most {largest_sampling_rate(mechanism.k, target)}")
+    with suppress(InputRefused):
+        changes.append(f"k of at least {least_k(mechanism.sampling_rate, target)}")
+    return tuple(changes)
 
 
 def _mechanism(k: int, sampling_rate: Decimal) -> StronglySafeRelease:

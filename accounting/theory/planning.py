@@ -14,10 +14,10 @@ from .guarantee import Guarantee
 from .inversion import Target, most_releases, price_of
 from .inversion import largest_sampling_rate as largest_rate_of
 from .inversion import least_k as least_k_of
+from .kinds.epsilon_safe import paper_price_selected
+from .kinds.strongly_safe import paper_price_fixed, price_fixed
 from .rounding import decimal_up
-from .selection import paper_price_selected
 from .smallest_delta import delta_of_paper, least_delta, least_k_of_paper
-from .strongly_safe_price import paper_price_fixed, price_fixed
 
 __all__ = ["Plan", "largest_sampling_rate", "least_k", "plan"]
 

@@ -13,12 +13,12 @@ from ...mechanisms.strongly_safe import StronglySafeRelease
 from .composition import COMPOSED_FLOOR, delta_composed
 from .exact_decimals import add_up, divide_down, multiply_up
 from .inversion import LARGEST_K, Target, parts_of
+from .kinds.epsilon_safe import log_profile_selected
 from .paper_bound import delta_paper, least_epsilon_of_paper
 from .profile import exp_up, log_profile
 from .rounding import decimal_up, float_down, float_up
 from .saddle_point import estimated_log_delta
 from .search import first_whole
-from .selection import log_profile_selected
 
 __all__ = ["delta_of_paper", "least_delta", "least_k_of_paper"]
 

@@ -7,7 +7,7 @@ import os
 from decimal import Decimal
 
 import numpy as np
-from crowdblend.accounting.theory.selection import price_selected
+from crowdblend.accounting.theory.kinds.epsilon_safe import price_selected
 from crowdblend.mechanisms.intervals import IntervalHierarchy
 from crowdblend.mechanisms.quality import group_threshold
 from crowdblend.mechanisms.recoding import GeneralizationMap, MappedColumn

@@ -45,7 +45,7 @@ LEDGER_RULES = (
 )
 SCOPE = (
     *sorted(path.relative_to(PROJECT) for path in (PROJECT / "mechanisms").rglob("*.py")),
-    *sorted(path.relative_to(PROJECT) for path in (PROJECT / "accounting" / "theory").glob("*.py")),
+    *sorted(path.relative_to(PROJECT) for path in (PROJECT / "accounting" / "theory").rglob("*.py")),
     *(Path("accounting", "ledger", f"{name}.py") for name in LEDGER_RULES),
 )
 # Where a change that no test notices would cost privacy at once: the coins, the threshold, the price, the rules.
@@ -63,7 +63,7 @@ DECISIVE = frozenset(
         "accounting/theory/hockey_stick",
         "accounting/theory/price",
         "accounting/theory/profile",
-        "accounting/theory/strongly_safe_price",
+        "accounting/theory/kinds/strongly_safe",
     )
 )
 LEFT_OUT = ("core/NoOp",)

@@ -7,7 +7,7 @@ from decimal import Decimal
 from functools import cache
 
 import numpy as np
-from crowdblend.accounting.theory.selection import price_selected
+from crowdblend.accounting.theory.kinds.epsilon_safe import price_selected
 from crowdblend.mechanisms.hierarchy import ValueHierarchy
 from crowdblend.mechanisms.lattice import Lattice, LatticeColumn, Levels
 from crowdblend.mechanisms.quality import group_threshold

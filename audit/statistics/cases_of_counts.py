@@ -7,8 +7,7 @@ from collections.abc import Callable, Sequence
 from decimal import Decimal
 
 import numpy as np
-from crowdblend.accounting.theory.biased_price import price_biased_counts
-from crowdblend.accounting.theory.event_price import price_event
+from crowdblend.accounting.theory.kinds.survey_counts import price_biased_counts
 from crowdblend.accounting.theory.price import price
 from crowdblend.accounting.theory.profile import epsilon_exact
 from crowdblend.mechanisms.biased_sampling import BiasedSampleCounts
@@ -129,7 +128,7 @@ def count_cases(scale: float) -> list[Case]:
 def _suppressed(draws: int, scouts: int) -> Case:
     event = SuppressedHistogram(k=20, sampling_rate=Decimal("0.2"))
     delta = Decimal("1e-3")
-    charged = price_event(event, delta=delta)
+    charged = price(event, delta=delta)
     sampler = by_numpy(0.2)
 
     def draw(size: int) -> Draw:
@@ -155,7 +154,7 @@ def _points(draws: int, scouts: int) -> Case:
         dimensions=1, cells_per_side=2_000, counts=StronglySafeRelease(k=5, sampling_rate=Decimal("0.2"))
     )
     delta = Decimal("1e-3")
-    charged = price_event(grid, delta=delta)
+    charged = price(grid, delta=delta)
     sampler = by_numpy(0.2)
 
     def draw(size: int) -> Draw:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from decimal import Decimal
 
+from crowdblend.accounting.theory.kinds.epsilon_safe import price_selected
 from crowdblend.accounting.theory.price import price
-from crowdblend.accounting.theory.selection import price_selected
 from crowdblend.mechanisms.answers import CountAnswer, Tally, answered
 from crowdblend.mechanisms.histogram import NoisyHistogram, noisy_counts
 from crowdblend.mechanisms.strongly_safe import StronglySafeRelease

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from decimal import Decimal
 
 import numpy as np
-from crowdblend.accounting.theory.answer_price import price_coin_flip_count
-from crowdblend.accounting.theory.event_price import price_event
+from crowdblend.accounting.theory.kinds.answers import price_coin_flip_count
+from crowdblend.accounting.theory.price import price
 from crowdblend.mechanisms.answers import Answer, CountAnswer, MeanAnswer, SumAnswer, Tally, answered
 from crowdblend.mechanisms.count_sketch import CountMeanSketch, encode, hash_positions
 from crowdblend.mechanisms.histogram import (
@@ -59,7 +59,7 @@ def placed(values: NDArray[np.int64], width: int = 1) -> NDArray[np.int64]:
 
 def _noisy(*, draws: int, scouts: int, block: int) -> Case:
     event = NoisyHistogram(k=20, epsilon=Decimal("0.5"), sampling_rate=Decimal("0.2"))
-    charged = price_event(event, delta=DELTA)
+    charged = price(event, delta=DELTA)
 
     def draw(size: int) -> Draw:
         return lambda side, count, rng: placed(noisy_counts(rng.binomial(size - side, 0.2, count), event))
@@ -84,7 +84,7 @@ def _noisy(*, draws: int, scouts: int, block: int) -> Case:
 def outlier_case(*, draws: int, scouts: int, block: int) -> Case:
     """The outlier-private histogram, on a group of each of `OUTLIER_SIZES`."""
     event = OutlierPrivateHistogram(epsilon=Decimal("0.5"), horizon=60, margin=20)
-    charged = price_event(event, delta=DELTA)
+    charged = price(event, delta=DELTA)
 
     def draw(size: int) -> Draw:
         def outcomes(side: int, count: int, rng: np.random.Generator) -> NDArray[np.int64]:
@@ -171,7 +171,7 @@ def _answer(
     moved: bool = False,
 ) -> Case:
     """A case of pure privacy; each pair has (records, sum) of t's group with t and without."""
-    charged = price_event(answer, delta=DELTA)
+    charged = price(answer, delta=Decimal(0))
 
     def noisy(records: NDArray[np.int64], sums: NDArray[np.int64]) -> NDArray[np.int64]:
         return np.array(answered(answer, Tally(records=records, sums=sums)), dtype=np.int64)
@@ -227,7 +227,7 @@ def _coin_flips(*, draws: int, scouts: int, block: int) -> Case:
 
 def _sketch(*, draws: int, scouts: int, block: int) -> Case:
     sketch = CountMeanSketch(epsilon=Decimal(2), hashes=2, bits=8, seed=b"audit")
-    charged = price_event(sketch, delta=DELTA)
+    charged = price(sketch, delta=Decimal(0))
     words = [f"word {number}" for number in range(40)]
     apart = next(word for word in words if np.all(hash_positions(sketch, word) != hash_positions(sketch, words[0])))
 
@@ -261,7 +261,7 @@ def _vectors(mechanism: KRandomization) -> Callable[[int, int, np.random.Generat
 
 def _local(*, draws: int, scouts: int, block: int) -> Case:
     mechanism = KRandomization(bits=3, flip_probability=Decimal("0.25"))
-    charged = price_event(mechanism, delta=DELTA)
+    charged = price(mechanism, delta=Decimal(0))
     return Case(
         name="k-randomization",
         mechanism="one report by K-randomization, L = 3, q = 0.25",
@@ -281,7 +281,7 @@ def _outcomes(*, draws: int, scouts: int, block: int) -> Case:
     mechanism = KRandomization(bits=1, flip_probability=Decimal("0.25"))
     people = 50
     event = OutcomeCounts(randomizer=mechanism, least_people=people)
-    charged = price_event(event, delta=DELTA)
+    charged = price(event, delta=DELTA)
 
     def draw(ones: int) -> Draw:
         def outcomes(side: int, count: int, rng: np.random.Generator) -> NDArray[np.int64]:

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
+from ...accounting.theory.kinds.registry import kind_of
 from ...accounting.theory.refused_mechanisms import refuse_unsafe
 from ...mechanisms.biased_sampling import BiasedSampleCounts, UnequalRatesHistogram, thinned_counts
 from ...mechanisms.event import Histogram
@@ -26,7 +27,6 @@ from ...mechanisms.inclusion import InclusionColumn
 from ...mechanisms.neighbours import Randomness
 from ...mechanisms.recoding import GeneralizationMap
 from ...mechanisms.refusal import InputRefused, ReleaseFailed
-from ...mechanisms.source_event import fresh_sample_rate
 from ...mechanisms.suppression import GroupCounts
 from ...tasks.request import Request
 from ..declared_columns import declared_map
@@ -90,7 +90,7 @@ class HistogramRequest(Request):
     @property
     def sampling_rate(self) -> Decimal | None:
         """Rate of the fresh sample that is counted; None where every record is."""
-        return fresh_sample_rate(self.mechanism)
+        return kind_of(self.mechanism).sampling_rate(self.mechanism)
 
     @property
     def own_terms(self) -> Mapping[str, object]:

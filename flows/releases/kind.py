@@ -13,8 +13,8 @@ from pydantic import BaseModel
 from ...accounting.theory.price import Price, price
 from ...mechanisms.amount_format import amount_exact, amount_shown
 from ...mechanisms.epsilon_safe import EpsilonSafeRelease
-from ...mechanisms.event import Mechanism
 from ...mechanisms.histogram import SuppressedHistogram
+from ...mechanisms.mechanism import Mechanism
 from ...mechanisms.recoding import GeneralizationMap
 from ...mechanisms.refusal import InputRefused
 from ...mechanisms.strongly_safe import StronglySafeRelease

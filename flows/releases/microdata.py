@@ -8,9 +8,9 @@ from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
+from ...accounting.theory.kinds.epsilon_safe import selection_cost
 from ...accounting.theory.planning import largest_sampling_rate, least_k
 from ...accounting.theory.price import price
-from ...accounting.theory.selection import selection_cost
 from ...mechanisms.amount_format import amount_exact, amount_shown
 from ...mechanisms.epsilon_safe import EpsilonSafeRelease
 from ...mechanisms.event import Microdata

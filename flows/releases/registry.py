@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from importlib import import_module
 
-from ...mechanisms.event import Mechanism
+from ...mechanisms.mechanism import Mechanism
 from .kind import ReleaseKind
 
 __all__ = ["DEFAULT_KIND", "KINDS", "kind_of_mechanism", "release_kind"]

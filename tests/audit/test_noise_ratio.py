@@ -7,7 +7,7 @@ from decimal import Decimal
 
 import numpy as np
 import pytest
-from crowdblend.accounting.theory.answer_price import price_coin_flip_count
+from crowdblend.accounting.theory.kinds.answers import price_coin_flip_count
 from crowdblend.mechanisms.amount_format import amount_shown
 from crowdblend.mechanisms.noise import CoinFlipNoise, LaplaceNoise, TwoSidedGeometricNoise
 from crowdblend.mechanisms.refusal import InputRefused

@@ -17,8 +17,8 @@ from crowdblend.flows import release
 from crowdblend.flows.releases.kind import ReleaseKind, Untold
 from crowdblend.flows.releases.registry import DEFAULT_KIND, KINDS, kind_of_mechanism, release_kind
 from crowdblend.flows.spec import EVERY_KIND, read_spec, spec_model
-from crowdblend.mechanisms.event import Mechanism
 from crowdblend.mechanisms.krandomization import KRandomization, flipped
+from crowdblend.mechanisms.mechanism import Mechanism
 from crowdblend.mechanisms.refusal import InputRefused, ReleaseFailed
 from crowdblend.tasks.report_files import vector_table
 from crowdblend.tasks.table import write_table

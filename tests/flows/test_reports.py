@@ -11,8 +11,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from crowdblend.accounting.theory.local_reports import local_epsilon
-from crowdblend.accounting.theory.shuffling import price_outcome_counts
+from crowdblend.accounting.theory.kinds.local_reports import local_epsilon
+from crowdblend.accounting.theory.kinds.outcome_counts import price_outcome_counts
 from crowdblend.mechanisms.count_sketch import encode
 from crowdblend.mechanisms.krandomization import flipped
 from crowdblend.mechanisms.report_design import design_of_table

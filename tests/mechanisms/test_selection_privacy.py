@@ -15,7 +15,7 @@ from decimal import Decimal
 
 import numpy as np
 import pytest
-from crowdblend.accounting.theory.selection import price_selected
+from crowdblend.accounting.theory.kinds.epsilon_safe import price_selected
 from crowdblend.mechanisms.hierarchy import ValueHierarchy
 from crowdblend.mechanisms.lattice import Lattice, LatticeColumn, Levels
 from crowdblend.mechanisms.quality import group_threshold

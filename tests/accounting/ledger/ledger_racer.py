@@ -24,11 +24,12 @@ from crowdblend.accounting.ledger.canonical import sorted_fields
 from crowdblend.accounting.ledger.charge import ReleaseCharge, charged_price
 from crowdblend.accounting.ledger.repricing import price_faults
 from crowdblend.accounting.ledger.writer import open_writer
+from crowdblend.accounting.theory.kinds.registry import kind_of
 from crowdblend.accounting.theory.price import Price, mechanism_record, paper_price, price
 from crowdblend.mechanisms.answers import CountAnswer
-from crowdblend.mechanisms.event import Mechanism, PureMechanism
 from crowdblend.mechanisms.histogram import SuppressedHistogram
 from crowdblend.mechanisms.krandomization import KRandomization, OutcomeCounts
+from crowdblend.mechanisms.mechanism import Mechanism
 from crowdblend.mechanisms.refusal import Refusal
 from crowdblend.mechanisms.strongly_safe import StronglySafeRelease
 
@@ -111,7 +112,7 @@ def charge_of(attempt: dict, costs: tuple[Price, Decimal | None]) -> ReleaseChar
 
 def charge_of_kind(charge: ReleaseCharge, mechanism: Mechanism, *, delta: Decimal) -> ReleaseCharge:
     """The same charge for another mechanism, at its own price."""
-    delta = Decimal(0) if isinstance(mechanism, PureMechanism) else delta
+    delta = Decimal(0) if kind_of(mechanism).pure else delta
     paper = paper_price(mechanism, delta=delta)
     paper_epsilon = None if paper is None else paper.epsilon
     costs = price(mechanism, delta=delta)

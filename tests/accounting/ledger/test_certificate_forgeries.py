@@ -18,11 +18,11 @@ from crowdblend.accounting.ledger.registry_entry import StewardsWords, registry_
 from crowdblend.accounting.ledger.signing import SigningKey
 from crowdblend.accounting.theory.price import price
 from crowdblend.mechanisms.answers import CountAnswer, MeanAnswer, SumAnswer
-from crowdblend.mechanisms.event import Mechanism
 from crowdblend.mechanisms.hierarchy import ValueHierarchy
 from crowdblend.mechanisms.histogram import NoisyHistogram
 from crowdblend.mechanisms.lattice import Lattice, LatticeColumn
 from crowdblend.mechanisms.map_choice import MapChoice
+from crowdblend.mechanisms.mechanism import Mechanism
 from crowdblend.mechanisms.points import SyntheticPoints
 from crowdblend.mechanisms.refusal import ReleaseFailed
 

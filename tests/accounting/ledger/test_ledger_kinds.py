@@ -18,8 +18,8 @@ from crowdblend.accounting.ledger.stored_state import StoredState
 from crowdblend.accounting.theory.price import paper_price, price
 from crowdblend.mechanisms.answers import CountAnswer, MeanAnswer, SumAnswer
 from crowdblend.mechanisms.biased_sampling import BiasedSampleCounts, UnequalRatesHistogram
-from crowdblend.mechanisms.event import Mechanism
 from crowdblend.mechanisms.histogram import NoisyHistogram, OutlierPrivateHistogram, SuppressedHistogram
+from crowdblend.mechanisms.mechanism import Mechanism
 from crowdblend.mechanisms.points import SyntheticPoints
 from crowdblend.mechanisms.refusal import AccountantRefused, InputRefused
 from crowdblend.mechanisms.strongly_safe import StronglySafeRelease

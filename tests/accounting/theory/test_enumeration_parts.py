@@ -9,13 +9,14 @@ from pathlib import Path
 import mpmath
 import numpy as np
 import pytest
-from crowdblend.accounting.theory import noisy_counts, paper_bound, robust_sampling
+from crowdblend.accounting.theory import paper_bound
 from crowdblend.accounting.theory.binomial import tail_up
-from crowdblend.accounting.theory.noisy_counts import NoisyProfile
-from crowdblend.accounting.theory.outcome_counts import OnesProfile
-from crowdblend.accounting.theory.outlier_privacy import _one_way
+from crowdblend.accounting.theory.kinds import noisy_histogram, survey_counts
+from crowdblend.accounting.theory.kinds.noisy_histogram import NoisyProfile
+from crowdblend.accounting.theory.kinds.outcome_counts import OnesProfile
+from crowdblend.accounting.theory.kinds.outlier_histogram import _one_way
+from crowdblend.accounting.theory.kinds.survey_counts import _at_group, _at_least, delta_robust
 from crowdblend.accounting.theory.paper_bound import delta_paper, least_epsilon_of_paper
-from crowdblend.accounting.theory.robust_sampling import _at_group, _at_least, delta_robust
 from crowdblend.mechanisms.histogram import NoisyHistogram
 
 RATES = [(0.1, 0.1, 0.1), (0.1, 0.12, 0.2), (0.3, 0.3, 0.9), (0.45, 0.5, 0.55)]
@@ -71,16 +72,16 @@ def test_what_a_group_leaves_out_is_made_up_for(n, rates, deviations, more, monk
     p, q, top = rates
     epsilon = -math.log1p(-top) + 0.1
     threshold = max(1, math.floor(n * q))
-    monkeypatch.setattr(robust_sampling, "_DEVIATIONS", deviations)
-    monkeypatch.setattr(robust_sampling, "_MORE_TERMS", more)
-    used = robust_sampling.log_binomial_pmf
+    monkeypatch.setattr(survey_counts, "_DEVIATIONS", deviations)
+    monkeypatch.setattr(survey_counts, "_MORE_TERMS", more)
+    used = survey_counts.log_binomial_pmf
     asked = []
 
     def watched(values, trials, rate):
         asked.append(values.max())
         return used(values, trials, rate)
 
-    monkeypatch.setattr(robust_sampling, "log_binomial_pmf", watched)
+    monkeypatch.setattr(survey_counts, "log_binomial_pmf", watched)
     found = _at_group(n, threshold, p, q, top, epsilon)
     last = math.floor(n * q) + math.ceil(deviations * math.sqrt(n * q * (1 - q) + 1) + more)
     assert max(asked) == min(last, n)
@@ -123,8 +124,8 @@ def test_a_tail_is_bounded_from_above_and_closely_where_it_is_small():
 
 
 def test_no_charged_price_rests_on_an_incomplete_beta_function():
-    folder = Path(robust_sampling.__file__).parent
-    users = {path.stem for path in folder.glob("*.py") if "betainc" in path.read_text(encoding="utf-8")}
+    folder = Path(paper_bound.__file__).parent
+    users = {path.stem for path in folder.rglob("*.py") if "betainc" in path.read_text(encoding="utf-8")}
     assert users == {"crowd_blending", "paper_bound", "survival"}
 
 
@@ -186,7 +187,7 @@ def test_masses_of_a_noisy_group_are_bounds_on_their_sides(k, epsilon, rate, n):
 
 def test_powers_of_noisy_masses_are_rounded_to_their_sides(monkeypatch):
     logs = -np.random.default_rng(5).uniform(0.0, 30.0, 400)
-    monkeypatch.setattr(noisy_counts, "log_binomial_pmf", lambda counts, *_: (logs, np.zeros_like(logs)))
+    monkeypatch.setattr(noisy_histogram, "log_binomial_pmf", lambda counts, *_: (logs, np.zeros_like(logs)))
     group = profile_of(3, "0.5", "0.9")._computed(399)
     for upper, log, lower in zip(group.sampled[0], logs, group.sampled[1], strict=True):
         truth = mpmath.exp(mpmath.mpf(log))

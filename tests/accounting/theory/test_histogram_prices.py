@@ -10,22 +10,24 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from crowdblend.accounting.theory import noisy_counts
-from crowdblend.accounting.theory.biased_price import (
-    delta_biased,
-    price_biased_counts,
-    zero_knowledge_epsilon_biased,
-)
 from crowdblend.accounting.theory.crowd_blending import delta_zero_knowledge, epsilon_zero_knowledge
-from crowdblend.accounting.theory.noisy_counts import NoisyProfile, price_noisy_histogram
-from crowdblend.accounting.theory.outlier_privacy import (
+from crowdblend.accounting.theory.kinds import noisy_histogram
+from crowdblend.accounting.theory.kinds.noisy_histogram import NoisyProfile, price_noisy_histogram
+from crowdblend.accounting.theory.kinds.outlier_histogram import (
     delta_for_group,
     epsilon_for_group,
+    outlier_statement,
     price_outlier_histogram,
+)
+from crowdblend.accounting.theory.kinds.registry import kind_of
+from crowdblend.accounting.theory.kinds.survey_counts import (
+    delta_biased,
+    price_biased_counts,
+    survey_statement,
+    zero_knowledge_epsilon_biased,
 )
 from crowdblend.accounting.theory.profile import delta_exact
 from crowdblend.accounting.theory.rounding import decimal_up
-from crowdblend.accounting.theory.words import biased_words, crowd_blending_words, outlier_words
 from crowdblend.mechanisms.biased_sampling import BiasedSampleCounts
 from crowdblend.mechanisms.histogram import NoisyHistogram, OutlierPrivateHistogram, SuppressedHistogram
 from crowdblend.mechanisms.refusal import InputRefused
@@ -35,6 +37,10 @@ from scipy import stats
 
 EXAMPLES = json.loads((Path(__file__).parents[2] / "vectors" / "mechanism_examples.json").read_text(encoding="utf-8"))
 FIFTEEN = OutlierPrivateHistogram(epsilon=Decimal("0.2"), horizon=15, margin=5)
+
+
+def proved(event):
+    return kind_of(event).statements.proved(event, "")
 
 
 def noisy(k, epsilon, rate):
@@ -118,7 +124,7 @@ def test_without_a_sample_there_is_no_add_remove_price(monkeypatch):
         NoisyProfile(noisy(10, "0.5", None))
     with pytest.raises(InputRefused, match="beyond the enumeration"):
         NoisyProfile(noisy(10, "0.5", "1e-10"))
-    monkeypatch.setattr(noisy_counts, "_MOST_GROUPS", 100)
+    monkeypatch.setattr(noisy_histogram, "_MOST_GROUPS", 100)
     with pytest.raises(InputRefused, match="too long"):
         NoisyProfile(noisy(100, "0.1", "0.00001")).delta(0.0)
 
@@ -236,32 +242,32 @@ def test_rates_too_far_apart_have_no_price():
 
 
 def test_guarantees_in_words_state_their_numbers():
-    plain = crowd_blending_words(SuppressedHistogram(k=20, sampling_rate=None))
+    plain = proved(SuppressedHistogram(k=20, sampling_rate=None))
     assert "(20, 0)-crowd-blending" in plain
     assert "from at least 19 others" in plain
     assert "a group of 20 or more is published exactly" in plain
     assert "not differential privacy" in plain
-    sampled = crowd_blending_words(noisy(20, "0.5", "0.1"))
+    sampled = proved(noisy(20, "0.5", "0.1"))
     assert str(epsilon_zero_knowledge(Decimal("0.5"), sampling_rate=Decimal("0.1"))) in sampled
     assert f"{delta_zero_knowledge(k=20, sampling_rate=Decimal('0.1'))})-zero-knowledge private" in sampled
     assert "a factor of at most e^0.5" in sampled
     assert sampled.count("0.1 sample") == sampled.count("iRS(0.1)") == sampled.count("at rate 0.1 ") == 1
     assert "not differential privacy" not in sampled
-    assert "zero-knowledge" not in crowd_blending_words(SuppressedHistogram(k=1, sampling_rate=Decimal("0.1")))
-    assert "zero-knowledge" in crowd_blending_words(SuppressedHistogram(k=2, sampling_rate=Decimal("0.1")))
-    assert "of c people below 10 the noise has loss 1.0/(15 − c) per record, in larger ones 0.2;" in outlier_words(
+    assert "zero-knowledge" not in proved(SuppressedHistogram(k=1, sampling_rate=Decimal("0.1")))
+    assert "zero-knowledge" in proved(SuppressedHistogram(k=2, sampling_rate=Decimal("0.1")))
+    assert "of c people below 10 the noise has loss 1.0/(15 − c) per record, in larger ones 0.2;" in outlier_statement(
         FIFTEEN
     )
-    biased = biased_words(BIASED)
+    biased = survey_statement(BIASED)
     assert biased.startswith(
         f"({BIASED.k}, 0)-crowd-blending, on records with inclusion rates from 0.1 to 0.12 but for at"
     )
     assert "for at most 2 of its records, none above 0.2:" in biased
     assert f"epsilon {zero_knowledge_epsilon_biased(BIASED)} for the aggregates iRS(0.1, 0.12, 2)," in biased
     strict = BiasedSampleCounts(**{name: getattr(BIASED, name) for name in BIASED.__slots__} | {"exceptions": 0})
-    assert "from 0.1 to 0.12, none above" in biased_words(strict)
+    assert "from 0.1 to 0.12, none above" in survey_statement(strict)
     assert "a delta that falls with k - 2 = 8 and has" in biased
-    assert "a delta that falls with k and has" in biased_words(strict)
+    assert "a delta that falls with k and has" in survey_statement(strict)
 
 
 @pytest.mark.parametrize(
@@ -272,7 +278,7 @@ def test_zero_knowledge_is_claimed_only_where_its_theorem_holds(k, exceptions, h
     """CBP, Theorem 2 needs k of at least 2 and fewer than k - 1 exceptions."""
     rates = dict.fromkeys(("lowest_rate", "highest_rate", "largest_rate"), Decimal("0.01"))
     event = BiasedSampleCounts(k=k, exceptions=exceptions, **rates)
-    words = biased_words(event)
+    words = survey_statement(event)
     assert words.startswith(f"({k}, 0)-crowd-blending")
     assert ("zero-knowledge" in words) is ("Theorem 2" in words) is holds
     if not holds:

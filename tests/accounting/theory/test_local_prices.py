@@ -10,10 +10,13 @@ from decimal import Decimal
 import mpmath
 import numpy as np
 import pytest
-from crowdblend.accounting.theory.local_reports import local_epsilon, price_of_report
-from crowdblend.accounting.theory.outcome_counts import EXACT_PEOPLE, OnesProfile
-from crowdblend.accounting.theory.shuffling import epsilon_shuffled, price_outcome_counts
-from crowdblend.accounting.theory.words import local_words
+from crowdblend.accounting.theory.kinds.local_reports import local_epsilon, local_statement, price_of_report
+from crowdblend.accounting.theory.kinds.outcome_counts import (
+    EXACT_PEOPLE,
+    OnesProfile,
+    epsilon_shuffled,
+    price_outcome_counts,
+)
 from crowdblend.mechanisms.count_sketch import CountMeanSketch
 from crowdblend.mechanisms.krandomization import KRandomization
 from crowdblend.mechanisms.refusal import InputRefused
@@ -115,7 +118,7 @@ def test_the_local_price_of_a_sketch_covers_its_real_flips():
     q = sketch.flip_probability
     assert 2 * math.log((1 - q) / q) <= float(local_epsilon(sketch)) * (1 + 1e-15)
     assert 2 * math.log((1 - q) / q) == pytest.approx(4, rel=1e-12)
-    assert "nobody, the collector included, need be trusted" in local_words(sketch)
+    assert "nobody, the collector included, need be trusted" in local_statement(sketch)
 
 
 def shuffled_outcomes(mechanism, vectors):

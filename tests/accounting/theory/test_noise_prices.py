@@ -7,7 +7,7 @@ from decimal import Decimal
 
 import numpy as np
 import pytest
-from crowdblend.accounting.theory.answer_price import price_answer
+from crowdblend.accounting.theory.kinds.answers import price_answer
 from crowdblend.accounting.theory.refused_mechanisms import REFUSED, refuse_unsafe
 from crowdblend.mechanisms.answers import CountAnswer, MeanAnswer, SumAnswer
 from crowdblend.mechanisms.neighbours import ADD_REMOVE, REPLACEMENT

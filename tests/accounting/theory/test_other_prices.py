@@ -15,8 +15,8 @@ from crowdblend.accounting.theory.crowd_blending import (
     epsilon_zero_knowledge_robust,
 )
 from crowdblend.accounting.theory.guarantee import Guarantee
+from crowdblend.accounting.theory.kinds.survey_counts import delta_robust
 from crowdblend.accounting.theory.profile import delta_exact
-from crowdblend.accounting.theory.robust_sampling import delta_robust
 from crowdblend.accounting.theory.survival import survival_share
 from crowdblend.mechanisms.refusal import InputRefused
 from crowdblend.mechanisms.strongly_safe import StronglySafeRelease

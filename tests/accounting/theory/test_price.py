@@ -7,11 +7,11 @@ import math
 from decimal import Decimal
 
 import pytest
+from crowdblend.accounting.theory.kinds.strongly_safe import paper_price_fixed, price_fixed
 from crowdblend.accounting.theory.paper_bound import delta_paper, epsilon_paper, least_epsilon_of_paper
 from crowdblend.accounting.theory.price import Price, mechanism_of_record, mechanism_record, paper_price, price
 from crowdblend.accounting.theory.profile import delta_exact
 from crowdblend.accounting.theory.rounding import PRICE_DIGITS, decimal_up, float_down, float_up, log_down
-from crowdblend.accounting.theory.strongly_safe_price import paper_price_fixed, price_fixed
 from crowdblend.mechanisms.refusal import InputRefused
 from crowdblend.mechanisms.strongly_safe import StronglySafeRelease
 from hypothesis import given, settings

@@ -11,10 +11,7 @@ from crowdblend.accounting.theory import (
     crowd_blending,
     group_privacy,
     inversion,
-    noisy_counts,
-    outlier_privacy,
     paper_bound,
-    robust_sampling,
 )
 from crowdblend.accounting.theory import loss_distribution as losses
 from crowdblend.accounting.theory.composition import delta_composed, epsilon_composed
@@ -23,17 +20,17 @@ from crowdblend.accounting.theory.crowd_blending import delta_zero_knowledge
 from crowdblend.accounting.theory.group_privacy import even_split
 from crowdblend.accounting.theory.guarantee import Guarantee
 from crowdblend.accounting.theory.inversion import Target, largest_sampling_rate, least_k, most_releases
+from crowdblend.accounting.theory.kinds import noisy_histogram, outlier_histogram, survey_counts
+from crowdblend.accounting.theory.kinds.noisy_histogram import NoisyProfile, price_noisy_histogram
+from crowdblend.accounting.theory.kinds.outlier_histogram import price_outlier_histogram
+from crowdblend.accounting.theory.kinds.registry import kind_of, mechanism_of_record, mechanism_record
 from crowdblend.accounting.theory.least_epsilon import least_epsilon
 from crowdblend.accounting.theory.loss_curves import curves_of, grid_spacing
-from crowdblend.accounting.theory.mechanism_records import mechanism_of_record, mechanism_record
-from crowdblend.accounting.theory.noisy_counts import NoisyProfile, price_noisy_histogram
-from crowdblend.accounting.theory.outlier_privacy import price_outlier_histogram
 from crowdblend.accounting.theory.paper_bound import delta_paper, epsilon_paper
 from crowdblend.accounting.theory.planning import plan
 from crowdblend.accounting.theory.price import paper_price, price
 from crowdblend.accounting.theory.profile import epsilon_exact
 from crowdblend.accounting.theory.search import last_real
-from crowdblend.accounting.theory.selection import parts_of_mechanism
 from crowdblend.accounting.theory.smallest_delta import least_delta
 from crowdblend.mechanisms.answers import CountAnswer
 from crowdblend.mechanisms.biased_sampling import BiasedSampleCounts, UnequalRatesHistogram
@@ -107,21 +104,21 @@ def test_of_crowds_whose_search_is_too_long_nothing_is_said(monkeypatch) -> None
     monkeypatch.setattr(crowd_blending, "_MOST_THRESHOLDS", 10)
     with pytest.raises(InputRefused, match="too long"):
         delta_zero_knowledge(k=20, sampling_rate=Decimal("0.1"))
-    monkeypatch.setattr(noisy_counts, "_MOST_GROUPS", 5)
+    monkeypatch.setattr(noisy_histogram, "_MOST_GROUPS", 5)
     with pytest.raises(InputRefused, match="too long"):
         NoisyProfile(NOISY).delta(0.1)
     with pytest.raises(InputRefused, match="no epsilon is enough"):
         price_noisy_histogram(NOISY, delta=Decimal("1e-6"))
-    monkeypatch.setattr(robust_sampling, "_MOST_GROUPS", 25)
+    monkeypatch.setattr(survey_counts, "_MOST_GROUPS", 25)
     rates = {"lowest_rate": 0.1, "highest_rate": 0.11, "largest_rate": 0.2}
     with pytest.raises(InputRefused, match="too long"):
-        robust_sampling.delta_robust(k=20, **rates, exceptions=0, epsilon=0.5)
+        survey_counts.delta_robust(k=20, **rates, exceptions=0, epsilon=0.5)
 
 
 def test_an_outlier_private_histogram_that_no_epsilon_suffices_for_is_refused(monkeypatch) -> None:
     event = OutlierPrivateHistogram(epsilon=Decimal(1), horizon=30, margin=10)
     assert price_outlier_histogram(event, delta=Decimal("1e-3")).epsilon > 0
-    monkeypatch.setattr(outlier_privacy, "epsilon_for_group", lambda *given, **named: None)
+    monkeypatch.setattr(outlier_histogram, "epsilon_for_group", lambda *given, **named: None)
     with pytest.raises(InputRefused, match="Raise the margin"):
         price_outlier_histogram(event, delta=Decimal("1e-3"))
 
@@ -182,6 +179,10 @@ def test_a_least_delta_that_guarantees_nothing_is_refused() -> None:
 )
 def test_histograms_and_answers_are_read_back_as_they_were_recorded(mechanism) -> None:
     assert mechanism_of_record(mechanism_record(mechanism)) == mechanism
+
+
+def parts_of_mechanism(mechanism):
+    return kind_of(mechanism).losses(mechanism)
 
 
 def test_a_series_is_composed_of_what_each_mechanism_is_to_the_composition() -> None:

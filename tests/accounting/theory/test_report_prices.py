@@ -8,11 +8,9 @@ from decimal import Decimal
 import numpy as np
 import pytest
 from crowdblend.accounting.theory.binomial import log_binomial_pmf
-from crowdblend.accounting.theory.event_price import price_event
+from crowdblend.accounting.theory.kinds.outcome_counts import holds_alone, outcome_statement, price_outcome_counts
+from crowdblend.accounting.theory.kinds.registry import kind_of
 from crowdblend.accounting.theory.price import mechanism_of_record, mechanism_record, paper_price, price
-from crowdblend.accounting.theory.selection import parts_of_mechanism
-from crowdblend.accounting.theory.shuffling import holds_alone
-from crowdblend.accounting.theory.words import outcome_words
 from crowdblend.mechanisms.count_sketch import CountMeanSketch
 from crowdblend.mechanisms.krandomization import KRandomization, OutcomeCounts
 from crowdblend.mechanisms.refusal import InputRefused
@@ -29,7 +27,6 @@ ONES = OutcomeCounts(randomizer=ONE, least_people=900)
 def test_the_price_is_that_of_the_event_and_its_record_is_read_back(mechanism):
     delta = DELTA if isinstance(mechanism, OutcomeCounts) else Decimal(0)
     found = price(mechanism, delta=delta)
-    assert found == price_event(mechanism, delta=DELTA)
     assert (found.relation, found.delta, found.releases) == ("replacement", delta, 1)
     assert mechanism_of_record(mechanism_record(mechanism)) == mechanism
     assert paper_price(mechanism, delta=delta) is None
@@ -46,18 +43,18 @@ def test_reports_have_no_delta_and_several_of_a_person_add_up():
         one, three = price(mechanism, delta=Decimal(0)), price(mechanism, delta=Decimal(0), rows_per_person=3)
         assert 3 * one.epsilon <= three.epsilon <= 3 * one.epsilon * (1 + Decimal("1e-11"))
         assert not holds_alone(three.rule)
-        [part] = parts_of_mechanism(mechanism)
+        [part] = kind_of(mechanism).losses(mechanism)
         assert part.epsilon == one.epsilon
     with pytest.raises(InputRefused, match="several"):
         price(COUNTS, delta=DELTA, rows_per_person=3)
     with pytest.raises(InputRefused, match="not composed"):
-        parts_of_mechanism(COUNTS)
+        kind_of(COUNTS).losses(COUNTS)
 
 
 def test_counts_that_cost_no_less_than_their_reports_are_refused():
     """Their record would be priced again at a δ that the price doesn't have."""
     few = OutcomeCounts(randomizer=FLIPS, least_people=100)
-    assert price_event(few, delta=DELTA).rule == "local/1"
+    assert price_outcome_counts(FLIPS, people=100, delta=DELTA).rule == "local/1"
     with pytest.raises(InputRefused, match="nothing below the price of the reports"):
         price(few, delta=DELTA)
 
@@ -65,10 +62,10 @@ def test_counts_that_cost_no_less_than_their_reports_are_refused():
 def test_the_words_name_what_the_price_rests_on():
     shuffled, exact = price(COUNTS, delta=DELTA), price(ONES, delta=DELTA)
     assert (shuffled.rule, exact.rule) == ("shuffle-fmt-3.1/1", "outcome-counts-exact/1")
-    words = outcome_words(COUNTS, shuffled.rule)
+    words = outcome_statement(COUNTS, shuffled.rule)
     for said in ("Theorem 3.1", "n = 100000", "nothing else is ever published", "Each report is 2.19722"):
         assert said in words
-    words = outcome_words(ONES, exact.rule)
+    words = outcome_statement(ONES, exact.rule)
     for said in ("exact distribution", "900 people", "(1 − 0.25)/0.25 exactly"):
         assert said in words
 

@@ -7,13 +7,13 @@ from decimal import Decimal
 
 import numpy as np
 import pytest
-from crowdblend.accounting.theory.price import price
-from crowdblend.accounting.theory.selection import (
+from crowdblend.accounting.theory.kinds.epsilon_safe import (
     log_profile_selected,
     paper_price_selected,
     price_selected,
     selection_cost,
 )
+from crowdblend.accounting.theory.price import price
 from crowdblend.mechanisms.refusal import InputRefused
 from crowdblend.mechanisms.strongly_safe import StronglySafeRelease
 

@@ -6,9 +6,10 @@ from dataclasses import replace
 from decimal import Decimal
 
 import pytest
+from crowdblend.accounting.theory.kinds.epsilon_safe import price_selected, selection_cost
+from crowdblend.accounting.theory.kinds.registry import kind_of
 from crowdblend.accounting.theory.planning import largest_sampling_rate, least_k, plan
 from crowdblend.accounting.theory.price import mechanism_of_record, mechanism_record, paper_price, price
-from crowdblend.accounting.theory.selection import parts_of_mechanism, price_selected, selection_cost
 from crowdblend.mechanisms.epsilon_safe import EpsilonSafeRelease
 from crowdblend.mechanisms.refusal import InputRefused
 from crowdblend.mechanisms.strongly_safe import StronglySafeRelease
@@ -34,7 +35,7 @@ def test_the_event_costs_what_its_parts_cost(mechanism, releases):
     assert paper is not None
     assert paper.epsilon > by_parts.epsilon
     cost = selection_cost(Decimal("0.1"), selection_rate=mechanism.selection_rate)
-    assert parts_of_mechanism(mechanism) == (mechanism.release, cost)
+    assert kind_of(mechanism).losses(mechanism) == (mechanism.release, cost)
 
 
 @pytest.mark.parametrize("mechanism", [WHOLE, FRESH])

@@ -1,18 +1,32 @@
-"""What an outlier-private histogram guarantees to the members of a group of each size, and to all of them."""
+"""Outlier-private histograms: what the members of a group of each size are guaranteed, and all of them together."""
 
 from __future__ import annotations
 
 import math
 from decimal import Decimal
 
-from ...mechanisms.amount_format import amount_exact
-from ...mechanisms.histogram import OutlierPrivateHistogram
-from ...mechanisms.refusal import InputRefused
-from .cost import RELATION, Price, check_request
-from .least_epsilon import least_epsilon
-from .rounding import decimal_up, float_down
+from ....mechanisms.amount_format import amount_exact
+from ....mechanisms.histogram import OutlierPrivateHistogram
+from ....mechanisms.refusal import InputRefused
+from ..cost import RELATION, Price, check_request
+from ..group_privacy import even_group_price
+from ..least_epsilon import least_epsilon
+from ..rounding import decimal_up, float_down
+from .kind import CHOSEN, WHOLE, MechanismKind, Statements, not_composed
+from .noisy_histogram import NOISY_CELLS
+from .records import RecordForm
 
-__all__ = ["delta_for_group", "epsilon_for_group", "price_outlier_histogram"]
+__all__ = [
+    "KIND",
+    "delta_for_group",
+    "epsilon_for_group",
+    "outlier_statement",
+    "price_outlier_histogram",
+]
+
+_DONE = (
+    "Every count has two-sided geometric noise, and every cell that was declared before the records were read is there."
+)
 
 _SLACK = 1e-12
 _LARGEST_EPSILON = 500.0
@@ -101,3 +115,43 @@ def _ray(first: float, loss: float, other_first: float, other_loss: float) -> fl
         mass = first * math.exp(-loss * start) / -math.expm1(-loss)
         other = other_first * math.exp(-other_loss * start) / -math.expm1(-other_loss)
     return max(0.0, mass - other) + mass * _SLACK
+
+
+def outlier_statement(event: OutlierPrivateHistogram) -> str:
+    """The outlier-private guarantee. Notes-CBP, Definition 7."""
+    edge = event.horizon - event.margin
+    return (
+        f"Outlier-private: the rarer a person's group, the better the protection. In a group of c people below {edge} "
+        f"the noise has loss {event.margin * event.epsilon}/({event.horizon} − c) per record, in larger ones "
+        f"{event.epsilon}; neighbouring groups' scales differ, which is paid for in δ."
+    )
+
+
+def _price(mechanism: OutlierPrivateHistogram, delta: Decimal, _releases: int) -> Price:
+    return price_outlier_histogram(mechanism, delta=delta)
+
+
+KIND: MechanismKind[OutlierPrivateHistogram] = MechanismKind(
+    records={"outlier-private-histogram/1": RecordForm(mechanism=OutlierPrivateHistogram)},
+    pure=False,
+    price=_price,
+    group_price=even_group_price(_price),
+    paper_price=None,
+    losses=not_composed,
+    curves=None,
+    fits=None,
+    sampling_rate=lambda _: None,
+    samples=lambda _: 1,
+    survey_rate=None,
+    exclusive=False,
+    theorems={
+        "outlier-exact/1": "Lui, Pass, Outlier Privacy, TCC 2015; exact form proved in docs/proofs/outlier-privacy.md"
+    },
+    statements=Statements(
+        done=lambda _: f"{WHOLE} {_DONE}",
+        proved=lambda mechanism, _: outlier_statement(mechanism),
+        chosen=CHOSEN,
+        series=None,
+        published=NOISY_CELLS,
+    ),
+)

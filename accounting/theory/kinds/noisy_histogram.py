@@ -1,4 +1,4 @@
-"""The exact privacy profile of a sampled histogram whose counts below k are noisy and the others exact."""
+"""Noisy histograms: counts below k of a fresh sample have noise, the others are exact."""
 
 from __future__ import annotations
 
@@ -9,16 +9,30 @@ from decimal import Decimal
 import numpy as np
 from numpy.typing import NDArray
 
-from ...mechanisms.amount_format import amount_exact, amount_shown
-from ...mechanisms.histogram import NoisyHistogram
-from ...mechanisms.noise import TwoSidedGeometricNoise
-from ...mechanisms.refusal import InputRefused
-from .binomial import ULP, log_binomial_pmf
-from .cost import RELATION, Price, check_request
-from .least_epsilon import least_epsilon
-from .rounding import decimal_up, float_down, float_up
+from ....mechanisms.amount_format import amount_exact, amount_shown
+from ....mechanisms.histogram import NoisyHistogram
+from ....mechanisms.noise import TwoSidedGeometricNoise
+from ....mechanisms.refusal import InputRefused
+from ..binomial import ULP, log_binomial_pmf
+from ..cost import RELATION, Price, check_request
+from ..crowd_blending import crowd_blending_statement
+from ..group_privacy import even_group_price
+from ..least_epsilon import least_epsilon
+from ..rounding import decimal_up, float_down, float_up
+from .kind import CHOSEN, SAMPLED, MechanismKind, Published, Statements, not_composed
+from .records import RecordForm
 
-__all__ = ["NoisyProfile", "price_noisy_histogram"]
+__all__ = ["KIND", "NOISY_CELLS", "NOISY_THEOREMS", "NoisyProfile", "noisy_statement", "price_noisy_histogram"]
+
+NOISY_CELLS = Published("noisy count", "noisy counts", "")
+NOISY_THEOREMS = {
+    "exact-noisy-profile/1": "Gehrke, Hay, Lui, Pass, CRYPTO 2012, Example 2; exact form proved in "
+    "docs/proofs/noisy-histogram.md"
+}
+_DONE = (
+    "Counts of fewer than k sampled records, 0 too, have two-sided geometric noise, those of k and more are published "
+    "as they are; every cell that was declared before the records were read is there. Which are noisy is not told."
+)
 
 _MOST_GROUPS = 20_000
 _NEGLIGIBLE = 1e-300
@@ -180,3 +194,36 @@ def price_noisy_histogram(event: NoisyHistogram, *, delta: Decimal) -> Price:
             f"no epsilon is enough for delta {amount_exact(delta)}.", remedy="Raise k or delta, or lower the rate."
         )
     return Price(epsilon=decimal_up(found), delta=delta, relation=RELATION, rule="exact-noisy-profile/1", releases=1)
+
+
+def noisy_statement(mechanism: NoisyHistogram) -> str:
+    """What else is proved of counts with noise below k: they are crowd-blending."""
+    return crowd_blending_statement(k=mechanism.k, epsilon=mechanism.epsilon, sampling_rate=mechanism.sampling_rate)
+
+
+def _price(mechanism: NoisyHistogram, delta: Decimal, _releases: int) -> Price:
+    return price_noisy_histogram(mechanism, delta=delta)
+
+
+KIND: MechanismKind[NoisyHistogram] = MechanismKind(
+    records={"noisy-histogram/1": RecordForm(mechanism=NoisyHistogram)},
+    pure=False,
+    price=_price,
+    group_price=even_group_price(_price),
+    paper_price=None,
+    losses=not_composed,
+    curves=None,
+    fits=None,
+    sampling_rate=lambda mechanism: mechanism.sampling_rate,
+    samples=lambda _: 1,
+    survey_rate=None,
+    exclusive=False,
+    theorems=NOISY_THEOREMS,
+    statements=Statements(
+        done=lambda _: f"{SAMPLED} {_DONE}",
+        proved=lambda mechanism, _: noisy_statement(mechanism),
+        chosen=CHOSEN,
+        series=None,
+        published=NOISY_CELLS,
+    ),
+)

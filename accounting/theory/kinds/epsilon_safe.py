@@ -1,41 +1,40 @@
-"""The price of choosing the map privately and then releasing with it."""
+"""ε-safe releases: microdata whose map is chosen privately, and then released with."""
 
 from __future__ import annotations
 
 import math
 from decimal import Decimal
-from typing import assert_never
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ...mechanisms.answers import CountAnswer, MeanAnswer, SumAnswer
-from ...mechanisms.biased_sampling import BiasedSampleCounts, UnequalRatesHistogram
-from ...mechanisms.count_sketch import CountMeanSketch
-from ...mechanisms.epsilon_safe import EpsilonSafeRelease
-from ...mechanisms.event import Mechanism
-from ...mechanisms.histogram import NoisyHistogram, OutlierPrivateHistogram, SuppressedHistogram
-from ...mechanisms.krandomization import KRandomization, OutcomeCounts
-from ...mechanisms.points import SyntheticPoints
-from ...mechanisms.refusal import InputRefused
-from ...mechanisms.strongly_safe import StronglySafeRelease
-from .amplification import amplified
-from .answer_price import price_answer
-from .composition import COMPOSED_FLOOR, epsilon_composed
-from .cost import RELATION, Price, check_request
-from .exact_decimals import add_up, multiply_up
-from .guarantee import Guarantee
-from .hockey_stick import log_adding, log_removing
-from .local_reports import price_of_report
-from .loss_curves import Part
-from .profile import check_parameters
-from .rounding import decimal_up, float_down, float_up, log_down
-from .strongly_safe_price import paper_price_fixed, price_fixed
+from ....mechanisms.epsilon_safe import EpsilonSafeRelease
+from ....mechanisms.refusal import InputRefused
+from ....mechanisms.strongly_safe import StronglySafeRelease
+from ..amplification import amplified
+from ..composition import COMPOSED_FLOOR, epsilon_composed
+from ..cost import RELATION, Price, check_request
+from ..exact_decimals import add_up, multiply_up
+from ..group_privacy import even_group_price
+from ..guarantee import Guarantee
+from ..hockey_stick import log_adding, log_removing
+from ..loss_curves import Part
+from ..profile import check_parameters
+from ..rounding import decimal_up, float_down, float_up, log_down
+from .kind import Curves, MechanismKind, PrivacyCurve, Statements
+from .records import RecordForm
+from .strongly_safe import DONE, RECORDS, SERIES, paper_price_fixed, price_fixed, release_curve
 
-__all__ = ["log_profile_selected", "paper_price_selected", "parts_of_mechanism", "price_selected", "selection_cost"]
+__all__ = ["KIND", "log_profile_selected", "paper_price_selected", "price_selected", "selection_cost"]
 
 _BISECTIONS = 200
 _LOG_SLACK = 1e-13
+_DRAWN_MAP = (
+    "a map that was drawn privately, before they were sampled, from candidates declared before any record was read; "
+    "what the draw costs is part of epsilon and delta"
+)
+_THEOREM = "Li, Qardaji, Su, arXiv:1101.2604v2, Theorem 3.11"
+_EXACT = f"{_THEOREM}; exact form proved in docs/proofs/selection.md"
 
 
 def selection_cost(selection_epsilon: Decimal, *, selection_rate: Decimal | None) -> Guarantee:
@@ -54,35 +53,6 @@ def selection_cost(selection_epsilon: Decimal, *, selection_rate: Decimal | None
     if selection_rate is None:
         return whole
     return amplified(whole, from_rate=Decimal(1), to_rate=selection_rate)
-
-
-def parts_of_mechanism(mechanism: Mechanism) -> tuple[Part, ...]:
-    """What one run of a mechanism is composed of: its release, and the choice of its map where there is one.
-
-    Raises:
-        InputRefused: a mechanism for which no losses are composed here.
-    """
-    match mechanism:
-        case StronglySafeRelease():
-            return (mechanism,)
-        case EpsilonSafeRelease(selection_epsilon=epsilon, selection_rate=rate):
-            return (mechanism.release, selection_cost(epsilon, selection_rate=rate))
-        case SuppressedHistogram(k=k, sampling_rate=Decimal() as sampled):
-            return (StronglySafeRelease(k=k, sampling_rate=sampled),)
-        case SyntheticPoints(counts=StronglySafeRelease() as counts):
-            return (counts,)
-        case CountAnswer() | SumAnswer() | MeanAnswer():
-            return (Guarantee(epsilon=price_answer(mechanism).epsilon, delta=Decimal(0)),)
-        case CountMeanSketch() | KRandomization():
-            return (Guarantee(epsilon=price_of_report(mechanism).epsilon, delta=Decimal(0)),)
-        case OutcomeCounts():
-            raise InputRefused("the price of outcome counts stands alone and is not composed.")
-        case SuppressedHistogram() | NoisyHistogram() | OutlierPrivateHistogram() | SyntheticPoints():
-            raise InputRefused("this mechanism's losses are not composed.")
-        case BiasedSampleCounts() | UnequalRatesHistogram():
-            raise InputRefused("this mechanism's losses are not composed.")
-        case _:
-            assert_never(mechanism)
 
 
 def log_profile_selected(
@@ -213,3 +183,81 @@ def paper_price_selected(
         rule="lqs-theorem-3.11/1",
         releases=releases,
     )
+
+
+def _price(mechanism: EpsilonSafeRelease, delta: Decimal, releases: int) -> Price:
+    return price_selected(
+        mechanism.release,
+        selection_epsilon=mechanism.selection_epsilon,
+        selection_rate=mechanism.selection_rate,
+        delta=delta,
+        releases=releases,
+    )
+
+
+def _paper_price(mechanism: EpsilonSafeRelease, delta: Decimal, releases: int) -> Price | None:
+    return paper_price_selected(
+        mechanism.release,
+        selection_epsilon=mechanism.selection_epsilon,
+        selection_rate=mechanism.selection_rate,
+        delta=delta,
+        releases=releases,
+    )
+
+
+def _cost(mechanism: EpsilonSafeRelease) -> Guarantee:
+    return selection_cost(mechanism.selection_epsilon, selection_rate=mechanism.selection_rate)
+
+
+def _losses(mechanism: EpsilonSafeRelease) -> tuple[Part, ...]:
+    return (mechanism.release, _cost(mechanism))
+
+
+def _curve(mechanism: EpsilonSafeRelease) -> PrivacyCurve:
+    rate, choice = float_up(mechanism.sampling_rate), float_up(_cost(mechanism).epsilon)
+
+    def log_delta(epsilons: NDArray[np.float64]) -> NDArray[np.float64]:
+        return log_profile_selected(k=mechanism.k, sampling_rate=rate, selection_epsilon=choice, epsilons=epsilons)
+
+    return release_curve(mechanism.release, log_delta=log_delta, choice=choice)
+
+
+def _fits(mechanism: EpsilonSafeRelease, epsilon: Decimal, delta: Decimal, releases: int) -> tuple[str, ...]:
+    from ..inversion import changes_that_fit  # it searches by the prices here, and for a refusal alone
+
+    return changes_that_fit(
+        mechanism.release,
+        epsilon=epsilon,
+        delta=delta,
+        releases=releases,
+        selection_epsilon=mechanism.selection_epsilon,
+        selection_rate=mechanism.selection_rate,
+    )
+
+
+KIND: MechanismKind[EpsilonSafeRelease] = MechanismKind(
+    records={"epsilon-safe-release/1": RecordForm(mechanism=EpsilonSafeRelease)},
+    pure=False,
+    price=_price,
+    group_price=even_group_price(_price),
+    paper_price=_paper_price,
+    losses=_losses,
+    curves=Curves(theorem="Theorem 3.11", of=_curve),
+    fits=_fits,
+    sampling_rate=lambda mechanism: mechanism.sampling_rate,
+    samples=lambda mechanism: 1 if mechanism.selection_rate is None else 2,
+    survey_rate=None,
+    exclusive=False,
+    theorems={
+        "exact-profile-selection/1": _EXACT,
+        "pld-selection/1": f"{_EXACT}, composed by Zhu, Dong, Wang, arXiv:2106.08567",
+        "basic-selection/1": f"{_THEOREM}: the draw's cost and that of the releases, added up",
+    },
+    statements=Statements(
+        done=lambda _: DONE.format(map=_DRAWN_MAP),
+        proved=lambda *_: "",
+        chosen="a choice of candidates, weights, k or rate",
+        series=SERIES.format(map=_DRAWN_MAP),
+        published=RECORDS,
+    ),
+)

@@ -1,0 +1,78 @@
+"""Synthetic points from the counts of a declared grid: they cost what their counts do (docs/proofs/points.md)."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+
+from ....mechanisms.histogram import NoisyHistogram
+from ....mechanisms.points import SyntheticPoints
+from ....mechanisms.strongly_safe import StronglySafeRelease
+from ..cost import Price
+from ..group_privacy import even_group_price
+from ..loss_curves import Part
+from .kind import SAMPLED, MechanismKind, Published, Statements, not_composed
+from .noisy_histogram import NOISY_THEOREMS, noisy_statement, price_noisy_histogram
+from .records import RecordForm
+from .strongly_safe import EXACT_PROFILE, paper_price_fixed, price_fixed
+
+__all__ = ["KIND"]
+
+_DONE = (
+    "The records were counted in the cells of a declared grid, counts of fewer than k sampled records were {small}, "
+    "and the middle of each cell is published as often as its count says."
+)
+
+
+def _price(mechanism: SyntheticPoints, delta: Decimal, releases: int) -> Price:
+    if isinstance(mechanism.counts, NoisyHistogram):
+        return price_noisy_histogram(mechanism.counts, delta=delta)
+    return price_fixed(mechanism.counts, delta=delta, releases=releases)
+
+
+def _paper_price(mechanism: SyntheticPoints, delta: Decimal, releases: int) -> Price | None:
+    if isinstance(mechanism.counts, NoisyHistogram):
+        return None
+    return paper_price_fixed(mechanism.counts, delta=delta, releases=releases)
+
+
+def _losses(mechanism: SyntheticPoints) -> tuple[Part, ...]:
+    if isinstance(mechanism.counts, NoisyHistogram):
+        return not_composed(mechanism)
+    return (mechanism.counts,)
+
+
+def _done(mechanism: SyntheticPoints) -> str:
+    noisy = isinstance(mechanism.counts, NoisyHistogram)
+    small = "given two-sided geometric noise, 0 too" if noisy else "left out"
+    return f"{SAMPLED} {_DONE.format(small=small)}"
+
+
+def _proved(mechanism: SyntheticPoints, _rule: str) -> str:
+    return noisy_statement(mechanism.counts) if isinstance(mechanism.counts, NoisyHistogram) else ""
+
+
+KIND: MechanismKind[SyntheticPoints] = MechanismKind(
+    records={
+        "synthetic-points/1": RecordForm(mechanism=SyntheticPoints, nested={"counts": StronglySafeRelease}),
+        "synthetic-noisy-points/1": RecordForm(mechanism=SyntheticPoints, nested={"counts": NoisyHistogram}),
+    },
+    pure=False,
+    price=_price,
+    group_price=even_group_price(_price),
+    paper_price=_paper_price,
+    losses=_losses,
+    curves=None,
+    fits=None,
+    sampling_rate=lambda mechanism: mechanism.counts.sampling_rate,
+    samples=lambda _: 1,
+    survey_rate=None,
+    exclusive=False,
+    theorems={"exact-profile/1": EXACT_PROFILE, **NOISY_THEOREMS},
+    statements=Statements(
+        done=_done,
+        proved=_proved,
+        chosen="a choice of bounds, cells, k or rate",
+        series=None,
+        published=Published("cell", "cells", "synthetic point"),
+    ),
+)

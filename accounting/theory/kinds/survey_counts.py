@@ -1,0 +1,282 @@
+"""Suppressed counts of a data set that is itself a sample, whose rates are only known within bounds."""
+
+from __future__ import annotations
+
+import math
+from decimal import Decimal
+
+import numpy as np
+
+from ....mechanisms.amount_format import amount_exact, amount_shown
+from ....mechanisms.biased_sampling import BiasedSampleCounts
+from ....mechanisms.refusal import InputRefused
+from ..binomial import ULP, log_binomial_pmf, tail_up
+from ..cost import RELATION, Price, check_request
+from ..crowd_blending import epsilon_zero_knowledge_robust
+from ..group_privacy import no_price_for_surveyed_group
+from ..least_epsilon import least_epsilon
+from ..rounding import decimal_up, float_down, float_up
+from .kind import CELLS, CHOSEN, MechanismKind, Statements, not_composed
+from .records import RecordForm
+
+__all__ = [
+    "KIND",
+    "ROBUST_THEOREMS",
+    "delta_biased",
+    "delta_robust",
+    "price_biased_counts",
+    "survey_statement",
+    "zero_knowledge_epsilon_biased",
+    "zero_knowledge_holds",
+]
+
+ROBUST_THEOREMS = {
+    "robust-counts/1": "inclusion rates within bounds, the setting of Gehrke, Hay, Lui, Pass, CRYPTO 2012, Theorem 2; "
+    "the price is proved in docs/proofs/robust-sampling.md"
+}
+_DONE = (
+    "Every record was read; no sample was drawn for this release. The data set is itself a sample, whose secret coins, "
+    "independent and with rates within the declared bounds, are the protection: so it is released once. Counts of "
+    "fewer than k records are published as 0, those of k and more as they are; every cell that was declared before the "
+    "records were read is there."
+)
+_LARGEST_EPSILON = 60.0
+_MOST_GROUPS = 200_000
+_BLOCK = 128
+_TAIL_SLACK = 1.0 + 16.0 * ULP
+_DEVIATIONS = 12.0
+_MORE_TERMS = 60.0
+
+
+def delta_robust(
+    *,
+    k: int,
+    lowest_rate: float,
+    highest_rate: float,
+    largest_rate: float,
+    exceptions: int,
+    epsilon: float,
+    target: float | None = None,
+) -> float:
+    """δ at ε ≥ −ln(1 − p_max) of releasing counts of at least k, records sampled at rates within [p, p′] but for ℓ.
+
+    With n regular records in the group of the record in question, φ(j) = max(0, 1 − e^ε/ρ_j), ρ_j = 1 − p_max +
+    p_max·j(1−p)/((n−j+1)p) and k′ = max(1, k − ℓ), the δ is the largest over n of E[φ(X + B); X + B ≥ k′], X ~
+    Bin(n, p′), B ~ Bernoulli(p_max) independent (docs/proofs/robust-sampling.md). For p = p′ = p_max and ℓ = 0 it
+    is the exact profile of adding a record. The setting is that of CBP, Theorem 2.
+
+    Args:
+        k: suppression threshold, at least 1.
+        lowest_rate: p, 0 < p.
+        highest_rate: p′, p ≤ p′ < 1.
+        largest_rate: p_max, the rate that no record exceeds, p′ ≤ p_max < 1.
+        exceptions: ℓ, how many records may have a rate outside [p, p′].
+        epsilon: ε of at least −ln(1 − p_max).
+        target: where only the side of this δ is asked for, which is decided sooner.
+
+    Returns:
+        δ, rounded outward; with a target a number on the same side of it as δ, and at least δ where that is below.
+
+    Raises:
+        InputRefused: a value out of range, or bounds so wide that δ does not fall with the size of the group.
+    """
+    p, q, top = lowest_rate, highest_rate, largest_rate
+    if k < 1 or exceptions < 0:
+        raise InputRefused(f"k must be at least 1 and the exceptions at least 0, not {k} and {exceptions}.")
+    if not 0.0 < p <= q <= top < 1.0:
+        raise InputRefused(f"rates must satisfy 0 < lowest ≤ highest ≤ largest < 1, not {p}, {q}, {top}.")
+    if not epsilon >= -math.log1p(-top):
+        raise InputRefused(
+            f"epsilon must be at least {amount_shown(-math.log1p(-top))} for rates up to {top}, not {epsilon}."
+        )
+    threshold = max(1, k - exceptions)
+    wanted = (math.expm1(epsilon) + top) / top * (p / (1.0 - p))
+    share = wanted / (1.0 + wanted)
+    if share <= q * (1.0 + 1e-6):
+        raise InputRefused(
+            f"sampling rates from {p} to {q} are too far apart for epsilon {amount_shown(epsilon)}: "
+            f"delta would not fall with the "
+            "size of a group.",
+            remedy="Raise epsilon, or bound the rates more tightly.",
+        )
+    divergence = share * math.log(share / q) + (1.0 - share) * (math.log1p(-share) - math.log1p(-q))
+    tilt = share * (1.0 - q) / (q * (1.0 - share))
+    factor = (1.0 + top * (tilt - 1.0)) / (1.0 + q * (tilt - 1.0))
+    best, skipped, n = 0.0, 0.0, max(threshold - 1, 0)
+    while n < _MOST_GROUPS:
+        # INVARIANT: the bound falls with n, so that no later group can reach the best once it is below it.
+        bound = factor * math.exp(-(n + 1.0) * divergence * (1.0 - 1e-9)) * (1.0 + 1e-9)
+        if target is not None and (best > target or bound <= target):
+            return min(1.0, max(best, skipped, bound) if best <= target else best)
+        if bound <= best or bound < 1e-300:
+            return min(1.0, best + 5e-324)
+        last = n + n // _BLOCK
+        least = max(threshold, math.floor((n + 1.0) * share * (1.0 - 1e-12)) + 1)
+        above = _at_least(least, last, q=q, top=top)
+        # INVARIANT: no group of n … last exceeds this one's bound, which is what is skipped.
+        if above <= (best if target is None else max(best, target)):
+            skipped = max(skipped, above)
+            n = last + 1
+            continue
+        best = max(best, _at_group(n, threshold, p, q, top, epsilon))
+        n += 1
+    raise InputRefused(
+        f"the search for delta at epsilon {amount_shown(epsilon)} is too long: the rates are too far apart."
+    )
+
+
+def _at_least(least: int, trials: int, *, q: float, top: float) -> float:
+    """At least Pr[X + B ≥ least], X ~ Bin(trials, q), B ~ Bernoulli(top)."""
+    return ((1.0 - top) * tail_up(least, trials, q) + top * tail_up(least - 1, trials, q)) * _TAIL_SLACK + 1e-300
+
+
+def _at_group(n: int, threshold: int, p: float, q: float, top: float, epsilon: float) -> float:
+    """The expectation for one n, rounded outward; what lies far above the mean counts in full."""
+    first = max(threshold, 1)
+    spread = _DEVIATIONS * math.sqrt(n * q * (1.0 - q) + 1.0) + _MORE_TERMS
+    last = min(n + 1, max(first, math.floor(n * q)) + math.ceil(spread))
+    counts = np.arange(first, last + 1, dtype=np.float64)
+    trials = np.full_like(counts, max(n, 1))
+
+    def pmf(values: np.ndarray[tuple[int], np.dtype[np.float64]]) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+        if n == 0:
+            return np.where(values == 0.0, 1.0, 0.0)
+        inside = np.clip(values, 0.0, trials)
+        logs, errors = log_binomial_pmf(inside, trials, q)
+        return np.where(values <= n, np.exp(logs + errors + 4.0 * ULP), 0.0)
+
+    weights = (1.0 - top) * pmf(counts) + top * pmf(counts - 1.0)
+    ratios = 1.0 - top + top * counts * (1.0 - p) / ((n - counts + 1.0 + 1e-300) * p)
+    gains = np.maximum(-np.expm1(epsilon - np.log(ratios)) + max(1e-14, (10.0 + 5.0 * epsilon) * ULP), 0.0)
+    gains = np.where(ratios * (1.0 + 1e-13) > math.exp(epsilon), np.minimum(gains, 1.0), 0.0)
+    total = float(weights @ gains) * (1.0 + (counts.size + 64.0) * ULP)
+    if last <= n:
+        # Successive weights fall by at most this ratio, and ever faster: the rest is below a geometric series.
+        ratio = (n - last + 1.0) * q / (last * (1.0 - q))
+        total += float(weights[-1]) * ratio / (1.0 - ratio) * (1.0 + 1e-9)
+    return total
+
+
+def delta_biased(event: BiasedSampleCounts, *, epsilon: float, target: float | None = None) -> float:
+    """δ at ε of the suppressed counts, with the rates rounded outward; `target` as in `delta_robust`.
+
+    Raises:
+        InputRefused: ε below −ln(1 − p_max), or rates too far apart for it.
+    """
+    return delta_robust(
+        k=event.k,
+        lowest_rate=float_down(event.lowest_rate),
+        highest_rate=float_up(event.highest_rate),
+        largest_rate=float_up(event.largest_rate),
+        exceptions=event.exceptions,
+        epsilon=epsilon,
+        target=target,
+    )
+
+
+def zero_knowledge_holds(event: BiasedSampleCounts) -> bool:
+    """Whether the hypotheses of CBP, Theorem 2 hold: k ≥ 2 and ℓ < k − 1."""
+    return event.k >= 2 and event.exceptions < event.k - 1
+
+
+def zero_knowledge_epsilon_biased(event: BiasedSampleCounts) -> Decimal:
+    """ε of zero-knowledge privacy for the aggregates iRS(p, p′, ℓ). CBP, Theorem 2.
+
+    Its δ falls with k − ℓ and has no stated constant.
+
+    Raises:
+        InputRefused: the theorem's hypotheses don't hold.
+    """
+    if not zero_knowledge_holds(event):
+        raise InputRefused(
+            "zero-knowledge privacy is proved for k of at least 2 and fewer than k - 1 exceptions, not for "
+            f"k = {event.k} and {event.exceptions}."
+        )
+    return epsilon_zero_knowledge_robust(
+        Decimal(0), lowest_rate=event.lowest_rate, highest_rate=event.highest_rate, largest_rate=event.largest_rate
+    )
+
+
+def price_biased_counts(event: BiasedSampleCounts, *, delta: Decimal) -> Price:
+    """What the release costs under add/remove ("robust-counts/1"); the data set's own sample is spent by it.
+
+    [Ours] The least ε from −ln(1 − p_max) on with `delta_biased` at most δ (docs/proofs/robust-sampling.md).
+
+    Raises:
+        InputRefused: δ out of range, or no ε is enough.
+    """
+    check_request(delta, 1)
+    least = math.nextafter(-math.log1p(-float_up(event.largest_rate)), math.inf) * (1.0 + 1e-15)
+
+    target = float_down(delta)
+
+    def evaluated(epsilon: float) -> float:
+        if epsilon < least:
+            return math.inf
+        try:
+            return delta_biased(event, epsilon=epsilon, target=target)
+        except InputRefused:
+            return math.inf
+
+    found = least if evaluated(least) <= target else least_epsilon(evaluated, target, high=_LARGEST_EPSILON)
+    if found is None:
+        raise InputRefused(
+            f"no epsilon is enough for delta {amount_exact(delta)} with rates from "
+            f"{event.lowest_rate} to {event.highest_rate}, and "
+            f"up to {event.largest_rate} for {event.exceptions} records.",
+            remedy="Raise k, or bound the rates more tightly.",
+        )
+    return Price(epsilon=decimal_up(found), delta=delta, relation=RELATION, rule="robust-counts/1", releases=1)
+
+
+def survey_statement(event: BiasedSampleCounts) -> str:
+    """The crowd-blending guarantee where rates are unequal, and the zero-knowledge one where its theorem holds.
+
+    CBP, Theorem 2, whose δ has no stated constant: it needs k ≥ 2 and ℓ < k − 1, and its δ falls with k − ℓ.
+    """
+    few = f" but for at most {event.exceptions} of its records" if event.exceptions else ""
+    lowest, highest = event.lowest_rate, event.highest_rate
+    statement = (
+        f"({event.k}, 0)-crowd-blending, on records with inclusion rates from {lowest} to {highest}{few}, none above "
+        f"{event.largest_rate}"
+    )
+    if not zero_knowledge_holds(event):
+        return f"{statement}."
+    fewer = "k" if event.exceptions == 0 else f"k - {event.exceptions} = {event.k - event.exceptions}"
+    return (
+        f"{statement}: so it is also zero-knowledge private with epsilon {zero_knowledge_epsilon_biased(event)} for "
+        f"the aggregates iRS({lowest}, {highest}, {event.exceptions}), with a delta that falls with {fewer} and has no "
+        "stated constant (Theorem 2 of Gehrke, Hay, Lui, Pass)."
+    )
+
+
+def _price(mechanism: BiasedSampleCounts, delta: Decimal, _releases: int) -> Price:
+    return price_biased_counts(mechanism, delta=delta)
+
+
+def _group_price(_mechanism: BiasedSampleCounts, _delta: Decimal, _releases: int, records: int) -> Price:
+    raise no_price_for_surveyed_group(records)
+
+
+KIND: MechanismKind[BiasedSampleCounts] = MechanismKind(
+    records={"biased-sample-counts/1": RecordForm(mechanism=BiasedSampleCounts)},
+    pure=False,
+    price=_price,
+    group_price=_group_price,
+    paper_price=None,
+    losses=not_composed,
+    curves=None,
+    fits=None,
+    sampling_rate=lambda _: None,
+    samples=lambda _: 1,
+    survey_rate=lambda mechanism: mechanism.largest_rate,
+    exclusive=False,
+    theorems=ROBUST_THEOREMS,
+    statements=Statements(
+        done=lambda _: _DONE,
+        proved=lambda mechanism, _: survey_statement(mechanism),
+        chosen=CHOSEN,
+        series=None,
+        published=CELLS,
+    ),
+)

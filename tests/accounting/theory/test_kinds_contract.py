@@ -1,0 +1,334 @@
+"""The contract that every kind of mechanism keeps: its record lasts, its price is a price, and enough is said of it."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import pkgutil
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import fields, replace
+from decimal import Decimal
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+from crowdblend import mechanisms
+from crowdblend.accounting.theory import kinds
+from crowdblend.accounting.theory.composition import epsilon_composed
+from crowdblend.accounting.theory.cost import Price
+from crowdblend.accounting.theory.guarantee import Guarantee
+from crowdblend.accounting.theory.kinds.kind import MechanismKind
+from crowdblend.accounting.theory.kinds.registry import (
+    KINDS,
+    kind_of,
+    load_kind,
+    mechanism_of_record,
+    mechanism_record,
+)
+from crowdblend.accounting.theory.price import paper_price, price
+from crowdblend.mechanisms.answers import CountAnswer, MeanAnswer, SumAnswer
+from crowdblend.mechanisms.biased_sampling import BiasedSampleCounts, UnequalRatesHistogram
+from crowdblend.mechanisms.count_sketch import CountMeanSketch
+from crowdblend.mechanisms.epsilon_safe import EpsilonSafeRelease
+from crowdblend.mechanisms.histogram import NoisyHistogram, OutlierPrivateHistogram, SuppressedHistogram
+from crowdblend.mechanisms.krandomization import KRandomization, OutcomeCounts
+from crowdblend.mechanisms.mechanism import Mechanism
+from crowdblend.mechanisms.neighbours import ADD_REMOVE, REPLACEMENT
+from crowdblend.mechanisms.points import SyntheticPoints
+from crowdblend.mechanisms.refusal import InputRefused
+from crowdblend.mechanisms.strongly_safe import StronglySafeRelease
+
+RATE, HALF, DELTA = Decimal("0.1"), Decimal("0.5"), Decimal("1e-4")
+NOISY = NoisyHistogram(k=5, epsilon=Decimal(1), sampling_rate=Decimal("0.3"))
+SAFE = StronglySafeRelease(k=20, sampling_rate=RATE)
+FLIPS = KRandomization(bits=2, flip_probability=Decimal("0.25"))
+ONE = KRandomization(bits=1, flip_probability=Decimal("0.25"))
+ANSWER = {"epsilon": HALF, "groups": 3, "sampling_rate": RATE, "relation": ADD_REMOVE}
+DRAWN = EpsilonSafeRelease(k=20, sampling_rate=RATE, selection_epsilon=Decimal("0.05"), selection_rate=None)
+SURVEY = BiasedSampleCounts(k=20, lowest_rate=RATE, highest_rate=RATE, largest_rate=Decimal("0.103"), exceptions=1)
+
+TOY = Path(__file__).parents[2] / "support" / "toy_kind"
+
+EXAMPLES: dict[str, tuple[Mechanism, ...]] = {
+    "strongly_safe": (SAFE,),
+    "epsilon_safe": (DRAWN, replace(DRAWN, selection_rate=HALF)),
+    "suppressed_histogram": (SuppressedHistogram(k=20, sampling_rate=RATE),),
+    "noisy_histogram": (NOISY,),
+    "outlier_histogram": (OutlierPrivateHistogram(epsilon=HALF, horizon=30, margin=20),),
+    "survey_counts": (SURVEY,),
+    "unequal_rates": (UnequalRatesHistogram(k=20, sampling_rate=RATE, lowest_rate=RATE),),
+    "points": (
+        SyntheticPoints(dimensions=2, cells_per_side=4, counts=SAFE),
+        SyntheticPoints(dimensions=1, cells_per_side=9, counts=NOISY),
+    ),
+    "answers": (
+        CountAnswer(**ANSWER),
+        CountAnswer(**ANSWER | {"sampling_rate": None, "relation": REPLACEMENT}),
+        SumAnswer(**ANSWER, lower=-3, upper=9),
+        MeanAnswer(**ANSWER | {"sampling_rate": None}, lower=0, upper=9, least_records=4),
+    ),
+    "local_reports": (CountMeanSketch(epsilon=Decimal(4), hashes=8, bits=64, seed=b"seed"), FLIPS, ONE),
+    "outcome_counts": (
+        OutcomeCounts(randomizer=FLIPS, least_people=10**6),
+        OutcomeCounts(randomizer=ONE, least_people=900),
+    ),
+}
+"""Mechanisms of every kind: each law is tried on all of them."""
+
+DEARER: dict[str, Callable[[Any], Any]] = {
+    "k": lambda k: k - 1,
+    "sampling_rate": lambda rate: None if rate is None else rate + Decimal("0.003"),
+    "epsilon": lambda epsilon: epsilon + Decimal("0.1"),
+    "selection_epsilon": lambda epsilon: epsilon + Decimal("0.1"),
+    "selection_rate": lambda rate: None if rate is None else rate + Decimal("0.1"),
+    "lowest_rate": lambda rate: rate - Decimal("0.002"),
+    "highest_rate": lambda rate: rate + Decimal("0.002"),
+    "largest_rate": lambda rate: rate + Decimal("0.002"),
+    "exceptions": lambda few: few + 1,
+    "flip_probability": lambda q: q - Decimal("0.01"),
+    "least_people": lambda people: people // 2,
+}
+"""Field → a value with which nobody is protected better; what isn't here has no one direction."""
+
+
+def delta_of(kind: MechanismKind[Any]) -> Decimal:
+    return Decimal(0) if kind.pure else DELTA
+
+
+@cache
+def charged(mechanism: Mechanism, **more: Any) -> Price:
+    return price(mechanism, delta=delta_of(kind_of(mechanism)), **more)
+
+
+def refused(call: Callable[[], object]) -> bool:
+    try:
+        call()
+    except InputRefused:
+        return True
+    return False
+
+
+def check_records(name: str, kind: MechanismKind[Any], mechanism: Mechanism) -> None:
+    """What is written is flat and exact, says everything, is read back, and anything else is refused."""
+    assert set(kind.records) == set(KINDS[name]), f"{name}: its line in KINDS names other records than its `records`"
+    forms = [form for form in kind.records.values() if form.describes(mechanism)]
+    assert len(forms) == 1, f"{name}: `records` has {len(forms)} forms for {mechanism}"
+    record = mechanism_record(mechanism)
+    assert all(type(value) in (str, int) for value in record.values()), f"{name}: `records` writes other than texts"
+    stated = {one.name for one in fields(mechanism)}  # type: ignore[arg-type]
+    for held in forms[0].nested:
+        stated |= {one.name for one in fields(getattr(mechanism, held))} - {held}
+    assert stated - set(forms[0].nested) | {"kind"} == set(record), f"{name}: `records` doesn't say all of it"
+    assert mechanism_of_record(json.loads(json.dumps(record))) == mechanism, f"{name}: `records` doesn't read it back"
+    for field in record:
+        assert refused(lambda: mechanism_of_record({key: record[key] for key in record if key != field})), field  # noqa: B023
+        assert refused(lambda: mechanism_of_record(record | {field: [1]})), field  # noqa: B023
+    for wrong, told in (({"more": 1}, "has the fields"), ({"kind": "no/9"}, "unknown kind")):
+        with pytest.raises(InputRefused, match=told):
+            mechanism_of_record(record | wrong)
+
+
+def check_price(name: str, kind: MechanismKind[Any], mechanism: Mechanism) -> None:
+    """A price has a rule with a theorem, no more digits than are compared, and rises where protection falls."""
+    found, delta = charged(mechanism), delta_of(kind)
+    assert found.epsilon > 0, f"{name}: `price`"
+    assert (found.delta, found.releases, found.rows_per_person) == (delta, 1, 1), f"{name}: `price`"
+    assert found.relation in (ADD_REMOVE, REPLACEMENT), f"{name}: `price`"
+    assert len(found.epsilon.as_tuple().digits) <= 12, f"{name}: `price` isn't rounded up"
+    assert found.rule in kind.theorems, f"{name}: `theorems` lacks {found.rule}"
+    if kind.pure:
+        with pytest.raises(InputRefused, match="delta 0"):
+            price(mechanism, delta=DELTA)
+    elif not kind.exclusive:
+        assert price(mechanism, delta=DELTA / 10).epsilon >= found.epsilon, f"{name}: `price` falls with delta"
+    for field in [one.name for one in fields(mechanism) if one.name in DEARER]:  # type: ignore[arg-type]
+        if (value := DEARER[field](getattr(mechanism, field))) is None:
+            continue
+        worse = replace(mechanism, **{field: value})  # type: ignore[type-var]
+        assert charged(worse).epsilon >= found.epsilon, f"{name}: `price` falls where {field} is {value}"
+
+
+def check_more_releases_and_records(name: str, kind: MechanismKind[Any], mechanism: Mechanism) -> None:
+    """Two releases, or a person's two records, cost more than one, or have no price."""
+    one, delta = charged(mechanism), delta_of(kind)
+    if kind.statements.series is None:
+        with pytest.raises(InputRefused, match="as a series"):
+            charged(mechanism, releases=2)
+    else:
+        two = charged(mechanism, releases=2)
+        assert (two.releases, two.rule in kind.theorems) == (2, True), f"{name}: `price` or `theorems` of a series"
+        assert one.epsilon < two.epsilon, f"{name}: `price` of two releases"
+    if not refused(lambda: charged(mechanism, rows_per_person=2)):
+        pair = charged(mechanism, rows_per_person=2)
+        assert (pair.rows_per_person, pair.delta, pair.relation) == (2, delta, one.relation), f"{name}: `group_price`"
+        assert pair.epsilon > one.epsilon, f"{name}: `group_price`"
+        group, plus, inner = pair.rule.partition("+")
+        assert (bool(plus), inner in kind.theorems) == (True, True), f"{name}: `group_price` has the rule {group}"
+    paper = paper_price(mechanism, delta=delta)
+    assert paper is None or paper.epsilon >= one.epsilon, f"{name}: `paper_price` is below the exact one"
+    assert paper_price(mechanism, delta=delta, rows_per_person=2) is None, f"{name}: `paper_price`"
+
+
+def check_losses(name: str, kind: MechanismKind[Any], mechanism: Mechanism) -> None:
+    """What it is in a composition costs what it costs by itself, as far as the grid tells, or is refused."""
+    assert not kind.exclusive or refused(lambda: kind.losses(mechanism)), f"{name}: `losses` of what stands alone"
+    if refused(lambda: kind.losses(mechanism)):
+        return
+    parts = kind.losses(mechanism)
+    assert all(isinstance(part, StronglySafeRelease | Guarantee) for part in parts), f"{name}: `losses`"
+    composed = epsilon_composed(dict.fromkeys(parts, 1), delta=float(DELTA))
+    assert composed is not None, f"{name}: `losses`"
+    assert composed == pytest.approx(float(charged(mechanism).epsilon), rel=1e-2), f"{name}: `losses` aren't its own"
+
+
+def check_samples(name: str, kind: MechanismKind[Any], mechanism: Mechanism) -> None:
+    """A charge takes the sample that is drawn, and one more for a choice on a sample; what is drawn is said."""
+    choice = getattr(mechanism, "selection_rate", None)
+    assert kind.samples(mechanism) == (1 if choice is None else 2), f"{name}: `samples`"
+    rate = kind.sampling_rate(mechanism)
+    assert rate is None or 0 < rate < 1, f"{name}: `sampling_rate`"
+    done = kind.statements.done(mechanism)
+    assert ("no sample was drawn" in done) is (rate is None), f"{name}: `sampling_rate` and `statements.done` differ"
+    assert kind.survey_rate is None or rate is None, f"{name}: `survey_rate` beside coins of its own"
+
+
+def check_statements(name: str, kind: MechanismKind[Any], mechanism: Mechanism) -> None:
+    """Whole sentences, and nouns for what is published."""
+    said = kind.statements
+    sentences = {"done": said.done(mechanism), "proved": said.proved(mechanism, charged(mechanism).rule)}
+    sentences["series"] = said.series or ""
+    assert sentences["done"], f"{name}: `statements.done`"
+    for field, text in sentences.items():
+        whole = text == text.strip() and (not text or text.endswith(".")) and "{" not in text
+        assert whole, f"{name}: `statements.{field}`"
+    assert said.chosen.startswith("a choice of "), f"{name}: `statements.chosen`"
+    assert said.published.group, f"{name}: `statements.published`"
+    assert said.published.groups, f"{name}: `statements.published`"
+
+
+LAWS = (
+    check_records,
+    check_price,
+    check_more_releases_and_records,
+    check_losses,
+    check_samples,
+    check_statements,
+)
+
+
+@pytest.mark.parametrize("law", LAWS, ids=lambda law: law.__name__)
+@pytest.mark.parametrize("name", list(KINDS))
+def test_every_kind_keeps_the_contract(name: str, law: Callable[[str, MechanismKind[Any], Mechanism], None]) -> None:
+    kind = load_kind(name)
+    assert EXAMPLES.get(name), f"{name}: EXAMPLES lacks a mechanism of this kind"
+    for mechanism in EXAMPLES[name]:
+        assert mechanism.kind == name, f"{name}: {type(mechanism).__name__} says that its kind is {mechanism.kind}"
+        law(name, kind, mechanism)
+    described = {record for record, form in kind.records.items() if any(map(form.describes, EXAMPLES[name]))}
+    assert described == set(kind.records), f"{name}: EXAMPLES lacks one of {set(kind.records) - described}"
+
+
+def test_every_mechanism_has_a_kind() -> None:
+    for module in pkgutil.walk_packages(mechanisms.__path__, f"{mechanisms.__name__}."):
+        importlib.import_module(module.name)
+
+    def all_of(mechanism: type[Mechanism]) -> set[str]:
+        own = {mechanism.__name__} if mechanism.__module__.startswith(mechanisms.__name__) else set()
+        return own.union(*map(all_of, mechanism.__subclasses__()))
+
+    exemplified = {type(one).__name__ for examples in EXAMPLES.values() for one in examples}
+    assert all_of(Mechanism) == exemplified | {"Mechanism", "_Answer"}
+
+
+@pytest.mark.parametrize("field", [one.name for one in fields(MechanismKind)])
+def test_a_kind_that_lacks_a_field_is_none(field: str) -> None:
+    whole = {one.name: getattr(load_kind("strongly_safe"), one.name) for one in fields(MechanismKind)}
+    assert MechanismKind(**whole) == load_kind("strongly_safe")
+    with pytest.raises(TypeError, match=f"'{field}'"):
+        MechanismKind(**{name: value for name, value in whole.items() if name != field})
+
+
+def test_a_broken_kind_is_found_by_the_field_that_is_wrong() -> None:
+    kind = load_kind("strongly_safe")
+    for law, wrong, field in (
+        (check_price, {"theorems": {}}, "theorems"),
+        (check_samples, {"samples": lambda _: 2}, "samples"),
+        (check_samples, {"sampling_rate": lambda _: None}, "sampling_rate"),
+        (check_losses, {"losses": lambda _: (replace(SAFE, k=30),)}, "losses"),
+        (check_statements, {"statements": replace(kind.statements, chosen="")}, "chosen"),
+        (check_records, {"records": {}}, "records"),
+    ):
+        with pytest.raises(AssertionError, match=f"strongly_safe: .*`.*{field}"):
+            law("strongly_safe", replace(kind, **wrong), SAFE)
+
+
+def test_a_new_kind_is_a_module_and_a_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The toy's module lies where the others do as far as Python knows; nothing else in accounting is touched."""
+    monkeypatch.setattr(kinds, "__path__", [*kinds.__path__, str(TOY)])
+    monkeypatch.setitem(KINDS, "coin_flip_count", ("coin-flip-count/1",))
+    toy = mechanism_of_record({"kind": "coin-flip-count/1", "least_count": 3})
+    for law in LAWS:
+        law("coin_flip_count", kind_of(toy), toy)
+    assert charged(toy).rule == "coin-flip-noise/1"
+
+
+def test_a_kind_is_loaded_when_it_is_asked_for() -> None:
+    program = """
+import json, sys
+from decimal import Decimal
+from crowdblend.accounting.theory.price import mechanism_of_record, price
+def loaded():
+    return sorted(name for name in sys.modules if ".kinds." in name and hasattr(sys.modules[name], "KIND"))
+before = loaded()
+mechanism = mechanism_of_record({"kind": "strongly-safe-release/1", "k": 20, "sampling_rate": "0.1"})
+price(mechanism, delta=Decimal("1e-6"))
+print(json.dumps([before, loaded()]))
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert json.loads(done.stdout) == [[], ["crowdblend.accounting.theory.kinds.strongly_safe"]]
+
+
+def test_records_never_change() -> None:
+    assert mechanism_record(NOISY) == {"kind": "noisy-histogram/1", "k": 5, "epsilon": "1", "sampling_rate": "0.3"}
+    assert mechanism_record(EXAMPLES["answers"][1]) == {
+        "kind": "count-answer/1",
+        "epsilon": "0.5",
+        "relation": "replacement",
+        "groups": 3,
+        "sampling_rate": "whole",
+    }
+    assert mechanism_record(EXAMPLES["outcome_counts"][0]) == {
+        "kind": "outcome-counts/1",
+        "least_people": 1_000_000,
+        "bits": 2,
+        "flip_probability": "0.25",
+    }
+
+
+def test_the_price_of_points_and_of_suppressed_counts_is_that_of_a_release() -> None:
+    safe, noisy = EXAMPLES["points"]
+    assert charged(safe) == charged(EXAMPLES["suppressed_histogram"][0]) == charged(SAFE)
+    assert charged(noisy) == charged(NOISY)
+
+
+@pytest.mark.parametrize("event", [SuppressedHistogram(k=20, sampling_rate=None), replace(NOISY, sampling_rate=None)])
+def test_crowd_blending_alone_has_no_price(event: Mechanism) -> None:
+    with pytest.raises(InputRefused, match="not differentially private without sampling"):
+        price(event, delta=DELTA)
+    assert paper_price(event, delta=DELTA) is None
+    with pytest.raises(InputRefused, match="not composed"):
+        kind_of(event).losses(event)
+
+
+def test_outcome_counts_need_somebody() -> None:
+    with pytest.raises(ValueError, match="at least one person"):
+        OutcomeCounts(randomizer=FLIPS, least_people=0)
+
+
+def test_what_leans_on_the_data_sets_own_sampling_says_so() -> None:
+    surveys = [name for name in KINDS if load_kind(name).survey_rate is not None]
+    assert surveys == ["survey_counts"]
+    assert [name for name in KINDS if load_kind(name).exclusive] == ["outcome_counts"]

@@ -1,0 +1,57 @@
+"""A toy kind: the number of records with noise made of coin flips, as a maintainer would write a new kind's module."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from decimal import Decimal
+
+from ....mechanisms.mechanism import Mechanism
+from ..cost import Price
+from ..group_privacy import summed_group_price
+from ..guarantee import Guarantee
+from .answers import price_coin_flip_count
+from .kind import CHOSEN, WHOLE, MechanismKind, Published, Statements
+from .records import RecordForm
+
+__all__ = ["KIND", "CoinFlipCount"]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CoinFlipCount(Mechanism):
+    """How many records there are, with `CoinFlipNoise`. Source: Notes-DP, Example 1.
+
+    Args:
+        least_count: what is published at least.
+    """
+
+    kind = "coin_flip_count"
+
+    least_count: int
+
+
+def _price(_mechanism: CoinFlipCount, _delta: Decimal, _releases: int) -> Price:
+    return price_coin_flip_count()
+
+
+KIND: MechanismKind[CoinFlipCount] = MechanismKind(
+    records={"coin-flip-count/1": RecordForm(mechanism=CoinFlipCount)},
+    pure=True,
+    price=_price,
+    group_price=summed_group_price(_price),
+    paper_price=None,
+    losses=lambda _: (Guarantee(epsilon=price_coin_flip_count().epsilon, delta=Decimal(0)),),
+    curves=None,
+    fits=None,
+    sampling_rate=lambda _: None,
+    samples=lambda _: 1,
+    survey_rate=None,
+    exclusive=False,
+    theorems={"coin-flip-noise/1": "Notes-DP, Example 1"},
+    statements=Statements(
+        done=lambda _: f"{WHOLE} The records were counted, with noise made of coin flips.",
+        proved=lambda *_: "",
+        chosen=CHOSEN,
+        series=None,
+        published=Published("count", "counts", ""),
+    ),
+)
