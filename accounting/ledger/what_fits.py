@@ -24,11 +24,13 @@ def what_fits(account: Account, price: ChargedPrice, *, mechanism: Fields | None
     epsilon, delta = account.epsilon_left, account.delta_left
     left = f"Left are ε = {amount_left(epsilon)} and δ = {amount_left(delta)}."
     found = None if mechanism is None or rows_per_person != 1 else mechanism_of_record(dict(mechanism))
-    fits = None if found is None else kind_of(found).fits
-    if found is None or fits is None:
+    tunable = None if found is None else kind_of(found).tunable
+    if found is None or tunable is None:
         return f"{left} {ASK}"
     at = min(price.delta, delta)
-    changes = fits(found, epsilon, at, price.releases)
+    from ..theory.inversion import changes_that_fit  # numerics, for a refusal alone
+
+    changes = changes_that_fit(tunable(found), epsilon=epsilon, delta=at, releases=price.releases)
     if not changes:
         return f"{left} No rate and no k would fit. Ask the data owner."
     lower = "" if at == price.delta else f"[privacy].delta = {amount_left(at)} and "

@@ -15,6 +15,7 @@ from ...mechanisms.strongly_safe import StronglySafeRelease
 from .cost import Price
 from .guarantee import Guarantee
 from .kinds.epsilon_safe import log_profile_selected, price_selected, selection_cost
+from .kinds.kind import Tunable
 from .kinds.strongly_safe import price_fixed
 from .loss_curves import Part
 from .profile import log_profile
@@ -213,24 +214,14 @@ def most_releases(mechanism: StronglySafeRelease, target: Target) -> int:
     return found
 
 
-def changes_that_fit(
-    mechanism: StronglySafeRelease,
-    *,
-    epsilon: Decimal,
-    delta: Decimal,
-    releases: int,
-    selection_epsilon: Decimal | None = None,
-    selection_rate: Decimal | None = None,
-) -> tuple[str, ...]:
+def changes_that_fit(tunable: Tunable, *, epsilon: Decimal, delta: Decimal, releases: int) -> tuple[str, ...]:
     """The largest rate and the least k that bring releases within ε and δ, all else as it is, as far as there are such.
 
     Args:
-        mechanism: the release.
+        tunable: the release.
         epsilon: ε over everything.
         delta: δ over everything.
         releases: T ≥ 1.
-        selection_epsilon: ε₁ of each choice of a map; None where the map is fixed.
-        selection_rate: rate of the fresh sample of each choice; None where it is made on the whole data.
     """
     changes: list[str] = []
     try:
@@ -238,15 +229,15 @@ def changes_that_fit(
             epsilon=epsilon,
             delta=delta,
             releases=releases,
-            selection_epsilon=selection_epsilon,
-            selection_rate=selection_rate,
+            selection_epsilon=tunable.selection_epsilon,
+            selection_rate=tunable.selection_rate,
         )
     except InputRefused:
         return ()
     with suppress(InputRefused):
-        changes.append(f"a sampling rate of at most {largest_sampling_rate(mechanism.k, target)}")
+        changes.append(f"a sampling rate of at most {largest_sampling_rate(tunable.release.k, target)}")
     with suppress(InputRefused):
-        changes.append(f"k of at least {least_k(mechanism.sampling_rate, target)}")
+        changes.append(f"k of at least {least_k(tunable.release.sampling_rate, target)}")
     return tuple(changes)
 
 

@@ -85,7 +85,7 @@ KIND: MechanismKind[Answer] = MechanismKind(
     paper_price=None,
     losses=lambda answer: (Guarantee(epsilon=price_answer(answer).epsilon, delta=Decimal(0)),),
     curves=None,
-    fits=None,
+    tunable=None,
     sampling_rate=lambda answer: answer.sampling_rate,
     samples=lambda _: 1,
     survey_rate=None,

@@ -21,7 +21,7 @@ from ..hockey_stick import log_adding, log_removing
 from ..loss_curves import Part
 from ..profile import check_parameters
 from ..rounding import decimal_up, float_down, float_up, log_down
-from .kind import Curves, MechanismKind, PrivacyCurve, Statements
+from .kind import Curves, MechanismKind, PrivacyCurve, Statements, Tunable
 from .records import RecordForm
 from .strongly_safe import DONE, RECORDS, SERIES, paper_price_fixed, price_fixed, release_curve
 
@@ -222,19 +222,6 @@ def _curve(mechanism: EpsilonSafeRelease) -> PrivacyCurve:
     return release_curve(mechanism.release, log_delta=log_delta, choice=choice)
 
 
-def _fits(mechanism: EpsilonSafeRelease, epsilon: Decimal, delta: Decimal, releases: int) -> tuple[str, ...]:
-    from ..inversion import changes_that_fit  # it searches by the prices here, and for a refusal alone
-
-    return changes_that_fit(
-        mechanism.release,
-        epsilon=epsilon,
-        delta=delta,
-        releases=releases,
-        selection_epsilon=mechanism.selection_epsilon,
-        selection_rate=mechanism.selection_rate,
-    )
-
-
 KIND: MechanismKind[EpsilonSafeRelease] = MechanismKind(
     records={"epsilon-safe-release/1": RecordForm(mechanism=EpsilonSafeRelease)},
     pure=False,
@@ -243,7 +230,7 @@ KIND: MechanismKind[EpsilonSafeRelease] = MechanismKind(
     paper_price=_paper_price,
     losses=_losses,
     curves=Curves(theorem="Theorem 3.11", of=_curve),
-    fits=_fits,
+    tunable=lambda chosen: Tunable(chosen.release, chosen.selection_epsilon, chosen.selection_rate),
     sampling_rate=lambda mechanism: mechanism.sampling_rate,
     samples=lambda mechanism: 1 if mechanism.selection_rate is None else 2,
     survey_rate=None,

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from ....mechanisms.mechanism import Mechanism
 from ....mechanisms.refusal import InputRefused
+from ....mechanisms.strongly_safe import StronglySafeRelease
 from ..cost import Price
 from ..loss_curves import Part
 from .records import RecordForm
@@ -27,6 +28,7 @@ __all__ = [
     "PrivacyCurve",
     "Published",
     "Statements",
+    "Tunable",
     "not_composed",
 ]
 
@@ -88,6 +90,20 @@ class PrivacyCurve:
     farthest: float
 
 
+class Tunable(NamedTuple):
+    """A release whose rate and k can be searched (`inversion.changes_that_fit`), and how its map is chosen.
+
+    Attributes:
+        release: the release itself.
+        selection_epsilon: ε₁ of the choice of its map; None where the map is fixed.
+        selection_rate: rate of the choice's own fresh sample; None where it is made on the whole data.
+    """
+
+    release: StronglySafeRelease
+    selection_epsilon: Decimal | None
+    selection_rate: Decimal | None
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Curves(Generic[M]):
     """The curves of a kind.
@@ -116,8 +132,7 @@ class MechanismKind(Generic[M]):
         paper_price: (mechanism, δ, releases) → the price by the paper alone; None where it has none.
         losses: what one run is in a composition, or a refusal.
         curves: its ε–δ curves; None where its price is one point.
-        fits: (mechanism, ε, δ, releases) → the single changes, in words, that bring it within ε and δ; None where
-            none is searched for.
+        tunable: the release in it whose rate and k are searched for what fits a budget; None where none is.
         sampling_rate: the rate of the fresh sample that it draws and spends; None where it reads all records.
         samples: how many samples a charge of it takes: its own, and one more where a map is chosen on a fresh sample.
         survey_rate: the largest rate of the data set's own sampling that its price leans on; None where it draws its
@@ -134,7 +149,7 @@ class MechanismKind(Generic[M]):
     paper_price: Callable[[M, Decimal, int], Price | None] | None
     losses: Callable[[M], tuple[Part, ...]]
     curves: Curves[M] | None
-    fits: Callable[[M, Decimal, Decimal, int], tuple[str, ...]] | None
+    tunable: Callable[[M], Tunable] | None
     sampling_rate: Callable[[M], Decimal | None]
     samples: Callable[[M], int]
     survey_rate: Callable[[M], Decimal] | None

@@ -83,7 +83,7 @@ KIND: MechanismKind[LocalReport] = MechanismKind(
     paper_price=None,
     losses=lambda mechanism: (Guarantee(epsilon=local_epsilon(mechanism), delta=Decimal(0)),),
     curves=None,
-    fits=None,
+    tunable=None,
     sampling_rate=lambda _: None,
     samples=lambda _: 1,
     survey_rate=None,

@@ -21,7 +21,7 @@ from ..group_privacy import best_split, even_group_price, no_price_for_group, ru
 from ..paper_bound import delta_paper, epsilon_paper, least_epsilon_of_paper
 from ..profile import epsilon_of_log_delta, farthest_epsilon, log_profile
 from ..rounding import decimal_up, float_down, float_up, log_down
-from .kind import CHOSEN, Curves, MechanismKind, PrivacyCurve, Published, Statements
+from .kind import CHOSEN, Curves, MechanismKind, PrivacyCurve, Published, Statements, Tunable
 from .records import RecordForm
 
 __all__ = [
@@ -199,12 +199,6 @@ def _curve(mechanism: StronglySafeRelease) -> PrivacyCurve:
     )
 
 
-def _fits(mechanism: StronglySafeRelease, epsilon: Decimal, delta: Decimal, releases: int) -> tuple[str, ...]:
-    from ..inversion import changes_that_fit  # it searches by the prices here, and for a refusal alone
-
-    return changes_that_fit(mechanism, epsilon=epsilon, delta=delta, releases=releases)
-
-
 KIND: MechanismKind[StronglySafeRelease] = MechanismKind(
     records={"strongly-safe-release/1": RecordForm(mechanism=StronglySafeRelease)},
     pure=False,
@@ -213,7 +207,7 @@ KIND: MechanismKind[StronglySafeRelease] = MechanismKind(
     paper_price=lambda mechanism, delta, releases: paper_price_fixed(mechanism, delta=delta, releases=releases),
     losses=lambda mechanism: (mechanism,),
     curves=Curves(theorem="Theorem 3.9", of=_curve),
-    fits=_fits,
+    tunable=lambda mechanism: Tunable(mechanism, None, None),
     sampling_rate=lambda mechanism: mechanism.sampling_rate,
     samples=lambda _: 1,
     survey_rate=None,

@@ -41,7 +41,7 @@ KIND: MechanismKind[CoinFlipCount] = MechanismKind(
     paper_price=None,
     losses=lambda _: (Guarantee(epsilon=price_coin_flip_count().epsilon, delta=Decimal(0)),),
     curves=None,
-    fits=None,
+    tunable=None,
     sampling_rate=lambda _: None,
     samples=lambda _: 1,
     survey_rate=None,
