@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ..mechanisms.refusal import InputRefused
-from ..tasks.hierarchy_file import read_hierarchy
+from ..tasks.hierarchy_file import read_hierarchy as read_hierarchy_at
 
 __all__ = ["NamedHierarchy", "named_hierarchies"]
 
@@ -61,7 +61,7 @@ def named_hierarchies(folder: Path, *, columns: Sequence[str], seen_from: Path) 
                 remedy="Leave one of them in the folder.",
             )
         for file in own:
-            declared = read_hierarchy(str(file.absolute()))
+            declared = read_hierarchy_at(str(file.absolute()))
             found[column] = NamedHierarchy(
                 location=os.path.relpath(file.absolute(), seen_from.expanduser().absolute().parent),
                 labels_per_level=tuple(max(1, declared.size(level) - 1) for level in range(declared.levels)),

@@ -7,11 +7,9 @@ from pathlib import Path
 import click
 
 from ..mechanisms.refusal import InputRefused, ReleaseFailed
-from .options import RELEASE_CERTIFICATE, default_publisher
+from .options import FILE, RELEASE_CERTIFICATE, default_publisher
 
 __all__ = ["registry"]
-
-FILE = click.Path(path_type=Path)
 
 
 @click.command()

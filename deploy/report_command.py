@@ -13,11 +13,9 @@ import click
 
 from ..flows.settings import house
 from .command_groups import CommandGroup
-from .options import RELEASE_FOLDER
+from .options import FILE, RELEASE_FOLDER
 
 __all__ = ["report"]
-
-FILE = click.Path(path_type=Path)
 
 
 @click.group(cls=CommandGroup)

@@ -7,11 +7,9 @@ from pathlib import Path
 
 import click
 
-from .options import RELEASE_FOLDER, default_publisher
+from .options import FILE, RELEASE_FOLDER, default_publisher
 
 __all__ = ["sheet"]
-
-FILE = click.Path(path_type=Path)
 
 
 @click.command()
