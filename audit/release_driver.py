@@ -7,9 +7,9 @@ import os
 import sys
 from pathlib import Path
 
-from crowdblend.deploy.running import run_release
-from crowdblend.flows.settings import house
-from crowdblend.mechanisms.refusal import Refusal
+from crowdblend.deploy.run import run_release
+from crowdblend.flows.paths import house
+from crowdblend.mechanisms.errors import Refusal
 
 
 def main() -> None:

@@ -27,19 +27,18 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
-from crowdblend.accounting.ledger.keystore import KeyRef
-from crowdblend.mechanisms.hierarchy import ValueHierarchy
-from crowdblend.mechanisms.lattice import Lattice, LatticeColumn
-from crowdblend.mechanisms.quality import group_threshold
+from crowdblend.accounting.ledger.private_store.keys import KeyRef
+from crowdblend.mechanisms.hierarchies.declare import ValueHierarchy
+from crowdblend.mechanisms.map_selection.draw import draw_map
+from crowdblend.mechanisms.map_selection.lattice import Lattice, LatticeColumn, group_threshold
+from crowdblend.mechanisms.map_selection.rollup import scores
 from crowdblend.mechanisms.sampling import sample_commitment
-from crowdblend.mechanisms.scoring import scores
-from crowdblend.mechanisms.selection import draw_map
-from crowdblend.tasks.chunks import plan_chunks
-from crowdblend.tasks.count import count_job, group_counts
-from crowdblend.tasks.executors import LocalThreads
-from crowdblend.tasks.hierarchy_file import read_hierarchy
-from crowdblend.tasks.record_reading import RecordReading
-from crowdblend.tasks.source import check_metadata, list_source
+from crowdblend.tasks.counting.chunks import plan_chunks
+from crowdblend.tasks.counting.executors import LocalThreads
+from crowdblend.tasks.counting.group_counts import count_job, group_counts
+from crowdblend.tasks.inputs.hierarchy_files import read_hierarchy
+from crowdblend.tasks.inputs.list import check_metadata, list_source
+from crowdblend.tasks.readers.values import RecordReading
 from numpy.typing import NDArray
 
 __all__ = ["Measured", "census_lattice", "generate", "measure"]

@@ -10,24 +10,24 @@ from decimal import Decimal
 from functools import cache
 from itertools import count
 
-from crowdblend.accounting.ledger.anchoring import Anchoring
-from crowdblend.accounting.ledger.append import head_of
-from crowdblend.accounting.ledger.canonical import bytes_of_entry, entry_of_bytes
-from crowdblend.accounting.ledger.chain import link_hash
+from crowdblend.accounting.ledger.chain.anchoring import Anchoring
+from crowdblend.accounting.ledger.chain.append import head_of
+from crowdblend.accounting.ledger.chain.hashing import link_hash
 from crowdblend.accounting.ledger.charge import ReleaseCharge, SeriesRegistration
-from crowdblend.accounting.ledger.entry import DatasetAdded, Entry
-from crowdblend.accounting.ledger.release_entries import (
+from crowdblend.accounting.ledger.database.schema import DERIVED_TABLES, entry
+from crowdblend.accounting.ledger.database.store import open_store
+from crowdblend.accounting.ledger.entries.codec import bytes_of_entry, entry_of_bytes
+from crowdblend.accounting.ledger.entries.kinds import DatasetAdded, Entry
+from crowdblend.accounting.ledger.entries.releases import (
     ReleaseAbandoned,
     ReleasePublished,
     ReleaseReading,
     ReleaseRefused,
 )
-from crowdblend.accounting.ledger.replay import Replay
-from crowdblend.accounting.ledger.schema import DERIVED_TABLES, entry
-from crowdblend.accounting.ledger.state_building import build_state
-from crowdblend.accounting.ledger.store import open_store
+from crowdblend.accounting.ledger.rules.audit import build_state
+from crowdblend.accounting.ledger.rules.replay import Replay
 from crowdblend.accounting.theory.price import Price, paper_price, price
-from crowdblend.mechanisms.strongly_safe import StronglySafeRelease
+from crowdblend.mechanisms.microdata import StronglySafeRelease
 from sqlalchemy import Connection, Table, insert, select
 
 __all__ = ["charge_of", "grow"]

@@ -19,11 +19,11 @@ import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from crowdblend.accounting.ledger.anchor import AnchorFile, Head, line_of_head
-from crowdblend.accounting.ledger.anchoring import Anchoring
-from crowdblend.accounting.ledger.creation import create_ledger
+from crowdblend.accounting.ledger.chain.anchor import AnchorFile, Head, line_of_head
+from crowdblend.accounting.ledger.chain.anchoring import Anchoring
+from crowdblend.accounting.ledger.database.creation import create_ledger
+from crowdblend.accounting.ledger.private_store.signing import SigningKeys
 from crowdblend.accounting.ledger.reader import open_reader
-from crowdblend.accounting.ledger.signing import SigningKeys
 from crowdblend.accounting.ledger.writer import open_writer
 
 from .ledger_of_size import charge_of, grow

@@ -9,13 +9,13 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-from crowdblend.mechanisms.count_sketch import CountMeanSketch, estimated_counts, hash_positions, standard_error
-from crowdblend.mechanisms.krandomization import KRandomization, estimated_distribution
-from crowdblend.mechanisms.krandomization import standard_errors as vector_errors
-from crowdblend.tasks.executors import LocalThreads
-from crowdblend.tasks.report_counts import outcome_totals, sketch_totals
-from crowdblend.tasks.report_files import check_report_files
-from crowdblend.tasks.source import list_source
+from crowdblend.mechanisms.local_reports.krandomization import KRandomization, estimated_distribution
+from crowdblend.mechanisms.local_reports.krandomization import standard_errors as vector_errors
+from crowdblend.mechanisms.local_reports.sketch import CountMeanSketch, estimated_counts, hash_positions, standard_error
+from crowdblend.tasks.counting.executors import LocalThreads
+from crowdblend.tasks.counting.report_counts import outcome_totals, sketch_totals
+from crowdblend.tasks.inputs.list import list_source
+from crowdblend.tasks.readers.report_files import check_report_files
 
 SKETCH = CountMeanSketch(epsilon=Decimal(4), hashes=256, bits=1024, seed=b"benchmark")
 FLIPS = KRandomization(bits=16, flip_probability=Decimal("0.1"))

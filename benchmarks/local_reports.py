@@ -18,9 +18,9 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow.parquet as pq
-from crowdblend.mechanisms.count_sketch import encode
-from crowdblend.mechanisms.krandomization import flipped
-from crowdblend.tasks.report_files import sketch_table, vector_table
+from crowdblend.mechanisms.local_reports.krandomization import flipped
+from crowdblend.mechanisms.local_reports.sketch import encode
+from crowdblend.tasks.readers.report_files import sketch_table, vector_table
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms
 
 from .local_report_contestants import FLIPS, SKETCH, STAGES

@@ -16,8 +16,6 @@ import numpy as np
 from crowdblend.accounting.theory.kinds.survey_counts import price_biased_counts
 from crowdblend.mechanisms.answers import CountAnswer, answered, estimates, half_width, tallied
 from crowdblend.mechanisms.biased_sampling import BiasedSampleCounts
-from crowdblend.mechanisms.bit_encoding import QuestionEncoding
-from crowdblend.mechanisms.count_sketch import CountMeanSketch, encode, estimated_counts, standard_error, summed
 from crowdblend.mechanisms.histogram import (
     NoisyHistogram,
     OutlierPrivateHistogram,
@@ -26,13 +24,15 @@ from crowdblend.mechanisms.histogram import (
     outlier_private_counts,
     suppressed_counts,
 )
-from crowdblend.mechanisms.krandomization import KRandomization, flipped, outcome_counts
-from crowdblend.mechanisms.neighbours import ADD_REMOVE
+from crowdblend.mechanisms.local_reports.design import QuestionDesign
+from crowdblend.mechanisms.local_reports.encoding import QuestionEncoding
+from crowdblend.mechanisms.local_reports.estimates import answer_labels, estimated
+from crowdblend.mechanisms.local_reports.krandomization import KRandomization, flipped, outcome_counts
+from crowdblend.mechanisms.local_reports.sketch import CountMeanSketch, encode, estimated_counts, standard_error, summed
+from crowdblend.mechanisms.mechanism import ADD_REMOVE
+from crowdblend.mechanisms.microdata import StronglySafeRelease
 from crowdblend.mechanisms.noise import LaplaceNoise
 from crowdblend.mechanisms.points import SyntheticPoints, cell_numbers, points_of_counts
-from crowdblend.mechanisms.report_design import QuestionDesign
-from crowdblend.mechanisms.report_estimates import answer_labels, estimated
-from crowdblend.mechanisms.strongly_safe import StronglySafeRelease
 from matplotlib.figure import Figure
 
 from audit.theory.noise_ratio import GaussianNoise, OneSidedGeometricNoise, log_probability

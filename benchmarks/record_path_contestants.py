@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from .census_data import COLUMNS, Column
 
 if TYPE_CHECKING:
-    from crowdblend.tasks.executors import Executor
+    from crowdblend.tasks.counting.executors import Executor
 
 __all__ = ["CLUSTERS", "CONTESTANTS", "THREADS", "Question", "cell_counts", "main"]
 
@@ -51,14 +51,14 @@ class Question:
 
 def ours(question: Question) -> Callable[[], Answer]:
     """This project's record path on threads, from the listing of the files to the surviving groups' labels."""
-    from crowdblend.tasks.executors import LocalThreads
+    from crowdblend.tasks.counting.executors import LocalThreads
 
     return _release(question, LocalThreads(workers=THREADS))
 
 
 def ours_on_cluster(workers: int, question: Question) -> Callable[[], Answer]:
     """The same on worker processes of one thread each, of a scheduler on loopback that has started before."""
-    from crowdblend.tasks.executors import DaskCluster
+    from crowdblend.tasks.counting.executors import DaskCluster
     from distributed import Client, LocalCluster
 
     cluster = LocalCluster(n_workers=workers, threads_per_worker=1, dashboard_address="127.0.0.1:0")
@@ -68,17 +68,17 @@ def ours_on_cluster(workers: int, question: Question) -> Callable[[], Answer]:
 
 
 def _release(question: Question, executor: Executor) -> Callable[[], Answer]:
-    from crowdblend.accounting.ledger.keystore import KeyRef
-    from crowdblend.mechanisms.hierarchy import ValueHierarchy
+    from crowdblend.accounting.ledger.private_store.keys import KeyRef
+    from crowdblend.mechanisms.hierarchies.declare import ValueHierarchy
     from crowdblend.mechanisms.recoding import GeneralizationMap, MappedColumn
     from crowdblend.mechanisms.sampling import sample_commitment
     from crowdblend.mechanisms.suppression import suppress
-    from crowdblend.tasks.chunks import plan_chunks
-    from crowdblend.tasks.count import count_job, group_counts
-    from crowdblend.tasks.record_reading import RecordReading
-    from crowdblend.tasks.source import check_metadata, list_source
+    from crowdblend.tasks.counting.chunks import plan_chunks
+    from crowdblend.tasks.counting.group_counts import count_job, group_counts
+    from crowdblend.tasks.inputs.list import check_metadata, list_source
+    from crowdblend.tasks.readers.values import RecordReading
     from crowdblend.tasks.stages.count import key_source_at
-    from crowdblend.tasks.table import label_columns
+    from crowdblend.tasks.stages.table import label_columns
 
     pattern = str(Path(question.files[0]).parent / "*.parquet")
     generation = GeneralizationMap(
@@ -123,9 +123,9 @@ def _release(question: Question, executor: Executor) -> Callable[[], Answer]:
 
 def ours_by_pyarrow(question: Question) -> Callable[[], Answer]:
     """The same as it is installed where there is no compiler: pyarrow decodes every page."""
-    sys.modules["crowdblend.tasks.page_decoder"] = None  # type: ignore[assignment]
+    sys.modules["crowdblend.tasks.readers.page_decoder"] = None  # type: ignore[assignment]
     release = ours(question)
-    from crowdblend.tasks import sampled_pages
+    from crowdblend.tasks.readers import sampled_pages
 
     if sampled_pages.AVAILABLE:
         raise RuntimeError("the sampled-position reader was imported before")

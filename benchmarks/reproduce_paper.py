@@ -10,11 +10,10 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-from crowdblend.accounting.theory.amplification import amplified
-from crowdblend.accounting.theory.exact_decimals import log_up
-from crowdblend.accounting.theory.guarantee import Guarantee
-from crowdblend.accounting.theory.paper_bound import delta_paper
-from crowdblend.accounting.theory.profile import delta_exact
+from crowdblend.accounting.theory.composition.axioms import Guarantee, amplified
+from crowdblend.accounting.theory.numerics.rounding import log_up
+from crowdblend.accounting.theory.profile.paper_bound import delta_paper
+from crowdblend.accounting.theory.profile.sampled_counts import delta_exact
 
 from .paper_figures import PICTURES, write_picture
 

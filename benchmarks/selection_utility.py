@@ -21,19 +21,24 @@ from pathlib import Path
 import numpy as np
 from crowdblend.accounting.theory.kinds.epsilon_safe import price_selected
 from crowdblend.accounting.theory.price import price
-from crowdblend.mechanisms.lattice import Lattice, LatticeColumn, Levels
-from crowdblend.mechanisms.quality import group_threshold, information_kept
-from crowdblend.mechanisms.refusal import InputRefused
-from crowdblend.mechanisms.scoring import scores
-from crowdblend.mechanisms.selection import draw_map
-from crowdblend.mechanisms.strongly_safe import StronglySafeRelease
+from crowdblend.mechanisms.errors import InputRefused
+from crowdblend.mechanisms.map_selection.draw import draw_map
+from crowdblend.mechanisms.map_selection.lattice import (
+    Lattice,
+    LatticeColumn,
+    Levels,
+    group_threshold,
+    information_kept,
+)
+from crowdblend.mechanisms.map_selection.rollup import scores
+from crowdblend.mechanisms.microdata import StronglySafeRelease
 from crowdblend.mechanisms.suppression import GroupCounts, sum_counts
-from crowdblend.tasks.chunks import plan_chunks
-from crowdblend.tasks.count import count_job, group_counts
-from crowdblend.tasks.executors import LocalThreads
-from crowdblend.tasks.hierarchy_file import read_hierarchy
-from crowdblend.tasks.record_reading import RecordReading
-from crowdblend.tasks.source import check_metadata, list_source
+from crowdblend.tasks.counting.chunks import plan_chunks
+from crowdblend.tasks.counting.executors import LocalThreads
+from crowdblend.tasks.counting.group_counts import count_job, group_counts
+from crowdblend.tasks.inputs.hierarchy_files import read_hierarchy
+from crowdblend.tasks.inputs.list import check_metadata, list_source
+from crowdblend.tasks.readers.values import RecordReading
 
 __all__ = ["Comparison", "adult_counts", "adult_lattice", "compare"]
 

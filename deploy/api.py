@@ -10,42 +10,38 @@ What is named here stays, or changes with a note in the changelog; everything el
 
 from __future__ import annotations
 
-from ..accounting.ledger.certificate import CertificateCheck
+from ..accounting.ledger.certificate.verify import CertificateCheck
 from ..accounting.ledger.queries import DatasetState
 from ..accounting.ledger.series import SeriesState
-from ..accounting.theory.planning import Plan
+from ..accounting.theory.planning.planner import Plan
 from ..accounting.theory.price import Price, paper_price, price
 from ..flows.dry_run import DryRun
-from ..flows.settings import House, house
-from ..mechanisms.epsilon_safe import EpsilonSafeRelease
-from ..mechanisms.hierarchy import HierarchyError, ValueHierarchy
-from ..mechanisms.hierarchy_building import (
-    day_rows,
-    interval_rows,
-    outline_rows,
-    parent_rows,
-    prefix_rows,
-    written_day,
+from ..flows.paths import House, house
+from ..mechanisms.errors import AccountantRefused, InputRefused, Refusal, ReleaseFailed
+from ..mechanisms.hierarchies.build import day_rows, interval_rows, outline_rows, parent_rows, prefix_rows, written_day
+from ..mechanisms.hierarchies.declare import HierarchyError, ValueHierarchy
+from ..mechanisms.hierarchies.intervals import IntervalHierarchy
+from ..mechanisms.measures.counting import CountedRecords
+from ..mechanisms.measures.risk import (
+    ReidentificationRisk,
+    average_class_size,
+    discernibility,
+    normalised_class_size,
+    reidentification_risk,
 )
-from ..mechanisms.intervals import IntervalHierarchy
-from ..mechanisms.measures.classes import average_class_size, discernibility, normalised_class_size
-from ..mechanisms.measures.counted import CountedRecords
-from ..mechanisms.measures.risk import ReidentificationRisk, reidentification_risk
 from ..mechanisms.measures.utility import UtilityMeasures, utility_of
+from ..mechanisms.microdata import EpsilonSafeRelease, StronglySafeRelease
 from ..mechanisms.recoding import GeneralizationMap, MappedColumn
-from ..mechanisms.refusal import AccountantRefused, InputRefused, Refusal, ReleaseFailed
-from ..mechanisms.strongly_safe import StronglySafeRelease
 from ..mechanisms.suppression import GroupCounts, count_keys, suppress
-from .asking import Explained, LedgerView, dry_run, explain, ledger, plan
-from .composing import private_report, release
-from .facts import FactTable
-from .hierarchy_api import HierarchyCheck, check_hierarchy, import_hierarchy, read_hierarchy, write_hierarchy
-from .ledger_api import abandon, add_dataset, add_series, raise_budget, record_look, series
-from .plan_report import plan_table
-from .preview.telling import Preview, preview
-from .private_report.making import MadeReport
-from .published import PublishedRelease, open_release, verify
-from .sheet.writing import write_sheet
+from .documents.preview.write import Preview, preview
+from .documents.sheet.write import write_sheet
+from .documents.utility_report.write import MadeReport
+from .python.hierarchies import HierarchyCheck, check_hierarchy, import_hierarchy, read_hierarchy, write_hierarchy
+from .python.ledger import abandon, add_dataset, add_series, raise_budget, record_look, series
+from .python.published import FactTable, PublishedRelease, open_release, verify
+from .python.queries import Explained, LedgerView, dry_run, explain, ledger, plan
+from .python.run_api import private_report, release
+from .terminal.plan import plan_table
 
 __all__ = [
     "AccountantRefused",

@@ -9,8 +9,8 @@ import traceback
 
 import click
 
-from ..mechanisms.refusal import Refusal
-from .command_groups import TopLevel
+from ..mechanisms.errors import Refusal
+from .commands.groups import TopLevel
 
 __all__ = ["main"]
 

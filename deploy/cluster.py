@@ -11,10 +11,10 @@ from typing import Any
 
 import dask.config
 
-from ..flows.cluster_spec import CLASSES, ExistingCluster, StartedCluster
-from ..flows.settings import resolved_settings
-from ..mechanisms.refusal import InputRefused
-from ..tasks.executors import DaskCluster, Executor, LocalThreads
+from ..flows.cluster import CLASSES, ExistingCluster, StartedCluster
+from ..flows.paths import resolved_settings
+from ..mechanisms.errors import InputRefused
+from ..tasks.counting.executors import DaskCluster, Executor, LocalThreads
 
 __all__ = ["Choice", "chosen_cluster", "opened_executor", "require_reachable"]
 
@@ -99,7 +99,7 @@ def _connected(
 ) -> Iterator[Executor]:
     from distributed import Client
 
-    from ..tasks.worker_identity import require_same_everywhere
+    from ..tasks.counting.workers import require_same_everywhere
 
     try:
         client = Client(where, set_as_default=False, timeout=CONNECTED_WITHIN_SECONDS)

@@ -17,11 +17,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ..accounting.ledger.creation import create_ledger
+from ..accounting.ledger.database.creation import create_ledger
 from ..accounting.ledger.writer import open_writer
-from ..flows.settings import House
-from ..mechanisms.amount_format import amount_shown
-from .facts import FactTable
+from ..flows.paths import House
+from ..mechanisms.amounts import amount_shown
+from .python.published import FactTable
 
 __all__ = ["lay_out", "open_demonstration_ledger", "tell"]
 

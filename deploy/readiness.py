@@ -6,15 +6,15 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ..accounting.ledger.charge import charged_price
+from ..accounting.ledger.entries.releases import ChargedPrice
 from ..accounting.ledger.queries import DatasetState
 from ..accounting.ledger.reader import open_reader
-from ..accounting.ledger.release_entries import ChargedPrice
 from ..flows.metadata_remarks import metadata_remarks
+from ..flows.paths import House
 from ..flows.prepare import layout_of_source
-from ..flows.settings import House
-from ..mechanisms.refusal import Refusal
+from ..mechanisms.errors import Refusal
+from ..tasks.inputs.list import SourceLayout
 from ..tasks.request import Request
-from ..tasks.source import SourceLayout
 
 __all__ = ["budget_facts", "readiness", "readiness_lines", "source_facts"]
 

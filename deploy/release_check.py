@@ -7,15 +7,15 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..accounting.ledger.certificate import CertificateCheck, read_certificate, verify_certificate
+from ..accounting.ledger.certificate.verify import CertificateCheck, read_certificate, verify_certificate
 from ..accounting.theory.price import mechanism_of_record
 from ..flows.releases.registry import kind_of_mechanism
-from ..mechanisms.hierarchy_description import described_hierarchy, labels_beyond
+from ..mechanisms.hierarchies.build import described_hierarchy, labels_beyond
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from ..accounting.ledger.signing import PublicKey
+    from ..accounting.ledger.private_store.signing import PublicKey
 
 __all__ = ["FIGURES", "verify_release"]
 

@@ -6,8 +6,8 @@ import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ..flows.settings import House
-from ..mechanisms.amount_format import amount_shown
+from ..flows.paths import House
+from ..mechanisms.amounts import amount_shown
 
 if TYPE_CHECKING:
     from ..accounting.ledger.queries import Stage

@@ -7,13 +7,12 @@ import shutil
 from datetime import UTC, datetime
 from pathlib import Path
 
-from ..accounting.ledger.keystore import PrivateStore, ReleaseFolder
+from ..accounting.ledger.private_store.keys import PrivateStore, ReleaseFolder
 from ..accounting.ledger.reader import open_reader
-from ..mechanisms.refusal import AccountantRefused
-from ..tasks.charge import give_up
-from ..tasks.objects import ObjectPrefix, discard, output_at
-from ..tasks.staging import remembered_release, staging_folder
-from .settings import House
+from ..mechanisms.errors import AccountantRefused
+from ..tasks.stages.charge import give_up
+from ..tasks.stages.publish import ObjectPrefix, discard, output_at, remembered_release, staging_folder
+from .paths import House
 
 __all__ = ["abandon_release"]
 

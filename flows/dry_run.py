@@ -6,25 +6,24 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ..accounting.ledger.charge import charged_price
-from ..accounting.ledger.keystore import require_not_held, require_private
+from ..accounting.ledger.entries.releases import ChargedPrice
+from ..accounting.ledger.private_store.keys import known_names_of_source, require_not_held, require_private
 from ..accounting.ledger.queries import DatasetState
 from ..accounting.ledger.reader import ReleaseState, open_reader
-from ..accounting.ledger.release_entries import ChargedPrice
-from ..accounting.ledger.source_names import known_names_of_source
-from ..mechanisms.amount_format import amount_shown
-from ..tasks.objects import Output
+from ..mechanisms.amounts import amount_shown
+from ..tasks.inputs.list import SourceLayout, source_metadata_bytes
 from ..tasks.request import Request
-from ..tasks.source import SourceLayout, source_metadata_bytes
+from ..tasks.stages.publish import Output
 from .metadata_remarks import metadata_remarks
-from .output_place import require_apart
+from .paths import House
 from .prepare import (
     check_output,
     check_release_id,
     layout_of_source,
     objection_to_release,
     request_of_series,
+    require_apart,
 )
-from .settings import House
 from .spec import read_spec
 
 __all__ = ["DryRun", "dry_run"]

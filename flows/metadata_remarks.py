@@ -7,11 +7,11 @@ from collections.abc import Iterator
 
 import pyarrow as pa
 
-from ..mechanisms.hierarchy import BUCKET_CODE, Hierarchy, ValueHierarchy
-from ..tasks.csv_header import CsvLayout
-from ..tasks.parquet_schema import ParquetLayout
+from ..mechanisms.hierarchies.declare import BUCKET_CODE, Hierarchy, ValueHierarchy
+from ..tasks.inputs.csv_header import CsvLayout
+from ..tasks.inputs.list import SourceLayout
+from ..tasks.inputs.parquet_footer import ParquetLayout
 from ..tasks.request import Request
-from ..tasks.source import SourceLayout
 
 __all__ = ["metadata_remarks"]
 

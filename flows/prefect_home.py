@@ -8,7 +8,7 @@ import shutil
 import tempfile
 from pathlib import Path
 
-from ..mechanisms.refusal import InputRefused
+from ..mechanisms.errors import InputRefused
 
 __all__ = ["own_folder", "settle_prefect_home"]
 

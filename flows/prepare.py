@@ -1,5 +1,9 @@
 """Everything that happens before a release is charged: the checks, in the order that protects people.
 
+A release's output and its records lie apart: neither may be inside of the other.
+
+Everything that happens before a release is charged: the checks, in the order that protects people.
+
 First the specification and its hierarchies, then the signing key, the ledger's anchor and a read-only look at the
 budget with the source unopened, then metadata of the source alone. Whatever is refused here has cost nothing.
 """
@@ -14,24 +18,23 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, NoReturn
 
-from ..accounting.ledger.keystore import PrivateStore, ReleaseFolder
+from ..accounting.ledger.private_store.keys import PrivateStore, ReleaseFolder, other_names_of_source
+from ..accounting.ledger.private_store.signing import SigningKeys
 from ..accounting.ledger.reader import LedgerReader, ReleaseState, SeriesState, open_reader
-from ..accounting.ledger.rules import Violation
-from ..accounting.ledger.signing import SigningKeys
-from ..accounting.ledger.source_names import other_names_of_source
-from ..mechanisms.refusal import InputRefused
-from ..tasks.objects import ObjectPrefix, Output, require_free
+from ..accounting.ledger.rules.violations import Violation
+from ..mechanisms.errors import InputRefused
+from ..tasks.inputs.open import is_url
 from ..tasks.request import Request
-from .output_place import require_apart
+from ..tasks.stages.publish import ObjectPrefix, Output, require_free
+from .paths import House
 from .releases.registry import release_kind
-from .settings import House
 from .spec import read_spec
 
 if TYPE_CHECKING:
-    from ..tasks.source import SourceLayout
+    from ..tasks.inputs.list import SourceLayout
 
 __all__ = [
     "PreparedRelease",
@@ -41,7 +44,62 @@ __all__ = [
     "objection_to_release",
     "prepared_release",
     "request_of_series",
+    "require_apart",
 ]
+
+TABLES = ("data.csv", "data.parquet")
+MARKS = "*?["
+
+
+def require_apart(request: Request) -> None:
+    """Refuse an output among the records, or records inside of the output.
+
+    PRIVACY: a table that lies among the records is read as records by the next release, and a folder of a release that
+    has private records in it gives them away. Nothing is opened: the names alone decide.
+
+    Args:
+        request: the release.
+
+    Raises:
+        InputRefused: they are not apart.
+    """
+    output, source = request.output, str(request.source)
+    if isinstance(output, ObjectPrefix):
+        inside = is_url(source) and _below(output.url, _fixed(source))
+        around = is_url(source) and _below(_fixed(source), output.url)
+    elif is_url(source):
+        return
+    else:
+        whole = (request.base / source).absolute()
+        records, place = Path(_fixed(str(whole))).resolve(), output.resolve()
+        recursive = not any(mark in source for mark in MARKS) or "**" in source
+        inside = recursive and records in (place, *place.parents)
+        inside = inside or any(PurePath(output / name).match(str(whole)) for name in TABLES)
+        around = place in (records, *records.parents) and records != Path(records.anchor)
+    if inside:
+        raise InputRefused(
+            "the output lies among the records, so that the next release would read it as records.",
+            where=str(output),
+            remedy="Name a folder elsewhere.",
+        )
+    if around:
+        raise InputRefused(
+            "the records lie inside of the output, whose folder holds what is published and nothing else.",
+            where=str(output),
+            remedy="Name a folder elsewhere.",
+        )
+
+
+def _fixed(source: str) -> str:
+    """What comes before the first folder or name with a wildcard."""
+    parts = source.split("/")
+    wild = next((place for place, part in enumerate(parts) if any(mark in part for mark in MARKS)), len(parts))
+    return "/".join(parts[:wild]) or "/"
+
+
+def _below(inner: str, outer: str) -> bool:
+    return f"{inner.rstrip('/')}/".startswith(f"{outer.rstrip('/')}/")
+
 
 RELEASE_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:+@-]{0,127}")
 
@@ -112,7 +170,7 @@ def prepared_release(
         other_names: tuple[str, ...] = ()
         remarks: tuple[str, ...] = ()
         if not published:
-            from ..tasks.source import source_metadata_bytes  # what reads files is loaded where they are looked at
+            from ..tasks.inputs.list import source_metadata_bytes  # what reads files is loaded where they are looked at
             from .metadata_remarks import metadata_remarks
 
             layout = layout_of_source(request)
@@ -186,7 +244,7 @@ def _payer(reader: LedgerReader, request: Request, state: ReleaseState | None, s
 
 def _refuse(objection: Violation, *, house: House, release_id: str, dataset: str) -> NoReturn:
     """Refuse, with a record of it."""
-    from ..tasks.charge import refuse  # what writes to the ledger is loaded where it writes
+    from ..tasks.stages.charge import refuse  # what writes to the ledger is loaded where it writes
 
     refuse(
         ledger_url=house.ledger_url,
@@ -236,7 +294,7 @@ def check_output(output: Output, *, own: str | None, keys: SigningKeys) -> None:
         if own is None:
             require_free(output)
         return  # what a resumed release finds there is compared when it is published
-    from ..accounting.ledger.certificate import check_certificate, read_certificate
+    from ..accounting.ledger.certificate.verify import check_certificate, read_certificate
 
     certificate = output / "certificate.json"
     if own is not None and certificate.is_file() and read_certificate(certificate).get("release_id") == own:

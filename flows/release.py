@@ -10,17 +10,17 @@ from importlib.metadata import version
 import prefect.task_engine  # noqa: F401 - Prefect loads it with the first task, which would be inside the charge
 from prefect import flow
 
+from ..mechanisms.errors import ReleaseFailed
 from ..mechanisms.recoding import GeneralizationMap
-from ..mechanisms.refusal import ReleaseFailed
-from ..tasks.charge import begin_reading, close, reserve
-from ..tasks.executors import Executor
-from ..tasks.released import publish, write_output
+from ..tasks.counting.executors import Executor
+from ..tasks.inputs.list import SourceLayout, manifest_bytes
 from ..tasks.request import Request
-from ..tasks.source import SourceLayout, manifest_bytes
+from ..tasks.stages.charge import begin_reading, close, reserve
 from ..tasks.stages.count import ReleaseWork, count_stage
 from ..tasks.stages.draw_once import noise_draw
-from ..tasks.staging import SettledRelease, remembered_release
-from ..tasks.table import Publication
+from ..tasks.stages.publish import SettledRelease, remembered_release
+from ..tasks.stages.release_files import publish, write_output
+from ..tasks.stages.table import Publication
 from .code_sources import code_sources
 from .observer import Observer
 from .prepare import PreparedRelease

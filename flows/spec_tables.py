@@ -8,8 +8,8 @@ from typing import Annotated, Any, Literal, cast
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, create_model
 
-from ..tasks.record_reading import DecimalSign, Encoding, Quoting
-from .cluster_spec import ClusterTable
+from ..tasks.readers.values import DecimalSign, Encoding, Quoting
+from .cluster import ClusterTable
 
 __all__ = [
     "BoundsTable",

@@ -12,8 +12,7 @@ from typing import assert_never
 import numpy as np
 from numpy.typing import NDArray
 
-from .mechanism import Mechanism
-from .neighbours import REPLACEMENT, Relation
+from .mechanism import REPLACEMENT, Mechanism, Relation
 from .noise import TwoSidedGeometricNoise, add_two_sided_geometric
 
 __all__ = [

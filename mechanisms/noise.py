@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from .neighbours import Randomness
+from .mechanism import Randomness
 
 if TYPE_CHECKING:
     from opendp.mod import Measurement

@@ -1,22 +1,35 @@
-"""Synthetic points in the unit cube, from the counts of a declared grid, for averages of smooth functions."""
+"""Synthetic points in the unit cube, from the counts of a declared grid whose axes are columns.
+
+Synthetic points in the unit cube, from the counts of a declared grid, for averages of smooth functions.
+
+Columns as the axes of a cube: declared bounds, equal cells between them, and the centres that are published.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
+from fractions import Fraction
 
 import numpy as np
 from numpy.typing import NDArray
 
+from .hierarchies.declare import BUCKET_CODE
+from .hierarchies.intervals import NumberSteps
 from .histogram import NoisyHistogram
 from .mechanism import Mechanism
+from .microdata import StronglySafeRelease
 from .noise import TwoSidedGeometricNoise
-from .strongly_safe import StronglySafeRelease
 
 __all__ = [
+    "PointAxis",
     "SyntheticPoints",
+    "axis_steps",
     "cell_numbers",
+    "cells_of_codes",
+    "centres",
     "error_bound",
     "lipschitz_modulus",
     "points_of_counts",
@@ -183,3 +196,80 @@ def _most_noise(noise: TwoSidedGeometricNoise, *, draws: int, confidence: float)
     tilted = np.exp(tilts - 1.0 / noise.scale)
     logs = np.log((1.0 - noise.decay) / (1.0 + noise.decay)) + np.log((1.0 + tilted) / (1.0 - tilted))
     return float(((draws * logs - math.log(1.0 - confidence)) / tilts).min())
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PointAxis:
+    """A column that is scaled so that its bounds become 0 and 1.
+
+    Args:
+        name: the column's name.
+        lower: what becomes 0; smaller values count as this.
+        upper: what becomes 1, above `lower`; larger values count as this.
+        missing: what a value that is no number counts as; within the bounds.
+
+    Raises:
+        ValueError: bounds or a value for missing ones that are not so.
+    """
+
+    name: str
+    lower: Decimal
+    upper: Decimal
+    missing: Decimal
+
+    def __post_init__(self) -> None:
+        if not (self.lower.is_finite() and self.upper.is_finite() and self.lower < self.upper):
+            raise ValueError(f"bounds must be finite, the lower below the upper, not {self.lower} and {self.upper}")
+        if not (self.missing.is_finite() and self.lower <= self.missing <= self.upper):
+            raise ValueError(
+                f"what is missing must count as a number within {self.lower} … {self.upper}, not {self.missing}"
+            )
+
+    def places(self, numerators: Sequence[int], denominator: int) -> tuple[float, ...]:
+        """The doubles nearest to lower + (upper − lower)·numerator/denominator."""
+        lower, width = Fraction(self.lower), Fraction(self.upper) - Fraction(self.lower)
+        return tuple(float(lower + width * numerator / denominator) for numerator in numerators)
+
+
+def axis_steps(axis: PointAxis, *, cells: int) -> NumberSteps:
+    """The equal cells of an axis, as steps; the first and the last hold what lies beyond the bounds too.
+
+    Args:
+        axis: the column.
+        cells: how many, at least 1.
+
+    Raises:
+        ValueError: bounds so close that doubles don't part the cells.
+    """
+    return NumberSteps(cuts=axis.places(range(1, cells), cells))
+
+
+def cells_of_codes(axes: Sequence[PointAxis], codes: Sequence[NDArray[np.int64]], *, cells: int) -> NDArray[np.int64]:
+    """The cell of the grid that each combination of codes stands for.
+
+    Args:
+        axes: the columns, the first the most significant.
+        codes: for each column the codes of `axis_steps`; each of shape (n,).
+        cells: cells a side.
+
+    Returns:
+        Numbers 0 … cells^d − 1; shape (n,).
+    """
+    numbers = np.zeros(codes[0].shape, dtype=np.int64)
+    for axis, column in zip(axes, codes, strict=True):
+        missing = axis_steps(axis, cells=cells).codes_of_numbers(np.array([float(axis.missing)]), 0)
+        numbers = numbers * cells + np.where(column == BUCKET_CODE, missing, column) - 1
+    return numbers
+
+
+def centres(axes: Sequence[PointAxis], numbers: NDArray[np.int64], *, cells: int) -> list[NDArray[np.float64]]:
+    """For each axis the centres of some cells, in the column's own units.
+
+    Args:
+        axes: the columns, the first the most significant.
+        numbers: numbers of cells, shape (n,).
+        cells: cells a side.
+    """
+    sides = np.unravel_index(numbers, (cells,) * len(axes))
+    middles = [np.array(axis.places(range(1, 2 * cells, 2), 2 * cells)) for axis in axes]
+    return [middle[side] for middle, side in zip(middles, sides, strict=True)]

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from .hierarchy import Hierarchy
+from .hierarchies.declare import Hierarchy
 
 __all__ = ["GeneralizationMap", "MappedColumn", "Placement"]
 

@@ -12,12 +12,12 @@ from pathlib import Path
 from typing import ClassVar, Literal
 
 from ..accounting.theory.price import Price, mechanism_record, paper_price
-from ..mechanisms.lattice import LatticeColumn
-from ..mechanisms.map_choice import MapChoice
+from ..mechanisms.map_selection.draw import MapChoice
+from ..mechanisms.map_selection.lattice import LatticeColumn
 from ..mechanisms.mechanism import Mechanism
 from ..mechanisms.recoding import GeneralizationMap, MappedColumn
-from .objects import Output
-from .record_reading import RecordReading
+from .readers.values import RecordReading
+from .stages.publish import Output
 
 __all__ = ["FileFormat", "Request"]
 

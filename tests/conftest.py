@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from crowdblend.deploy.prefect_environment import QUIET
+from crowdblend.deploy.prefect.environment import QUIET
 from hypothesis import HealthCheck, settings
 
 pytest_plugins = [

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from ...mechanisms.amount_format import amount_shown
+from ...mechanisms.amounts import amount_shown
 
 __all__ = ["environment", "grouped"]
 

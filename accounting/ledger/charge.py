@@ -1,4 +1,9 @@
-"""What is handed to the ledger for a charge or a series, and the receipt that it gives back for a charge."""
+"""What is handed to the ledger for a charge, the receipt that it gives back, and what it said of the data set.
+
+What is handed to the ledger for a charge or a series, and the receipt that it gives back for a charge.
+
+What the ledger said of a data set when a release was charged; its certificate says it too.
+"""
 
 from __future__ import annotations
 
@@ -8,10 +13,10 @@ from decimal import Decimal
 
 from ...mechanisms.mechanism import Mechanism
 from ..theory.price import Price, mechanism_record
-from .canonical import sorted_fields
-from .release_entries import ChargedPrice, ReleaseCharged, ReleaseChargedTwoSamples, SeriesPlace, SeriesRegistered
+from .entries.codec import sorted_fields
+from .entries.releases import ChargedPrice, ReleaseCharged, ReleaseChargedTwoSamples, SeriesPlace, SeriesRegistered
 
-__all__ = ["Receipt", "ReleaseCharge", "SeriesRegistration", "charged_price"]
+__all__ = ["Circumstances", "Receipt", "ReleaseCharge", "SeriesRegistration", "charged_price"]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -198,3 +203,18 @@ def charged_price(price: Price) -> ChargedPrice:
         relation=price.relation,
         releases=price.releases,
     )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Circumstances:
+    """What the ledger said of a release's data set when the release was charged.
+
+    INVARIANT: it follows from entries up to the charge, so that a resumed release has the same certificate.
+
+    Args:
+        rows_per_person: the most records of one person in a delivery.
+        look_days: the day of each private look that was recorded before the charge, in their order.
+    """
+
+    rows_per_person: int
+    look_days: tuple[date, ...]

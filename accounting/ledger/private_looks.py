@@ -6,11 +6,10 @@ from dataclasses import dataclass
 
 from sqlalchemy import Connection
 
-from .charge import Receipt
-from .circumstances import Circumstances
-from .entry import PrivateLook
+from .charge import Circumstances, Receipt
+from .entries.kinds import PrivateLook
 from .queries import entries_of, registration_of
-from .rules import unknown_dataset
+from .rules.violations import unknown_dataset
 
 __all__ = ["RecordedLook", "circumstances_of", "private_looks"]
 

@@ -9,16 +9,15 @@ from typing import Any, Literal, TypeVar
 
 from sqlalchemy import ColumnElement, Connection, Table, func, or_, select
 
-from ...mechanisms.refusal import ReleaseFailed
-from .budget import Account
-from .canonical import entry_of_bytes
+from ...mechanisms.errors import ReleaseFailed
+from .chain.signed_state import ForgedState, SignedState, rows_in
 from .charge import Receipt
-from .entry import BudgetRaised, DatasetAdded, LedgerCreated, PrivateLook
-from .ledger_state import AccountAt, account_of_row
-from .release_entries import OutputHashes, ReleaseCharged, ReleasePublished, SeriesRegistered
-from .schema import account, dataset, entry, release, release_stage, sample
-from .signed_state import ForgedState, SignedState, rows_in
-from .token_entries import TokenAdded, TokenRevoked
+from .database.schema import account, dataset, entry, release, release_stage, sample
+from .entries.codec import entry_of_bytes
+from .entries.kinds import BudgetRaised, DatasetAdded, LedgerCreated, PrivateLook, TokenAdded, TokenRevoked
+from .entries.releases import OutputHashes, ReleaseCharged, ReleasePublished, SeriesRegistered
+from .entries.values import Account
+from .rules.ledger_state import AccountAt, account_of_row
 
 __all__ = [
     "DatasetState",

@@ -8,21 +8,21 @@ from pathlib import Path
 
 from sqlalchemy import select
 
+from ...mechanisms.errors import ReleaseFailed
 from ...mechanisms.mechanism import Mechanism
-from ...mechanisms.refusal import ReleaseFailed
 from ..theory.price import Price, mechanism_record
-from .anchor_audit import AnchorCheck, check_anchor
-from .anchoring import Anchoring
-from .append import Place, head_of
-from .canonical import entry_of_bytes, sorted_fields
-from .chain import Finding
-from .charge import Receipt, charged_price
-from .circumstances import Circumstances
-from .derived_audit import STREAMED
-from .entry import BudgetRaised, Entry
-from .opened import OpenedLedger
+from .chain.anchoring import Anchoring
+from .chain.append import Place, head_of
+from .chain.check import AnchorCheck, check_anchor
+from .chain.hashing import Finding
+from .charge import Circumstances, Receipt, charged_price
+from .database.schema import entry as entry_table
+from .database.store import OpenedLedger, open_store, present_head
+from .entries.codec import entry_of_bytes, sorted_fields
+from .entries.kinds import BudgetRaised, Entry
 from .overview import Overview, overview_of
 from .private_looks import RecordedLook, circumstances_of, private_looks
+from .private_store.signing import PublicKey
 from .queries import (
     DatasetState,
     ReleaseState,
@@ -33,7 +33,9 @@ from .queries import (
     release_of,
     releases_of,
 )
-from .rules import (
+from .rules.audit import STREAMED
+from .rules.stored_state import StoredState
+from .rules.violations import (
     Violation,
     all_releases_taken,
     budget_violations,
@@ -41,11 +43,7 @@ from .rules import (
     unknown_dataset,
     unknown_series,
 )
-from .schema import entry as entry_table
 from .series import SeriesState, all_series, free_number, open_releases, series_of
-from .signing import PublicKey
-from .store import open_store, present_head
-from .stored_state import StoredState
 from .tokens import TokenState, tokens_of
 
 __all__ = ["DatasetState", "LedgerReader", "RecordedEntry", "ReleaseState", "SeriesState", "open_reader"]
@@ -266,7 +264,9 @@ class LedgerReader(OpenedLedger):
         What was cut off at the end together with all that followed from it can't be seen from inside, nor can a
         chain that was written anew as a whole: that takes `verify_anchor`.
         """
-        from .audit import verify_ledger  # with it come all prices' modules, which a look at the ledger does without
+        from .rules.audit import (
+            verify_ledger,  # with it come all prices' modules, which a look at the ledger does without
+        )
 
         with self._store.reading() as connection:
             return verify_ledger(connection, dialect=self._store.dialect)

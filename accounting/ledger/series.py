@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 from sqlalchemy import ColumnElement, Connection, Select, func, select
 
+from .chain.signed_state import ForgedState, SignedState, rows_in
+from .database.schema import release_stage, series, series_release
+from .entries.releases import SeriesRegistered
 from .queries import ReleaseState, entry_at, release_of, was_refunded
-from .release_entries import SeriesRegistered
-from .schema import release_stage, series, series_release
-from .signed_state import ForgedState, SignedState, rows_in
 
 __all__ = ["SeriesState", "all_series", "free_number", "holders_of", "open_releases", "series_of"]
 

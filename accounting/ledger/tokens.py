@@ -12,10 +12,10 @@ from typing import assert_never
 
 from sqlalchemy import Connection, select
 
+from .chain.signed_state import ForgedState, SignedState, rows_in
+from .database.schema import entry
+from .entries.kinds import TokenAdded, TokenRevoked
 from .queries import entries_of, recorded
-from .schema import entry
-from .signed_state import ForgedState, SignedState, rows_in
-from .token_entries import TokenAdded, TokenRevoked
 
 __all__ = [
     "TokenState",

@@ -9,16 +9,14 @@ from decimal import Decimal
 
 from sqlalchemy import Connection
 
-from ...mechanisms.refusal import AccountantRefused, InputRefused, Refusal, ReleaseFailed
-from ..theory.group_privacy import no_price_for_surveyed_group
-from .anchoring import Anchoring
-from .append import Place, append_entry
+from ...mechanisms.errors import AccountantRefused, InputRefused, Refusal, ReleaseFailed
+from ..theory.composition.group_privacy import no_price_for_surveyed_group
+from .chain.anchoring import Anchoring
+from .chain.append import Place, append_entry
 from .charge import Receipt, ReleaseCharge, SeriesRegistration
-from .entry import BudgetRaised, DatasetAdded, Entry, PrivateLook
-from .opened import OpenedLedger
-from .private_looks import RecordedLook
-from .queries import ReleaseState, ledger_id_of
-from .release_entries import (
+from .database.store import OpenedLedger, Store, open_store
+from .entries.kinds import BudgetRaised, DatasetAdded, Entry, PrivateLook, TokenAdded, TokenRevoked
+from .entries.releases import (
     OutputHashes,
     ReleaseAbandoned,
     ReleaseCharged,
@@ -27,12 +25,12 @@ from .release_entries import (
     ReleaseRefused,
     SeriesRegistered,
 )
-from .repricing import price_faults
-from .rules import unknown_release, unknown_series, unknown_token, violations
+from .private_looks import RecordedLook
+from .queries import ReleaseState, ledger_id_of
+from .rules.repricing import price_faults
+from .rules.stored_state import StoredState
+from .rules.violations import unknown_release, unknown_series, unknown_token, violations
 from .series import free_number, series_of
-from .store import Store, open_store
-from .stored_state import StoredState
-from .token_entries import TokenAdded, TokenRevoked
 from .tokens import secret_digest, token_text, tokens_of
 
 __all__ = ["LedgerWriter", "Receipt", "ReleaseCharge", "open_writer"]

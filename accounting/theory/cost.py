@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from decimal import Decimal
 
-from ...mechanisms.refusal import InputRefused
+from ...mechanisms.errors import InputRefused
 
 __all__ = ["RELATION", "Price", "check_request"]
 

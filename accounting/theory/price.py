@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from decimal import Decimal
 
+from ...mechanisms.errors import InputRefused
 from ...mechanisms.mechanism import Mechanism
-from ...mechanisms.refusal import InputRefused
+from .composition.group_privacy import check_records
 from .cost import RELATION, Price, check_request
-from .group_privacy import check_records
 from .kinds.registry import kind_of, mechanism_of_record, mechanism_record
 
 __all__ = ["RELATION", "Price", "check_request", "mechanism_of_record", "mechanism_record", "paper_price", "price"]

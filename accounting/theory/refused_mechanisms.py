@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from types import MappingProxyType
 
-from ...mechanisms.refusal import InputRefused
+from ...mechanisms.errors import InputRefused
 
 __all__ = ["REFUSED", "refuse_unsafe"]
 

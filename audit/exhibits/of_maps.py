@@ -8,11 +8,11 @@ from decimal import Decimal
 
 import numpy as np
 from crowdblend.accounting.theory.kinds.epsilon_safe import price_selected
-from crowdblend.mechanisms.intervals import IntervalHierarchy
-from crowdblend.mechanisms.quality import group_threshold
+from crowdblend.mechanisms.hierarchies.intervals import IntervalHierarchy
+from crowdblend.mechanisms.map_selection.draw import draw_map
+from crowdblend.mechanisms.map_selection.lattice import group_threshold
 from crowdblend.mechanisms.recoding import GeneralizationMap, MappedColumn
 from crowdblend.mechanisms.sampling import ChunkIdentity, kept_positions
-from crowdblend.mechanisms.selection import draw_map
 from crowdblend.mechanisms.suppression import count_keys, suppress
 
 from ..statistics.cases_of_choices import LATTICE, LEAVES_OF_G, RELEASE, qualities, records_by_leaf, tied_pair

@@ -10,8 +10,8 @@ from decimal import Decimal
 import numpy as np
 from crowdblend.accounting.theory.price import price
 from crowdblend.mechanisms.answers import CountAnswer, Tally, answered
+from crowdblend.mechanisms.microdata import StronglySafeRelease
 from crowdblend.mechanisms.sampling import ChunkIdentity, kept_positions, sample_commitment
-from crowdblend.mechanisms.strongly_safe import StronglySafeRelease
 
 from ..desk import Job, temporary_desk
 from ..statistics.confidence import epsilon_lower

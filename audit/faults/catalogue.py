@@ -56,7 +56,7 @@ FAULTS = (
     Fault(
         name="sample-reused",
         what="every release draws the same sampling key",
-        file="accounting/ledger/keystore.py",
+        file="accounting/ledger/private_store/keys.py",
         old="        key = randomness(KEY_BYTES)\n",
         new="        key = bytes(KEY_BYTES - 1) + b'\\x01'\n",
         detectors=("audit statistics flow-safe-csv 0.01", "pytest tests/accounting/ledger/test_keystore.py"),
@@ -65,7 +65,7 @@ FAULTS = (
     Fault(
         name="charge-dropped",
         what="a data set's first charge is left out of its sum",
-        file="accounting/ledger/budget.py",
+        file="accounting/ledger/entries/values.py",
         old="            epsilon_spent=_sum(self.epsilon_spent, epsilon),\n",
         new="            epsilon_spent=_sum(self.epsilon_spent, epsilon) if self.epsilon_spent else "
         "Decimal('1e-15'),\n",
@@ -75,7 +75,7 @@ FAULTS = (
     Fault(
         name="chain-hash-skipped",
         what="an entry's hash doesn't cover the hash before it",
-        file="accounting/ledger/chain.py",
+        file="accounting/ledger/chain/hashing.py",
         old="hashlib.sha256(DOMAIN + before + position",
         new="hashlib.sha256(DOMAIN + bytes(32) + position",
         detectors=("pytest tests/accounting/ledger/test_ledger_chain.py",),
@@ -100,7 +100,7 @@ FAULTS = (
     Fault(
         name="dictionary-of-everything",
         what="the output's dictionaries hold every label of the map",
-        file="tasks/table.py",
+        file="tasks/stages/table.py",
         old="        present, place = np.unique(codes, return_inverse=True)\n",
         new="        present, place = np.arange(column.size), codes\n",
         detectors=(FILES, "pytest tests/tasks/test_table.py"),
@@ -118,7 +118,7 @@ FAULTS = (
     Fault(
         name="note-in-parquet",
         what="the table's file has a note of when it was written",
-        file="tasks/table.py",
+        file="tasks/stages/table.py",
         old="                writer.write_table(block, row_group_size=ROWS_AT_ONCE)\n",
         new="                writer.write_table(block, row_group_size=ROWS_AT_ONCE)\n"
         "            writer.add_key_value_metadata({'written': str(__import__('time').time_ns())})\n",
@@ -127,7 +127,7 @@ FAULTS = (
     Fault(
         name="times-of-the-end",
         what="files bear the time at which they were written",
-        file="tasks/staging.py",
+        file="tasks/stages/publish.py",
         old="        os.utime(path, (seconds, seconds))\n        _sync(path)",
         new="        _sync(path)",
         detectors=(FILES, "pytest tests/tasks/test_staging.py"),
@@ -135,7 +135,7 @@ FAULTS = (
     Fault(
         name="bare-digest",
         what="the fingerprint of the input is a digest without a key",
-        file="accounting/ledger/keystore.py",
+        file="accounting/ledger/private_store/keys.py",
         old="return hmac.new(key, FINGERPRINT_DOMAIN + content, hashlib.sha256).hexdigest()",
         new="return hashlib.sha256(content).hexdigest()",
         detectors=("pytest tests/accounting/ledger/test_keystore.py",),
@@ -143,7 +143,7 @@ FAULTS = (
     Fault(
         name="key-in-the-graph",
         what="the name of a computation, which the scheduler sees, is made from the sampling key",
-        file="tasks/count.py",
+        file="tasks/counting/group_counts.py",
         old="token=uuid.uuid4().hex",
         new="token=key_source.load().hex() if key_source else uuid.uuid4().hex",
         detectors=("pytest tests/tasks/test_count.py",),
@@ -151,7 +151,7 @@ FAULTS = (
     Fault(
         name="tasks-named-alike",
         what="two releases' counts have the same task names, so that Dask computes one sample for both",
-        file="tasks/chunk_counts.py",
+        file="tasks/counting/group_counts.py",
         old='return ("crowdblend-count", self.release_id, self.token)',
         new='return ("crowdblend-count", "", "")',
         detectors=("pytest tests/tasks/test_count.py", "pytest tests/tasks/test_sample_identity.py"),
@@ -183,7 +183,7 @@ FAULTS = (
     Fault(
         name="best-map-published",
         what="the map of the highest quality is published, not the draw",
-        file="mechanisms/selection.py",
+        file="mechanisms/map_selection/draw.py",
         old="    return int(noisy_max(scores.tolist()))\n",
         new="    return int(np.argmax(scores)) if noisy_max else 0\n",
         detectors=("audit statistics epsilon-safe-permute 0.05", "audit exhibits published-optimum"),
@@ -191,7 +191,7 @@ FAULTS = (
     Fault(
         name="selection-scale-halved",
         what="the draw of the map is for twice its ε₁",
-        file="mechanisms/selection.py",
+        file="mechanisms/map_selection/draw.py",
         old="    exact = WEIGHT_UNIT / Fraction(epsilon)\n",
         new="    exact = WEIGHT_UNIT / Fraction(epsilon) / 2\n",
         detectors=("pytest tests/mechanisms/test_map_draw.py",),
@@ -199,7 +199,7 @@ FAULTS = (
     Fault(
         name="flips-for-twice-epsilon",
         what="a sketch's bits are flipped with 1/(e^ε + 1)",
-        file="mechanisms/count_sketch.py",
+        file="mechanisms/local_reports/sketch.py",
         old="_DIGITS.divide(self.epsilon, Decimal(2))",
         new="_DIGITS.divide(self.epsilon, Decimal(1))",
         detectors=("audit statistics count-mean-sketch 0.05", "pytest tests/mechanisms/test_count_sketch.py"),
@@ -207,7 +207,7 @@ FAULTS = (
     Fault(
         name="one-direction-forgotten",
         what="the profile is that of removing a record alone",
-        file="accounting/theory/profile.py",
+        file="accounting/theory/profile/sampled_counts.py",
         old="return np.asarray(np.maximum(adding, removing), dtype=np.float64)",
         new="return np.where(adding < removing, adding, removing - 1e-3)",
         detectors=(SAFE, "pytest tests/accounting/theory/test_exact_profile.py"),
@@ -215,7 +215,7 @@ FAULTS = (
     Fault(
         name="series-one-short",
         what="a series is priced for one release fewer",
-        file="accounting/theory/composition.py",
+        file="accounting/theory/composition/releases.py",
         old="        all_adding = power(one_adding, times, cut=cut)\n",
         new="        all_adding = power(one_adding, max(1, times - 1), cut=cut)\n",
         detectors=("pytest tests/accounting/theory/test_composition.py",),
@@ -231,7 +231,7 @@ FAULTS = (
     Fault(
         name="signature-not-checked",
         what="a certificate's signature is not verified",
-        file="accounting/ledger/certificate.py",
+        file="accounting/ledger/certificate/verify.py",
         old="        and key.verifies(domain",
         new="        or key.verifies(domain",
         detectors=("pytest tests/accounting/ledger/test_certificate.py",),
@@ -239,7 +239,7 @@ FAULTS = (
     Fault(
         name="budget-not-held",
         what="a charge past the budget of δ is allowed",
-        file="accounting/ledger/budget.py",
+        file="accounting/ledger/entries/values.py",
         old="self.epsilon_spent <= self.epsilon_budget and self.delta_spent <= self.delta_budget",
         new="self.epsilon_spent <= self.epsilon_budget",
         detectors=("pytest tests/accounting/ledger/test_ledger_budget.py",),

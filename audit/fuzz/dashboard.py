@@ -8,9 +8,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote_to_bytes
 
-from crowdblend.accounting.dashboard.app import dashboard
-from crowdblend.accounting.dashboard.observing import Observer
-from crowdblend.accounting.dashboard.options import Options
+from crowdblend.accounting.dashboard.server.access import Options
+from crowdblend.accounting.dashboard.server.app import Observer, dashboard
 
 from .desk import Fault, Run, furnished_desk
 

@@ -15,13 +15,13 @@ from datetime import date
 from decimal import Decimal
 from pathlib import Path
 
-from crowdblend.accounting.ledger.anchoring import Anchoring
-from crowdblend.accounting.ledger.creation import create_ledger
+from crowdblend.accounting.ledger.chain.anchoring import Anchoring
+from crowdblend.accounting.ledger.database.creation import create_ledger
+from crowdblend.accounting.ledger.private_store.signing import SigningKeys
 from crowdblend.accounting.ledger.reader import open_reader
-from crowdblend.accounting.ledger.signing import SigningKeys
 from crowdblend.accounting.ledger.writer import open_writer
 from crowdblend.deploy import cli
-from crowdblend.flows.settings import House
+from crowdblend.flows.paths import House
 
 sys.path.append(
     str(Path(__file__).parents[2] / "tests")

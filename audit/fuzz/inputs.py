@@ -10,18 +10,18 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 from crowdblend.flows.prepare import prepared_release
-from crowdblend.mechanisms.hierarchy import ValueHierarchy
-from crowdblend.mechanisms.intervals import IntervalHierarchy
+from crowdblend.mechanisms.errors import InputRefused, Refusal, ReleaseFailed
+from crowdblend.mechanisms.hierarchies.declare import ValueHierarchy
+from crowdblend.mechanisms.hierarchies.intervals import IntervalHierarchy
 from crowdblend.mechanisms.recoding import GeneralizationMap, MappedColumn
-from crowdblend.mechanisms.refusal import InputRefused, Refusal, ReleaseFailed
 from crowdblend.mechanisms.sampling import sample_commitment
 from crowdblend.mechanisms.suppression import GroupCounts
-from crowdblend.tasks.chunks import plan_chunks
-from crowdblend.tasks.count import count_job, group_counts
-from crowdblend.tasks.executors import LocalThreads
-from crowdblend.tasks.hierarchy_file import read_hierarchy
-from crowdblend.tasks.record_reading import RecordReading
-from crowdblend.tasks.source import check_metadata, list_source
+from crowdblend.tasks.counting.chunks import plan_chunks
+from crowdblend.tasks.counting.executors import LocalThreads
+from crowdblend.tasks.counting.group_counts import count_job, group_counts
+from crowdblend.tasks.inputs.hierarchy_files import read_hierarchy
+from crowdblend.tasks.inputs.list import check_metadata, list_source
+from crowdblend.tasks.readers.values import RecordReading
 
 from .desk import Fault, Run, plain_desk
 

@@ -12,20 +12,19 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-from crowdblend.accounting.ledger.anchor import DOMAIN as ANCHOR_DOMAIN
-from crowdblend.accounting.ledger.canonical import bytes_of_entry, entry_of_bytes
-from crowdblend.accounting.ledger.certificate_writing import DOMAIN, certificate_bytes, signed_bytes, write_certificate
-from crowdblend.accounting.ledger.chain import link_hash
-from crowdblend.accounting.ledger.charge import ReleaseCharge
-from crowdblend.accounting.ledger.circumstances import Circumstances
+from crowdblend.accounting.ledger.certificate.write import DOMAIN, certificate_bytes, signed_bytes, write_certificate
+from crowdblend.accounting.ledger.chain.anchor import DOMAIN as ANCHOR_DOMAIN
+from crowdblend.accounting.ledger.chain.hashing import link_hash
+from crowdblend.accounting.ledger.charge import Circumstances, ReleaseCharge
+from crowdblend.accounting.ledger.entries.codec import bytes_of_entry, entry_of_bytes
+from crowdblend.accounting.ledger.private_store.signing import canonical_bytes, read_public_keys
 from crowdblend.accounting.ledger.reader import open_reader
-from crowdblend.accounting.ledger.signing import canonical_bytes, read_public_keys
 from crowdblend.accounting.theory.price import paper_price, price
 from crowdblend.flows.prepare import prepared_release
-from crowdblend.mechanisms.hierarchy import ValueHierarchy
+from crowdblend.mechanisms.errors import InputRefused, Refusal
+from crowdblend.mechanisms.hierarchies.declare import ValueHierarchy
+from crowdblend.mechanisms.microdata import StronglySafeRelease
 from crowdblend.mechanisms.recoding import GeneralizationMap, MappedColumn
-from crowdblend.mechanisms.refusal import InputRefused, Refusal
-from crowdblend.mechanisms.strongly_safe import StronglySafeRelease
 
 from .desk import DAY, Desk, Fault, Run, furnished_desk, said
 

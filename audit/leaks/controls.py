@@ -25,7 +25,7 @@ def tell(counts, kept):
     print(f"{(~kept).sum()} groups suppressed", file=sys.stderr)
 """,
     "the key outlives its release": """
-from crowdblend.accounting.ledger.keystore import ReleaseFolder
+from crowdblend.accounting.ledger.private_store.keys import ReleaseFolder
 ReleaseFolder.destroy_key = lambda self: None
 """,
     "the key is a parameter of a Prefect task": """
@@ -53,13 +53,13 @@ def telling(**given):
 flow.count_stage = telling
 """,
     "dictionaries keep suppressed values": """
-import crowdblend.tasks.table as table
+import crowdblend.tasks.stages.table as table
 texts_of = table.texts_of
 table.texts_of = lambda labels: texts_of([*labels, "vermilion-07"])
 """,
     "the published file bears the time of its writing": """
 import os, time
-import crowdblend.tasks.staging as staging
+import crowdblend.tasks.stages.publish as staging
 utime = os.utime
 os.utime = lambda path, *rest, **named: utime(path, ns=(0, 10**18 + os.path.getsize("people.csv")))
 """,

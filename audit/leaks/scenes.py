@@ -20,14 +20,13 @@ from decimal import Decimal
 from functools import cache
 from pathlib import Path
 
-from crowdblend.accounting.ledger.keystore import PrivateStore
-from crowdblend.deploy.prefect_template import template_in
-from crowdblend.mechanisms.hierarchy import ValueHierarchy
-from crowdblend.mechanisms.intervals import IntervalHierarchy
-from crowdblend.mechanisms.lattice import Lattice, LatticeColumn
-from crowdblend.mechanisms.quality import MapWeights, group_threshold
+from crowdblend.accounting.ledger.private_store.keys import PrivateStore
+from crowdblend.deploy.prefect.server import template_in
+from crowdblend.mechanisms.hierarchies.declare import ValueHierarchy
+from crowdblend.mechanisms.hierarchies.intervals import IntervalHierarchy
+from crowdblend.mechanisms.map_selection.lattice import Lattice, LatticeColumn, MapWeights, group_threshold
+from crowdblend.mechanisms.map_selection.rollup import scores
 from crowdblend.mechanisms.sampling import ChunkIdentity, kept_positions
-from crowdblend.mechanisms.scoring import scores
 from crowdblend.mechanisms.suppression import count_keys
 
 from .scan import Secrets
@@ -73,8 +72,8 @@ POINTS = HISTOGRAM.replace("[histogram]", "[points]").replace("k = 20\n", "k = 6
 SCRIPT = """
 import sys
 from pathlib import Path
-from crowdblend.deploy.running import run_release
-from crowdblend.flows.settings import house
+from crowdblend.deploy.run import run_release
+from crowdblend.flows.paths import house
 {broken}
 keys = iter(sys.argv[2:])
 result = run_release(

@@ -8,12 +8,11 @@ from functools import cache
 
 import numpy as np
 from crowdblend.accounting.theory.kinds.epsilon_safe import price_selected
-from crowdblend.mechanisms.hierarchy import ValueHierarchy
-from crowdblend.mechanisms.lattice import Lattice, LatticeColumn, Levels
-from crowdblend.mechanisms.quality import group_threshold
-from crowdblend.mechanisms.scoring import scores
-from crowdblend.mechanisms.selection import draw_map, walk
-from crowdblend.mechanisms.strongly_safe import StronglySafeRelease
+from crowdblend.mechanisms.hierarchies.declare import ValueHierarchy
+from crowdblend.mechanisms.map_selection.draw import draw_map, walk
+from crowdblend.mechanisms.map_selection.lattice import Lattice, LatticeColumn, Levels, group_threshold
+from crowdblend.mechanisms.map_selection.rollup import scores
+from crowdblend.mechanisms.microdata import StronglySafeRelease
 from crowdblend.mechanisms.suppression import GroupCounts
 from numpy.typing import NDArray
 

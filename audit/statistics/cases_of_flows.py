@@ -9,7 +9,7 @@ from crowdblend.accounting.theory.kinds.epsilon_safe import price_selected
 from crowdblend.accounting.theory.price import price
 from crowdblend.mechanisms.answers import CountAnswer, Tally, answered
 from crowdblend.mechanisms.histogram import NoisyHistogram, noisy_counts
-from crowdblend.mechanisms.strongly_safe import StronglySafeRelease
+from crowdblend.mechanisms.microdata import StronglySafeRelease
 from numpy import array, full, int64, zeros
 
 from .cases import Case, Draw, Pair

@@ -10,14 +10,14 @@ import numpy as np
 from crowdblend.accounting.theory.kinds.answers import price_coin_flip_count
 from crowdblend.accounting.theory.price import price
 from crowdblend.mechanisms.answers import Answer, CountAnswer, MeanAnswer, SumAnswer, Tally, answered
-from crowdblend.mechanisms.count_sketch import CountMeanSketch, encode, hash_positions
 from crowdblend.mechanisms.histogram import (
     NoisyHistogram,
     OutlierPrivateHistogram,
     noisy_counts,
     outlier_private_counts,
 )
-from crowdblend.mechanisms.krandomization import KRandomization, OutcomeCounts, flipped
+from crowdblend.mechanisms.local_reports.krandomization import KRandomization, OutcomeCounts, flipped
+from crowdblend.mechanisms.local_reports.sketch import CountMeanSketch, encode, hash_positions
 from crowdblend.mechanisms.noise import coin_flip_draws
 from numpy.typing import NDArray
 

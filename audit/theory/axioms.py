@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from decimal import Decimal
 
-from crowdblend.accounting.theory.exact_decimals import add_up, exp_up, multiply_up
-from crowdblend.accounting.theory.guarantee import Guarantee
-from crowdblend.accounting.theory.rounding import decimal_up
-from crowdblend.mechanisms.refusal import InputRefused
+from crowdblend.accounting.theory.composition.axioms import Guarantee
+from crowdblend.accounting.theory.numerics.rounding import add_up, decimal_up, exp_up, multiply_up
+from crowdblend.mechanisms.errors import InputRefused
 
 __all__ = ["for_group", "for_replacement", "post_processed", "randomly_chosen"]
 

@@ -7,11 +7,10 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import assert_never
 
-from crowdblend.accounting.theory.exact_decimals import divide_up, log_up, multiply_up
-from crowdblend.accounting.theory.rounding import decimal_up
-from crowdblend.mechanisms.amount_format import amount_shown
+from crowdblend.accounting.theory.numerics.rounding import decimal_up, divide_up, log_up, multiply_up
+from crowdblend.mechanisms.amounts import amount_shown
+from crowdblend.mechanisms.errors import InputRefused
 from crowdblend.mechanisms.noise import CoinFlipNoise, LaplaceNoise, TwoSidedGeometricNoise
-from crowdblend.mechanisms.refusal import InputRefused
 
 __all__ = [
     "GaussianNoise",

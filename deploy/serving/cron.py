@@ -1,14 +1,25 @@
-"""Cron expressions of five fields, and the times that they mean in UTC."""
+"""Cron expressions of five fields, the times that they mean in UTC, and the lines that `serve` prints.
+
+Cron expressions of five fields, and the times that they mean in UTC.
+
+The lines that `serve` prints: one for each event, with its time.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import os
 import re
+import sys
 from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
 
-from ...mechanisms.refusal import InputRefused
+from ...mechanisms.errors import InputRefused
 
-__all__ = ["next_times", "require_five_fields"]
+if TYPE_CHECKING:
+    from ...accounting.ledger.series import SeriesState
+
+__all__ = ["EXHAUSTED", "exhausted_sentence", "next_times", "require_five_fields", "say"]
 
 _MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 _DAYS = ("sun", "mon", "tue", "wed", "thu", "fri", "sat")
@@ -104,3 +115,31 @@ def next_times(cron: str, *, count: int, after: datetime | None = None) -> tuple
 
 def _refused(what: str) -> InputRefused:
     return InputRefused(what, where="--cron", remedy=f"Write five fields: {_FORM}.")
+
+
+EXHAUSTED = 4
+"""Exit code of a schedule whose series has no release left."""
+
+
+def say(text: str) -> None:
+    """Print one line with the time, at once; a reader of the pipe that has gone ends nothing.
+
+    Args:
+        text: one sentence or a few.
+    """
+    try:
+        print(f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ} {text}", flush=True)
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def exhausted_sentence(state: SeriesState) -> str:
+    """That a series has no release left.
+
+    Args:
+        state: the series.
+    """
+    registered = state.registered
+    return (
+        f"Ended: all {registered.price.releases} releases of the series '{registered.series}' are taken and finished."
+    )

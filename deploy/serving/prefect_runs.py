@@ -27,7 +27,7 @@ from prefect.states import Completed, Crashed
 from prefect.types.entrypoint import EntrypointType
 
 from ...accounting.ledger.queries import Stage
-from ..scheduled import release_id_at, scheduled_release
+from ..prefect.scheduled import release_id_at, scheduled_release
 
 if TYPE_CHECKING:
     from prefect.client.schemas.responses import DeploymentResponse

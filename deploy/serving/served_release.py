@@ -17,8 +17,8 @@ from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
 
-from ...mechanisms.refusal import Refusal
-from ..terminal import Stages
+from ...mechanisms.errors import Refusal
+from ..terminal.stages import Stages
 
 __all__: list[str] = []
 
@@ -85,7 +85,7 @@ def _main(flow_run_id: str, retry_seconds: float) -> int:
     from prefect.client.schemas.objects import State
     from prefect.flow_engine import run_flow
 
-    from ..scheduled import ScheduledPlace, released, scheduled_release
+    from ..prefect.scheduled import ScheduledPlace, released, scheduled_release
 
     @flow(name=scheduled_release.name, persist_result=False, log_prints=False, retries=0, validate_parameters=False)
     def served_release(spec: str, series: str, output: str, release_id: str | None = None) -> State[Any]:

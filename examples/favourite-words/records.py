@@ -7,8 +7,8 @@ import tomllib
 from decimal import Decimal
 from pathlib import Path
 
-from crowdblend.mechanisms.device import header, question_report, report
-from crowdblend.mechanisms.report_design import QuestionDesign, design_of_table
+from crowdblend.mechanisms.local_reports.design import QuestionDesign, design_of_table
+from crowdblend.mechanisms.local_reports.device import header, question_report, report
 
 HERE = Path(__file__).parent
 PEOPLE = 8_000

@@ -26,21 +26,21 @@ from ...mechanisms.answers import (
     standard_errors,
     tallied,
 )
-from ...mechanisms.hierarchy import BUCKET_CODE
-from ...mechanisms.intervals import IntervalHierarchy
-from ...mechanisms.neighbours import ADD_REMOVE, Relation
+from ...mechanisms.errors import InputRefused
+from ...mechanisms.hierarchies.declare import BUCKET_CODE
+from ...mechanisms.hierarchies.intervals import IntervalHierarchy
+from ...mechanisms.mechanism import ADD_REMOVE, Relation
 from ...mechanisms.recoding import GeneralizationMap, MappedColumn
-from ...mechanisms.refusal import InputRefused
 from ...mechanisms.suppression import GroupCounts
 from ...tasks.request import Request
-from ..declared_columns import declared_map
+from ..columns import declared_map
 from ..spec_tables import Exact, SpecTable
 from .declared_cells import require_cells, require_safe_noise
 from .kind import GivenSpec, ReleaseKind, TableReading, count_records, fixed_columns, record_layout
 
 if TYPE_CHECKING:
     from ...tasks.stages.count import ReleaseWork
-    from ...tasks.table import Publication
+    from ...tasks.stages.table import Publication
 
 __all__ = ["KIND", "AnswerRequest", "AnswerTable", "tally_of"]
 
@@ -272,7 +272,7 @@ def _publication(request: AnswerRequest, _: GeneralizationMap, steps: tuple[int,
     count or sum from a sample has a normal approximation, which the sampling is part of; a mean from a sample has an
     interval for the sample's mean.
     """
-    from ...tasks.table import Publication, PublishedTable, TableColumn, figure_columns, label_columns
+    from ...tasks.stages.table import Publication, PublishedTable, TableColumn, figure_columns, label_columns
 
     answer, confidence = request.mechanism, float(request.confidence)
     errors = standard_errors(answer, steps)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from ...accounting.theory.refused_mechanisms import refuse_unsafe
+from ...mechanisms.errors import InputRefused
 from ...mechanisms.recoding import GeneralizationMap
-from ...mechanisms.refusal import InputRefused
 
 __all__ = ["require_cells", "require_safe_noise"]
 

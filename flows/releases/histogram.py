@@ -13,8 +13,8 @@ from pydantic import Field
 
 from ...accounting.theory.kinds.registry import kind_of
 from ...accounting.theory.refused_mechanisms import refuse_unsafe
-from ...mechanisms.biased_sampling import BiasedSampleCounts, UnequalRatesHistogram, thinned_counts
-from ...mechanisms.event import Histogram
+from ...mechanisms.biased_sampling import BiasedSampleCounts, InclusionColumn, UnequalRatesHistogram, thinned_counts
+from ...mechanisms.errors import InputRefused, ReleaseFailed
 from ...mechanisms.histogram import (
     NoisyHistogram,
     OutlierPrivateHistogram,
@@ -23,14 +23,12 @@ from ...mechanisms.histogram import (
     outlier_private_counts,
     suppressed_counts,
 )
-from ...mechanisms.inclusion import InclusionColumn
-from ...mechanisms.neighbours import Randomness
+from ...mechanisms.mechanism import Randomness
+from ...mechanisms.mechanism_union import Histogram
 from ...mechanisms.recoding import GeneralizationMap
-from ...mechanisms.refusal import InputRefused, ReleaseFailed
 from ...mechanisms.suppression import GroupCounts
 from ...tasks.request import Request
-from ..declared_columns import declared_map
-from ..sampling_spec import biased_counts, inclusion_column
+from ..columns import declared_map
 from ..spec_tables import Exact, SpecTable
 from .declared_cells import require_cells, require_safe_noise
 from .kind import (
@@ -44,10 +42,11 @@ from .kind import (
     fixed_columns,
     record_layout,
 )
+from .microdata import biased_counts, inclusion_column
 
 if TYPE_CHECKING:
     from ...tasks.stages.count import ReleaseWork
-    from ...tasks.table import Publication
+    from ...tasks.stages.table import Publication
 
 __all__ = ["KIND", "HistogramRequest", "HistogramTable", "counts_of_cells"]
 
@@ -209,7 +208,7 @@ def _protected(request: HistogramRequest, work: ReleaseWork, counts: GroupCounts
 
 
 def _publication(request: HistogramRequest, _: GeneralizationMap, counts: tuple[int, ...]) -> Publication:
-    from ...tasks.table import Publication, count_table
+    from ...tasks.stages.table import Publication, count_table
 
     published, cells = np.array(counts, dtype=np.int64), np.arange(len(counts)).reshape(1, -1)
     return Publication(

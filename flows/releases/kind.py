@@ -11,24 +11,23 @@ from typing import TYPE_CHECKING, Any, Literal, TypedDict
 from pydantic import BaseModel
 
 from ...accounting.theory.price import Price, price
-from ...mechanisms.amount_format import amount_exact, amount_shown
-from ...mechanisms.epsilon_safe import EpsilonSafeRelease
+from ...mechanisms.amounts import amount_exact, amount_shown
+from ...mechanisms.errors import InputRefused
 from ...mechanisms.histogram import SuppressedHistogram
 from ...mechanisms.mechanism import Mechanism
+from ...mechanisms.microdata import EpsilonSafeRelease, StronglySafeRelease
 from ...mechanisms.recoding import GeneralizationMap
-from ...mechanisms.refusal import InputRefused
-from ...mechanisms.strongly_safe import StronglySafeRelease
-from ...tasks.objects import Output, output_at
-from ...tasks.record_reading import RecordReading
+from ...tasks.readers.values import RecordReading
 from ...tasks.request import FileFormat, Request
-from ..reading_spec import record_reading
+from ...tasks.stages.publish import Output, output_at
+from ..columns import record_reading
 from ..spec_tables import ColumnTable, PrivacyTable, SpecTables
 
 if TYPE_CHECKING:
     from ...mechanisms.suppression import GroupCounts
-    from ...tasks.source import SourceLayout
+    from ...tasks.inputs.list import SourceLayout
     from ...tasks.stages.count import ReleaseWork
-    from ...tasks.table import Publication
+    from ...tasks.stages.table import Publication
     from ..observer import Observer
 
 __all__ = [
@@ -241,7 +240,7 @@ def record_layout(request: Request) -> SourceLayout:
     Raises:
         InputRefused: there are none, or they lack a column.
     """
-    from ...tasks.source import check_metadata, list_source  # loads pyarrow, which a refusal does without
+    from ...tasks.inputs.list import check_metadata, list_source  # loads pyarrow, which a refusal does without
 
     columns = tuple(column.name for column in request.source_columns)
     return check_metadata(list_source(request.source, base=request.base), columns=columns, reading=request.reading)

@@ -12,25 +12,37 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from pydantic import Field
 
 from ...accounting.theory.price import Price, price
-from ...mechanisms.amount_format import amount_exact, amount_shown
-from ...mechanisms.count_sketch import CountMeanSketch
-from ...mechanisms.event import LocalReports
-from ...mechanisms.hierarchy import HierarchyError, ValueHierarchy
-from ...mechanisms.krandomization import KRandomization, OutcomeCounts
-from ...mechanisms.lattice import LatticeColumn
+from ...mechanisms.amounts import amount_exact, amount_shown
+from ...mechanisms.errors import InputRefused, ReleaseFailed
+from ...mechanisms.hierarchies.declare import HierarchyError, ValueHierarchy
+from ...mechanisms.local_reports.design import (
+    QuestionDesign,
+    ReportDesign,
+    SketchDesign,
+    design_of_table,
+    design_record,
+)
+from ...mechanisms.local_reports.estimates import (
+    Totals,
+    answer_labels,
+    estimated,
+    largest_standard_error,
+    reports_added_up,
+)
+from ...mechanisms.local_reports.krandomization import KRandomization, OutcomeCounts
+from ...mechanisms.local_reports.sketch import CountMeanSketch
+from ...mechanisms.map_selection.lattice import LatticeColumn
+from ...mechanisms.mechanism_union import LocalReports
 from ...mechanisms.recoding import GeneralizationMap, MappedColumn
-from ...mechanisms.refusal import InputRefused, ReleaseFailed
-from ...mechanisms.report_design import QuestionDesign, ReportDesign, SketchDesign, design_of_table, design_record
-from ...mechanisms.report_estimates import Totals, answer_labels, estimated, largest_standard_error, reports_added_up
-from ...tasks.record_reading import RecordReading
+from ...tasks.readers.values import RecordReading
 from ...tasks.request import Request
 from ..spec_tables import Exact, SpecTable
 from .kind import WITHOUT_DOCUMENTS, GivenSpec, ReleaseKind, fixed_columns
 
 if TYPE_CHECKING:
-    from ...tasks.source import SourceLayout
+    from ...tasks.inputs.list import SourceLayout
     from ...tasks.stages.count import ReleaseWork
-    from ...tasks.table import Publication
+    from ...tasks.stages.table import Publication
 
 __all__ = ["KIND", "ReportsRequest", "ReportsTable"]
 
@@ -186,8 +198,8 @@ def _layout(request: ReportsRequest) -> SourceLayout:
     Raises:
         InputRefused: they aren't reports of this design, or are too few.
     """
-    from ...tasks.report_files import report_layout
-    from ...tasks.source import list_source
+    from ...tasks.inputs.list import list_source
+    from ...tasks.readers.report_files import report_layout
 
     source = list_source(request.source, base=request.base)
     layout = report_layout(source, collection=request.design.mechanism, reading=request.reading)
@@ -202,8 +214,8 @@ def _layout(request: ReportsRequest) -> SourceLayout:
 
 def _totals(request: ReportsRequest, work: ReleaseWork, _: GeneralizationMap) -> Totals:
     """The reports, added up on the workers."""
-    from ...tasks.report_counts import outcome_totals, sketch_totals
-    from ...tasks.report_files import report_tasks
+    from ...tasks.counting.report_counts import outcome_totals, sketch_totals
+    from ...tasks.readers.report_files import report_tasks
 
     design = request.design
     tasks = report_tasks(work.layout, collection=design.mechanism)
@@ -233,8 +245,8 @@ def _enough(request: ReportsRequest, work: ReleaseWork, totals: Totals) -> Total
 
 def _publication(request: ReportsRequest, _: GeneralizationMap, totals: Totals) -> Publication:
     """One row for each answer that was asked for, in order, with intervals by normal approximation."""
-    from ...tasks.arrow_arrays import texts_of
-    from ...tasks.table import Publication, PublishedTable, TableColumn, figure_columns
+    from ...tasks.readers.column_codes import texts_of
+    from ...tasks.stages.table import Publication, PublishedTable, TableColumn, figure_columns
 
     design, estimates = request.design, estimated(request.design, totals)
     errors = estimates.standard_errors.tolist()

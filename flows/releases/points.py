@@ -13,12 +13,11 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from ...accounting.theory.refused_mechanisms import refuse_unsafe
+from ...mechanisms.errors import InputRefused
 from ...mechanisms.histogram import NoisyHistogram, SuppressedHistogram, noisy_counts, suppressed_counts
-from ...mechanisms.point_axes import PointAxis, axis_steps, cells_of_codes, centres
-from ...mechanisms.points import SyntheticPoints, stated_moved_share
+from ...mechanisms.microdata import StronglySafeRelease
+from ...mechanisms.points import PointAxis, SyntheticPoints, axis_steps, cells_of_codes, centres, stated_moved_share
 from ...mechanisms.recoding import GeneralizationMap, MappedColumn
-from ...mechanisms.refusal import InputRefused
-from ...mechanisms.strongly_safe import StronglySafeRelease
 from ...mechanisms.suppression import GroupCounts
 from ...tasks.request import Request
 from ..spec_tables import Exact, SpecTable
@@ -27,7 +26,7 @@ from .kind import WITHOUT_DOCUMENTS, GivenSpec, ReleaseKind, count_records, fixe
 
 if TYPE_CHECKING:
     from ...tasks.stages.count import ReleaseWork
-    from ...tasks.table import Publication
+    from ...tasks.stages.table import Publication
 
 __all__ = ["KIND", "PointsRequest", "PointsTable", "counts_of_grid"]
 
@@ -181,8 +180,8 @@ def _protected(request: PointsRequest, work: ReleaseWork, counts: GroupCounts) -
 
 def _publication(request: PointsRequest, _: GeneralizationMap, counts: tuple[int, ...]) -> Publication:
     """Every cell's centre as often as its published count says; counts below 1 give none."""
-    from ...tasks.arrow_arrays import arrow_of
-    from ...tasks.table import Publication, PublishedTable, TableColumn
+    from ...tasks.readers.column_codes import arrow_of
+    from ...tasks.stages.table import Publication, PublishedTable, TableColumn
 
     grid, published = request.mechanism, np.array(counts, dtype=np.int64)
     shown = np.flatnonzero(published > 0)

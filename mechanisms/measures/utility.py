@@ -8,13 +8,25 @@ from decimal import Decimal
 import numpy as np
 from numpy.typing import NDArray
 
-from .classes import average_class_size, discernibility, normalised_class_size, size_shares
 from .classification import Classification, classification, default_target
-from .counted import CountedRecords, aligned_counts
-from .counting import QueryErrors, counting_query_errors
-from .distances import PairDistance, marginal_distance, pair_distances
-from .information import EntropyLoss, ambiguity_log10, entropy_loss, granularity_loss
-from .risk import ReidentificationRisk, reidentification_risk
+from .counting import CountedRecords, QueryErrors, aligned_counts, counting_query_errors
+from .information import (
+    EntropyLoss,
+    PairDistance,
+    ambiguity_log10,
+    entropy_loss,
+    granularity_loss,
+    marginal_distance,
+    pair_distances,
+)
+from .risk import (
+    ReidentificationRisk,
+    average_class_size,
+    discernibility,
+    normalised_class_size,
+    reidentification_risk,
+    size_shares,
+)
 
 __all__ = ["CLASS_EDGES", "ClassMeasures", "ColumnUtility", "NotOfTheseRecordsError", "UtilityMeasures", "utility_of"]
 

@@ -9,19 +9,18 @@ from decimal import Decimal
 from typing import Any, TypeVar
 
 from ...accounting.ledger.charge import Receipt
-from ...accounting.ledger.keystore import KeyRef, ReleaseFolder
-from ...mechanisms.neighbours import Randomness
+from ...accounting.ledger.private_store.keys import KeyRef, ReleaseFolder
+from ...mechanisms.mechanism import Randomness
 from ...mechanisms.recoding import GeneralizationMap
 from ...mechanisms.suppression import GroupCounts
-from ..chunk_counts import KeySource
-from ..chunks import plan_chunks
-from ..count import count_job, group_counts
-from ..executors import Advanced, DaskCluster, Executor
-from ..record_reading import RecordReading
-from ..source import SourceLayout
-from ..stage import stage
-from ..table import Publication
+from ..counting.chunks import plan_chunks
+from ..counting.executors import Advanced, DaskCluster, Executor
+from ..counting.group_counts import KeySource, count_job, group_counts
+from ..inputs.list import SourceLayout
+from ..readers.values import RecordReading
 from .draw_once import StoredDraw, draw_once
+from .stage import stage
+from .table import Publication
 
 __all__ = ["ReleaseWork", "count_stage", "exact_counts", "key_source_at"]
 
@@ -126,7 +125,7 @@ def key_source_at(key: KeyRef | None, executor: Executor) -> Iterator[KeySource 
     if key is None or not isinstance(executor, DaskCluster):
         yield key
         return
-    from ..key_delivery import delivered_key  # it loads `distributed`, which one machine alone does without
+    from ..counting.key_delivery import delivered_key  # it loads `distributed`, which one machine alone does without
 
     with delivered_key(executor.client, key) as delivered:
         yield delivered

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from ...accounting.ledger.keystore import ReleaseFolder
-from ...mechanisms.map_choice import MapChoice
+from ...accounting.ledger.private_store.keys import ReleaseFolder
+from ...mechanisms.errors import ReleaseFailed
+from ...mechanisms.map_selection.draw import MapChoice
 from ...mechanisms.recoding import GeneralizationMap
-from ...mechanisms.refusal import ReleaseFailed
 from ..request import Request
 
 __all__ = ["StoredDraw", "draw_once", "load_draw", "load_map", "map_draw", "noise_draw", "store_draw"]

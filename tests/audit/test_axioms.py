@@ -6,8 +6,8 @@ import math
 from decimal import Decimal
 
 import pytest
-from crowdblend.accounting.theory.guarantee import Guarantee
-from crowdblend.mechanisms.refusal import InputRefused
+from crowdblend.accounting.theory.composition.axioms import Guarantee
+from crowdblend.mechanisms.errors import InputRefused
 
 from audit.theory.axioms import for_group, for_replacement, post_processed, randomly_chosen
 

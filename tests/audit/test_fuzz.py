@@ -82,7 +82,9 @@ def test_a_fault_is_seen_and_kept(tmp_path, monkeypatch, name) -> None:
     broken, words = FAULTS[name]
 
     def breaking(content: bytes) -> None:
-        monkeypatch.setattr("crowdblend.accounting.ledger.certificate.verify_certificate", lambda *given, **named: None)
+        monkeypatch.setattr(
+            "crowdblend.accounting.ledger.certificate.verify.verify_certificate", lambda *given, **named: None
+        )
         desks.said(desks.Desk(tmp_path), "registry", tmp_path / "x")
 
     target = targets.Target(
@@ -98,7 +100,7 @@ def test_a_fault_is_seen_and_kept(tmp_path, monkeypatch, name) -> None:
 
 def test_a_charge_is_a_fault(tmp_path, monkeypatch) -> None:
     """Control: a product that draws a sampling key before it has charged."""
-    from crowdblend.accounting.ledger.keystore import ReleaseFolder
+    from crowdblend.accounting.ledger.private_store.keys import ReleaseFolder
 
     run = inputs.specification(tmp_path / "desk")
     sound = targets.corpus_of("specification")[-1]

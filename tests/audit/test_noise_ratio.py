@@ -8,9 +8,9 @@ from decimal import Decimal
 import numpy as np
 import pytest
 from crowdblend.accounting.theory.kinds.answers import price_coin_flip_count
-from crowdblend.mechanisms.amount_format import amount_shown
+from crowdblend.mechanisms.amounts import amount_shown
+from crowdblend.mechanisms.errors import InputRefused
 from crowdblend.mechanisms.noise import CoinFlipNoise, LaplaceNoise, TwoSidedGeometricNoise
-from crowdblend.mechanisms.refusal import InputRefused
 
 from audit.theory.noise_ratio import (
     GaussianNoise,

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from crowdblend.tasks import parquet_records
+from crowdblend.tasks.readers import parquet_records
 
 from benchmarks.census_data import cells, generate
 from benchmarks.record_path_agreement import faults

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from crowdblend.deploy import api
-from crowdblend.mechanisms.refusal import InputRefused
+from crowdblend.mechanisms.errors import InputRefused
 
 ROOMS = ("mechanisms", "accounting", "tasks", "flows", "deploy")
 WITH_EXAMPLES = ("api", "asking", "facts")

@@ -12,7 +12,7 @@ from pathlib import Path
 import click
 import pytest
 from crowdblend.deploy.cli import COMMANDS, SECTIONS, crowdblend, main
-from crowdblend.deploy.command_groups import first_sentence
+from crowdblend.deploy.commands.groups import first_sentence
 
 HEAVY = {"alembic", "cryptography", "dask", "distributed", "fastapi", "fsspec", "httpx", "jinja2", "numpy", "opendp"}
 HEAVY |= {"pandas", "prefect", "pyarrow", "pydantic", "scipy", "sqlalchemy"}
@@ -117,7 +117,7 @@ def test_completion_names_commands_without_loading_them(shell: str) -> None:
     assert not any("verify" in name for name in names)
     found = set(json.loads(modules)["modules"])
     assert {name.partition(".")[0] for name in found} & HEAVY == set()
-    assert "crowdblend.deploy.ledger_commands" not in found
+    assert "crowdblend.deploy.commands.ledger" not in found
 
 
 def test_verbose_says_where_things_lie_and_hides_the_password(
@@ -138,8 +138,7 @@ def test_verbose_says_where_things_lie_and_hides_the_password(
 
 
 def test_quiet_leaves_the_progress_out(capsys: pytest.CaptureFixture[str]) -> None:
-    from crowdblend.deploy.terminal import Stages
-    from crowdblend.deploy.verbosity import add_verbosity
+    from crowdblend.deploy.terminal.stages import Stages, add_verbosity
 
     @click.command()
     def work() -> None:

@@ -9,9 +9,9 @@ import sys
 from pathlib import Path
 
 import pytest
-from crowdblend.deploy.prefect_environment import settle_lasting_prefect, settle_prefect
+from crowdblend.deploy.prefect.environment import settle_lasting_prefect, settle_prefect
 from crowdblend.flows.prefect_home import settle_prefect_home
-from crowdblend.mechanisms.refusal import InputRefused
+from crowdblend.mechanisms.errors import InputRefused
 
 HOMES = ["absent", "a file", "unwritable"]
 

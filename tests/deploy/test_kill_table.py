@@ -18,14 +18,14 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 from crowdblend.flows.spec import read_spec
-from crowdblend.mechanisms.refusal import Refusal
+from crowdblend.mechanisms.errors import Refusal
 from crowdblend.mechanisms.sampling import sample_commitment
 from crowdblend.mechanisms.suppression import suppress
-from crowdblend.tasks.chunks import plan_chunks
-from crowdblend.tasks.count import count_job, group_counts
-from crowdblend.tasks.executors import LocalThreads
-from crowdblend.tasks.source import check_metadata, list_source
-from crowdblend.tasks.table import count_table, write_table
+from crowdblend.tasks.counting.chunks import plan_chunks
+from crowdblend.tasks.counting.executors import LocalThreads
+from crowdblend.tasks.counting.group_counts import count_job, group_counts
+from crowdblend.tasks.inputs.list import check_metadata, list_source
+from crowdblend.tasks.stages.table import count_table, write_table
 
 RECORDS = 2_000_000
 MOMENTS = 10

@@ -8,7 +8,7 @@ import subprocess
 import sys
 
 import pytest
-from crowdblend.deploy.facts import FactTable
+from crowdblend.deploy.python.published import FactTable
 
 NAME = "household-survey-of-the-northern-region"
 RELEASE = f"{NAME}-monthly@20260101T030000Z"

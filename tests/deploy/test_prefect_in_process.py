@@ -14,7 +14,7 @@ PROGRAM = """
 import json, os, sys
 import psutil
 from pathlib import Path
-from crowdblend.deploy.prefect_environment import settle_prefect, settled_api
+from crowdblend.deploy.prefect.environment import settle_prefect, settled_api
 wait = settle_prefect(Path(sys.argv[1]))
 from prefect import flow, task
 from prefect.runtime import flow_run

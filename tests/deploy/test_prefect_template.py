@@ -10,12 +10,12 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from crowdblend.deploy.prefect_template import lay_out_database
+from crowdblend.deploy.prefect.server import lay_out_database
 
 SERVER = """
 import sys
 from pathlib import Path
-from crowdblend.deploy.prefect_environment import settle_prefect, settled_api
+from crowdblend.deploy.prefect.environment import settle_prefect, settled_api
 wait = settle_prefect(Path(sys.argv[1]))
 from prefect import flow
 @flow(name="told")

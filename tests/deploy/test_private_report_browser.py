@@ -9,10 +9,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from crowdblend.deploy.private_report.page import MARK, PrivateReport, report_page
-from crowdblend.mechanisms.hierarchy import ValueHierarchy
-from crowdblend.mechanisms.intervals import IntervalHierarchy
-from crowdblend.mechanisms.measures.counted import CountedRecords
+from crowdblend.deploy.documents.utility_report.page import MARK, PrivateReport, report_page
+from crowdblend.mechanisms.hierarchies.declare import ValueHierarchy
+from crowdblend.mechanisms.hierarchies.intervals import IntervalHierarchy
+from crowdblend.mechanisms.measures.counting import CountedRecords
 from crowdblend.mechanisms.measures.utility import utility_of
 from crowdblend.mechanisms.recoding import GeneralizationMap, MappedColumn
 from crowdblend.mechanisms.suppression import GroupCounts, count_keys, suppress

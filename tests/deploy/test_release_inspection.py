@@ -6,8 +6,7 @@ import secrets
 from pathlib import Path
 
 import pytest
-from crowdblend.accounting.ledger.keystore import PrivateStore
-from crowdblend.accounting.ledger.release_records import is_held, remembered_facts
+from crowdblend.accounting.ledger.private_store.keys import PrivateStore, is_held, remembered_facts
 
 SELECTION = '[selection]\nepsilon = 0.5\non = "whole"\n'
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from crowdblend.accounting.ledger.published_words import published_text
+from crowdblend.accounting.ledger.entries.releases import published_text
 from crowdblend.deploy.cli import main
-from crowdblend.deploy.result_report import result_text
+from crowdblend.deploy.terminal.results import result_text
 
 RESULT = {
     "release_id": "r-1",

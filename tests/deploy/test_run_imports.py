@@ -23,8 +23,8 @@ OTHER_KINDS = (
     "crowdblend.flows.releases.histogram",
     "crowdblend.flows.releases.local_reports",
     "crowdblend.flows.releases.points",
-    "crowdblend.tasks.report_counts",
-    "crowdblend.tasks.key_delivery",
+    "crowdblend.tasks.counting.report_counts",
+    "crowdblend.tasks.counting.key_delivery",
 )
 OWN = {
     *("crowdblend", "cryptography", "dask", "fsspec", "numpy", "platformdirs", "pyarrow", "scipy", "sqlalchemy"),
@@ -84,9 +84,9 @@ def test_a_refusal_loads_nothing_that_reads_or_counts_or_runs_flows(desk, rate, 
 STAGES = """
 import contextlib, json, os, sys
 from pathlib import Path
-from crowdblend.deploy.running import run_release
-from crowdblend.deploy.terminal import Stages
-from crowdblend.flows.settings import house
+from crowdblend.deploy.run import run_release
+from crowdblend.deploy.terminal.stages import Stages
+from crowdblend.flows.paths import house
 class Watching(Stages):
     @contextlib.contextmanager
     def stage(self, name):

@@ -145,7 +145,7 @@ def test_parameters_are_checked_when_a_run_is_submitted(desk, own_prefect_server
 
 
 def test_an_unknown_parameter_fails_a_run_before_it_begins() -> None:
-    from crowdblend.deploy.scheduled import scheduled_release
+    from crowdblend.deploy.prefect.scheduled import scheduled_release
     from prefect.exceptions import SignatureMismatchError
 
     known = {"spec": "census.toml", "series": "monthly", "output": "published"}

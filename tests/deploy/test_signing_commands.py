@@ -8,7 +8,7 @@ import sqlite3
 from contextlib import closing
 from pathlib import Path
 
-from crowdblend.accounting.ledger.keystore import PrivateStore
+from crowdblend.accounting.ledger.private_store.keys import PrivateStore
 from crowdblend.accounting.ledger.reader import open_reader
 
 
@@ -72,10 +72,10 @@ def test_the_stage_that_charges_holds_the_ledger_against_its_anchor_itself(desk)
     from datetime import date
 
     import pytest
-    from crowdblend.flows.settings import House
+    from crowdblend.flows.paths import House
     from crowdblend.flows.spec import read_spec
-    from crowdblend.mechanisms.refusal import AccountantRefused
-    from crowdblend.tasks.charge import reserve
+    from crowdblend.mechanisms.errors import AccountantRefused
+    from crowdblend.tasks.stages.charge import reserve
 
     desk.add_dataset()
     backup(desk, desk.folder / "older.db")

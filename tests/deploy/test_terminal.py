@@ -8,8 +8,8 @@ import sys
 import time
 
 import pytest
-from crowdblend.deploy.progress_bar import pace
-from crowdblend.deploy.terminal import Stages
+from crowdblend.deploy.terminal.progress_bar import pace
+from crowdblend.deploy.terminal.stages import Stages
 from rich.console import Console
 
 
@@ -44,7 +44,7 @@ def test_rows_bytes_and_time_left_are_drawn_at_a_terminal_only(capsys: pytest.Ca
 
 def test_the_start_counts_from_the_beginning_of_the_process():
     program = (
-        "import time; time.sleep(0.5); from crowdblend.deploy.terminal import Stages, process_begun\n"
+        "import time; time.sleep(0.5); from crowdblend.deploy.terminal.stages import Stages, process_begun\n"
         "stages = Stages(begun=process_begun())\n"
         "with stages.stage('charge'): pass\n"
         "print(stages.seconds['start'])"

@@ -30,20 +30,20 @@ import psycopg
 import pyarrow.fs
 import pyarrow.parquet
 import sqlalchemy
-from crowdblend.accounting.ledger.append import head_of
+from crowdblend.accounting.ledger.chain.append import head_of
 from crowdblend.accounting.ledger.charge import Receipt
-from crowdblend.accounting.ledger.keystore import ReleaseFolder
+from crowdblend.accounting.ledger.private_store.keys import ReleaseFolder
 from crowdblend.accounting.ledger.writer import LedgerWriter
-from crowdblend.deploy.prefect_in_process import NO_HEARTBEATS, changed_settings
-from crowdblend.deploy.running import run_release
+from crowdblend.deploy.prefect.in_process import NO_HEARTBEATS, changed_settings
+from crowdblend.deploy.run import run_release
 from crowdblend.flows import release
 from crowdblend.flows.abandon import abandon_release
+from crowdblend.flows.paths import House
 from crowdblend.flows.releases import histogram
-from crowdblend.flows.settings import House
-from crowdblend.mechanisms.refusal import Refusal
-from crowdblend.tasks import charge as charge_stages
-from crowdblend.tasks import chunk_counts, select
-from crowdblend.tasks.stages import draw_once
+from crowdblend.mechanisms.errors import Refusal
+from crowdblend.tasks.counting import group_counts as chunk_counts
+from crowdblend.tasks.stages import charge as charge_stages
+from crowdblend.tasks.stages import draw_once, select
 
 IMPORTED_BEFORE_THE_FORK = (anyio, dask.dataframe, graphviz, opendp.prelude, prefect.flow_engine, psycopg, sqlalchemy)
 WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND

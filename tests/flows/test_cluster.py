@@ -13,8 +13,8 @@ from collections import Counter
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
-from crowdblend.deploy.running import run_release
-from crowdblend.flows.settings import House
+from crowdblend.deploy.run import run_release
+from crowdblend.flows.paths import House
 
 REPORTS = """
 [release]

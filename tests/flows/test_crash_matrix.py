@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from crowdblend.accounting.ledger.certificate import check_certificate
+from crowdblend.accounting.ledger.certificate.verify import check_certificate
 from crowdblend.mechanisms.sampling import sample_commitment
 
 # What the first attempt draws as its sample and its map, and when it runs; and what any later attempt would draw.

@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
-from crowdblend.deploy.running import run_release
-from crowdblend.flows.settings import House
-from crowdblend.mechanisms.refusal import AccountantRefused, ReleaseFailed
+from crowdblend.deploy.run import run_release
+from crowdblend.flows.paths import House
+from crowdblend.mechanisms.errors import AccountantRefused, ReleaseFailed
 from scipy import stats
 
 SPEC = """

@@ -10,7 +10,7 @@ import pytest
 from crowdblend.flows.metadata_remarks import metadata_remarks
 from crowdblend.flows.prepare import layout_of_source
 from crowdblend.flows.spec import read_spec
-from crowdblend.mechanisms.refusal import InputRefused
+from crowdblend.mechanisms.errors import InputRefused
 
 SPEC = """
 [release]

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
-from crowdblend.deploy.running import run_release
-from crowdblend.flows.settings import House
-from crowdblend.mechanisms.refusal import AccountantRefused
+from crowdblend.deploy.run import run_release
+from crowdblend.flows.paths import House
+from crowdblend.mechanisms.errors import AccountantRefused
 
 LABELS = {
     "colour": {"blue", "green", "red", "*"},

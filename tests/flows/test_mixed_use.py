@@ -8,15 +8,15 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
-from crowdblend.tasks.report_files import vector_table
+from crowdblend.tasks.readers.report_files import vector_table
 
 # Kinds with a sample have one key in every process, as if somebody had put one release's key into another's place.
 RELEASE = """
 import sys
 from pathlib import Path
-from crowdblend.deploy.running import run_release
-from crowdblend.flows.settings import House
-from crowdblend.mechanisms.refusal import AccountantRefused
+from crowdblend.deploy.run import run_release
+from crowdblend.flows.paths import House
+from crowdblend.mechanisms.errors import AccountantRefused
 folder, kind, ledger, key = Path(sys.argv[1]), sys.argv[2], sys.argv[3], bytes.fromhex(sys.argv[4])
 try:
     run_release(

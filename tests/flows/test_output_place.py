@@ -6,9 +6,9 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from crowdblend.flows.output_place import require_apart
-from crowdblend.mechanisms.refusal import InputRefused
-from crowdblend.tasks.objects import output_at
+from crowdblend.flows.prepare import require_apart
+from crowdblend.mechanisms.errors import InputRefused
+from crowdblend.tasks.stages.publish import output_at
 
 APART = [
     ("people.csv", "out"),

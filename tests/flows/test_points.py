@@ -11,8 +11,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from crowdblend.deploy.running import run_release
-from crowdblend.flows.settings import House
+from crowdblend.deploy.run import run_release
+from crowdblend.flows.paths import House
 from crowdblend.mechanisms.sampling import ChunkIdentity, kept_positions
 from scipy import stats
 

@@ -17,11 +17,11 @@ from crowdblend.flows import release
 from crowdblend.flows.releases.kind import ReleaseKind, Untold
 from crowdblend.flows.releases.registry import DEFAULT_KIND, KINDS, kind_of_mechanism, release_kind
 from crowdblend.flows.spec import EVERY_KIND, read_spec, spec_model
-from crowdblend.mechanisms.krandomization import KRandomization, flipped
+from crowdblend.mechanisms.errors import InputRefused, ReleaseFailed
+from crowdblend.mechanisms.local_reports.krandomization import KRandomization, flipped
 from crowdblend.mechanisms.mechanism import Mechanism
-from crowdblend.mechanisms.refusal import InputRefused, ReleaseFailed
-from crowdblend.tasks.report_files import vector_table
-from crowdblend.tasks.table import write_table
+from crowdblend.tasks.readers.report_files import vector_table
+from crowdblend.tasks.stages.table import write_table
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "specification.md"
 BASE = '[release]\nname = "a"\noutput = "out"\n[data]\ndataset = "people"\nsource = "people.csv"\n'

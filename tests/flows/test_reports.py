@@ -13,10 +13,10 @@ import pyarrow.parquet as pq
 import pytest
 from crowdblend.accounting.theory.kinds.local_reports import local_epsilon
 from crowdblend.accounting.theory.kinds.outcome_counts import price_outcome_counts
-from crowdblend.mechanisms.count_sketch import encode
-from crowdblend.mechanisms.krandomization import flipped
-from crowdblend.mechanisms.report_design import design_of_table
-from crowdblend.tasks.report_files import sketch_table, vector_table
+from crowdblend.mechanisms.local_reports.design import design_of_table
+from crowdblend.mechanisms.local_reports.krandomization import flipped
+from crowdblend.mechanisms.local_reports.sketch import encode
+from crowdblend.tasks.readers.report_files import sketch_table, vector_table
 
 SPEC = """
 [release]

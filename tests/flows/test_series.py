@@ -133,7 +133,7 @@ def test_a_series_is_refused_before_it_costs_anything(desk) -> None:
 def test_a_release_given_up_unread_gives_its_place_back(desk, series, monkeypatch) -> None:
     """The release fails between its charge and its reading."""
     from crowdblend.flows import release
-    from crowdblend.mechanisms.refusal import ReleaseFailed
+    from crowdblend.mechanisms.errors import ReleaseFailed
 
     def fail(**_) -> None:
         raise ReleaseFailed("the lights went out.")

@@ -6,9 +6,8 @@ import os
 from pathlib import Path
 
 import pytest
-from crowdblend.flows.settings import house, resolved_settings
-from crowdblend.flows.settings_file import DEFAULTS, PLACES
-from crowdblend.mechanisms.refusal import InputRefused
+from crowdblend.flows.paths import DEFAULTS, PLACES, house, resolved_settings
+from crowdblend.mechanisms.errors import InputRefused
 
 WHOLE = """
 ledger = "budget/ledger.db"

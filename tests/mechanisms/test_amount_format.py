@@ -7,13 +7,7 @@ from decimal import Decimal
 from pathlib import Path
 
 import pytest
-from crowdblend.mechanisms.amount_format import (
-    amount_exact,
-    amount_left,
-    amount_of_log10,
-    amount_shown,
-    counted,
-)
+from crowdblend.mechanisms.amounts import amount_exact, amount_left, amount_of_log10, amount_shown, counted
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -24,7 +24,7 @@ from crowdblend.mechanisms.answers import (
     step,
     tallied,
 )
-from crowdblend.mechanisms.neighbours import ADD_REMOVE, REPLACEMENT
+from crowdblend.mechanisms.mechanism import ADD_REMOVE, REPLACEMENT
 
 ONE = {"epsilon": Decimal("0.5"), "relation": ADD_REMOVE, "groups": 1, "sampling_rate": None}
 DRAWS = 30_000

@@ -8,9 +8,14 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from crowdblend.mechanisms.biased_sampling import UnequalRatesHistogram, require_rates, thinned_counts
-from crowdblend.mechanisms.coin_bits import WORD, word_threshold_up
-from crowdblend.mechanisms.inclusion import drawn_rates, stated_rates
+from crowdblend.mechanisms.biased_sampling import (
+    UnequalRatesHistogram,
+    drawn_rates,
+    require_rates,
+    stated_rates,
+    thinned_counts,
+)
+from crowdblend.mechanisms.local_reports.coins import WORD, word_threshold_up
 from crowdblend.mechanisms.sampling import threshold
 from hypothesis import given, settings
 from hypothesis import strategies as st

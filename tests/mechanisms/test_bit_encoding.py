@@ -7,8 +7,8 @@ from decimal import Decimal
 
 import numpy as np
 import pytest
-from crowdblend.mechanisms.bit_encoding import BloomEncoding, OneHotEncoding, QuestionEncoding
-from crowdblend.mechanisms.krandomization import (
+from crowdblend.mechanisms.local_reports.encoding import BloomEncoding, OneHotEncoding, QuestionEncoding
+from crowdblend.mechanisms.local_reports.krandomization import (
     KRandomization,
     estimated_distribution,
     flipped,

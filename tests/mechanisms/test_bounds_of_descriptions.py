@@ -9,19 +9,19 @@ import numpy as np
 import pytest
 from crowdblend.mechanisms.answers import CountAnswer, MeanAnswer, SumAnswer, tallied
 from crowdblend.mechanisms.biased_sampling import BiasedSampleCounts
-from crowdblend.mechanisms.coin_bits import biased_coins, uniform_below, word_threshold_up
-from crowdblend.mechanisms.count_sketch import CountMeanSketch
 from crowdblend.mechanisms.histogram import (
     NoisyHistogram,
     OutlierPrivateHistogram,
     SuppressedHistogram,
     outlier_private_counts,
 )
-from crowdblend.mechanisms.krandomization import KRandomization, OutcomeCounts
-from crowdblend.mechanisms.neighbours import ADD_REMOVE, REPLACEMENT
+from crowdblend.mechanisms.local_reports.coins import biased_coins, uniform_below, word_threshold_up
+from crowdblend.mechanisms.local_reports.krandomization import KRandomization, OutcomeCounts
+from crowdblend.mechanisms.local_reports.sketch import CountMeanSketch
+from crowdblend.mechanisms.map_selection.draw import draw_scale, epsilon_shares
+from crowdblend.mechanisms.map_selection.lattice import group_threshold
+from crowdblend.mechanisms.mechanism import ADD_REMOVE, REPLACEMENT
 from crowdblend.mechanisms.noise import TwoSidedGeometricNoise
-from crowdblend.mechanisms.quality import group_threshold
-from crowdblend.mechanisms.selection import draw_scale, epsilon_shares
 
 TINY, ALMOST = Decimal("1e-20"), 1 - Decimal("1e-20")
 RATES = ([TINY, ALMOST], [Decimal(0), Decimal(1), -TINY, 1 + TINY])

@@ -10,11 +10,11 @@ import pytest
 CLIENT = """
 import os, sys
 from decimal import Decimal
-from crowdblend.mechanisms.bit_encoding import BloomEncoding, OneHotEncoding
-from crowdblend.mechanisms.count_sketch import CountMeanSketch, encode
-from crowdblend.mechanisms.device import header, report
-from crowdblend.mechanisms.krandomization import KRandomization, flipped
-from crowdblend.mechanisms.report_design import design_of_table
+from crowdblend.mechanisms.local_reports.encoding import BloomEncoding, OneHotEncoding
+from crowdblend.mechanisms.local_reports.sketch import CountMeanSketch, encode
+from crowdblend.mechanisms.local_reports.device import header, report
+from crowdblend.mechanisms.local_reports.krandomization import KRandomization, flipped
+from crowdblend.mechanisms.local_reports.design import design_of_table
 sketch = CountMeanSketch(epsilon=Decimal(4), hashes=64, bits=1024, seed=b"public")
 sketched = encode(sketch, ["a value"], randomness=os.urandom)
 assert sketched.packed_bits.shape == (1, 128)

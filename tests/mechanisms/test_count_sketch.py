@@ -9,8 +9,8 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from crowdblend.mechanisms.coin_bits import WORD
-from crowdblend.mechanisms.count_sketch import (
+from crowdblend.mechanisms.local_reports.coins import WORD
+from crowdblend.mechanisms.local_reports.sketch import (
     LEAST_EPSILON,
     CountMeanSketch,
     SketchReports,

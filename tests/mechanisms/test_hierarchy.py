@@ -6,7 +6,7 @@ import pickle
 
 import numpy as np
 import pytest
-from crowdblend.mechanisms.hierarchy import HierarchyError, ValueHierarchy
+from crowdblend.mechanisms.hierarchies.declare import HierarchyError, ValueHierarchy
 from crowdblend.mechanisms.integers import IntegerIndex, canonical_integer
 from hypothesis import given, settings
 from hypothesis import strategies as st

@@ -6,10 +6,10 @@ from datetime import date, timedelta
 
 import numpy as np
 import pytest
-from crowdblend.mechanisms.hierarchy import HierarchyError, ValueHierarchy
-from crowdblend.mechanisms.hierarchy_building import day_rows, interval_rows, outline_rows, parent_rows, prefix_rows
-from crowdblend.mechanisms.hierarchy_faults import hierarchy_faults
-from crowdblend.mechanisms.intervals import IntervalHierarchy
+from crowdblend.mechanisms.hierarchies.build import day_rows, interval_rows, outline_rows, parent_rows, prefix_rows
+from crowdblend.mechanisms.hierarchies.check import hierarchy_faults
+from crowdblend.mechanisms.hierarchies.declare import HierarchyError, ValueHierarchy
+from crowdblend.mechanisms.hierarchies.intervals import IntervalHierarchy
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

@@ -3,13 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from crowdblend.mechanisms.hierarchy import HierarchyError, ValueHierarchy
-from crowdblend.mechanisms.hierarchy_faults import (
-    domain_faults,
-    domain_remarks,
-    hierarchy_faults,
-    hierarchy_remarks,
-)
+from crowdblend.mechanisms.hierarchies.check import domain_faults, domain_remarks, hierarchy_faults, hierarchy_remarks
+from crowdblend.mechanisms.hierarchies.declare import HierarchyError, ValueHierarchy
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

@@ -12,10 +12,9 @@ from decimal import Decimal
 import numpy as np
 import opendp.prelude as dp
 import pytest
-from crowdblend.mechanisms.hierarchy import ValueHierarchy
-from crowdblend.mechanisms.lattice import Lattice, LatticeColumn, Levels
-from crowdblend.mechanisms.quality import WEIGHT_UNIT
-from crowdblend.mechanisms.selection import draw_map, draw_scale, epsilon_shares, neighbours, walk
+from crowdblend.mechanisms.hierarchies.declare import ValueHierarchy
+from crowdblend.mechanisms.map_selection.draw import draw_map, draw_scale, epsilon_shares, neighbours, walk
+from crowdblend.mechanisms.map_selection.lattice import WEIGHT_UNIT, Lattice, LatticeColumn, Levels
 from numpy.polynomial import Polynomial
 from scipy.stats import chisquare
 

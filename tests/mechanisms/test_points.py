@@ -8,6 +8,7 @@ from decimal import Decimal
 import numpy as np
 import pytest
 from crowdblend.mechanisms.histogram import NoisyHistogram, noisy_counts
+from crowdblend.mechanisms.microdata import StronglySafeRelease
 from crowdblend.mechanisms.points import (
     SyntheticPoints,
     cell_numbers,
@@ -16,7 +17,6 @@ from crowdblend.mechanisms.points import (
     points_of_counts,
     stated_moved_share,
 )
-from crowdblend.mechanisms.strongly_safe import StronglySafeRelease
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays

@@ -7,10 +7,9 @@ from decimal import Decimal
 
 import numpy as np
 import pytest
-from crowdblend.mechanisms.hierarchy import ValueHierarchy
-from crowdblend.mechanisms.lattice import Lattice, LatticeColumn
-from crowdblend.mechanisms.prefix_coding import prefix_keys
-from crowdblend.mechanisms.prefix_keys import PrefixKeys, ordered_groups
+from crowdblend.mechanisms.hierarchies.declare import ValueHierarchy
+from crowdblend.mechanisms.map_selection.lattice import Lattice, LatticeColumn
+from crowdblend.mechanisms.map_selection.prefix_keys import PrefixKeys, ordered_groups, prefix_keys
 from crowdblend.mechanisms.suppression import GroupCounts, count_keys
 from hypothesis import given, settings
 from hypothesis import strategies as st

@@ -8,11 +8,17 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from crowdblend.mechanisms.hierarchy import ValueHierarchy
-from crowdblend.mechanisms.intervals import IntervalHierarchy
-from crowdblend.mechanisms.lattice import Lattice, LatticeColumn
-from crowdblend.mechanisms.quality import WEIGHT_UNIT, MapWeights, group_threshold, information_kept
-from crowdblend.mechanisms.scoring import scores
+from crowdblend.mechanisms.hierarchies.declare import ValueHierarchy
+from crowdblend.mechanisms.hierarchies.intervals import IntervalHierarchy
+from crowdblend.mechanisms.map_selection.lattice import (
+    WEIGHT_UNIT,
+    Lattice,
+    LatticeColumn,
+    MapWeights,
+    group_threshold,
+    information_kept,
+)
+from crowdblend.mechanisms.map_selection.rollup import scores
 from crowdblend.mechanisms.suppression import count_keys
 from hypothesis import given, settings
 from hypothesis import strategies as st

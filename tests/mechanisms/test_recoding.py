@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from crowdblend.mechanisms.hierarchy import ValueHierarchy
-from crowdblend.mechanisms.intervals import IntervalHierarchy
+from crowdblend.mechanisms.hierarchies.declare import ValueHierarchy
+from crowdblend.mechanisms.hierarchies.intervals import IntervalHierarchy
 from crowdblend.mechanisms.recoding import GeneralizationMap, MappedColumn
 from hypothesis import given, settings
 from hypothesis import strategies as st

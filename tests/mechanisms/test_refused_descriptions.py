@@ -8,14 +8,13 @@ from decimal import Decimal
 import numpy as np
 import pytest
 from crowdblend.mechanisms.answers import SumAnswer, standard_errors
-from crowdblend.mechanisms.count_sketch import CountMeanSketch
-from crowdblend.mechanisms.epsilon_safe import EpsilonSafeRelease
-from crowdblend.mechanisms.hierarchy import ValueHierarchy
-from crowdblend.mechanisms.hierarchy_building import interval_rows
-from crowdblend.mechanisms.intervals import IntervalHierarchy
-from crowdblend.mechanisms.lattice import LARGEST_ENUMERATED, Lattice, LatticeColumn
-from crowdblend.mechanisms.map_choice import MapChoice
-from crowdblend.mechanisms.strongly_safe import StronglySafeRelease
+from crowdblend.mechanisms.hierarchies.build import interval_rows
+from crowdblend.mechanisms.hierarchies.declare import ValueHierarchy
+from crowdblend.mechanisms.hierarchies.intervals import IntervalHierarchy
+from crowdblend.mechanisms.local_reports.sketch import CountMeanSketch
+from crowdblend.mechanisms.map_selection.draw import MapChoice
+from crowdblend.mechanisms.map_selection.lattice import LARGEST_ENUMERATED, Lattice, LatticeColumn
+from crowdblend.mechanisms.microdata import EpsilonSafeRelease, StronglySafeRelease
 
 ONE, RATE = Decimal(1), Decimal("0.1")
 AGES = IntervalHierarchy(lower=0, upper=8, widths=(1, 2, 4))

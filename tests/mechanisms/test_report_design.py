@@ -7,17 +7,7 @@ from decimal import Decimal
 
 import numpy as np
 import pytest
-from crowdblend.mechanisms.bit_encoding import QuestionEncoding
-from crowdblend.mechanisms.count_sketch import CountMeanSketch, encode, summed
-from crowdblend.mechanisms.device import header, question_report, report
-from crowdblend.mechanisms.krandomization import (
-    KRandomization,
-    estimated_ones,
-    flipped,
-    outcome_counts,
-    standard_error_of_ones,
-)
-from crowdblend.mechanisms.report_design import (
+from crowdblend.mechanisms.local_reports.design import (
     BloomDesign,
     ChoiceDesign,
     QuestionDesign,
@@ -25,7 +15,22 @@ from crowdblend.mechanisms.report_design import (
     design_of_table,
     design_record,
 )
-from crowdblend.mechanisms.report_estimates import answer_labels, estimated, largest_standard_error, reports_added_up
+from crowdblend.mechanisms.local_reports.device import header, question_report, report
+from crowdblend.mechanisms.local_reports.encoding import QuestionEncoding
+from crowdblend.mechanisms.local_reports.estimates import (
+    answer_labels,
+    estimated,
+    largest_standard_error,
+    reports_added_up,
+)
+from crowdblend.mechanisms.local_reports.krandomization import (
+    KRandomization,
+    estimated_ones,
+    flipped,
+    outcome_counts,
+    standard_error_of_ones,
+)
+from crowdblend.mechanisms.local_reports.sketch import CountMeanSketch, encode, summed
 
 from audit.theory.report_errors import variances
 

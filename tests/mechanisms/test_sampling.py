@@ -10,13 +10,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 from crowdblend.mechanisms import sampling
-from crowdblend.mechanisms.sampling import (
-    ChunkIdentity,
-    Coins,
-    kept_positions,
-    sample_commitment,
-    threshold,
-)
+from crowdblend.mechanisms.sampling import ChunkIdentity, Coins, kept_positions, sample_commitment, threshold
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

@@ -16,12 +16,11 @@ from decimal import Decimal
 import numpy as np
 import pytest
 from crowdblend.accounting.theory.kinds.epsilon_safe import price_selected
-from crowdblend.mechanisms.hierarchy import ValueHierarchy
-from crowdblend.mechanisms.lattice import Lattice, LatticeColumn, Levels
-from crowdblend.mechanisms.quality import group_threshold
-from crowdblend.mechanisms.scoring import scores
-from crowdblend.mechanisms.selection import Rule, draw_map, neighbours, walk
-from crowdblend.mechanisms.strongly_safe import StronglySafeRelease
+from crowdblend.mechanisms.hierarchies.declare import ValueHierarchy
+from crowdblend.mechanisms.map_selection.draw import Rule, draw_map, neighbours, walk
+from crowdblend.mechanisms.map_selection.lattice import Lattice, LatticeColumn, Levels, group_threshold
+from crowdblend.mechanisms.map_selection.rollup import scores
+from crowdblend.mechanisms.microdata import StronglySafeRelease
 from crowdblend.mechanisms.suppression import GroupCounts
 from scipy.stats import beta as beta_distribution
 

@@ -15,16 +15,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
-from crowdblend.deploy.prefect_environment import QUIET
-from crowdblend.deploy.prefect_in_process import NO_HEARTBEATS, changed_settings
-from crowdblend.deploy.prefect_template import template_in
+from crowdblend.deploy.prefect.environment import QUIET
+from crowdblend.deploy.prefect.in_process import NO_HEARTBEATS, changed_settings
+from crowdblend.deploy.prefect.server import template_in
 
 LEAN = {"PREFECT_UI_ENABLED": "0", "PREFECT__SERVER_EPHEMERAL": "1", "PREFECT__SERVER_FINAL": "1"}
 """A server without pages and without the services of schedules, which cost processor time while nothing runs."""
 MAKE_TEMPLATE = """
 import sys
 from pathlib import Path
-from crowdblend.deploy.prefect_template import lay_out_database
+from crowdblend.deploy.prefect.server import lay_out_database
 lay_out_database(Path(sys.argv[1]), Path(sys.argv[2]))
 """
 

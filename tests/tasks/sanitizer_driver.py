@@ -8,7 +8,7 @@ from importlib.machinery import ExtensionFileLoader
 
 import pytest
 
-NAME = "crowdblend.tasks.page_decoder"
+NAME = "crowdblend.tasks.readers.page_decoder"
 
 
 def main(module: str, words: list[str]) -> int:
@@ -24,7 +24,7 @@ def main(module: str, words: list[str]) -> int:
 
     crowdblend.tasks.page_decoder = decoder
     code = int(pytest.main(words))
-    from crowdblend.tasks import sampled_pages
+    from crowdblend.tasks.readers import sampled_pages
 
     if sampled_pages.page_decoder is not decoder:
         raise RuntimeError("the tests ran on another decoder")

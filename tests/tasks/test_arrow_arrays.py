@@ -8,14 +8,14 @@ import sys
 import numpy as np
 import pyarrow as pa
 import pytest
-from crowdblend.tasks.arrow_arrays import arrow_of, filled, numbers_of, octets_of, texts_of
+from crowdblend.tasks.readers.column_codes import arrow_of, filled, numbers_of, octets_of, texts_of
 from hypothesis import given
 from hypothesis import strategies as st
 
 WITHOUT_PANDAS = """
 import sys
 import numpy as np
-from crowdblend.tasks.arrow_arrays import arrow_of, filled, octets_of, texts_of
+from crowdblend.tasks.readers.column_codes import arrow_of, filled, octets_of, texts_of
 texts_of(["a", ""]), octets_of([])
 numbers = arrow_of(np.arange(3)).take(arrow_of(np.array([2, 0])))
 filled(numbers, 7), filled(numbers.is_null(), 0)

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 import pytest
-from crowdblend.mechanisms.hierarchy import ValueHierarchy
+from crowdblend.mechanisms.hierarchies.declare import ValueHierarchy
 from crowdblend.mechanisms.recoding import MappedColumn, Placement
-from crowdblend.tasks import column_codes
-from crowdblend.tasks.column_codes import ColumnCoder
-from crowdblend.tasks.record_reading import RecordReading
+from crowdblend.tasks.readers import column_codes
+from crowdblend.tasks.readers.column_codes import ColumnCoder
+from crowdblend.tasks.readers.values import RecordReading
 
 DOMAIN = [f"place {number}" for number in range(300)] + [str(number) for number in range(200)]
 NULL = "place 7"

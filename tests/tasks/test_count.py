@@ -16,19 +16,26 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
-from crowdblend.accounting.ledger.keystore import KeyRef
-from crowdblend.mechanisms.hierarchy import ValueHierarchy
-from crowdblend.mechanisms.intervals import IntervalHierarchy
+from crowdblend.accounting.ledger.private_store.keys import KeyRef
+from crowdblend.mechanisms.errors import ReleaseFailed
+from crowdblend.mechanisms.hierarchies.declare import ValueHierarchy
+from crowdblend.mechanisms.hierarchies.intervals import IntervalHierarchy
 from crowdblend.mechanisms.recoding import GeneralizationMap, MappedColumn
-from crowdblend.mechanisms.refusal import ReleaseFailed
 from crowdblend.mechanisms.sampling import sample_commitment
-from crowdblend.tasks import chunk_counts
-from crowdblend.tasks.chunk_counts import CountJob, count_chunks, counts_of_frame
-from crowdblend.tasks.chunks import Chunk, plan_chunks
-from crowdblend.tasks.count import count_job, group_counts, merged_counts, partial_counts
-from crowdblend.tasks.executors import LocalProcesses, LocalThreads
-from crowdblend.tasks.record_reading import RecordReading
-from crowdblend.tasks.source import check_metadata, list_source
+from crowdblend.tasks.counting import group_counts as chunk_counts
+from crowdblend.tasks.counting.chunks import Chunk, plan_chunks
+from crowdblend.tasks.counting.executors import LocalProcesses, LocalThreads
+from crowdblend.tasks.counting.group_counts import (
+    CountJob,
+    count_chunks,
+    count_job,
+    counts_of_frame,
+    group_counts,
+    merged_counts,
+    partial_counts,
+)
+from crowdblend.tasks.inputs.list import check_metadata, list_source
+from crowdblend.tasks.readers.values import RecordReading
 
 READING = RecordReading()
 
@@ -236,7 +243,5 @@ def test_a_page_that_cannot_be_read_fails_the_release(tmp_path, key, executor):
 @pytest.mark.slow
 def test_threads_do_not_import_the_cluster():
     """Importing `distributed` costs a third of a second that one machine need not pay."""
-    lines = (
-        "import sys; import crowdblend.tasks.count, crowdblend.tasks.executors;sys.exit('distributed' in sys.modules)"
-    )
+    lines = "import sys; import crowdblend.tasks.counting.group_counts, crowdblend.tasks.counting.executors;sys.exit('distributed' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", lines], check=False).returncode == 0

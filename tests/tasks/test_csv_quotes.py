@@ -11,17 +11,18 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from crowdblend.mechanisms.hierarchy import ValueHierarchy
+from crowdblend.mechanisms.errors import ReleaseFailed
+from crowdblend.mechanisms.hierarchies.declare import ValueHierarchy
 from crowdblend.mechanisms.recoding import GeneralizationMap, MappedColumn
-from crowdblend.mechanisms.refusal import ReleaseFailed
-from crowdblend.tasks import chunks as chunks_module
-from crowdblend.tasks import csv_blocks, csv_records, quote_states
-from crowdblend.tasks.chunks import plan_chunks
-from crowdblend.tasks.count import count_job, group_counts
-from crowdblend.tasks.csv_quotes import Quotes, QuoteState, QuoteTransition, transition_over
-from crowdblend.tasks.executors import DaskCluster, LocalProcesses, LocalThreads
-from crowdblend.tasks.record_reading import RecordReading
-from crowdblend.tasks.source import check_metadata, list_source
+from crowdblend.tasks.counting import chunks as chunks_module
+from crowdblend.tasks.counting.chunks import plan_chunks
+from crowdblend.tasks.counting.executors import DaskCluster, LocalProcesses, LocalThreads
+from crowdblend.tasks.counting.group_counts import count_job, group_counts
+from crowdblend.tasks.inputs.list import check_metadata, list_source
+from crowdblend.tasks.readers import csv_records, quote_states
+from crowdblend.tasks.readers import csv_records as csv_blocks
+from crowdblend.tasks.readers.csv_quotes import Quotes, QuoteState, QuoteTransition, transition_over
+from crowdblend.tasks.readers.values import RecordReading
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

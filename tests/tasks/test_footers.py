@@ -11,10 +11,10 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from crowdblend.mechanisms.refusal import InputRefused
-from crowdblend.tasks.parquet_schema import open_parquet, read_parquet_layout
+from crowdblend.mechanisms.errors import InputRefused
+from crowdblend.tasks.inputs.parquet_footer import open_parquet, read_parquet_layout
 
-page_decoder = pytest.importorskip("crowdblend.tasks.page_decoder", reason="installed without a compiler")
+page_decoder = pytest.importorskip("crowdblend.tasks.readers.page_decoder", reason="installed without a compiler")
 DAMAGED = sorted(Path(__file__).with_name("footers").glob("*.parquet"))
 LOOK = """
 import sys

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from crowdblend.mechanisms.refusal import InputRefused
-from crowdblend.tasks.hierarchy_file import read_hierarchy
+from crowdblend.mechanisms.errors import InputRefused
+from crowdblend.tasks.inputs.hierarchy_files import read_hierarchy
 
 
 def written(tmp_path, content: bytes) -> str:

@@ -9,10 +9,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from crowdblend.accounting.ledger.keystore import KeyRef
-from crowdblend.mechanisms.refusal import ReleaseFailed
-from crowdblend.tasks import key_delivery
-from crowdblend.tasks.key_delivery import HeldKey, WorkerKey, delivered_key
+from crowdblend.accounting.ledger.private_store.keys import KeyRef
+from crowdblend.mechanisms.errors import ReleaseFailed
+from crowdblend.tasks.counting import key_delivery
+from crowdblend.tasks.counting.key_delivery import HeldKey, WorkerKey, delivered_key
 from distributed import Client, LocalCluster
 
 SECRET = bytes(range(60, 92))

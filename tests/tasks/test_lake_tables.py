@@ -11,8 +11,8 @@ import fsspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from crowdblend.mechanisms.refusal import InputRefused
-from crowdblend.tasks.source import list_source
+from crowdblend.mechanisms.errors import InputRefused
+from crowdblend.tasks.inputs.list import list_source
 from fsspec.implementations.memory import MemoryFileSystem
 
 FORMATS = {"delta": "Delta Lake", "iceberg": "Iceberg", "old-iceberg": "Iceberg", "hudi": "Hudi"}

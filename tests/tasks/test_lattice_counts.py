@@ -10,16 +10,16 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
-from crowdblend.accounting.ledger.keystore import KeyRef
-from crowdblend.mechanisms.hierarchy import ValueHierarchy
-from crowdblend.mechanisms.intervals import IntervalHierarchy
-from crowdblend.mechanisms.lattice import Lattice, LatticeColumn
+from crowdblend.accounting.ledger.private_store.keys import KeyRef
+from crowdblend.mechanisms.hierarchies.declare import ValueHierarchy
+from crowdblend.mechanisms.hierarchies.intervals import IntervalHierarchy
+from crowdblend.mechanisms.map_selection.lattice import Lattice, LatticeColumn
 from crowdblend.mechanisms.sampling import sample_commitment
-from crowdblend.tasks.chunks import plan_chunks
-from crowdblend.tasks.count import count_job, group_counts
-from crowdblend.tasks.executors import LocalThreads
-from crowdblend.tasks.record_reading import RecordReading
-from crowdblend.tasks.source import check_metadata, list_source
+from crowdblend.tasks.counting.chunks import plan_chunks
+from crowdblend.tasks.counting.executors import LocalThreads
+from crowdblend.tasks.counting.group_counts import count_job, group_counts
+from crowdblend.tasks.inputs.list import check_metadata, list_source
+from crowdblend.tasks.readers.values import RecordReading
 
 RECORDS = 5000
 TOWNS = ValueHierarchy.from_rows([("a", "x", "*"), ("b", "x", "*"), ("c", "y", "*")])

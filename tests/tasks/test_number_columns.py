@@ -5,10 +5,10 @@ from __future__ import annotations
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
-from crowdblend.mechanisms.number_steps import NumberSteps
+from crowdblend.mechanisms.hierarchies.intervals import NumberSteps
 from crowdblend.mechanisms.recoding import GeneralizationMap, MappedColumn
-from crowdblend.tasks.column_codes import ColumnCoder
-from crowdblend.tasks.record_reading import RecordReading
+from crowdblend.tasks.readers.column_codes import ColumnCoder
+from crowdblend.tasks.readers.values import RecordReading
 
 COLUMN = MappedColumn(name="x", hierarchy=NumberSteps(cuts=(-0.5, 0.25, 1.0, 3.0)), level=0)
 MAP = GeneralizationMap(columns=(COLUMN,))

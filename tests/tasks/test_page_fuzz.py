@@ -12,21 +12,21 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from crowdblend.mechanisms.hierarchy import ValueHierarchy
+from crowdblend.mechanisms.errors import ReleaseFailed
+from crowdblend.mechanisms.hierarchies.declare import ValueHierarchy
 from crowdblend.mechanisms.recoding import GeneralizationMap, MappedColumn
-from crowdblend.mechanisms.refusal import ReleaseFailed
-from crowdblend.tasks import parquet_records
-from crowdblend.tasks.chunks import ParquetChunk, plan_chunks
-from crowdblend.tasks.column_codes import ColumnCoder
-from crowdblend.tasks.parquet_records import parquet_keys
-from crowdblend.tasks.record_reading import RecordReading
-from crowdblend.tasks.source import check_metadata, list_source
+from crowdblend.tasks.counting.chunks import ParquetChunk, plan_chunks
+from crowdblend.tasks.inputs.list import check_metadata, list_source
+from crowdblend.tasks.readers import parquet_records
+from crowdblend.tasks.readers.column_codes import ColumnCoder
+from crowdblend.tasks.readers.parquet_records import parquet_keys
+from crowdblend.tasks.readers.values import RecordReading
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 READING = RecordReading(null_values=())
 
-page_decoder = pytest.importorskip("crowdblend.tasks.page_decoder", reason="installed without a compiler")
+page_decoder = pytest.importorskip("crowdblend.tasks.readers.page_decoder", reason="installed without a compiler")
 KEY = bytes(range(32))
 TEXTS = [f"text {number}" for number in range(40)]
 MAP = GeneralizationMap(

@@ -10,17 +10,17 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from crowdblend.mechanisms.hierarchy import ValueHierarchy
-from crowdblend.mechanisms.intervals import IntervalHierarchy
+from crowdblend.mechanisms.errors import ReleaseFailed
+from crowdblend.mechanisms.hierarchies.declare import ValueHierarchy
+from crowdblend.mechanisms.hierarchies.intervals import IntervalHierarchy
 from crowdblend.mechanisms.recoding import GeneralizationMap, MappedColumn, Placement
-from crowdblend.mechanisms.refusal import ReleaseFailed
 from crowdblend.mechanisms.sampling import ChunkIdentity, kept_positions
-from crowdblend.tasks import column_codes, parquet_records
-from crowdblend.tasks.chunks import plan_chunks
-from crowdblend.tasks.column_codes import ColumnCoder
-from crowdblend.tasks.parquet_records import parquet_keys
-from crowdblend.tasks.record_reading import RecordReading
-from crowdblend.tasks.source import check_metadata, list_source
+from crowdblend.tasks.counting.chunks import plan_chunks
+from crowdblend.tasks.inputs.list import check_metadata, list_source
+from crowdblend.tasks.readers import column_codes, parquet_records
+from crowdblend.tasks.readers.column_codes import ColumnCoder
+from crowdblend.tasks.readers.parquet_records import parquet_keys
+from crowdblend.tasks.readers.values import RecordReading
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from crowdblend.mechanisms.refusal import InputRefused
-from crowdblend.tasks.hierarchy_file import read_hierarchy
-from crowdblend.tasks.peer_hierarchy import hierarchy_text, read_lines, read_peer_rows
+from crowdblend.mechanisms.errors import InputRefused
+from crowdblend.tasks.inputs.hierarchy_files import hierarchy_text, read_hierarchy, read_lines, read_peer_rows
 
 ROWS = (("Lyon", "South", "*"), ("Nice", "South", "*"), ("Lille", "North", "*"))
 

@@ -8,15 +8,16 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from crowdblend.mechanisms.count_sketch import CountMeanSketch, encode, estimated_counts, standard_error, summed
-from crowdblend.mechanisms.krandomization import KRandomization, outcome_counts
-from crowdblend.mechanisms.refusal import InputRefused, ReleaseFailed
-from crowdblend.tasks import chunks, report_files
-from crowdblend.tasks.executors import LocalProcesses, LocalThreads
-from crowdblend.tasks.record_reading import RecordReading
-from crowdblend.tasks.report_counts import outcome_totals, sketch_totals
-from crowdblend.tasks.report_files import ReportGroup, check_report_files, sketch_table, vector_table
-from crowdblend.tasks.source import list_source
+from crowdblend.mechanisms.errors import InputRefused, ReleaseFailed
+from crowdblend.mechanisms.local_reports.krandomization import KRandomization, outcome_counts
+from crowdblend.mechanisms.local_reports.sketch import CountMeanSketch, encode, estimated_counts, standard_error, summed
+from crowdblend.tasks.counting import chunks
+from crowdblend.tasks.counting.executors import LocalProcesses, LocalThreads
+from crowdblend.tasks.counting.report_counts import outcome_totals, sketch_totals
+from crowdblend.tasks.inputs.list import list_source
+from crowdblend.tasks.readers import report_files
+from crowdblend.tasks.readers.report_files import ReportGroup, check_report_files, sketch_table, vector_table
+from crowdblend.tasks.readers.values import RecordReading
 
 READING = RecordReading(separator=";")
 

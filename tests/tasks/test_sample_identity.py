@@ -22,17 +22,25 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from crowdblend.mechanisms.intervals import IntervalHierarchy
+from crowdblend.mechanisms.hierarchies.intervals import IntervalHierarchy
 from crowdblend.mechanisms.recoding import GeneralizationMap, MappedColumn
 from crowdblend.mechanisms.sampling import ChunkIdentity, kept_positions, sample_commitment
 from crowdblend.mechanisms.suppression import merge_counts
-from crowdblend.tasks import executors, parquet_records
-from crowdblend.tasks.chunk_counts import CountJob, count_chunks, counts_of_frame
-from crowdblend.tasks.chunks import Chunk, plan_chunks
-from crowdblend.tasks.count import count_job, group_counts, merged_counts, partial_counts
-from crowdblend.tasks.executors import DaskCluster, LocalProcesses, LocalThreads
-from crowdblend.tasks.record_reading import RecordReading
-from crowdblend.tasks.source import check_metadata, list_source
+from crowdblend.tasks.counting import executors
+from crowdblend.tasks.counting.chunks import Chunk, plan_chunks
+from crowdblend.tasks.counting.executors import DaskCluster, LocalProcesses, LocalThreads
+from crowdblend.tasks.counting.group_counts import (
+    CountJob,
+    count_chunks,
+    count_job,
+    counts_of_frame,
+    group_counts,
+    merged_counts,
+    partial_counts,
+)
+from crowdblend.tasks.inputs.list import check_metadata, list_source
+from crowdblend.tasks.readers import parquet_records
+from crowdblend.tasks.readers.values import RecordReading
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

@@ -12,14 +12,14 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from crowdblend.mechanisms.hierarchy import ValueHierarchy
+from crowdblend.mechanisms.hierarchies.declare import ValueHierarchy
 from crowdblend.mechanisms.recoding import MappedColumn, Placement
-from crowdblend.tasks import column_codes, sampled_pages
-from crowdblend.tasks.column_codes import ColumnCoder
-from crowdblend.tasks.record_reading import RecordReading
-from crowdblend.tasks.sampled_pages import SampledPages
+from crowdblend.tasks.readers import column_codes, sampled_pages
+from crowdblend.tasks.readers.column_codes import ColumnCoder
+from crowdblend.tasks.readers.sampled_pages import SampledPages
+from crowdblend.tasks.readers.values import RecordReading
 
-page_decoder = pytest.importorskip("crowdblend.tasks.page_decoder", reason="installed without a compiler")
+page_decoder = pytest.importorskip("crowdblend.tasks.readers.page_decoder", reason="installed without a compiler")
 RECORDS = 9_000
 STRIDE = 3
 TEXTS = [f"text {number}" for number in range(300)]

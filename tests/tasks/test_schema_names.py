@@ -8,9 +8,9 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from crowdblend.deploy.spec_sketch import sketched_spec
-from crowdblend.mechanisms.refusal import InputRefused
-from crowdblend.tasks.schema_names import read_names
+from crowdblend.deploy.documents.spec_sketch import sketched_spec
+from crowdblend.mechanisms.errors import InputRefused
+from crowdblend.tasks.inputs.schema import read_names
 
 PLANTED = "Zanzibar7"
 

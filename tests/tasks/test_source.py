@@ -10,12 +10,19 @@ import fsspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from crowdblend.mechanisms.refusal import InputRefused
+from crowdblend.mechanisms.errors import InputRefused
 from crowdblend.mechanisms.sampling import ChunkIdentity
-from crowdblend.tasks.chunks import RANGE_BYTES, CsvChunk, ParquetChunk, group_chunks, plan_chunks, shared_chunks
-from crowdblend.tasks.csv_header import LINE_LIMIT
-from crowdblend.tasks.record_reading import RecordReading
-from crowdblend.tasks.source import RecordFormat, check_metadata, list_source, manifest_bytes
+from crowdblend.tasks.counting.chunks import (
+    RANGE_BYTES,
+    CsvChunk,
+    ParquetChunk,
+    group_chunks,
+    plan_chunks,
+    shared_chunks,
+)
+from crowdblend.tasks.inputs.csv_header import LINE_LIMIT
+from crowdblend.tasks.inputs.list import RecordFormat, check_metadata, list_source, manifest_bytes
+from crowdblend.tasks.readers.values import RecordReading
 
 READING = RecordReading(separator=";")
 

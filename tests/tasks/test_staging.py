@@ -6,8 +6,8 @@ from datetime import date
 from pathlib import Path
 
 import pytest
-from crowdblend.mechanisms.refusal import ReleaseFailed
-from crowdblend.tasks.staging import Staged, bring_into_view, staging_folder, write_staged
+from crowdblend.mechanisms.errors import ReleaseFailed
+from crowdblend.tasks.stages.publish import Staged, bring_into_view, staging_folder, write_staged
 
 DAY = date(2026, 3, 1)
 

@@ -8,11 +8,11 @@ from pathlib import Path
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
-from crowdblend.mechanisms.hierarchy import ValueHierarchy
+from crowdblend.mechanisms.hierarchies.declare import ValueHierarchy
 from crowdblend.mechanisms.recoding import GeneralizationMap, MappedColumn
 from crowdblend.mechanisms.suppression import suppress
-from crowdblend.tasks import table as table_module
-from crowdblend.tasks.table import PublishedTable, count_table, write_table
+from crowdblend.tasks.stages import table as table_module
+from crowdblend.tasks.stages.table import PublishedTable, count_table, write_table
 
 COLOURS = ValueHierarchy.from_values(["blue", "green", "red, dark", "secret"])
 SIZES = ValueHierarchy.from_values(["L", "S"])

@@ -10,17 +10,16 @@ from typing import get_args
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from crowdblend.mechanisms.hierarchy import HierarchyError, ValueHierarchy
-from crowdblend.mechanisms.intervals import IntervalHierarchy
-from crowdblend.mechanisms.number_steps import NumberSteps
+from crowdblend.mechanisms.errors import InputRefused
+from crowdblend.mechanisms.hierarchies.declare import HierarchyError, ValueHierarchy
+from crowdblend.mechanisms.hierarchies.intervals import IntervalHierarchy, NumberSteps
 from crowdblend.mechanisms.recoding import GeneralizationMap, MappedColumn
-from crowdblend.mechanisms.refusal import InputRefused
-from crowdblend.tasks.chunks import plan_chunks
-from crowdblend.tasks.column_codes import ColumnCoder
-from crowdblend.tasks.count import count_job, group_counts
-from crowdblend.tasks.executors import LocalThreads
-from crowdblend.tasks.record_reading import Encoding, RecordReading
-from crowdblend.tasks.source import check_metadata, list_source
+from crowdblend.tasks.counting.chunks import plan_chunks
+from crowdblend.tasks.counting.executors import LocalThreads
+from crowdblend.tasks.counting.group_counts import count_job, group_counts
+from crowdblend.tasks.inputs.list import check_metadata, list_source
+from crowdblend.tasks.readers.column_codes import ColumnCoder
+from crowdblend.tasks.readers.values import Encoding, RecordReading
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

@@ -6,13 +6,11 @@ from decimal import Decimal
 from typing import assert_never
 
 from ....mechanisms.answers import Answer, CountAnswer, MeanAnswer, SumAnswer
-from ....mechanisms.neighbours import ADD_REMOVE
-from ..amplification import amplified
+from ....mechanisms.mechanism import ADD_REMOVE
+from ..composition.axioms import Guarantee, amplified
+from ..composition.group_privacy import summed_group_price
 from ..cost import Price
-from ..exact_decimals import log_up
-from ..group_privacy import summed_group_price
-from ..guarantee import Guarantee
-from ..rounding import decimal_up
+from ..numerics.rounding import decimal_up, log_up
 from .kind import CHOSEN, SAMPLED, WHOLE, MechanismKind, Published, Statements
 from .records import RecordForm
 

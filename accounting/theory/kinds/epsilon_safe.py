@@ -8,19 +8,15 @@ from decimal import Decimal
 import numpy as np
 from numpy.typing import NDArray
 
-from ....mechanisms.epsilon_safe import EpsilonSafeRelease
-from ....mechanisms.refusal import InputRefused
-from ....mechanisms.strongly_safe import StronglySafeRelease
-from ..amplification import amplified
-from ..composition import COMPOSED_FLOOR, epsilon_composed
+from ....mechanisms.errors import InputRefused
+from ....mechanisms.microdata import EpsilonSafeRelease, StronglySafeRelease
+from ..composition.axioms import Guarantee, amplified
+from ..composition.group_privacy import even_group_price
+from ..composition.loss_distribution import Part
+from ..composition.releases import COMPOSED_FLOOR, epsilon_composed
 from ..cost import RELATION, Price, check_request
-from ..exact_decimals import add_up, multiply_up
-from ..group_privacy import even_group_price
-from ..guarantee import Guarantee
-from ..hockey_stick import log_adding, log_removing
-from ..loss_curves import Part
-from ..profile import check_parameters
-from ..rounding import decimal_up, float_down, float_up, log_down
+from ..numerics.rounding import add_up, decimal_up, float_down, float_up, log_down, multiply_up
+from ..profile.sampled_counts import check_parameters, log_adding, log_removing
 from .kind import Curves, MechanismKind, PrivacyCurve, Statements, Tunable
 from .records import RecordForm
 from .strongly_safe import DONE, RECORDS, SERIES, paper_price_fixed, price_fixed, release_curve

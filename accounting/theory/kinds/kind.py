@@ -10,11 +10,11 @@ from typing import Generic, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from ....mechanisms.errors import InputRefused
 from ....mechanisms.mechanism import Mechanism
-from ....mechanisms.refusal import InputRefused
-from ....mechanisms.strongly_safe import StronglySafeRelease
+from ....mechanisms.microdata import StronglySafeRelease
+from ..composition.loss_distribution import Part
 from ..cost import Price
-from ..loss_curves import Part
 from .records import RecordForm
 
 __all__ = [

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from decimal import Decimal
 
-from ....mechanisms.count_sketch import CountMeanSketch
-from ....mechanisms.krandomization import KRandomization
-from ....mechanisms.neighbours import REPLACEMENT
+from ....mechanisms.local_reports.krandomization import KRandomization
+from ....mechanisms.local_reports.sketch import CountMeanSketch
+from ....mechanisms.mechanism import REPLACEMENT
+from ..composition.axioms import Guarantee
+from ..composition.group_privacy import summed_group_price
 from ..cost import Price
-from ..exact_decimals import add_up, divide_up, log_up, multiply_up
-from ..group_privacy import summed_group_price
-from ..guarantee import Guarantee
-from ..rounding import decimal_up
+from ..numerics.rounding import add_up, decimal_up, divide_up, log_up, multiply_up
 from .kind import CHOSEN, MechanismKind, Published, Statements
 from .records import RecordForm
 

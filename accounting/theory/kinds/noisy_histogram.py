@@ -9,16 +9,16 @@ from decimal import Decimal
 import numpy as np
 from numpy.typing import NDArray
 
-from ....mechanisms.amount_format import amount_exact, amount_shown
+from ....mechanisms.amounts import amount_exact, amount_shown
+from ....mechanisms.errors import InputRefused
 from ....mechanisms.histogram import NoisyHistogram
 from ....mechanisms.noise import TwoSidedGeometricNoise
-from ....mechanisms.refusal import InputRefused
-from ..binomial import ULP, log_binomial_pmf
+from ..composition.crowd_blending import crowd_blending_statement
+from ..composition.group_privacy import even_group_price
 from ..cost import RELATION, Price, check_request
-from ..crowd_blending import crowd_blending_statement
-from ..group_privacy import even_group_price
-from ..least_epsilon import least_epsilon
-from ..rounding import decimal_up, float_down, float_up
+from ..numerics.binomial import ULP, log_binomial_pmf
+from ..numerics.rounding import decimal_up, float_down, float_up
+from ..numerics.search import least_epsilon
 from .kind import CHOSEN, SAMPLED, MechanismKind, Published, Statements, not_composed
 from .records import RecordForm
 

@@ -7,16 +7,15 @@ from decimal import ROUND_CEILING, Context, Decimal
 import numpy as np
 from numpy.typing import NDArray
 
-from ....mechanisms.amount_format import amount_exact, amount_shown
-from ....mechanisms.krandomization import KRandomization, OutcomeCounts
-from ....mechanisms.neighbours import REPLACEMENT
-from ....mechanisms.refusal import InputRefused
-from ..binomial import ULP, log_binomial_pmf
+from ....mechanisms.amounts import amount_exact, amount_shown
+from ....mechanisms.errors import InputRefused
+from ....mechanisms.local_reports.krandomization import KRandomization, OutcomeCounts
+from ....mechanisms.mechanism import REPLACEMENT
+from ..composition.loss_distribution import Part
 from ..cost import Price, check_request
-from ..exact_decimals import add_down, add_up, divide_up, exp_up, log_up, multiply_up
-from ..least_epsilon import least_epsilon
-from ..loss_curves import Part
-from ..rounding import decimal_up, float_down
+from ..numerics.binomial import ULP, log_binomial_pmf
+from ..numerics.rounding import add_down, add_up, decimal_up, divide_up, exp_up, float_down, log_up, multiply_up
+from ..numerics.search import least_epsilon
 from .kind import CHOSEN, MechanismKind, Statements
 from .local_reports import ESTIMATES, LOCAL_RULE, REPORTS, local_epsilon, local_statement
 from .records import RecordForm

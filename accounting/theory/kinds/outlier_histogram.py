@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 from decimal import Decimal
 
-from ....mechanisms.amount_format import amount_exact
+from ....mechanisms.amounts import amount_exact
+from ....mechanisms.errors import InputRefused
 from ....mechanisms.histogram import OutlierPrivateHistogram
-from ....mechanisms.refusal import InputRefused
+from ..composition.group_privacy import even_group_price
 from ..cost import RELATION, Price, check_request
-from ..group_privacy import even_group_price
-from ..least_epsilon import least_epsilon
-from ..rounding import decimal_up, float_down
+from ..numerics.rounding import decimal_up, float_down
+from ..numerics.search import least_epsilon
 from .kind import CHOSEN, WHOLE, MechanismKind, Statements, not_composed
 from .noisy_histogram import NOISY_CELLS
 from .records import RecordForm

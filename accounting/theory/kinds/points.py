@@ -5,11 +5,11 @@ from __future__ import annotations
 from decimal import Decimal
 
 from ....mechanisms.histogram import NoisyHistogram
+from ....mechanisms.microdata import StronglySafeRelease
 from ....mechanisms.points import SyntheticPoints
-from ....mechanisms.strongly_safe import StronglySafeRelease
+from ..composition.group_privacy import even_group_price
+from ..composition.loss_distribution import Part
 from ..cost import Price
-from ..group_privacy import even_group_price
-from ..loss_curves import Part
 from .kind import SAMPLED, MechanismKind, Published, Statements, not_composed
 from .noisy_histogram import NOISY_THEOREMS, noisy_statement, price_noisy_histogram
 from .records import RecordForm

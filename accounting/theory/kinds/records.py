@@ -9,9 +9,8 @@ from decimal import Decimal, InvalidOperation
 from functools import lru_cache
 from typing import Any, get_type_hints
 
-from ....mechanisms.mechanism import Mechanism
-from ....mechanisms.neighbours import ADD_REMOVE, REPLACEMENT, Relation
-from ....mechanisms.refusal import InputRefused
+from ....mechanisms.errors import InputRefused
+from ....mechanisms.mechanism import ADD_REMOVE, REPLACEMENT, Mechanism, Relation
 
 __all__ = ["RecordForm"]
 

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from importlib import import_module
 from typing import Any, TypeVar
 
+from ....mechanisms.errors import InputRefused
 from ....mechanisms.mechanism import Mechanism
-from ....mechanisms.refusal import InputRefused
 from .kind import MechanismKind
 
 __all__ = ["KINDS", "kind_of", "kind_of_record", "load_kind", "mechanism_of_record", "mechanism_record"]

@@ -11,16 +11,15 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from ....mechanisms.amount_format import amount_exact, amount_of_log10
-from ....mechanisms.refusal import InputRefused
-from ....mechanisms.strongly_safe import StronglySafeRelease
-from ..composition import COMPOSED_FLOOR, epsilon_composed
+from ....mechanisms.amounts import amount_exact, amount_of_log10
+from ....mechanisms.errors import InputRefused
+from ....mechanisms.microdata import StronglySafeRelease
+from ..composition.group_privacy import best_split, even_group_price, no_price_for_group, rule_for_group
+from ..composition.releases import COMPOSED_FLOOR, epsilon_composed
 from ..cost import RELATION, Price, check_request
-from ..exact_decimals import divide_down, multiply_up
-from ..group_privacy import best_split, even_group_price, no_price_for_group, rule_for_group
-from ..paper_bound import delta_paper, epsilon_paper, least_epsilon_of_paper
-from ..profile import epsilon_of_log_delta, farthest_epsilon, log_profile
-from ..rounding import decimal_up, float_down, float_up, log_down
+from ..numerics.rounding import decimal_up, divide_down, float_down, float_up, log_down, multiply_up
+from ..profile.paper_bound import delta_paper, epsilon_paper, least_epsilon_of_paper
+from ..profile.sampled_counts import epsilon_of_log_delta, farthest_epsilon, log_profile
 from .kind import CHOSEN, Curves, MechanismKind, PrivacyCurve, Published, Statements, Tunable
 from .records import RecordForm
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from decimal import Decimal
 
+from ....mechanisms.errors import InputRefused
 from ....mechanisms.histogram import SuppressedHistogram
-from ....mechanisms.refusal import InputRefused
-from ....mechanisms.strongly_safe import StronglySafeRelease
+from ....mechanisms.microdata import StronglySafeRelease
+from ..composition.crowd_blending import crowd_blending_statement
+from ..composition.group_privacy import even_group_price
+from ..composition.loss_distribution import Part
 from ..cost import Price
-from ..crowd_blending import crowd_blending_statement
-from ..group_privacy import even_group_price
-from ..loss_curves import Part
 from .kind import CELLS, CHOSEN, SAMPLED, SUPPRESSED, MechanismKind, Statements, not_composed
 from .records import RecordForm
 from .strongly_safe import EXACT_PROFILE, paper_price_fixed, price_fixed

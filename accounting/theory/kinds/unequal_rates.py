@@ -5,8 +5,8 @@ from __future__ import annotations
 from decimal import Decimal
 
 from ....mechanisms.biased_sampling import UnequalRatesHistogram
+from ..composition.group_privacy import even_group_price
 from ..cost import Price
-from ..group_privacy import even_group_price
 from .kind import CELLS, CHOSEN, SUPPRESSED, MechanismKind, Statements, not_composed
 from .records import RecordForm
 from .survey_counts import ROBUST_THEOREMS, price_biased_counts, survey_statement

@@ -20,18 +20,17 @@ from pathlib import Path
 
 import httpx
 import pytest
-from crowdblend.accounting.dashboard.app import dashboard
-from crowdblend.accounting.dashboard.observing import Observer
-from crowdblend.accounting.dashboard.options import Options
-from crowdblend.accounting.ledger.anchoring import Anchoring
+from crowdblend.accounting.dashboard.server.access import Options
+from crowdblend.accounting.dashboard.server.app import Observer, dashboard
+from crowdblend.accounting.ledger.chain.anchoring import Anchoring
 from crowdblend.accounting.ledger.charge import ReleaseCharge
 from crowdblend.accounting.ledger.reader import open_reader
 from crowdblend.accounting.ledger.writer import LedgerWriter, open_writer
 from crowdblend.accounting.theory.price import paper_price, price
-from crowdblend.mechanisms.device import header, question_report, report
-from crowdblend.mechanisms.refusal import AccountantRefused
-from crowdblend.mechanisms.report_design import QuestionDesign, ReportDesign, design_of_table
-from crowdblend.mechanisms.strongly_safe import StronglySafeRelease
+from crowdblend.mechanisms.errors import AccountantRefused
+from crowdblend.mechanisms.local_reports.design import QuestionDesign, ReportDesign, design_of_table
+from crowdblend.mechanisms.local_reports.device import header, question_report, report
+from crowdblend.mechanisms.microdata import StronglySafeRelease
 from support.commands import Commands
 from support.desk import DEFAULTS, SPEC, CommandFolder
 from support.prefect_servers import PrefectServer

@@ -14,10 +14,9 @@ from datetime import UTC, datetime, timedelta
 from urllib.parse import urlsplit
 
 import pytest
-from crowdblend.accounting.dashboard.access import Access, host_of
-from crowdblend.accounting.dashboard.options import Options
+from crowdblend.accounting.dashboard.server.access import Access, Options, host_of
 from crowdblend.accounting.ledger.reader import open_reader
-from crowdblend.mechanisms.refusal import InputRefused
+from crowdblend.mechanisms.errors import InputRefused
 
 
 def basic(password: str, user: str = "anybody") -> dict[str, str]:

@@ -12,8 +12,8 @@ from crowdblend.accounting.theory.price import paper_price, price
 from crowdblend.mechanisms.answers import CountAnswer
 from crowdblend.mechanisms.biased_sampling import BiasedSampleCounts, UnequalRatesHistogram
 from crowdblend.mechanisms.histogram import NoisyHistogram, OutlierPrivateHistogram, SuppressedHistogram
+from crowdblend.mechanisms.microdata import StronglySafeRelease
 from crowdblend.mechanisms.points import SyntheticPoints
-from crowdblend.mechanisms.strongly_safe import StronglySafeRelease
 
 RATE, HALF = Decimal("0.1"), Decimal("0.5")
 SAFE = StronglySafeRelease(k=20, sampling_rate=RATE)

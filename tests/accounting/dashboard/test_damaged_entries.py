@@ -7,8 +7,8 @@ import os
 import shutil
 
 import pytest
-from crowdblend.accounting.dashboard.chain_watch import WITHOUT_ANCHOR
-from crowdblend.accounting.ledger.creation import create_ledger
+from crowdblend.accounting.dashboard.jobs.chain_watch import WITHOUT_ANCHOR
+from crowdblend.accounting.ledger.database.creation import create_ledger
 
 
 @pytest.mark.slow

@@ -10,7 +10,7 @@ import re
 import time
 
 import pytest
-from crowdblend.accounting.ledger.store import open_store
+from crowdblend.accounting.ledger.database.store import open_store
 from sqlalchemy import text
 from sqlalchemy.exc import DatabaseError
 
@@ -253,7 +253,7 @@ def test_the_dashboards_own_connection_writes_nothing_on_sqlite(copied) -> None:
 
 
 def test_the_dashboards_own_connection_writes_nothing_on_postgresql(postgresql_server, copied, tmp_path) -> None:
-    from crowdblend.accounting.ledger.creation import create_ledger
+    from crowdblend.accounting.ledger.database.creation import create_ledger
     from sqlalchemy import create_engine
     from sqlalchemy.pool import NullPool
 

@@ -7,10 +7,8 @@ import json
 from datetime import UTC, datetime
 
 import httpx
-from crowdblend.accounting.dashboard.access import Access
-from crowdblend.accounting.dashboard.gate import SECURITY_HEADERS, Gate
-from crowdblend.accounting.dashboard.observing import Observer
-from crowdblend.accounting.dashboard.options import Options
+from crowdblend.accounting.dashboard.server.access import Access, Options
+from crowdblend.accounting.dashboard.server.app import SECURITY_HEADERS, Gate, Observer
 
 PRIVATE = "people-spring"
 

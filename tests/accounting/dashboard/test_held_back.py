@@ -5,8 +5,8 @@ from __future__ import annotations
 import time
 
 import pytest
-from crowdblend.accounting.dashboard.held_back import HeldBack
-from crowdblend.accounting.ledger.append import Place
+from crowdblend.accounting.dashboard.views.state import HeldBack
+from crowdblend.accounting.ledger.chain.append import Place
 
 MINUTES = 5.0
 SECONDS = 60 * MINUTES

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from decimal import Decimal
 
-from crowdblend.accounting.dashboard.paid import Paid, Payment
+from crowdblend.accounting.dashboard.views.ledger_follower import Paid, Payment
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

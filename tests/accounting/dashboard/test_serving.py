@@ -8,8 +8,8 @@ import subprocess
 import sys
 
 import pytest
-from crowdblend.accounting.dashboard.options import Options
-from crowdblend.mechanisms.refusal import InputRefused
+from crowdblend.accounting.dashboard.server.access import Options
+from crowdblend.mechanisms.errors import InputRefused
 
 
 @pytest.mark.slow

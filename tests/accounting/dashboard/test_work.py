@@ -10,8 +10,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from crowdblend.accounting.dashboard.chain_watch import ChainWatch
-from crowdblend.accounting.dashboard.work import MOST_REMEMBERED, MOST_WAITING, SECONDS_A_JOB, Desk, WorkerProcess
+from crowdblend.accounting.dashboard.jobs.chain_watch import ChainWatch
+from crowdblend.accounting.dashboard.jobs.work import MOST_REMEMBERED, MOST_WAITING, SECONDS_A_JOB, Desk, WorkerProcess
 
 NO_SUCH_JOB = "there is no such job."
 PLAN = {"k": 20, "sampling_rate": "0.1", "epsilon": "", "delta": "1e-6", "releases": 1}
@@ -26,7 +26,7 @@ def workers() -> list[int]:
             parent = int((folder / "stat").read_text().rpartition(")")[2].split()[1])
         except OSError:
             continue
-        if parent == os.getpid() and b"crowdblend.accounting.dashboard.worker" in words:
+        if parent == os.getpid() and b"crowdblend.accounting.dashboard.jobs.worker" in words:
             found.append(int(folder.name))
     return found
 

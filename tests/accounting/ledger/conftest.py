@@ -17,20 +17,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from crowdblend.accounting.ledger.anchoring import Anchoring
-from crowdblend.accounting.ledger.certificate_writing import write_certificate
-from crowdblend.accounting.ledger.charge import Receipt, ReleaseCharge, SeriesRegistration
-from crowdblend.accounting.ledger.circumstances import Circumstances
-from crowdblend.accounting.ledger.creation import create_ledger
+from crowdblend.accounting.ledger.certificate.write import write_certificate
+from crowdblend.accounting.ledger.chain.anchoring import Anchoring
+from crowdblend.accounting.ledger.charge import Circumstances, Receipt, ReleaseCharge, SeriesRegistration
+from crowdblend.accounting.ledger.database.creation import create_ledger
+from crowdblend.accounting.ledger.entries.releases import ReleaseCharged
+from crowdblend.accounting.ledger.private_store.signing import SigningKey, SigningKeys
 from crowdblend.accounting.ledger.reader import LedgerReader, SeriesState, open_reader
-from crowdblend.accounting.ledger.release_entries import ReleaseCharged
-from crowdblend.accounting.ledger.signing import SigningKey, SigningKeys
 from crowdblend.accounting.ledger.writer import LedgerWriter, open_writer
 from crowdblend.accounting.theory.price import Price, paper_price, price
-from crowdblend.mechanisms.epsilon_safe import EpsilonSafeRelease
-from crowdblend.mechanisms.hierarchy import ValueHierarchy
+from crowdblend.mechanisms.hierarchies.declare import ValueHierarchy
+from crowdblend.mechanisms.microdata import EpsilonSafeRelease, StronglySafeRelease
 from crowdblend.mechanisms.recoding import GeneralizationMap, MappedColumn
-from crowdblend.mechanisms.strongly_safe import StronglySafeRelease
 from sqlalchemy import Connection, create_engine, make_url, text
 from sqlalchemy.pool import NullPool
 from support.golden_ledger import put_golden_ledger

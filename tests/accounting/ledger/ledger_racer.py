@@ -18,20 +18,20 @@ from decimal import Decimal
 from pathlib import Path
 
 from crowdblend.accounting.ledger import writer as writer_module
-from crowdblend.accounting.ledger.anchoring import Anchoring
-from crowdblend.accounting.ledger.append import append_entry
-from crowdblend.accounting.ledger.canonical import sorted_fields
+from crowdblend.accounting.ledger.chain.anchoring import Anchoring
+from crowdblend.accounting.ledger.chain.append import append_entry
 from crowdblend.accounting.ledger.charge import ReleaseCharge, charged_price
-from crowdblend.accounting.ledger.repricing import price_faults
+from crowdblend.accounting.ledger.entries.codec import sorted_fields
+from crowdblend.accounting.ledger.rules.repricing import price_faults
 from crowdblend.accounting.ledger.writer import open_writer
 from crowdblend.accounting.theory.kinds.registry import kind_of
 from crowdblend.accounting.theory.price import Price, mechanism_record, paper_price, price
 from crowdblend.mechanisms.answers import CountAnswer
+from crowdblend.mechanisms.errors import Refusal
 from crowdblend.mechanisms.histogram import SuppressedHistogram
-from crowdblend.mechanisms.krandomization import KRandomization, OutcomeCounts
+from crowdblend.mechanisms.local_reports.krandomization import KRandomization, OutcomeCounts
 from crowdblend.mechanisms.mechanism import Mechanism
-from crowdblend.mechanisms.refusal import Refusal
-from crowdblend.mechanisms.strongly_safe import StronglySafeRelease
+from crowdblend.mechanisms.microdata import StronglySafeRelease
 
 MECHANISM = StronglySafeRelease(k=20, sampling_rate=Decimal("0.1"))
 FLIPS = KRandomization(bits=2, flip_probability=Decimal("0.25"))

@@ -13,11 +13,11 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from crowdblend.accounting.ledger.anchor import AnchorFile, Head, head_of_line, line_of_head
-from crowdblend.accounting.ledger.anchoring import Anchoring
-from crowdblend.accounting.ledger.creation import begin_anchor, create_ledger
-from crowdblend.accounting.ledger.signing import SigningKey, canonical_bytes
-from crowdblend.mechanisms.refusal import AccountantRefused, InputRefused, ReleaseFailed
+from crowdblend.accounting.ledger.chain.anchor import AnchorFile, Head, head_of_line, line_of_head
+from crowdblend.accounting.ledger.chain.anchoring import Anchoring
+from crowdblend.accounting.ledger.database.creation import begin_anchor, create_ledger
+from crowdblend.accounting.ledger.private_store.signing import SigningKey, canonical_bytes
+from crowdblend.mechanisms.errors import AccountantRefused, InputRefused, ReleaseFailed
 
 LEDGER = "a" * 64
 KEY = SigningKey(seed=bytes(range(32)))
@@ -185,7 +185,7 @@ def test_a_chain_written_anew_is_found_with_the_anchor_and_not_without(sqlite_bo
     with sqlite_books.reader() as reader:
         ledger_id = reader.ledger_id
     forged = tmp_path / "forged.db"
-    from crowdblend.accounting.ledger import creation
+    from crowdblend.accounting.ledger.database import creation
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(creation.secrets, "token_hex", lambda _: ledger_id)
@@ -306,7 +306,7 @@ def accepted(line: bytes) -> bool:
 
 
 def derived_names() -> list[str]:
-    from crowdblend.accounting.ledger.schema import DERIVED_TABLES
+    from crowdblend.accounting.ledger.database.schema import DERIVED_TABLES
 
     return [table.name for table in reversed(DERIVED_TABLES)]
 

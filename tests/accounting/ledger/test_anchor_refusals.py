@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from crowdblend.accounting.ledger.anchor import AnchorFile, Head, line_of_head
-from crowdblend.accounting.ledger.creation import begin_anchor
-from crowdblend.accounting.ledger.signing import SigningKey
-from crowdblend.mechanisms.refusal import AccountantRefused, InputRefused, ReleaseFailed
+from crowdblend.accounting.ledger.chain.anchor import AnchorFile, Head, line_of_head
+from crowdblend.accounting.ledger.database.creation import begin_anchor
+from crowdblend.accounting.ledger.private_store.signing import SigningKey
+from crowdblend.mechanisms.errors import AccountantRefused, InputRefused, ReleaseFailed
 
 LEDGER, OTHER = "a" * 64, "b" * 64
 KEY = SigningKey(seed=bytes(range(32)))

@@ -7,11 +7,11 @@ from datetime import date
 from decimal import Decimal
 
 import pytest
-from crowdblend.accounting.ledger.certificate import check_certificate, read_certificate
-from crowdblend.accounting.ledger.certificate_writing import certificate_bytes, signed_bytes
+from crowdblend.accounting.ledger.certificate.verify import check_certificate, read_certificate
+from crowdblend.accounting.ledger.certificate.write import certificate_bytes, signed_bytes
 from crowdblend.accounting.theory.price import price
-from crowdblend.mechanisms.refusal import InputRefused
-from crowdblend.mechanisms.strongly_safe import StronglySafeRelease
+from crowdblend.mechanisms.errors import InputRefused
+from crowdblend.mechanisms.microdata import StronglySafeRelease
 
 MECHANISM = StronglySafeRelease(k=20, sampling_rate=Decimal("0.1"))
 

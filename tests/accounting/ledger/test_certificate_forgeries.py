@@ -9,22 +9,21 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from crowdblend.accounting.ledger.certificate import check_certificate, read_certificate
-from crowdblend.accounting.ledger.certificate_map import map_fields, map_findings
-from crowdblend.accounting.ledger.certificate_words import guarantee_in_words
-from crowdblend.accounting.ledger.certificate_writing import DOMAIN, certificate_bytes, signed_bytes
-from crowdblend.accounting.ledger.circumstances import Circumstances
-from crowdblend.accounting.ledger.registry_entry import StewardsWords, registry_text
-from crowdblend.accounting.ledger.signing import SigningKey
+from crowdblend.accounting.ledger.certificate.registry_entry import StewardsWords, registry_text
+from crowdblend.accounting.ledger.certificate.statements import guarantee_in_words, map_fields, map_findings
+from crowdblend.accounting.ledger.certificate.verify import check_certificate, read_certificate
+from crowdblend.accounting.ledger.certificate.write import DOMAIN, certificate_bytes, signed_bytes
+from crowdblend.accounting.ledger.charge import Circumstances
+from crowdblend.accounting.ledger.private_store.signing import SigningKey
 from crowdblend.accounting.theory.price import price
 from crowdblend.mechanisms.answers import CountAnswer, MeanAnswer, SumAnswer
-from crowdblend.mechanisms.hierarchy import ValueHierarchy
+from crowdblend.mechanisms.errors import ReleaseFailed
+from crowdblend.mechanisms.hierarchies.declare import ValueHierarchy
 from crowdblend.mechanisms.histogram import NoisyHistogram
-from crowdblend.mechanisms.lattice import Lattice, LatticeColumn
-from crowdblend.mechanisms.map_choice import MapChoice
+from crowdblend.mechanisms.map_selection.draw import MapChoice
+from crowdblend.mechanisms.map_selection.lattice import Lattice, LatticeColumn
 from crowdblend.mechanisms.mechanism import Mechanism
 from crowdblend.mechanisms.points import SyntheticPoints
-from crowdblend.mechanisms.refusal import ReleaseFailed
 
 UNREADABLE = "its mechanism or its guarantee can't be read"
 SEX = ValueHierarchy.from_values(["Female", "Male"])

@@ -10,17 +10,16 @@ from typing import Any
 
 import numpy as np
 import pytest
-from crowdblend.accounting.ledger.certificate import check_certificate
-from crowdblend.accounting.ledger.certificate_map import MOST_CARRIED, map_fields, map_findings
-from crowdblend.accounting.ledger.certificate_writing import DOMAIN, certificate_bytes, signed_bytes
-from crowdblend.accounting.ledger.signing import canonical_bytes
+from crowdblend.accounting.ledger.certificate.statements import MOST_CARRIED, map_fields, map_findings
+from crowdblend.accounting.ledger.certificate.verify import check_certificate
+from crowdblend.accounting.ledger.certificate.write import DOMAIN, certificate_bytes, signed_bytes
+from crowdblend.accounting.ledger.private_store.signing import canonical_bytes
 from crowdblend.accounting.theory.price import mechanism_record
-from crowdblend.mechanisms.hierarchy import Hierarchy, ValueHierarchy
-from crowdblend.mechanisms.hierarchy_description import described_hierarchy, labels_beyond
-from crowdblend.mechanisms.intervals import IntervalHierarchy
-from crowdblend.mechanisms.number_steps import NumberSteps
+from crowdblend.mechanisms.hierarchies.build import described_hierarchy, labels_beyond
+from crowdblend.mechanisms.hierarchies.declare import Hierarchy, ValueHierarchy
+from crowdblend.mechanisms.hierarchies.intervals import IntervalHierarchy, NumberSteps
+from crowdblend.mechanisms.microdata import StronglySafeRelease
 from crowdblend.mechanisms.recoding import GeneralizationMap, MappedColumn
-from crowdblend.mechanisms.strongly_safe import StronglySafeRelease
 
 TOWNS = ValueHierarchy.from_rows([("Lyon", "South", "*"), ("Nice", "South", "*"), ("Lille", "Nord é", "*")])
 EACH: dict[str, Hierarchy] = {

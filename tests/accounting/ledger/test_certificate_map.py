@@ -9,15 +9,15 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
-from crowdblend.accounting.ledger.certificate import check_certificate
-from crowdblend.accounting.ledger.certificate_map import map_fields, map_findings
-from crowdblend.accounting.ledger.certificate_writing import write_certificate
-from crowdblend.accounting.ledger.circumstances import Circumstances
+from crowdblend.accounting.ledger.certificate.statements import map_fields, map_findings
+from crowdblend.accounting.ledger.certificate.verify import check_certificate
+from crowdblend.accounting.ledger.certificate.write import write_certificate
+from crowdblend.accounting.ledger.charge import Circumstances
 from crowdblend.accounting.theory.price import mechanism_record
-from crowdblend.mechanisms.epsilon_safe import EpsilonSafeRelease
-from crowdblend.mechanisms.hierarchy import ValueHierarchy
-from crowdblend.mechanisms.lattice import Lattice, LatticeColumn
-from crowdblend.mechanisms.map_choice import MapChoice
+from crowdblend.mechanisms.hierarchies.declare import ValueHierarchy
+from crowdblend.mechanisms.map_selection.draw import MapChoice
+from crowdblend.mechanisms.map_selection.lattice import Lattice, LatticeColumn
+from crowdblend.mechanisms.microdata import EpsilonSafeRelease
 
 SEX = ValueHierarchy.from_values(["Female", "Male"])
 AGE = ValueHierarchy.from_rows([("1", "young", "*"), ("2", "young", "*"), ("3", "old", "*")])

@@ -8,14 +8,14 @@ from functools import cache
 
 import pytest
 from crowdblend.accounting.ledger.charge import charged_price
-from crowdblend.accounting.ledger.derive import released_once
-from crowdblend.accounting.ledger.replay import Replay
-from crowdblend.accounting.ledger.schema import survey_use
+from crowdblend.accounting.ledger.database.projections import released_once
+from crowdblend.accounting.ledger.database.schema import survey_use
+from crowdblend.accounting.ledger.rules.replay import Replay
 from crowdblend.accounting.theory.price import price
 from crowdblend.mechanisms.answers import CountAnswer
-from crowdblend.mechanisms.count_sketch import CountMeanSketch
-from crowdblend.mechanisms.krandomization import KRandomization, OutcomeCounts
-from crowdblend.mechanisms.refusal import AccountantRefused
+from crowdblend.mechanisms.errors import AccountantRefused
+from crowdblend.mechanisms.local_reports.krandomization import KRandomization, OutcomeCounts
+from crowdblend.mechanisms.local_reports.sketch import CountMeanSketch
 from sqlalchemy import select
 from sqlalchemy.exc import IntegrityError
 

@@ -8,8 +8,8 @@ from decimal import Decimal
 from pathlib import Path
 
 import pytest
-from crowdblend.accounting.ledger.schema import DERIVED_TABLES, entry
-from crowdblend.mechanisms.refusal import Refusal
+from crowdblend.accounting.ledger.database.schema import DERIVED_TABLES, entry
+from crowdblend.mechanisms.errors import Refusal
 
 CELLS = [(table.name, column.name) for table in (entry, *DERIVED_TABLES) for column in table.columns]
 LOOKS = [

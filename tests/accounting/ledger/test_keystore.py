@@ -13,16 +13,16 @@ import warnings
 from pathlib import Path
 
 import pytest
-from crowdblend.accounting.ledger import durable
-from crowdblend.accounting.ledger.keystore import KeyRef, PrivateStore
-from crowdblend.mechanisms.refusal import AccountantRefused, InputRefused, ReleaseFailed
+from crowdblend.accounting.ledger.private_store import draws as durable
+from crowdblend.accounting.ledger.private_store.keys import KeyRef, PrivateStore
+from crowdblend.mechanisms.errors import AccountantRefused, InputRefused, ReleaseFailed
 
 LEDGER = "a" * 64
 
 HOLDER = """
 import sys, time
 from pathlib import Path
-from crowdblend.accounting.ledger.keystore import PrivateStore
+from crowdblend.accounting.ledger.private_store.keys import PrivateStore
 with PrivateStore(Path(sys.argv[1])).hold(ledger_id="a" * 64, release_id="one"):
     print("held", flush=True)
     time.sleep(60)

@@ -8,9 +8,17 @@ from decimal import Decimal
 from typing import get_args
 
 import pytest
-from crowdblend.accounting.ledger.canonical import bytes_of_entry, entry_of_bytes
-from crowdblend.accounting.ledger.entry import BudgetRaised, DatasetAdded, Entry, LedgerCreated, PrivateLook
-from crowdblend.accounting.ledger.release_entries import (
+from crowdblend.accounting.ledger.entries.codec import bytes_of_entry, entry_of_bytes
+from crowdblend.accounting.ledger.entries.kinds import (
+    BudgetRaised,
+    DatasetAdded,
+    Entry,
+    LedgerCreated,
+    PrivateLook,
+    TokenAdded,
+    TokenRevoked,
+)
+from crowdblend.accounting.ledger.entries.releases import (
     ChargedPrice,
     ReleaseAbandoned,
     ReleaseCharged,
@@ -21,7 +29,6 @@ from crowdblend.accounting.ledger.release_entries import (
     SeriesPlace,
     SeriesRegistered,
 )
-from crowdblend.accounting.ledger.token_entries import TokenAdded, TokenRevoked
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

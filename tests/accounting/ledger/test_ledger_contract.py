@@ -6,8 +6,8 @@ import dataclasses
 from decimal import Context, Decimal
 
 import pytest
-from crowdblend.accounting.ledger.release_entries import ReleaseRefused
-from crowdblend.mechanisms.refusal import AccountantRefused, InputRefused
+from crowdblend.accounting.ledger.entries.releases import ReleaseRefused
+from crowdblend.mechanisms.errors import AccountantRefused, InputRefused
 
 FILES = (("data.csv", "c" * 64),)
 

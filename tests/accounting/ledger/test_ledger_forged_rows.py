@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from crowdblend.accounting.ledger.migration import MIGRATIONS
-from crowdblend.accounting.ledger.replay import Replay
-from crowdblend.accounting.ledger.repricing import price_faults
-from crowdblend.accounting.ledger.schema import DERIVED_TABLES
-from crowdblend.accounting.ledger.token_entries import TokenRevoked
-from crowdblend.mechanisms.refusal import AccountantRefused
+from crowdblend.accounting.ledger.database.creation import MIGRATIONS
+from crowdblend.accounting.ledger.database.schema import DERIVED_TABLES
+from crowdblend.accounting.ledger.entries.kinds import TokenRevoked
+from crowdblend.accounting.ledger.rules.replay import Replay
+from crowdblend.accounting.ledger.rules.repricing import price_faults
+from crowdblend.mechanisms.errors import AccountantRefused
 
 DAY = date(2026, 3, 4)
 

@@ -8,9 +8,9 @@ import time
 from decimal import Decimal
 
 import pytest
-from crowdblend.accounting.ledger.append import append_entry
-from crowdblend.accounting.ledger.store import open_store
-from crowdblend.accounting.ledger.stored_state import StoredState
+from crowdblend.accounting.ledger.chain.append import append_entry
+from crowdblend.accounting.ledger.database.store import open_store
+from crowdblend.accounting.ledger.rules.stored_state import StoredState
 
 
 def grow(books, *, first: int, count: int) -> None:

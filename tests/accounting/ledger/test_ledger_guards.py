@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from crowdblend.accounting.ledger.chain import link_hash
-from crowdblend.accounting.ledger.schema import APPEND_ONLY, METADATA
+from crowdblend.accounting.ledger.chain.hashing import link_hash
+from crowdblend.accounting.ledger.database.schema import APPEND_ONLY, METADATA
 from sqlalchemy import text
 from sqlalchemy.exc import DatabaseError
 

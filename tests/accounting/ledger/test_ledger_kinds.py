@@ -11,18 +11,18 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-from crowdblend.accounting.ledger.append import append_entry
-from crowdblend.accounting.ledger.entry import DatasetAdded
-from crowdblend.accounting.ledger.replay import Replay
-from crowdblend.accounting.ledger.stored_state import StoredState
+from crowdblend.accounting.ledger.chain.append import append_entry
+from crowdblend.accounting.ledger.entries.kinds import DatasetAdded
+from crowdblend.accounting.ledger.rules.replay import Replay
+from crowdblend.accounting.ledger.rules.stored_state import StoredState
 from crowdblend.accounting.theory.price import paper_price, price
 from crowdblend.mechanisms.answers import CountAnswer, MeanAnswer, SumAnswer
 from crowdblend.mechanisms.biased_sampling import BiasedSampleCounts, UnequalRatesHistogram
+from crowdblend.mechanisms.errors import AccountantRefused, InputRefused
 from crowdblend.mechanisms.histogram import NoisyHistogram, OutlierPrivateHistogram, SuppressedHistogram
 from crowdblend.mechanisms.mechanism import Mechanism
+from crowdblend.mechanisms.microdata import StronglySafeRelease
 from crowdblend.mechanisms.points import SyntheticPoints
-from crowdblend.mechanisms.refusal import AccountantRefused, InputRefused
-from crowdblend.mechanisms.strongly_safe import StronglySafeRelease
 
 RATE, HALF, DELTA = Decimal("0.1"), Decimal("0.5"), Decimal("1e-6")
 SAFE = StronglySafeRelease(k=20, sampling_rate=RATE)

@@ -15,15 +15,15 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import crowdblend.accounting.ledger.schema as schema_module
+import crowdblend.accounting.ledger.database.schema as schema_module
 import pytest
-from crowdblend.accounting.ledger.migration import MIGRATIONS, migrate_ledger
+from crowdblend.accounting.ledger.chain.signed_state import sign_state, signer_of, vouched
+from crowdblend.accounting.ledger.database.creation import MIGRATIONS, migrate_ledger
+from crowdblend.accounting.ledger.database.schema import EARLIER_REVISIONS, SCHEMA_REVISION, VERSION_TABLE
+from crowdblend.accounting.ledger.database.store import present_head
+from crowdblend.accounting.ledger.private_store.signing import SigningKey
 from crowdblend.accounting.ledger.reader import open_reader
-from crowdblend.accounting.ledger.schema import EARLIER_REVISIONS, SCHEMA_REVISION, VERSION_TABLE
-from crowdblend.accounting.ledger.signed_state import sign_state, signer_of, vouched
-from crowdblend.accounting.ledger.signing import SigningKey
-from crowdblend.accounting.ledger.store import present_head
-from crowdblend.mechanisms.refusal import InputRefused
+from crowdblend.mechanisms.errors import InputRefused
 from sqlalchemy import text
 
 SOURCES = Path(schema_module.__file__).resolve().parents[2]

@@ -10,12 +10,11 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from crowdblend.accounting.ledger.creation import create_ledger, ledger_exists
-from crowdblend.accounting.ledger.migration import MIGRATIONS
+from crowdblend.accounting.ledger.database.creation import MIGRATIONS, create_ledger, ledger_exists
+from crowdblend.accounting.ledger.database.schema import METADATA, SCHEMA_REVISION, VERSION_TABLE
 from crowdblend.accounting.ledger.reader import open_reader
-from crowdblend.accounting.ledger.schema import METADATA, SCHEMA_REVISION, VERSION_TABLE
 from crowdblend.accounting.ledger.writer import open_writer
-from crowdblend.mechanisms.refusal import InputRefused
+from crowdblend.mechanisms.errors import InputRefused
 from sqlalchemy import inspect
 
 
@@ -54,9 +53,9 @@ def test_ten_processes_create_one_ledger(tmp_path, anchoring) -> None:
     program = (
         "import os, sys\n"
         "from pathlib import Path\n"
-        "from crowdblend.accounting.ledger.anchoring import Anchoring\n"
-        "from crowdblend.accounting.ledger.creation import create_ledger\n"
-        "from crowdblend.mechanisms.refusal import InputRefused\n"
+        "from crowdblend.accounting.ledger.chain.anchoring import Anchoring\n"
+        "from crowdblend.accounting.ledger.database.creation import create_ledger\n"
+        "from crowdblend.mechanisms.errors import InputRefused\n"
         "children = []\n"
         "for _ in range(10):\n"
         "    child = os.fork()\n"

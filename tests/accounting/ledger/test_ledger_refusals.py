@@ -11,13 +11,14 @@ from decimal import Decimal
 from pathlib import Path
 
 import pytest
-from crowdblend.accounting.ledger import connection, store
-from crowdblend.accounting.ledger.canonical import bytes_of_entry
+from crowdblend.accounting.ledger.database import store
+from crowdblend.accounting.ledger.database import store as connection
+from crowdblend.accounting.ledger.database.store import WRITERS_LOCK, open_store
+from crowdblend.accounting.ledger.entries.codec import bytes_of_entry
+from crowdblend.accounting.ledger.entries.kinds import TokenRevoked
+from crowdblend.accounting.ledger.entries.releases import ChargedPrice, SeriesPlace
 from crowdblend.accounting.ledger.reader import open_reader
-from crowdblend.accounting.ledger.release_entries import ChargedPrice, SeriesPlace
-from crowdblend.accounting.ledger.store import WRITERS_LOCK, open_store
-from crowdblend.accounting.ledger.token_entries import TokenRevoked
-from crowdblend.mechanisms.refusal import AccountantRefused, InputRefused, ReleaseFailed
+from crowdblend.mechanisms.errors import AccountantRefused, InputRefused, ReleaseFailed
 from sqlalchemy import text
 
 DAY = date(2026, 3, 4)

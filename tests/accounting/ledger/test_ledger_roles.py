@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from crowdblend.accounting.ledger.roles import Roles, grant_roles
-from crowdblend.accounting.ledger.schema import APPEND_ONLY, METADATA, VERSION_TABLE
-from crowdblend.mechanisms.refusal import AccountantRefused, InputRefused, ReleaseFailed
+from crowdblend.accounting.ledger.database.roles import Roles, grant_roles
+from crowdblend.accounting.ledger.database.schema import APPEND_ONLY, METADATA, VERSION_TABLE
+from crowdblend.mechanisms.errors import AccountantRefused, InputRefused, ReleaseFailed
 from sqlalchemy import create_engine, make_url, text
 from sqlalchemy.exc import DatabaseError
 from sqlalchemy.pool import NullPool

@@ -7,11 +7,11 @@ from datetime import date
 from decimal import Decimal
 
 import pytest
-from crowdblend.accounting.ledger.entry import DatasetAdded
-from crowdblend.accounting.ledger.release_entries import ReleaseAbandoned, ReleasePublished, ReleaseReading
-from crowdblend.accounting.ledger.replay import Replay
-from crowdblend.accounting.ledger.rules import unpaid_parts, violations
-from crowdblend.mechanisms.refusal import AccountantRefused
+from crowdblend.accounting.ledger.entries.kinds import DatasetAdded
+from crowdblend.accounting.ledger.entries.releases import ReleaseAbandoned, ReleasePublished, ReleaseReading
+from crowdblend.accounting.ledger.rules.replay import Replay
+from crowdblend.accounting.ledger.rules.violations import unpaid_parts, violations
+from crowdblend.mechanisms.errors import AccountantRefused
 
 CHANGES = {
     "data set": ("dataset", ["a-other", "z-other"]),

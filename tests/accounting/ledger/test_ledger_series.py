@@ -6,8 +6,8 @@ import dataclasses
 from decimal import Decimal
 
 import pytest
-from crowdblend.mechanisms.refusal import AccountantRefused, InputRefused
-from crowdblend.mechanisms.strongly_safe import StronglySafeRelease
+from crowdblend.mechanisms.errors import AccountantRefused, InputRefused
+from crowdblend.mechanisms.microdata import StronglySafeRelease
 
 
 def test_a_series_is_paid_at_registration_and_its_releases_cost_nothing_more(books) -> None:

@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any, get_args
 
 import pytest
-from crowdblend.accounting.ledger.chain import GENESIS, link_hash
-from crowdblend.accounting.ledger.entry import Entry
-from crowdblend.accounting.ledger.schema import DERIVED_TABLES, GUARDS
+from crowdblend.accounting.ledger.chain.hashing import GENESIS, link_hash
+from crowdblend.accounting.ledger.database.schema import DERIVED_TABLES, GUARDS
+from crowdblend.accounting.ledger.entries.kinds import Entry
 from sqlalchemy import Connection, text
 from sqlalchemy.exc import IntegrityError
 

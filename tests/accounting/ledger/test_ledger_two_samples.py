@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 from crowdblend.accounting.ledger.charge import ReleaseCharge
-from crowdblend.accounting.ledger.replay import Replay
+from crowdblend.accounting.ledger.rules.replay import Replay
 from crowdblend.accounting.theory.price import price
-from crowdblend.mechanisms.epsilon_safe import EpsilonSafeRelease
-from crowdblend.mechanisms.refusal import AccountantRefused
+from crowdblend.mechanisms.errors import AccountantRefused
+from crowdblend.mechanisms.microdata import EpsilonSafeRelease
 from sqlalchemy import text
 
 DELTA = Decimal("1e-6")

@@ -5,8 +5,8 @@ from __future__ import annotations
 import dataclasses
 from decimal import Decimal
 
-from crowdblend.accounting.ledger import odometer
-from crowdblend.accounting.ledger.odometer import epsilon_estimate
+from crowdblend.accounting.ledger import overview as odometer
+from crowdblend.accounting.ledger.overview import epsilon_estimate
 from crowdblend.accounting.theory.price import price
 
 TOO_LARGE = (

@@ -8,8 +8,8 @@ from decimal import Decimal
 from pathlib import Path
 
 import pytest
-from crowdblend.accounting.ledger.release_entries import ReleasePublished, ReleaseReading
-from crowdblend.accounting.ledger.replay import Replay
+from crowdblend.accounting.ledger.entries.releases import ReleasePublished, ReleaseReading
+from crowdblend.accounting.ledger.rules.replay import Replay
 
 DAY = date(2026, 3, 5)
 FILES = (("data.csv", "c" * 64),)

@@ -7,8 +7,8 @@ from decimal import Decimal
 
 import pytest
 from crowdblend.accounting.theory.price import price
-from crowdblend.mechanisms.refusal import AccountantRefused, InputRefused
-from crowdblend.mechanisms.strongly_safe import StronglySafeRelease
+from crowdblend.mechanisms.errors import AccountantRefused, InputRefused
+from crowdblend.mechanisms.microdata import StronglySafeRelease
 
 DAY = date(2026, 3, 5)
 MECHANISM = StronglySafeRelease(k=20, sampling_rate=Decimal("0.1"))

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 import yaml
-from crowdblend.accounting.ledger.certificate import read_certificate
-from crowdblend.accounting.ledger.registry_entry import FILL_IN, StewardsWords, registry_text
+from crowdblend.accounting.ledger.certificate.registry_entry import FILL_IN, StewardsWords, registry_text
+from crowdblend.accounting.ledger.certificate.verify import read_certificate
 
 FIELDS = Path(__file__).parents[2] / "vectors" / "deployments_registry_fields.json"
 WORDS = StewardsWords(

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from crowdblend.accounting.ledger.certificate import check_certificate, verify_certificate
-from crowdblend.accounting.ledger.certificate_writing import certificate_bytes
-from crowdblend.accounting.ledger.signing import PublicKey, SigningKey, SigningKeys, read_public_keys
-from crowdblend.mechanisms.refusal import InputRefused
+from crowdblend.accounting.ledger.certificate.verify import check_certificate, verify_certificate
+from crowdblend.accounting.ledger.certificate.write import certificate_bytes
+from crowdblend.accounting.ledger.private_store.signing import PublicKey, SigningKey, SigningKeys, read_public_keys
+from crowdblend.mechanisms.errors import InputRefused
 
 
 @pytest.fixture
@@ -80,7 +80,7 @@ def test_a_key_is_made_once_and_replaced_on_purpose(keys) -> None:
 
 
 def test_a_crash_in_a_rotation_leaves_a_key_that_is_listed(keys, monkeypatch) -> None:
-    from crowdblend.accounting.ledger import signing
+    from crowdblend.accounting.ledger.private_store import signing
 
     before = keys.current()
 
@@ -189,7 +189,7 @@ def test_another_form_of_the_same_fields_is_not_the_certificate(certificate) -> 
 
 
 def test_who_signs_a_forgery_with_a_key_of_his_own_is_found_with_the_publishers(certificate, keys) -> None:
-    from crowdblend.accounting.ledger.certificate_writing import DOMAIN, signed_bytes
+    from crowdblend.accounting.ledger.certificate.write import DOMAIN, signed_bytes
 
     forger = SigningKey(seed=bytes(range(32)))
     document = json.loads(certificate.read_bytes())

@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Mapping
 
 import pytest
-from crowdblend.accounting.ledger.state_tree import (
+from crowdblend.accounting.ledger.chain.hashing import (
     EMPTY_NODE,
     EMPTY_ROOT,
     NodeForged,

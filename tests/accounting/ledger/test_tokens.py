@@ -7,9 +7,9 @@ import os
 from datetime import date, timedelta
 
 import pytest
-from crowdblend.accounting.ledger.canonical import bytes_of_entry
+from crowdblend.accounting.ledger.entries.codec import bytes_of_entry
 from crowdblend.accounting.ledger.tokens import recognised
-from crowdblend.mechanisms.refusal import AccountantRefused, InputRefused
+from crowdblend.mechanisms.errors import AccountantRefused, InputRefused
 
 DAY = date(2026, 3, 4)
 EXPIRES = DAY + timedelta(days=90)

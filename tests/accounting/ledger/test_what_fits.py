@@ -7,12 +7,12 @@ import re
 from decimal import Decimal
 
 import pytest
-from crowdblend.accounting.ledger.budget import Account
-from crowdblend.accounting.ledger.what_fits import what_fits
+from crowdblend.accounting.ledger.entries.values import Account
+from crowdblend.accounting.ledger.rules.what_fits import what_fits
 from crowdblend.accounting.theory.price import paper_price, price
-from crowdblend.mechanisms.amount_format import amount_left
-from crowdblend.mechanisms.refusal import AccountantRefused
-from crowdblend.mechanisms.strongly_safe import StronglySafeRelease
+from crowdblend.mechanisms.amounts import amount_left
+from crowdblend.mechanisms.errors import AccountantRefused
+from crowdblend.mechanisms.microdata import StronglySafeRelease
 
 DELTA = Decimal("1e-6")
 

@@ -7,12 +7,20 @@ from decimal import Decimal
 
 import numpy as np
 import pytest
-from crowdblend.accounting.theory.composition import COMPOSED_FLOOR, delta_composed, epsilon_composed
-from crowdblend.accounting.theory.convolution import convolution_slack, convolve_direct
-from crowdblend.accounting.theory.guarantee import Guarantee
-from crowdblend.accounting.theory.loss_curves import curves_of, grid_spacing, measures_of
-from crowdblend.accounting.theory.loss_distribution import compose, delta_at, epsilon_at, from_curve, power
-from crowdblend.mechanisms.strongly_safe import StronglySafeRelease
+from crowdblend.accounting.theory.composition.axioms import Guarantee
+from crowdblend.accounting.theory.composition.loss_distribution import (
+    compose,
+    curves_of,
+    delta_at,
+    epsilon_at,
+    from_curve,
+    grid_spacing,
+    measures_of,
+    power,
+)
+from crowdblend.accounting.theory.composition.releases import COMPOSED_FLOOR, delta_composed, epsilon_composed
+from crowdblend.accounting.theory.numerics.convolution import convolution_slack, convolve_direct
+from crowdblend.mechanisms.microdata import StronglySafeRelease
 from dp_accounting.pld import pld_pmf
 from hypothesis import given, settings
 from hypothesis import strategies as st

@@ -8,10 +8,7 @@ from fractions import Fraction
 import mpmath
 import numpy as np
 import pytest
-from crowdblend.accounting.theory import convolution
-from crowdblend.accounting.theory.binomial import ULP
-from crowdblend.accounting.theory.convolution import convolution_slack, convolve_direct
-from crowdblend.accounting.theory.loss_distribution import (
+from crowdblend.accounting.theory.composition.loss_distribution import (
     LossDistribution,
     compose,
     delta_at,
@@ -19,6 +16,9 @@ from crowdblend.accounting.theory.loss_distribution import (
     from_curve,
     power,
 )
+from crowdblend.accounting.theory.numerics import convolution
+from crowdblend.accounting.theory.numerics.binomial import ULP
+from crowdblend.accounting.theory.numerics.convolution import convolution_slack, convolve_direct
 
 
 def exact_delta(measure, epsilon):

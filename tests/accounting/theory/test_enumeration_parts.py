@@ -9,14 +9,14 @@ from pathlib import Path
 import mpmath
 import numpy as np
 import pytest
-from crowdblend.accounting.theory import paper_bound
-from crowdblend.accounting.theory.binomial import tail_up
 from crowdblend.accounting.theory.kinds import noisy_histogram, survey_counts
 from crowdblend.accounting.theory.kinds.noisy_histogram import NoisyProfile
 from crowdblend.accounting.theory.kinds.outcome_counts import OnesProfile
 from crowdblend.accounting.theory.kinds.outlier_histogram import _one_way
 from crowdblend.accounting.theory.kinds.survey_counts import _at_group, _at_least, delta_robust
-from crowdblend.accounting.theory.paper_bound import delta_paper, least_epsilon_of_paper
+from crowdblend.accounting.theory.numerics.binomial import tail_up
+from crowdblend.accounting.theory.profile import paper_bound
+from crowdblend.accounting.theory.profile.paper_bound import delta_paper, least_epsilon_of_paper
 from crowdblend.mechanisms.histogram import NoisyHistogram
 
 RATES = [(0.1, 0.1, 0.1), (0.1, 0.12, 0.2), (0.3, 0.3, 0.9), (0.45, 0.5, 0.55)]

@@ -7,11 +7,10 @@ from decimal import Decimal
 
 import mpmath
 import pytest
-from crowdblend.accounting.theory.composition import delta_composed
-from crowdblend.accounting.theory.guarantee import Guarantee
-from crowdblend.accounting.theory.loss_curves import curves_of, measures_of
-from crowdblend.accounting.theory.saddle_point import estimated_log_delta
-from crowdblend.mechanisms.strongly_safe import StronglySafeRelease
+from crowdblend.accounting.theory.composition.axioms import Guarantee
+from crowdblend.accounting.theory.composition.loss_distribution import curves_of, measures_of
+from crowdblend.accounting.theory.composition.releases import delta_composed, estimated_log_delta
+from crowdblend.mechanisms.microdata import StronglySafeRelease
 
 PURE = Guarantee(epsilon=Decimal("0.3"), delta=Decimal(0))
 LOOSE = Guarantee(epsilon=Decimal("0.1"), delta=Decimal("1e-4"))

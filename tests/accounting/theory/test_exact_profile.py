@@ -8,9 +8,15 @@ from fractions import Fraction
 import mpmath
 import numpy as np
 import pytest
-from crowdblend.accounting.theory.binomial import log_binomial_pmf
-from crowdblend.accounting.theory.hockey_stick import log_adding, log_removing
-from crowdblend.accounting.theory.profile import delta_exact, epsilon_exact, epsilon_of_log_delta, log_profile
+from crowdblend.accounting.theory.numerics.binomial import log_binomial_pmf
+from crowdblend.accounting.theory.profile.sampled_counts import (
+    delta_exact,
+    epsilon_exact,
+    epsilon_of_log_delta,
+    log_adding,
+    log_profile,
+    log_removing,
+)
 
 EPSILONS = (0.0, 0.001, 0.05, 0.25, 0.7, 1.0, 2.5, 6.0)
 

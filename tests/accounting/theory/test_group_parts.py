@@ -8,8 +8,8 @@ from decimal import Decimal, localcontext
 import mpmath
 import numpy as np
 import pytest
-from crowdblend.accounting.theory import group_privacy
-from crowdblend.accounting.theory.group_privacy import (
+from crowdblend.accounting.theory.composition import group_privacy
+from crowdblend.accounting.theory.composition.group_privacy import (
     MOST_RECORDS,
     _first_epsilon,
     _growth,
@@ -21,7 +21,7 @@ from crowdblend.accounting.theory.group_privacy import (
     even_split,
     rule_for_group,
 )
-from crowdblend.mechanisms.refusal import InputRefused
+from crowdblend.mechanisms.errors import InputRefused
 
 
 def step_at(place, below=-30.0):

@@ -8,15 +8,14 @@ from functools import cache, reduce
 
 import numpy as np
 import pytest
-from crowdblend.accounting.theory.composition import epsilon_composed
-from crowdblend.accounting.theory.group_privacy import MOST_RECORDS, best_split, even_split
-from crowdblend.accounting.theory.guarantee import Guarantee
+from crowdblend.accounting.theory.composition.axioms import Guarantee
+from crowdblend.accounting.theory.composition.group_privacy import MOST_RECORDS, best_split, even_split
+from crowdblend.accounting.theory.composition.releases import epsilon_composed
 from crowdblend.accounting.theory.price import paper_price, price
-from crowdblend.accounting.theory.profile import farthest_epsilon, log_profile
+from crowdblend.accounting.theory.profile.sampled_counts import farthest_epsilon, log_profile
 from crowdblend.mechanisms.answers import CountAnswer
-from crowdblend.mechanisms.epsilon_safe import EpsilonSafeRelease
-from crowdblend.mechanisms.refusal import InputRefused
-from crowdblend.mechanisms.strongly_safe import StronglySafeRelease
+from crowdblend.mechanisms.errors import InputRefused
+from crowdblend.mechanisms.microdata import EpsilonSafeRelease, StronglySafeRelease
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import binom

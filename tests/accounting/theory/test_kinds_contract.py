@@ -17,29 +17,21 @@ from typing import Any
 import pytest
 from crowdblend import mechanisms
 from crowdblend.accounting.theory import kinds
-from crowdblend.accounting.theory.composition import epsilon_composed
+from crowdblend.accounting.theory.composition.axioms import Guarantee
+from crowdblend.accounting.theory.composition.releases import epsilon_composed
 from crowdblend.accounting.theory.cost import Price
-from crowdblend.accounting.theory.guarantee import Guarantee
 from crowdblend.accounting.theory.kinds.kind import MechanismKind
-from crowdblend.accounting.theory.kinds.registry import (
-    KINDS,
-    kind_of,
-    load_kind,
-    mechanism_of_record,
-    mechanism_record,
-)
+from crowdblend.accounting.theory.kinds.registry import KINDS, kind_of, load_kind, mechanism_of_record, mechanism_record
 from crowdblend.accounting.theory.price import paper_price, price
 from crowdblend.mechanisms.answers import CountAnswer, MeanAnswer, SumAnswer
 from crowdblend.mechanisms.biased_sampling import BiasedSampleCounts, UnequalRatesHistogram
-from crowdblend.mechanisms.count_sketch import CountMeanSketch
-from crowdblend.mechanisms.epsilon_safe import EpsilonSafeRelease
+from crowdblend.mechanisms.errors import InputRefused
 from crowdblend.mechanisms.histogram import NoisyHistogram, OutlierPrivateHistogram, SuppressedHistogram
-from crowdblend.mechanisms.krandomization import KRandomization, OutcomeCounts
-from crowdblend.mechanisms.mechanism import Mechanism
-from crowdblend.mechanisms.neighbours import ADD_REMOVE, REPLACEMENT
+from crowdblend.mechanisms.local_reports.krandomization import KRandomization, OutcomeCounts
+from crowdblend.mechanisms.local_reports.sketch import CountMeanSketch
+from crowdblend.mechanisms.mechanism import ADD_REMOVE, REPLACEMENT, Mechanism
+from crowdblend.mechanisms.microdata import EpsilonSafeRelease, StronglySafeRelease
 from crowdblend.mechanisms.points import SyntheticPoints
-from crowdblend.mechanisms.refusal import InputRefused
-from crowdblend.mechanisms.strongly_safe import StronglySafeRelease
 
 RATE, HALF, DELTA = Decimal("0.1"), Decimal("0.5"), Decimal("1e-4")
 NOISY = NoisyHistogram(k=5, epsilon=Decimal(1), sampling_rate=Decimal("0.3"))

@@ -6,13 +6,12 @@ import math
 from decimal import Decimal
 
 import pytest
-from crowdblend.accounting.theory.amplification import amplified
-from crowdblend.accounting.theory.guarantee import Guarantee
-from crowdblend.accounting.theory.paper_bound import delta_paper, epsilon_paper, least_epsilon_of_paper
+from crowdblend.accounting.theory.composition.axioms import Guarantee, amplified
 from crowdblend.accounting.theory.price import paper_price, price
-from crowdblend.accounting.theory.profile import delta_exact, epsilon_exact
-from crowdblend.mechanisms.refusal import InputRefused
-from crowdblend.mechanisms.strongly_safe import StronglySafeRelease
+from crowdblend.accounting.theory.profile.paper_bound import delta_paper, epsilon_paper, least_epsilon_of_paper
+from crowdblend.accounting.theory.profile.sampled_counts import delta_exact, epsilon_exact
+from crowdblend.mechanisms.errors import InputRefused
+from crowdblend.mechanisms.microdata import StronglySafeRelease
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

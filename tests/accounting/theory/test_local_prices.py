@@ -17,9 +17,9 @@ from crowdblend.accounting.theory.kinds.outcome_counts import (
     epsilon_shuffled,
     price_outcome_counts,
 )
-from crowdblend.mechanisms.count_sketch import CountMeanSketch
-from crowdblend.mechanisms.krandomization import KRandomization
-from crowdblend.mechanisms.refusal import InputRefused
+from crowdblend.mechanisms.errors import InputRefused
+from crowdblend.mechanisms.local_reports.krandomization import KRandomization
+from crowdblend.mechanisms.local_reports.sketch import CountMeanSketch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

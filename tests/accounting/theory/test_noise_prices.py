@@ -10,8 +10,8 @@ import pytest
 from crowdblend.accounting.theory.kinds.answers import price_answer
 from crowdblend.accounting.theory.refused_mechanisms import REFUSED, refuse_unsafe
 from crowdblend.mechanisms.answers import CountAnswer, MeanAnswer, SumAnswer
-from crowdblend.mechanisms.neighbours import ADD_REMOVE, REPLACEMENT
-from crowdblend.mechanisms.refusal import InputRefused
+from crowdblend.mechanisms.errors import InputRefused
+from crowdblend.mechanisms.mechanism import ADD_REMOVE, REPLACEMENT
 
 FIELDS = {"epsilon": Decimal("0.5"), "groups": 3, "sampling_rate": None}
 

@@ -8,18 +8,16 @@ from decimal import Decimal
 
 import numpy as np
 import pytest
-from crowdblend.accounting.theory.amplification import amplified
-from crowdblend.accounting.theory.crowd_blending import (
+from crowdblend.accounting.theory.composition.axioms import Guarantee, amplified
+from crowdblend.accounting.theory.composition.crowd_blending import (
     delta_zero_knowledge,
     epsilon_zero_knowledge,
     epsilon_zero_knowledge_robust,
 )
-from crowdblend.accounting.theory.guarantee import Guarantee
 from crowdblend.accounting.theory.kinds.survey_counts import delta_robust
-from crowdblend.accounting.theory.profile import delta_exact
-from crowdblend.accounting.theory.survival import survival_share
-from crowdblend.mechanisms.refusal import InputRefused
-from crowdblend.mechanisms.strongly_safe import StronglySafeRelease
+from crowdblend.accounting.theory.profile.sampled_counts import delta_exact, survival_share
+from crowdblend.mechanisms.errors import InputRefused
+from crowdblend.mechanisms.microdata import StronglySafeRelease
 
 PURE = Guarantee(epsilon=Decimal(1), delta=Decimal(0))
 

@@ -7,13 +7,12 @@ import time
 from decimal import Decimal
 
 import pytest
-from crowdblend.accounting.theory.frontier import frontier
-from crowdblend.accounting.theory.inversion import Target
-from crowdblend.accounting.theory.planning import Plan, largest_sampling_rate, least_k, plan
+from crowdblend.accounting.theory.numerics.search import first_whole, last_real
+from crowdblend.accounting.theory.planning.inversion import Target, frontier
+from crowdblend.accounting.theory.planning.planner import Plan, largest_sampling_rate, least_k, plan
 from crowdblend.accounting.theory.price import price
-from crowdblend.accounting.theory.search import first_whole, last_real
-from crowdblend.mechanisms.refusal import InputRefused
-from crowdblend.mechanisms.strongly_safe import StronglySafeRelease
+from crowdblend.mechanisms.errors import InputRefused
+from crowdblend.mechanisms.microdata import StronglySafeRelease
 
 FULL = {
     "k": 20,

@@ -10,19 +10,21 @@ from fractions import Fraction
 import mpmath
 import numpy as np
 import pytest
-from crowdblend.accounting.theory import hockey_stick, profile
-from crowdblend.accounting.theory.binomial import ULP, log_binomial_pmf
-from crowdblend.accounting.theory.hockey_stick import log_adding, log_removing
+from crowdblend.accounting.theory.numerics.binomial import ULP, log_binomial_pmf
 from crowdblend.accounting.theory.price import price
-from crowdblend.accounting.theory.profile import (
+from crowdblend.accounting.theory.profile import sampled_counts as hockey_stick
+from crowdblend.accounting.theory.profile import sampled_counts as profile
+from crowdblend.accounting.theory.profile.sampled_counts import (
     check_parameters,
     exp_up,
     farthest_epsilon,
     least_log_delta,
+    log_adding,
     log_profile,
+    log_removing,
 )
-from crowdblend.mechanisms.refusal import InputRefused
-from crowdblend.mechanisms.strongly_safe import StronglySafeRelease
+from crowdblend.mechanisms.errors import InputRefused
+from crowdblend.mechanisms.microdata import StronglySafeRelease
 
 EPSILONS = np.array([0.0, 1e-9, 1e-3, 0.05, 0.4, 1.0, 3.0, 9.0])
 SETTINGS = [(1, 0.3), (2, 0.5), (5, 0.05), (20, 0.2), (20, 0.9), (400, 0.01), (3_000, 0.6)]

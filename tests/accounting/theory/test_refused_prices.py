@@ -7,37 +7,38 @@ from decimal import Decimal
 
 import numpy as np
 import pytest
-from crowdblend.accounting.theory import (
-    crowd_blending,
-    group_privacy,
-    inversion,
-    paper_bound,
-)
-from crowdblend.accounting.theory import loss_distribution as losses
-from crowdblend.accounting.theory.composition import delta_composed, epsilon_composed
+from crowdblend.accounting.theory.composition import crowd_blending, group_privacy
+from crowdblend.accounting.theory.composition import loss_distribution as losses
+from crowdblend.accounting.theory.composition.axioms import Guarantee
+from crowdblend.accounting.theory.composition.crowd_blending import delta_zero_knowledge
+from crowdblend.accounting.theory.composition.group_privacy import even_split
+from crowdblend.accounting.theory.composition.loss_distribution import curves_of, grid_spacing
+from crowdblend.accounting.theory.composition.releases import delta_composed, epsilon_composed
 from crowdblend.accounting.theory.cost import Price
-from crowdblend.accounting.theory.crowd_blending import delta_zero_knowledge
-from crowdblend.accounting.theory.group_privacy import even_split
-from crowdblend.accounting.theory.guarantee import Guarantee
-from crowdblend.accounting.theory.inversion import Target, largest_sampling_rate, least_k, most_releases
 from crowdblend.accounting.theory.kinds import noisy_histogram, outlier_histogram, survey_counts
 from crowdblend.accounting.theory.kinds.noisy_histogram import NoisyProfile, price_noisy_histogram
 from crowdblend.accounting.theory.kinds.outlier_histogram import price_outlier_histogram
 from crowdblend.accounting.theory.kinds.registry import kind_of, mechanism_of_record, mechanism_record
-from crowdblend.accounting.theory.least_epsilon import least_epsilon
-from crowdblend.accounting.theory.loss_curves import curves_of, grid_spacing
-from crowdblend.accounting.theory.paper_bound import delta_paper, epsilon_paper
-from crowdblend.accounting.theory.planning import plan
+from crowdblend.accounting.theory.numerics.search import last_real, least_epsilon
+from crowdblend.accounting.theory.planning import inversion
+from crowdblend.accounting.theory.planning.inversion import (
+    Target,
+    largest_sampling_rate,
+    least_delta,
+    least_k,
+    most_releases,
+)
+from crowdblend.accounting.theory.planning.planner import plan
 from crowdblend.accounting.theory.price import paper_price, price
-from crowdblend.accounting.theory.profile import epsilon_exact
-from crowdblend.accounting.theory.search import last_real
-from crowdblend.accounting.theory.smallest_delta import least_delta
+from crowdblend.accounting.theory.profile import paper_bound
+from crowdblend.accounting.theory.profile.paper_bound import delta_paper, epsilon_paper
+from crowdblend.accounting.theory.profile.sampled_counts import epsilon_exact
 from crowdblend.mechanisms.answers import CountAnswer
 from crowdblend.mechanisms.biased_sampling import BiasedSampleCounts, UnequalRatesHistogram
+from crowdblend.mechanisms.errors import InputRefused
 from crowdblend.mechanisms.histogram import NoisyHistogram, OutlierPrivateHistogram, SuppressedHistogram
+from crowdblend.mechanisms.microdata import StronglySafeRelease
 from crowdblend.mechanisms.points import SyntheticPoints
-from crowdblend.mechanisms.refusal import InputRefused
-from crowdblend.mechanisms.strongly_safe import StronglySafeRelease
 
 RELEASE = StronglySafeRelease(k=20, sampling_rate=Decimal("0.1"))
 NOISY = NoisyHistogram(k=10, epsilon=Decimal("0.5"), sampling_rate=Decimal("0.1"))

@@ -7,13 +7,13 @@ from decimal import Decimal
 
 import numpy as np
 import pytest
-from crowdblend.accounting.theory.binomial import log_binomial_pmf
 from crowdblend.accounting.theory.kinds.outcome_counts import holds_alone, outcome_statement, price_outcome_counts
 from crowdblend.accounting.theory.kinds.registry import kind_of
+from crowdblend.accounting.theory.numerics.binomial import log_binomial_pmf
 from crowdblend.accounting.theory.price import mechanism_of_record, mechanism_record, paper_price, price
-from crowdblend.mechanisms.count_sketch import CountMeanSketch
-from crowdblend.mechanisms.krandomization import KRandomization, OutcomeCounts
-from crowdblend.mechanisms.refusal import InputRefused
+from crowdblend.mechanisms.errors import InputRefused
+from crowdblend.mechanisms.local_reports.krandomization import KRandomization, OutcomeCounts
+from crowdblend.mechanisms.local_reports.sketch import CountMeanSketch
 
 DELTA = Decimal("1e-6")
 SKETCH = CountMeanSketch(epsilon=Decimal(4), hashes=8, bits=64, seed=b"seed")

@@ -7,12 +7,17 @@ import math
 from decimal import Decimal
 
 import pytest
-from crowdblend.accounting.theory import inversion, smallest_delta
-from crowdblend.accounting.theory.inversion import Target, largest_sampling_rate, least_k, most_releases
-from crowdblend.accounting.theory.least_epsilon import least_epsilon
-from crowdblend.accounting.theory.search import _power_share, first_whole, last_real
-from crowdblend.accounting.theory.smallest_delta import least_delta
-from crowdblend.mechanisms.strongly_safe import StronglySafeRelease
+from crowdblend.accounting.theory.numerics.search import _power_share, first_whole, last_real, least_epsilon
+from crowdblend.accounting.theory.planning import inversion
+from crowdblend.accounting.theory.planning import inversion as smallest_delta
+from crowdblend.accounting.theory.planning.inversion import (
+    Target,
+    largest_sampling_rate,
+    least_delta,
+    least_k,
+    most_releases,
+)
+from crowdblend.mechanisms.microdata import StronglySafeRelease
 
 TARGET = Target(epsilon=Decimal(1), delta=Decimal("1e-5"), releases=4)
 FEW = Target(epsilon=Decimal(1), delta=Decimal("1e-5"), releases=2)

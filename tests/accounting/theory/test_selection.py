@@ -14,8 +14,8 @@ from crowdblend.accounting.theory.kinds.epsilon_safe import (
     selection_cost,
 )
 from crowdblend.accounting.theory.price import price
-from crowdblend.mechanisms.refusal import InputRefused
-from crowdblend.mechanisms.strongly_safe import StronglySafeRelease
+from crowdblend.mechanisms.errors import InputRefused
+from crowdblend.mechanisms.microdata import StronglySafeRelease
 
 EXAMPLE = StronglySafeRelease(k=20, sampling_rate=Decimal("0.1"))
 SMALL = Decimal("1e-6")

@@ -8,11 +8,10 @@ from decimal import Decimal
 import pytest
 from crowdblend.accounting.theory.kinds.epsilon_safe import price_selected, selection_cost
 from crowdblend.accounting.theory.kinds.registry import kind_of
-from crowdblend.accounting.theory.planning import largest_sampling_rate, least_k, plan
+from crowdblend.accounting.theory.planning.planner import largest_sampling_rate, least_k, plan
 from crowdblend.accounting.theory.price import mechanism_of_record, mechanism_record, paper_price, price
-from crowdblend.mechanisms.epsilon_safe import EpsilonSafeRelease
-from crowdblend.mechanisms.refusal import InputRefused
-from crowdblend.mechanisms.strongly_safe import StronglySafeRelease
+from crowdblend.mechanisms.errors import InputRefused
+from crowdblend.mechanisms.microdata import EpsilonSafeRelease, StronglySafeRelease
 
 DELTA = Decimal("1e-6")
 WHOLE = EpsilonSafeRelease(k=20, sampling_rate=Decimal("0.1"), selection_epsilon=Decimal("0.1"), selection_rate=None)

@@ -8,13 +8,17 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from crowdblend.accounting.theory.composition import epsilon_composed
-from crowdblend.accounting.theory.hockey_stick import log_removing
-from crowdblend.accounting.theory.loss_curves import curves_of, grid_spacing, measures_of
-from crowdblend.accounting.theory.loss_distribution import epsilon_at, power
-from crowdblend.accounting.theory.paper_bound import delta_paper
-from crowdblend.accounting.theory.profile import delta_exact
-from crowdblend.mechanisms.strongly_safe import StronglySafeRelease
+from crowdblend.accounting.theory.composition.loss_distribution import (
+    curves_of,
+    epsilon_at,
+    grid_spacing,
+    measures_of,
+    power,
+)
+from crowdblend.accounting.theory.composition.releases import epsilon_composed
+from crowdblend.accounting.theory.profile.paper_bound import delta_paper
+from crowdblend.accounting.theory.profile.sampled_counts import delta_exact, log_removing
+from crowdblend.mechanisms.microdata import StronglySafeRelease
 
 K, RATE, EPSILON = 5, 0.3125, 0.2
 DRAWS = 2_000_000

@@ -12,16 +12,14 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
-from crowdblend.accounting.ledger.certificate_writing import DOMAIN, certificate_bytes, sha256_of_file, signed_bytes
-from crowdblend.accounting.ledger.signing import SigningKey
+from crowdblend.accounting.ledger.certificate.write import DOMAIN, certificate_bytes, sha256_of_file, signed_bytes
+from crowdblend.accounting.ledger.private_store.signing import SigningKey
 from crowdblend.deploy.documents.rendering import cell
-from crowdblend.deploy.published import verify
+from crowdblend.deploy.documents.sheet.facts import MOST_LABELS, MOST_VALUES, codebook, sheet_facts
+from crowdblend.deploy.python.published import verify
 from crowdblend.deploy.release_check import verify_release
-from crowdblend.deploy.sheet.codebook import MOST_LABELS, MOST_VALUES, codebook
-from crowdblend.deploy.sheet.facts import sheet_facts
-from crowdblend.mechanisms.hierarchy import Hierarchy, ValueHierarchy
-from crowdblend.mechanisms.intervals import IntervalHierarchy
-from crowdblend.mechanisms.number_steps import NumberSteps
+from crowdblend.mechanisms.hierarchies.declare import Hierarchy, ValueHierarchy
+from crowdblend.mechanisms.hierarchies.intervals import IntervalHierarchy, NumberSteps
 
 DECLARED = {"East": ("Metz",), "North": ("Lille", "Nantes", "Paris"), "South": ("Lyon", "Nice")}
 PLANTED = "Zanzibar7"

@@ -20,8 +20,8 @@ import polars as pl
 import pyarrow.parquet as pq
 import pytest
 from crowdblend.deploy.documents.rendering import cell, digits_up
-from crowdblend.deploy.sheet.facts import sheet_facts
-from crowdblend.deploy.sheet.snippets import snippets
+from crowdblend.deploy.documents.sheet.facts import sheet_facts
+from crowdblend.deploy.documents.sheet.write import snippets
 from scipy import stats
 
 PLANTED = "Zanzibar7"

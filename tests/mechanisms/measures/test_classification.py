@@ -6,10 +6,9 @@ from decimal import Decimal
 
 import numpy as np
 import pytest
-from crowdblend.mechanisms.hierarchy import ValueHierarchy
-from crowdblend.mechanisms.measures.classification import classification, every_nth
-from crowdblend.mechanisms.measures.counted import CountedRecords
-from crowdblend.mechanisms.measures.logistic import fitted_model
+from crowdblend.mechanisms.hierarchies.declare import ValueHierarchy
+from crowdblend.mechanisms.measures.classification import classification, every_nth, fitted_model
+from crowdblend.mechanisms.measures.counting import CountedRecords
 from crowdblend.mechanisms.measures.utility import utility_of
 from crowdblend.mechanisms.recoding import GeneralizationMap, MappedColumn
 from crowdblend.mechanisms.suppression import sum_counts

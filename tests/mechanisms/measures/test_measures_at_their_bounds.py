@@ -7,13 +7,17 @@ from decimal import Decimal
 
 import numpy as np
 import pytest
-from crowdblend.mechanisms.hierarchy import ValueHierarchy
-from crowdblend.mechanisms.intervals import IntervalHierarchy
+from crowdblend.mechanisms.hierarchies.declare import ValueHierarchy
+from crowdblend.mechanisms.hierarchies.intervals import IntervalHierarchy
 from crowdblend.mechanisms.measures.classification import Classification, classification, default_target
-from crowdblend.mechanisms.measures.counted import CountedRecords
-from crowdblend.mechanisms.measures.counting import counting_query_errors
-from crowdblend.mechanisms.measures.distances import association, total_variation
-from crowdblend.mechanisms.measures.information import ambiguity_log10, entropy_loss, granularity_loss
+from crowdblend.mechanisms.measures.counting import CountedRecords, counting_query_errors
+from crowdblend.mechanisms.measures.information import (
+    ambiguity_log10,
+    association,
+    entropy_loss,
+    granularity_loss,
+    total_variation,
+)
 from crowdblend.mechanisms.measures.risk import reidentification_risk
 from crowdblend.mechanisms.measures.utility import utility_of
 from crowdblend.mechanisms.recoding import GeneralizationMap, MappedColumn

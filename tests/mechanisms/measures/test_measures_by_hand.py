@@ -7,19 +7,29 @@ from decimal import Decimal
 
 import numpy as np
 import pytest
-from crowdblend.mechanisms.hierarchy import ValueHierarchy
-from crowdblend.mechanisms.intervals import IntervalHierarchy
-from crowdblend.mechanisms.measures.classes import (
+from crowdblend.mechanisms.hierarchies.declare import ValueHierarchy
+from crowdblend.mechanisms.hierarchies.intervals import IntervalHierarchy
+from crowdblend.mechanisms.measures.counting import (
+    CountedRecords,
+    aligned_counts,
+    counting_query_errors,
+    relative_errors,
+)
+from crowdblend.mechanisms.measures.information import (
+    ambiguity_log10,
+    association,
+    entropy_loss,
+    granularity_loss,
+    pair_distances,
+    total_variation,
+)
+from crowdblend.mechanisms.measures.risk import (
     average_class_size,
     discernibility,
     normalised_class_size,
+    reidentification_risk,
     size_shares,
 )
-from crowdblend.mechanisms.measures.counted import CountedRecords, aligned_counts
-from crowdblend.mechanisms.measures.counting import counting_query_errors, relative_errors
-from crowdblend.mechanisms.measures.distances import association, pair_distances, total_variation
-from crowdblend.mechanisms.measures.information import ambiguity_log10, entropy_loss, granularity_loss
-from crowdblend.mechanisms.measures.risk import reidentification_risk
 from crowdblend.mechanisms.measures.utility import NotOfTheseRecordsError, utility_of
 from crowdblend.mechanisms.recoding import GeneralizationMap, MappedColumn
 from crowdblend.mechanisms.suppression import GroupCounts, sum_counts

@@ -10,11 +10,15 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from crowdblend.mechanisms.hierarchy import ValueHierarchy
-from crowdblend.mechanisms.intervals import IntervalHierarchy
-from crowdblend.mechanisms.measures.classes import average_class_size, discernibility, normalised_class_size
-from crowdblend.mechanisms.measures.counted import CountedRecords
-from crowdblend.mechanisms.measures.risk import reidentification_risk
+from crowdblend.mechanisms.hierarchies.declare import ValueHierarchy
+from crowdblend.mechanisms.hierarchies.intervals import IntervalHierarchy
+from crowdblend.mechanisms.measures.counting import CountedRecords
+from crowdblend.mechanisms.measures.risk import (
+    average_class_size,
+    discernibility,
+    normalised_class_size,
+    reidentification_risk,
+)
 from crowdblend.mechanisms.recoding import GeneralizationMap, MappedColumn
 from crowdblend.mechanisms.suppression import count_keys, suppress
 

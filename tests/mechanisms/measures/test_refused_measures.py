@@ -6,13 +6,11 @@ from decimal import Decimal
 
 import numpy as np
 import pytest
-from crowdblend.mechanisms.intervals import IntervalHierarchy
-from crowdblend.mechanisms.measures.classes import normalised_class_size
-from crowdblend.mechanisms.measures.counted import CountedRecords
-from crowdblend.mechanisms.measures.counting import counting_query_errors
-from crowdblend.mechanisms.measures.distances import association
-from crowdblend.mechanisms.measures.logistic import fitted_model
-from crowdblend.mechanisms.measures.risk import reidentification_risk
+from crowdblend.mechanisms.hierarchies.intervals import IntervalHierarchy
+from crowdblend.mechanisms.measures.classification import fitted_model
+from crowdblend.mechanisms.measures.counting import CountedRecords, counting_query_errors
+from crowdblend.mechanisms.measures.information import association
+from crowdblend.mechanisms.measures.risk import normalised_class_size, reidentification_risk
 from crowdblend.mechanisms.recoding import GeneralizationMap, MappedColumn
 from crowdblend.mechanisms.suppression import sum_counts
 

@@ -10,9 +10,9 @@ import sys
 STEPS = {
     "charge": ("crowdblend.accounting.ledger.writer", "LedgerWriter", "charge"),  # the key is there, the charge isn't
     "charged": ("crowdblend.accounting.ledger.writer", "LedgerWriter", "mark_reading"),
-    "select": ("crowdblend.tasks.select", "", "_drawn"),
+    "select": ("crowdblend.tasks.stages.select", "", "_drawn"),
     "count": ("crowdblend.tasks.stages.count", "", "group_counts"),
-    "publish": ("crowdblend.tasks.released", "", "bring_into_view"),
+    "publish": ("crowdblend.tasks.stages.release_files", "", "bring_into_view"),
     "close": ("crowdblend.accounting.ledger.writer", "LedgerWriter", "mark_published"),  # in view, and not closed
 }
 

@@ -12,18 +12,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from crowdblend.accounting.ledger.anchor_audit import check_anchor
-from crowdblend.accounting.ledger.audit import verify_ledger
-from crowdblend.accounting.ledger.budget import amount_text
-from crowdblend.accounting.ledger.canonical import entry_of_bytes
-from crowdblend.accounting.ledger.chain import GENESIS, link_hash
-from crowdblend.accounting.ledger.replay import Replay
-from crowdblend.accounting.ledger.schema import DERIVED_TABLES, entry
-from crowdblend.accounting.ledger.signed_state import sign_state, vouched
-from crowdblend.accounting.ledger.signing import PublicKey, SigningKey
-from crowdblend.accounting.ledger.state_building import build_state
-from crowdblend.accounting.ledger.store import present_head
-from crowdblend.mechanisms.refusal import Refusal
+from crowdblend.accounting.ledger.chain.check import check_anchor
+from crowdblend.accounting.ledger.chain.hashing import GENESIS, link_hash
+from crowdblend.accounting.ledger.chain.signed_state import sign_state, vouched
+from crowdblend.accounting.ledger.database.schema import DERIVED_TABLES, entry
+from crowdblend.accounting.ledger.database.store import present_head
+from crowdblend.accounting.ledger.entries.codec import entry_of_bytes
+from crowdblend.accounting.ledger.entries.values import amount_text
+from crowdblend.accounting.ledger.private_store.signing import PublicKey, SigningKey
+from crowdblend.accounting.ledger.rules.audit import build_state, verify_ledger
+from crowdblend.accounting.ledger.rules.replay import Replay
+from crowdblend.mechanisms.errors import Refusal
 from sqlalchemy import Connection, Table, create_engine, delete, insert, select, text
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import NullPool

@@ -12,9 +12,9 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
-from crowdblend.accounting.ledger.canonical import KINDS
-from crowdblend.accounting.ledger.release_entries import ReleaseRefused
-from crowdblend.accounting.ledger.schema import DERIVED_TABLES, METADATA, entry
+from crowdblend.accounting.ledger.database.schema import DERIVED_TABLES, METADATA, entry
+from crowdblend.accounting.ledger.entries.codec import KINDS
+from crowdblend.accounting.ledger.entries.releases import ReleaseRefused
 from sqlalchemy import Connection, delete, update
 
 Document = dict[str, Any]

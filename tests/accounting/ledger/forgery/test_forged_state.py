@@ -17,16 +17,15 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
-from crowdblend.accounting.ledger.append import append_entry, head_of
-from crowdblend.accounting.ledger.entry import BudgetRaised, PrivateLook
+from crowdblend.accounting.ledger.chain.append import append_entry, head_of
+from crowdblend.accounting.ledger.chain.signed_state import sign_state, signer_of
+from crowdblend.accounting.ledger.database.schema import METADATA, entry, signed_state
+from crowdblend.accounting.ledger.database.store import open_store, present_head
+from crowdblend.accounting.ledger.entries.kinds import BudgetRaised, PrivateLook, TokenAdded
+from crowdblend.accounting.ledger.private_store.signing import SigningKey
 from crowdblend.accounting.ledger.queries import account_of, ledger_id_of
-from crowdblend.accounting.ledger.schema import METADATA, entry, signed_state
-from crowdblend.accounting.ledger.signed_state import sign_state, signer_of
-from crowdblend.accounting.ledger.signing import SigningKey
-from crowdblend.accounting.ledger.store import open_store, present_head
-from crowdblend.accounting.ledger.stored_state import StoredState
-from crowdblend.accounting.ledger.token_entries import TokenAdded
-from crowdblend.mechanisms.refusal import AccountantRefused, Refusal
+from crowdblend.accounting.ledger.rules.stored_state import StoredState
+from crowdblend.mechanisms.errors import AccountantRefused, Refusal
 from sqlalchemy import Connection, delete, func, insert, select, text
 
 DAY = date(2026, 3, 5)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from crowdblend.accounting.ledger.schema import DERIVED_TABLES
+from crowdblend.accounting.ledger.database.schema import DERIVED_TABLES
 from sqlalchemy import delete, insert, update
 
 

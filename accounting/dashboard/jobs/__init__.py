@@ -1,0 +1,1 @@
+"""Long computations beside the server: verification, certificates, composed estimates."""

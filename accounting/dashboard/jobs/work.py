@@ -1,0 +1,182 @@
+"""Long computations outside the server's process: bounded in time, in number, and computed once."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import selectors
+import subprocess
+import sys
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from queue import Empty, Full, Queue
+from typing import IO, Any, cast
+
+__all__ = ["Answer", "Desk", "WorkerProcess"]
+
+MOST_WAITING = 64
+MOST_REMEMBERED = 2_000
+SECONDS_A_JOB = 6.0
+SECONDS_TO_START = 120.0
+SECONDS_TO_END = 5.0
+SECONDS_TOO_LONG_IS_REMEMBERED = 60.0
+PROGRAM = [sys.executable, "-P", "-W", "ignore", "-m", "crowdblend.accounting.dashboard.jobs.worker"]
+
+
+class WorkerProcess:
+    """A process that answers jobs one by one, and is ended where one takes too long."""
+
+    def __init__(self) -> None:
+        self._process: subprocess.Popen[bytes] | None = None
+        self._idle = True
+
+    def run(self, job: str, of: Mapping[str, Any], *, seconds: float) -> dict[str, Any] | None:
+        """The job's answer; None where it took longer, or the process broke or could not be started.
+
+        Its time begins when the process is ready for it.
+        """
+        self._idle = False
+        try:
+            sink, source = self._pipes()
+            sink.write(json.dumps({"job": job, "of": of}).encode() + b"\n")
+            sink.flush()
+            line = _line(source.fileno(), until=time.monotonic() + seconds)
+        except OSError:
+            line = b""
+        self._idle = line.endswith(b"\n")
+        if not self._idle:
+            self.close()
+            return None
+        answer: dict[str, Any] = json.loads(line)
+        return answer
+
+    def close(self) -> None:
+        """End the process: an idle one ends by itself with its input, a busy one is killed."""
+        process, self._process = self._process, None
+        if process is None:
+            return
+        if self._idle:
+            with suppress(subprocess.TimeoutExpired):
+                process.communicate(timeout=SECONDS_TO_END)
+        process.kill()
+        process.communicate()
+
+    def _pipes(self) -> tuple[IO[bytes], IO[bytes]]:
+        """To and from the process, which is ready for a job; it is started where there is none."""
+        if self._process is None or self._process.poll() is not None:
+            self.close()
+            self._process = subprocess.Popen(  # noqa: S603 - this program's own interpreter and module
+                PROGRAM, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+            )
+            source = cast("IO[bytes]", self._process.stdout)
+            # INVARIANT: the line that says so is read before any job: an answer is never taken for another job's.
+            if not _line(source.fileno(), until=time.monotonic() + SECONDS_TO_START).endswith(b"\n"):
+                raise TimeoutError("the process did not start in time")
+        return cast("IO[bytes]", self._process.stdin), cast("IO[bytes]", self._process.stdout)
+
+
+def _line(source: int, *, until: float) -> bytes:
+    """Bytes up to the end of a line, or up to a moment."""
+    read = b""
+    with selectors.DefaultSelector() as selector:
+        selector.register(source, selectors.EVENT_READ)
+        while not read.endswith(b"\n") and (left := until - time.monotonic()) > 0:
+            if not selector.select(left):
+                break
+            chunk = os.read(source, 1 << 16)
+            if not chunk:
+                break
+            read += chunk
+    return read
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Answer:
+    """What became of a computation.
+
+    Args:
+        found: its result, None where there is none.
+        why_not: why there is none, for people; None where there is one, or it isn't known yet.
+    """
+
+    found: Mapping[str, Any] | None
+    why_not: str | None
+
+    @property
+    def pending(self) -> bool:
+        """Whether it is still being computed."""
+        return self.found is None and self.why_not is None
+
+
+PENDING = Answer(found=None, why_not=None)
+TOO_LONG = Answer(
+    found=None, why_not="This takes too long for a page. On the command line there is no such limit: crowdblend plan."
+)
+TOO_MANY = Answer(found=None, why_not="Too many computations are waiting. Try again in a minute.")
+
+
+class Desk:
+    """Takes jobs, has one worker do them in their order, and remembers their answers."""
+
+    def __init__(self) -> None:
+        self._answers: OrderedDict[str, Answer] = OrderedDict()
+        self._too_long: OrderedDict[str, float] = OrderedDict()
+        self._changed = threading.Condition()
+        self._queue: Queue[tuple[str, str, Mapping[str, Any]] | None] = Queue(maxsize=MOST_WAITING)
+        self._thread = threading.Thread(target=self._work, name="computations", daemon=True)
+        self._thread.start()
+
+    def ask(self, job: str, of: Mapping[str, Any], *, wait: float) -> Answer:
+        """The answer, as far as it is known after some seconds of waiting."""
+        key = json.dumps([job, of], sort_keys=True)
+        with self._changed:
+            if self._too_long.get(key, math.inf) < time.monotonic():
+                del self._too_long[key]  # the machine may have been busy
+                self._answers.pop(key, None)
+            if key not in self._answers:
+                try:
+                    self._queue.put_nowait((key, job, of))
+                except Full:
+                    return TOO_MANY
+                self._remember(key, PENDING)
+            self._answers.move_to_end(key)
+            self._changed.wait_for(lambda: not self._answers.get(key, TOO_LONG).pending, timeout=wait)
+            return self._answers.get(key, PENDING)
+
+    def close(self) -> None:
+        """End the worker."""
+        with suppress(Empty):  # the thread may take the last one meanwhile
+            while True:
+                self._queue.get_nowait()
+        self._queue.put(None)
+        self._thread.join(timeout=SECONDS_A_JOB + SECONDS_TO_END)
+
+    def _work(self) -> None:
+        process = WorkerProcess()
+        try:
+            while (taken := self._queue.get()) is not None:
+                key, job, of = taken
+                found = process.run(job, of, seconds=SECONDS_A_JOB)
+                if found is None:
+                    answer = TOO_LONG
+                elif "refused" in found:
+                    answer = Answer(found=None, why_not=str(found["refused"]))
+                else:
+                    answer = Answer(found=found, why_not=None)
+                with self._changed:
+                    self._remember(key, answer)
+                    if answer is TOO_LONG:
+                        self._too_long[key] = time.monotonic() + SECONDS_TOO_LONG_IS_REMEMBERED
+                    self._changed.notify_all()
+        finally:
+            process.close()
+
+    def _remember(self, key: str, answer: Answer) -> None:
+        self._answers[key] = answer
+        while len(self._answers) > MOST_REMEMBERED:
+            self._too_long.pop(self._answers.popitem(last=False)[0], None)

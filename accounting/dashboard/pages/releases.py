@@ -1,0 +1,250 @@
+"""Releases: all of them, and each with its guarantee, its theorem, and its place in the chain.
+
+A release: what was run, what it guarantees and by which theorem, and where it stands in the chain.
+
+All releases, the latest first.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from ....mechanisms.errors import InputRefused
+from ...ledger.certificate.statements import guarantee_in_words, limits_in_words, theorem_of
+from ...ledger.charge import Circumstances
+from ...ledger.entries.kinds import DatasetAdded
+from ...ledger.entries.releases import ReleaseCharged, ReleasePublished
+from ...ledger.entries.values import amount_text
+from ..jobs.certificates import MapOfColumns, columns_of
+from ..views.ledger_view import LedgerView, Stored
+from ..views.pictures import Curve, curve_of
+from ..views.rows import ReleaseRow, amount, day_of, described, factor_shown, release_row, release_rows
+from ..views.state import Frame, Seen
+
+__all__ = ["ReleasePage", "ReleasesPage", "certificate_of", "release_page", "releases_page"]
+
+CERTIFICATE = "certificate.json"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Parameter:
+    """One of the mechanism's parameters.
+
+    Args:
+        name: as the ledger has it.
+        value: as text.
+    """
+
+    name: str
+    value: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Step:
+    """One of the release's entries in the chain.
+
+    Args:
+        position: its place.
+        hash: its link's hash.
+        day: when, None where the entry bears no day.
+        what: what it says.
+    """
+
+    position: int
+    hash: str
+    day: str | None
+    what: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class File:
+    """A published file.
+
+    Args:
+        name: of the file.
+        sha256: what it must hash to.
+    """
+
+    name: str
+    sha256: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ReleasePage:
+    """A release.
+
+    Args:
+        frame: of the ledger.
+        release: what its row in a table says.
+        parameters: of the mechanism.
+        rule: the versioned rule that gave the price.
+        theorem: what proves it.
+        relation: the neighbouring relation.
+        releases_covered: how many releases the price covers.
+        guarantee: the guarantee in the certificate's words.
+        bound: its two figures in a sentence.
+        limits: what it does not cover, in the certificate's words.
+        steps: its entries in the chain.
+        previous: hash of the entry before its charge.
+        files: what was published, none before publication.
+        certificate: digest of its certificate, None before publication.
+        certificate_here: whether these pages can give it out.
+        columns: the generalization map by column; none where the certificate isn't here.
+        map_digest: SHA-256 (hex) of the map.
+        spec_digest: SHA-256 (hex) of the specification.
+        code_version: of the software.
+        sampler_layout: of the coins.
+        curve: the ε–δ curve of one release of this mechanism.
+    """
+
+    frame: Frame
+    release: ReleaseRow
+    parameters: tuple[Parameter, ...]
+    rule: str
+    theorem: str
+    relation: str
+    releases_covered: int
+    guarantee: str
+    bound: str
+    limits: str
+    steps: tuple[Step, ...]
+    previous: str
+    files: tuple[File, ...]
+    certificate: str | None
+    certificate_here: bool
+    columns: MapOfColumns
+    map_digest: str
+    spec_digest: str
+    code_version: str
+    sampler_layout: str
+    curve: Curve
+
+
+def release_page(seen: Seen, release_id: str) -> ReleasePage:
+    """Build the page of a release.
+
+    Raises:
+        InputRefused: the ledger has none of this id.
+    """
+    stored, charge = _charge(seen.view, release_id)
+    row = release_row(seen.view, charge, position=stored.position)
+    entries = _entries(seen.view, stored, release_id)
+    published = _published(entries)
+    digest = None if published is None else dict(published.output_hashes).get(CERTIFICATE)
+    content = None if digest is None else seen.around.certificates.content(digest)
+    circumstances = _circumstances(seen, charge, stored.position)
+    return ReleasePage(
+        frame=seen.frame(),
+        release=row,
+        parameters=tuple(Parameter(name=name, value=str(value)) for name, value in charge.mechanism),
+        rule=charge.price.rule,
+        theorem=theorem_of(charge),
+        relation=charge.price.relation,
+        releases_covered=charge.price.releases,
+        guarantee=guarantee_in_words(charge, circumstances),
+        bound=_bound(charge),
+        limits=limits_in_words(charge, circumstances),
+        steps=tuple(_step(one) for one in entries),
+        previous=stored.previous,
+        files=() if published is None else tuple(File(name=n, sha256=d) for n, d in published.output_hashes),
+        certificate=digest,
+        certificate_here=content is not None,
+        columns=() if content is None else columns_of(content),
+        map_digest=charge.map_digest,
+        spec_digest=charge.spec_digest,
+        code_version=charge.code_version,
+        sampler_layout=charge.sampler_layout,
+        curve=curve_of(
+            dict(charge.mechanism),
+            rows_per_person=circumstances.rows_per_person,
+            delta=amount(charge.price.delta).exact,
+            desk=seen.around.desk,
+        ),
+    )
+
+
+def certificate_of(seen: Seen, release_id: str) -> bytes:
+    """The certificate of a published release.
+
+    Raises:
+        InputRefused: the ledger has no such release, it isn't published, or its certificate isn't here.
+    """
+    stored, _ = _charge(seen.view, release_id)
+    published = _published(_entries(seen.view, stored, release_id))
+    digest = None if published is None else dict(published.output_hashes).get(CERTIFICATE)
+    content = None if digest is None else seen.around.certificates.content(digest)
+    if content is None:
+        raise InputRefused("The certificate of this release isn't here.", where=f"release '{release_id}'", not_done="")
+    return content
+
+
+def _charge(view: LedgerView, release_id: str) -> tuple[Stored, ReleaseCharged]:
+    position = view.place_of_release(release_id)
+    if position is None:
+        raise InputRefused("The ledger has no release of this id.", where="release", not_done="")
+    return view.entries([position])[position], view.entries_of(ReleaseCharged, [position])[position]
+
+
+def _entries(view: LedgerView, stored: Stored, release_id: str) -> tuple[Stored, ...]:
+    """The release's entries in the order of the chain, that of its charge first."""
+    outcomes = view.outcomes([release_id]).get(release_id, {})
+    found = {stored.position: stored} | view.entries(outcomes.values())
+    return tuple(found[position] for position in sorted(found))
+
+
+def _published(entries: tuple[Stored, ...]) -> ReleasePublished | None:
+    return next((one.entry for one in entries if isinstance(one.entry, ReleasePublished)), None)
+
+
+def _step(stored: Stored) -> Step:
+    what, day = described(stored.entry), day_of(stored.entry)
+    return Step(position=stored.position, hash=stored.hash, day=day, what=what)
+
+
+def _circumstances(seen: Seen, charge: ReleaseCharged, position: int) -> Circumstances:
+    """What the ledger said at the charge."""
+    place = seen.view.places_of_datasets([charge.dataset])[charge.dataset]
+    added = seen.view.entries_of(DatasetAdded, [place])[place]
+    looks = seen.around.follower.looks(charge.dataset, up_to=position - 1)
+    return Circumstances(rows_per_person=added.rows_per_person, look_days=tuple(day for _, day in looks))
+
+
+def _bound(charge: ReleaseCharged) -> str:
+    """The guarantee's two figures in a sentence."""
+    epsilon, delta = charge.price.epsilon, charge.price.delta
+    factor = factor_shown(math.exp(min(float(epsilon), 700.0)))
+    of = "" if charge.price.releases == 1 else f", for all {charge.price.releases} releases together"
+    amounts = f"with epsilon = {amount_text(epsilon)}, and delta is {amount_text(delta)}"
+    return f"Here e^epsilon is about {factor}, {amounts}{of}."
+
+
+ROWS_A_PAGE = 50
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ReleasesPage:
+    """The releases.
+
+    Args:
+        frame: of the ledger.
+        releases: the latest first.
+        releases_in_all: how many there are.
+        older: what to ask for to see those before, None on the last page.
+    """
+
+    frame: Frame
+    releases: tuple[ReleaseRow, ...]
+    releases_in_all: int
+    older: int | None
+
+
+def releases_page(seen: Seen, *, before: int | None) -> ReleasesPage:
+    """Build the page of releases charged before a place in the chain."""
+    found = seen.view.releases(name=None, before=before, limit=ROWS_A_PAGE + 1)
+    return ReleasesPage(
+        frame=seen.frame(),
+        releases=release_rows(seen.view, found[:ROWS_A_PAGE]),
+        releases_in_all=seen.view.count("release"),
+        older=found[ROWS_A_PAGE - 1] if len(found) > ROWS_A_PAGE else None,
+    )

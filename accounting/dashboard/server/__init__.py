@@ -1,0 +1,1 @@
+"""The dashboard as an application and a server: who may look, what every answer bears."""

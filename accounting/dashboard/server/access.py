@@ -1,0 +1,232 @@
+"""The dashboard's options, and who may look: tokens, a reverse proxy's word, and a limit on wrong attempts.
+
+How the dashboard is run: where it listens, who may look, what it may give out.
+
+Who may look: tokens, a reverse proxy's word, and a limit on wrong attempts.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import ipaddress
+import re
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import date
+from pathlib import Path
+from typing import Literal
+
+from ....mechanisms.errors import InputRefused
+from ...ledger.private_store.signing import PublicKey
+from ...ledger.tokens import TokenState, recognised
+
+__all__ = ["Access", "Address", "Decision", "Network", "Options", "host_of", "is_loopback"]
+
+Address = ipaddress.IPv4Address | ipaddress.IPv6Address
+Network = ipaddress.IPv4Network | ipaddress.IPv6Network
+NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9.-]{0,252})")
+HEADER = re.compile(r"[A-Za-z][A-Za-z0-9-]{0,63}")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Options:
+    """How the dashboard is run.
+
+    Args:
+        ledger_url: SQLAlchemy URL of the ledger; may hold a password, so it is never shown.
+        host: the address to listen at.
+        port: the port; 0 for any that is free.
+        public_names: names under which it is reached from elsewhere; with one, everybody needs a token.
+        require_token: whether everybody needs a token anyhow.
+        proxies: addresses of reverse proxies that say who somebody is.
+        proxy_header: the header in which they say it.
+        releases: folders of published releases, whose certificates are given out.
+        anchor: a copy of the anchor that the chain is held against, None for none.
+        anchor_keys: public keys that may have signed it.
+        hold_back_minutes: pages show the ledger as it was at the last whole interval of this length; 0 for now.
+
+    Raises:
+        InputRefused: a value of another form, or a place that others reach without a name for it.
+    """
+
+    ledger_url: str
+    host: str = "127.0.0.1"
+    port: int = 8720
+    public_names: tuple[str, ...] = ()
+    require_token: bool = False
+    proxies: tuple[Network, ...] = ()
+    proxy_header: str = "X-Forwarded-User"
+    releases: tuple[Path, ...] = ()
+    anchor: Path | None = None
+    anchor_keys: tuple[PublicKey, ...] = ()
+    hold_back_minutes: float = 0.0
+
+    def __post_init__(self) -> None:
+        """Refuse what would let in others than was meant."""
+        if not 0 <= self.port < 1 << 16:
+            raise InputRefused(f"a port lies between 0 and 65535, not {self.port}.", where="--port")
+        for name in self.public_names:
+            if not NAME.fullmatch(name):
+                raise InputRefused("a public name is a host name without scheme or port.", where="--public-name")
+        if not HEADER.fullmatch(self.proxy_header) or self.proxy_header.lower() in ("authorization", "host", "cookie"):
+            raise InputRefused("this can't be the header of an identity.", where="--proxy-header")
+        if not 0 <= self.hold_back_minutes <= 60 * 24 * 7:
+            raise InputRefused("pages can be held back for up to a week.", where="--hold-back")
+        if not is_loopback(self.host) and not self.public_names:
+            raise InputRefused(
+                f"others can reach {self.host}, so the pages need the name by which they may be asked for.",
+                where="--host",
+                remedy="Give it with --public-name, add a token with `crowdblend token add`, and put TLS before it.",
+            )
+
+    @property
+    def open_to_all(self) -> bool:
+        """Whether nobody needs a token: only where nobody but this machine's users can ask."""
+        return is_loopback(self.host) and not (self.public_names or self.require_token or self.proxies)
+
+    def __repr__(self) -> str:
+        """Leave the URL out: it may hold a password."""
+        return f"Options(host={self.host!r}, port={self.port})"
+
+
+def is_loopback(host: str) -> bool:
+    """Whether an address, or the name localhost, is this machine's alone."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+MOST_FAILURES = 10
+SECONDS_OF_FAILURES = 60.0
+MOST_ADDRESSES = 4_096
+LONGEST_CREDENTIAL = 512
+
+Decision = Literal["in", "who", "wrong", "too many"]
+
+
+@dataclass(kw_only=True, slots=True)
+class _Failures:
+    times: int
+    until: float
+
+
+class Access:
+    """Decides about each request, without looking at what it asks for.
+
+    Args:
+        options: how the dashboard is run.
+        tokens: the ledger's tokens as they are now.
+        today: the day in UTC.
+    """
+
+    def __init__(
+        self, options: Options, *, tokens: Callable[[], tuple[TokenState, ...]], today: Callable[[], date]
+    ) -> None:
+        self._options, self._tokens, self._today = options, tokens, today
+        self._failures: OrderedDict[str, _Failures] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def knows_host(self, host: str | None) -> bool:
+        """Whether a Host header is one that these pages go by: a page elsewhere can't pass for them.
+
+        Without this, a name that an attacker lets resolve to this machine would make a browser read these pages to it.
+        """
+        name = host_of(host)
+        if name is None:
+            return False
+        return name in self._options.public_names or is_loopback(name) or name == self._options.host
+
+    def decide(self, *, peer: str, headers: Mapping[str, str], values: Mapping[str, int]) -> Decision:
+        """Whether a request may go on.
+
+        Args:
+            peer: the address that it comes from.
+            headers: by lower-case name.
+            values: how often each header was sent.
+        """
+        if self._options.open_to_all:
+            # A proxy in front makes everybody a local user; it gives itself away by these.
+            passed_on = {"forwarded", "via", "x-forwarded-for", "x-real-ip", "x-forwarded-host"} & headers.keys()
+            return "who" if passed_on or not is_loopback(host_of(headers.get("host")) or "") else "in"
+        identity = self._options.proxy_header.lower()
+        trusted = self._is_proxy(peer)
+        if trusted and values.get(identity) == 1 and headers[identity].strip():
+            return "in"
+        caller = self._caller(peer, headers) if trusted else peer
+        if self._blocked(caller):
+            return "too many"
+        if values.get("authorization", 0) == 0:
+            return "who"
+        presented = _credential(headers["authorization"]) if values["authorization"] == 1 else None
+        if presented is not None and recognised(presented, tokens=self._tokens(), today=self._today()):
+            return "in"
+        self._failed(caller)
+        return "wrong"
+
+    def _is_proxy(self, peer: str) -> bool:
+        try:
+            address = ipaddress.ip_address(peer)
+        except ValueError:
+            return False
+        return any(address in network for network in self._options.proxies)
+
+    def _caller(self, peer: str, headers: Mapping[str, str]) -> str:
+        """Whom a proxy speaks for: the last hop, which the proxy itself wrote."""
+        last = headers.get("x-forwarded-for", "").rsplit(",", 1)[-1].strip()
+        return f"{peer} {last[:64]}"
+
+    def _blocked(self, caller: str) -> bool:
+        with self._lock:
+            known = self._failures.get(caller)
+            if known is not None and time.monotonic() >= known.until:
+                del self._failures[caller]
+                known = None
+            return known is not None and known.times >= MOST_FAILURES
+
+    def _failed(self, caller: str) -> None:
+        with self._lock:
+            known = self._failures.setdefault(caller, _Failures(times=0, until=time.monotonic() + SECONDS_OF_FAILURES))
+            known.times += 1
+            self._failures.move_to_end(caller)
+            while len(self._failures) > MOST_ADDRESSES:
+                self._failures.popitem(last=False)
+
+
+def host_of(header: str | None) -> str | None:
+    """The host of a Host header, without its port; None where it has another form."""
+    if header is None or len(header) > 300 or not header.isascii():
+        return None
+    if header.startswith("["):
+        name, closed, port = header[1:].partition("]")
+        port = port.removeprefix(":") if port.startswith(":") else ("" if not port else "x")
+        if not closed:
+            return None
+    else:
+        name, _, port = header.partition(":")
+    if port and not port.isdigit():
+        return None
+    return name.lower().rstrip(".") or None
+
+
+def _credential(header: str) -> str | None:
+    """The token of an Authorization header: a bearer's, or the password of HTTP Basic."""
+    scheme, _, rest = header.partition(" ")
+    rest = rest.strip()
+    if len(rest) > LONGEST_CREDENTIAL:
+        return None
+    if scheme.lower() == "bearer":
+        return rest
+    if scheme.lower() != "basic":
+        return None
+    try:
+        _, colon, password = base64.b64decode(rest, validate=True).decode("utf-8").partition(":")
+    except (binascii.Error, UnicodeDecodeError):
+        return None
+    return password if colon else None

@@ -1,0 +1,167 @@
+"""The addresses: each page as HTML, as JSON, as CSV and as a printable report, from one builder."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import wraps
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Depends, Path, Query, Request
+from fastapi.responses import HTMLResponse, RedirectResponse, Response
+
+from ..pages.calculator import Asked, CalculatorPage, calculator_page
+from ..pages.chain import EntryPage, VerificationPage, entry_page, verification_page
+from ..pages.dataset import DatasetPage, dataset_page
+from ..pages.overview import OverviewPage, overview_page
+from ..pages.releases import ReleasePage, ReleasesPage, certificate_of, release_page, releases_page
+from ..pages.samples import RefusalsPage, SamplesPage, refusals_page, samples_page
+from ..views.state import Seen, Surroundings
+from .rendering import Form, Page, csv_of, html_of
+
+__all__ = ["API", "router"]
+
+API = "/api/v1"
+LAST = 2**53
+
+
+def _seen(request: Request) -> Iterator[Seen]:
+    around: Surroundings = request.app.state.around
+    with around.seen(path=request.url.path, query=request.url.query) as seen:
+        yield seen
+
+
+OneState = Annotated[Seen, Depends(_seen)]
+Position = Annotated[int, Path(ge=0, le=LAST, description="Place of an entry in the chain, from 0.")]
+Before = Annotated[int | None, Query(ge=0, le=LAST, description="Only what stands before this place in the chain.")]
+After = Annotated[int | None, Query(ge=0, le=LAST, description="Only what stands after this place in the chain.")]
+ReleaseId = Annotated[str, Path(pattern=r"^[A-Za-z0-9][A-Za-z0-9._:+@-]{0,127}$", description="A release's id.")]
+Cause = Annotated[str | None, Query(min_length=1, max_length=200, description="The rule that refused.")]
+Number = Annotated[str, Query(max_length=60)]
+
+
+def overview(seen: OneState, after: After = None) -> OverviewPage:
+    """Every data set with its budget, the latest releases and refusals."""
+    return overview_page(seen, after=after)
+
+
+def dataset(seen: OneState, position: Position, before: Before = None) -> DatasetPage:
+    """A data set, by the place of its registration."""
+    return dataset_page(seen, position, before=before)
+
+
+def releases(seen: OneState, before: Before = None) -> ReleasesPage:
+    """All releases, the latest first."""
+    return releases_page(seen, before=before)
+
+
+def release(seen: OneState, release_id: ReleaseId) -> ReleasePage:
+    """A release."""
+    return release_page(seen, release_id)
+
+
+def samples(seen: OneState, before: Before = None) -> SamplesPage:
+    """All samples, the latest first."""
+    return samples_page(seen, before=before)
+
+
+def refusals(seen: OneState, before: Before = None, cause: Cause = None) -> RefusalsPage:
+    """All refusals, the latest first."""
+    return refusals_page(seen, before=before, cause=cause)
+
+
+def verification(seen: OneState, before: Before = None) -> VerificationPage:
+    """What the last verification of the chain found, and its entries."""
+    return verification_page(seen, before=before)
+
+
+def entry(seen: OneState, position: Position) -> EntryPage:
+    """One entry, with its bytes."""
+    return entry_page(seen, position)
+
+
+def calculator(
+    seen: OneState,
+    k: Number = "",
+    sampling_rate: Number = "",
+    epsilon: Number = "",
+    delta: Number = "",
+    releases: Number = "",
+) -> CalculatorPage:
+    """What releases would cost; what is left out among k, sampling rate, ε and δ is filled in."""
+    return calculator_page(
+        seen, Asked(k=k, sampling_rate=sampling_rate, epsilon=epsilon, delta=delta, releases=releases)
+    )
+
+
+PAGES: tuple[tuple[str, Callable[..., Page], type[Page]], ...] = (
+    ("/overview", overview, OverviewPage),
+    ("/datasets/{position}", dataset, DatasetPage),
+    ("/releases", releases, ReleasesPage),
+    ("/releases/{release_id}", release, ReleasePage),
+    ("/samples", samples, SamplesPage),
+    ("/refusals", refusals, RefusalsPage),
+    ("/verification", verification, VerificationPage),
+    ("/entries/{position}", entry, EntryPage),
+    ("/calculator", calculator, CalculatorPage),
+)
+
+
+def router() -> APIRouter:
+    """All addresses of the pages."""
+    routes = APIRouter()
+    hidden: dict[str, Any] = {"include_in_schema": False, "response_model": None}
+    routes.add_api_route("/", _as_html(overview, "page"), response_class=HTMLResponse, **hidden)
+    for path, builder, context in PAGES:
+        routes.add_api_route(path, _as_html(builder, "page"), response_class=HTMLResponse, **hidden)
+        routes.add_api_route(f"/report{path}", _as_html(builder, "report"), response_class=HTMLResponse, **hidden)
+        routes.add_api_route(f"/csv{path}", _as_csv(builder), **hidden)
+        routes.add_api_route(API + path, builder, response_model=context, responses=REFUSALS, tags=["pages"])
+    routes.add_api_route("/releases/{release_id}/certificate.json", certificate, **hidden)
+    routes.add_api_route("/verification/again", verify_again, **hidden)
+    return routes
+
+
+def certificate(seen: OneState, release_id: ReleaseId) -> Response:
+    """A release's certificate, byte for byte as it was published."""
+    content = certificate_of(seen, release_id)
+    shown = {"content-disposition": f'attachment; filename="{release_id.replace(":", "-")}-certificate.json"'}
+    return Response(content, media_type="application/json", headers=shown)
+
+
+def verify_again(request: Request) -> Response:
+    """Ask for a verification, as soon as one may begin, and show its page."""
+    around: Surroundings = request.app.state.around
+    around.watch.ask()
+    return RedirectResponse("/verification", status_code=303)
+
+
+REFUSALS: dict[int | str, dict[str, Any]] = {
+    status: {
+        "description": text,
+        "content": {"application/json": {"schema": {"type": "object", "required": ["error"]}}},
+    }
+    for status, text in (
+        (404, "There is no such thing."),
+        (409, "The ledger does not hold: what was found, and no figure."),
+        (422, "A parameter has another form."),
+    )
+}
+
+
+def _as_html(builder: Callable[..., Page], form: Form) -> Callable[..., HTMLResponse]:
+    @wraps(builder)
+    def endpoint(*args: Any, **kwargs: Any) -> HTMLResponse:  # noqa: ANN401 - those of the builder
+        page = builder(*args, **kwargs)
+        seen: Seen = kwargs["seen"]
+        path = "/overview" if seen.path == "/" else seen.path.removeprefix("/report")
+        return HTMLResponse(html_of(page, path=path, query=seen.query, form=form))
+
+    return endpoint
+
+
+def _as_csv(builder: Callable[..., Page]) -> Callable[..., Response]:
+    @wraps(builder)
+    def endpoint(*args: Any, **kwargs: Any) -> Response:  # noqa: ANN401 - those of the builder
+        return Response(csv_of(builder(*args, **kwargs)), media_type="text/csv; charset=utf-8; header=present")
+
+    return endpoint

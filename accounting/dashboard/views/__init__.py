@@ -1,0 +1,1 @@
+"""What pages may see of a ledger: one state of it, its rows and figures."""

@@ -1,0 +1,244 @@
+"""Rows and figures that several pages have: releases, outcomes, and amounts for people.
+
+Figures as pages show them: the exact amount, and the amount for people.
+
+Rows that several pages have: releases and their outcomes, as the chain tells them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from decimal import Decimal
+from typing import Literal, assert_never
+
+from ....mechanisms.amounts import amount_exact, amount_shown, counted
+from ...ledger.entries.kinds import (
+    BudgetRaised,
+    DatasetAdded,
+    Entry,
+    LedgerCreated,
+    PrivateLook,
+    TokenAdded,
+    TokenRevoked,
+)
+from ...ledger.entries.releases import (
+    ReleaseAbandoned,
+    ReleaseCharged,
+    ReleasePublished,
+    ReleaseReading,
+    ReleaseRefused,
+    SeriesRegistered,
+)
+from ...ledger.entries.values import amount_text
+from .ledger_view import LedgerView
+
+__all__ = [
+    "Amount",
+    "ReleaseRow",
+    "Stage",
+    "amount",
+    "amount_or_none",
+    "day_of",
+    "described",
+    "factor_shown",
+    "mechanism_in_words",
+    "release_row",
+    "release_rows",
+    "stage_of",
+]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Amount:
+    """An ε or a δ.
+
+    Args:
+        exact: the amount itself, in plain decimal notation.
+        shown: rounded up to six significant digits.
+    """
+
+    exact: str
+    shown: str
+
+
+def amount(value: Decimal) -> Amount:
+    """An amount for a page."""
+    return Amount(exact=amount_text(value), shown=amount_shown(value))
+
+
+def amount_or_none(value: Decimal | None) -> Amount | None:
+    """An amount for a page, where there is one."""
+    return None if value is None else amount(value)
+
+
+def described(entry: Entry) -> str:  # noqa: PLR0911, PLR0912 - one return for each kind
+    """What an entry says, in a sentence."""
+    match entry:
+        case LedgerCreated():
+            return "The ledger was created."
+        case DatasetAdded():
+            return (
+                f"Data set '{entry.dataset}' got the budget ε = {amount_exact(entry.epsilon)}, "
+                f"δ = {amount_exact(entry.delta)}."
+            )
+        case BudgetRaised():
+            return (
+                f"The budget of '{entry.dataset}' was raised to ε = {amount_exact(entry.epsilon)}, "
+                f"δ = {amount_exact(entry.delta)}: {entry.reason}"
+            )
+        case SeriesRegistered():
+            releases = counted(entry.price.releases, "release")
+            return f"Series '{entry.series}' of {releases} was charged to '{entry.dataset}' whole."
+        case ReleaseCharged():
+            payer = f"series '{entry.series.name}'" if entry.series else f"'{entry.dataset}'"
+            return f"Release '{entry.release_id}' was charged to {payer}, and its sample reserved."
+        case ReleaseReading():
+            return f"Release '{entry.release_id}' began to read records: its cost is spent for ever."
+        case ReleasePublished():
+            return f"Release '{entry.release_id}' was published."
+        case ReleaseAbandoned():
+            back = "its cost was given back" if entry.refunded else "its cost stays spent"
+            return f"Release '{entry.release_id}' was abandoned, {back}: {entry.reason}"
+        case ReleaseRefused():
+            return f"The accountant refused ({entry.cause}): {entry.reason}"
+        case PrivateLook():
+            return f"Somebody looked at the records of '{entry.dataset}' outside any release: {entry.what}"
+        case TokenAdded():
+            return f"A token of these pages was added for '{entry.name}', until {entry.expires - timedelta(days=1)}."
+        case TokenRevoked():
+            return f"The token {entry.token_id} was revoked."
+        case _:
+            assert_never(entry)
+
+
+def day_of(entry: Entry) -> str | None:
+    """The day that an entry bears, None where it bears none."""
+    match entry:
+        case LedgerCreated() | ReleaseReading() | ReleasePublished():
+            return None
+        case (
+            DatasetAdded()
+            | BudgetRaised()
+            | SeriesRegistered()
+            | ReleaseCharged()
+            | ReleaseAbandoned()
+            | ReleaseRefused()
+            | PrivateLook()
+            | TokenAdded()
+            | TokenRevoked()
+        ):
+            return entry.day.isoformat()
+        case _:
+            assert_never(entry)
+
+
+def mechanism_in_words(record: Mapping[str, str | int]) -> str:
+    """A mechanism's record as a line."""
+    if record.get("kind") == "strongly-safe-release/1":
+        return f"k = {record.get('k')}, rate {record.get('sampling_rate')}"
+    if record.get("kind") == "epsilon-safe-release/1":
+        rate = record.get("selection_rate")
+        of = "all records" if rate == "whole" else f"a fresh sample at rate {rate}"
+        chosen = f"map chosen at ε {record.get('selection_epsilon')} on {of}"
+        return f"k = {record.get('k')}, rate {record.get('sampling_rate')}, {chosen}"
+    named = ", ".join(f"{name} {value}" for name, value in record.items() if name != "kind")
+    return f"{record.get('kind')}: {named}"
+
+
+def factor_shown(factor: float) -> str:
+    """A factor of at least 1 for people: four significant digits, rounded up."""
+    return (
+        amount_shown(Decimal(factor).quantize(Decimal("0.001"), rounding="ROUND_CEILING"))
+        if factor < 1e6
+        else "10^6 or more"
+    )
+
+
+Stage = Literal["charged", "reading", "published", "abandoned", "given back"]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ReleaseRow:
+    """A release in a table.
+
+    Args:
+        release_id: its id.
+        label: its name for people.
+        dataset: whose budget paid.
+        dataset_position: where that data set is registered.
+        stage: what became of it: "charged", "reading", "published", "abandoned", "given back".
+        series: the series that paid for it, None for a release that paid for itself.
+        series_number: its place there.
+        mechanism: what was run.
+        epsilon: charged; None for a release of a series, which was charged whole: its price stands with the series.
+        delta: the same of δ.
+        epsilon_paper: by the published bound; None where that gives none, and for a release of a series.
+        sample_id: its one sample.
+        day: of the charge.
+        position: of the charge in the chain.
+    """
+
+    release_id: str
+    label: str
+    dataset: str
+    dataset_position: int
+    stage: Stage
+    series: str | None
+    series_number: int | None
+    mechanism: str
+    epsilon: Amount | None
+    delta: Amount | None
+    epsilon_paper: Amount | None
+    sample_id: str
+    day: str
+    position: int
+
+
+def release_rows(view: LedgerView, positions: Iterable[int]) -> tuple[ReleaseRow, ...]:
+    """The releases charged at these places, the latest first."""
+    charges = view.entries_of(ReleaseCharged, positions)
+    outcomes = view.outcomes(charge.release_id for charge in charges.values())
+    places = view.places_of_datasets(charge.dataset for charge in charges.values())
+    return tuple(
+        _row(charge, position, outcomes.get(charge.release_id, {}), places[charge.dataset])
+        for position, charge in sorted(charges.items(), reverse=True)
+    )
+
+
+def release_row(view: LedgerView, charge: ReleaseCharged, *, position: int) -> ReleaseRow:
+    """The release of a charge at a place."""
+    outcomes = view.outcomes([charge.release_id]).get(charge.release_id, {})
+    return _row(charge, position, outcomes, view.places_of_datasets([charge.dataset])[charge.dataset])
+
+
+def stage_of(outcomes: Mapping[str, int]) -> Stage:
+    """What became of a release."""
+    if "published" in outcomes:
+        return "published"
+    if "refunded" in outcomes:
+        return "given back"
+    if "abandoned" in outcomes:
+        return "abandoned"
+    return "reading" if "reading" in outcomes else "charged"
+
+
+def _row(charge: ReleaseCharged, position: int, outcomes: Mapping[str, int], place: int) -> ReleaseRow:
+    itself = charge.series is None
+    return ReleaseRow(
+        release_id=charge.release_id,
+        label=charge.label,
+        dataset=charge.dataset,
+        dataset_position=place,
+        stage=stage_of(outcomes),
+        series=None if charge.series is None else charge.series.name,
+        series_number=None if charge.series is None else charge.series.number,
+        mechanism=mechanism_in_words(dict(charge.mechanism)),
+        epsilon=amount(charge.price.epsilon) if itself else None,
+        delta=amount(charge.price.delta) if itself else None,
+        epsilon_paper=amount_or_none(charge.epsilon_paper) if itself else None,
+        sample_id=charge.sample_id,
+        day=charge.day.isoformat(),
+        position=position,
+    )

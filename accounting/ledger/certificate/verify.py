@@ -1,0 +1,234 @@
+"""The verification of a certificate and the files beside it: without ledger, private store or network."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ....mechanisms.errors import InputRefused
+from ..entries.codec import sorted_fields
+from ..entries.releases import ChargedPrice, SeriesPlace
+from ..entries.values import amount_of_text
+from ..private_store.signing import ALGORITHM, PublicKey
+from ..rules.repricing import price_faults
+from .statements import map_findings
+from .write import DOMAIN, FORMAT, certificate_bytes, sha256_of_file, signed_bytes
+
+__all__ = ["CertificateCheck", "check_certificate", "read_certificate", "verify_certificate"]
+
+FIELDS = frozenset(
+    {
+        "code_sources",
+        "code_version",
+        "dataset",
+        "day",
+        "files",
+        "format",
+        "guarantee",
+        "ledger",
+        "map",
+        "mechanism",
+        "name",
+        "private_looks",
+        "published",
+        "release_id",
+        "sample_id",
+        "sampler_layout",
+        "series",
+        "signature",
+    }
+)
+SIGNATURE_FIELDS = frozenset({"algorithm", "key_id", "public_key", "value"})
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CertificateCheck:
+    """What was found of a certificate.
+
+    Args:
+        findings: what does not hold, one sentence each; empty where all is well.
+        signed_by: id of the key whose signature holds; None where none does.
+        unchecked: what was not shown, one sentence each.
+    """
+
+    findings: tuple[str, ...]
+    signed_by: str | None
+    unchecked: tuple[str, ...]
+
+
+def read_certificate(path: Path) -> Mapping[str, Any]:
+    """Read a certificate's fields; nothing is checked but its format.
+
+    Raises:
+        InputRefused: it can't be read, or is no certificate.
+    """
+    try:
+        return _parsed(_content(path))
+    except ValueError as error:
+        raise InputRefused(f"{error}.", where=str(path)) from None
+
+
+def check_certificate(path: Path, *, trusted: tuple[PublicKey, ...] | None = None) -> tuple[str, ...]:
+    """The findings of `verify_certificate`.
+
+    Raises:
+        InputRefused: the certificate can't be read.
+    """
+    return verify_certificate(path, trusted=trusted).findings
+
+
+def verify_certificate(path: Path, *, trusted: tuple[PublicKey, ...] | None) -> CertificateCheck:
+    """Check a certificate and the files beside it.
+
+    The signature is checked, the files are hashed again, and the price is computed again from the mechanism. No byte
+    of a certificate can change unseen: it has one form.
+
+    Args:
+        path: the certificate; its files lie in the same folder, and nothing else does.
+        trusted: public keys of the publisher; None where the reader has none: then whose key signed isn't shown.
+
+    Raises:
+        InputRefused: the certificate can't be read.
+    """
+    content = _content(path)
+    try:
+        certificate = _parsed(content)
+    except ValueError as error:
+        return CertificateCheck(findings=(f"{error}",), signed_by=None, unchecked=())
+    findings = [f"the field {name} is missing" for name in sorted(FIELDS - certificate.keys())]
+    findings += [f"the field {name[:60]!r} is unknown" for name in sorted(certificate.keys() - FIELDS)]
+    if findings:
+        return CertificateCheck(findings=tuple(findings), signed_by=None, unchecked=())
+    unchecked = "whose key signed it: compare the key's id with what the publisher says, or give --public-key."
+    signer, faults = _signature_findings(certificate, content, trusted)
+    findings += faults
+    if not findings:  # a forger's numbers aren't worth computing with
+        findings += _price_findings(certificate)
+        findings += map_findings(certificate)
+    findings += _file_findings(certificate["files"], path)
+    return CertificateCheck(
+        findings=tuple(findings),
+        signed_by=None if signer is None else signer.key_id,
+        unchecked=(unchecked,) if trusted is None else (),
+    )
+
+
+def _content(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise InputRefused(f"the certificate can't be read ({error.strerror}).", where=str(path)) from None
+
+
+def _parsed(content: bytes) -> Mapping[str, Any]:
+    """A certificate's fields.
+
+    Raises:
+        ValueError: it is no certificate of this version's format.
+    """
+    try:
+        certificate = json.loads(content)
+    except (ValueError, RecursionError):
+        certificate = None
+    if not isinstance(certificate, dict) or certificate.get("format") != FORMAT:
+        raise ValueError(f"this is not a certificate of the format that this version reads: {FORMAT}")
+    return certificate
+
+
+def _signature_findings(
+    certificate: Mapping[str, Any], content: bytes, trusted: tuple[PublicKey, ...] | None
+) -> tuple[PublicKey | None, tuple[str, ...]]:
+    """The key whose signature holds, None where none does; and what does not hold."""
+    signature = certificate["signature"]
+    if (
+        not isinstance(signature, dict)
+        or signature.keys() != SIGNATURE_FIELDS
+        or not all(isinstance(part, str) for part in signature.values())
+    ):
+        return None, ("it has no signature that can be read",)
+    try:
+        key = PublicKey(raw=bytes.fromhex(signature["public_key"]))
+        value = bytes.fromhex(signature["value"])
+        one_form = certificate_bytes(certificate) == content
+        message = signed_bytes(certificate)
+    except ValueError:
+        return None, ("it has no signature that can be read",)
+    holds = (
+        signature["algorithm"] == ALGORITHM
+        and signature["key_id"] == key.key_id
+        and signature["public_key"] == key.raw.hex()
+        and signature["value"] == value.hex()
+        and key.verifies(domain=DOMAIN, message=message, signature=value)
+    )
+    if not holds:
+        return None, ("its signature does not hold: the certificate was changed after it was signed",)
+    if not one_form:
+        return None, ("its bytes are not those that were written, though its fields are",)
+    if trusted is not None and key not in trusted:
+        return key, (f"it is signed by the key {key.key_id}, which is none of those that were given",)
+    return key, ()
+
+
+def _releases_of_series(series: Mapping[str, Any] | None) -> int:
+    """How many releases the price covers; one where there is no series.
+
+    Raises:
+        ValueError: it names no place in a series.
+    """
+    if series is None:
+        return 1
+    place = SeriesPlace(name=series["name"], number=series["number"], spec_digest="0" * 64)
+    releases: int = series["releases"]
+    if place.number > releases or set(series) != {"name", "number", "releases"}:
+        raise ValueError("a series has no such place")
+    return releases
+
+
+def _count(value: object) -> int:
+    """A whole number as a certificate has it.
+
+    Raises:
+        ValueError: it is something else.
+    """
+    if type(value) is not int:
+        raise ValueError("a number of records is a whole number")
+    return value
+
+
+def _price_findings(certificate: Mapping[str, Any]) -> tuple[str, ...]:
+    guarantee, mechanism = certificate["guarantee"], certificate["mechanism"]
+    try:
+        price = ChargedPrice(
+            epsilon=amount_of_text(guarantee["epsilon"]),
+            delta=amount_of_text(guarantee["delta"]),
+            rule=guarantee["rule"],
+            relation=guarantee["neighbours"],
+            releases=_releases_of_series(certificate["series"]),
+        )
+        paper = guarantee["epsilon_paper"]
+        return price_faults(
+            mechanism=sorted_fields(mechanism),
+            price=price,
+            epsilon_paper=None if paper is None else amount_of_text(paper),
+            rows_per_person=_count(guarantee["rows_per_person"]),
+        )
+    except (AttributeError, KeyError, TypeError, ValueError):
+        return ("its mechanism or its guarantee can't be read",)
+
+
+def _file_findings(files: object, path: Path) -> tuple[str, ...]:
+    if not isinstance(files, dict) or not files:
+        return ("it names no files",)
+    if not all(isinstance(name, str) and isinstance(digest, str) for name, digest in files.items()):
+        return ("it names no files",)
+    present = {beside.name for beside in path.parent.iterdir()} - {path.name}
+    findings = [f"{name} is missing" for name in sorted(files.keys() - present)]
+    findings += [f"{name} is not named in the certificate" for name in sorted(present - files.keys())]
+    for name in sorted(files.keys() & present):
+        file = path.parent / name
+        if file.is_symlink() or not file.is_file() or sha256_of_file(file) != files[name]:
+            findings.append(f"{name} is not the file that was certified")
+    return tuple(findings)

@@ -1,0 +1,1 @@
+"""What makes the record tamper-evident: hash chain, signed state, anchors."""

@@ -1,0 +1,1 @@
+"""Keys, draws and locks of one steward, outside every ledger."""

@@ -1,0 +1,471 @@
+"""Sampling keys, locks and what a resumed release must find, outside every ledger.
+
+The private store: sampling keys, locks and what a resumed release must find, outside every ledger.
+
+A look into a release's folder in the private store that changes nothing and waits for nobody.
+
+Under which data sets' names a source was released, kept privately: two names of one source are two budgets.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import hmac
+import json
+import os
+import secrets
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ....mechanisms.errors import AccountantRefused, InputRefused, ReleaseFailed
+from ..entries.values import require_digest, require_release_id
+from .draws import (
+    SettledDraws,
+    create_private,
+    destroy,
+    private_folder,
+    read_private_record,
+    replace_private,
+    store_failed,
+)
+
+__all__ = [
+    "KeyRef",
+    "PrivateStore",
+    "ReleaseFolder",
+    "fingerprint_under",
+    "is_held",
+    "known_names_of_source",
+    "other_names_of_source",
+    "remembered_facts",
+    "require_not_held",
+    "require_private",
+]
+
+KEY_BYTES = 32
+FINGERPRINT_DOMAIN = b"crowdblend private fingerprint 1\n"
+LOST = "A release without its key can only be abandoned: `crowdblend abandon`."
+
+
+def fingerprint_under(key: bytes, content: bytes) -> str:
+    """HMAC-SHA256 (hex) of private data under a store's key for fingerprints."""
+    return hmac.new(key, FINGERPRINT_DOMAIN + content, hashlib.sha256).hexdigest()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class KeyRef:
+    """A reference to a sampling key: it can be pickled, printed and logged, since it does not hold the key.
+
+    Args:
+        path: the key's file, on a file system that its user shares.
+    """
+
+    path: Path = field(repr=False)
+
+    def __str__(self) -> str:
+        """The reference without its place."""
+        return repr(self)
+
+    def exists(self) -> bool:
+        """Whether the key is there."""
+        return self.path.is_file()
+
+    def load(self) -> bytes:
+        """The key, 32 bytes.
+
+        PRIVACY: whoever calls this keeps the key out of graphs, logs, parameters, messages and other files.
+
+        Raises:
+            ReleaseFailed: the key is gone or damaged; it is never replaced.
+        """
+        try:
+            key = self.path.read_bytes()
+        except OSError as error:
+            raise ReleaseFailed(f"the sampling key can't be read ({error.strerror}).", remedy=LOST) from None
+        if len(key) != KEY_BYTES:
+            raise ReleaseFailed("the sampling key is damaged.", remedy=LOST)
+        return key
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ReleaseFolder:
+    """A release's own folder in the private store, locked by this process while it is held.
+
+    Args:
+        path: the folder.
+        fingerprint_key: the store's key for fingerprints.
+    """
+
+    path: Path
+    fingerprint_key: bytes = field(repr=False)
+
+    @property
+    def key(self) -> KeyRef:
+        """A reference to the release's sampling key, whether or not it is there."""
+        return KeyRef(path=self.path / "sampling.key")
+
+    @property
+    def selection_key(self) -> KeyRef:
+        """A reference to the key of the sample that the map is chosen on, whether or not it is there."""
+        return KeyRef(path=self.path / "selection.key")
+
+    def create_key(self, randomness: Callable[[int], bytes]) -> KeyRef:
+        """Draw the release's sampling key and make it durable; as `_create`."""
+        return self._create(self.key, randomness)
+
+    def create_selection_key(self, randomness: Callable[[int], bytes]) -> KeyRef:
+        """Draw the key of the sample that the map is chosen on and make it durable; as `_create`."""
+        return self._create(self.selection_key, randomness)
+
+    def _create(self, reference: KeyRef, randomness: Callable[[int], bytes]) -> KeyRef:
+        """Draw a key and make it durable.
+
+        INVARIANT: a key that is there is never replaced, so a charged release can't be given another sample.
+
+        Args:
+            randomness: n to n random bytes, from the operating system in production.
+
+        Raises:
+            AccountantRefused: the release has a key.
+            ReleaseFailed: the key can't be written.
+            ValueError: the source gave another number of bytes.
+        """
+        key = randomness(KEY_BYTES)
+        if len(key) != KEY_BYTES:
+            raise ValueError(f"a sampling key has {KEY_BYTES} bytes, and the source gave {len(key)}")
+        try:
+            create_private(reference.path, key)
+        except FileExistsError:
+            raise AccountantRefused(
+                "this release has its sampling key already.", remedy="Resume it, or use another release id."
+            ) from None
+        except OSError as error:
+            raise store_failed(error) from None
+        return reference
+
+    def destroy_key(self) -> None:
+        """Overwrite and remove the sampling keys, the selection's too; a second call changes nothing.
+
+        Raises:
+            ReleaseFailed: the key can't be removed.
+        """
+        try:
+            destroy(self.key.path)
+            destroy(self.selection_key.path)
+        except OSError as error:
+            raise store_failed(error) from None
+
+    @property
+    def draws(self) -> SettledDraws:
+        """What was drawn at random for the release and must not be drawn again."""
+        return SettledDraws(folder=self.path)
+
+    def fingerprint(self, content: bytes) -> str:
+        """HMAC-SHA256 (hex) under the store's own key.
+
+        PRIVACY: a bare digest of private data would let anyone test a guess. This one is still kept in the
+        private store: that it stays the same over time would tell that nothing changed.
+        """
+        return fingerprint_under(self.fingerprint_key, content)
+
+    def remember(self, facts: Mapping[str, Any]) -> None:
+        """Add facts to what is remembered of the release; they are durable when this returns.
+
+        Args:
+            facts: name → JSON value; a fact of the same name is replaced.
+
+        Raises:
+            ReleaseFailed: they can't be written.
+        """
+        record = self.remembered() | dict(facts)
+        try:
+            replace_private(self._record, json.dumps(record, sort_keys=True, allow_nan=False).encode("utf-8"))
+        except OSError as error:
+            raise store_failed(error) from None
+
+    def remembered(self) -> dict[str, Any]:
+        """What is remembered of the release; empty where nothing is.
+
+        Raises:
+            ReleaseFailed: the record can't be read.
+        """
+        try:
+            record = read_private_record(self._record)
+        except OSError as error:
+            raise store_failed(error) from None
+        except ValueError:
+            raise ReleaseFailed("the release's private record is damaged.", remedy=LOST) from None
+        return record or {}
+
+    @property
+    def _record(self) -> Path:
+        return self.path / "record.json"
+
+
+class PrivateStore:
+    """The folder that holds what must never be in a ledger; its owner alone can look into it.
+
+    Machines that run releases of one ledger need it shared, on a file system with locks; a cluster's workers don't.
+    """
+
+    def __init__(self, home: Path) -> None:
+        """Open the store at `home`, and make it where there is none.
+
+        Raises:
+            InputRefused: it can't be made, or others than its owner can look into it.
+        """
+        self.home = home.expanduser().absolute()
+        try:
+            private_folder(self.home)
+        except OSError as error:
+            raise _unusable(self.home, error) from None
+        require_private(self.home)
+
+    def release_folder(self, *, ledger_id: str, release_id: str) -> ReleaseFolder:
+        """A release's folder, made where there is none; whoever changes what is in it holds it by `hold`.
+
+        Raises:
+            InputRefused: the id has another form, or the folder can't be made.
+        """
+        try:
+            require_digest(ledger_id, "ledger's id")
+            require_release_id(release_id)
+        except ValueError as error:
+            raise InputRefused(f"{error}.", where="release id") from None
+        path = self.home / "releases" / ledger_id / release_id
+        try:
+            private_folder(path)
+            return ReleaseFolder(path=path, fingerprint_key=self._fingerprint_key())
+        except OSError as error:
+            raise _unusable(path, error) from None
+
+    @contextmanager
+    def hold(self, *, ledger_id: str, release_id: str) -> Iterator[ReleaseFolder]:
+        """Hold a release for this process alone; the end of the process, however it ends, frees it.
+
+        The lock belongs to the open file: if the process is killed, one that it forked and that lives on
+        keeps the release held; programs that it started do not.
+
+        Raises:
+            InputRefused: the id has another form, or the folder can't be used.
+            AccountantRefused: a live process holds the release.
+        """
+        folder = self.release_folder(ledger_id=ledger_id, release_id=release_id)
+        try:
+            # INVARIANT: the lock's file is never removed; a lock on a removed file would exclude nobody.
+            handle = os.open(folder.path / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except OSError as error:
+            raise _unusable(folder.path, error) from None
+        try:
+            _lock(handle, folder.path, release_id)
+            try:
+                _remove_drafts(folder.path)
+                yield folder
+            finally:
+                fcntl.flock(handle, fcntl.LOCK_UN)  # for forked copies of the open file too
+        finally:
+            os.close(handle)
+
+    def _fingerprint_key(self) -> bytes:
+        """The store's key for fingerprints, made at first use; it shapes no release."""
+        path = self.home / "fingerprint.key"
+        if not path.exists():
+            with suppress(FileExistsError):
+                create_private(path, secrets.token_bytes(KEY_BYTES))
+        return path.read_bytes()
+
+
+def require_private(home: Path) -> None:
+    """Refuse a private store that others can look into; nothing is made or changed.
+
+    Args:
+        home: its folder.
+
+    Raises:
+        InputRefused: others than its owner can look into it, or it isn't there.
+    """
+    try:
+        open_to_others = home.stat().st_mode & 0o077
+    except OSError as error:
+        raise _unusable(home, error) from None
+    if open_to_others:
+        raise InputRefused(
+            "the private store can be looked into by others than its owner.",
+            where=str(home),
+            remedy=f"Close it with: chmod 700 '{home}'",
+        )
+
+
+def require_not_held(home: Path, *, ledger_id: str, release_id: str) -> None:
+    """Refuse a release that a live process holds; nothing is made or changed.
+
+    Args:
+        home: the private store's folder.
+        ledger_id: the ledger, 64 hexadecimal digits.
+        release_id: the release; there need be none.
+
+    Raises:
+        AccountantRefused: a live process holds it.
+        InputRefused: its lock can't be looked at.
+    """
+    path = home / "releases" / ledger_id / release_id
+    try:
+        handle = os.open(path / "lock", os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise _unusable(path, error) from None
+    try:
+        _lock(handle, path, release_id, kind=fcntl.LOCK_SH)
+    finally:
+        os.close(handle)
+
+
+def _remove_drafts(path: Path) -> None:
+    """Destroy what a killed holder had begun to write; the caller holds the release.
+
+    A draft with a second name is complete and in its place: overwriting it would destroy what is kept there.
+    """
+    try:
+        for draft in path.glob(".*.draft"):
+            if draft.stat().st_nlink > 1:
+                draft.unlink()
+            else:
+                destroy(draft)
+    except OSError as error:
+        raise _unusable(path, error) from None
+
+
+def _lock(handle: int, path: Path, release_id: str, *, kind: int = fcntl.LOCK_EX) -> None:
+    try:
+        fcntl.flock(handle, kind | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise AccountantRefused(
+            "this release is held by a live process.",
+            where=f"release '{release_id}'",
+            remedy="Wait for it, or stop it and run again.",
+            cause="held",
+        ) from None
+    except OSError as error:
+        raise _unusable(path, error) from None
+
+
+def _unusable(path: Path, error: OSError) -> InputRefused:
+    return InputRefused(
+        f"the private store can't be used ({error.strerror}).",
+        where=str(path),
+        remedy="Name a folder of your own in CROWDBLEND_HOME.",
+    )
+
+
+LOCKS = Path("/proc/locks")
+
+
+def remembered_facts(home: Path, *, ledger_id: str, release_id: str) -> dict[str, Any]:
+    """What the private store remembers of a release; empty where it knows nothing, or nothing readable.
+
+    Args:
+        home: the private store.
+        ledger_id: the ledger's id.
+        release_id: the release.
+
+    Raises:
+        ValueError: an id has another form.
+    """
+    record = _folder(home, ledger_id, release_id) / "record.json"
+    try:
+        return read_private_record(record) or {}
+    except (OSError, ValueError):
+        return {}
+
+
+def is_held(home: Path, *, ledger_id: str, release_id: str) -> bool | None:
+    """Whether a live process of this machine holds a release; None where the system doesn't tell.
+
+    The kernel's table of locks is read, since trying the lock would refuse a process that takes it at that moment.
+    Arguments and errors as of `remembered_facts`.
+    """
+    lock = _folder(home, ledger_id, release_id) / "lock"
+    try:
+        status = lock.stat()
+    except OSError:
+        return False
+    try:
+        locks = LOCKS.read_text(encoding="ascii")
+    except OSError:
+        return None
+    return any(line.split()[5].endswith(f":{status.st_ino}") for line in locks.splitlines() if " FLOCK " in line)
+
+
+def _folder(home: Path, ledger_id: str, release_id: str) -> Path:
+    require_digest(ledger_id, "ledger's id")
+    require_release_id(release_id)
+    return home / "releases" / ledger_id / release_id
+
+
+def known_names_of_source(home: Path, metadata: bytes) -> tuple[str, ...]:
+    """Names of the data sets under which a source was released from this private store; nothing is written.
+
+    Args:
+        home: the private store; there may be none.
+        metadata: what is known of the source from metadata alone, as `source_metadata_bytes` of the tasks.
+
+    Returns:
+        Sorted names; empty where the source is unknown, or the store can't be read. A note that is damaged still says
+        that there was a release.
+    """
+    try:
+        key = (home / "fingerprint.key").read_bytes()
+        folder = home / "sources" / fingerprint_under(key, metadata)
+        notes = [file for file in folder.iterdir() if not file.name.startswith(".")]
+    except OSError:
+        return ()
+    return tuple(sorted({_noted_name(note) for note in notes}))
+
+
+def other_names_of_source(home: Path, *, fingerprint: str, ledger_id: str, dataset: str) -> tuple[str, ...]:
+    """Note that a source goes by this data set's name, and give the other names that it has gone by.
+
+    It warns and never decides: a data set may well be added under a second name by right, and what can't be noted
+    is not.
+
+    PRIVACY: this stays in the private store. That two deliveries have the same fingerprint would tell in a ledger that
+    nothing changed between them.
+
+    Args:
+        home: the private store.
+        fingerprint: keyed fingerprint (hex) of what is known of the source from metadata alone.
+        ledger_id: the ledger, 64 hexadecimal digits.
+        dataset: the name in it under which the source is about to be released.
+
+    Returns:
+        Names of data sets, sorted; of another ledger's with a remark.
+    """
+    folder = home / "sources" / fingerprint
+    own = {"ledger_id": ledger_id, "dataset": dataset}
+    content = json.dumps(own, sort_keys=True).encode("utf-8")
+    path = folder / hashlib.sha256(content).hexdigest()[:32]
+    try:
+        if not path.exists():
+            private_folder(folder)
+            create_private(path, content)
+        noted = [json.loads(file.read_bytes()) for file in folder.iterdir() if not file.name.startswith(".")]
+        return tuple(sorted(_name(one, ledger_id) for one in noted if one != own))
+    except (KeyError, OSError, TypeError, ValueError):
+        return ()
+
+
+def _noted_name(note: Path) -> str:
+    try:
+        return f"'{json.loads(note.read_bytes())['dataset']}'"
+    except (KeyError, OSError, TypeError, ValueError):
+        return "of a damaged note"
+
+
+def _name(noted: dict[str, str], ledger_id: str) -> str:
+    elsewhere = "" if noted["ledger_id"] == ledger_id else " in another ledger"
+    return f"'{noted['dataset']}'{elsewhere}"

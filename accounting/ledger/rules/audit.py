@@ -1,0 +1,343 @@
+"""The verification of a whole ledger: chain, rules, prices, derived tables, their signed state, and guards.
+
+The derived tables held against the entries that they follow from, in step with the chain and in little memory.
+
+The whole state of a ledger, made from its entries alone: to begin with, and to hold what is stored against.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from sqlalchemy import Connection, Table, delete, select, text
+
+from ....mechanisms.errors import Refusal
+from ..chain.anchor import Head
+from ..chain.append import head_of
+from ..chain.hashing import GENESIS, Finding, Link, check_links, node_digest, nodes_of, own_hash
+from ..chain.signed_state import KEEP_NODE, Count, Vouched, count_fact, row_fact, signer_of, vouch
+from ..database.projections import Row
+from ..database.schema import DERIVED_TABLES, GUARDS, as_stored, entry, signed_state, state_node
+from ..entries.codec import entry_of_bytes
+from ..queries import ledger_id_of
+from .replay import Replay
+
+__all__ = ["STREAMED", "DerivedRows", "WholeState", "build_state", "check_state", "verify_ledger"]
+
+# For one statement at a time: the same options on the connection would stay with it.
+STREAMED: Mapping[str, int] = {"yield_per": 2_000}
+
+
+class DerivedRows:
+    """The rows of every derived table, read once in the order of their positions.
+
+    Args:
+        connection: a connection in a reading transaction.
+    """
+
+    def __init__(self, connection: Connection) -> None:
+        self._tables = [_TableRows(connection, table) for table in DERIVED_TABLES]
+
+    def check(self, position: int, expected: tuple[Row, ...]) -> Iterator[Finding]:
+        """Compare what is stored for an entry with what follows from it; positions must rise from call to call."""
+        due: dict[Table, list[Row]] = {}
+        for row in expected:
+            due.setdefault(row.table, []).append(row)
+        for table in self._tables:
+            if table.position <= position or table.table in due:
+                yield from table.check(position, due.get(table.table, []))
+
+    def take(self, position: int) -> tuple[Row, ...]:
+        """The rows up to an entry that can't be held against it: it is missing, or another one than was written."""
+        return tuple(row for table in self._tables for row in table.take(position))
+
+    def check_rest(self) -> Iterator[Finding]:
+        """Find what lies beyond the last entry: one finding, however many rows missing entries have left there."""
+        strangers = [stranger for table in self._tables for stranger in table.strangers(float("inf"))]
+        if len(strangers) == 1:
+            yield from strangers
+        elif strangers:
+            names = ", ".join(table.table.name for table in self._tables if table.found_strangers)
+            first = min(stranger.position for stranger in strangers if stranger.position is not None)
+            what = f"the chain ends before it, and {len(strangers)} rows of this place or later ones are left"
+            yield Finding(position=first, what=f"{what} in the tables {names}")
+        for table in self._tables:
+            yield from table.check_homeless()
+
+
+class _TableRows:
+    """The rows of one table from one position on."""
+
+    def __init__(self, connection: Connection, table: Table) -> None:
+        self.table = table
+        self.position = float("inf")  # of the row that comes next
+        self._names = [column.name for column in table.columns if column.name != "position"]
+        columns = [as_stored(table.c[name]) for name in ("position", *self._names)]
+        # A cursor of its own for each table, so that all can be read in step.
+        result = connection.execute(select(*columns).order_by(table.c.position), execution_options=STREAMED)
+        self._rows: Iterator[tuple[Any, ...]] = (tuple(row) for part in result.partitions() for row in part)
+        self._homeless = 0
+        self.found_strangers = False
+        self._next: tuple[Any, ...] | None = None
+        self._advance()
+
+    def check(self, position: int, expected: list[Row]) -> Iterator[Finding]:
+        """Compare the rows at a position, and find those before it, which belong to no entry."""
+        yield from self.strangers(position)
+        stored = []
+        while self._next is not None and self.position == position:
+            stored.append(self._next[1:])
+            self._advance()
+        due = [tuple(row.values[name] for name in self._names) for row in expected]
+        if stored == due:
+            return
+        if any(row not in stored for row in due):
+            yield Finding(position=position, what=f"its row in the table {self.table.name} is missing or changed")
+        else:
+            yield self._stranger(position)
+
+    def take(self, position: int) -> Iterator[Row]:
+        """The rows at a position and before it."""
+        while self._next is not None and self.position <= position:
+            yield Row(table=self.table, values=dict(zip(self._names, self._next[1:], strict=True)))
+            self._advance()
+
+    def check_homeless(self) -> Iterator[Finding]:
+        """Find the rows that no entry can have."""
+        if self._homeless:
+            yield Finding(
+                position=None, what=f"{self._homeless} rows in the table {self.table.name} name no place in the chain"
+            )
+
+    def strangers(self, before: float) -> Iterator[Finding]:
+        """Find the rows before a position that belong to no entry, and go past them."""
+        while self._next is not None and self.position < before:
+            self.found_strangers = True
+            yield self._stranger(int(self.position))
+            self._advance()
+
+    def _stranger(self, position: int) -> Finding:
+        return Finding(position=position, what=f"a row in the table {self.table.name} does not follow from it")
+
+    def _advance(self) -> None:
+        """Go to the next row whose position is a whole number; SQLite would store others, if its checks were off."""
+        for row in self._rows:
+            if type(row[0]) is int:
+                self._next, self.position = row, row[0]
+                return
+            self._homeless += 1
+        self._next, self.position = None, float("inf")
+
+
+BATCH = 2_000
+
+
+class WholeState:
+    """All facts of a ledger's state, gathered in the order of the chain; 64 bytes for each."""
+
+    def __init__(self) -> None:
+        self._facts: list[bytes] = []
+        self._counts: Counter[tuple[Count, str]] = Counter()
+
+    def take(self, link: Mapping[str, Any], replay: Replay) -> None:
+        """Take over an entry with what follows from it.
+
+        Args:
+            link: the row of the entry, every column.
+            replay: which was handed this entry last.
+        """
+        self._take(row_fact(entry, link))
+        for row in replay.rows:
+            self._take(row_fact(row.table, {"position": link["position"], **row.values}))
+        self._counts.update(replay.counts)
+
+    def nodes(self) -> Iterator[tuple[str, str]]:
+        """Path and children of every node, in falling order of the paths, the topmost last."""
+        for (of, name), number in self._counts.items():
+            self._take(count_fact(of, name, number))
+        self._counts.clear()
+        self._facts.sort()
+        yield from nodes_of(self._facts)
+
+    def _take(self, fact: tuple[str, str]) -> None:
+        self._facts.append(bytes.fromhex(fact[0] + fact[1]))
+
+
+def build_state(connection: Connection) -> None:
+    """Store the state that follows from a ledger's entries, instead of any other.
+
+    Whether the entries hold isn't looked at here: the ledger is to be verified before the state is signed.
+
+    Args:
+        connection: a connection in a writing transaction.
+    """
+    whole, replay = WholeState(), Replay()
+    position, link = -1, GENESIS
+    columns = [as_stored(column).label(column.name) for column in entry.columns]
+    rows = connection.execute(select(*columns).order_by(entry.c.position), execution_options=STREAMED)
+    for row in rows:
+        try:
+            replay.apply(entry_of_bytes(str(row.body).encode("ascii")), position=row.position)
+        except ValueError:
+            replay.skip()
+        whole.take(row._asdict(), replay)
+        position, link = row.position, row.hash
+    for table in (state_node, signed_state):
+        connection.execute(delete(table))
+    batch: list[dict[str, str]] = []
+    for path, children in whole.nodes():
+        batch.append({"path": path, "children": children})
+        if path == "" or len(batch) == BATCH:
+            connection.execute(KEEP_NODE, batch)
+            batch.clear()
+        if path == "":
+            root = node_digest(children)
+            connection.execute(signed_state.insert().values(slot=0, root=root, statement=""))
+            vouch(connection, Vouched(position=position, hash=link, root=root))
+
+
+def check_state(connection: Connection, whole: WholeState) -> Iterator[Finding]:
+    """Hold the stored state, and the signature over it, against the state that follows from the entries."""
+    columns = [as_stored(state_node.c[name]) for name in ("path", "children")]
+    stored = connection.execute(
+        select(*columns).order_by(state_node.c.path.desc()), execution_options=STREAMED
+    ).tuples()
+    differing, root = 0, ""
+    row = next(stored, None)
+    for path, children in whole.nodes():
+        while row is not None and str(row[0]) > path:
+            differing, row = differing + 1, next(stored, None)
+        if row is None or row[0] != path:
+            differing += 1
+        else:
+            differing += row[1] != children
+            row = next(stored, None)
+        root = node_digest(children)
+    differing += (row is not None) + sum(1 for _ in stored)
+    other_root = connection.execute(select(as_stored(signed_state.c.root))).scalar() != root
+    if differing:
+        them = f"{differing} nodes of the ledger's state{', and its root,' if other_root else ''}"
+        yield Finding(position=None, what=f"{them} don't follow from its entries")
+    elif other_root:
+        yield Finding(position=None, what="the root of the ledger's state doesn't follow from its entries")
+    if other_root:
+        return
+    try:
+        place = head_of(connection)
+        signer_of(connection, Head(ledger_id=ledger_id_of(connection), position=place.position, hash=place.hash))
+    except Refusal as refusal:
+        yield Finding(position=None, what=refusal.what.removesuffix("."))
+
+
+NAMED = 20  # entries that build on a missing one are listed up to so many
+
+TRIGGERS = {
+    "sqlite": "SELECT name FROM sqlite_master WHERE type = 'trigger'",
+    "postgresql": "SELECT tgname FROM pg_trigger WHERE NOT tgisinternal AND tgenabled <> 'D'"
+    " AND tgrelid IN (SELECT oid FROM pg_class WHERE relnamespace = current_schema()::regnamespace)",
+}
+
+
+def verify_ledger(connection: Connection, *, dialect: str) -> tuple[Finding, ...]:
+    """Check everything that can be checked from inside a ledger.
+
+    Entries and derived rows are read once, in step: what is kept in memory is what the rules need to know of earlier
+    entries, which grows with releases and not with rows.
+
+    Args:
+        connection: a connection in a reading transaction.
+        dialect: "sqlite" or "postgresql".
+
+    Returns:
+        What does not hold, in the order of the chain; empty for a sound ledger.
+    """
+    findings: list[Finding] = []
+    derived, whole = DerivedRows(connection), WholeState()
+    gaps: dict[int, _Gap] = {}
+    broken = check_links(_links(connection, derived, whole, findings, gaps))
+    findings.extend([gaps[one.position].told(one) if one.position in gaps else one for one in list(broken)])
+    findings.extend(derived.check_rest())
+    if not findings:  # else the state can only be another one
+        findings.extend(check_state(connection, whole))
+    present = frozenset(connection.execute(text(TRIGGERS[dialect])).scalars())
+    findings.extend(
+        Finding(position=None, what=f"the database's guard {guard} is missing")
+        for guard in sorted(GUARDS[dialect] - present)
+    )
+    return tuple(sorted(findings, key=lambda finding: (finding.position is None, finding.position or 0)))
+
+
+@dataclass(kw_only=True, slots=True)
+class _Gap:
+    """Entries that are missing before one that is there, with what can't be checked for want of them.
+
+    Args:
+        rows: that the missing entries left.
+        groundless: positions of the entries that build on them.
+    """
+
+    rows: tuple[Row, ...]
+    groundless: list[int] = field(default_factory=list)
+
+    def told(self, finding: Finding) -> Finding:
+        """The finding of the gap, with its consequences."""
+        parts = []
+        if self.rows:
+            parts.append(f"its rows in {', '.join(sorted({row.table.name for row in self.rows}))}")
+        if self.groundless:
+            some, more = self.groundless[:NAMED], len(self.groundless) - NAMED
+            listed = ", ".join(map(str, some)) + (f" and {more} more" if more > 0 else "")
+            parts.append(f"what builds on it (entries {listed})")
+        said = f"; for want of it, {' and '.join(parts)} can't be checked" if parts else ""
+        return Finding(position=finding.position, what=finding.what + said)
+
+
+def _links(
+    connection: Connection, derived: DerivedRows, whole: WholeState, findings: list[Finding], gaps: dict[int, _Gap]
+) -> Iterator[Link]:
+    """Give each stored entry as a link; on the way replay it, and compare the rows that follow from it."""
+    replay = Replay()
+    columns = (as_stored(entry.c[name]) for name in ("position", "previous", "hash", "kind", "body"))
+    rows = connection.execute(select(*columns).order_by(entry.c.position), execution_options=STREAMED)
+    empty, expected, gap = True, 0, None
+    for position, previous, own, kind, stored in rows:
+        empty = False
+        if position > expected:
+            gap = gaps[position] = _Gap(rows=derived.take(position - 1))
+            replay.lose(gap.rows)
+        expected = position + 1
+        body = _text(stored).encode("utf-8")
+        read = Link(position=position, previous=_text(previous), hash=_text(own), body=body)
+        faults = _faults(position, kind, body, replay)
+        if gap is not None and replay.groundless:
+            gap.groundless.append(position)
+            findings.extend(Finding(position=position, what=what) for what in faults)
+            replay.believe(derived.take(position))
+        elif own_hash(read) == read.hash:
+            findings.extend(Finding(position=position, what=what) for what in faults)
+            findings.extend(derived.check(position, replay.rows))
+        else:  # that its content was changed is the one cause of whatever its rules and rows would show
+            replay.believe(derived.take(position))
+        if not findings and not gaps:
+            link = {"position": position, "previous": previous, "hash": own, "kind": kind, "body": stored}
+            whole.take(link, replay)
+        yield read
+    if empty:
+        findings.append(Finding(position=None, what="the ledger has no entry"))
+
+
+def _text(stored: object) -> str:
+    return stored if isinstance(stored, str) else ""
+
+
+def _faults(position: int, kind: str, body: bytes, replay: Replay) -> tuple[str, ...]:
+    try:
+        recorded = entry_of_bytes(body)
+    except ValueError as error:
+        replay.skip()
+        return (f"the entry can't be read: {error}",)
+    faults = replay.apply(recorded, position=position)
+    return faults if kind == recorded.KIND else (*faults, "the entry's kind differs from its content")

@@ -1,0 +1,90 @@
+"""The state of a ledger as its tables have it, each answer held against the signed state."""
+
+from __future__ import annotations
+
+from collections.abc import Set
+
+from sqlalchemy import Connection
+
+from ..chain.signed_state import vouched
+from ..entries.kinds import DatasetAdded
+from ..entries.releases import ReleaseCharged, SeriesRegistered
+from ..queries import ReleaseState, account_of, registration_of, release_of, release_of_sample, unrefunded_release
+from ..series import holders_of, series_of
+from ..tokens import tokens_of
+from .ledger_state import AccountAt
+
+__all__ = ["StoredState"]
+
+
+class StoredState:
+    """A ledger's state in one transaction, until something is written in it; the methods are those of `LedgerState`.
+
+    What is looked up twice is read once. A look-up raises `ForgedState` for what doesn't follow from the signed chain.
+
+    Args:
+        connection: a connection in a transaction whose signed state is checked.
+    """
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._datasets: dict[str, DatasetAdded | None] = {}
+        self._releases: dict[str, ReleaseState | None] = {}
+
+    @property
+    def position(self) -> int:
+        """Place of the next entry."""
+        return vouched(self._connection).position + 1
+
+    def dataset(self, name: str) -> DatasetAdded | None:
+        """A data set's registration."""
+        if name not in self._datasets:
+            self._datasets[name] = registration_of(self._connection, name)
+        return self._datasets[name]
+
+    def account(self, name: str) -> AccountAt | None:
+        """A data set's account."""
+        return None if self.dataset(name) is None else account_of(self._connection, name)
+
+    def series(self, name: str) -> SeriesRegistered | None:
+        """A series' registration."""
+        known = series_of(self._connection, name)
+        return None if known is None else known.registered
+
+    def holder(self, series: str, number: int) -> str | None:
+        """The release that has a place: the last that took it, unless it gave the place back."""
+        holders = holders_of(self._connection, series, number)
+        return holders[-1] if holders and "refunded" not in self.outcomes(holders[-1]) else None
+
+    def turn(self, series: str, number: int) -> int:
+        """How many releases have taken a place."""
+        return len(holders_of(self._connection, series, number))
+
+    def release(self, release_id: str) -> ReleaseState | None:
+        """A release with all that is known of it."""
+        if release_id not in self._releases:
+            self._releases[release_id] = release_of(self._connection, release_id)
+        return self._releases[release_id]
+
+    def charge(self, release_id: str) -> ReleaseCharged | None:
+        """What was charged for a release."""
+        known = self.release(release_id)
+        return None if known is None else known.charge
+
+    def outcomes(self, release_id: str) -> Set[str]:
+        """What a release has passed."""
+        known = self.release(release_id)
+        return frozenset() if known is None else known.outcomes
+
+    def release_of_sample(self, sample_id: str) -> str | None:
+        """The release that a sample serves."""
+        return release_of_sample(self._connection, sample_id)
+
+    def standing(self, dataset: str, *, alone: bool) -> str | None:
+        """Some release whose cost was not given back, at a cost that doesn't grow with the ledger."""
+        return unrefunded_release(self._connection, dataset, alone=alone)
+
+    def revoked(self, token_id: str) -> bool | None:
+        """Whether a token was revoked."""
+        known = [token for token in tokens_of(self._connection) if token.added.token_id == token_id]
+        return known[0].revoked is not None if known else None

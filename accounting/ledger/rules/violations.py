@@ -1,0 +1,567 @@
+"""The ledger's rules: what an entry breaks, given the entries before it; the same for who writes and who verifies."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Set
+from dataclasses import dataclass, replace
+from decimal import Decimal
+from typing import assert_never
+
+from ....mechanisms.amounts import amount_shown
+from ....mechanisms.errors import AccountantRefused, InputRefused, Refusal
+from ...theory.kinds.outcome_counts import holds_alone
+from ...theory.kinds.registry import kind_of, mechanism_of_record
+from ..database.projections import released_once
+from ..entries.kinds import BudgetRaised, DatasetAdded, Entry, LedgerCreated, PrivateLook, TokenAdded, TokenRevoked
+from ..entries.releases import (
+    ChargedPrice,
+    Fields,
+    ReleaseAbandoned,
+    ReleaseCharged,
+    ReleasePublished,
+    ReleaseReading,
+    ReleaseRefused,
+    SeriesPlace,
+    SeriesRegistered,
+)
+from ..entries.values import Account
+from ..queries import stage_of
+from .ledger_state import LedgerState
+from .repricing import price_faults
+from .what_fits import what_fits
+
+__all__ = [
+    "Violation",
+    "all_releases_taken",
+    "budget_violations",
+    "other_specification",
+    "sample_faults",
+    "survey_fault",
+    "unknown_dataset",
+    "unknown_release",
+    "unknown_series",
+    "unknown_token",
+    "unpaid_parts",
+    "violations",
+]
+
+CLOSED = frozenset({"published", "abandoned", "refunded"})
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Violation:
+    """A rule that an entry breaks.
+
+    Args:
+        cause: short name of the rule, for the record of a refusal.
+        what: what the writer says who refuses it: one sentence, with its numbers.
+        where: what it concerns.
+        remedy: what the reader can do next, or how to compute that where it takes time.
+        fault: what a verification says of a recorded entry; empty for a rule about what no entry has.
+        mistake: whether it is the caller's mistake, which isn't recorded, and not a refusal by the accountant.
+        lacking: whether it is broken for want of an earlier entry.
+    """
+
+    cause: str
+    what: str
+    where: str
+    remedy: str | Callable[[], str]
+    fault: str = ""
+    mistake: bool = False
+    lacking: bool = False
+
+    @property
+    def refusal(self) -> Refusal:
+        """The violation as an exception."""
+        refused = InputRefused if self.mistake else AccountantRefused
+        remedy = self.remedy if isinstance(self.remedy, str) else self.remedy()
+        return refused(self.what, where=self.where, remedy=remedy, cause=self.cause)
+
+
+def violations(entry: Entry, state: LedgerState, *, rows_per_person: int | None = None) -> Iterator[Violation]:
+    """Every rule that an entry would break as the next one, the weightiest first; none for one that may be written.
+
+    INVARIANT: the writer refuses for the first, and the verification tells all of them, each from its own knowledge
+    of the entries before (`StoredState`, `Replay`): there is no second list of rules.
+
+    Args:
+        entry: the entry.
+        state: the ledger before it.
+        rows_per_person: the most records of one person that its price was computed for, as the writer knows it; None
+            where nothing but the entry is known: then what its data set was registered with.
+    """
+    match entry:
+        case LedgerCreated() | ReleaseRefused():
+            pass
+        case DatasetAdded():
+            yield from _of_dataset(entry, state)
+        case BudgetRaised():
+            yield from _of_raise(entry, state)
+        case PrivateLook():
+            if state.dataset(entry.dataset) is None:
+                yield unknown_dataset(entry.dataset)
+        case SeriesRegistered() | ReleaseCharged():
+            yield from _of_charge(entry, state, rows_per_person)
+        case ReleaseReading() | ReleasePublished() | ReleaseAbandoned():
+            yield from _of_step(entry, state)
+        case TokenAdded() | TokenRevoked():
+            yield from _of_token(entry, state)
+        case _:
+            assert_never(entry)
+    if (state.position == 0) is not isinstance(entry, LedgerCreated):
+        once, never = "a ledger is created once, by its first entry", "the first entry does not create the ledger"
+        fault = once if state.position else never
+        yield Violation(cause="first-entry", fault=fault, what=f"{fault}.", where="ledger", remedy="")
+
+
+def unknown_dataset(name: str) -> Violation:
+    """A data set that the ledger does not have."""
+    return Violation(
+        cause="",
+        fault=f"dataset '{name}' is not in the ledger",
+        what="the ledger has no data set of this name.",
+        where=f"dataset '{name}'",
+        remedy="Register it and its budget with `crowdblend dataset add`.",
+        mistake=True,
+        lacking=True,
+    )
+
+
+def unknown_series(name: str) -> Violation:
+    """A series that the ledger does not have."""
+    return Violation(
+        cause="",
+        fault=f"series '{name}' has not paid for this release: nothing of that name",
+        what="the ledger has no series of this name.",
+        where=f"series '{name}'",
+        remedy="Register it with `crowdblend series add`.",
+        mistake=True,
+        lacking=True,
+    )
+
+
+def unknown_release(release_id: str) -> Violation:
+    """A release that the ledger does not have."""
+    return Violation(
+        cause="",
+        fault=f"release '{release_id}' was never charged",
+        what="the ledger has no such release.",
+        where=f"release '{release_id}'",
+        remedy="`crowdblend ledger show` lists them.",
+        mistake=True,
+        lacking=True,
+    )
+
+
+def unknown_token(name: str) -> Violation:
+    """A token that the ledger does not have, or that opens nothing any more."""
+    return Violation(
+        cause="",
+        fault=f"token {name} was never added",
+        what="there is no such token, or it was revoked before.",
+        where=f"token '{name}'",
+        remedy="`crowdblend token list` shows them.",
+        mistake=True,
+        lacking=True,
+    )
+
+
+def _of_dataset(entry: DatasetAdded, state: LedgerState) -> Iterator[Violation]:
+    if state.dataset(entry.dataset) is not None:
+        yield Violation(
+            cause="",
+            fault=f"dataset '{entry.dataset}' is added a second time",
+            what="a data set of this name is in the ledger already.",
+            where=f"dataset '{entry.dataset}'",
+            remedy="A new delivery of its records keeps the name and the budget; "
+            "a larger budget is `crowdblend dataset raise`.",
+            mistake=True,
+        )
+
+
+def _of_raise(entry: BudgetRaised, state: LedgerState) -> Iterator[Violation]:
+    before = state.account(entry.dataset)
+    if before is None:
+        yield unknown_dataset(entry.dataset)
+        return
+    epsilon, delta = before.account.epsilon_budget, before.account.delta_budget
+    lowered = entry.epsilon < epsilon or entry.delta < delta
+    if lowered or (entry.epsilon, entry.delta) == (epsilon, delta):
+        yield Violation(
+            cause="",
+            fault="a budget is lowered" if lowered else "a budget is raised to what it was",
+            what=f"the budget is (ε, δ) = ({epsilon}, {delta}) and can only be raised, not set to "
+            f"({entry.epsilon}, {entry.delta}).",
+            where=f"dataset '{entry.dataset}'",
+            remedy="",
+            mistake=True,
+        )
+
+
+def _of_charge(
+    entry: SeriesRegistered | ReleaseCharged, state: LedgerState, rows_per_person: int | None
+) -> Iterator[Violation]:
+    """What speaks against a release or a series that is charged; the price of one that a series paid for was charged
+    with the series.
+    """
+    dataset, before = state.dataset(entry.dataset), state.account(entry.dataset)
+    if dataset is None or before is None:
+        yield unknown_dataset(entry.dataset)
+    place, registered = None, 1 if dataset is None else dataset.rows_per_person
+    claimed = registered if rows_per_person is None else rows_per_person
+    match entry:
+        case SeriesRegistered():
+            where = f"series '{entry.series}'"
+            yield from _of_registration(entry, state)
+        case ReleaseCharged():
+            where, place = f"release '{entry.release_id}'", entry.series
+            yield from _of_release(entry, state)
+        case _:
+            assert_never(entry)
+    if dataset is not None:
+        yield from _of_population(entry.mechanism, claimed, dataset)
+    if isinstance(entry, ReleaseCharged) and place is not None:
+        yield from _of_place(entry, place, state)
+    for fault in price_faults(
+        mechanism=entry.mechanism, price=entry.price, epsilon_paper=entry.epsilon_paper, rows_per_person=claimed
+    ):
+        remedy = "Charge what the mechanism costs."
+        yield Violation(cause="price-differs", fault=fault, what=f"{fault}.", where=where, remedy=remedy)
+    if dataset is not None and before is not None and place is None:
+        yield from _of_budget(entry.price, entry.mechanism, claimed, dataset, before.account, state)
+
+
+def _of_registration(entry: SeriesRegistered, state: LedgerState) -> Iterator[Violation]:
+    if state.series(entry.series) is not None:
+        yield Violation(
+            cause="",
+            fault=f"series '{entry.series}' is registered a second time",
+            what="a series of this name is in the ledger already.",
+            where=f"series '{entry.series}'",
+            remedy="Run its releases, or register another under a new name.",
+            mistake=True,
+        )
+
+
+def _of_release(entry: ReleaseCharged, state: LedgerState) -> Iterator[Violation]:
+    """A release's id and its samples serve once."""
+    where, remedy = f"release '{entry.release_id}'", "Draw a fresh sample: run again with a new release id."
+    if state.charge(entry.release_id) is not None:
+        yield Violation(
+            cause="release-known",
+            fault=f"release id '{entry.release_id}' is charged a second time",
+            what=f"this release id is in the ledger already ({stage_of(state.outcomes(entry.release_id))}).",
+            where=where,
+            remedy="Resume that release, or use another id.",
+        )
+    for _, taken in entry.samples:
+        if (other := state.release_of_sample(taken)) is not None:
+            fault = f"its sample was used by release '{other}'"
+            what = f"{fault}, and a sample serves one release."
+            yield Violation(cause="sample-used", fault=fault, what=what, where=where, remedy=remedy)
+    for fault in sample_faults(entry):
+        yield Violation(cause="samples-differ", fault=fault, what=f"{fault}.", where=where, remedy=remedy)
+
+
+def sample_faults(charge: ReleaseCharged) -> tuple[str, ...]:
+    """What is wrong with a charge's samples, in sentences; nothing where they are what its mechanism reads.
+
+    A release reads a sample of its own. A map that is chosen on a fresh sample is chosen on another one, since the
+    release's price holds for a choice that its own sample has no part in (docs/proofs/selection.md). One that reads
+    every record takes a sample all the same, and draws nothing from it: the sample's id ties charge, draws and output
+    together (docs/decisions/0009-releases-without-a-sample.md).
+    """
+    try:
+        mechanism = mechanism_of_record(dict(charge.mechanism))
+    except InputRefused:
+        return ()  # which has no price either, and that is said
+    needed = kind_of(mechanism).samples(mechanism)
+    taken = [sample for _, sample in charge.samples]
+    if len(taken) != needed:
+        return (f"its mechanism reads {needed} samples, and {len(taken)} are taken",)
+    if len(set(taken)) != needed:
+        return ("its map would be chosen on the release's own sample",)
+    return ()
+
+
+def _of_population(mechanism: Fields | None, claimed: int, dataset: DatasetAdded) -> Iterator[Violation]:
+    """A price holds for the population as it was registered: how it was sampled, and how many records a person has."""
+    where = f"dataset '{dataset.dataset}'"
+    fault = None if mechanism is None else survey_fault(mechanism, dataset.survey_rate)
+    if fault is not None:
+        yield Violation(
+            cause="survey-differs",
+            fault=fault,
+            what=f"{fault}.",
+            where=where,
+            remedy="Register the data under a name of their own with `crowdblend dataset add NAME --survey-rate RATE`, "
+            "RATE being the largest; or draw a fresh sample with [sampling].rate.",
+        )
+    if claimed != dataset.rows_per_person:
+        yield Violation(
+            cause="rows-per-person",
+            what=f"it was added with at most {_records(dataset.rows_per_person)} of a person in a delivery, and this "
+            f"price covers {_records(claimed)}.",
+            where=where,
+            remedy=f"Write rows_per_person = {dataset.rows_per_person} below [data].",
+        )
+
+
+def survey_fault(mechanism: Fields, survey_rate: Decimal | None) -> str | None:
+    """What is wrong with a data set's own sampling as protection, in a sentence; None where nothing is.
+
+    A mechanism that draws no coins of its own, and leans on those that the data were drawn with, is sound once: so
+    its data set must be registered as a sample, which the ledger lets be released once, and its rates must not be
+    below what was registered.
+
+    Args:
+        mechanism: the mechanism's versioned record.
+        survey_rate: as registered; None for a data set that is no sample.
+    """
+    try:
+        found = mechanism_of_record(dict(mechanism))
+    except InputRefused:
+        return None  # which has no price either, and that is said
+    rate_of = kind_of(found).survey_rate
+    if rate_of is None:
+        return None
+    if survey_rate is None:
+        return "its price leans on the data having been sampled, and the data set is not registered as a sample"
+    if survey_rate > rate_of(found):
+        return (
+            f"it says that no record was sampled at a rate above {rate_of(found)}, and the data set is registered "
+            f"as sampled at {survey_rate}"
+        )
+    return None
+
+
+def _of_place(entry: ReleaseCharged, place: SeriesPlace, state: LedgerState) -> Iterator[Violation]:
+    """A series pays for releases that are as it was registered, so many as it was priced for."""
+    series = state.series(place.name)
+    if series is None:
+        yield unknown_series(place.name)
+        return
+    if parts := unpaid_parts(entry, series):
+        fault = f"series '{place.name}' has not paid for this release: {', '.join(parts)}"
+        if parts == ("specification",):
+            yield _specification_differs(series, fault=fault)
+        else:
+            what = f"it has not paid for this release: another {' and another '.join(parts)}."
+            yield _series_differs(series, what=what, fault=fault)
+    if place.number > (paid := series.price.releases):
+        yield all_releases_taken(
+            series, fault=f"series '{place.name}' has paid for {paid} releases, and this is one more"
+        )
+    if (holder := state.holder(place.name, place.number)) is not None:
+        yield all_releases_taken(series, fault=f"release '{holder}' has this place in series '{place.name}'")
+
+
+def unpaid_parts(charge: ReleaseCharged, registered: SeriesRegistered) -> tuple[str, ...]:
+    """In what a release differs from the series that is to pay for it; nothing where it is one of its releases."""
+    place = charge.series
+    differences = {
+        "data set": charge.dataset != registered.dataset,
+        "mechanism": charge.mechanism != registered.mechanism,
+        "generalization map": charge.map_digest != registered.map_digest,
+        "price": charge.price != registered.price,
+        "specification": place is None or place.spec_digest != registered.spec_digest,
+    }
+    return tuple(part for part, differs in differences.items() if differs)
+
+
+def other_specification(registered: SeriesRegistered, *, dataset: str, spec_digest: str) -> Violation | None:
+    """What speaks against a release of a series of which only the specification is known yet, None where nothing does.
+
+    Args:
+        registered: the series.
+        dataset: the data set that would be released.
+        spec_digest: SHA-256 (hex) of what the specifications of a series must have in common.
+    """
+    same = (dataset, spec_digest) == (registered.dataset, registered.spec_digest)
+    return None if same else _specification_differs(registered)
+
+
+def _specification_differs(series: SeriesRegistered, *, fault: str = "") -> Violation:
+    what = (
+        "this specification differs from the one that was registered, and the price holds for parameters fixed then: "
+        "data set, form, k, rate, delta, columns, hierarchies, levels, and how records are read."
+    )
+    return _series_differs(series, what=what, fault=fault)
+
+
+def _series_differs(series: SeriesRegistered, *, what: str, fault: str) -> Violation:
+    return Violation(
+        cause="series-changed",
+        fault=fault,
+        what=what,
+        where=f"series '{series.series}'",
+        remedy="Restore what was changed, or run without --series: a release of its own is charged for itself.",
+    )
+
+
+def all_releases_taken(series: SeriesRegistered, *, fault: str = "") -> Violation:
+    """What speaks against one more release of a series that has no free place."""
+    return Violation(
+        cause="series-finished",
+        fault=fault,
+        what=f"all its {series.price.releases} releases are taken.",
+        where=f"series '{series.series}'",
+        remedy="Register another series, which is charged anew.",
+    )
+
+
+def budget_violations(
+    price: ChargedPrice, *, mechanism: Fields | None, rows_per_person: int, dataset: str, state: LedgerState
+) -> Iterator[Violation]:
+    """What speaks against charging a price to a data set, whatever the release: what can be known before its charge.
+
+    Args:
+        price: what would be charged.
+        mechanism: the mechanism's versioned record, None where it isn't known.
+        rows_per_person: the most records of one person in a delivery that the price covers.
+        dataset: whose budget would pay.
+        state: the ledger now.
+    """
+    known, before = state.dataset(dataset), state.account(dataset)
+    if known is None or before is None:
+        yield unknown_dataset(dataset)
+        return
+    yield from _of_population(mechanism, rows_per_person, known)
+    yield from _of_budget(price, mechanism, rows_per_person, known, before.account, state)
+
+
+def _of_budget(
+    price: ChargedPrice,
+    mechanism: Fields | None,
+    claimed: int,
+    dataset: DatasetAdded,
+    account: Account,
+    state: LedgerState,
+) -> Iterator[Violation]:
+    """A budget pays for prices of its own relation, once where that is all that is proved, and as far as it goes."""
+    name, where = dataset.dataset, f"dataset '{dataset.dataset}'"
+    if price.relation != dataset.relation:
+        yield Violation(
+            cause="relation-mismatch",
+            fault="the price and the budget hold for different neighbouring relations",
+            what=f"this price holds for the neighbouring relation {price.relation}, the budget's is "
+            f"{dataset.relation}.",
+            where=where,
+            remedy="Use a mechanism that is priced for the budget's relation.",
+        )
+    if dataset.survey_rate is not None and price.releases > 1:
+        yield Violation(
+            cause="survey-released",
+            fault=f"dataset '{name}' is itself a sample and has a series",
+            what="it is itself a sample and can be released once, so it can have no series.",
+            where=where,
+            remedy="Release it once, without a series.",
+        )
+    # INVARIANT: a release that must stand alone is charged where the data set has no other, and none is charged after
+    # it. So any one release tells, at a cost that does not grow with the ledger.
+    other = state.standing(name, alone=not released_once(dataset, price))
+    if other is not None:
+        yield _beside(price, dataset=dataset, other=other)
+    after = account.charged(epsilon=price.epsilon, delta=price.delta)
+    if not after.within_budget:
+        asked = "this release" if price.releases == 1 else f"this series of {price.releases} releases"
+        yield Violation(
+            cause="over-budget",
+            fault=f"the budget of dataset '{name}' is exceeded",
+            what=f"{asked} would bring {_excess(account, after)}.",
+            where=where,
+            remedy=lambda: what_fits(account, price, mechanism=mechanism, rows_per_person=claimed),
+        )
+
+
+def _beside(price: ChargedPrice, *, dataset: DatasetAdded, other: str) -> Violation:
+    """A release that may not stand beside another one."""
+    name, where = dataset.dataset, f"dataset '{dataset.dataset}'"
+    if dataset.survey_rate is not None:
+        return Violation(
+            cause="survey-released",
+            fault=f"dataset '{name}' is itself a sample and is released a second time",
+            what="it is itself a sample, can be released once, and has been: its sampling was part of that "
+            f"price (release '{other}').",
+            where=where,
+            remedy="Use what was published.",
+        )
+    return Violation(
+        cause="counts-not-alone",
+        fault=f"a price of dataset '{name}' holds for outcome counts alone, and something else is released",
+        what="the price of outcome counts holds only while nothing else is published of their reports, and this "
+        f"release would stand beside release '{other}'.",
+        where=where,
+        remedy="Use what was published; or, where that was at another price, leave out [privacy] and least_people: the "
+        "reports themselves can be charged."
+        if holds_alone(price.rule)
+        else "Use what was published.",
+    )
+
+
+def _of_step(entry: ReleaseReading | ReleasePublished | ReleaseAbandoned, state: LedgerState) -> Iterator[Violation]:
+    """A release is read once, published after it was read, and closed once; unread, its cost is given back."""
+    name, outcomes, charge = entry.release_id, state.outcomes(entry.release_id), state.charge(entry.release_id)
+    if not outcomes:
+        yield unknown_release(name)
+        return
+    if charge is not None and state.dataset(charge.dataset) is None:
+        yield unknown_dataset(charge.dataset)
+    if outcomes & CLOSED:
+        yield _misstep(name, outcomes, fault=f"release '{name}' was closed before")
+    read = "reading" in outcomes
+    match entry:
+        case ReleaseReading() if read:
+            yield _misstep(name, outcomes, fault=f"release '{name}' begins to read a second time")
+        case ReleasePublished() if not read:
+            yield _misstep(name, outcomes, fault=f"release '{name}' is published without reading", lacking=True)
+        case ReleaseAbandoned(refunded=refunded) if refunded is read:
+            fault = "a cost is given back exactly where nothing was read, and here it is not so"
+            yield _misstep(name, outcomes, fault=fault)
+        case _:
+            pass
+
+
+def _misstep(release_id: str, outcomes: Set[str], *, fault: str, lacking: bool = False) -> Violation:
+    """A step that a release's stage does not allow."""
+    stage, where = stage_of(outcomes), f"release '{release_id}'"
+    what, remedy = f"this release is {stage} and can't change any more.", "Use another release id."
+    if stage == "charged":
+        what, remedy = "nothing was read for this release, so nothing can be published.", ""
+    return Violation(cause="", fault=fault, what=what, where=where, remedy=remedy, lacking=lacking)
+
+
+def _of_token(entry: TokenAdded | TokenRevoked, state: LedgerState) -> Iterator[Violation]:
+    revoked, name = state.revoked(entry.token_id), entry.token_id
+    match entry:
+        case TokenAdded() if revoked is not None:
+            yield Violation(
+                cause="",
+                fault=f"token {name} is added a second time",
+                what="a token of this id is in the ledger already.",
+                where=f"token '{name}'",
+                remedy="Add it again: another id is drawn.",
+                mistake=True,
+            )
+        case TokenRevoked() if revoked is None:
+            yield unknown_token(name)
+        case TokenRevoked() if revoked:
+            yield replace(unknown_token(name), fault=f"token {name} is revoked a second time", lacking=False)
+        case _:
+            pass
+
+
+def _records(count: int) -> str:
+    return "one record" if count == 1 else f"{count} records"
+
+
+def _excess(before: Account, after: Account) -> str:
+    parts = []
+    for symbol, old, new, budget in (
+        ("ε", before.epsilon_spent, after.epsilon_spent, after.epsilon_budget),
+        ("δ", before.delta_spent, after.delta_spent, after.delta_budget),
+    ):
+        if new > budget:
+            shown = [amount_shown(amount) for amount in (old, new, budget)]
+            parts.append(f"{symbol} from {shown[0]} to {shown[1]}, past the budget {shown[2]}")
+    return " and ".join(parts)

@@ -1,0 +1,1 @@
+"""Arithmetic that rounds against the one who spends: decimals, binomials, convolutions, searches."""

@@ -1,0 +1,1 @@
+"""Which parameters meet a target."""

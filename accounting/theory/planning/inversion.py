@@ -1,0 +1,432 @@
+"""The parameters that meet a target: least k, largest rate, most releases, and the frontier of all rates.
+
+The parameters that meet a target: least k, largest rate, most releases.
+
+δ at a given ε, by the profile and by the paper, and the paper's least k.
+
+The frontier of a target: for every sampling rate the least k, exactly and by the paper.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from decimal import ROUND_FLOOR, Decimal
+
+import numpy as np
+
+from ....mechanisms.amounts import amount_exact
+from ....mechanisms.errors import InputRefused
+from ....mechanisms.microdata import StronglySafeRelease
+from ..composition.axioms import Guarantee
+from ..composition.loss_distribution import Part
+from ..composition.releases import COMPOSED_FLOOR, delta_composed, estimated_log_delta
+from ..cost import Price
+from ..kinds.epsilon_safe import log_profile_selected, price_selected, selection_cost
+from ..kinds.kind import Tunable
+from ..kinds.strongly_safe import price_fixed
+from ..numerics.rounding import add_up, decimal_up, divide_down, float_down, float_up, log_down, multiply_up
+from ..numerics.search import first_whole, last_real
+from ..profile.paper_bound import delta_paper, least_epsilon_of_paper
+from ..profile.sampled_counts import exp_up, log_profile
+
+__all__ = [
+    "LARGEST_K",
+    "FrontierPoint",
+    "Target",
+    "changes_that_fit",
+    "delta_of_paper",
+    "frontier",
+    "largest_sampling_rate",
+    "least_delta",
+    "least_k",
+    "least_k_of_paper",
+    "most_releases",
+    "parts_of",
+    "price_of",
+]
+
+LARGEST_K = 1 << 22
+MOST_RELEASES = 1_000_000
+
+_RATE_DIGITS = 5
+_LOWEST_RATE = Decimal("1e-9")
+_HIGHEST_RATE = Decimal("0.99999")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Target:
+    """What the releases may cost together, how many they are, and whether each chooses its map.
+
+    Args:
+        epsilon: ε over everything, at least 0.
+        delta: δ over everything, 0 < δ < 1.
+        releases: T ≥ 1.
+        selection_epsilon: ε₁ > 0 of each choice of a map; None where the map is fixed.
+        selection_rate: rate of the fresh sample of each choice; None where it is made on the whole data.
+
+    Raises:
+        InputRefused: a value is out of range.
+    """
+
+    epsilon: Decimal
+    delta: Decimal
+    releases: int = 1
+    selection_epsilon: Decimal | None = None
+    selection_rate: Decimal | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse what no release could meet."""
+        if not (self.epsilon.is_finite() and self.epsilon >= 0):
+            raise InputRefused(f"epsilon must be finite and at least 0, not {self.epsilon}.")
+        if not (self.delta.is_finite() and 0 < self.delta < 1):
+            raise InputRefused(f"delta must lie strictly between 0 and 1, not {self.delta}.")
+        if self.releases < 1:
+            raise InputRefused(f"the number of releases must be at least 1, not {self.releases}.")
+        if self.selection_epsilon is not None:
+            selection_cost(self.selection_epsilon, selection_rate=self.selection_rate)
+        elif self.selection_rate is not None:
+            raise InputRefused("a selection's rate goes with a selection's epsilon.")
+
+    @property
+    def choice(self) -> Guarantee | None:
+        """What one choice of a map costs, amplified by its sampling; None where the map is fixed."""
+        if self.selection_epsilon is None:
+            return None
+        return selection_cost(self.selection_epsilon, selection_rate=self.selection_rate)
+
+
+def price_of(mechanism: StronglySafeRelease, target: Target) -> Price:
+    """The charged price at the target's δ, with or without a private choice of the map.
+
+    Raises:
+        InputRefused: there is no finite price.
+    """
+    if target.selection_epsilon is None:
+        return price_fixed(mechanism, delta=target.delta, releases=target.releases)
+    return price_selected(
+        mechanism,
+        selection_epsilon=target.selection_epsilon,
+        selection_rate=target.selection_rate,
+        delta=target.delta,
+        releases=target.releases,
+    )
+
+
+def parts_of(mechanism: StronglySafeRelease, target: Target) -> dict[Part, int]:
+    """Everything that a target's releases are composed of."""
+    parts: dict[Part, int] = {mechanism: target.releases}
+    if target.choice is not None:
+        parts[target.choice] = target.releases
+    return parts
+
+
+def least_k(sampling_rate: Decimal, target: Target) -> int:
+    """The least threshold k whose charged price is within the target.
+
+    Raises:
+        InputRefused: a value out of range, or no k up to `LARGEST_K` is enough.
+    """
+    guess = 1
+    if target.releases > 1:
+        near = first_whole(lambda k: _hardness(_mechanism(k, sampling_rate), target), _soft(target), largest=LARGEST_K)
+        guess = near or 1
+    found = first_whole(
+        lambda k: _cost(_mechanism(k, sampling_rate), target), _hard(target), largest=LARGEST_K, guess=guess
+    )
+    while found is not None and found <= LARGEST_K and not _within(_mechanism(found, sampling_rate), target):
+        found += 1
+    if found is None or found > LARGEST_K:
+        raise InputRefused(
+            f"no k up to {LARGEST_K} gives epsilon {amount_exact(target.epsilon)} and delta "
+            f"{amount_exact(target.delta)} at sampling rate "
+            f"{sampling_rate}.",
+            remedy="Raise epsilon or delta, or ask for fewer releases.",
+        )
+    return found
+
+
+def largest_sampling_rate(k: int, target: Target) -> Decimal:
+    """The largest sampling rate of at most 5 significant digits whose charged price is within the target.
+
+    Raises:
+        InputRefused: a value out of range, or no rate of at least 1e-9 is low enough.
+    """
+    if _within(_mechanism(k, _HIGHEST_RATE), target):
+        return _HIGHEST_RATE
+    if not _within(_mechanism(k, _LOWEST_RATE), target):
+        raise InputRefused(
+            f"no sampling rate of at least {amount_exact(_LOWEST_RATE)} gives epsilon "
+            f"{amount_exact(target.epsilon)} and delta {amount_exact(target.delta)} "
+            f"with k = {k}.",
+            remedy="Raise k, epsilon or delta.",
+        )
+
+    def cost(rate: float) -> float:
+        return _cost(_mechanism(k, Decimal(rate)), target)
+
+    low, high = float(_LOWEST_RATE), float(_HIGHEST_RATE)
+    if target.releases > 1:
+        near = last_real(
+            lambda rate: _hardness(_mechanism(k, Decimal(rate)), target),
+            _soft(target),
+            low=low,
+            high=high,
+            precision=1e-3,
+        )
+        below, above = max(near * 0.995, low), min(near * 1.005, high)
+        low = below if cost(below) <= _hard(target) else low
+        high = above if cost(above) > _hard(target) else high
+    rate = Decimal(last_real(cost, _hard(target), low=low, high=high, precision=0.5 * 10.0**-_RATE_DIGITS))
+    unit = Decimal(1).scaleb(rate.adjusted() - _RATE_DIGITS + 1)
+    rate = rate.quantize(unit, rounding=ROUND_FLOOR)
+    while not _within(_mechanism(k, rate), target):
+        rate -= unit
+    return rate.normalize()
+
+
+def most_releases(mechanism: StronglySafeRelease, target: Target) -> int:
+    """The greatest T whose charged price is within the target (its own `releases` is ignored), up to a million.
+
+    Raises:
+        InputRefused: a value out of range, or not even one release fits.
+    """
+
+    def many(releases: int) -> Target:
+        return replace(target, releases=releases)
+
+    def inverse(cost: float) -> float:
+        return math.inf if cost == 0.0 else 1.0 / cost
+
+    if not _within(mechanism, many(1)):
+        raise InputRefused(
+            f"not even one release with k = {mechanism.k} at sampling rate {mechanism.sampling_rate} fits into "
+            f"epsilon {amount_exact(target.epsilon)} and delta {amount_exact(target.delta)}.",
+            remedy="Raise k, epsilon or delta, or lower the rate.",
+        )
+    if target.epsilon == 0:
+        allowed, near = math.inf, None
+    else:
+        # The first T beyond the target, less one: the cost turned over falls with T.
+        allowed = math.nextafter(1.0 / float_up(target.epsilon), 0.0)
+        near = first_whole(
+            lambda releases: inverse(_hardness(mechanism, many(releases))),
+            1.0 / _soft(target),
+            largest=MOST_RELEASES,
+        )
+    beyond = first_whole(
+        lambda releases: inverse(_priced(mechanism, many(releases))),
+        allowed,
+        largest=MOST_RELEASES,
+        guess=near or 1,
+    )
+    found = MOST_RELEASES if beyond is None else max(beyond - 1, 1)
+    while not _within(mechanism, many(found)):
+        found -= 1
+    return found
+
+
+def changes_that_fit(tunable: Tunable, *, epsilon: Decimal, delta: Decimal, releases: int) -> tuple[str, ...]:
+    """The largest rate and the least k that bring releases within ε and δ, all else as it is, as far as there are such.
+
+    Args:
+        tunable: the release.
+        epsilon: ε over everything.
+        delta: δ over everything.
+        releases: T ≥ 1.
+    """
+    changes: list[str] = []
+    try:
+        target = Target(
+            epsilon=epsilon,
+            delta=delta,
+            releases=releases,
+            selection_epsilon=tunable.selection_epsilon,
+            selection_rate=tunable.selection_rate,
+        )
+    except InputRefused:
+        return ()
+    with suppress(InputRefused):
+        changes.append(f"a sampling rate of at most {largest_sampling_rate(tunable.release.k, target)}")
+    with suppress(InputRefused):
+        changes.append(f"k of at least {least_k(tunable.release.sampling_rate, target)}")
+    return tuple(changes)
+
+
+def _mechanism(k: int, sampling_rate: Decimal) -> StronglySafeRelease:
+    try:
+        return StronglySafeRelease(k=k, sampling_rate=sampling_rate)
+    except ValueError as fault:
+        raise InputRefused(f"{fault}.") from fault
+
+
+def _priced(mechanism: StronglySafeRelease, target: Target) -> float:
+    """The charged ε as a double, infinite where there is no finite price."""
+    try:
+        return float(price_of(mechanism, target).epsilon)
+    except InputRefused:
+        return math.inf
+
+
+def _cost(mechanism: StronglySafeRelease, target: Target) -> float:
+    """What a search compares with `_hard`: the charged ε, or for one release 0 (fits) or infinity (does not).
+
+    One release needs no price: whether δ(ε) is within δ is a single evaluation.
+    """
+    if target.releases > 1:
+        return _priced(mechanism, target)
+    rate = float_up(mechanism.sampling_rate)
+    point = np.array([float_down(target.epsilon)], dtype=np.float64)
+    try:
+        if target.choice is None:
+            value = log_profile(k=mechanism.k, sampling_rate=rate, epsilons=point)
+        else:
+            value = log_profile_selected(
+                k=mechanism.k,
+                sampling_rate=rate,
+                selection_epsilon=float_up(target.choice.epsilon),
+                epsilons=point,
+            )
+    except ValueError:
+        return math.inf
+    return 0.0 if float(value[0]) <= log_down(target.delta) else math.inf
+
+
+def _hard(target: Target) -> float:
+    return float_down(target.epsilon)
+
+
+def _hardness(mechanism: StronglySafeRelease, target: Target) -> float:
+    """About 1/ln(1/δ(ε)): falls with k by a power law, rises with the rate and the number of releases."""
+    try:
+        estimate = estimated_log_delta(
+            parts_of(mechanism, target),
+            epsilon=max(float(target.epsilon), 1e-300),
+            negligible=math.exp(max(log_down(target.delta), -600.0)) * 1e-4 / target.releases,
+        )
+    except ValueError:
+        return math.inf
+    return math.inf if estimate >= 0.0 else -1.0 / estimate
+
+
+def _soft(target: Target) -> float:
+    return -1.0 / log_down(target.delta)
+
+
+def _within(mechanism: StronglySafeRelease, target: Target) -> bool:
+    """INVARIANT: what a search returns has been priced as it will be charged, and compared as exact decimals."""
+    try:
+        return price_of(mechanism, target).epsilon <= target.epsilon
+    except InputRefused:
+        return False
+
+
+def least_delta(mechanism: StronglySafeRelease, target: Target) -> Decimal:
+    """The least δ found with which the target's releases together are (ε, δ)-private (its own δ is ignored).
+
+    Raises:
+        InputRefused: the parameters are beyond double precision, or the least δ is 1.
+    """
+    try:
+        best = _sum_of_single(mechanism, target)
+        if target.releases > 1:
+            best = min(best, _composed(mechanism, target))
+    except ValueError as fault:
+        raise InputRefused(f"this release has no price: {fault}.") from fault
+    if best >= 1:
+        raise InputRefused(
+            f"at epsilon {amount_exact(target.epsilon)} the least delta is 1: this guarantees nothing.",
+            remedy="Raise epsilon or k.",
+        )
+    return decimal_up(best)
+
+
+def _sum_of_single(mechanism: StronglySafeRelease, target: Target) -> Decimal:
+    point = np.array([float_down(divide_down(target.epsilon, target.releases))], dtype=np.float64)
+    rate = float_up(mechanism.sampling_rate)
+    if target.choice is None:
+        each = log_profile(k=mechanism.k, sampling_rate=rate, epsilons=point)
+    else:
+        each = log_profile_selected(
+            k=mechanism.k,
+            sampling_rate=rate,
+            selection_epsilon=float_up(target.choice.epsilon),
+            epsilons=point,
+        )
+    return multiply_up(decimal_up(exp_up(float(each[0]))), target.releases)
+
+
+def _composed(mechanism: StronglySafeRelease, target: Target) -> Decimal:
+    parts = parts_of(mechanism, target)
+    epsilon = float_down(target.epsilon)
+    floor = float(COMPOSED_FLOOR)
+    estimate = estimated_log_delta(parts, epsilon=max(epsilon, 1e-300), negligible=floor * 1e-4 / target.releases)
+    resolution = min(max(math.exp(estimate), floor), 0.1)
+    found = delta_composed(parts, epsilon=epsilon, resolution=resolution)
+    if not resolution / 10.0 <= found <= 10.0 * resolution:
+        resolution = min(max(found, floor), 0.1)
+        found = min(found, delta_composed(parts, epsilon=epsilon, resolution=resolution))
+    return decimal_up(found)
+
+
+def _paper_epsilon_each(target: Target) -> float:
+    """ε/T − ε₁ rounded down: what the paper leaves for one release."""
+    spent = Decimal(0) if target.choice is None else target.choice.epsilon
+    return float_down(add_up(divide_down(target.epsilon, target.releases), -spent).next_minus())
+
+
+def delta_of_paper(mechanism: StronglySafeRelease, target: Target) -> Decimal | None:
+    """T·d(k, β, ε/T − ε₁), at most 1; None where the paper proves nothing.
+
+    Source: LQS, arXiv:1101.2604v2, Theorems 3.9 and 3.11.
+    """
+    rate, each = float_up(mechanism.sampling_rate), _paper_epsilon_each(target)
+    if not rate < 1.0 or not each >= least_epsilon_of_paper(rate):
+        return None
+    bound = delta_paper(k=mechanism.k, sampling_rate=rate, epsilon=each)
+    return min(decimal_up(multiply_up(decimal_up(bound), target.releases)), Decimal(1))
+
+
+def least_k_of_paper(sampling_rate: Decimal, target: Target) -> int | None:
+    """The least k by the paper: d(k, β, ε/T − ε₁) ≤ δ/T; None where it proves nothing or no k is found.
+
+    Source: LQS, arXiv:1101.2604v2, Theorems 3.9 and 3.11.
+    """
+    rate, each = float_up(sampling_rate), _paper_epsilon_each(target)
+    share = float_down(divide_down(target.delta, target.releases))
+    if not rate < 1.0 or not each >= least_epsilon_of_paper(rate) or share <= 0.0:
+        return None
+
+    def cost(k: int) -> float:
+        return 0.0 if delta_paper(k=k, sampling_rate=rate, epsilon=each) <= share else math.inf
+
+    return first_whole(cost, share, largest=LARGEST_K)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class FrontierPoint:
+    """One sampling rate with the least thresholds that meet a target; None where none does.
+
+    Args:
+        sampling_rate: β.
+        k_exact: least k by the charged price.
+        k_paper: least k by the paper (LQS, arXiv:1101.2604v2, Theorem 3.9).
+    """
+
+    sampling_rate: Decimal
+    k_exact: int | None
+    k_paper: int | None
+
+
+def frontier(target: Target, *, sampling_rates: Sequence[Decimal]) -> tuple[FrontierPoint, ...]:
+    """The least k at each of the rates; the least exact k rises with the rate."""
+    points = []
+    for rate in sampling_rates:
+        try:
+            exact: int | None = least_k(rate, target)
+        except InputRefused:
+            exact = None
+        points.append(FrontierPoint(sampling_rate=rate, k_exact=exact, k_paper=least_k_of_paper(rate, target)))
+    return tuple(points)

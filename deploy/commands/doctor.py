@@ -1,0 +1,250 @@
+"""`crowdblend doctor`: what could keep releases from running here, found by looking alone.
+
+What could keep releases from running here, found by looking alone.
+
+`crowdblend doctor`: whether releases can run here, by looking alone.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import socket
+import stat
+import sys
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from email.utils import parsedate_to_datetime
+from importlib import metadata
+from urllib.parse import urlsplit
+
+import click
+from packaging.requirements import Requirement
+
+from ...flows.paths import House, house
+from ...mechanisms.amounts import counted
+from ...mechanisms.errors import Refusal
+from .groups import AS_JSON, LEDGER
+
+__all__ = ["Check", "doctor", "doctor_checks"]
+
+PATIENCE_SECONDS = 5.0
+MOST_SKEW = timedelta(minutes=2)
+SHOWN = ("prefect", "dask", "sqlalchemy", "pyarrow", "opendp")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Check:
+    """One thing that was looked at.
+
+    Args:
+        name: what it is.
+        ok: whether releases can run as far as it goes.
+        what: what was found.
+        remedy: what to do; empty where all is well.
+    """
+
+    name: str
+    ok: bool
+    what: str
+    remedy: str = ""
+
+
+def doctor_checks(*, ledger_url: str | None) -> tuple[Check, ...]:
+    """Look at everything that a release needs; nothing is made, changed or charged.
+
+    PRIVACY: no source is looked at, and a password in an address is never shown.
+
+    Args:
+        ledger_url: the ledger's SQLAlchemy URL, None for the one of the settings.
+    """
+    checks = [_installation()]
+    try:
+        places = house(ledger_url=ledger_url)
+    except Refusal as refusal:
+        return (*checks, _of_refusal("settings", refusal))
+    for name, look in (
+        ("permissions", _permissions),
+        ("keys", _keys),
+        ("ledger", _ledger),
+        ("anchor", _anchor),
+        ("Prefect", _prefect),
+        ("Dask", _dask),
+        ("clock", _clock),
+    ):
+        checks.append(_guarded(name, look, places))
+    return tuple(checks)
+
+
+def _guarded(name: str, look: Callable[[House], Check], places: House) -> Check:
+    try:
+        return look(places)
+    except Refusal as refusal:
+        return _of_refusal(name, refusal)
+    except OSError as error:
+        return Check(
+            name=name, ok=False, what=f"it can't be looked at ({error.strerror}).", remedy="See to the system."
+        )
+
+
+def _of_refusal(name: str, refusal: Refusal) -> Check:
+    where = f"{refusal.where}: " if refusal.where else ""
+    return Check(name=name, ok=False, what=f"{where}{refusal.what}", remedy=refusal.remedy)
+
+
+def _installation() -> Check:
+    problems = list(_unmet())
+    if problems:
+        remedy = "Install crowdblend anew in an environment of its own."
+        return Check(name="installation", ok=False, what=f"{'; '.join(problems)}.", remedy=remedy)
+    python = ".".join(map(str, sys.version_info[:3]))
+    versions = ", ".join(f"{name} {metadata.version(name)}" for name in SHOWN)
+    what = f"crowdblend {metadata.version('crowdblend')}, Python {python}, {versions}."
+    return Check(name="installation", ok=True, what=what)
+
+
+def _unmet() -> Iterator[str]:
+    """Requirements of the distribution that the environment doesn't meet."""
+    for text in metadata.requires("crowdblend") or []:
+        requirement = Requirement(text)
+        if requirement.marker is not None and not requirement.marker.evaluate({"extra": ""}):
+            continue
+        try:
+            found = metadata.version(requirement.name)
+        except metadata.PackageNotFoundError:
+            yield f"{requirement.name} is missing"
+            continue
+        if not requirement.specifier.contains(found, prereleases=True):
+            yield f"{requirement.name} is {found}, and {requirement.specifier} is needed"
+
+
+def _permissions(places: House) -> Check:
+    home = places.home
+    if not home.exists():
+        what = f"there is no private store at {home} yet; `crowdblend dataset add` makes it."
+        return Check(name="permissions", ok=True, what=what)
+    status = home.stat()
+    if stat.S_IMODE(status.st_mode) & 0o077:
+        what = f"others than its owner can look into the private store {home}."
+        return Check(name="permissions", ok=False, what=what, remedy=f"Close it with: chmod 700 '{home}'")
+    if status.st_uid != os.geteuid() or not os.access(home, os.R_OK | os.W_OK | os.X_OK):
+        what = f"the private store {home} isn't this account's to write."
+        remedy = "Run as its owner, or name another in CROWDBLEND_HOME."
+        return Check(name="permissions", ok=False, what=what, remedy=remedy)
+    open_files = [path for path in sorted(home.rglob("*")) if not path.is_symlink() and path.stat().st_mode & 0o022]
+    if open_files:
+        what = f"others than the owner may write {open_files[0]}."
+        return Check(name="permissions", ok=False, what=what, remedy=f"Close it with: chmod go-w '{open_files[0]}'")
+    return Check(name="permissions", ok=True, what=f"the private store {home} is its owner's alone.")
+
+
+def _keys(places: House) -> Check:
+    key = places.anchoring.keys.current()
+    return Check(name="keys", ok=True, what=f"the key {key.public.key_id} signs.")
+
+
+def _ledger(places: House) -> Check:
+    from ...accounting.ledger.reader import open_reader
+
+    with open_reader(places.ledger_url) as reader:
+        entries, datasets = reader.head().position + 1, len(reader.datasets())
+    sizes = f"{counted(entries, 'entry', 'entries')}, {counted(datasets, 'data set')}"
+    what = f"it opens: {sizes}. Whether it holds together: crowdblend ledger verify."
+    return Check(name="ledger", ok=True, what=what)
+
+
+def _anchor(places: House) -> Check:
+    from ...accounting.ledger.reader import open_reader
+
+    with open_reader(places.ledger_url) as reader:
+        reader.require_anchored(places.anchoring)
+        path = places.anchoring.anchor_of(reader.ledger_id).path
+    return Check(name="anchor", ok=True, what=f"the ledger continues it: {path}.")
+
+
+def _prefect(places: House) -> Check:
+    del places
+    address = os.environ.get("PREFECT_API_URL")
+    if not address:
+        return Check(name="Prefect", ok=True, what="each run has a server of its own (PREFECT_API_URL is not set).")
+    if _asked(address) is None:
+        remedy = "Start the server, or unset PREFECT_API_URL: each run then has a server of its own."
+        return Check(name="Prefect", ok=False, what="the server of PREFECT_API_URL doesn't answer.", remedy=remedy)
+    return Check(name="Prefect", ok=True, what="the server of PREFECT_API_URL answers.")
+
+
+def _asked(address: str) -> datetime | None:
+    """The time by a Prefect server's clock; None where it doesn't answer as one."""
+    if urlsplit(address).scheme not in ("http", "https"):
+        return None
+    try:
+        health = f"{address.rstrip('/')}/health"
+        with urllib.request.urlopen(health, timeout=PATIENCE_SECONDS) as answer:  # noqa: S310 - the scheme was checked
+            told = answer.headers.get("Date")
+    except (OSError, ValueError, urllib.error.URLError):
+        return None
+    return datetime.now(UTC) if told is None else parsedate_to_datetime(told)
+
+
+def _dask(places: House) -> Check:
+    del places
+    address = os.environ.get("DASK_SCHEDULER_ADDRESS")
+    if not address:
+        processors = counted(os.cpu_count() or 1, "processor")
+        what = f"this machine's {processors}, unless --scheduler or [cluster] names a cluster."
+        return Check(name="Dask", ok=True, what=what)
+    parts = urlsplit(address)
+    remedy = "Start it, or correct DASK_SCHEDULER_ADDRESS."
+    try:
+        socket.create_connection((parts.hostname or "", parts.port or 0), timeout=PATIENCE_SECONDS).close()
+    except (OSError, ValueError):
+        what = "nothing listens at the address in DASK_SCHEDULER_ADDRESS."
+        return Check(name="Dask", ok=False, what=what, remedy=remedy)
+    return Check(name="Dask", ok=True, what="the scheduler of DASK_SCHEDULER_ADDRESS listens.")
+
+
+def _clock(places: House) -> Check:
+    """Days in entries come from this clock, and tokens end by it: it must not lie before what is recorded."""
+    from ...accounting.ledger.reader import open_reader
+
+    now, remedy = datetime.now(UTC), "Set the clock, for example by NTP."
+    address = os.environ.get("PREFECT_API_URL")
+    theirs = _asked(address) if address else None
+    if theirs is not None and abs(theirs - now) > MOST_SKEW:
+        what = f"it differs by {abs(theirs - now)} from the Prefect server's."
+        return Check(name="clock", ok=False, what=what, remedy=remedy)
+    try:
+        with open_reader(places.ledger_url) as reader:
+            latest = max((state.charge.day for state in reader.releases()), default=None)
+    except Refusal:
+        latest = None
+    if latest is not None and latest > now.date():
+        what = f"it says {now:%Y-%m-%d}, before the ledger's last charge on {latest}."
+        return Check(name="clock", ok=False, what=what, remedy=remedy)
+    return Check(name="clock", ok=True, what=f"{now:%Y-%m-%d %H:%M} UTC, not before anything recorded.")
+
+
+@click.command()
+@LEDGER
+@AS_JSON
+def doctor(ledger_url: str | None, as_json: bool) -> int:
+    """Check the installation, permissions, keys, ledger, anchor, Prefect, Dask and the clock; nothing is changed.
+
+    Each line says ok, or what is wrong and what to do. Leaves with 1 where anything is wrong.
+    """
+
+    checks = doctor_checks(ledger_url=ledger_url)
+    ok = all(check.ok for check in checks)
+    if as_json:
+        listed = [dataclasses.asdict(check) for check in checks]
+        click.echo(json.dumps({"ok": ok, "checks": listed}, ensure_ascii=False))
+        return 0 if ok else 1
+    for check in checks:
+        click.echo(f"{'ok   ' if check.ok else 'wrong'}  {check.name}: {check.what}")
+        if check.remedy:
+            click.echo(f"       {check.remedy}")
+    return 0 if ok else 1

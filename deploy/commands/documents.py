@@ -1,0 +1,223 @@
+"""`crowdblend preview`, `sheet`, `registry` and `report`: documents about a release.
+
+`crowdblend sheet`: what researchers may be told of a release, beside it and not in it.
+
+`crowdblend registry`: a release's entry for a public registry of deployments.
+
+`crowdblend report`: what a release keeps and risks, for the steward's eyes alone.
+
+`crowdblend preview`: what a release would lose and why, without looking at its records and without spending.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import getpass
+import json
+from datetime import UTC, datetime
+from decimal import Decimal
+from pathlib import Path
+
+import click
+
+from ...flows.paths import house
+from ...mechanisms.errors import InputRefused, ReleaseFailed
+from .groups import AS_JSON, FILE, RELEASE_CERTIFICATE, RELEASE_FOLDER, CommandGroup, default_publisher
+
+__all__ = ["preview", "registry", "report", "sheet"]
+
+
+@click.command()
+@click.argument("release", type=RELEASE_FOLDER)
+@click.option(
+    "--output",
+    type=FILE,
+    default=Path(),
+    help="Folder for the two files, made where there is none; default: the working folder.",
+)
+@click.option("--public-key", type=FILE, help="PEM file of the publisher's public key, to check the certificate with.")
+@click.option("--publisher", help="Who publishes the release, for the citation.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object on standard output.")
+def sheet(release: Path, output: Path, public_key: Path | None, publisher: str | None, as_json: bool) -> None:
+    """Write a sheet for researchers about a release, as HTML and as Markdown.
+
+    RELEASE is its folder, or the certificate in it. The sheet has what the release publishes and nothing else, and may
+    be handed out with it; but it isn't part of it, so it is written elsewhere.
+    """
+    from ..documents.sheet.write import write_sheet
+
+    html, markdown = write_sheet(
+        release,
+        output=output,
+        public_key=public_key,
+        publisher=publisher or default_publisher(),
+    )
+    if as_json:
+        click.echo(json.dumps({"html": str(html), "markdown": str(markdown)}, ensure_ascii=False))
+        return
+    click.echo(f"The sheet is in {html} and {markdown}.")
+
+
+@click.command()
+@click.argument("certificate", type=RELEASE_CERTIFICATE, metavar="RELEASE")
+@click.option("--output", type=FILE, help="File for the entry (YAML); default: standard output.")
+@click.option("--public-key", type=FILE, help="PEM file of the publisher's public key, to check the certificate with.")
+@click.option("--curator", help="Who publishes the data product.")
+@click.option("--curator-type", help="For example Government or Nonprofit.")
+@click.option("--description", help="What the data product is.")
+@click.option("--intended-use", help="What it is for.")
+@click.option("--region", help="The region that the data describe, or whose laws apply.")
+@click.option("--sector", help="For example Healthcare or Education.")
+@click.option("--author", help="Who writes the entry.")
+def registry(certificate: Path, output: Path | None, public_key: Path | None, **words: str | None) -> None:
+    """Write a release's entry for the OpenDP deployments registry; fails where its certificate does not verify.
+
+    RELEASE is its folder, or the certificate in it. What the certificate can't know is left as a text that begins with
+    FILL IN.
+    """
+    from ...accounting.ledger.certificate.registry_entry import FILL_IN, StewardsWords, registry_text
+    from ...accounting.ledger.certificate.verify import read_certificate, verify_certificate
+    from ...accounting.ledger.private_store.signing import read_public_keys
+
+    trusted = None if public_key is None else read_public_keys(public_key)
+    check = verify_certificate(certificate, trusted=trusted)
+    if check.findings:
+        raise ReleaseFailed(
+            f"the certificate does not verify: {check.findings[0]}.",
+            where=str(certificate),
+            not_done="No entry was written.",
+            remedy="Run `crowdblend verify` on it.",
+        )
+    text = registry_text(
+        read_certificate(certificate), StewardsWords(**words | {"curator": words["curator"] or default_publisher()})
+    )
+    if output is None:
+        click.echo(text, nl=False)
+        return
+    try:
+        with output.open("x", encoding="utf-8") as file:
+            file.write(text)
+    except OSError as error:
+        raise InputRefused(f"the entry can't be written ({error.strerror}).", where=str(output)) from None
+    left = text.count(FILL_IN)
+    click.echo(f"The entry is in {output}; {left} of its texts begin with {FILL_IN} and are yours to write.")
+
+
+@click.group(cls=CommandGroup)
+def report() -> None:
+    """Reports about releases."""
+
+
+@report.command("private")
+@click.argument("spec", type=FILE)
+@click.argument("release", type=RELEASE_FOLDER)
+@click.option("--output", type=FILE, help="File (.html) of the report; default: reports/ in the private store.")
+@click.option("--target", help="Column that classifiers tell from the others; default: one with few labels.")
+@click.option("--by", help="Who looks; default: the account that runs this.")
+@click.option("--ledger", help="SQLAlchemy URL of the ledger (or CROWDBLEND_LEDGER).")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object on standard output: private figures too.")
+def private(
+    spec: Path,
+    release: Path,
+    output: Path | None,
+    target: str | None,
+    by: str | None,
+    ledger: str | None,
+    as_json: bool,
+) -> None:
+    """Measure a published RELEASE of SPEC.toml against the private records. Not for publication.
+
+    RELEASE is its folder, or the certificate in it.
+
+    This is a private look: it is recorded in the ledger before a record is read, and certificates of all later releases
+    of the data set say that parameters may have been chosen after it.
+    """
+    from ..documents.utility_report.write import made_private_report
+    from ..terminal.stages import Stages
+
+    stages = Stages()
+    with stages.shown("count"):
+        made = made_private_report(
+            spec,
+            release=release,
+            output=output,
+            target=target,
+            house=house(ledger_url=ledger),
+            by=by or getpass.getuser(),
+            today=datetime.now(UTC).date(),
+            advanced=stages.advanced,
+        )
+    if as_json:
+        told = {"release_id": made.release_id, "report": str(made.path), "look": made.look}
+        told["measures"] = dataclasses.asdict(made.measures)
+        click.echo(json.dumps(told, ensure_ascii=False, default=_plain))
+        return
+    click.echo(
+        f"The private report of release {made.release_id}: {made.path}\n"
+        "It is not for publication: it has exact figures of the private records.\n"
+        f"The look is entry {made.look} of the ledger. Certificates of later releases will say that parameters may "
+        "have been chosen after it, which their guarantee doesn't cover."
+    )
+
+
+def _plain(value: object) -> object:
+    """What JSON has no form for."""
+    if isinstance(value, Decimal):
+        return float(value)
+    raise TypeError(f"{type(value).__name__} has no form in JSON")
+
+
+@click.command()
+@click.argument("spec", type=FILE)
+@click.option(
+    "--public", help="Public or synthetic records with the specification's columns: file, folder, glob or URL."
+)
+@click.option(
+    "--release",
+    "released",
+    type=RELEASE_FOLDER,
+    help="A past release (its folder or certificate), or of a charged noisy histogram.",
+)
+@click.option("--separator", help="Of public CSV records; default: the specification's.")
+@click.option("--population", type=click.IntRange(min=1), help="How many people the private records are of, if public.")
+@click.option("--level", "wanted", multiple=True, help="Another level for a column, as age=2; may be given again.")
+@click.option("--html", type=FILE, help="Also write a page with pictures into this new file.")
+@AS_JSON
+def preview(
+    spec: Path,
+    public: str | None,
+    released: Path | None,
+    separator: str | None,
+    population: int | None,
+    wanted: tuple[str, ...],
+    html: Path | None,
+    as_json: bool,
+) -> None:
+    """Foretell what a release of SPEC.toml would suppress, on records that may be looked at.
+
+    Never on the private records: they are refused, and nothing is charged or read of them.
+    """
+    from ..documents.preview.write import preview as foretold
+    from ..documents.preview.write import print_forecast, require_place
+
+    if html is not None:
+        require_place(html, spec=spec)
+    levels = dict(_level(text) for text in wanted)
+    made = foretold(spec, public=public, release=released, separator=separator, population=population, levels=levels)
+    if as_json:
+        click.echo(json.dumps(made.facts, ensure_ascii=False))
+    else:
+        print_forecast(made.forecast, made.suggestions)
+    if html is not None:
+        made.write_page(html)
+        click.echo(f"The page is in {html}.", err=True)
+
+
+def _level(text: str) -> tuple[str, int]:
+    """A level that was asked for as `column=level`."""
+    from ..documents.preview.write import not_a_level
+
+    name, mark, number = text.rpartition("=")
+    if not mark or not (number.isascii() and number.isdigit()):
+        raise not_a_level()
+    return name, int(number)

@@ -1,0 +1,374 @@
+"""`crowdblend hierarchy`: check, import, show and build hierarchies.
+
+`crowdblend hierarchy build`: hierarchies from intervals, days, prefixes, outlines and code lists.
+
+`crowdblend hierarchy`: check, import and show hierarchies; building them is in `hierarchy_building`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from datetime import date, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ...mechanisms.errors import InputRefused
+from .groups import AS_JSON, FILE, CommandGroup
+
+if TYPE_CHECKING:
+    from ...mechanisms.hierarchies.check import HierarchyFault
+    from ...mechanisms.hierarchies.declare import HierarchyError
+    from ...tasks.inputs.hierarchy_files import PeerRows
+
+__all__ = ["ENCODING", "SEPARATOR", "build", "hierarchy"]
+
+MOST_DAYS = 200_000
+OUTPUT = click.option("--output", type=FILE, required=True, help="The hierarchy's file.")
+ENCODING = click.option("--encoding", default="utf-8-sig", help="Of the file, as cp1252 or latin-1; default: UTF-8.")
+SEPARATOR = click.option(
+    "--separator",
+    callback=lambda _context, _option, given: "\t" if given == "\\t" else given,
+    help="Of the file; default: the one of ; , tab | that splits its lines evenly.",
+)
+FORMS = "Of %d %m %Y; %-d and %-m without a leading 0; %y; %b and %B for Mar and March: %d.%m.%Y, %m/%d/%Y"
+WEEKS = "ISO weeks are not offered: none lies within one month or one year for certain"
+
+
+@click.group(cls=CommandGroup)
+def build() -> None:
+    """Build a hierarchy from what is public, never from the records."""
+
+
+@build.command()
+@click.option("--lower", type=int, required=True, help="The least number.")
+@click.option("--upper", type=int, required=True, help="The first number above.")
+@click.option(
+    "--cuts", multiple=True, required=True, help="Where a level's intervals end, as 18,25,65; finest level first."
+)
+@OUTPUT
+def intervals(lower: int, upper: int, cuts: tuple[str, ...], output: Path) -> None:
+    """Whole numbers in intervals of any widths; for equal widths `interval` in the specification is enough."""
+    from ...mechanisms.hierarchies.build import interval_rows
+    from ...mechanisms.hierarchies.declare import HierarchyError
+
+    points = [_numbers(text, option="--cuts") for text in cuts]
+    try:
+        rows = interval_rows(lower, upper, points)
+    except HierarchyError as error:
+        where = "--lower, --upper" if error.row is None else f"--cuts, number {error.row + 1}"
+        raise InputRefused(f"{error.what}.", where=where) from None
+    _write(rows, output)
+
+
+@build.command()
+@click.option("--first", required=True, help="First day, as 2000-01-01.")
+@click.option("--last", required=True, help="Last day.")
+@click.option("--form", default="%Y-%m-%d", show_default=True, help=f"How the records write a day. {FORMS}.")
+@click.option(
+    "--levels", default="month,year,decade", show_default=True, help=f"Of month, quarter, year, decade. {WEEKS}."
+)
+@OUTPUT
+def dates(first: str, last: str, form: str, levels: str, output: Path) -> None:
+    """Days, their months, quarters, years and decades."""
+    from ...mechanisms.hierarchies.build import day_rows, written_day
+    from ...mechanisms.hierarchies.declare import HierarchyError
+
+    start, end = _day(first, "--first"), _day(last, "--last")
+    span = (end - start).days + 1
+    if not 0 < span <= MOST_DAYS:
+        raise InputRefused(f"there must be 1 to {MOST_DAYS} days, not {span}.", where="--first, --last")
+    days = [(start + timedelta(days=number)).isoformat() for number in range(span)]
+    try:
+        written = [written_day(day, form) for day in days]
+    except HierarchyError as error:
+        raise InputRefused(f"{error.what}.", where="--form", remedy=f"{FORMS}.") from None
+    if len(set(written)) < len(days):
+        raise InputRefused(
+            "several days are written alike in this form.", where="--form", remedy="Name day, month and year."
+        )
+    try:
+        rows = day_rows(days, levels.split(","))
+    except HierarchyError as error:
+        raise InputRefused(f"{error.what}.", where="--levels", remedy=f"{WEEKS}.") from None
+    _write([(value, *row[1:]) for value, row in zip(written, rows, strict=True)], output)
+
+
+@build.command()
+@click.argument("values", type=FILE)
+@click.option("--keep", required=True, help="Characters kept at each level, as 3,2,1.")
+@click.option("--mark", default="_", show_default=True, help="Stands for each character left out; may be empty.")
+@ENCODING
+@OUTPUT
+def prefixes(values: Path, keep: str, mark: str, encoding: str, output: Path) -> None:
+    """Codes of a public list VALUES, one a line, by ever shorter prefixes: postal codes, industries, diseases."""
+    from ...mechanisms.hierarchies.build import prefix_rows
+    from ...mechanisms.hierarchies.declare import HierarchyError
+    from ...tasks.inputs.hierarchy_files import read_lines
+
+    listed = [line for line in read_lines(values, encoding=encoding) if line]
+    try:
+        rows = prefix_rows(listed, _numbers(keep, option="--keep"), mark=mark)
+    except HierarchyError as error:
+        raise InputRefused(f"{error.what}.", where="--keep") from None
+    _write(rows, output, source=values)
+
+
+@build.command()
+@click.argument("outline", type=FILE)
+@ENCODING
+@OUTPUT
+def tree(outline: Path, encoding: str, output: Path) -> None:
+    """An indented OUTLINE: what is indented below a line belongs to it, and what has nothing below is a value."""
+    from ...mechanisms.hierarchies.build import outline_rows
+    from ...mechanisms.hierarchies.declare import HierarchyError
+    from ...tasks.inputs.hierarchy_files import read_lines
+
+    try:
+        rows = outline_rows(read_lines(outline, encoding=encoding))
+    except HierarchyError as error:
+        raise _refused(outline, error) from None
+    _write(rows, output, source=outline)
+
+
+@build.command()
+@click.argument("codes", type=FILE)
+@SEPARATOR
+@ENCODING
+@click.option("--header", is_flag=True, help="The first line names the columns.")
+@OUTPUT
+def parents(codes: Path, separator: str | None, encoding: str, header: bool, output: Path) -> None:
+    """A code list CODES with two columns, a code and the code above it, empty at the top."""
+    from ...mechanisms.hierarchies.build import parent_rows
+    from ...mechanisms.hierarchies.declare import HierarchyError
+    from ...tasks.inputs.hierarchy_files import read_peer_rows
+
+    read = read_peer_rows(codes, encoding=encoding, separator=separator, header=header)
+    parent_of: dict[str, str] = {}
+    for number, row in enumerate(read.rows):
+        where = read.where(codes, number)
+        if len(row) != 2 or not row[0]:
+            raise InputRefused("a line has a code and the code above it.", where=where)
+        if row[0] in parent_of:
+            raise InputRefused(f"the code {row[0]!r} has its line already.", where=where)
+        parent_of[row[0]] = row[1]
+    known = {parent: number for number, (_, parent) in enumerate(read.rows) if parent}
+    unknown = [parent for parent in known if parent not in parent_of and parent != "*"]
+    if unknown:
+        first = known[unknown[0]] == 0 and not header
+        raise InputRefused(
+            f"the code {unknown[0]!r} is above another, but has no line of its own.",
+            where=read.where(codes, known[unknown[0]]),
+            remedy="If this line names the columns, say --header. Otherwise add the code, with nothing after the "
+            "separator if it is at the top."
+            if first
+            else "Add it, with nothing after the separator if it is at the top.",
+        )
+    try:
+        rows = parent_rows(parent_of)
+    except HierarchyError as error:
+        raise _refused(codes, error) from None
+    _write(rows, output, source=codes)
+
+
+def _write(rows: Sequence[tuple[str, ...]], output: Path, *, source: Path | None = None) -> None:
+    from ...mechanisms.amounts import counted
+    from ...mechanisms.hierarchies.check import hierarchy_faults
+    from ...mechanisms.hierarchies.declare import HierarchyError, ValueHierarchy
+    from ...tasks.inputs.hierarchy_files import hierarchy_text
+    from .output_guard import require_elsewhere, write_new
+
+    require_elsewhere(output)
+    try:
+        made = ValueHierarchy.from_rows(rows)
+    except HierarchyError:
+        fault = hierarchy_faults(rows)[0]
+        raise InputRefused(f"{fault.what}.", where=str(source or output)) from None
+    write_new(output, hierarchy_text(rows))
+    click.echo(f"{counted(len(made.rows()), 'value')} at {counted(made.levels, 'level')} are in {output}.")
+    click.echo(f"See it with: crowdblend hierarchy show {output}")
+
+
+def _refused(path: Path, error: HierarchyError) -> InputRefused:
+    place = "" if error.row is None else f", line {error.row + 1}"
+    return InputRefused(f"{error.what}.", where=f"{path}{place}")
+
+
+def _numbers(text: str, *, option: str) -> list[int]:
+    try:
+        return [int(part) for part in text.split(",")]
+    except ValueError:
+        raise InputRefused("these are whole numbers, separated by commas.", where=option) from None
+
+
+def _day(text: str, option: str) -> date:
+    try:
+        return date.fromisoformat(text)
+    except ValueError:
+        raise InputRefused("a day is written as 2026-03-31.", where=option) from None
+
+
+MOST_TOLD = 20
+MOST_INTEGERS = 1_000_000
+
+
+@click.group(cls=CommandGroup)
+def hierarchy() -> None:
+    """Check, build, show and import hierarchies: which labels a value has, level by level.
+
+    They are declared, never derived from the records: name public lists (a census, a code list, a law), not the data.
+    """
+
+
+hierarchy.add_command(build)
+
+
+@hierarchy.command()
+@click.argument("file", type=FILE)
+@click.option("--domain", type=FILE, help="Public list of the values that the column may have, one a line.")
+@click.option("--lower", type=int, help="With --upper: the column's values are whole numbers from here …")
+@click.option("--upper", type=int, help="… to below here.")
+@ENCODING
+@AS_JSON
+def check(file: Path, domain: Path | None, lower: int | None, upper: int | None, encoding: str, as_json: bool) -> int:
+    """Find everything that is wrong with a hierarchy, with file and line; leaves with 2 where anything is."""
+    from ...mechanisms.amounts import counted
+    from ...mechanisms.hierarchies.check import (
+        HierarchyFault,
+        domain_faults,
+        domain_remarks,
+        hierarchy_faults,
+        hierarchy_remarks,
+    )
+    from ...tasks.inputs.hierarchy_files import is_utf8, read_hierarchy, read_peer_rows
+
+    declared = _domain(domain, lower, upper, encoding=encoding)
+    read = read_peer_rows(file, encoding=encoding)
+    faults = hierarchy_faults(read.rows)
+    remarks: list[HierarchyFault] = []
+    digest = None
+    if not faults:
+        remarks = hierarchy_remarks(read.rows)
+        if is_utf8(file):
+            digest = read_hierarchy(str(file.absolute())).digest()  # or what a release would say of the file itself
+        else:
+            what = f"a specification takes UTF-8 alone: `crowdblend hierarchy import --encoding {encoding}` writes it"
+            remarks.append(HierarchyFault(what=what))
+        if declared is not None:
+            faults = domain_faults(read.rows, declared)
+            remarks += domain_remarks(read.rows, declared)
+    if as_json:
+        click.echo(json.dumps(_checked(read, faults, remarks) | {"sha256": digest}, ensure_ascii=False))
+        return 2 if faults else 0
+    _tell(file, read, faults, remarks)
+    if faults:
+        click.echo(f"{counted(len(faults), 'fault')}: a release with this hierarchy would be refused or lose values.")
+        return 2
+    values = len(read.rows)
+    sizes = " → ".join(str(len({row[level] for row in read.rows})) for level in range(len(read.rows[0])))
+    click.echo(f"{counted(values, 'value')} at {counted(len(read.rows[0]), 'level')}; labels level by level: {sizes}.")
+    if digest is not None:
+        click.echo(f"SHA-256, as certificates name it: {digest}")
+    click.echo(
+        "The domain is covered." if declared is not None else "No fault; give --domain to check for missing values."
+    )
+    return 0
+
+
+@hierarchy.command()
+@click.argument("file", type=FILE)
+@click.option("--depth", type=click.IntRange(min=1), help="Levels to show, from the most general; default: all.")
+@click.option("--most", type=click.IntRange(min=1), default=12, show_default=True, help="Labels to show below a label.")
+@AS_JSON
+def show(file: Path, depth: int | None, most: int, as_json: bool) -> None:
+    """Show a hierarchy as a tree, the most general label first."""
+    from rich.console import Console
+
+    from ...tasks.inputs.hierarchy_files import read_hierarchy
+    from ..terminal.hierarchy_tree import hierarchy_tree, tree_record
+
+    declared = read_hierarchy(str(file.absolute()))
+    if as_json:
+        click.echo(json.dumps(tree_record(declared), ensure_ascii=False))
+        return
+    Console(highlight=False).print(hierarchy_tree(declared, name=file.name, depth=depth, most=most))
+
+
+@hierarchy.command("import")
+@click.argument("file", type=FILE)
+@click.option("--output", type=FILE, required=True, help="The hierarchy's new file.")
+@SEPARATOR
+@ENCODING
+@click.option("--header", is_flag=True, help="The first line names the levels.")
+@click.option("--root-first", is_flag=True, help="The rows run from the most general label to the value.")
+def import_(file: Path, output: Path, separator: str | None, encoding: str, header: bool, root_first: bool) -> int:
+    """Bring a hierarchy of ARX or another tool into the form that specifications name.
+
+    A level `*` is added on top where there is none. Values are taken as they are written; what is wrong is told with
+    its line, and then nothing is written.
+    """
+    from ...mechanisms.amounts import counted
+    from ...mechanisms.hierarchies.check import hierarchy_faults, hierarchy_remarks
+    from ...mechanisms.hierarchies.declare import ValueHierarchy
+    from ...tasks.inputs.hierarchy_files import hierarchy_text, read_peer_rows
+    from .output_guard import require_elsewhere, write_new
+
+    require_elsewhere(output)
+    read = read_peer_rows(file, encoding=encoding, separator=separator, header=header)
+    rows = tuple(row[::-1] for row in read.rows) if root_first else read.rows
+    faults = hierarchy_faults(rows)
+    remarks = [] if faults else hierarchy_remarks(rows)
+    _tell(file, read, faults, remarks)
+    if faults:
+        click.echo(f"{counted(len(faults), 'fault')}: nothing was written.", err=True)
+        return 2
+    topped = rows if {row[-1] for row in rows} == {"*"} else tuple((*row, "*") for row in rows)
+    made = ValueHierarchy.from_rows(topped)
+    write_new(output, hierarchy_text(topped))
+    click.echo(f"{counted(len(made.rows()), 'value')} at {counted(made.levels, 'level')} are in {output}.")
+    return 0
+
+
+def _domain(path: Path | None, lower: int | None, upper: int | None, *, encoding: str) -> list[str] | None:
+    if (lower is None) is not (upper is None) or (path is not None and lower is not None):
+        raise click.UsageError("give --domain, or both --lower and --upper.")
+    if path is not None:
+        from ...tasks.inputs.hierarchy_files import read_lines
+
+        return [line for line in read_lines(path, encoding=encoding) if line]
+    if lower is None or upper is None:
+        return None
+    if not 0 < upper - lower <= MOST_INTEGERS:
+        raise InputRefused(f"a domain of numbers has 1 to {MOST_INTEGERS} of them.", where="--lower, --upper")
+    return [str(number) for number in range(lower, upper)]
+
+
+def _checked(read: PeerRows, faults: list[HierarchyFault], remarks: list[HierarchyFault]) -> dict[str, Any]:
+    def told(found: list[HierarchyFault]) -> list[dict[str, Any]]:
+        return [{"line": None if one.row is None else read.lines[one.row], "what": _worded(read, one)} for one in found]
+
+    width = max(len(row) for row in read.rows)
+    levels = [len({row[level] for row in read.rows if len(row) > level}) for level in range(width)]
+    return {
+        "ok": not faults,
+        "findings": told(faults),
+        "remarks": told(remarks),
+        "values": len(read.rows),
+        "labels_per_level": levels,
+        "separator": read.separator,
+    }
+
+
+def _tell(file: Path, read: PeerRows, faults: list[HierarchyFault], remarks: list[HierarchyFault]) -> None:
+    for fault in faults[:MOST_TOLD]:
+        click.echo(f"{read.where(file, fault.row)}: {_worded(read, fault)}.", err=True)
+    if len(faults) > MOST_TOLD:
+        click.echo(f"… and {len(faults) - MOST_TOLD} more; --json gives all.", err=True)
+    for remark in remarks:
+        click.echo(f"{read.where(file, remark.row)}: perhaps not meant: {remark.what}.", err=True)
+
+
+def _worded(read: PeerRows, fault: HierarchyFault) -> str:
+    return fault.what if fault.first is None else f"{fault.what}, first in line {read.lines[fault.first]}"

@@ -1,0 +1,382 @@
+"""`crowdblend dataset` and `crowdblend ledger`: budgets, what was spent, whether it all holds, and its tables' owner.
+
+`crowdblend dataset` and `crowdblend ledger`: budgets, what was spent, and whether it all holds.
+
+`crowdblend ledger migrate` and `ledger roles`: what the owner of a ledger's tables does, and nobody else.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+import sys
+from decimal import Decimal
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from ...flows.paths import House, house
+from ...mechanisms.errors import InputRefused, ReleaseFailed
+from ...mechanisms.mechanism import ADD_REMOVE, MOST_RECORDS, REPLACEMENT
+from .groups import AS_JSON, FILE, LEDGER, CommandGroup, ExactNumber
+
+if TYPE_CHECKING:
+    from ...accounting.ledger.reader import LedgerReader
+
+__all__ = ["dataset", "ledger", "migrate", "roles"]
+
+NO_ANCHOR = "truncation, an older copy put back, and a chain written anew as a whole: that takes --anchor FILE."
+NO_ESTIMATE = "not computed (too many releases, or no composed price; --all tries harder)"
+
+
+@click.group(cls=CommandGroup)
+def dataset() -> None:
+    """Data sets and their budgets."""
+
+
+@dataset.command("add")
+@click.argument("name")
+@click.option("--epsilon", type=ExactNumber(), required=True, help="Budget of ε, for the data set's whole life.")
+@click.option("--delta", type=ExactNumber(), required=True, help="Budget of δ.")
+@click.option(
+    "--survey-rate",
+    type=ExactNumber(),
+    help="The data set is itself a sample of this rate, of people with one record each: it can be released once.",
+)
+@click.option(
+    "--rows-per-person",
+    type=click.IntRange(min=1, max=MOST_RECORDS),
+    default=1,
+    show_default=True,
+    help="The most records that one person has in a delivery, all files of one release's source together; more than "
+    "one costs more.",
+)
+@click.option(
+    "--relation",
+    type=click.Choice([ADD_REMOVE, REPLACEMENT]),
+    default=ADD_REMOVE,
+    show_default=True,
+    help="What is hidden: a person's presence, or a person's values where the number of people is public.",
+)
+@LEDGER
+def add(
+    name: str,
+    epsilon: Decimal,
+    delta: Decimal,
+    survey_rate: Decimal | None,
+    rows_per_person: int,
+    relation: str,
+    ledger_url: str | None,
+) -> None:
+    """Give a data set its budget; creates the SQLite ledger and the signing key where there are none."""
+    from ...accounting.ledger.database.creation import ledger_exists
+    from ...accounting.theory.composition.group_privacy import no_price_for_surveyed_group
+    from ...mechanisms.amounts import amount_exact
+    from ..python import ledger as ledger_api
+
+    settled = house(ledger_url=ledger_url)
+    _require_budget(epsilon, delta)
+    if survey_rate is not None and rows_per_person > 1:  # also the writer's rule; here before a ledger is created
+        raise no_price_for_surveyed_group(rows_per_person, where=f"dataset '{name}'")
+    if not ledger_exists(settled.ledger_url):
+        _tell_of_second_ledger(settled)
+    ledger_api.add_dataset(
+        name,
+        epsilon=epsilon,
+        delta=delta,
+        survey_rate=survey_rate,
+        rows_per_person=rows_per_person,
+        relation=REPLACEMENT if relation == REPLACEMENT else ADD_REMOVE,
+        ledger_url=ledger_url,
+    )
+    unit = "" if rows_per_person == 1 else f", for people with up to {rows_per_person} records each"
+    click.echo(f"Data set '{name}' has the budget ε = {amount_exact(epsilon)}, δ = {amount_exact(delta)}{unit}.")
+
+
+@dataset.command("looked")
+@click.argument("name")
+@click.option("--what", required=True, help="What was looked at, in one line, without any value of the records.")
+@click.option("--by", help="Who looked; default: the account that runs this.")
+@LEDGER
+def looked(name: str, what: str, by: str | None, ledger_url: str | None) -> None:
+    """Record a private look at a data set's records; certificates of later releases will say that there was one."""
+    from ..python.ledger import record_look
+
+    record_look(name, what=what, by=by, ledger_url=ledger_url)
+    click.echo(
+        f"The look at '{name}' is recorded. Certificates of its later releases will say that parameters may have been "
+        "chosen after it, which their guarantee doesn't cover."
+    )
+
+
+@dataset.command("raise")
+@click.argument("name")
+@click.option("--epsilon", type=ExactNumber(), required=True, help="The new budget of ε, not the difference.")
+@click.option("--delta", type=ExactNumber(), required=True, help="The new budget of δ.")
+@click.option("--reason", required=True, help="Why, in one line; it is recorded for ever.")
+@LEDGER
+def raise_budget(name: str, epsilon: Decimal, delta: Decimal, reason: str, ledger_url: str | None) -> None:
+    """Raise a data set's budget; who, when and why are recorded."""
+    from ...mechanisms.amounts import amount_exact
+    from ..python import ledger as ledger_api
+
+    _require_budget(epsilon, delta)
+    ledger_api.raise_budget(name, epsilon=epsilon, delta=delta, reason=reason, ledger_url=ledger_url)
+    click.echo(f"Data set '{name}' now has the budget ε = {amount_exact(epsilon)}, δ = {amount_exact(delta)}.")
+
+
+@dataset.command("list")
+@LEDGER
+@AS_JSON
+def list_datasets(ledger_url: str | None, as_json: bool) -> None:
+    """List the data sets with what is spent and what is left."""
+    from ...accounting.ledger.reader import open_reader
+    from ..terminal.ledger_tables import dataset_rows, print_datasets
+
+    with open_reader(house(ledger_url=ledger_url).ledger_url) as reader:
+        datasets = dataset_rows(reader.datasets(), raises=reader.budget_raises())
+    if as_json:
+        click.echo(json.dumps({"datasets": datasets}, ensure_ascii=False))
+    else:
+        print_datasets(datasets)
+
+
+@click.group(cls=CommandGroup)
+def ledger() -> None:
+    """The ledger: what was spent, on what, and whether it holds together."""
+
+
+@ledger.command("init")
+@LEDGER
+def init(ledger_url: str | None) -> None:
+    """Create an empty ledger, and the signing key where there is none."""
+    from ...accounting.ledger.database.creation import create_ledger
+
+    settled = house(ledger_url=ledger_url)
+    settled.anchoring.keys.create_where_none(secrets.token_bytes)
+    create_ledger(settled.ledger_url, anchoring=settled.anchoring)
+    click.echo("The ledger is ready. Give a data set its budget with: crowdblend dataset add")
+
+
+@ledger.command("anchor")
+@LEDGER
+def anchor(ledger_url: str | None) -> None:
+    """Begin an anchor at the ledger's present head, where it has none; what came before it nobody vouches for."""
+    from ...accounting.ledger.database.creation import begin_anchor
+
+    settled = house(ledger_url=ledger_url)
+    head = begin_anchor(settled.ledger_url, anchoring=settled.anchoring)
+    place = settled.anchoring.anchor_of(head.ledger_id).path
+    click.echo(f"The anchor begins at entry {head.position}: {place}")
+
+
+@ledger.command("show")
+@LEDGER
+@click.option(
+    "--latest", type=click.IntRange(min=1), default=50, show_default=True, help="Releases and series to list."
+)
+@click.option("--all", "everything", is_flag=True, help="List all of them, and compute every estimate.")
+@AS_JSON
+def show(ledger_url: str | None, latest: int, everything: bool, as_json: bool) -> None:
+    """Show the data sets' budgets and the latest series and releases."""
+    from ...accounting.ledger.overview import ESTIMATE_NOTE
+    from ...accounting.ledger.reader import open_reader
+    from ...mechanisms.amounts import amount_shown, counted
+    from ..terminal.ledger_tables import (
+        dataset_rows,
+        look_rows,
+        print_datasets,
+        print_looks,
+        print_releases,
+        print_series,
+        release_rows,
+        series_rows,
+        tell_of_more,
+    )
+
+    with open_reader(house(ledger_url=ledger_url).ledger_url) as reader:
+        overview = reader.overview(latest=None if everything else latest)
+        looks = look_rows(reader.private_looks())
+        raises = reader.budget_raises()
+    datasets = dataset_rows((known.state for known in overview.datasets), raises=raises)
+    releases = release_rows(overview.releases)
+    series = series_rows(overview.series)
+    for row, known in zip(datasets, overview.datasets, strict=True):
+        row["epsilon_estimate"] = None if known.epsilon_estimate is None else float(known.epsilon_estimate)
+    if as_json:
+        shown = {
+            "datasets": datasets,
+            "series": series,
+            "series_count": overview.series_count,
+            "releases": releases,
+            "release_counts": dict(overview.release_counts),
+            "private_looks": looks,
+            "chain": {"entries": overview.head.position + 1, "head": overview.head.hash},
+            "epsilon_estimate_note": ESTIMATE_NOTE,
+        }
+        click.echo(json.dumps(shown, ensure_ascii=False))
+        return
+    print_datasets(datasets)
+    for row in datasets:
+        shown_estimate = NO_ESTIMATE if row["epsilon_estimate"] is None else amount_shown(row["epsilon_estimate"])
+        click.echo(f"  '{row['dataset']}': composed estimate of ε: {shown_estimate}")
+    click.echo(f"{ESTIMATE_NOTE}\n")
+    if series:
+        print_series(series)
+        tell_of_more(len(series), overview.series_count, "series")
+    print_releases(releases)
+    tell_of_more(len(releases), overview.release_count, "releases")
+    if looks:
+        print_looks(looks)
+    click.echo("Releases: " + ", ".join(f"{count} {stage}" for stage, count in overview.release_counts.items()) + ".")
+    click.echo(f"{counted(overview.head.position + 1, 'entry', 'entries')}; head of the chain:\n{overview.head.hash}")
+
+
+@ledger.command("verify")
+@LEDGER
+@click.option(
+    "--anchor",
+    "anchor_file",
+    type=FILE,
+    help="A copy of the anchor kept where writers can't reach; default: this store's anchor, where it has one.",
+)
+@click.option("--public-key", type=FILE, help="PEM file of the keys that may have signed it; default: this store's.")
+@AS_JSON
+def verify(ledger_url: str | None, anchor_file: Path | None, public_key: Path | None, as_json: bool) -> int:
+    """Check the chain, every price, the single use of samples, the accounts, and the anchor where there is one."""
+    from ...accounting.ledger.private_store.signing import read_public_keys
+    from ...accounting.ledger.reader import open_reader
+    from ...mechanisms.amounts import counted
+
+    settled = house(ledger_url=ledger_url)
+    with open_reader(settled.ledger_url) as reader:
+        if anchor_file is None:
+            anchor_file = _own_anchor(reader, settled)
+        if public_key is not None and anchor_file is None:
+            raise InputRefused(
+                "a public key checks an anchor, and this private store has none of this ledger.",
+                where="--public-key",
+                remedy="Name it with --anchor FILE.",
+            )
+        findings = [str(finding) for finding in reader.verify()]
+        if anchor_file is None:
+            unchecked = [NO_ANCHOR]
+        else:
+            trusted = read_public_keys(public_key) if public_key else settled.anchoring.keys.public_keys()
+            check = reader.verify_anchor(anchor_file, trusted=trusted)
+            findings += check.findings
+            unchecked = list(check.unchecked)
+    if as_json:
+        click.echo(json.dumps({"ok": not findings, "findings": findings, "unchecked": unchecked}, ensure_ascii=False))
+        return 1 if findings else 0
+    for finding in findings:
+        click.echo(finding)
+    click.echo(
+        "The ledger holds." if not findings else f"{counted(len(findings), 'finding')}: the ledger does not hold."
+    )
+    for what in unchecked:
+        click.echo(f"Not checked: {what}")
+    return 1 if findings else 0
+
+
+@ledger.command("export")
+@LEDGER
+def export(ledger_url: str | None) -> None:
+    """Write every entry as one line of canonical JSON with its place and hash."""
+    from ...accounting.ledger.entries.codec import bytes_of_entry
+    from ...accounting.ledger.reader import open_reader
+
+    with open_reader(house(ledger_url=ledger_url).ledger_url) as reader:
+        for link in reader.entries():
+            body = json.loads(bytes_of_entry(link.entry))
+            click.echo(json.dumps({"position": link.position, "hash": link.hash, "entry": body}, ensure_ascii=True))
+
+
+def _own_anchor(reader: LedgerReader, settled: House) -> Path | None:
+    """The anchor that this private store has of a ledger; None where it has none, or the ledger can't say its id."""
+    try:
+        path = settled.anchoring.anchor_of(reader.ledger_id).path
+    except ReleaseFailed:
+        return None
+    return path if path.is_file() else None
+
+
+def _require_budget(epsilon: Decimal, delta: Decimal) -> None:
+    if epsilon <= 0:
+        raise InputRefused(f"a budget's ε must be more than 0, not {epsilon}.", where="--epsilon")
+    if not 0 <= delta < 1:
+        raise InputRefused(f"a budget's δ must be at least 0 and below 1, not {delta}.", where="--delta")
+
+
+def _tell_of_second_ledger(settled: House) -> None:
+    """Say, before a ledger is created, that there may be one elsewhere; ask where this private store knows of one."""
+    from ...accounting.ledger.database.store import locate
+
+    _, shown = locate(settled.ledger_url)
+    click.echo(
+        f"crowdblend: there is no ledger at {shown} yet, so one is created. If the ledger is elsewhere, name it by "
+        "--ledger, CROWDBLEND_LEDGER or crowdblend.toml: a second ledger is a second budget.",
+        err=True,
+    )
+    others = len(list((settled.home / "anchors").glob("*.jsonl")))
+    if others and sys.stdin.isatty():
+        click.confirm(
+            f"This private store signs {others} other {'ledger' if others == 1 else 'ledgers'}. Create a new one?",
+            abort=True,
+            err=True,
+        )
+
+
+@click.command()
+@LEDGER
+@AS_JSON
+def migrate(ledger_url: str | None, as_json: bool) -> None:
+    """Bring an earlier version's ledger to this version's tables; its entries stay as they are.
+
+    It is one transaction: the ledger must continue its anchor and must verify afterwards, or nothing is changed. Back
+    it up first. On PostgreSQL give the owner's address, and repeat `ledger roles` afterwards.
+    """
+    from ...accounting.ledger.database.creation import migrate_ledger
+
+    settled = house(ledger_url=ledger_url)
+    done = migrate_ledger(settled.ledger_url, anchoring=settled.anchoring)
+    if as_json:
+        click.echo(json.dumps({"before": done.before, "after": done.after, "entries": done.entries}))
+    elif done.before == done.after:
+        click.echo(f"The ledger has schema revision {done.after} already: nothing was done.")
+    else:
+        click.echo(
+            f"The ledger went from schema revision {done.before} to {done.after}. Its {done.entries} entries are as "
+            "they were, and it verifies."
+        )
+
+
+@click.command()
+@click.option("--writer", required=True, help="The role that runs releases: SELECT and INSERT.")
+@click.option("--auditor", required=True, help="The role that looks: SELECT.")
+@click.option("--apply", is_flag=True, help="Do it; without this the statements are only printed.")
+@LEDGER
+def roles(writer: str, auditor: str, apply: bool, ledger_url: str | None) -> None:
+    """Limit two roles of a PostgreSQL server to what they need; the owner of the tables is a third.
+
+    Both must exist. The database should hold the ledger alone: what everybody may do in it by default is taken away.
+    """
+    from ...accounting.ledger.database.roles import Roles, grant_roles
+
+    try:
+        wanted = Roles(writer=writer, auditor=auditor)
+    except ValueError as error:
+        raise InputRefused(f"{error}.", where="--writer, --auditor") from None
+    settled = house(ledger_url=ledger_url)
+    statements = grant_roles(settled.ledger_url, wanted, anchoring=settled.anchoring, apply=apply)
+    for statement in statements:
+        click.echo(f"{statement};")
+    if apply:
+        click.echo(f"Done: '{writer}' appends, '{auditor}' looks, and neither can do more.", err=True)
+    else:
+        click.echo("Nothing was changed; --apply does it.", err=True)
+
+
+for command in (migrate, roles):
+    ledger.add_command(command)

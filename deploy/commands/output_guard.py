@@ -1,0 +1,96 @@
+"""Where documents that are no release may be written: never where a release would be picked up."""
+
+from __future__ import annotations
+
+from fnmatch import fnmatch
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ...mechanisms.errors import InputRefused
+
+if TYPE_CHECKING:
+    from ...tasks.request import Request
+    from ...tasks.stages.publish import Output
+
+__all__ = ["make_folder_elsewhere", "require_elsewhere", "write_new"]
+
+TAKEN_NAMES = frozenset({"certificate.json", "data.csv", "data.parquet"})
+
+
+def require_elsewhere(path: Path, *, request: Request | None = None) -> None:
+    """Refuse a place in or below a release's folder, in a specification's output or among its records, or taken.
+
+    PRIVACY: a release's folder holds its table and its certificate and nothing else; what lies beside them would be
+    published with them.
+
+    Args:
+        path: the file to be written.
+        request: the specification that it is about, if any.
+
+    Raises:
+        InputRefused: nothing may be written there.
+    """
+    from ...tasks.inputs.open import is_url
+
+    remedy = "Name a file elsewhere."
+    if is_url(str(path)):
+        raise InputRefused("documents are written to files of this machine.", where=str(path), remedy=remedy)
+    full = path.expanduser().absolute()
+    real = full.resolve()
+    if path.name in TAKEN_NAMES:
+        raise InputRefused("this is the name of a release's file.", where=str(path), remedy=remedy)
+    for folder in {*full.parents, *real.parents}:
+        if (folder / "certificate.json").exists():
+            raise InputRefused(
+                f"this lies in the release {folder}, which holds its table and its certificate and nothing else.",
+                where=str(path),
+                remedy=remedy,
+            )
+    if request is not None:
+        _require_outside(path, real, request.output, what="this lies in the specification's output.")
+        if not is_url(request.source):
+            source = request.base / request.source
+            _require_outside(path, real, source, what="this lies among the specification's records.")
+    if full.exists() or full.is_symlink():
+        raise InputRefused("this exists already.", where=str(path), remedy="Name a file that doesn't exist.")
+    if not full.parent.is_dir():
+        raise InputRefused("its folder doesn't exist.", where=str(path), remedy="Make it first.")
+
+
+def make_folder_elsewhere(folder: Path) -> None:
+    """Make a folder for documents where there is none, but not in a release's folder; one that is there is left.
+
+    Raises:
+        InputRefused: it may not, or can't, be made.
+    """
+    if folder.expanduser().is_dir():
+        return
+    missing = folder.expanduser().absolute()
+    while not missing.parent.exists():
+        missing = missing.parent
+    require_elsewhere(missing)
+    try:
+        folder.expanduser().mkdir(parents=True)
+    except OSError as error:
+        raise InputRefused(f"the folder can't be made ({error.strerror}).", where=str(folder)) from None
+
+
+def write_new(path: Path, text: str, *, request: Request | None = None) -> None:
+    """Write a new file; arguments and errors as of `require_elsewhere`.
+
+    Raises:
+        InputRefused: nothing may, or can, be written there.
+    """
+    require_elsewhere(path, request=request)
+    try:
+        with path.expanduser().open("x", encoding="utf-8", newline="") as file:
+            file.write(text)
+    except OSError as error:
+        raise InputRefused(f"this can't be written ({error.strerror}).", where=str(path)) from None
+
+
+def _require_outside(path: Path, real: Path, place: Output | Path, *, what: str) -> None:
+    if not isinstance(place, Path):
+        return
+    if place.resolve() in (real, *real.parents) or fnmatch(str(real), str(place)):
+        raise InputRefused(what, where=str(path), remedy="Name a file elsewhere.")

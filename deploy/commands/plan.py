@@ -1,0 +1,147 @@
+"""`crowdblend plan` and `explain`: what a release or a specification means and costs, before anything is charged.
+
+`crowdblend explain`: what a specification means and costs, before anything is spent or read.
+
+`crowdblend plan`: what a release would cost, before anything is charged.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from decimal import Decimal
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ...flows.paths import House, house
+from ...mechanisms.errors import InputRefused
+from .groups import ExactNumber
+
+if TYPE_CHECKING:
+    from ...accounting.theory.planning.planner import Plan
+
+__all__ = ["explain", "plan", "tell_explanation"]
+
+
+@click.command()
+@click.argument("spec", type=click.Path(path_type=Path))
+@click.option("--releases", type=click.IntRange(min=1), default=1, help="Price a series of so many releases.")
+@click.option("--ledger", help="SQLAlchemy URL of the ledger (or CROWDBLEND_LEDGER).")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object on standard output.")
+def explain(spec: Path, releases: int, ledger: str | None, as_json: bool) -> None:
+    """Explain SPEC.toml: what each level means, what it costs, what it would leave of the budget.
+
+    What would be refused now, such as a missing column, is told too. No record is read and nothing is charged: of the
+    source only file names, CSV headers and Parquet footers are looked at.
+    """
+    tell_explanation(spec, releases=releases, places=house(ledger_url=ledger), as_json=as_json)
+
+
+def tell_explanation(spec: Path, *, releases: int, places: House, as_json: bool) -> None:
+    """Say what a specification means and costs.
+
+    Args:
+        spec: the file.
+        releases: how many releases of it are priced together.
+        places: where the ledger lies; there need be none.
+        as_json: one JSON object instead of tables.
+
+    Raises:
+        InputRefused: the specification is wrong.
+    """
+    from ...flows.spec import read_spec
+    from ..readiness import readiness, readiness_lines
+    from ..terminal.explanation import explanation, print_explanation
+
+    request = read_spec(spec, output=spec.parent, releases=releases)
+    explained = explanation(request) | readiness(request, house=places)
+    if as_json:
+        click.echo(json.dumps(explained, ensure_ascii=False))
+        return
+    print_explanation(explained)
+    for line in readiness_lines(explained):
+        click.echo(line)
+    click.echo("No record was read, and nothing was charged.")
+
+
+@click.command()
+@click.argument("spec", required=False, type=click.Path(path_type=Path))
+@click.option("--k", type=int, help="Suppression threshold: groups with fewer sampled records are dropped.")
+@click.option("--sampling-rate", type=ExactNumber(), help="Probability that a record is sampled.")
+@click.option("--epsilon", type=ExactNumber(), help="ε of the guarantee, over all releases.")
+@click.option("--delta", type=ExactNumber(), help="δ of the guarantee, over all releases.")
+@click.option("--releases", default="1", show_default=True, help="Releases, each with its sample; max: all that fit.")
+@click.option("--selection-epsilon", type=ExactNumber(), help="ε spent on choosing the map, of each release.")
+@click.option(
+    "--selection-rate", type=ExactNumber(), help="Rate of the choice's own sample; without it the whole data choose."
+)
+@click.option(
+    "--amplify-from", type=ExactNumber(), help="The rate at which --epsilon and --delta hold (LQS Theorem 1)."
+)
+@click.option(
+    "--group-sizes", type=click.Path(path_type=Path), help="Public group sizes, one a line; tells what survives."
+)
+@click.option("--plot", type=click.Path(path_type=Path), help="Draw the frontier and the ε–δ curve into this file.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object on standard output.")
+def plan(
+    spec: Path | None,
+    as_json: bool,
+    plot: Path | None,
+    group_sizes: Path | None,
+    releases: str,
+    **asked: Any,  # noqa: ANN401 - click hands over the options
+) -> None:
+    """Price releases: fills in whichever of k, sampling rate, ε and δ is missing; or what SPEC.toml asks for.
+
+    A specification of any kind has all that decides its price, so that no other option goes with it but --releases.
+    """
+    if spec is not None:
+        if plot is not None or group_sizes is not None or any(value is not None for value in asked.values()):
+            raise click.UsageError("a specification has its own parameters: no option but --releases goes with it.")
+        tell_explanation(spec, releases=_whole(releases) or 1, places=house(), as_json=as_json)
+        return
+    from ...accounting.theory.planning.planner import plan as plan_of
+
+    result = plan_of(**asked, releases=_whole(releases))
+    share = None if group_sizes is None else _survival(result, group_sizes)
+    if plot is not None:
+        from ..terminal.plan import draw_plan
+
+        draw_plan(result, plot)
+    if as_json:
+        answer = _plain(dataclasses.asdict(result)) | {"survival_share": share}
+        click.echo(json.dumps(answer, ensure_ascii=False))
+        return
+    from ..terminal.plan import print_plan
+
+    print_plan(result)
+    if share is not None:
+        click.echo(f"Of the sampled records {share:.1%} would be published, for groups of the sizes given.")
+
+
+def _survival(result: Plan, group_sizes: Path) -> float:
+    """The share of the sampled records that would survive suppression."""
+    if result.k is None:
+        raise InputRefused("a bare guarantee has no k, so nothing is suppressed.", where="--group-sizes")
+    from ...accounting.theory.profile.sampled_counts import survival_share
+    from ...mechanisms.microdata import StronglySafeRelease
+    from ..python.group_sizes import read_group_sizes
+
+    mechanism = StronglySafeRelease(k=result.k, sampling_rate=result.sampling_rate)
+    return survival_share(mechanism, group_sizes=read_group_sizes(group_sizes))
+
+
+def _whole(releases: str) -> int | None:
+    """The number of releases, None to ask for it."""
+    if releases == "max":
+        return None
+    if not releases.isascii() or not releases.isdigit() or int(releases) < 1:
+        raise click.BadParameter("this is neither a number of releases nor max.", param_hint="--releases")
+    return int(releases)
+
+
+def _plain(values: dict[str, Any]) -> dict[str, Any]:
+    """Decimals as JSON numbers."""
+    return {name: float(value) if isinstance(value, Decimal) else value for name, value in values.items()}

@@ -1,0 +1,275 @@
+"""`crowdblend run`, `demo`, `abandon`, `verify` and `release`: releases and what becomes of them.
+
+`crowdblend run`, `demo`, `abandon` and `verify`: releases and what becomes of them.
+
+`crowdblend release`: the releases of a ledger with their outputs, their levels and what they published.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+from pathlib import Path
+from typing import Any
+
+import click
+
+from ...flows.paths import House, house
+from ...mechanisms.errors import InputRefused
+from .groups import AS_JSON, LEDGER, RELEASE_CERTIFICATE, CommandGroup
+
+__all__ = ["abandon", "demo", "release", "run", "tell_result", "verify"]
+
+FILE = click.Path(path_type=Path)
+
+
+@click.command()
+@click.argument("spec", type=FILE)
+@click.option("--ledger", help="SQLAlchemy URL of the ledger (or CROWDBLEND_LEDGER).")
+@click.option("--output", help="Folder or fsspec URL of the release, instead of [release].output.")
+@click.option("--scheduler", help="Address of a Dask scheduler; without one this machine's threads count.")
+@click.option(
+    "--release-id",
+    help="Run, resume or look up the release of this id; without one each run is a new release.",
+)
+@click.option("--series", help="Run the next release of this series, which was charged when it was registered.")
+@click.option("--dry-run", is_flag=True, help="Check all that comes before the charge, say what it would be, and stop.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object on standard output.")
+def run(
+    spec: Path,
+    ledger: str | None,
+    output: str | None,
+    scheduler: str | None,
+    release_id: str | None,
+    series: str | None,
+    dry_run: bool,
+    as_json: bool,
+) -> int:
+    """Run one release: SPEC.toml in, a published table and its certificate out."""
+    if dry_run:
+        _dry_run(
+            spec, places=house(ledger_url=ledger), output=output, release_id=release_id, series=series, as_json=as_json
+        )
+        return 0
+    from ..run import run_release
+    from ..terminal.stages import Stages, process_begun
+
+    places, stages = house(ledger_url=ledger), Stages(begun=process_begun())
+    try:
+        result = run_release(
+            spec,
+            house=places,
+            output=output,
+            scheduler=scheduler,
+            release_id=release_id,
+            series=series,
+            randomness=secrets.token_bytes,
+            stages=stages,
+        )
+    except KeyboardInterrupt:
+        if stages.release_id is None:
+            raise
+        from ..release_cost import run_command
+
+        again = {"output": output, "scheduler": scheduler, "series": series, "ledger": ledger}
+        finish = run_command(spec, release_id=stages.release_id, **again)
+        return _tell_interruption(stages.release_id, places, finish=finish, ledger=ledger, as_json=as_json)
+    tell_result(result, as_json=as_json)
+    return 0
+
+
+def _tell_interruption(release_id: str, places: House, *, finish: str, ledger: str | None, as_json: bool) -> int:
+    """Say what a release that was broken off has cost, and the commands that finish it or give it up."""
+    from ..release_cost import commands_for, cost_so_far
+
+    stage, cost = cost_so_far(release_id, places)
+    message = f"Interrupted. {cost}"
+    lines = [message, *commands_for(release_id, stage, finish=finish, ledger=ledger)]
+    for line in lines:
+        click.echo(f"crowdblend: {line}", err=True)
+    if as_json:
+        error = {"kind": "failed", "exit_code": 1, "where": f"release '{release_id}'", "message": " ".join(lines)}
+        click.echo(json.dumps({"error": error, "release_id": release_id}, ensure_ascii=False))
+    return 1
+
+
+def tell_result(result: dict[str, Any], *, as_json: bool) -> None:
+    """Say what was published and what it cost."""
+    if as_json:
+        click.echo(json.dumps(result, ensure_ascii=False))
+        return
+    from ..terminal.results import result_text
+
+    click.echo(result_text(result))
+
+
+def _dry_run(
+    spec: Path, *, places: House, output: str | None, release_id: str | None, series: str | None, as_json: bool
+) -> None:
+    from ...flows.dry_run import dry_run
+    from ...tasks.stages.publish import output_at
+    from ..terminal.results import tell_dry_run
+
+    place = None if output is None else output_at(output, base=Path.cwd())
+    found = dry_run(spec, house=places, output=place, release_id=release_id, series=series)
+    tell_dry_run(found, as_json=as_json)
+
+
+@click.command()
+@click.option("--output", type=FILE, help="Folder for the demonstration; default: a new one below crowdblend-demo.")
+def demo(output: Path | None) -> None:
+    """Release 29,501 records of the US Census 2000, with a ledger of the demonstration's own."""
+    from ..demonstration import lay_out, open_demonstration_ledger, tell
+    from ..run import run_release
+
+    folder = (output or Path("crowdblend-demo") / secrets.token_hex(4)).absolute()
+    if folder.exists():
+        raise InputRefused("this exists already.", where=str(folder), remedy="Name a folder that doesn't exist.")
+    try:
+        folder.mkdir(parents=True)
+        spec = lay_out(folder)
+    except OSError as error:
+        raise InputRefused(f"the folder can't be written ({error.strerror}).", where=str(folder)) from None
+    own = House(ledger_url=f"sqlite:///{folder / 'ledger.db'}", home=folder / "private")
+    open_demonstration_ledger(own)
+    result = run_release(
+        spec,
+        house=own,
+        output=None,
+        scheduler=None,
+        release_id=f"demo-{secrets.token_hex(6)}",
+        randomness=secrets.token_bytes,
+    )
+    tell(result, folder=folder)
+
+
+@click.command()
+@click.argument("release_id")
+@click.option("--reason", required=True, help="Why, in one line; it is recorded for ever.")
+@click.option("--ledger", help="SQLAlchemy URL of the ledger (or CROWDBLEND_LEDGER).")
+def abandon(release_id: str, reason: str, ledger: str | None) -> None:
+    """Give up a release that was charged and can't be finished; refunded only if no record was read."""
+    from ...flows.abandon import abandon_release
+
+    refunded = abandon_release(release_id, reason=reason, house=house(ledger_url=ledger))
+    outcome = "what it reserved is free again, since nothing was read" if refunded else "its cost stays spent"
+    click.echo(f"Release '{release_id}' is abandoned; {outcome}.")
+
+
+@click.command()
+@click.argument("certificate", type=RELEASE_CERTIFICATE, metavar="RELEASE")
+@click.option("--public-key", type=FILE, help="PEM file of the publisher's public key, had from the publisher.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object on standard output.")
+def verify(certificate: Path, public_key: Path | None, as_json: bool) -> int:
+    """Check a release's certificate and its files, without ledger or private store.
+
+    RELEASE is its folder, or the certificate in it.
+    """
+    from ...accounting.ledger.private_store.signing import read_public_keys
+    from ...mechanisms.amounts import counted
+    from ..release_check import verify_release
+
+    trusted = None if public_key is None else read_public_keys(public_key)
+    check = verify_release(certificate, trusted=trusted)
+    if as_json:
+        result = {"ok": not check.findings, "findings": check.findings}
+        result |= {"signed_by": check.signed_by, "unchecked": check.unchecked}
+        click.echo(json.dumps(result, ensure_ascii=False))
+        return 1 if check.findings else 0
+    for finding in check.findings:
+        click.echo(finding)
+    if check.findings:
+        click.echo(f"{counted(len(check.findings), 'finding')}: don't rely on this release.")
+        return 1
+    click.echo("The files are those of the certificate.")
+    if check.signed_by is not None:
+        whose = "the key it names" if trusted is None else "the publisher's key"
+        click.echo(f"Its signature holds for {whose}: {check.signed_by}.")
+    for what in check.unchecked:
+        click.echo(f"Not shown: {what}")
+    return 0
+
+
+@click.group(cls=CommandGroup)
+def release() -> None:
+    """Releases with their outputs, levels and published groups."""
+
+
+@release.command("list")
+@click.option("--dataset", help="Of this data set alone.")
+@click.option("--latest", type=click.IntRange(min=1), default=50, show_default=True, help="Releases to list.")
+@click.option("--all", "everything", is_flag=True, help="List all of them.")
+@LEDGER
+@AS_JSON
+def list_releases(dataset: str | None, latest: int, everything: bool, ledger_url: str | None, as_json: bool) -> None:
+    """List the releases in the order of their charges, each with its output and its levels."""
+    from ...accounting.ledger.reader import open_reader
+    from ..python.published import FactTable, print_uncut
+    from ..python.release_list import listed_release
+    from ..terminal.ledger_tables import tell_of_more
+    from ..terminal.results import levels_text
+
+    places = house(ledger_url=ledger_url)
+    with open_reader(places.ledger_url) as reader:
+        states = [state for state in reader.releases() if dataset in (None, state.charge.dataset)]
+        ledger_id = reader.ledger_id
+    listed = states if everything else states[-latest:]
+    rows = [listed_release(state, home=places.home, ledger_id=ledger_id) for state in listed]
+    if as_json:
+        click.echo(json.dumps({"releases": rows, "release_count": len(states)}, ensure_ascii=False))
+        return
+    if not rows:
+        click.echo("There are none.")
+        return
+    cells = []
+    for row in rows:
+        levels = "" if row["levels"] is None else levels_text(row["levels"], drawn=row["levels_drawn"])
+        cells.append((row["release_id"], row["dataset"], row["day"], row["stage"], levels, row["output"] or ""))
+    headers = ("release", "data set", "day", "stage", "levels", "output")
+    print_uncut(FactTable(title="Releases", headers=headers, rows=tuple(cells)))
+    tell_of_more(len(rows), len(states), "releases")
+
+
+@release.command("show")
+@click.argument("release_id")
+@click.option("--groups", type=click.IntRange(min=0), default=10, show_default=True, help="Published groups to show.")
+@LEDGER
+@AS_JSON
+def show(release_id: str, groups: int, ledger_url: str | None, as_json: bool) -> None:
+    """Show one release: what it cost, where it lies, its levels, and its largest published groups.
+
+    The groups are those of the published table, whose digest must be the one in the ledger; no record is looked at.
+    """
+    from ...accounting.ledger.reader import open_reader
+    from ..python.published import FactTable, print_uncut
+    from ..python.release_list import facts_of_release, largest_groups, listed_release
+    from ..release_cost import commands_for, cost_so_far
+
+    places = house(ledger_url=ledger_url)
+    with open_reader(places.ledger_url) as reader:
+        state, ledger_id = reader.release(release_id), reader.ledger_id
+    if state is None:
+        raise InputRefused(
+            "the ledger has no release of this id.",
+            where=f"release '{release_id}'",
+            remedy="See `crowdblend release list`.",
+        )
+    row = listed_release(state, home=places.home, ledger_id=ledger_id)
+    largest = largest_groups(row, state, most=groups) if groups else None
+    stage, cost = cost_so_far(release_id, places)
+    if as_json:
+        shown = None
+        if largest is not None:
+            shown = [dict(zip(largest.columns, values, strict=True)) for values in largest.rows]
+        click.echo(json.dumps(row | {"cost": cost, "largest_groups": shown}, ensure_ascii=False))
+        return
+    print_uncut(facts_of_release(row, stage=state.stage, cost=cost))
+    finish = f"crowdblend run SPEC.toml --release-id {release_id}"
+    for way in commands_for(release_id, stage, finish=finish, ledger=ledger_url):
+        click.echo(way)
+    if largest is not None:
+        title = f"\nIts {len(largest.rows)} largest groups, of {largest.groups:,}"
+        cells = tuple(tuple(map(str, values)) for values in largest.rows)
+        print_uncut(FactTable(title=title, headers=largest.columns, rows=cells))
+    elif groups and row["levels"]:
+        click.echo("No groups are shown: it published none, or the table isn't there as it was published.")

@@ -1,0 +1,216 @@
+"""`crowdblend series` and `serve`: several releases paid for together, and their schedule on one machine.
+
+`crowdblend series`: several releases with fixed parameters, paid for together.
+
+`crowdblend serve`: a series' releases on a schedule, by one machine alone.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.metadata import version
+from pathlib import Path
+
+import click
+
+from ...flows.paths import House, house
+from ...mechanisms.errors import AccountantRefused, InputRefused
+from ..serving.cron import EXHAUSTED, exhausted_sentence, next_times, require_five_fields, say
+from ..serving.loop import FailureHook, hook_of
+from .groups import AS_JSON, LEDGER, CommandGroup
+
+__all__ = ["series", "serve"]
+
+
+@click.group(cls=CommandGroup)
+def series() -> None:
+    """Series: several releases with fixed parameters, paid for together when they are registered."""
+
+
+@series.command("add")
+@click.argument("name")
+@click.argument("spec", type=click.Path(path_type=Path))
+@click.option("--releases", type=click.IntRange(min=1), required=True, help="How many releases the series has.")
+@LEDGER
+@AS_JSON
+def add(name: str, spec: Path, releases: int, ledger_url: str | None, as_json: bool) -> None:
+    """Register a series and charge it whole; [privacy].delta is for all its releases together.
+
+    Its releases run with `crowdblend run SPEC --series NAME`. Their specifications may differ in name, source,
+    format and output, and in nothing else.
+    """
+    from ...mechanisms.amounts import amount_shown, counted
+    from ..python.ledger import add_series
+    from ..terminal.ledger_tables import series_rows
+
+    state = add_series(name, spec, releases=releases, ledger_url=ledger_url)
+    price = state.registered.price
+    [row] = series_rows([state])
+    if as_json:
+        click.echo(json.dumps(row, ensure_ascii=False))
+        return
+    click.echo(
+        f"Series '{name}' of {counted(releases, 'release')} is charged to '{row['dataset']}': "
+        f"ε = {amount_shown(price.epsilon)}, δ = {amount_shown(price.delta)} for all of them.\n"
+        f"Run each with: crowdblend run {spec} --series {name}"
+    )
+
+
+@series.command("list")
+@LEDGER
+@AS_JSON
+def list_series(ledger_url: str | None, as_json: bool) -> None:
+    """List the series with what remains of them."""
+    from ...accounting.ledger.reader import open_reader
+    from ..terminal.ledger_tables import print_series, series_rows
+
+    with open_reader(house(ledger_url=ledger_url).ledger_url) as reader:
+        rows = series_rows(reader.all_series())
+    if as_json:
+        click.echo(json.dumps({"series": rows}, ensure_ascii=False))
+    else:
+        print_series(rows)
+
+
+_DURATION = re.compile(r"(?P<number>[0-9]{1,6})(?P<unit>[smhd])")
+_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
+
+
+class _Duration(click.ParamType[float]):
+    """A time such as 30m or 6h, in seconds."""
+
+    name = "duration"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """Seconds of a number with its unit."""
+        if isinstance(value, float):
+            return value
+        found = _DURATION.fullmatch(str(value))
+        if found is None:
+            self.fail(f"{value!r} is no duration; write a number with s, m, h or d, such as 30m or 6h.", param, ctx)
+        return float(int(found["number"]) * _SECONDS[found["unit"]])
+
+
+@click.command()
+@click.argument("spec", type=click.Path(path_type=Path))
+@click.option("--series", required=True, help="The series whose releases these are.")
+@click.option("--cron", required=True, help='When, as five fields of cron in UTC: "0 3 1 * *" is each month\'s first.')
+@click.option("--output", required=True, help="Folder or URL below which each release lies under its id.")
+@click.option(
+    "--retry-for",
+    type=_Duration(),
+    default="1h",
+    show_default=True,
+    help="How long a release is tried again whose file is not there yet or whose work failed; never longer than until "
+    "the next one comes due.",
+)
+@click.option(
+    "--on-failure",
+    envvar="CROWDBLEND_ON_FAILURE",
+    help="A command, or an address (https://…) that is sent JSON, for each release that is refused or fails.",
+)
+@LEDGER
+def serve(
+    spec: Path, series: str, cron: str, output: str, retry_for: float, on_failure: str | None, ledger_url: str | None
+) -> int:
+    """Stay and run a release of a series whenever its time has come, one at a time.
+
+    Says each event in a line with its time. Whatever an earlier `serve` left unfinished is finished first. Uses the
+    Prefect server of PREFECT_API_URL, or one of its own whose records are kept in the private store. Ends with exit
+    code 4 when the series has no release left.
+    """
+    fields, hook = require_five_fields(cron), hook_of(on_failure)
+    places = house(ledger_url=ledger_url)
+    with _alone(places, series=series):
+        return _serve(spec, series, fields, output, retry_for=retry_for, hook=hook, places=places)
+
+
+def _serve(
+    spec: Path, series: str, cron: str, output: str, *, retry_for: float, hook: FailureHook | None, places: House
+) -> int:
+    from ...accounting.ledger.reader import open_reader
+    from ...flows.spec import read_spec
+
+    with open_reader(places.ledger_url) as reader:
+        state = reader.series(series)
+        request = read_spec(spec, output=spec.parent, releases=state.registered.price.releases)
+        objection = reader.look_at_series(name=series, dataset=request.dataset, spec_digest=request.series_digest)
+        unfinished = reader.open_releases_of_series(series)
+    if objection is not None and objection.cause != "series-finished":
+        raise objection.refusal
+    if objection is not None and not unfinished:
+        say(exhausted_sentence(state))
+        return EXHAUSTED
+    own_server = "PREFECT_API_URL" not in os.environ
+    os.environ["CROWDBLEND_LEDGER"] = places.ledger_url
+    os.environ["CROWDBLEND_HOME"] = str(places.home)
+    if places.anchor is not None:
+        os.environ["CROWDBLEND_ANCHOR"] = str(places.anchor)
+    from ..prefect.environment import settle_lasting_prefect
+
+    wait = settle_lasting_prefect(places.home)
+    taken, releases = state.taken, state.registered.price.releases
+    say(f"crowdblend {version('crowdblend')} serves the series '{series}': {taken} of {releases} releases are taken.")
+    coming = next_times(cron, count=3)
+    say(f'The schedule "{cron}" (UTC) comes next at ' + ", ".join(f"{when:%Y-%m-%d %H:%M}" for when in coming) + ".")
+    wait()
+    import httpx
+
+    from ..serving.loop import ScheduleLoop
+    from ..serving.prefect_runs import deployed
+
+    target = output if "://" in output else str(Path(output).absolute())
+    parameters = {"spec": str(spec.absolute()), "series": series, "output": target}
+    try:
+        runs = deployed(series=series, cron=cron, parameters=parameters)
+    except httpx.HTTPError as error:
+        raise InputRefused(
+            f"Prefect's server can't be reached ({type(error).__name__}).",
+            where="PREFECT_API_URL",
+            remedy="Start the server, or unset the variable: `serve` then has a server of its own.",
+        ) from None
+    loop = ScheduleLoop(
+        house=places,
+        spec=spec,
+        series=series,
+        dataset=request.dataset,
+        cron=cron,
+        runs=runs,
+        own_server=own_server,
+        retry_seconds=retry_for,
+        hook=hook,
+    )
+    return loop.run()
+
+
+@contextmanager
+def _alone(places: House, *, series: str) -> Iterator[None]:
+    """Be the only `serve` of a series with this private store: what runs for it elsewhere would seem left by a kill."""
+    from ...accounting.ledger.private_store.draws import private_folder
+
+    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}", series):
+        raise InputRefused("a series has no such name.", where=f"--series {series}")
+    folder = places.home / "serve"
+    try:
+        private_folder(places.home)
+        private_folder(folder)
+        handle = os.open(folder / f"{series}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        raise InputRefused(f"the private store can't be used ({error.strerror}).", where=str(folder)) from None
+    try:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise AccountantRefused(
+                "a live process serves this series already.",
+                where=f"series '{series}'",
+                remedy="Leave it to that process, or stop it and serve again.",
+            ) from None
+        yield
+    finally:
+        os.close(handle)

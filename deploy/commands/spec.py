@@ -1,0 +1,105 @@
+"""`crowdblend spec`: a specification begun from a source's schema alone, and the schema of specifications."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import click
+
+from ...mechanisms.errors import InputRefused
+from .groups import CommandGroup
+
+__all__ = ["spec"]
+
+FILE = click.Path(path_type=Path)
+
+
+@click.group(cls=CommandGroup)
+def spec() -> None:
+    """Begin a specification; the schema of specifications."""
+
+
+@spec.command()
+@click.option("--from", "source", required=True, help="The records: a file, folder, glob or URL of CSV or Parquet.")
+@click.option("--output", type=FILE, help="The specification's new file; default: the source's name with .toml, here.")
+@click.option("--dataset", help="Name of the data set in the ledger; default: the source's name.")
+@click.option("--separator", help="Of CSV; default: the one that splits the first line into most fields.")
+@click.option("--columns", help="Columns to release, separated by commas; the others stand there as comments.")
+@click.option(
+    "--hierarchies", type=FILE, help="Folder of hierarchies called by their columns: age.csv or NAME_hierarchy_age.csv."
+)
+def new(
+    source: str,
+    output: Path | None,
+    dataset: str | None,
+    separator: str | None,
+    columns: str | None,
+    hierarchies: Path | None,
+) -> None:
+    """Write a specification from the names and types of the columns; no value is read, nothing is charged.
+
+    Every column stands there as a comment, and those that may leave are released by removing the comment signs: a
+    column that has a hierarchy in --hierarchies is then complete. What is left to write of the others is marked FILL
+    IN, and `explain` refuses the file until it is written.
+    """
+    from ...mechanisms.amounts import counted
+    from ...tasks.inputs.open import is_url
+    from ...tasks.inputs.refused_formats import foreign_source
+    from ...tasks.inputs.schema import read_names
+    from ..documents.spec_sketch import FILL_IN, sketched_spec
+    from ..python.hierarchies import named_hierarchies
+    from .output_guard import require_elsewhere, write_new
+
+    foreign = foreign_source(source)
+    if foreign is not None:
+        raise foreign
+    stem = Path(source.rstrip("/")).name.split(".")[0].strip("*?[]") or "release"
+    place = output or Path(f"{stem}.toml")
+    require_elsewhere(place)
+    names = read_names(source, base=Path.cwd(), separator="\t" if separator == "\\t" else separator)
+    known = {column.name for column in names.columns}
+    released = [] if columns is None else columns.split(",")
+    unknown = [name for name in released if name not in known]
+    if unknown:
+        raise InputRefused(f"there is no column {unknown[0]!r}.", where="--columns")
+    found = {}
+    if hierarchies is not None:
+        found = named_hierarchies(hierarchies, columns=[column.name for column in names.columns], seen_from=place)
+    text = sketched_spec(
+        names,
+        label=stem,
+        dataset=dataset or stem,
+        source=source if is_url(source) else _seen_from(place, source),
+        released=released,
+        hierarchies=found,
+    )
+    write_new(place, text)
+    named = counted(len(names.columns), "column is", "columns are")
+    click.echo(f"{named} named in {place}; what is yours to write is marked {FILL_IN}.")
+    if hierarchies is not None:
+        click.echo(
+            f"With a hierarchy from {hierarchies}: {', '.join(found) or 'none'}. Their levels are a beginning, chosen "
+            "without looking at the records: choose them likewise."
+        )
+    if names.separator is not None:
+        click.echo(
+            "The names are the first line of the file: if that is a record and no header, delete what was written."
+        )
+    click.echo(f"Then: crowdblend explain {place}")
+
+
+@spec.command()
+def schema() -> None:
+    """Print the JSON Schema of specifications, by which editors complete and check them."""
+    from ...flows.spec import spec_schema
+
+    click.echo(json.dumps(spec_schema(), ensure_ascii=False, indent=2))
+
+
+def _seen_from(place: Path, source: str) -> str:
+    """The source as a specification at some place has to name it."""
+    if Path(source).is_absolute():
+        return source
+    return os.path.relpath(Path.cwd() / source, place.expanduser().absolute().parent)

@@ -1,0 +1,431 @@
+"""The reference population: groups of people who stand for those of the private records, and where they come from.
+
+A public crowd: groups of people who stand for those of the private records, at the finest levels known of them.
+
+Whether records may be looked at: never the specification's own, nor any that this steward has released.
+
+Where a crowd comes from: public or synthetic records, or the table of a release.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from ....accounting.ledger.certificate.verify import read_certificate, verify_certificate
+from ....accounting.ledger.private_store.keys import known_names_of_source
+from ....accounting.theory.price import mechanism_of_record
+from ....accounting.theory.profile.sampled_counts import record_survival
+from ....flows.releases.kind import TableReading, Untold
+from ....flows.releases.registry import kind_of_mechanism
+from ....mechanisms.errors import InputRefused, ReleaseFailed
+from ....mechanisms.hierarchies.declare import Hierarchy
+from ....mechanisms.map_selection.draw import MapChoice
+from ....mechanisms.map_selection.lattice import Levels
+from ....mechanisms.recoding import GeneralizationMap, MappedColumn
+from ....mechanisms.suppression import sum_counts
+from ....tasks.counting.chunks import plan_chunks
+from ....tasks.counting.executors import LocalThreads
+from ....tasks.counting.group_counts import count_job, group_counts
+from ....tasks.inputs.csv_header import CsvLayout
+from ....tasks.inputs.list import SourceLayout, check_metadata, list_source, source_metadata_bytes
+from ....tasks.inputs.parquet_footer import ParquetLayout
+from ....tasks.request import Request
+
+__all__ = ["REMEDY", "WHY", "Crowd", "Groups", "Outlook", "crowd_of_records", "crowd_of_release", "require_public"]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Groups:
+    """The groups of a map.
+
+    Args:
+        columns: places of the columns that the groups are of.
+        codes: for each of them the groups' codes at the map's level; each of shape (groups,).
+        counts: records of each group as they were counted; shape (groups,).
+    """
+
+    columns: tuple[int, ...]
+    codes: tuple[NDArray[np.int64], ...]
+    counts: NDArray[np.int64]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Outlook:
+    """What a threshold and a rate would do to groups, in expectation.
+
+    Args:
+        suppressed: share of the sampled records that would be left out, 0 … 1.
+        records: records that would be published.
+        groups: groups that would be published.
+    """
+
+    suppressed: float
+    records: float
+    groups: float
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Crowd:
+    """People as counted, and for how many each stands.
+
+    Args:
+        names: of the columns.
+        hierarchies: one for each column.
+        base: the level of each column at which they were counted.
+        codes: for each column the groups' codes at that level; each of shape (groups,).
+        counts: records of each group; shape (groups,).
+        scale: how many people a counted record stands for.
+        told: what this is, in words.
+        remarks: what has to be borne in mind, a sentence each.
+    """
+
+    names: tuple[str, ...]
+    hierarchies: tuple[Hierarchy, ...]
+    base: Levels
+    codes: tuple[NDArray[np.int64], ...]
+    counts: NDArray[np.int64]
+    scale: float
+    told: str
+    remarks: tuple[str, ...]
+
+    @property
+    def people(self) -> float:
+        """How many people it stands for."""
+        return float(self.counts.sum()) * self.scale
+
+    def at(self, levels: Levels, *, columns: Sequence[int] | None = None) -> Groups:
+        """The groups of a map that is nowhere finer than the base.
+
+        Args:
+            levels: one for each column.
+            columns: places of the columns that the map has; None is all.
+        """
+        chosen = tuple(range(len(self.names))) if columns is None else tuple(columns)
+        if not chosen:
+            total = np.array([self.counts.sum()], dtype=np.int64)
+            return Groups(columns=(), codes=(), counts=total[total > 0])
+        mapped = GeneralizationMap(
+            columns=tuple(
+                MappedColumn(name=self.names[place], hierarchy=self.hierarchies[place], level=levels[place])
+                for place in chosen
+            )
+        )
+        codes = [
+            self.hierarchies[place].coarser(self.codes[place], level=self.base[place], to=levels[place])
+            for place in chosen
+        ]
+        merged = sum_counts(mapped.keys(codes), self.counts)
+        return Groups(columns=chosen, codes=tuple(mapped.decode(merged.keys)), counts=merged.counts)
+
+    def survival(self, counts: NDArray[np.int64], *, k: int, rate: float) -> NDArray[np.float64]:
+        """For a sampled record of a group of each size the probability of being published; shape as given.
+
+        Where a counted record stands for less than one person, its group is thinned: Bin(c, scale·β) of its c records
+        are sampled. Where it stands for more, the group is taken to be that much larger.
+        """
+        sizes, own_rate = self._sampled(counts, rate)
+        return record_survival(sizes, k=k, rate=own_rate)
+
+    def outlook(self, groups: Groups, *, k: int, rate: float) -> Outlook:
+        """What would happen to the records of some groups, in expectation; exact binomial tails, no simulation."""
+        records = groups.counts.astype(np.float64) * self.scale
+        total = float(records.sum())
+        if total == 0.0:
+            return Outlook(suppressed=0.0, records=0.0, groups=0.0)
+        survives = self.survival(groups.counts, k=k, rate=rate)
+        # Pr[Bin(n, β) ≥ k] is the survival of one more record, of a threshold higher by one.
+        sizes, own_rate = self._sampled(groups.counts, rate)
+        reaches = record_survival(sizes + 1.0, k=k + 1, rate=own_rate)
+        published = float(records @ survives)
+        return Outlook(
+            suppressed=min(1.0, max(0.0, 1.0 - published / total)),
+            records=published * rate,
+            groups=float(reaches.sum()),
+        )
+
+    def _sampled(self, counts: NDArray[np.int64], rate: float) -> tuple[NDArray[np.float64], float]:
+        """Sizes and the rate at which they are sampled."""
+        sizes = counts.astype(np.float64)
+        return (sizes, rate * self.scale) if self.scale <= 1.0 else (sizes * self.scale, rate)
+
+
+WHY = (
+    "Levels, k and rates that are chosen by looking at the private records are a choice that the guarantee doesn't "
+    "cover: what was looked at decides what is published, and nobody has paid for that."
+)
+REMEDY = (
+    "Preview on public or synthetic records, a past release, or a charged noisy histogram; or let the levels be drawn "
+    "privately with [selection]."
+)
+UNCOMPARED = "The specification's own records can't be listed, so these were not compared with them."
+
+
+def require_public(given: SourceLayout, request: Request, *, home: Path) -> str:
+    """Refuse records that are, by what metadata tell, the specification's own or a source that was released.
+
+    Neither the private records nor those given are read for this: names, places, sizes, headers and footers decide.
+    A part of the private records, or a copy that was changed, isn't recognized.
+
+    Args:
+        given: what somebody says is public.
+        request: the specification.
+        home: the private store, which knows keyed fingerprints of what was released.
+
+    Returns:
+        A remark where nothing could be compared; else empty.
+
+    Raises:
+        InputRefused: the records are private.
+    """
+    for file in given.source.files:
+        folder = PurePosixPath(file.path).parent
+        if (Path(folder) / "certificate.json").exists():
+            raise InputRefused(
+                "this is the table of a release.", where=file.path, remedy=f"Preview on it with --release {folder}."
+            )
+    names = known_names_of_source(home, source_metadata_bytes(given))
+    if names:
+        raise _private(given, f"this source was released as the data set {', '.join(names)}")
+    try:
+        own = list_source(request.source, base=request.base)
+    except InputRefused:
+        return UNCOMPARED
+    _require_other_files([file.path for file in given.source.files], [file.path for file in own.files], given)
+    try:
+        layout = check_metadata(own, columns=(), reading=request.reading)
+    except InputRefused:
+        return UNCOMPARED
+    if _outlines(given) & _outlines(layout):
+        raise _private(given, "a file of it has the size and the header or row groups of the specification's records")
+    return ""
+
+
+def _require_other_files(given: Sequence[str], own: Sequence[str], layout: SourceLayout) -> None:
+    private = {_identity(path) for path in own}
+    if any(_identity(path) in private for path in given):
+        raise _private(layout, "this is the specification's own source")
+
+
+def _identity(path: str) -> tuple[int, int] | str:
+    """A file of this machine by its inode, so that links are seen through."""
+    try:
+        state = os.stat(path)
+    except OSError:
+        return path
+    return (state.st_dev, state.st_ino)
+
+
+def _outlines(layout: SourceLayout) -> set[tuple[object, ...]]:
+    """Of each file what a copy of it would share, whatever it is called; empty files tell nothing."""
+    found: set[tuple[object, ...]] = set()
+    parts: Sequence[CsvLayout | ParquetLayout] = layout.layouts
+    for file, part in zip(layout.source.files, parts, strict=True):
+        if isinstance(part, ParquetLayout):
+            found |= {(file.size, *part.rows)} if sum(part.rows) else set()
+        if isinstance(part, CsvLayout) and file.size > part.first_record:
+            found.add((file.size, part.first_record))
+    return found
+
+
+def _private(layout: SourceLayout, what: str) -> InputRefused:
+    return InputRefused(
+        f"{what}. {WHY}",
+        where=layout.source.files[0].path,
+        not_done="No record was read, and nothing was written.",
+        remedy=REMEDY,
+    )
+
+
+MOST_LABELS = 5_000_000
+NOT_DONE = "Nothing was previewed."
+
+
+def crowd_of_records(
+    request: Request, source: str, *, separator: str | None, population: int | None, home: Path
+) -> Crowd:
+    """Count public or synthetic records.
+
+    Args:
+        request: the specification whose release is foretold.
+        source: file, folder, glob or URL of the records, seen from the working folder.
+        separator: of CSV; None is the specification's.
+        population: how many people the private records are of, where that is public; None takes these for as many.
+        home: the private store, which knows what was released.
+
+    Raises:
+        InputRefused: the records are private by what metadata tell, or can't be read, or there are none.
+    """
+    reading = request.reading if separator is None else replace(request.reading, separator=separator)
+    names, hierarchies, base = _columns(request)
+    layout = check_metadata(list_source(source, base=Path.cwd()), columns=names, reading=reading)
+    remark = require_public(layout, request, home=home)
+    mapped = _map(names, hierarchies, base)
+    job = count_job(
+        release_id="preview",
+        sample_id=None,
+        generalization=mapped,
+        rate=None,
+        reading=reading,
+        key_source=None,
+    )
+    try:
+        counts = group_counts(plan_chunks(layout), job=job, executor=LocalThreads())
+    except ReleaseFailed as failed:
+        raise InputRefused(failed.what, where=failed.where, not_done=NOT_DONE) from None
+    records = int(counts.counts.sum())
+    if records == 0:
+        raise InputRefused("there are no records.", where=source, not_done=NOT_DONE)
+    scale = 1.0 if population is None else population / records
+    remarks = [remark] if remark else []
+    if scale > 1.0:
+        remarks.append(
+            f"Each record stands for {scale:.3g} people. Combinations that these records happen not to have are "
+            "missing, so more will be suppressed than is foretold here."
+        )
+    return Crowd(
+        names=names,
+        hierarchies=hierarchies,
+        base=base,
+        codes=tuple(mapped.decode(counts.keys)),
+        counts=counts.counts,
+        scale=scale,
+        told=f"{records:,} public or synthetic records ({source})",
+        remarks=tuple(remarks),
+    )
+
+
+def crowd_of_release(request: Request, folder: Path) -> Crowd:
+    """Take the groups of a release that was published, a noisy histogram's too, at its levels.
+
+    Args:
+        request: the specification whose release is foretold.
+        folder: the release.
+
+    Raises:
+        InputRefused: it is of answers, has other columns or hierarchies, or publishes nothing.
+        ReleaseFailed: its certificate does not verify.
+    """
+    path = folder / "certificate.json"
+    check = verify_certificate(path, trusted=None)
+    if check.findings:
+        raise ReleaseFailed(
+            f"the certificate does not verify: {check.findings[0]}.", where=str(path), not_done=NOT_DONE
+        )
+    certificate = read_certificate(path)
+    mechanism = mechanism_of_record(certificate["mechanism"])
+    reading = kind_of_mechanism(mechanism).sheet(mechanism, certificate["published"]["form"])
+    if isinstance(reading, Untold):
+        raise InputRefused(f"nothing is foretold from {reading.named()}.", where=str(folder), not_done=NOT_DONE)
+    if reading.shape == "answers":
+        raise InputRefused("answers have no groups to look at.", where=str(folder), not_done=NOT_DONE)
+    names, hierarchies, finest = _columns(request)
+    base = _levels_of_release(names, hierarchies, certificate, folder)
+    table = _table(folder, names)
+    mapped = _map(names, hierarchies, base)
+    codes = [_codes(table.column(name), column, folder) for name, column in zip(names, mapped.columns, strict=True)]
+    counts = np.maximum(table.column("count").to_numpy(), 0).astype(np.int64)
+    if not counts.sum():
+        raise InputRefused("this release publishes no record.", where=str(folder), not_done=NOT_DONE)
+    scale = 1.0 if reading.rate is None else 1.0 / float(reading.rate)
+    return Crowd(
+        names=names,
+        hierarchies=hierarchies,
+        base=base,
+        codes=tuple(codes),
+        counts=counts,
+        scale=scale,
+        told=f"the release {certificate['release_id']} ({certificate['name']}), {counts.sum():,} records as published",
+        remarks=tuple(_remarks(reading, finest=finest, base=base)),
+    )
+
+
+def _remarks(reading: TableReading, *, finest: Levels, base: Levels) -> list[str]:
+    told = []
+    if reading.noise is not None:
+        told.append("Its counts have noise; those below 0 were taken for 0.")
+    else:
+        told.append(
+            "What that release suppressed is missing here, so more will be suppressed than is foretold, above all at "
+            "its own levels."
+        )
+    if any(published > wanted for published, wanted in zip(base, finest, strict=True)):
+        told.append("Levels finer than that release's can't be foretold from it.")
+    return told
+
+
+def _columns(request: Request) -> tuple[tuple[str, ...], tuple[Hierarchy, ...], Levels]:
+    """Names, hierarchies, and the finest levels that are asked about."""
+    recoding = request.recoding
+    hierarchies = tuple(column.hierarchy for column in recoding.columns)
+    finest = recoding.lattice.finest if isinstance(recoding, MapChoice) else tuple(0 for _ in hierarchies)
+    return recoding.names, hierarchies, finest
+
+
+def _map(names: tuple[str, ...], hierarchies: tuple[Hierarchy, ...], levels: Levels) -> GeneralizationMap:
+    return GeneralizationMap(
+        columns=tuple(
+            MappedColumn(name=name, hierarchy=hierarchy, level=level)
+            for name, hierarchy, level in zip(names, hierarchies, levels, strict=True)
+        )
+    )
+
+
+def _levels_of_release(
+    names: tuple[str, ...], hierarchies: tuple[Hierarchy, ...], certificate: Mapping[str, Any], folder: Path
+) -> Levels:
+    published = {column["column"]: column for column in certificate["map"]["columns"]}
+    levels = []
+    for name, hierarchy in zip(names, hierarchies, strict=True):
+        column = published.get(name)
+        if column is None:
+            raise InputRefused(f"that release has no column {name!r}.", where=str(folder), not_done=NOT_DONE)
+        if column["hierarchy_sha256"] != hierarchy.digest():
+            raise InputRefused(
+                f"the column {name!r} has another hierarchy there, so its labels mean something else.",
+                where=str(folder),
+                not_done=NOT_DONE,
+            )
+        levels.append(int(column["level"]))
+    return tuple(levels)
+
+
+def _table(folder: Path, names: tuple[str, ...]) -> pa.Table:
+    """Each published group of some columns with its count."""
+    try:
+        if (folder / "data.parquet").exists():
+            table = pq.read_table(folder / "data.parquet")
+        else:
+            table = pa.csv.read_csv(
+                folder / "data.csv",
+                convert_options=pa.csv.ConvertOptions(column_types=dict.fromkeys(names, pa.string())),
+            )
+    except (OSError, pa.ArrowException) as error:
+        raise InputRefused(f"its table can't be read ({type(error).__name__}).", where=str(folder)) from None
+    if "count" not in table.column_names:
+        table = table.append_column("count", pa.array(np.ones(table.num_rows, dtype=np.int64)))
+    columns = [table.column(name).cast(pa.string()).combine_chunks() for name in names]
+    plain = pa.table([*columns, table.column("count").cast(pa.int64())], names=[*names, "count"])
+    return plain.group_by(list(names)).aggregate([("count", "sum")]).rename_columns([*names, "count"])
+
+
+def _codes(labels: pa.ChunkedArray, column: MappedColumn, folder: Path) -> np.ndarray[Any, np.dtype[np.int64]]:
+    if column.size > MOST_LABELS:
+        raise InputRefused(f"the column {column.name!r} has more than {MOST_LABELS} labels.", where=str(folder))
+    known = column.hierarchy.labels(np.arange(column.size, dtype=np.int64), column.level)
+    code_of = {label: code for code, label in enumerate(known)}
+    try:
+        return np.array([code_of[label] for label in labels.to_pylist()], dtype=np.int64)
+    except KeyError:
+        raise InputRefused(
+            f"the column {column.name!r} has labels that are not of its hierarchy.", where=str(folder)
+        ) from None

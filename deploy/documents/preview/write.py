@@ -1,0 +1,368 @@
+"""One preview: what is asked for is checked, the population counted, and what it foretells shown.
+
+A preview's tables, described once: as they stand at the terminal and on the page.
+
+One preview: what is asked for is checked, the crowd counted, and what it foretells shown.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NoReturn
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from ....accounting.dashboard.templating import grouped
+from ....flows.paths import house
+from ....flows.releases.kind import Suppressing, Untold
+from ....flows.releases.registry import release_kind
+from ....flows.spec import parse_spec, read_spec
+from ....mechanisms.amounts import amount_shown
+from ....mechanisms.errors import InputRefused
+from ....mechanisms.map_selection.draw import MapChoice
+from ....mechanisms.map_selection.lattice import Levels
+from ....mechanisms.recoding import GeneralizationMap
+from ....tasks.request import Request
+from ...commands.output_guard import require_elsewhere, write_new
+from ..rendering import page, percent
+from .forecast import ByPrice, Forecast, forecast
+from .reference_population import REMEDY, WHY, Crowd, crowd_of_records, crowd_of_release
+from .suggestions import MOST_MAPS, Suggestion, best_levels, suggestions
+
+__all__ = [
+    "Preview",
+    "PreviewRow",
+    "PreviewTable",
+    "not_a_level",
+    "preview",
+    "preview_tables",
+    "print_forecast",
+    "require_place",
+]
+
+BAR = 16
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PreviewRow:
+    """A row of a table.
+
+    Args:
+        cells: texts; a float is a share that would be suppressed, 0 to 1, and is drawn as a bar too.
+        chosen: whether this is what the specification says.
+    """
+
+    cells: tuple[str | float, ...]
+    chosen: bool = False
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PreviewTable:
+    """A table of a preview.
+
+    Args:
+        title: what it is about.
+        note: how it is to be read; empty where the title says it.
+        headers: of the columns.
+        rows: at least one.
+    """
+
+    title: str
+    note: str
+    headers: tuple[str, ...]
+    rows: tuple[PreviewRow, ...]
+
+
+def preview_tables(
+    told: Forecast, helpful: Sequence[Suggestion], *, number: Callable[[float], str], percent: Callable[[float], str]
+) -> dict[str, PreviewTable]:
+    """The tables that have rows, by a word for each, in their order.
+
+    Args:
+        told: the preview.
+        helpful: what would help.
+        number: how a number of people or records is written.
+        percent: how a share is written that is not drawn as a bar.
+    """
+    tables = {
+        "suggested": PreviewTable(
+            title="Worth a thought",
+            note="Each tried alone on the same people. Information: what the map keeps of that at the finest levels "
+            "that are known, by the columns' weights.",
+            headers=("change", "suppressed", "published", "information", "ε"),
+            rows=tuple(
+                PreviewRow(
+                    cells=(
+                        one.what,
+                        one.suppressed,
+                        number(one.records),
+                        percent(one.information),
+                        amount_shown(one.epsilon),
+                    )
+                )
+                for one in helpful
+            ),
+        ),
+        "columns": PreviewTable(
+            title="Which columns cost most",
+            note="What would be suppressed if the column were left out of the release.",
+            headers=("column", "suppressed without it", "saves"),
+            rows=tuple(
+                PreviewRow(cells=(cost.column, cost.suppressed, f"{100 * cost.saved:.1f} points"))
+                for cost in told.by_column
+            ),
+        ),
+        "levels": PreviewTable(
+            title="Level by level",
+            note="One column at another level, the others as they are; • marks the level that is previewed.",
+            headers=("column", "level", "information kept", "suppressed"),
+            rows=tuple(
+                PreviewRow(
+                    cells=(row.column, _marked(f"{row.level}", row.chosen), percent(row.kept), row.suppressed),
+                    chosen=row.chosen,
+                )
+                for row in told.by_level
+            ),
+        ),
+        "lost": PreviewTable(
+            title="Who is lost more than others",
+            note="Labels, and pairs of labels, whose people are suppressed more often than all people together; those "
+            "who lose most people first.",
+            headers=("people with", "people", "suppressed"),
+            rows=tuple(
+                PreviewRow(
+                    cells=(
+                        ", ".join(f"{column} {label}" for column, label in zip(lost.columns, lost.labels, strict=True)),
+                        number(lost.people),
+                        lost.suppressed,
+                    )
+                )
+                for lost in (*told.by_label, *told.by_pair)
+            ),
+        ),
+        "by_k": _priced("Other thresholds at this rate", told.by_k, number),
+        "by_rate": _priced("Other rates at this threshold", told.by_rate, number),
+        "same_price": _priced("Other rates at no higher price, each with its least threshold", told.same_price, number),
+    }
+    return {name: table for name, table in tables.items() if table.rows}
+
+
+def print_forecast(told: Forecast, helpful: Sequence[Suggestion], console: Console | None = None) -> None:
+    """Write a preview to the console (standard output where none is given)."""
+    out = console or Console(highlight=False)
+    now = told.outlook
+    out.print(Text(f"Of the sampled records {now.suppressed:.1%} would be suppressed.", style="bold"))
+    out.print(
+        Text(
+            f"Looked at: {told.crowd}, standing for {told.people:,.0f} people. About {now.records:,.0f} records in "
+            f"{now.groups:,.0f} groups would be published, for ε = {amount_shown(told.epsilon)} at δ = "
+            f"{amount_shown(told.delta)}."
+        )
+    )
+    for remark in told.remarks:
+        out.print(Text(remark, style="dim"))
+    tables = preview_tables(told, helpful, number="{:,.0f}".format, percent="{:.1%}".format)
+    suggested = tables.pop("suggested", None)
+    for table in (*tables.values(), *([suggested] if suggested else [])):
+        shown = Table(*table.headers, title=table.title, title_justify="left", title_style="bold")
+        for row in table.rows:
+            shown.add_row(*(Text(_bar(cell) if isinstance(cell, float) else cell) for cell in row.cells))
+        out.print()
+        out.print(shown)
+    if not suggested:
+        out.print("No single step would help clearly.")
+    out.print("The private records were not read, and nothing was charged.")
+
+
+def _priced(title: str, points: Iterable[ByPrice], number: Callable[[float], str]) -> PreviewTable:
+    rows = tuple(
+        PreviewRow(
+            cells=(
+                _marked(f"k = {point.k}", point.chosen),
+                f"{point.rate:g}",
+                "none" if point.epsilon is None else amount_shown(point.epsilon),
+                point.suppressed,
+                number(point.records),
+            ),
+            chosen=point.chosen,
+        )
+        for point in points
+    )
+    return PreviewTable(title=title, note="", headers=("threshold", "rate", "ε", "suppressed", "published"), rows=rows)
+
+
+def _marked(text: str, chosen: bool) -> str:
+    return f"{text} •" if chosen else text
+
+
+def _bar(share: float) -> str:
+    """A share as blocks, as wide for all, with its percentage."""
+    filled = round(share * BAR)
+    return f"{'█' * filled}{'░' * (BAR - filled)} {share:6.1%}"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Preview:
+    """What a release would suppress, foretold on records that may be looked at.
+
+    Args:
+        forecast: what would be published and lost, by column, level, label, threshold and rate.
+        suggestions: what would lose less, each with its price.
+        request: the specification.
+    """
+
+    forecast: Forecast
+    suggestions: tuple[Suggestion, ...]
+    request: Request
+
+    def __repr__(self) -> str:
+        """What would be suppressed, in short."""
+        return f"Preview(label={self.request.label!r}, suppressed={self.forecast.outlook.suppressed:.3f})"
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """What `crowdblend preview --json` prints."""
+        return dataclasses.asdict(self.forecast) | {
+            "suggestions": [dataclasses.asdict(one) for one in self.suggestions]
+        }
+
+    def write_page(self, path: Path | str) -> None:
+        """Write the page with pictures into a new file.
+
+        Args:
+            path: the new file (.html).
+
+        Raises:
+            InputRefused: nothing may be written there.
+        """
+        told = self.forecast
+        curves = {
+            "k": [(float(one.k), 100.0 * one.suppressed, one.chosen) for one in told.by_k],
+            "rate": [(one.rate, 100.0 * one.suppressed, one.chosen) for one in told.by_rate],
+        }
+        tables = preview_tables(told, self.suggestions, number=grouped, percent=percent)
+        text = page("preview.html", told=told, name=self.request.label, tables=tables, curves=curves)
+        write_new(Path(path), text, request=self.request)
+
+
+def preview(
+    spec: Path | str,
+    *,
+    public: Path | str | None = None,
+    release: Path | str | None = None,
+    separator: str | None = None,
+    population: int | None = None,
+    levels: Mapping[str, int] | None = None,
+) -> Preview:
+    """Foretell what a release would suppress; never on the private records, and nothing is charged.
+
+    Args:
+        spec: the specification's file.
+        public: public or synthetic records with the specification's columns: file, folder, glob or URL.
+        release: folder of a past release, or of a charged noisy histogram, instead of public records.
+        separator: of public CSV records; None takes the specification's.
+        population: how many people the private records are of, if that is public.
+        levels: other levels, by column, than the specification's.
+
+    Raises:
+        InputRefused: the specification, the records or a level is wrong; or the records are the private ones.
+    """
+    request = _request(Path(spec))
+    mechanism = _suppressing(request)
+    if (public is None) is (release is None):
+        _refuse_without_crowd(request, both=public is not None)
+    if release is not None:
+        if population is not None:
+            raise InputRefused("a release tells by itself for how many people it stands.", where="--population")
+        crowd = crowd_of_release(request, Path(release))
+    else:
+        home = house().home
+        crowd = crowd_of_records(request, str(public), separator=separator, population=population, home=home)
+    told = forecast(request, mechanism, crowd, levels=_levels(request, mechanism, crowd, levels or {}))
+    return Preview(forecast=told, suggestions=tuple(suggestions(request, mechanism, crowd, told)), request=request)
+
+
+def require_place(html: Path, *, spec: Path) -> None:
+    """Refuse a place for a preview's page, before anything is foretold.
+
+    Args:
+        html: the new file.
+        spec: the specification's file.
+
+    Raises:
+        InputRefused: nothing may be written there, or the specification is wrong.
+    """
+    require_elsewhere(html, request=_request(spec))
+
+
+def not_a_level() -> InputRefused:
+    """The refusal of a level that names no column, or isn't written as one."""
+    return InputRefused("levels are given as column=level, for columns of the specification.", where="--level")
+
+
+def _request(spec: Path) -> Request:
+    """What the specification asks for; a preview needs no output, so one that names none has one of its own."""
+    return read_spec(spec, output=spec.parent / "preview" if parse_spec(spec).release.output is None else None)
+
+
+def _suppressing(request: Request) -> Suppressing:
+    foretold = release_kind(request.kind).preview(request.mechanism)
+    if isinstance(foretold, Untold):
+        raise InputRefused(
+            f"there is no preview of {foretold.named('of')}.",
+            where=request.label,
+            remedy="`crowdblend explain` tells what it costs.",
+        )
+    if foretold is None:
+        raise InputRefused(
+            "this release suppresses nothing: its noise is what it costs, and that is known beforehand.",
+            where=request.label,
+            remedy="`crowdblend explain` tells how accurate it will be.",
+        )
+    return foretold
+
+
+def _refuse_without_crowd(request: Request, *, both: bool) -> NoReturn:
+    if both:
+        raise InputRefused("a preview is on one crowd.", where="--public, --release", remedy="Leave one of them out.")
+    raise InputRefused(
+        f"the records of '{request.dataset}' themselves aren't looked at for a preview. {WHY}",
+        where="--public, --release",
+        remedy=REMEDY,
+    )
+
+
+def _levels(request: Request, mechanism: Suppressing, crowd: Crowd, wanted: Mapping[str, int]) -> Levels:
+    """The levels of the previewed map: the specification's, or the best that a draw could give; or those asked for."""
+    match request.recoding:
+        case GeneralizationMap(columns=fixed):
+            levels = [column.level for column in fixed]
+        case MapChoice(lattice=lattice):
+            best = best_levels(request, mechanism, crowd) if not wanted else None
+            if best is None and not wanted:
+                raise InputRefused(
+                    f"there are more than {MOST_MAPS} maps to draw from, and which one to look at isn't said.",
+                    where="--level",
+                    remedy="Name levels, for example --level age=2; columns that are not named have their coarsest.",
+                )
+            levels = list(best or lattice.coarsest)
+    for name, level in wanted.items():
+        if name not in crowd.names or level < 0:
+            raise not_a_level()
+        place = crowd.names.index(name)
+        if level >= crowd.hierarchies[place].levels:
+            raise InputRefused(f"the column {name!r} has no level {level}.", where="--level")
+        levels[place] = level
+    for name, level, least in zip(crowd.names, levels, crowd.base, strict=True):
+        if level < least:
+            raise InputRefused(
+                f"the column {name!r} is known at level {least} and coarser alone, not at level {level}.",
+                where="--release" if crowd.scale > 1 else "--level",
+                remedy=f"Try --level {name}={least}.",
+            )
+    return tuple(levels)

@@ -1,0 +1,460 @@
+"""What a researcher needs to know of a release, from its folder alone: facts, codebook, citation.
+
+The codebook of a release: which declared values its labels stand for, from its certificate alone.
+
+What a researcher needs to know of a release, from its folder alone: certificate and table.
+
+How to cite a release.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet as pq
+
+from ....accounting.ledger.certificate.verify import read_certificate
+from ....accounting.ledger.private_store.signing import PublicKey
+from ....accounting.theory.price import mechanism_of_record
+from ....accounting.theory.profile.sampled_counts import record_survival
+from ....flows.releases.kind import Shape, TableReading, Untold
+from ....flows.releases.registry import kind_of_mechanism
+from ....mechanisms.amounts import counted
+from ....mechanisms.errors import InputRefused, ReleaseFailed
+from ....mechanisms.hierarchies.build import described_hierarchy
+from ....mechanisms.hierarchies.declare import Hierarchy, ValueHierarchy
+from ....mechanisms.hierarchies.intervals import IntervalHierarchy
+from ...release_check import FIGURES, verify_release
+
+__all__ = [
+    "Attempt",
+    "Chance",
+    "CodebookLabel",
+    "ColumnCodebook",
+    "CountError",
+    "PublishedColumn",
+    "SheetFacts",
+    "bibtex",
+    "citation",
+    "codebook",
+    "sheet_facts",
+]
+
+MOST_LABELS = 40
+MOST_VALUES = 24
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CodebookLabel:
+    """A label and what it stands for.
+
+    Args:
+        label: as it is published.
+        values: the first declared values that become it.
+        more: how many others do.
+    """
+
+    label: str
+    values: tuple[str, ...]
+    more: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ColumnCodebook:
+    """The codebook of one column.
+
+    Args:
+        name: the column's.
+        level: at which it is published.
+        rule: how labels come of values, in words.
+        labels: the first labels with their values; empty where the rule says all.
+        more: how many other labels there are.
+        digest: SHA-256 (hex) of the whole hierarchy.
+    """
+
+    name: str
+    level: int
+    rule: str
+    labels: tuple[CodebookLabel, ...]
+    more: int
+    digest: str
+
+
+def codebook(certificate: Mapping[str, Any], *, names: Sequence[str]) -> tuple[ColumnCodebook, ...]:
+    """The codebook of a release's columns.
+
+    PRIVACY: from the hierarchies alone, which were declared before the records were read. The table has no part in
+    it, so it doesn't tell which values anybody has.
+
+    Args:
+        certificate: the fields of one that verifies, of any format.
+        names: the columns to be described.
+    """
+    stated = {column["column"]: column for column in certificate["map"]["columns"]}
+    return tuple(_column(stated[name]) for name in names)
+
+
+def _column(column: Mapping[str, Any]) -> ColumnCodebook:
+    level, description = column["level"], column.get("hierarchy")
+    labels: list[CodebookLabel] = []
+    if description is None:
+        rule = "The certificate doesn't carry this hierarchy, only its SHA-256: ask the publisher for it."
+    else:
+        hierarchy = described_hierarchy(description)
+        rule = _rule(hierarchy, level)
+        if isinstance(hierarchy, ValueHierarchy) and hierarchy.size(level) > 1 and not _is_identity(hierarchy, level):
+            labels = _labels(hierarchy, level)
+    return ColumnCodebook(
+        name=column["column"],
+        level=level,
+        rule=rule,
+        labels=tuple(labels[:MOST_LABELS]),
+        more=max(0, len(labels) - MOST_LABELS),
+        digest=column["hierarchy_sha256"],
+    )
+
+
+def _rule(hierarchy: Hierarchy, level: int) -> str:
+    if hierarchy.size(level) == 1:
+        return "Every value is *."
+    match hierarchy:
+        case ValueHierarchy():
+            values = [row[0] for row in hierarchy.rows()]
+            case = " Upper and lower case are read alike." if hierarchy.fold_case else ""
+            if not _is_identity(hierarchy, level):
+                return f"Of {counted(len(values), 'declared value')}; what was not declared is *.{case}"
+            shown, more = ", ".join(values[:MOST_VALUES]), len(values) - MOST_VALUES
+            rest = f" and {more:,} more" if more > 0 else ""
+            return f"Each declared value is its own label: {shown}{rest}; what was not declared is *.{case}"
+        case IntervalHierarchy(lower=lower, upper=upper, widths=widths):
+            low, high = f"smaller numbers are < {lower}", f"larger ones >= {upper}"
+            if level == 0:
+                return f"Each whole number from {lower} to {upper - 1} is its own label; {low}, {high}; all else is *."
+            width = widths[level - 1]
+            return (
+                f"Intervals of width {width} from {lower} to below {upper}: [a, b) has the whole numbers from a to "
+                f"below b; {low}, {high}; all else is *."
+            )
+        case _:
+            return "Numbers between declared cuts: [a, b) has those from a to below b; what is no number is *."
+
+
+def _is_identity(hierarchy: ValueHierarchy, level: int) -> bool:
+    return all(row[0] == row[level] for row in hierarchy.rows())
+
+
+def _labels(hierarchy: ValueHierarchy, level: int) -> list[CodebookLabel]:
+    """Each label with its values, both in the order of their UTF-8 bytes; `*` first where declared values become it."""
+    values: dict[str, list[str]] = {label: [] for label in hierarchy.level_labels[level]}
+    for row in hierarchy.rows():
+        values[row[level]].append(row[0])
+    return [
+        CodebookLabel(label=label, values=tuple(islice(own, MOST_VALUES)), more=max(0, len(own) - MOST_VALUES))
+        for label, own in values.items()
+        if own
+    ]
+
+
+COUNTS = (100, 1_000, 10_000, 100_000)
+TIMES = (0.5, 0.75, 1.0, 1.25, 1.5, 2.0)
+FALSE_ALARMS = (0.01, 0.05, 0.2, 0.5)
+MOST_EXAMPLES = 4
+QUANTILE = 1.959964
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PublishedColumn:
+    """One column of labels.
+
+    Args:
+        name: its name.
+        level: at which it is published.
+        labels: how many different labels the table has.
+        examples: a few of them.
+        starred: whether `*` is among them.
+    """
+
+    name: str
+    level: int
+    labels: int
+    examples: tuple[str, ...]
+    starred: bool
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CountError:
+    """How certain a count is.
+
+    Args:
+        published: records in the table.
+        people: how many people they stand for.
+        error: standard error of that.
+        low: lower end of an interval of 95 %.
+        high: upper end.
+    """
+
+    published: int
+    people: float
+    error: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Chance:
+    """What suppression does to a group.
+
+    Args:
+        people: its size in the population.
+        published: probability that it is in the table at all.
+        estimate: the estimate to be expected where it is.
+    """
+
+    people: int
+    published: float
+    estimate: float
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Attempt:
+    """What the release can do for somebody who wants to find out whether a person's records are in it.
+
+    Args:
+        false_alarms: share of absent people of whom a method says that they are there.
+        found: share of those present that it can find at the most.
+    """
+
+    false_alarms: float
+    found: float
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SheetFacts:
+    """All that is on a sheet; every part is published, or a function of what is.
+
+    Args:
+        certificate: the certificate's fields.
+        shape: how the table is to be read.
+        file: the table's name.
+        digest: its SHA-256.
+        rate: sampling rate; None where every record was counted.
+        k: suppression threshold; None where nothing is suppressed.
+        noise: ε of the noise on counts; None where there is none.
+        columns: those that have labels.
+        codebook: which declared values their labels stand for.
+        rows: of the table.
+        records: that it shows, as certified; None where it counts none.
+        groups: how many groups, cells or answers, as certified.
+        errors: of counts.
+        chances: of small groups.
+        attempts: what the guarantee leaves to somebody who looks for a person.
+    """
+
+    certificate: Mapping[str, Any]
+    shape: Shape
+    file: str
+    digest: str
+    rate: float | None
+    k: int | None
+    noise: float | None
+    columns: tuple[PublishedColumn, ...]
+    codebook: tuple[ColumnCodebook, ...]
+    rows: int
+    records: int | None
+    groups: int
+    errors: tuple[CountError, ...]
+    chances: tuple[Chance, ...]
+    attempts: tuple[Attempt, ...]
+
+    @property
+    def noise_deviation(self) -> float | None:
+        """Standard deviation of two-sided geometric noise with ε of `noise`: √(2α)/(1 − α), α = e^−ε."""
+        if self.noise is None:
+            return None
+        alpha = math.exp(-self.noise)
+        return math.sqrt(2.0 * alpha) / (1.0 - alpha)
+
+    @property
+    def weight(self) -> float:
+        """How many people a record stands for."""
+        return 1.0 if self.rate is None else 1.0 / self.rate
+
+
+def sheet_facts(folder: Path, *, trusted: tuple[PublicKey, ...] | None) -> SheetFacts:
+    """Read a release's certificate and table.
+
+    PRIVACY: ledger, private store and source are not opened.
+
+    Args:
+        folder: the release's.
+        trusted: the publisher's public keys; None where there are none at hand.
+
+    Raises:
+        InputRefused: there is no certificate.
+        ReleaseFailed: it does not verify, or the table can't be read.
+    """
+    path = folder / "certificate.json"
+    check = verify_release(path, trusted=trusted)
+    if check.findings:
+        raise ReleaseFailed(
+            f"the certificate does not verify: {check.findings[0]}.",
+            where=str(path),
+            not_done="No sheet was written.",
+            remedy="Run `crowdblend verify` on it.",
+        )
+    certificate = read_certificate(path)
+    reading = _reading(certificate, folder)
+    file, table = _table(folder, certificate)
+    columns = tuple(_columns(table, certificate))
+    rate = None if reading.rate is None else float(reading.rate)
+    k = reading.k
+    return SheetFacts(
+        certificate=certificate,
+        shape=reading.shape,
+        file=file,
+        digest=certificate["files"][file],
+        rate=rate,
+        k=k,
+        noise=None if reading.noise is None else float(reading.noise),
+        columns=columns,
+        codebook=codebook(certificate, names=[column.name for column in columns]),
+        rows=table.num_rows,
+        records=certificate["published"]["records"],
+        groups=certificate["published"]["groups"],
+        errors=() if rate is None or reading.shape == "answers" else tuple(_errors(rate, k)),
+        chances=tuple(_chances(rate, k)) if rate is not None and k is not None and reading.suppresses else (),
+        attempts=tuple(_attempts(float(certificate["guarantee"]["epsilon"]), float(certificate["guarantee"]["delta"]))),
+    )
+
+
+def _reading(certificate: Mapping[str, Any], folder: Path) -> TableReading:
+    """How the table is read, where one rate, one threshold and one noise are enough for that."""
+    mechanism = mechanism_of_record(certificate["mechanism"])
+    reading = kind_of_mechanism(mechanism).sheet(mechanism, certificate["published"]["form"])
+    if isinstance(reading, Untold):
+        raise InputRefused(
+            f"there is no sheet of {reading.named('of')}.",
+            where=str(folder),
+            not_done="No sheet was written.",
+            remedy="Its certificate says what it guarantees, and docs/mechanisms how to read its table.",
+        )
+    return reading
+
+
+def _table(folder: Path, certificate: Mapping[str, Any]) -> tuple[str, pa.Table]:
+    name = next((name for name in ("data.parquet", "data.csv") if name in certificate["files"]), None)
+    if name is None:
+        raise InputRefused("this release has no table.", where=str(folder))
+    try:
+        if name == "data.parquet":
+            return name, pq.read_table(folder / name)
+        names = [column["column"] for column in certificate["map"]["columns"]]
+        types = pa.csv.ConvertOptions(column_types=dict.fromkeys(names, pa.string()))
+        return name, pa.csv.read_csv(folder / name, convert_options=types)
+    except (OSError, pa.ArrowException) as error:
+        raise ReleaseFailed(
+            f"the table can't be read ({type(error).__name__}).",
+            where=str(folder / name),
+            not_done="No sheet was written.",
+        ) from None
+
+
+def _columns(table: pa.Table, certificate: Mapping[str, Any]) -> list[PublishedColumn]:
+    levels = {column["column"]: column["level"] for column in certificate["map"]["columns"]}
+    found = []
+    for name in table.column_names:
+        if name in FIGURES or name not in levels:
+            continue
+        labels = table.column(name).cast(pa.string()).unique().to_pylist()
+        plain = [label for label in labels if label != "*"]
+        places = sorted({0, 1, len(plain) // 2, len(plain) - 1} & set(range(len(plain))))
+        found.append(
+            PublishedColumn(
+                name=name,
+                level=levels[name],
+                labels=len(labels),
+                examples=tuple(plain[place] for place in places)[:MOST_EXAMPLES],
+                starred="*" in labels,
+            )
+        )
+    return found
+
+
+def _errors(rate: float, k: int | None) -> list[CountError]:
+    """Standard errors of counts by the binomial: n̂ = c/β has about c(1 − β)/β² as its variance."""
+    found = []
+    for count in sorted({*COUNTS} | (set() if k is None else {k})):
+        people, error = count / rate, math.sqrt(count * (1.0 - rate)) / rate
+        width = QUANTILE * error
+        found.append(
+            CountError(published=count, people=people, error=error, low=max(0.0, people - width), high=people + width)
+        )
+    return found
+
+
+def _chances(rate: float, k: int) -> list[Chance]:
+    """For groups around the size k/β the chance of being published, and the estimate where they are."""
+    found = []
+    for times in TIMES:
+        size = max(1, round(times * k / rate))
+        sizes = np.array([float(size)])
+        published = float(record_survival(sizes + 1.0, k=k + 1, rate=rate)[0])
+        kept = float(record_survival(sizes, k=k, rate=rate)[0])
+        found.append(
+            Chance(people=size, published=published, estimate=size * kept / published if published > 0 else math.nan)
+        )
+    return found
+
+
+def _attempts(epsilon: float, delta: float) -> list[Attempt]:
+    """Both directions of (ε, δ): found ≤ e^ε·α + δ, and 1 − found ≥ e^−ε·(1 − α − δ)."""
+    found = []
+    for alarms in FALSE_ALARMS:
+        most = min(math.exp(epsilon) * alarms + delta, 1.0 - math.exp(-epsilon) * (1.0 - alarms - delta), 1.0)
+        found.append(Attempt(false_alarms=alarms, found=most))
+    return found
+
+
+SPECIAL = re.compile(r"([&%$#_{}])")
+
+
+def citation(facts: SheetFacts, *, publisher: str | None) -> str:
+    """One sentence that names the release so that it can be told from any other."""
+    certificate = facts.certificate
+    who = f"{publisher.rstrip('.')}. " if publisher else ""
+    return (
+        f"{who}{certificate['name']} [data set]. Release {certificate['release_id']}, {certificate['day']}, made with "
+        f"crowdblend {certificate['code_version']}; (ε, δ) = ({certificate['guarantee']['epsilon']}, "
+        f"{certificate['guarantee']['delta']}); SHA-256 of {facts.file}: {facts.digest}."
+    )
+
+
+def bibtex(facts: SheetFacts, *, publisher: str | None) -> str:
+    """The same for BibTeX."""
+    certificate = facts.certificate
+    year, month, day = certificate["day"].split("-")
+    key = re.sub(r"[^A-Za-z0-9]+", "-", certificate["release_id"]).strip("-")
+    note = (
+        f"Release {certificate['release_id']}; crowdblend {certificate['code_version']}; "
+        f"epsilon = {certificate['guarantee']['epsilon']}, delta = {certificate['guarantee']['delta']}; "
+        f"SHA-256 of {facts.file}: {facts.digest}"
+    )
+    fields = [("title", f"{{{_escaped(certificate['name'])}}}")]
+    if publisher:
+        fields.append(("author", f"{{{_escaped(publisher)}}}"))
+    fields += [("year", year), ("month", month.lstrip("0")), ("day", day.lstrip("0")), ("note", _escaped(note))]
+    lines = ",\n".join(f"  {name} = {{{value}}}" for name, value in fields)
+    return f"@misc{{{key},\n{lines}\n}}\n"
+
+
+def _escaped(text: str) -> str:
+    return SPECIAL.sub(r"\\\1", text)

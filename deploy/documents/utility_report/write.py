@@ -1,0 +1,231 @@
+"""Making a private report: checks, then the look in the ledger, then the records, then one file for the steward."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import date
+from html import escape
+from pathlib import Path
+from typing import Any
+
+from ....accounting.ledger.certificate.verify import check_certificate, read_certificate
+from ....accounting.ledger.private_store.keys import PrivateStore
+from ....accounting.ledger.reader import open_reader
+from ....accounting.ledger.writer import open_writer
+from ....accounting.theory.price import mechanism_of_record
+from ....flows.paths import House
+from ....flows.spec import read_spec
+from ....mechanisms.errors import InputRefused, ReleaseFailed
+from ....mechanisms.measures.utility import NotOfTheseRecordsError, UtilityMeasures, utility_of
+from ....mechanisms.mechanism_union import Microdata
+from ....mechanisms.recoding import GeneralizationMap, MappedColumn
+from ....tasks.counting.executors import Advanced, LocalThreads
+from ....tasks.counting.private_counts import private_counts
+from ....tasks.inputs.list import check_metadata, list_source
+from ....tasks.readers.released_groups import read_released_table, released_groups
+from ....tasks.request import Request
+from .page import MARK, PrivateReport, report_page
+
+__all__ = ["MadeReport", "made_private_report"]
+
+CERTIFICATE = "certificate.json"
+NOT_WRITTEN = "No report was written; the look stays recorded."
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class MadeReport:
+    """A report that was written.
+
+    PRIVACY: what a notebook shows of it, and keeps, is the file's place alone.
+
+    Args:
+        path: its file.
+        look: the look's place in the ledger's chain.
+        release_id: the release that it is about.
+        measures: what it tells.
+    """
+
+    path: Path
+    look: int
+    release_id: str
+    measures: UtilityMeasures = field(repr=False)
+
+    def _repr_html_(self) -> str:
+        """The file's place, for a notebook."""
+        return f"<p>{MARK}: {escape(str(self.path))}</p>"
+
+
+def made_private_report(
+    spec: Path,
+    *,
+    release: Path,
+    output: Path | None,
+    target: str | None,
+    house: House,
+    by: str,
+    today: date,
+    advanced: Advanced | None = None,
+) -> MadeReport:
+    """Measure a published release against its records, and write the report.
+
+    PRIVACY: the look is durable in the ledger before the first record is read. Nothing runs in Prefect. The report
+    lies where no release is, readable by its owner alone.
+
+    Args:
+        spec: the release's specification.
+        release: its folder, on this machine.
+        output: the report's file; None is `reports/RELEASE_ID.html` in the private store.
+        target: column that classifiers tell; None chooses one by the release alone.
+        house: where the ledger and the private store lie.
+        by: who looks.
+        today: day of the look.
+        advanced: told of the counting's progress; for the steward's terminal alone.
+
+    Raises:
+        InputRefused: the specification, the release or the place of the report is wrong; nothing was read, unless
+            the message says that the look stays recorded.
+        AccountantRefused: the ledger is behind its anchor.
+        ReleaseFailed: the records can't be read, or the report can't be written; the look stays recorded.
+    """
+    request = read_spec(spec, output=release)
+    if not isinstance(request.mechanism, Microdata):
+        raise InputRefused("a private report is about a microdata release.", where=str(spec))
+    certificate = _certificate(release, request, house)
+    mechanism = mechanism_of_record(certificate["mechanism"])
+    if not isinstance(mechanism, Microdata):
+        raise InputRefused("a private report is about a microdata release.", where=str(release))
+    generalization = _map_of(certificate, request)
+    if target is not None and target not in generalization.names:
+        raise InputRefused(f"the release has no column '{target}'.", where="--target")
+    release_id = str(certificate["release_id"])
+    path = _place(output, release_id=release_id, release=release, house=house)
+    layout = check_metadata(
+        list_source(request.source, base=request.base), columns=generalization.names, reading=request.reading
+    )
+    table = read_released_table(release)
+    with open_writer(house.ledger_url, anchoring=house.anchoring) as writer:
+        look = writer.record_look(
+            dataset=request.dataset, what=f"private utility report of release {release_id}", by=by, day=today
+        )
+    try:
+        before = private_counts(
+            look=look,
+            request=request,
+            generalization=generalization,
+            layout=layout,
+            executor=LocalThreads(),
+            advanced=advanced,
+        )
+    except ReleaseFailed as failure:
+        again = "Run the command again when the cause is removed; that is another look."
+        raise ReleaseFailed(failure.what, where=failure.where, not_done=NOT_WRITTEN, remedy=again) from None
+    try:
+        measures = utility_of(
+            before,
+            released_groups(table, before.recoded(generalization)),
+            k=mechanism.k,
+            sampling_rate=mechanism.sampling_rate,
+            target=target,
+        )
+    except NotOfTheseRecordsError:
+        raise InputRefused(
+            "the release has groups that are larger than in the source now.",
+            where=f"{spec}: [data].source",
+            not_done=NOT_WRITTEN,
+            remedy="Name the records that the release was made from.",
+        ) from None
+    report = PrivateReport(
+        release_id=release_id,
+        dataset=request.dataset,
+        released_on=str(certificate["day"]),
+        epsilon=str(certificate["guarantee"]["epsilon"]),
+        delta=str(certificate["guarantee"]["delta"]),
+        made_on=today.isoformat(),
+        by=by,
+        look=look.position,
+        measures=measures,
+    )
+    _write(path, report_page(report))
+    return MadeReport(path=path, look=look.position, release_id=release_id, measures=measures)
+
+
+def _certificate(release: Path, request: Request, house: House) -> Mapping[str, Any]:
+    """The certificate of a release that this ledger has published and this store has signed."""
+    path = release / CERTIFICATE
+    certificate = read_certificate(path)
+    if check_certificate(path, trusted=house.anchoring.keys.public_keys()):
+        raise InputRefused(
+            "the release does not verify.", where=str(path), remedy="`crowdblend verify` says what does not hold."
+        )
+    with open_reader(house.ledger_url) as reader:
+        reader.require_anchored(house.anchoring)
+        state = reader.release(str(certificate["release_id"]))
+    if state is None or state.stage != "published":
+        raise InputRefused(
+            "the ledger has published no release of this id.",
+            where=str(path),
+            remedy="Use the ledger that the release was charged to.",
+        )
+    if certificate["dataset"] != request.dataset:
+        raise InputRefused(
+            f"the release is of the data set '{certificate['dataset']}', the specification of '{request.dataset}'.",
+            where=str(path),
+        )
+    return certificate
+
+
+def _map_of(certificate: Mapping[str, Any], request: Request) -> GeneralizationMap:
+    """The release's map, with the specification's hierarchies, which must be those that it was made with."""
+    declared, stated = request.source_columns, certificate["map"]["columns"]
+    own = [(column.name, column.hierarchy.digest()) for column in declared]
+    if own != [(column["column"], column["hierarchy_sha256"]) for column in stated]:
+        raise InputRefused(
+            "the release was made with other columns or hierarchies than the specification has now.",
+            where="[columns]",
+            remedy="Restore the specification and the hierarchies that it was made with.",
+        )
+    return GeneralizationMap(
+        columns=tuple(
+            MappedColumn(name=column.name, hierarchy=column.hierarchy, level=int(one["level"]))
+            for column, one in zip(declared, stated, strict=True)
+        )
+    )
+
+
+def _place(output: Path | None, *, release_id: str, release: Path, house: House) -> Path:
+    """Where the report goes: never where a release lies or would be looked for."""
+    if output is None:
+        PrivateStore(house.home)
+        return house.home / "reports" / f"{release_id}.html"
+    path = output.absolute()
+    if path.suffix != ".html":
+        raise InputRefused("a report is a file that ends in .html.", where="--output")
+    folders = [path.resolve().parent, *path.resolve().parent.parents]
+    if release.resolve() in folders or any((folder / CERTIFICATE).exists() for folder in folders):
+        raise InputRefused(
+            "this lies in a release's folder, and a private report must never be where a release is picked up.",
+            where="--output",
+            remedy="Leave --output out: the private store keeps it. Or name a file elsewhere.",
+        )
+    if path.exists() or path.is_symlink():
+        raise InputRefused("this exists already.", where="--output", remedy="Name a file that doesn't exist.")
+    if not path.parent.is_dir():
+        raise InputRefused("its folder doesn't exist.", where="--output")
+    return path
+
+
+def _write(path: Path, page: str) -> None:
+    draft = path.with_name(f".{path.name}.draft")
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        draft.unlink(missing_ok=True)
+        handle = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            file.write(page)
+        draft.replace(path)
+    except OSError as error:
+        raise ReleaseFailed(
+            f"the report can't be written ({error.strerror}).", where=str(path), not_done=NOT_WRITTEN
+        ) from None

@@ -1,0 +1,190 @@
+"""Ad-hoc jobs: releases that run in a process of their own and outlive the terminal that submitted them."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ...accounting.ledger.private_store.draws import private_folder, replace_private
+from ...flows.paths import House
+from ...mechanisms.errors import AccountantRefused, InputRefused
+
+__all__ = ["Job", "JobArguments", "job_exists", "job_of", "submit_job"]
+
+STARTED_WITHIN_SECONDS = 60.0
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class JobArguments:
+    """What a job is asked to do, all of it free of secrets.
+
+    Args:
+        spec: the specification's file.
+        output: the release's folder or URL, instead of the specification's.
+        scheduler: address of a Dask scheduler.
+        series: the series whose next release this is.
+    """
+
+    spec: str
+    output: str | None
+    scheduler: str | None
+    series: str | None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Job:
+    """A job's folder in the private store.
+
+    PRIVACY: how far a count has come follows the number of records, so what is told of it stays in this folder
+    (0700) and on the steward's terminal.
+
+    Args:
+        release_id: the release that the job runs.
+        folder: what its process and its submitter know of each other.
+    """
+
+    release_id: str
+    folder: Path
+
+    @property
+    def log(self) -> Path:
+        """What the process prints."""
+        return self.folder / "log"
+
+    def arguments(self) -> JobArguments:
+        """What it was asked to do."""
+        return JobArguments(**json.loads((self.folder / "job.json").read_bytes()))
+
+    def tell_progress(self, stage: str, done: int, total: int, note: str = "") -> None:
+        """Called by the job's process: so much of a stage is done; the note says what it waits for, if anything."""
+        draft = self.folder / ".progress"
+        progress = {"stage": stage, "done": done, "total": total, "note": note}
+        draft.write_text(json.dumps(progress), encoding="utf-8")
+        draft.replace(self.folder / "progress.json")
+
+    def tell_end(self, end: dict[str, Any]) -> None:
+        """Called by the job's process as the last thing it does."""
+        self._write("end.json", end)
+
+    def progress(self) -> dict[str, Any] | None:
+        """The running stage; None before the first."""
+        return self._read("progress.json")
+
+    def end(self) -> dict[str, Any] | None:
+        """How it ended: exit_code, and result or error; None while it runs or where it was killed."""
+        return self._read("end.json")
+
+    def hold(self) -> int:
+        """Called by the job's process: alive from now until it dies, however it dies."""
+        handle = os.open(self.folder / "alive", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        os.ftruncate(handle, 0)
+        os.write(handle, str(os.getpid()).encode())
+        return handle
+
+    def process(self) -> int | None:
+        """The process that runs the job; None where none is alive."""
+        try:
+            handle = os.open(self.folder / "alive", os.O_RDONLY | os.O_CLOEXEC)
+        except FileNotFoundError:
+            return None
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return int(os.read(handle, 20) or b"0") or None
+        finally:
+            os.close(handle)
+        return None
+
+    def ask_to_stop(self) -> None:
+        """Have the job cancel its work and end; nothing happens where it has ended."""
+        process = self.process()
+        if process is not None:
+            os.kill(process, signal.SIGINT)
+
+    def _write(self, name: str, content: dict[str, Any]) -> None:
+        replace_private(self.folder / name, json.dumps(content, ensure_ascii=False).encode())
+
+    def _read(self, name: str) -> dict[str, Any] | None:
+        try:
+            content: dict[str, Any] = json.loads((self.folder / name).read_bytes())
+        except FileNotFoundError:
+            return None
+        return content
+
+
+def submit_job(arguments: JobArguments, *, release_id: str, house: House) -> Job:
+    """Start a job's process, in a session of its own, and see that it lives.
+
+    Args:
+        arguments: what is asked for.
+        release_id: the release; the job's id too.
+        house: where the ledger and the private store lie; the process finds them in its environment.
+
+    Raises:
+        AccountantRefused: a live process runs the release.
+        InputRefused: the id has another form, or the process can't be started.
+    """
+    job = Job(release_id=release_id, folder=house.home / "jobs" / release_id)
+    if job.process() is not None:
+        raise AccountantRefused(
+            "this release is held by a live process.",
+            where=f"release '{release_id}'",
+            remedy=f"Follow it with `crowdblend status {release_id}`.",
+        )
+    try:
+        private_folder(house.home)
+        private_folder(job.folder.parent)
+        private_folder(job.folder)
+        for name in ("progress.json", "end.json"):
+            (job.folder / name).unlink(missing_ok=True)
+        job._write("job.json", {name: getattr(arguments, name) for name in JobArguments.__slots__})
+        environment = {**os.environ, "CROWDBLEND_LEDGER": house.ledger_url, "CROWDBLEND_HOME": str(house.home)}
+        if house.anchor is not None:
+            environment["CROWDBLEND_ANCHOR"] = str(house.anchor)
+        with job.log.open("wb") as log:
+            process = subprocess.Popen(  # noqa: S603 - the id has its form, and no shell is involved
+                [sys.executable, "-m", "crowdblend.deploy.jobs.process", release_id],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                env=environment,
+                start_new_session=True,
+            )
+    except OSError as error:
+        raise InputRefused(f"the job can't be started ({error.strerror}).", where=str(job.folder)) from None
+    deadline = time.monotonic() + STARTED_WITHIN_SECONDS
+    while job.process() is None and job.end() is None:
+        if process.poll() is not None or time.monotonic() > deadline:
+            raise InputRefused("the job's process did not start.", where=str(job.log))
+        time.sleep(0.02)
+    return job
+
+
+def job_exists(release_id: str, *, house: House) -> bool:
+    """Whether a job of this release was submitted from this private store."""
+    return (house.home / "jobs" / release_id / "job.json").exists()
+
+
+def job_of(release_id: str, *, house: House) -> Job:
+    """The job of a release.
+
+    Raises:
+        InputRefused: none was submitted from this private store.
+    """
+    job = Job(release_id=release_id, folder=house.home / "jobs" / release_id)
+    if not job_exists(release_id, house=house):
+        raise InputRefused(
+            f"no job '{release_id}' was submitted from here.",
+            where=str(house.home),
+            remedy="Use the private store (CROWDBLEND_HOME) that it was submitted with.",
+        )
+    return job

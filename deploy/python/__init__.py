@@ -1,0 +1,1 @@
+"""What `api.py` offers: budgets, releases, hierarchies and questions from Python."""

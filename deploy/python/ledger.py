@@ -1,0 +1,218 @@
+"""Budgets, looks and series from Python: what `crowdblend dataset`, `series` and `abandon` do."""
+
+from __future__ import annotations
+
+import getpass
+import secrets
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from pathlib import Path
+
+from ...accounting.ledger.charge import SeriesRegistration
+from ...accounting.ledger.database.creation import create_ledger, ledger_exists
+from ...accounting.ledger.queries import DatasetState
+from ...accounting.ledger.reader import open_reader
+from ...accounting.ledger.series import SeriesState
+from ...accounting.ledger.writer import open_writer
+from ...flows.paths import House, house
+from ...mechanisms.amounts import Number, exact_number
+from ...mechanisms.errors import InputRefused
+from ...mechanisms.mechanism import ADD_REMOVE, Relation
+
+__all__ = ["abandon", "add_dataset", "add_series", "raise_budget", "record_look", "series"]
+
+
+def add_dataset(
+    name: str,
+    *,
+    epsilon: Number,
+    delta: Number,
+    survey_rate: Number | None = None,
+    rows_per_person: int = 1,
+    relation: Relation = ADD_REMOVE,
+    ledger_url: str | None = None,
+    home: Path | None = None,
+) -> DatasetState:
+    """Give a data set its budget, for its whole life; creates the ledger and the signing key where there are none.
+
+    A second ledger is a second budget: name the one that there is.
+
+    Args:
+        name: of the data set.
+        epsilon: the budget of ε.
+        delta: the budget of δ, from 0 to below 1.
+        survey_rate: rate of the data set's own sampling, where it is itself a sample; it can then be released once.
+        rows_per_person: the most records that one person has in a delivery.
+        relation: "add/remove" hides a person's presence, "replacement" a person's values.
+        ledger_url: the ledger's SQLAlchemy URL; None takes CROWDBLEND_LEDGER, crowdblend.toml or the default.
+        home: the private store; None takes CROWDBLEND_HOME, crowdblend.toml or the default.
+
+    Returns:
+        The data set as the ledger has it.
+
+    Raises:
+        InputRefused: the name exists, or a value is out of range.
+    """
+    places = house(ledger_url=ledger_url, home=home)
+    budget = _budget(epsilon, delta)
+    rate = None if survey_rate is None else exact_number("survey_rate", survey_rate)
+    known = ledger_exists(places.ledger_url)
+    places.anchoring.keys.create_where_none(secrets.token_bytes)
+    if not known:
+        create_ledger(places.ledger_url, anchoring=places.anchoring)
+    with open_writer(places.ledger_url, anchoring=places.anchoring) as writer:
+        writer.add_dataset(
+            name=name,
+            epsilon=budget[0],
+            delta=budget[1],
+            relation=relation,
+            survey_rate=rate,
+            rows_per_person=rows_per_person,
+            by=getpass.getuser(),
+            day=_today(),
+        )
+    return _dataset(places, name)
+
+
+def raise_budget(
+    name: str,
+    *,
+    epsilon: Number,
+    delta: Number,
+    reason: str,
+    ledger_url: str | None = None,
+    home: Path | None = None,
+) -> DatasetState:
+    """Raise a data set's budget; who, when and why are recorded.
+
+    Args:
+        name: of the data set.
+        epsilon: the new budget of ε, not the difference.
+        delta: the new budget of δ.
+        reason: why, in one line; it is recorded for ever.
+        ledger_url: the ledger's SQLAlchemy URL; None takes CROWDBLEND_LEDGER, crowdblend.toml or the default.
+        home: the private store; None takes CROWDBLEND_HOME, crowdblend.toml or the default.
+
+    Returns:
+        The data set as the ledger has it.
+
+    Raises:
+        InputRefused: unknown data set, a value out of range, or a budget that is not larger.
+    """
+    places = house(ledger_url=ledger_url, home=home)
+    budget = _budget(epsilon, delta)
+    with open_writer(places.ledger_url, anchoring=places.anchoring) as writer:
+        writer.raise_budget(
+            name=name, epsilon=budget[0], delta=budget[1], reason=reason, by=getpass.getuser(), day=_today()
+        )
+    return _dataset(places, name)
+
+
+def record_look(
+    name: str, *, what: str, by: str | None = None, ledger_url: str | None = None, home: Path | None = None
+) -> None:
+    """Record a private look at a data set's records; certificates of later releases will say that there was one.
+
+    Args:
+        name: of the data set.
+        what: what was looked at, in one line, without any value of the records.
+        by: who looked; None is the account that runs this.
+        ledger_url: the ledger's SQLAlchemy URL; None takes CROWDBLEND_LEDGER, crowdblend.toml or the default.
+        home: the private store; None takes CROWDBLEND_HOME, crowdblend.toml or the default.
+
+    Raises:
+        InputRefused: unknown data set, or a value that the ledger can't hold.
+    """
+    places = house(ledger_url=ledger_url, home=home)
+    with open_writer(places.ledger_url, anchoring=places.anchoring) as writer:
+        writer.record_look(dataset=name, what=what, by=by or getpass.getuser(), day=_today())
+
+
+def add_series(
+    name: str, spec: Path | str, *, releases: int, ledger_url: str | None = None, home: Path | None = None
+) -> SeriesState:
+    """Register a series and charge it whole; [privacy].delta is for all its releases together.
+
+    Args:
+        name: of the series.
+        spec: the specification's file; only name, source, format and output may change from release to release.
+        releases: how many, at least 1.
+        ledger_url: the ledger's SQLAlchemy URL; None takes CROWDBLEND_LEDGER, crowdblend.toml or the default.
+        home: the private store; None takes CROWDBLEND_HOME, crowdblend.toml or the default.
+
+    Returns:
+        The series as the ledger has it.
+
+    Raises:
+        InputRefused: the specification is wrong, the data set is unknown, or there is a series of this name.
+        AccountantRefused: the budget doesn't allow it.
+    """
+    from ...flows.spec import read_spec  # it loads every kind of specification
+
+    if releases < 1:
+        raise InputRefused("a series has at least 1 release.", where="releases")
+    path = Path(spec)
+    request = read_spec(path, output=path.parent, releases=releases)  # the releases have outputs, the series none
+    places = house(ledger_url=ledger_url, home=home)
+    with open_writer(places.ledger_url, anchoring=places.anchoring) as writer:
+        writer.register_series(
+            SeriesRegistration(
+                series=name,
+                dataset=request.dataset,
+                mechanism=request.mechanism,
+                price=request.price,
+                epsilon_paper=None if request.paper_price is None else request.paper_price.epsilon,
+                spec_digest=request.series_digest,
+                map_digest=request.map_digest,
+                day=_today(),
+            )
+        )
+    with open_reader(places.ledger_url) as reader:
+        return reader.series(name)
+
+
+def series(*, ledger_url: str | None = None) -> tuple[SeriesState, ...]:
+    """All series of a ledger with what remains of each, in the order of their registration.
+
+    Args:
+        ledger_url: the ledger's SQLAlchemy URL; None takes CROWDBLEND_LEDGER, crowdblend.toml or the default.
+
+    Raises:
+        InputRefused: there is no ledger, or it can't be read.
+    """
+    with open_reader(house(ledger_url=ledger_url).ledger_url) as reader:
+        return reader.all_series()
+
+
+def abandon(release_id: str, *, reason: str, ledger_url: str | None = None, home: Path | None = None) -> bool:
+    """Give up a release that was charged and can't be finished.
+
+    Args:
+        release_id: the release.
+        reason: why, in one line; it is recorded for ever.
+        ledger_url: the ledger's SQLAlchemy URL; None takes CROWDBLEND_LEDGER, crowdblend.toml or the default.
+        home: the private store; None takes CROWDBLEND_HOME, crowdblend.toml or the default.
+
+    Returns:
+        Whether its cost was given back: only where no record was read.
+
+    Raises:
+        InputRefused: the ledger has no such release.
+        AccountantRefused: it is held by a live process, published, or abandoned already.
+    """
+    from ...flows.abandon import abandon_release  # it loads Prefect
+
+    return abandon_release(release_id, reason=reason, house=house(ledger_url=ledger_url, home=home))
+
+
+def _budget(epsilon: Number, delta: Number) -> tuple[Decimal, Decimal]:
+    return exact_number("epsilon", epsilon), exact_number("delta", delta)
+
+
+def _dataset(places: House, name: str) -> DatasetState:
+    with open_reader(places.ledger_url) as reader:
+        return reader.dataset(name)
+
+
+def _today() -> date:
+    return datetime.now(UTC).date()

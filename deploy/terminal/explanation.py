@@ -1,0 +1,186 @@
+"""What a specification would do and cost, from its public parts alone: rows for `--json`, tables for people."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from decimal import Decimal
+from typing import Any, assert_never
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+from ...accounting.theory.price import mechanism_record
+from ...flows.releases.registry import release_kind
+from ...mechanisms.amounts import amount_shown
+from ...mechanisms.hierarchies.declare import Hierarchy
+from ...mechanisms.map_selection.draw import MapChoice
+from ...mechanisms.map_selection.lattice import information_kept
+from ...mechanisms.recoding import GeneralizationMap
+from ...tasks.request import Request
+
+__all__ = ["explanation", "print_explanation"]
+
+MOST_EXAMPLES = 3
+MEANINGS = {
+    "k": "counts below it are dropped or noisy",
+    "epsilon": "ε of the noise",
+    "horizon": "K: below K − t the noise grows as a count falls",
+    "margin": "t: counts of at least K − t have the least noise",
+    "sampling_rate": "probability that a record is sampled; whole: every record is read",
+    "lowest_rate": "p: the least probability with which a record is included",
+    "highest_rate": "p′: the greatest, but for the exceptions",
+    "largest_rate": "p_max: the greatest of all",
+    "exceptions": "ℓ: how many records of a group may have been included with other probabilities",
+    "dimensions": "d: how many columns are the axes of the grid",
+    "cells_per_side": "r: into how many cells each column is cut",
+    "relation": "what is hidden: a person's presence, or a person's values",
+    "lower": "smaller values count as this",
+    "upper": "larger values count as this",
+    "bits": "of each report",
+    "hashes": "hash functions that devices choose among",
+    "flip_probability": "with which a device flips each bit",
+    "least_people": "n: the price is for the counts of at least so many people's reports",
+    "least_records": "N: a mean is divided by this where there are fewer records",
+}
+
+
+def explanation(request: Request) -> dict[str, Any]:
+    """What `explain --json` prints.
+
+    PRIVACY: nothing here is of the records: the source is not opened, and there need be none.
+    """
+    mechanism, charged, paper = request.mechanism, request.price, request.paper_price
+    return {
+        "dataset": request.dataset,
+        "mechanism": mechanism_record(mechanism),
+        "epsilon": float(charged.epsilon),
+        "delta": float(charged.delta),
+        "epsilon_paper": None if paper is None else float(paper.epsilon),
+        "rule": charged.rule,
+        "releases": charged.releases,
+        "columns": list(_columns(request.recoding)),
+        **release_kind(request.kind).explain(request),
+    }
+
+
+def _columns(recoding: GeneralizationMap | MapChoice) -> Iterator[dict[str, Any]]:
+    match recoding:
+        case GeneralizationMap(columns=fixed):
+            for column in fixed:
+                yield _column(column.name, column.hierarchy, {column.level}, weight=None)
+        case MapChoice(lattice=lattice):
+            for place, candidate in enumerate(lattice.columns):
+                possible = set(range(candidate.min_level, candidate.max_level + 1))
+                if lattice.candidates is not None:
+                    possible = {levels[place] for levels in lattice.candidates}
+                yield _column(candidate.name, candidate.hierarchy, possible, weight=candidate.weight)
+        case _:
+            assert_never(recoding)
+
+
+def _column(name: str, hierarchy: Hierarchy, possible: set[int], *, weight: Decimal | None) -> dict[str, Any]:
+    levels = []
+    for level in range(hierarchy.levels):
+        sizes = hierarchy.label_sizes(level) or {0: 0}
+        levels.append(
+            {
+                "level": level,
+                "labels": sum(sizes.values()),
+                "values_per_label": [min(sizes), max(sizes)],
+                "information_kept": float(information_kept(hierarchy, level)),
+                "examples": _examples(hierarchy, level),
+                "possible": level in possible,
+            }
+        )
+    return {
+        "column": name,
+        "weight": None if weight is None else float(weight),
+        "min_level": min(possible),
+        "max_level": max(possible),
+        "levels": levels,
+    }
+
+
+def _examples(hierarchy: Hierarchy, level: int) -> list[str]:
+    """A few labels: the first, the middle and the last, but for the bucket where there is another."""
+    size = hierarchy.size(level)
+    codes = sorted({code for code in (1, (size + 1) // 2, size - 1) if 0 < code < size}) or [0]
+    return hierarchy.labels(np.array(codes[:MOST_EXAMPLES], dtype=np.int64), level)
+
+
+def print_explanation(explained: Mapping[str, Any], console: Console | None = None) -> None:
+    """Write the tables to the console (standard output where none is given)."""
+    out = console or Console()
+    out.print(_costs(explained))
+    out.print(_levels(explained))
+
+
+def _costs(explained: Mapping[str, Any]) -> Table:
+    selection, releases = explained["selection"], explained["releases"]
+    table = Table("", "value", "meaning", title="What this would do and cost", title_justify="left")
+    many = "" if releases == 1 else f", all {releases} releases together"
+    rows: list[tuple[str, object, str]] = list(_parameters(explained))
+    if selection is not None:
+        on = "all records" if selection["rate"] is None else f"a fresh sample at rate {selection['rate']}, spent too"
+        steps = "" if selection["steps"] is None else f" of {selection['steps']} steps"
+        rows += [
+            ("draw", f"{selection['draw']}{steps}", f"made on {on}"),
+            ("k′", selection["threshold"], "groups below this size there count nothing for a map"),
+            ("ε of one choice", amount_shown(selection["epsilon_of_choice"]), "of drawing the map"),
+            ("ε of the release", amount_shown(selection["epsilon_of_release"]), f"with the map drawn{many}"),
+        ]
+    paper = "none" if explained["epsilon_paper"] is None else amount_shown(explained["epsilon_paper"])
+    rows += [
+        ("ε", amount_shown(explained["epsilon"]), f"what would be charged{many}"),
+        ("δ", amount_shown(explained["delta"]), f"what would be charged{many}"),
+        ("ε by the paper", paper, "the same by the published bound"),
+    ]
+    for name, value, meaning in rows:
+        table.add_row(name, str(value), meaning)
+    return table
+
+
+def _parameters(explained: Mapping[str, Any]) -> Iterator[tuple[str, object, str]]:
+    """What the mechanism has, with a meaning for each."""
+    mechanism, selection = explained["mechanism"], explained["selection"]
+    if "cells" not in explained:
+        yield "maps", explained["maps"], "fixed beforehand" if selection is None else "candidates for the draw"
+        yield "k", mechanism["k"], "groups with fewer sampled records are dropped"
+        yield "sampling rate", mechanism["sampling_rate"], "probability that a record is sampled"
+        return
+    yield "mechanism", mechanism["kind"], "docs/mechanisms says what it publishes and guarantees"
+    yield "cells", explained["cells"], "declared, and all of them published"
+    for name, value in mechanism.items():
+        if name in MEANINGS:
+            yield name, value, MEANINGS[name]
+    if "half_width" in explained:
+        width, share = explained["half_width"], explained["confidence"]
+        yield "accuracy", f"± {width:.6g}", f"of each answer before any scaling up, with confidence {share:g}"
+    if "people_for_1_percent" in explained:
+        people = explained["people_for_1_percent"]
+        yield "people", f"{people:,}", "so many reports make every standard error at most 1% of them"
+
+
+def _levels(explained: Mapping[str, Any]) -> Table:
+    table = Table(
+        "column", "level", "labels", "values a label", "kept", "for example", title="Columns and their levels"
+    )
+    table.title_justify = "left"
+    for column in explained["columns"]:
+        name = column["column"] if column["weight"] is None else f"{column['column']} (weight {column['weight']:g})"
+        for row in column["levels"]:
+            low, high = row["values_per_label"]
+            table.add_row(
+                name,
+                f"{row['level']} {'•' if row['possible'] else ' '}",
+                str(row["labels"]),
+                str(low) if low == high else f"{low}–{high}",
+                f"{row['information_kept']:.0%}",
+                ", ".join(row["examples"]),
+                style="" if row["possible"] else "dim",
+            )
+            name = ""
+        table.add_section()
+    table.caption = "• a level that the release may have; kept: share of the value's information that the label keeps"
+    return table

@@ -1,0 +1,186 @@
+"""Data sets, releases, series and private looks as the command line shows them: rows for `--json`, tables for people.
+
+Data sets and releases as the command line shows them: rows for `--json`, tables for people.
+
+How private looks are shown to the steward.
+
+Series as the command line shows them: rows for `--json`, a table for people.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import click
+
+from ...accounting.ledger.entries.kinds import BudgetRaised
+from ...accounting.ledger.private_looks import RecordedLook
+from ...accounting.ledger.reader import DatasetState, ReleaseState, SeriesState
+from ...mechanisms.amounts import amount_left, amount_shown, double_left
+from ..python.published import FactTable, print_uncut
+
+__all__ = [
+    "dataset_rows",
+    "look_rows",
+    "print_datasets",
+    "print_looks",
+    "print_releases",
+    "print_series",
+    "release_rows",
+    "series_rows",
+    "tell_of_more",
+]
+
+
+def dataset_rows(states: Iterable[DatasetState], *, raises: Iterable[tuple[int, BudgetRaised]]) -> list[dict[str, Any]]:
+    """The data sets as `--json` shows them, each with the raises of its budget."""
+    of_dataset: dict[str, list[dict[str, Any]]] = {}
+    for position, raised in raises:
+        of_dataset.setdefault(raised.dataset, []).append(
+            {
+                "epsilon": float(raised.epsilon),
+                "delta": float(raised.delta),
+                "reason": raised.reason,
+                "by": raised.by,
+                "day": raised.day.isoformat(),
+                "position": position,
+            }
+        )
+    return [
+        {
+            "dataset": state.name,
+            "epsilon_budget": float(state.account.epsilon_budget),
+            "epsilon_spent": float(state.account.epsilon_spent),
+            "delta_budget": float(state.account.delta_budget),
+            "delta_spent": float(state.account.delta_spent),
+            "epsilon_left": double_left(state.account.epsilon_left),
+            "delta_left": double_left(state.account.delta_left),
+            "raises": of_dataset.get(state.name, []),
+            "relation": state.relation,
+            "survey": state.survey,
+            "rows_per_person": state.rows_per_person,
+        }
+        for state in states
+    ]
+
+
+def release_rows(states: Iterable[ReleaseState]) -> list[dict[str, Any]]:
+    """The releases as `--json` shows them; one of a series has null for ε and δ: the series was charged whole."""
+    return [
+        {
+            "release_id": state.release_id,
+            "dataset": state.charge.dataset,
+            "label": state.charge.label,
+            "series": None if state.charge.series is None else state.charge.series.name,
+            "series_number": None if state.charge.series is None else state.charge.series.number,
+            "stage": state.stage,
+            "refunded": state.refunded,
+            "sample_id": state.charge.sample_id,
+            "selection_sample_id": state.receipt.selection_sample_id,
+            "mechanism": dict(state.charge.mechanism),
+            "epsilon": None if state.charge.series else float(state.charge.price.epsilon),
+            "delta": None if state.charge.series else float(state.charge.price.delta),
+            "rule": state.charge.price.rule,
+            "day": state.charge.day.isoformat(),
+            "position": state.receipt.position,
+        }
+        for state in states
+    ]
+
+
+def tell_of_more(listed: int, count: int, what: str) -> None:
+    """Say what a list leaves out."""
+    if listed < count:
+        click.echo(f"The latest {listed} of {count} {what}; --all lists all.\n")
+
+
+def print_datasets(datasets: list[dict[str, Any]]) -> None:
+    """The data sets as a table, and how their budgets came to be what they are."""
+    rows = []
+    for row in datasets:
+        amounts = [
+            (amount_shown(row[f"{part}_spent"]), amount_shown(row[f"{part}_budget"]), amount_left(row[f"{part}_left"]))
+            for part in ("epsilon", "delta")
+        ]
+        rows.append((row["dataset"], *amounts[0], *amounts[1]))
+    headers = ("data set", "ε spent", "of", "left", "δ spent", "of", "left")
+    print_uncut(FactTable(title="Budgets", headers=headers, rows=tuple(rows)))
+    for row in datasets:
+        for raised in row["raises"]:
+            budget = f"ε = {amount_shown(raised['epsilon'])}, δ = {amount_shown(raised['delta'])}"
+            told = f"raised to {budget} on {raised['day']} by {raised['by']}: {raised['reason']}"
+            click.echo(f"  '{row['dataset']}': {told}")
+
+
+def print_releases(releases: list[dict[str, Any]]) -> None:
+    """The releases as a table."""
+    rows = []
+    for row in releases:
+        if row["series"] is None:
+            paid = (amount_shown(row["epsilon"]), amount_shown(row["delta"]), "")
+        else:
+            paid = ("", "", f"{row['series']}, {row['series_number']}")
+        rows.append((row["release_id"], row["dataset"], row["stage"], *paid, row["day"]))
+    headers = ("release", "data set", "stage", "ε", "δ", "paid by series", "day")
+    print_uncut(FactTable(title="Releases", headers=headers, rows=tuple(rows)))
+
+
+def look_rows(looks: Iterable[RecordedLook]) -> list[dict[str, Any]]:
+    """Private looks as JSON has them."""
+    return [
+        {
+            "dataset": known.look.dataset,
+            "what": known.look.what,
+            "by": known.look.by,
+            "day": known.look.day.isoformat(),
+            "position": known.position,
+        }
+        for known in looks
+    ]
+
+
+def print_looks(rows: list[dict[str, Any]]) -> None:
+    """Print them as a table."""
+    shown = tuple((row["dataset"], row["what"], row["by"], row["day"]) for row in rows)
+    print_uncut(FactTable(title="Private looks", headers=("data set", "what", "by", "day"), rows=shown))
+
+
+def series_rows(states: Iterable[SeriesState]) -> list[dict[str, Any]]:
+    """The series as `--json` shows them."""
+    return [
+        {
+            "series": state.registered.series,
+            "dataset": state.registered.dataset,
+            "releases": state.registered.price.releases,
+            "taken": state.taken,
+            "remaining": state.remaining,
+            "mechanism": dict(state.registered.mechanism),
+            "epsilon": float(state.registered.price.epsilon),
+            "delta": float(state.registered.price.delta),
+            "epsilon_paper": None if state.registered.epsilon_paper is None else float(state.registered.epsilon_paper),
+            "rule": state.registered.price.rule,
+            "day": state.registered.day.isoformat(),
+            "position": state.position,
+        }
+        for state in states
+    ]
+
+
+def print_series(rows: list[dict[str, Any]]) -> None:
+    """The series as a table."""
+    shown = []
+    for row in rows:
+        counts = (str(row["taken"]), str(row["releases"]))
+        shown.append(
+            (
+                row["series"],
+                row["dataset"],
+                *counts,
+                amount_shown(row["epsilon"]),
+                amount_shown(row["delta"]),
+                row["day"],
+            )
+        )
+    headers = ("series", "data set", "taken", "of", "ε", "δ", "day")
+    print_uncut(FactTable(title="Series", headers=headers, rows=tuple(shown)))

@@ -1,0 +1,148 @@
+"""A plan for people: a small table on the terminal, and a picture of the frontier and the ε–δ curve.
+
+A plan for people: a small table on the terminal.
+
+A plan as a picture: the frontier and the ε–δ curve.
+"""
+
+from __future__ import annotations
+
+import math
+from decimal import Decimal
+from pathlib import Path
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+from ...accounting.theory.numerics.rounding import float_up
+from ...accounting.theory.planning.inversion import Target, frontier
+from ...accounting.theory.planning.planner import Plan
+from ...accounting.theory.profile.paper_bound import delta_paper, least_epsilon_of_paper
+from ...accounting.theory.profile.sampled_counts import exp_up, log_profile
+from ...mechanisms.amounts import amount_shown, counted
+from ...mechanisms.errors import InputRefused
+
+__all__ = ["draw_plan", "plan_table", "print_plan"]
+
+
+def print_plan(plan: Plan, console: Console | None = None) -> None:
+    """Write the plan's table to the console (standard output where none is given)."""
+    (console or Console()).print(plan_table(plan))
+
+
+def plan_table(plan: Plan) -> Table:
+    """The plan as a table of three columns (quantity, value, meaning), for a terminal or a notebook.
+
+    Args:
+        plan: a priced point.
+    """
+    table = Table(title="What this would cost" if plan.k is not None else "What the guarantee is worth")
+    table.add_column("")
+    table.add_column("value", justify="right")
+    table.add_column("meaning")
+    many = plan.releases > 1
+    together = f"all {plan.releases} releases together" if many else "the release"
+    rows: list[tuple[str, str | None, str]] = [
+        ("k", _text(plan.k), "groups with fewer sampled records are dropped"),
+        ("sampling rate", _text(plan.sampling_rate), "probability that a record is sampled"),
+        ("releases", str(plan.releases) if many else None, "each with a fresh sample"),
+        ("selection ε", _text(plan.selection_epsilon), "for choosing the map privately, each time"),
+        ("selection rate", _text(plan.selection_rate), "of the fresh sample that the choice is made on"),
+        ("ε", _short(plan.epsilon), f"charged for {together}"),
+        ("δ", _short(plan.delta), f"for {together}"),
+    ]
+    if plan.k is None:
+        rows.append(("given at rate", _text(plan.amplify_from), "amplified by LQS Theorem 1"))
+    else:
+        rows += [
+            ("ε, one release", _short(plan.epsilon_exact) if many else None, "exact profile, at the same δ"),
+            ("ε by the paper", _short(plan.epsilon_paper) or "none", "LQS Theorem 3.9, added up"),
+            ("δ at the ε asked", _short(plan.delta_exact), "exact"),
+            ("δ by the paper", _short(plan.delta_paper), "at the ε asked"),
+            ("least k", _text(plan.k_exact), "that keeps the ε asked at this δ"),
+            ("least k by the paper", _text(plan.k_paper), "the same by LQS Theorem 3.9"),
+        ]
+    for name, value, meaning in rows:
+        if value is not None:
+            filled = plan.filled is not None and name == _NAMES.get(plan.filled)
+            table.add_row(f"[bold]{name}[/bold]" if filled else name, value, meaning)
+    return table
+
+
+_NAMES = {"k": "k", "sampling_rate": "sampling rate", "epsilon": "ε", "delta": "δ", "releases": "releases"}
+
+
+def _text(value: Decimal | int | None) -> str | None:
+    return None if value is None else str(value)
+
+
+def _short(value: Decimal | None) -> str | None:
+    """An amount as everywhere; None where there is none."""
+    return None if value is None else amount_shown(value)
+
+
+_FRONTIER_RATES = ("0.001", "0.003", "0.01", "0.03", "0.05", "0.1", "0.2", "0.3", "0.4", "0.5", "0.6", "0.7", "0.8")
+
+
+def draw_plan(plan: Plan, path: Path) -> None:
+    """Draw the frontier (least k for each rate) and the ε–δ curve of one release into a file.
+
+    Args:
+        plan: a plan of releases (not of a bare guarantee).
+        path: the file; its ending names the format, for example .svg, .png or .pdf.
+
+    Raises:
+        InputRefused: there is nothing to draw, matplotlib is not installed, or the file can't be written.
+    """
+    if plan.k is None:
+        raise InputRefused("an amplified guarantee has no frontier to draw.", where="--plot")
+    try:
+        from matplotlib.backends.backend_agg import FigureCanvasAgg
+        from matplotlib.figure import Figure
+    except ImportError as fault:
+        raise InputRefused(
+            "drawing needs matplotlib, which is not installed.",
+            where="--plot",
+            remedy="Install crowdblend with its extra 'plot'.",
+        ) from fault
+    figure = Figure(figsize=(10.0, 4.2), layout="constrained")
+    FigureCanvasAgg(figure)
+    left, right = figure.subplots(1, 2)
+    target = Target(
+        epsilon=plan.epsilon,
+        delta=plan.delta,
+        releases=plan.releases,
+        selection_epsilon=plan.selection_epsilon,
+        selection_rate=plan.selection_rate,
+    )
+    points = frontier(target, sampling_rates=[Decimal(rate) for rate in _FRONTIER_RATES])
+    for name, ks, style in (
+        ("charged", [point.k_exact for point in points], "o-"),
+        ("paper's bound", [point.k_paper for point in points], "s--"),
+    ):
+        known = [(float(point.sampling_rate), k) for point, k in zip(points, ks, strict=True) if k is not None]
+        if known:
+            left.plot([rate for rate, _ in known], [k for _, k in known], style, label=name)
+    left.plot([float(plan.sampling_rate)], [plan.k], "k*", markersize=12, label="this plan")
+    left.set(xlabel="sampling rate β", ylabel="least k", xscale="log", yscale="log")
+    left.set_title(
+        f"ε = {amount_shown(plan.epsilon)}, δ = {amount_shown(plan.delta)}, {counted(plan.releases, 'release')}"
+    )
+    left.legend()
+    rate = float_up(plan.sampling_rate)
+    farthest = max(2.0 * float(plan.epsilon_exact or plan.epsilon), 1.5 * least_epsilon_of_paper(rate), 1e-6)
+    epsilons = np.linspace(0.0, farthest, 400)
+    right.plot(epsilons, np.exp(log_profile(k=plan.k, sampling_rate=rate, epsilons=epsilons)), label="exact profile")
+    proved = epsilons[epsilons >= least_epsilon_of_paper(rate)]
+    if proved.size:
+        bounds = [max(delta_paper(k=plan.k, sampling_rate=rate, epsilon=float(e)), exp_up(-700.0)) for e in proved]
+        right.plot(proved, bounds, "--", label="paper's bound")
+    right.axhline(max(float(plan.delta), math.ulp(0.0)), color="grey", linewidth=0.8)
+    right.set(xlabel="ε", ylabel="δ", yscale="log")
+    right.set_title(f"one release, k = {plan.k}, β = {plan.sampling_rate}")
+    right.legend()
+    try:
+        figure.savefig(path)
+    except (OSError, ValueError) as fault:
+        raise InputRefused(f"the picture can't be written: {fault}.", where=f"--plot {path}") from fault

@@ -1,0 +1,121 @@
+"""A run's result and a dry run's findings in a few lines.
+
+A run's result in a few lines: what was published, what it cost and when, and what to run next.
+
+What `run --dry-run` says: what would be charged, what would be left, and that nothing was done.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import click
+
+from ...accounting.ledger.entries.releases import published_text
+from ...accounting.theory.price import mechanism_record
+from ...flows.dry_run import DryRun
+from ...mechanisms.amounts import amount_left, amount_shown, counted
+from ...mechanisms.recoding import GeneralizationMap
+from ..readiness import budget_facts, source_facts
+from ..run import two_names_warning, warn_of_metadata
+
+__all__ = ["levels_text", "result_text", "tell_dry_run"]
+
+
+def levels_text(levels: dict[str, int], *, drawn: bool) -> str:
+    """The level of each column: `age 2, town 1 (drawn privately)`."""
+    named = ", ".join(f"{column} {level}" for column, level in levels.items())
+    return f"{named} (drawn privately)" if drawn else named
+
+
+def result_text(result: dict[str, Any]) -> str:
+    """What `crowdblend run` says of a result that it has as `--json` prints it."""
+    kind, paper, series = result["mechanism"]["kind"], result["epsilon_paper"], result["series"]
+    what = published_text(kind, groups=result["published_groups"], records=result["published_records"])
+    cost = f"ε = {amount_shown(result['epsilon'])}, δ = {amount_shown(result['delta'])}"
+    if paper is not None:
+        cost += f" (by the paper's bound ε = {amount_shown(paper)})"
+    payer = f"charged to '{result['dataset']}': {cost}."
+    if series is not None:
+        place = f"release {series['number']} of {series['releases']} of the series '{series['name']}'"
+        payer = f"{place}, charged whole to '{result['dataset']}': {cost}."
+    if result["looked_up"]:
+        lines = [
+            f"Published before: {what}: {result['output']}",
+            f"Nothing was read or charged now. When it was made: {payer}",
+        ]
+    else:
+        lines = [f"Published {what}: {result['output']}", payer[0].upper() + payer[1:]]
+    if result["levels"]:
+        lines.append(f"Levels: {levels_text(result['levels'], drawn=kind.startswith('epsilon-safe-'))}.")
+    lines.append(f"Release {result['release_id']}; check it with: crowdblend verify {result['certificate']}")
+    return "\n".join(lines)
+
+
+def tell_dry_run(found: DryRun, *, as_json: bool) -> None:
+    """Say what a run would begin with, on standard output.
+
+    Args:
+        found: what was found.
+        as_json: one JSON object instead of lines.
+    """
+    if found.other_names:
+        click.echo(two_names_warning(found.other_names, dataset=found.request.dataset), err=True)
+    warn_of_metadata(found.remarks)
+    if as_json:
+        click.echo(json.dumps(_record(found), ensure_ascii=False))
+        return
+    budget = budget_facts(found.dataset, found.charge)
+    price = found.request.price
+    click.echo(f"Dry run of '{found.request.label}': {_charge(found)}.")
+    click.echo(
+        f"Its guarantee: ε = {amount_shown(price.epsilon)}, δ = {amount_shown(price.delta)}"
+        f"{'' if price.releases == 1 else f', for all {price.releases} releases of the series'}."
+    )
+    click.echo(
+        f"Left of the budget of '{found.dataset.name}' afterwards: ε = "
+        f"{amount_left(budget['epsilon_left_after'])} of {amount_shown(budget['epsilon_budget'])}, δ = "
+        f"{amount_left(budget['delta_left_after'])} of {amount_shown(budget['delta_budget'])}."
+    )
+    if found.layout is not None:
+        files = len(found.layout.source.files)
+        click.echo(f"It would read {counted(files, 'file')} and write {found.request.output}.")
+    click.echo("Nothing was charged or written, and no record was read.")
+
+
+def _charge(found: DryRun) -> str:
+    if found.charge is not None:
+        cost = f"ε = {amount_shown(found.charge.epsilon)}, δ = {amount_shown(found.charge.delta)}"
+        return f"a run would charge {cost} to '{found.dataset.name}'"
+    if found.state is not None and found.state.stage == "published":
+        return f"release '{found.release_id}' is published already, and a run would show its result and charge nothing"
+    if found.state is not None:
+        return f"release '{found.release_id}' is charged already, and a run would finish it and charge nothing"
+    return f"the series '{found.series}' has paid, and a run would charge nothing"
+
+
+def _record(found: DryRun) -> dict[str, Any]:
+    request, charge = found.request, found.charge
+    recoding, paper = request.recoding, request.paper_price
+    return {
+        "dry_run": True,
+        "release_id": found.release_id,
+        "stage": None if found.state is None else found.state.stage,
+        "dataset": request.dataset,
+        "series": found.series,
+        "mechanism": mechanism_record(request.mechanism),
+        "epsilon": float(request.price.epsilon),
+        "delta": float(request.price.delta),
+        "epsilon_paper": None if paper is None else float(paper.epsilon),
+        "charge": {
+            "epsilon": 0.0 if charge is None else float(charge.epsilon),
+            "delta": 0.0 if charge is None else float(charge.delta),
+        },
+        "budget": budget_facts(found.dataset, charge),
+        "source": None if found.layout is None else source_facts(found.layout, remarks=found.remarks),
+        "levels": {column.name: column.level for column in recoding.columns}
+        if isinstance(recoding, GeneralizationMap)
+        else None,
+        "output": str(request.output),
+    }

@@ -1,0 +1,182 @@
+"""What a person sees while a command works: stages, a progress bar, and how much is said.
+
+How much the command line says: `-q` leaves progress out, `-v` adds where things lie.
+
+What a person sees while a release runs: stages and a progress bar, on standard error alone.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.progress import Progress
+
+__all__ = ["Stages", "add_verbosity", "is_quiet", "process_begun"]
+
+_QUIET = "crowdblend.quiet"
+_LOGGER = logging.getLogger("crowdblend")
+
+
+def is_quiet() -> bool:
+    """Whether the running command was asked to leave progress out; outside of the command line it was not."""
+    context = click.get_current_context(silent=True)
+    return context is not None and bool(context.meta.get(_QUIET))
+
+
+def add_verbosity(command: click.Command) -> click.Command:
+    """Give a command, and all commands below it, the options -v and -q; once, however often it is asked for."""
+    if isinstance(command, click.Group):
+        for below in command.commands.values():
+            add_verbosity(below)
+    elif all(parameter.name != "quiet" for parameter in command.params):
+        command.params += [
+            click.Option(
+                ["-v", "--verbose"],
+                is_flag=True,
+                expose_value=False,
+                is_eager=True,
+                callback=_be_verbose,
+                help="Also say where the ledger and the private store lie, and where in the code a fault was.",
+            ),
+            click.Option(
+                ["-q", "--quiet"],
+                is_flag=True,
+                expose_value=False,
+                is_eager=True,
+                callback=_be_quiet,
+                help="No progress; results, warnings and refusals only.",
+            ),
+        ]
+    return command
+
+
+def _be_quiet(ctx: click.Context, param: click.Parameter, value: bool) -> None:
+    del param
+    if value:
+        ctx.meta[_QUIET] = True
+
+
+def _be_verbose(ctx: click.Context, param: click.Parameter, value: bool) -> None:
+    """PRIVACY: what is logged below `crowdblend` is places and versions, never a value of the records."""
+    del ctx, param
+    if value and not _LOGGER.handlers:
+        handler = logging.StreamHandler(sys.stderr)
+        handler.setFormatter(logging.Formatter("crowdblend: %(message)s"))
+        _LOGGER.addHandler(handler)
+        _LOGGER.setLevel(logging.DEBUG)
+        _LOGGER.propagate = False
+
+
+def process_begun() -> float:
+    """When this process began, by `time.perf_counter`: its imports are part of what a person waits for.
+
+    Where the system does not tell (it is not Linux), now.
+    """
+    told = Path("/proc/self/stat")
+    if not told.exists():
+        return time.perf_counter()
+    ticks = int(told.read_text(encoding="ascii", errors="replace").rpartition(")")[2].split()[19])
+    age = time.clock_gettime(time.CLOCK_BOOTTIME) - ticks / os.sysconf("SC_CLK_TCK")
+    return time.perf_counter() - max(age, 0.0)
+
+
+class Stages:
+    """Names each stage as it begins and keeps how long it took; what comes before the first is "start".
+
+    PRIVACY: how far the count has come follows the number of records, so the bar is drawn for a person at a
+    terminal only; a log gets the stages' names.
+
+    Args:
+        begun: when the work began, by `time.perf_counter`; None is now.
+    """
+
+    def __init__(self, *, begun: float | None = None) -> None:
+        self.seconds = dict.fromkeys(("start", "charge", "select", "count", "publish", "close"), 0.0)
+        self._begun = time.perf_counter() if begun is None else begun
+        self._started = False
+        self._told = ""
+        self._quiet = is_quiet()
+        self._progress: Progress | None = None
+        self._records: int | None = None
+        self._octets = 0
+        self.release_id: str | None = None
+
+    @cached_property
+    def _console(self) -> Console:
+        from rich.console import Console  # where nothing is shown, as in a refusal, it need not be loaded
+
+        return Console(stderr=True, highlight=False)
+
+    def begin(self, release_id: str) -> None:
+        """Be told which release is about to be charged, and say it: whatever comes, it can be finished by its id."""
+        self.release_id = release_id
+        if self._console.is_terminal:
+            from . import progress_bar  # noqa: F401 - loaded now, so that it is no part of the first stage's seconds
+        self.tell(f"release {release_id}")
+
+    def tell(self, text: str) -> None:
+        """Say something in a line of its own, above the bar where one is drawn."""
+        if self._progress is None:
+            print(f"crowdblend: {text}", file=sys.stderr, flush=True)
+        else:
+            self._progress.console.print(f"crowdblend: {text}", markup=False, highlight=False, soft_wrap=True)
+
+    def expect(self, *, records: int | None, octets: int) -> None:
+        """Be told how much the stages that read records have before them.
+
+        Args:
+            records: records in all, None where it is not known.
+            octets: bytes of the input.
+        """
+        self._records, self._octets = records, octets
+
+    @contextmanager
+    def stage(self, name: str) -> Iterator[None]:
+        """One stage, from its beginning to its end."""
+        begun = time.perf_counter()
+        if not self._started:
+            self.seconds["start"] = begun - self._begun
+            self._started = True
+        try:
+            with self.shown(name):
+                yield
+        finally:
+            self.seconds[name] += time.perf_counter() - begun
+
+    @contextmanager
+    def shown(self, name: str) -> Iterator[None]:
+        """Show one stage, from its beginning to its end; nothing where the command was asked to be quiet."""
+        if self._quiet:
+            yield
+            return
+        if not self._console.is_terminal:
+            if name != self._told:
+                print(f"crowdblend: {name}", file=sys.stderr, flush=True)
+            self._told = name
+            yield
+            return
+        from .progress_bar import progress_bar
+
+        bar = progress_bar(name, console=self._console, records=self._records, octets=self._octets)
+        try:
+            with bar as self._progress:
+                yield
+        finally:
+            self._progress = None
+
+    def advanced(self, done: int, total: int) -> None:
+        """Show how much of the running stage is done."""
+        if self._progress is not None:
+            self._progress.update(self._progress.task_ids[-1], completed=done, total=total)

@@ -1,0 +1,238 @@
+"""The released columns as declared, with their levels or candidates; and how their values are read.
+
+The released columns as declared: a map with a level for each, or the candidates that a map is chosen from.
+
+[data]: how records are read, as the specification declares it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from decimal import Decimal
+from pathlib import Path
+
+from ..mechanisms.errors import InputRefused
+from ..mechanisms.hierarchies.declare import Hierarchy, ValueHierarchy
+from ..mechanisms.hierarchies.intervals import IntervalHierarchy
+from ..mechanisms.map_selection.draw import MapChoice, epsilon_shares
+from ..mechanisms.map_selection.lattice import LARGEST_ENUMERATED, Lattice, LatticeColumn
+from ..mechanisms.recoding import GeneralizationMap, MappedColumn
+from ..tasks.inputs.hierarchy_files import read_hierarchy
+from ..tasks.readers.values import RecordReading
+from .spec_tables import ColumnTable, IntervalTable, SelectionTable, SpecTables
+
+__all__ = ["check_declared_values", "declared_choice", "declared_map", "record_reading"]
+
+ONLY_WITH_SELECTION = ("min_level", "max_level", "weight")
+
+
+def declared_map(path: Path, columns: Mapping[str, ColumnTable], *, base: Path) -> GeneralizationMap:
+    """The map of a specification that fixes a level for each column.
+
+    Args:
+        path: the specification's file, for messages.
+        columns: its columns, in order.
+        base: folder that relative paths start from.
+
+    Raises:
+        InputRefused: a column's hierarchy or level is wrong, with file and key.
+    """
+    mapped = []
+    for where, name, column, hierarchy in _declared(path, columns, base):
+        for key in ONLY_WITH_SELECTION:
+            if getattr(column, key) is not None:
+                raise InputRefused(
+                    "this goes with a choice of the map, and there is no [selection].",
+                    where=f"{where}.{key}",
+                    remedy="Give a level, or add [selection].",
+                )
+        if column.level is None:
+            raise InputRefused("this is required and missing.", where=f"{where}.level")
+        _require_level(hierarchy, column.level, where=f"{where}.level")
+        mapped.append(MappedColumn(name=name, hierarchy=hierarchy, level=column.level))
+    return GeneralizationMap(columns=tuple(mapped))
+
+
+def declared_choice(
+    path: Path, columns: Mapping[str, ColumnTable], selection: SelectionTable, *, base: Path
+) -> MapChoice:
+    """The candidates of a specification with [selection], and how one of them is drawn.
+
+    Args:
+        path: the specification's file, for messages.
+        columns: its columns, in order.
+        selection: its [selection].
+        base: folder that relative paths start from.
+
+    Raises:
+        InputRefused: bounds that leave no candidate, a level beside them, candidates that are none, or more maps
+            than are enumerated and no number of steps; with file and key.
+    """
+    bounded = []
+    for where, name, column, hierarchy in _declared(path, columns, base):
+        if column.level is not None:
+            raise InputRefused(
+                "a fixed level and [selection] exclude each other.",
+                where=f"{where}.level",
+                remedy="Remove it, or bound the choice with min_level and max_level.",
+            )
+        low = 0 if column.min_level is None else column.min_level
+        high = hierarchy.levels - 1 if column.max_level is None else column.max_level
+        _require_level(hierarchy, low, where=f"{where}.min_level")
+        _require_level(hierarchy, high, where=f"{where}.max_level")
+        if low > high:
+            raise InputRefused(
+                f"no candidate is left: the levels would run from {low} to {high}.", where=f"{where}.min_level"
+            )
+        weight = Decimal(1) if column.weight is None else column.weight
+        try:
+            bounded.append(LatticeColumn(name=name, hierarchy=hierarchy, min_level=low, max_level=high, weight=weight))
+        except ValueError as error:
+            raise InputRefused(f"{error}.", where=f"{where}.weight") from None
+    if not any(column.weight for column in bounded):
+        raise InputRefused(
+            "every column has the weight 0, so no map would be better than another.",
+            where=f"{path}: [columns.{bounded[0].name}].weight",
+        )
+    candidates = None
+    if selection.candidates is not None:
+        candidates = _candidates(path, selection.candidates, tuple(bounded))
+    lattice = Lattice(columns=tuple(bounded), candidates=candidates)
+    if selection.steps is not None:
+        return _walk(path, lattice, selection, selection.steps)
+    if not lattice.enumerable:
+        raise InputRefused(
+            f"there are {lattice.size} maps to choose from, more than the {LARGEST_ENUMERATED} that are scored one "
+            "by one.",
+            where=f"{path}: [selection].steps",
+            remedy="Bound the columns' levels, list the candidates, or give the number of steps of a walk.",
+        )
+    return MapChoice(lattice=lattice, draw=selection.draw or "permute-and-flip", steps=None)
+
+
+def _walk(path: Path, lattice: Lattice, selection: SelectionTable, steps: int) -> MapChoice:
+    if selection.draw == "permute-and-flip":
+        raise InputRefused(
+            "the steps of a walk are draws of the exponential mechanism.",
+            where=f"{path}: [selection].draw",
+            remedy="Leave it out, or leave out steps.",
+        )
+    if lattice.candidates is not None:
+        raise InputRefused(
+            "a walk goes through all combinations of levels, not through a list of candidates.",
+            where=f"{path}: [selection].steps",
+            remedy="Leave out steps, or the candidates.",
+        )
+    try:
+        epsilon_shares(selection.epsilon, steps)
+    except ValueError as error:
+        raise InputRefused(f"{error}.", where=f"{path}: [selection].steps") from None
+    return MapChoice(lattice=lattice, draw="walk", steps=steps)
+
+
+def _candidates(
+    path: Path, listed: list[dict[str, int]], columns: tuple[LatticeColumn, ...]
+) -> tuple[tuple[int, ...], ...]:
+    """The listed candidates as levels, in the order of the columns."""
+    names = [column.name for column in columns]
+    taken: list[tuple[int, ...]] = []
+    for number, candidate in enumerate(listed, start=1):
+        where = f"{path}: [selection].candidates, number {number}"
+        if set(candidate) != set(names):
+            wrong = sorted(set(candidate) ^ set(names))[0]
+            raise InputRefused(f"a candidate gives a level for each column; see {wrong!r}.", where=where)
+        for column in columns:
+            if not column.min_level <= candidate[column.name] <= column.max_level:
+                raise InputRefused(
+                    f"level {candidate[column.name]} of {column.name!r} is not one of {column.min_level} to "
+                    f"{column.max_level}.",
+                    where=where,
+                )
+        levels = tuple(candidate[name] for name in names)
+        if levels in taken:
+            raise InputRefused(f"this candidate is number {taken.index(levels) + 1} already.", where=where)
+        taken.append(levels)
+    return tuple(sorted(taken))
+
+
+def _require_level(hierarchy: Hierarchy, level: int, *, where: str) -> None:
+    if level >= hierarchy.levels:
+        raise InputRefused(f"level {level} does not exist; the levels are 0 to {hierarchy.levels - 1}.", where=where)
+
+
+def _declared(
+    path: Path, columns: Mapping[str, ColumnTable], base: Path
+) -> Iterator[tuple[str, str, ColumnTable, Hierarchy]]:
+    """Each column: where it stands, its name, its table, its hierarchy."""
+    for name, column in columns.items():
+        where = f"{path}: [columns.{name}]"
+        if name == "count":
+            raise InputRefused("a released column can't be called count.", where=where, remedy="Rename it.")
+        yield where, name, column, _hierarchy(where, column, base)
+
+
+def _hierarchy(where: str, column: ColumnTable, base: Path) -> Hierarchy:
+    """The column's declared hierarchy: exactly one of a file, values or intervals."""
+    if column.fold_case and column.interval is not None:
+        raise InputRefused("numbers have no case.", where=f"{where}.fold_case", remedy="Remove it.")
+    try:
+        if column.bounds is not None:
+            raise InputRefused("bounds are of a column of [points].", where=f"{where}.bounds")
+        match (column.hierarchy, column.values, column.interval):
+            case (str() as location, None, None):
+                read = read_hierarchy(location if "://" in location else str(base / location))
+                return read.folded() if column.fold_case else read
+            case (None, list() as values, None):
+                declared = ValueHierarchy.from_values(values)
+                return declared.folded() if column.fold_case else declared
+            case (None, None, IntervalTable() as interval):
+                return IntervalHierarchy(lower=interval.lower, upper=interval.upper, widths=tuple(interval.widths))
+            case _:
+                raise InputRefused("name exactly one of hierarchy, values and interval.", where=where)
+    except ValueError as error:
+        raise InputRefused(f"{error}.", where=where) from None
+
+
+def record_reading(spec: SpecTables) -> RecordReading:
+    """How the specification's records are read.
+
+    Args:
+        spec: its tables.
+    """
+    table = spec.data
+    return RecordReading(
+        separator=table.separator,
+        quoting=table.quoting,
+        encoding=table.encoding,
+        null_values=tuple(sorted(set(table.null))),
+        trim=table.trim,
+        decimal=table.decimal,
+        whole_floats=table.whole_floats,
+    )
+
+
+def check_declared_values(path: Path, columns: Sequence[MappedColumn | LatticeColumn], reading: RecordReading) -> None:
+    """Refuse declared values that no record can have, the way its texts are read.
+
+    Args:
+        path: the specification's file, for messages.
+        columns: the columns that the records have.
+        reading: how the records are read.
+
+    Raises:
+        InputRefused: there is such a value.
+    """
+    plain = reading.of_unicode
+    if not plain.rewrites:
+        return
+    for column in columns:
+        if not isinstance(column.hierarchy, ValueHierarchy):
+            continue
+        for value, *_ in column.hierarchy.rows():
+            if value not in plain.null_values and plain.meant(value.encode()) != value.encode():
+                raise InputRefused(
+                    f"no record can have the declared value {value!r}: a text is read otherwise by trim, decimal or "
+                    "whole_floats.",
+                    where=f"{path}: [columns.{column.name}]",
+                    remedy="Declare the value as it is read, or remove the key from [data].",
+                )

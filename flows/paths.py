@@ -1,0 +1,294 @@
+"""Where the ledger, its anchor and the private store lie: by argument, environment, settings file or default.
+
+`crowdblend.toml`: the settings of a working folder and of all folders below it.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+import stat
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from difflib import get_close_matches
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from platformdirs import user_data_path
+
+from ..mechanisms.errors import InputRefused
+
+if TYPE_CHECKING:
+    from ..accounting.ledger.chain.anchoring import Anchoring
+
+__all__ = [
+    "DEFAULTS",
+    "FILE_NAME",
+    "PLACES",
+    "House",
+    "Setting",
+    "Settings",
+    "SettingsFile",
+    "house",
+    "resolved_settings",
+    "settings_file",
+]
+
+FILE_NAME = "crowdblend.toml"
+PLACES = ("ledger", "home", "anchor")
+"""Keys of the top level: where state is kept."""
+DEFAULTS = ("scheduler", "publisher")
+"""Keys of [defaults]: options that commands take from here where nothing else names them. None of them decides what is
+released or what it costs, so that a file somewhere above can't change a release. None decides whose signature is
+trusted, so that a folder that was sent can't vouch for itself."""
+PATHS = frozenset({"home", "anchor"})
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SettingsFile:
+    """A settings file that was found.
+
+    Args:
+        path: the file.
+        values: what it says, paths made absolute from its folder.
+    """
+
+    path: Path
+    values: Mapping[str, str]
+
+
+def settings_file(folder: Path) -> SettingsFile | None:
+    """The nearest settings file: of a folder, or of the nearest folder above it; None where there is none.
+
+    PRIVACY: it decides which ledger is charged and where keys lie, so it must belong to the account that runs this, or
+    to root, and nobody else may be able to write it.
+
+    Args:
+        folder: where the search begins.
+
+    Raises:
+        InputRefused: it can't be read, somebody else can write it, it is no TOML, or it has a key or a value that it
+            can't have.
+    """
+    for place in (folder, *folder.parents):
+        path = place / FILE_NAME
+        try:
+            state = path.stat()
+            if not stat.S_ISREG(state.st_mode):
+                continue
+            _require_trusted(path, state)
+            tables = tomllib.loads(path.read_bytes().decode("utf-8-sig"))
+        except (FileNotFoundError, NotADirectoryError):
+            continue
+        except OSError as error:
+            raise InputRefused(f"the settings can't be read ({error.strerror}).", where=str(path)) from None
+        except UnicodeDecodeError:
+            raise InputRefused("the settings are not UTF-8 text.", where=str(path)) from None
+        except tomllib.TOMLDecodeError as error:
+            raise InputRefused(f"this is not TOML: {error}.", where=str(path)) from None
+        return SettingsFile(path=path, values=_values(path, tables))
+    return None
+
+
+def _require_trusted(path: Path, state: os.stat_result) -> None:
+    if state.st_uid not in (os.getuid(), 0):
+        raise InputRefused(
+            "these settings belong to another account, and they would decide which ledger is charged.",
+            where=str(path),
+            remedy="Work in another folder, or write a file of your own in this one.",
+        )
+    if state.st_mode & stat.S_IWOTH:
+        raise InputRefused(
+            "everybody can write these settings, and they decide which ledger is charged.",
+            where=str(path),
+            remedy=f"Close the file with: chmod o-w '{path}'",
+        )
+
+
+def _values(path: Path, tables: Mapping[str, Any]) -> dict[str, str]:
+    """The settings by name, each checked."""
+    if "release" in tables or "data" in tables:
+        raise InputRefused(
+            f"a file called {FILE_NAME} has settings, and this one seems to be a release's specification.",
+            where=str(path),
+            remedy="Give the specification another name.",
+        )
+    defaults = tables.get("defaults", {})
+    if not isinstance(defaults, dict):
+        raise InputRefused("this is a table.", where=f"{path}: [defaults]")
+    _require_known(path, [name for name in tables if name != "defaults"], PLACES, table="")
+    _require_known(path, list(defaults), DEFAULTS, table="defaults")
+    found = {}
+    for name, value in [*((name, tables[name]) for name in PLACES if name in tables), *defaults.items()]:
+        where = f"{path}: {name}" if name in PLACES else f"{path}: [defaults].{name}"
+        if not isinstance(value, str) or not value:
+            raise InputRefused("this is a text in quotes, and not empty.", where=where)
+        found[name] = _from_folder(name, value, path.parent)
+    return found
+
+
+def _require_known(path: Path, names: list[str], known: tuple[str, ...], *, table: str) -> None:
+    for name in names:
+        if name in known:
+            continue
+        where = f"{path}: [{table}].{name}" if table else f"{path}: {name}"
+        other = PLACES if table else DEFAULTS
+        close = get_close_matches(name.lower().replace("-", "_"), known, n=1)
+        remedy = f"Did you mean {close[0]}?" if close else f"There are {', '.join(known)}."
+        if name in other:
+            remedy = "It belongs at the top level." if table else "It belongs in [defaults]."
+        raise InputRefused("there is no such key.", where=where, remedy=remedy)
+
+
+def _from_folder(name: str, value: str, folder: Path) -> str:
+    """A setting with its relative path made absolute, from the file's folder."""
+    if name in PATHS:
+        return str(folder / Path(value).expanduser())
+    scheme, mark, rest = value.partition(":///")
+    if name == "ledger" and "://" not in value:
+        return f"sqlite:///{folder / Path(value).expanduser()}"
+    if name == "ledger" and mark and scheme.split("+")[0] == "sqlite" and not rest.startswith("/"):
+        return f"{scheme}:///{folder / rest}"
+    return value
+
+
+_LOGGER = logging.getLogger("crowdblend.places")
+PASSWORD = re.compile("(?<=//)[^/]*@")
+VARIABLES = {"ledger": "CROWDBLEND_LEDGER", "home": "CROWDBLEND_HOME", "anchor": "CROWDBLEND_ANCHOR"}
+DEFAULT_LEDGER = "sqlite:///crowdblend-ledger.db"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class House:
+    """The places where state is kept.
+
+    Args:
+        ledger_url: SQLAlchemy URL of the ledger; may hold a password, so it is never logged.
+        home: private folder (0700) of signing keys, sampling keys, jobs and unfinished releases; it belongs to the
+            machine that runs releases, and a cluster's workers don't need it.
+        anchor: the file that the heads of the ledger's chain are copied to; None for one below the private folder.
+    """
+
+    ledger_url: str
+    home: Path
+    anchor: Path | None = None
+
+    @property
+    def anchoring(self) -> Anchoring:
+        """Who signs the heads of the chain, and where they are copied to."""
+        from ..accounting.ledger.chain.anchoring import (
+            Anchoring,  # with it comes the ledger, which a job's terminal doesn't need
+        )
+
+        return Anchoring(home=self.home, file=self.anchor)
+
+    def __repr__(self) -> str:
+        """Leave the URL out: it may hold a password."""
+        return f"House(home={str(self.home)!r})"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Setting:
+    """One setting and where it comes from.
+
+    Args:
+        name: as `crowdblend.toml` calls it: ledger, home, anchor, scheduler or publisher.
+        value: what it is; None where nothing is set.
+        origin: "argument" (an option, or an argument from Python), the environment variable, the path of a settings
+            file, or "default".
+    """
+
+    name: str
+    value: str | None
+    origin: str
+
+    @property
+    def shown(self) -> str:
+        """The value without a password."""
+        return "" if self.value is None else PASSWORD.sub("…@", self.value)
+
+    def __repr__(self) -> str:
+        """Leave a password out."""
+        return f"Setting(name={self.name!r}, value={self.shown!r}, origin={self.origin!r})"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Settings:
+    """All settings of a command, resolved.
+
+    Args:
+        file: the settings file that was read, None where there is none.
+        settings: each setting with its origin, in the order of `crowdblend.toml`.
+    """
+
+    file: Path | None
+    settings: tuple[Setting, ...]
+
+    def __getitem__(self, name: str) -> Setting:
+        """The setting of this name.
+
+        Raises:
+            KeyError: there is no such setting.
+        """
+        for setting in self.settings:
+            if setting.name == name:
+                return setting
+        raise KeyError(name)
+
+    @property
+    def house(self) -> House:
+        """The places where state is kept."""
+        ledger, home, anchor = (self[name].value for name in PLACES)
+        return House(
+            ledger_url=ledger or DEFAULT_LEDGER,
+            home=Path(home or "").expanduser().absolute(),
+            anchor=Path(anchor).expanduser().absolute() if anchor else None,
+        )
+
+
+def resolved_settings(*, ledger_url: str | None = None, home: Path | None = None) -> Settings:
+    """All settings, each from the first that names it: an argument, the environment, `crowdblend.toml`, the default.
+
+    An empty variable is as none.
+
+    Args:
+        ledger_url: SQLAlchemy URL of the ledger, as an option gives it.
+        home: the private store, as an argument gives it.
+
+    Raises:
+        InputRefused: there is a settings file that can't be used.
+    """
+    file = settings_file(Path.cwd())
+    given = {"ledger": ledger_url, "home": None if home is None else str(home)}
+    defaults = {"ledger": DEFAULT_LEDGER, "home": str(user_data_path("crowdblend", appauthor=False))}
+    found = []
+    for name in (*PLACES, *DEFAULTS):
+        variable = VARIABLES.get(name, "")
+        if given.get(name):
+            found.append(Setting(name=name, value=given[name], origin="argument"))
+        elif variable and os.environ.get(variable):
+            found.append(Setting(name=name, value=os.environ[variable], origin=variable))
+        elif file is not None and name in file.values:
+            found.append(Setting(name=name, value=file.values[name], origin=str(file.path)))
+        else:
+            found.append(Setting(name=name, value=defaults.get(name), origin="default"))
+    return Settings(file=None if file is None else file.path, settings=tuple(found))
+
+
+def house(*, ledger_url: str | None = None, home: Path | None = None) -> House:
+    """The places where state is kept, as `resolved_settings` finds them.
+
+    Args:
+        ledger_url: SQLAlchemy URL of the ledger; None takes CROWDBLEND_LEDGER, crowdblend.toml or an SQLite file in the
+            working folder.
+        home: the private store; None takes CROWDBLEND_HOME, crowdblend.toml or the user's data folder.
+
+    Raises:
+        InputRefused: there is a settings file that can't be used.
+    """
+    found = resolved_settings(ledger_url=ledger_url, home=home)
+    for name in PLACES[:2]:
+        _LOGGER.debug("%s %s (%s)", name, found[name].shown, found[name].origin)
+    return found.house

@@ -1,0 +1,102 @@
+"""Amounts and counts as people write and read them, the same in tables, refusals, documents and pages.
+
+How amounts and counts are written for people, the same in tables, refusals, documents and pages.
+
+Numbers from Python, taken as they are written.
+"""
+
+from __future__ import annotations
+
+import math
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
+
+from .errors import InputRefused
+
+__all__ = [
+    "Number",
+    "amount_exact",
+    "amount_left",
+    "amount_of_log10",
+    "amount_shown",
+    "counted",
+    "double_left",
+    "exact_number",
+]
+
+DIGITS = 6
+SMALLEST_PLAIN = Decimal("0.0001")
+"""Smaller amounts are written with an exponent: 1e-6."""
+
+
+def amount_exact(amount: Decimal) -> str:
+    """Every digit of an amount, without trailing zeros: 0.1, 1e-6."""
+    if amount != 0 and abs(amount) < SMALLEST_PLAIN:
+        digits = "".join(map(str, amount.as_tuple().digits)).rstrip("0")
+        mantissa = digits[0] + ("." + digits[1:] if len(digits) > 1 else "")
+        return f"{'-' if amount < 0 else ''}{mantissa}e{amount.adjusted()}"
+    text = format(amount, "f")
+    return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+def amount_shown(amount: Decimal | float) -> str:
+    """An ε or a δ, rounded up to six significant digits: a cost is never understated."""
+    return amount_exact(Context(prec=DIGITS, rounding=ROUND_CEILING).plus(_decimal(amount)))
+
+
+def amount_left(amount: Decimal | float) -> str:
+    """What remains of a budget, rounded down to six significant digits: it is never overstated."""
+    return amount_exact(Context(prec=DIGITS, rounding=ROUND_FLOOR).plus(_decimal(amount)))
+
+
+def double_left(amount: Decimal) -> float:
+    """What remains of a budget as a double whose shortest decimal is not above it."""
+    double = float(amount)
+    return double if _decimal(double) <= amount else math.nextafter(double, -math.inf)
+
+
+def amount_of_log10(logarithm: float) -> str:
+    """About 10^x, rounded up to two significant digits, for any x that a double holds: 0.1, 3.2e-9, 1e-4000."""
+    exponent = math.floor(logarithm)
+    mantissa = Decimal(repr(10.0 ** (logarithm - exponent) * (1.0 - 1e-12)))
+    rounded = Context(prec=2, rounding=ROUND_CEILING).plus(mantissa)
+    return amount_exact(Decimal(f"{rounded}e{exponent}"))
+
+
+def counted(number: int, noun: str, plural: str | None = None) -> str:
+    """A number with its noun: 1 release, 2 releases, 1,200 records.
+
+    Args:
+        number: how many.
+        noun: of one.
+        plural: of several; default: with an s.
+    """
+    return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
+
+
+def _decimal(amount: Decimal | float) -> Decimal:
+    """A double as the shortest decimal that reads back as it."""
+    return amount if isinstance(amount, Decimal) else Decimal(repr(amount))
+
+
+Number = Decimal | int | float | str
+"""A number that is taken as it is written: 0.1, "0.1" and Decimal("0.1") are all exactly a tenth."""
+
+
+def exact_number(name: str, value: Number) -> Decimal:
+    """A number as it is written: a float is the decimal that Python shows for it, so that 0.1 is a tenth.
+
+    Args:
+        name: of the argument, for the message.
+        value: the number.
+
+    Raises:
+        InputRefused: it is no finite number.
+    """
+    text = float.__repr__(value) if isinstance(value, float) else str(value)
+    try:
+        number = Decimal(text)
+    except ArithmeticError:
+        number = Decimal("NaN")
+    if isinstance(value, bool) or not number.is_finite():
+        raise InputRefused(f"{name} is no number.", where=name)
+    return number

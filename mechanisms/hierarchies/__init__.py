@@ -1,0 +1,1 @@
+"""Generalization hierarchies: declared, built, checked, and described in a certificate."""

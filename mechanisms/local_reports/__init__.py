@@ -1,0 +1,1 @@
+"""Reports that people randomize on their own devices, and what is estimated from many of them."""

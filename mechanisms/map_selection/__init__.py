@@ -1,0 +1,1 @@
+"""The private choice of a generalization map: candidates, their exact qualities, and the draw."""

@@ -1,0 +1,346 @@
+"""The candidate maps of a private choice, and their quality in exact integers.
+
+The candidate maps of a private choice: the levels that each column may take, all declared beforehand.
+
+The quality of a candidate map in exact integers: information kept times records above a threshold.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from bisect import bisect_left
+from collections.abc import Sequence
+from dataclasses import dataclass
+from decimal import Context, Decimal
+from fractions import Fraction
+from functools import cached_property
+from itertools import pairwise
+from math import lcm, prod
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..hierarchies.declare import Hierarchy
+from ..recoding import GeneralizationMap, MappedColumn
+
+__all__ = [
+    "LARGEST_ENUMERATED",
+    "QUALITY",
+    "WEIGHT_UNIT",
+    "Lattice",
+    "LatticeColumn",
+    "Levels",
+    "MapWeights",
+    "group_threshold",
+    "information_kept",
+]
+
+LARGEST_ENUMERATED = 100_000
+"""The largest number of maps that are all scored; above it the choice is a walk."""
+
+Levels = tuple[int, ...]
+"""One level per column, in the order of the columns."""
+
+_LARGEST_WEIGHT = Decimal(10**6)
+_WEIGHT_PLACES = 12
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class LatticeColumn:
+    """One released column and the levels at which it may be published.
+
+    Args:
+        name: the column's name in the input and in the output.
+        hierarchy: its declared hierarchy.
+        min_level: finest level allowed.
+        max_level: coarsest level allowed.
+        weight: how much the column's detail matters against the others'; 0 … 1,000,000, at most 12 decimals.
+
+    Raises:
+        ValueError: levels that the hierarchy does not have, bounds that leave none, or a weight out of range.
+    """
+
+    name: str
+    hierarchy: Hierarchy
+    min_level: int
+    max_level: int
+    weight: Decimal
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.min_level <= self.max_level < self.hierarchy.levels:
+            raise ValueError(
+                f"column {self.name!r} has levels 0 … {self.hierarchy.levels - 1}, which leave none from "
+                f"{self.min_level} to {self.max_level}"
+            )
+        if not (self.weight.is_finite() and 0 <= self.weight <= _LARGEST_WEIGHT):
+            raise ValueError(f"the weight of column {self.name!r} must lie in 0 … {_LARGEST_WEIGHT}, not {self.weight}")
+        if self.weight and self.weight != round(self.weight, _WEIGHT_PLACES):
+            raise ValueError(f"the weight of column {self.name!r} has more than {_WEIGHT_PLACES} decimals")
+
+    @property
+    def span(self) -> int:
+        """Number of levels that the column may take."""
+        return self.max_level - self.min_level + 1
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Lattice:
+    """The candidate maps, numbered; public, and fixed before the records are read.
+
+    Without a list of candidates every combination of levels is one, numbered in lexicographic order of the
+    levels; with a list the candidates are numbered in its order.
+
+    PRIVACY: the price of the choice holds for any set of candidates that does not depend on the records.
+
+    Args:
+        columns: the released columns, at least one, no name twice.
+        candidates: ascending, distinct levels within the columns' bounds, at least one; None is all combinations.
+
+    Raises:
+        ValueError: no columns, a name twice, no candidates, or candidates that break the rule.
+    """
+
+    columns: tuple[LatticeColumn, ...]
+    candidates: tuple[Levels, ...] | None = None
+
+    def __post_init__(self) -> None:
+        names = [column.name for column in self.columns]
+        if not names:
+            raise ValueError("a lattice needs at least one column")
+        if len(set(names)) != len(names):
+            raise ValueError(f"a lattice names each column once, not {names}")
+        if self.candidates is not None:
+            _check_candidates(self.candidates, self.columns)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the columns, in order."""
+        return tuple(column.name for column in self.columns)
+
+    @property
+    def size(self) -> int:
+        """Number of candidate maps (may exceed 64 bits)."""
+        if self.candidates is not None:
+            return len(self.candidates)
+        return prod(column.span for column in self.columns)
+
+    @property
+    def enumerable(self) -> bool:
+        """Whether all candidates can be scored: at most LARGEST_ENUMERATED of them."""
+        return self.size <= LARGEST_ENUMERATED
+
+    @property
+    def finest(self) -> Levels:
+        """Per column, the finest level that any candidate has; every candidate is a coarsening of this map."""
+        if self.candidates is None:
+            return tuple(column.min_level for column in self.columns)
+        return tuple(min(levels) for levels in zip(*self.candidates, strict=True))
+
+    @property
+    def coarsest(self) -> Levels:
+        """Per column, the coarsest level that any candidate has."""
+        if self.candidates is None:
+            return tuple(column.max_level for column in self.columns)
+        return tuple(max(levels) for levels in zip(*self.candidates, strict=True))
+
+    def levels_of(self, index: int) -> Levels:
+        """Levels of a candidate.
+
+        Raises:
+            IndexError: there is no candidate of that number.
+        """
+        if not 0 <= index < self.size:
+            raise IndexError(f"candidate {index} of {self.size}")
+        if self.candidates is not None:
+            return self.candidates[index]
+        levels: list[int] = []
+        for column in reversed(self.columns):
+            index, place = divmod(index, column.span)
+            levels.append(column.min_level + place)
+        return tuple(reversed(levels))
+
+    def index_of(self, levels: Sequence[int]) -> int:
+        """Number of the candidate with these levels.
+
+        Raises:
+            ValueError: no candidate has them.
+        """
+        wanted = tuple(levels)
+        if self.candidates is not None:
+            place = bisect_left(self.candidates, wanted)
+            if place == len(self.candidates) or self.candidates[place] != wanted:
+                raise ValueError(f"no candidate has the levels {wanted}")
+            return place
+        if len(wanted) != len(self.columns):
+            raise ValueError(f"{len(self.columns)} columns have no levels {wanted}")
+        index = 0
+        for column, level in zip(self.columns, wanted, strict=True):
+            if not column.min_level <= level <= column.max_level:
+                raise ValueError(f"no candidate has the levels {wanted}")
+            index = index * column.span + level - column.min_level
+        return index
+
+    def map_of(self, levels: Sequence[int]) -> GeneralizationMap:
+        """The generalization map of some levels; they need not be a candidate's.
+
+        Raises:
+            ValueError: levels that a hierarchy does not have, or not one per column.
+        """
+        return GeneralizationMap(
+            columns=tuple(
+                MappedColumn(name=column.name, hierarchy=column.hierarchy, level=level)
+                for column, level in zip(self.columns, levels, strict=True)
+            )
+        )
+
+    def description(self) -> dict[str, object]:
+        """All that decides the candidates and their weights, as JSON values; public."""
+        return {
+            "kind": "lattice/1",
+            "columns": [
+                {
+                    "name": column.name,
+                    "hierarchy": column.hierarchy.digest(),
+                    "min_level": column.min_level,
+                    "max_level": column.max_level,
+                    "weight": _plain(column.weight),
+                }
+                for column in self.columns
+            ],
+            "candidates": None if self.candidates is None else [list(levels) for levels in self.candidates],
+        }
+
+    def digest(self) -> str:
+        """SHA-256 of the description in canonical form, 64 hexadecimal digits."""
+        text = json.dumps(self.description(), ensure_ascii=True, sort_keys=True, separators=(",", ":"))
+        return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _check_candidates(candidates: Sequence[Levels], columns: Sequence[LatticeColumn]) -> None:
+    if not candidates:
+        raise ValueError("the list of candidates is empty")
+    if any(left >= right for left, right in pairwise(candidates)):
+        raise ValueError("candidates must ascend and be distinct")
+    for levels in candidates:
+        if len(levels) != len(columns) or not all(
+            column.min_level <= level <= column.max_level for column, level in zip(columns, levels, strict=True)
+        ):
+            raise ValueError(f"the candidate {levels} does not lie within the columns' bounds")
+
+
+def _plain(weight: Decimal) -> str:
+    """One text per number: 1, 1.0 and 1E0 are the same weight."""
+    text = format(weight, "f")
+    return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+QUALITY = "weighted-excess/1"
+WEIGHT_UNIT = 1 << 20
+"""A quality is an integer number of 1/WEIGHT_UNIT-ths; adding a record moves it by 0 … WEIGHT_UNIT of them."""
+
+_SHARE_UNIT = 1 << 40
+_EXACT = Context(prec=60)
+
+
+def group_threshold(k: int, sampling_rate: Decimal, selection_rate: Decimal | None) -> int:
+    """The size k′ from which a group's records count: about k of them will be sampled.
+
+    k′ = ⌈k/β⌉ where the map is chosen on the whole data, ⌈k·β_s/β⌉ on a fresh sample at rate β_s; exactly.
+
+    Args:
+        k: suppression threshold of the release.
+        sampling_rate: β, the release's rate.
+        selection_rate: β_s; None is the whole data.
+
+    Raises:
+        ValueError: k below 1, or a rate outside (0, 1).
+    """
+    if k < 1:
+        raise ValueError(f"k must be at least 1, not {k}")
+    for rate in (sampling_rate, selection_rate):
+        if rate is not None and not 0 < rate < 1:
+            raise ValueError(f"a rate must lie strictly between 0 and 1, not {rate}")
+    ratio = k * (Fraction(1) if selection_rate is None else Fraction(selection_rate)) / Fraction(sampling_rate)
+    return -(-ratio.numerator // ratio.denominator)
+
+
+def information_kept(hierarchy: Hierarchy, level: int) -> Fraction:
+    """The share of a column's information that a level keeps, 0 … 1, rounded to a multiple of 2⁻⁴⁰.
+
+    1 − (1/m) Σ_v ln(c_v)/ln(m) for a domain of m declared values, where v shares its label with c_v − 1 others:
+    how well the label tells the value, if every declared value were as likely as every other. The value itself
+    keeps 1, a single label for all keeps 0, and so does a domain of one value. Coarser levels keep no more.
+
+    Raises:
+        IndexError: the hierarchy has no such level.
+    """
+    sizes = hierarchy.label_sizes(level)
+    domain = sum(size * labels for size, labels in sizes.items())
+    if domain <= 1 or (len(sizes) == 1 and domain in sizes):
+        return Fraction(0)
+    # Decimal logarithms are correctly rounded, so that every machine finds the same integer.
+    lost = Decimal(0)
+    for size, labels in sorted(sizes.items()):
+        if size > 1:
+            lost = _EXACT.add(lost, _EXACT.multiply(Decimal(size * labels), _EXACT.ln(Decimal(size))))
+    share = _EXACT.divide(lost, _EXACT.multiply(Decimal(domain), _EXACT.ln(Decimal(domain))))
+    return 1 - Fraction(round(Fraction(share) * _SHARE_UNIT), _SHARE_UNIT)
+
+
+@dataclass(frozen=True, kw_only=True)
+class MapWeights:
+    """W(g) of every candidate: an integer, WEIGHT_UNIT for the candidates that keep most.
+
+    W(g) = ⌊WEIGHT_UNIT · w(g) / max w⌋, where w(g) is the average of `information_kept` over the columns with
+    their weights, and the largest is taken over the candidates. The quality of g in units of 1/WEIGHT_UNIT is
+    W(g)·Σ max(0, c − k′ + 1), c running over the sizes of its groups.
+
+    INVARIANT: 0 ≤ W(g) ≤ WEIGHT_UNIT, and W is a function of the lattice alone (docs/proofs/map-quality.md).
+
+    Args:
+        lattice: the candidates.
+    """
+
+    lattice: Lattice
+
+    def of(self, levels: Levels) -> int:
+        """W of the map with these levels; they must lie within the columns' bounds."""
+        largest = self._largest
+        return 0 if largest == 0 else WEIGHT_UNIT * self._sum(levels) // largest
+
+    def of_all(self) -> NDArray[np.int64]:
+        """W of every candidate, by number; shape (size,)."""
+        weights = (self.of(self.lattice.levels_of(index)) for index in range(self.lattice.size))
+        return np.fromiter(weights, dtype=np.int64, count=self.lattice.size)
+
+    @cached_property
+    def _shares(self) -> tuple[tuple[int, ...], ...]:
+        """Per column and level from its finest, weight · information kept over a common denominator."""
+        columns = self.lattice.columns
+        exact = [
+            [
+                Fraction(column.weight) * information_kept(column.hierarchy, level)
+                for level in range(column.min_level, column.max_level + 1)
+            ]
+            for column in columns
+        ]
+        denominator = _common([share for shares in exact for share in shares])
+        return tuple(tuple(int(share * denominator) for share in shares) for shares in exact)
+
+    @cached_property
+    def _largest(self) -> int:
+        if self.lattice.candidates is None:  # finer levels keep no less
+            return self._sum(self.lattice.finest)
+        return max(self._sum(levels) for levels in self.lattice.candidates)
+
+    def _sum(self, levels: Levels) -> int:
+        return sum(
+            shares[level - column.min_level]
+            for shares, column, level in zip(self._shares, self.lattice.columns, levels, strict=True)
+        )
+
+
+def _common(fractions: Sequence[Fraction]) -> int:
+    """A common denominator."""
+    return lcm(*(fraction.denominator for fraction in fractions))

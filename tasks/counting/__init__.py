@@ -1,0 +1,1 @@
+"""Counts on threads, processes and clusters: chunks, coins, partial counts, their merge."""

@@ -1,0 +1,290 @@
+"""Where the counting runs: threads or processes of this machine, or a Dask cluster."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from asyncio import CancelledError
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import BrokenExecutor
+from contextlib import contextmanager, nullcontext, suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, assert_never
+
+import dask.threaded
+from dask.callbacks import Callback
+
+from ...mechanisms.errors import ReleaseFailed
+
+if TYPE_CHECKING:
+    import dask.dataframe as dd
+    import pandas as pd
+
+__all__ = [
+    "Advanced",
+    "DaskCluster",
+    "Executor",
+    "LocalProcesses",
+    "LocalThreads",
+    "computed",
+    "computed_on_threads",
+    "tasks_at_once",
+]
+
+Advanced = Callable[[int, int], None]
+"""Told how many tasks are done, and of how many."""
+
+_POLL_SECONDS = 0.5
+_FETCHES = 20
+_TOLD_AFTER_SECONDS = (3, 15, 60)
+"""Without a worker: when this is told first and again; the last is also the time between all later ones."""
+_IN_TOUCH = ("running", "connecting")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class LocalThreads:
+    """Threads of this process; the readers release the interpreter's lock, and `distributed` is not imported.
+
+    Args:
+        workers: number of threads; None is one for each processor.
+    """
+
+    workers: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class LocalProcesses:
+    """Processes of this machine.
+
+    Args:
+        workers: number of processes; None is one for each processor.
+    """
+
+    workers: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class DaskCluster:
+    """A Dask cluster.
+
+    Args:
+        client: a connected `distributed.Client`, made with `set_as_default=False`.
+        tell: says to the steward that no worker is left, and for how long; None where nobody is told.
+    """
+
+    client: Any
+    tell: Callable[[str], None] | None = None
+
+    @property
+    def shown(self) -> str:
+        """The scheduler's address."""
+        return str(self.client.scheduler.address)
+
+
+Executor = LocalThreads | LocalProcesses | DaskCluster
+
+
+def tasks_at_once(executor: LocalProcesses | DaskCluster) -> int:
+    """How many tasks run at once, at least 1; of a cluster, as many as its present workers have threads."""
+    match executor:
+        case LocalProcesses(workers=workers):
+            return workers or os.cpu_count() or 1
+        case DaskCluster(client=client):
+            threads: dict[str, int] = client.nthreads()
+            return max(1, sum(threads.values()))
+        case _:
+            assert_never(executor)
+
+
+def computed(frame: dd.DataFrame, *, executor: Executor, advanced: Advanced | None) -> pd.DataFrame:
+    """Compute a small Dask dataframe.
+
+    Args:
+        frame: the merged counts.
+        executor: where.
+        advanced: told of the progress, from a thread of the computation's choice.
+
+    Raises:
+        ReleaseFailed: a task said so, or its workers were lost.
+    """
+    with _refusals_alone():
+        match executor:
+            case LocalThreads(workers=workers):
+                return _locally(frame, dask.threaded.get, workers, advanced)
+            case LocalProcesses(workers=workers):
+                from dask.multiprocessing import get
+
+                return _locally(frame, get, workers, advanced)
+            case DaskCluster():
+                return _on_cluster(frame, executor, advanced)
+            case _:
+                assert_never(executor)
+
+
+def computed_on_threads(
+    graph: Mapping[Any, Any],
+    last: Any,  # noqa: ANN401 - a key of Dask's
+    *,
+    executor: LocalThreads,
+    advanced: Advanced | None,
+) -> Any:  # noqa: ANN401 - whatever the graph's functions give
+    """Compute one key of a Dask graph on this process's threads.
+
+    Args:
+        graph: Dask's own form: keys, and tuples of a function and its arguments.
+        last: the key that is wanted.
+        executor: how many threads.
+        advanced: told of the progress, from a thread of the computation's choice.
+
+    Raises:
+        ReleaseFailed: a task said so.
+    """
+    with _refusals_alone(), nullcontext() if advanced is None else _Progress(advanced):
+        return dask.threaded.get(graph, last, num_workers=executor.workers)
+
+
+@contextmanager
+def _refusals_alone() -> Iterator[None]:
+    """A process may have sent a refusal with its traceback attached; only the refusal itself goes on."""
+    try:
+        yield
+    except ReleaseFailed as failure:
+        raise ReleaseFailed(
+            failure.what, where=failure.where, not_done=failure.not_done, remedy=failure.remedy
+        ) from None
+    except BrokenExecutor:
+        raise _lost_workers() from None
+
+
+def _locally(
+    frame: dd.DataFrame, get: Callable[..., Any], workers: int | None, advanced: Advanced | None
+) -> pd.DataFrame:
+    with nullcontext() if advanced is None else _Progress(advanced):
+        return frame.compute(scheduler=get, num_workers=workers)
+
+
+class _Progress(Callback):  # type: ignore[misc]
+    """Counts the tasks of a local computation."""
+
+    def __init__(self, advanced: Advanced) -> None:
+        super().__init__()
+        self._advanced = advanced
+        self._done = 0
+        self._total = 0
+
+    def _start_state(self, dsk: Any, state: Any) -> None:  # noqa: ANN401 - Dask's own
+        del dsk
+        self._total = len(state["ready"]) + len(state["waiting"])
+        self._advanced(0, self._total)
+
+    def _posttask(self, key: Any, result: Any, dsk: Any, state: Any, worker_id: Any) -> None:  # noqa: ANN401
+        del key, result, dsk, state, worker_id
+        self._done += 1
+        self._advanced(self._done, self._total)
+
+
+def _on_cluster(frame: dd.DataFrame, executor: DaskCluster, advanced: Advanced | None) -> pd.DataFrame:
+    """Compute on a cluster and fetch the result from the worker that has it.
+
+    PRIVACY: the counts have the groups below the threshold, so they don't pass through the scheduler; Dask's own way
+    of gathering would fall back on it.
+    """
+    from distributed import KilledWorker
+    from distributed.client import FutureCancelledError
+    from distributed.comm import CommClosedError
+
+    client = executor.client
+    planned = frame.optimize()
+    names = sorted({key[0] for key in planned.__dask_graph__()})
+    [part] = client.compute(planned.to_delayed(optimize_graph=False))
+    try:
+        _follow(part, executor, names, advanced)
+        return client.sync(_fetched, client, part)
+    except (KilledWorker, CommClosedError, FutureCancelledError, CancelledError, TimeoutError, OSError):
+        raise _lost_workers() from None
+    finally:
+        part.release()
+
+
+async def _fetched(client: Any, part: Any) -> pd.DataFrame:  # noqa: ANN401
+    from distributed.utils_comm import gather_from_workers
+
+    for _ in range(_FETCHES):
+        failure = await part._exception()
+        if failure is not None:
+            raise failure
+        holders = await client.scheduler.who_has(keys=[part.key])
+        found, _missing, _failed, _gone = await gather_from_workers(holders, rpc=client.rpc)
+        if part.key in found:
+            result: pd.DataFrame = found[part.key]
+            return result
+        await asyncio.sleep(_POLL_SECONDS)
+    raise _lost_workers()
+
+
+def _follow(future: Any, executor: DaskCluster, names: list[str], advanced: Advanced | None) -> None:  # noqa: ANN401
+    client, total = executor.client, 0
+    absence = _WorkersAbsence(where=executor.shown, tell=executor.tell)
+    while not future.done():
+        if client.status not in _IN_TOUCH:
+            raise _lost_workers()
+        done, total, workers = client.run_on_scheduler(_tasks_done, names=names)
+        absence.seen(workers, at=time.monotonic())
+        if advanced is not None:
+            advanced(done, total)
+        with suppress(TimeoutError):
+            future.exception(timeout=_POLL_SECONDS)  # waits, and fetches no result
+    if advanced is not None:
+        advanced(total, total)
+
+
+class _WorkersAbsence:
+    """Tells that a computation has no worker left, how long it has waited, and that one is back.
+
+    Args:
+        where: the scheduler's address.
+        tell: says it; None where nobody is told.
+    """
+
+    def __init__(self, *, where: str, tell: Callable[[str], None] | None) -> None:
+        self._where, self._tell = where, tell
+        self._since: float | None = None
+        self._told = 0
+
+    def seen(self, workers: int, *, at: float) -> None:
+        """So many workers are there, at a time in seconds."""
+        if self._tell is None:
+            return
+        if workers:
+            if self._told:
+                self._tell("a worker is there again; the work goes on")
+            self._since, self._told = None, 0
+            return
+        self._since = at if self._since is None else self._since
+        waited = at - self._since
+        due = sum(waited >= seconds for seconds in _TOLD_AFTER_SECONDS[:-1]) + int(waited // _TOLD_AFTER_SECONDS[-1])
+        if due > self._told:
+            self._told = due
+            self._tell(
+                f"no worker is left at {self._where}; waiting for {waited:.0f} s. Start workers and the release goes "
+                "on; if it is broken off instead, it can be finished later by its release id"
+            )
+
+
+def _tasks_done(dask_scheduler: Any, names: list[str]) -> tuple[int, int, int]:  # noqa: ANN401
+    """Runs on the scheduler: tasks done and tasks in all among those of some names, and how many workers there are."""
+    done = total = 0
+    for name in names:
+        group = dask_scheduler.task_groups.get(name)
+        if group is not None:
+            total += sum(group.states.values())
+            done += sum(group.states[state] for state in ("memory", "released", "forgotten"))
+    return done, total, len(dask_scheduler.workers)
+
+
+def _lost_workers() -> ReleaseFailed:
+    return ReleaseFailed(
+        "the workers were lost.",
+        remedy="Run again with the same release id: it takes the same sample and is not charged twice.",
+    )

@@ -1,0 +1,329 @@
+"""Group counts: what a worker does with its chunks, and partial counts merged in a tree.
+
+What a worker does: read the key, draw its chunks' coins, count groups; records stay where they are.
+
+Group counts of the sampled records: partial counts by Dask, merged in a tree.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from decimal import Decimal
+from functools import partial
+from itertools import groupby
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...mechanisms.errors import ReleaseFailed
+from ...mechanisms.recoding import GeneralizationMap
+from ...mechanisms.sampling import sample_commitment
+from ...mechanisms.suppression import GroupCounts, count_keys, merge_counts, sum_counts
+from ..readers.column_codes import ColumnCoder
+from ..readers.csv_records import csv_keys
+from ..readers.parquet_records import parquet_keys
+from ..readers.quote_states import with_quote_states
+from ..readers.values import RecordReading
+from .chunks import Chunk, CsvChunk, ParquetChunk, group_chunks, shared_chunks
+from .executors import Advanced, Executor, LocalThreads, computed, computed_on_threads, tasks_at_once
+from .workers import telling_kinds_only
+
+if TYPE_CHECKING:
+    import dask.dataframe as dd
+    import pandas as pd
+
+__all__ = [
+    "CountJob",
+    "KeySource",
+    "count_chunks",
+    "count_job",
+    "counted_chunks",
+    "counting_graph",
+    "counts_of_frame",
+    "empty_counts",
+    "frame_of_counts",
+    "group_counts",
+    "merged_counts",
+    "partial_counts",
+]
+
+_KEYS_AT_ONCE = 1 << 21
+
+
+class KeySource(Protocol):
+    """Where a worker finds the secret; the object travels through the graph and has none of it."""
+
+    def load(self) -> bytes:
+        """The key, from the private store or from the memory of the worker."""
+        ...
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CountJob:
+    """All that a task needs to know besides its chunks.
+
+    PRIVACY: this object is part of the graph, which the scheduler holds; it must never carry the key.
+
+    Args:
+        release_id: id of the release.
+        token: unique to this computation; with the release id it is part of every task's key, because Dask
+            takes two tasks of one key for the same and would let two releases share a sample.
+        sample_id: the ledger's name of the sample; another key is refused. None where every record is counted.
+        map: the generalization map.
+        rate: sampling rate; None counts every record and needs no key.
+        reading: how the records are read.
+        key_source: where the key lies; None where every record is counted.
+
+    Raises:
+        ValueError: a rate without a sample and its key, or a sample or key without a rate.
+    """
+
+    release_id: str
+    token: str
+    sample_id: str | None
+    map: GeneralizationMap
+    rate: Decimal | None
+    reading: RecordReading
+    key_source: KeySource | None = field(repr=False)
+
+    def __post_init__(self) -> None:
+        if not (self.rate is None) == (self.sample_id is None) == (self.key_source is None):
+            raise ValueError("a rate, a sample and its key go together; without a rate every record is counted")
+
+    def __dask_tokenize__(self) -> tuple[str, str, str]:
+        """What stands for this job in the names of tasks."""
+        return ("crowdblend-count", self.release_id, self.token)
+
+
+@telling_kinds_only
+def count_chunks(chunks: tuple[Chunk, ...], *, job: CountJob) -> pd.DataFrame:
+    """As `counted_chunks`, as a partition of a Dask dataframe: columns key0 … (int64 words) and count (int64)."""
+    return frame_of_counts(counted_chunks(chunks, job=job))
+
+
+def counted_chunks(chunks: tuple[Chunk, ...], *, job: CountJob) -> GroupCounts:
+    """Sample, recode and count the records of some chunks.
+
+    Args:
+        chunks: chunks of one task.
+        job: map, rate, and the place of the key.
+
+    Raises:
+        ReleaseFailed: the key is missing or another one, or the records cannot be read.
+    """
+    key = _key(job)
+    reading = job.reading if chunks and isinstance(chunks[0], CsvChunk) else job.reading.of_unicode
+    coders = [
+        ColumnCoder(column=column, placement=place, reading=reading)
+        for column, place in zip(job.map.columns, job.map.placements, strict=True)
+    ]
+    parts = [empty_counts(job.map.words)]
+    waiting: list[NDArray[np.int64]] = []
+    held = 0
+    for keys in _keys(chunks, coders=coders, key=key, job=job):
+        waiting.append(keys)
+        held += keys.shape[1]
+        if held >= _KEYS_AT_ONCE:
+            parts = [merge_counts([*parts, _counted(waiting, job)])]
+            waiting, held = [], 0
+    return merge_counts([*parts, _counted(waiting, job)])
+
+
+def empty_counts(words: int) -> GroupCounts:
+    """No groups."""
+    return GroupCounts(np.empty((words, 0), dtype=np.int64), np.empty(0, dtype=np.int64))
+
+
+def frame_of_counts(groups: GroupCounts) -> pd.DataFrame:
+    """Partial counts as a partition of a Dask dataframe: columns key0 … and count, all int64."""
+    import pandas as pd  # its import takes longer than counting a few million records
+
+    columns = {f"key{word}": values for word, values in enumerate(groups.keys)}
+    return pd.DataFrame({**columns, "count": groups.counts})
+
+
+def counts_of_frame(frame: pd.DataFrame) -> GroupCounts:
+    """The inverse of `frame_of_counts`; where frames were put together, groups may repeat."""
+    words = [frame[name].to_numpy(dtype=np.int64) for name in frame.columns if name != "count"]
+    return GroupCounts(np.array(words, dtype=np.int64), frame["count"].to_numpy(dtype=np.int64))
+
+
+def _keys(
+    chunks: Sequence[Chunk], *, coders: Sequence[ColumnCoder], key: bytes | None, job: CountJob
+) -> Iterator[NDArray[np.int64]]:
+    row_groups = [chunk for chunk in chunks if isinstance(chunk, ParquetChunk)]
+    for _, group in groupby(row_groups, key=lambda chunk: chunk.path):
+        yield from parquet_keys(list(group), coders=coders, words=job.map.words, key=key, rate=job.rate)
+    for chunk in chunks:
+        if isinstance(chunk, CsvChunk):
+            yield from csv_keys(chunk, coders=coders, words=job.map.words, key=key, rate=job.rate)
+
+
+def _counted(waiting: Sequence[NDArray[np.int64]], job: CountJob) -> GroupCounts:
+    if not waiting:
+        return empty_counts(job.map.words)
+    keys = waiting[0] if len(waiting) == 1 else np.concatenate(waiting, axis=1)
+    return count_keys(keys, cells=job.map.cells)
+
+
+def _key(job: CountJob) -> bytes | None:
+    if job.key_source is None:
+        return None
+    try:
+        key = job.key_source.load()
+    except OSError as error:
+        raise ReleaseFailed(
+            f"a worker cannot read the sampling key ({type(error).__name__}).",
+            remedy="Processes of this machine read it in the private store (CROWDBLEND_HOME).",
+        ) from None
+    # INVARIANT: one release, one sample; a worker that sees another key store must not mix a second one in.
+    if sample_commitment(key) != job.sample_id:
+        raise ReleaseFailed(
+            "a worker found a sampling key that is not this release's.",
+            remedy="Run again with the same release id.",
+        )
+    return key
+
+
+_SPLIT_EVERY = 8
+
+
+def count_job(
+    *,
+    release_id: str,
+    sample_id: str | None,
+    generalization: GeneralizationMap,
+    rate: Decimal | None,
+    reading: RecordReading,
+    key_source: KeySource | None,
+) -> CountJob:
+    """Describe the counting of one release; every call makes a job whose tasks are its own.
+
+    Args:
+        release_id: id of the release.
+        sample_id: `sample_commitment` of the key, as in the ledger; None where every record is counted.
+        generalization: the map.
+        rate: sampling rate; None counts every record.
+        reading: how the records are read.
+        key_source: where workers read the key; None where every record is counted.
+
+    Raises:
+        ValueError: a rate without a sample and its key, or a sample or key without a rate.
+    """
+    return CountJob(
+        release_id=release_id,
+        token=uuid.uuid4().hex,
+        sample_id=sample_id,
+        map=generalization,
+        rate=rate,
+        reading=reading,
+        key_source=key_source,
+    )
+
+
+def partial_counts(groups: Sequence[tuple[Chunk, ...]], *, job: CountJob) -> dd.DataFrame:
+    """A lazy Dask dataframe with one partition per group of chunks: columns key0 … and count.
+
+    Args:
+        groups: at least one; how chunks are grouped changes no coin.
+        job: map, rate, and the place of the key.
+    """
+    import dask
+    import dask.dataframe as dd
+
+    with dask.config.set({"dataframe.convert-string": False}):
+        return dd.from_map(
+            count_chunks,
+            list(groups),
+            job=job,
+            meta=frame_of_counts(empty_counts(job.map.words)),
+            label=f"count-{job.release_id}",
+            enforce_metadata=False,
+        )
+
+
+def merged_counts(partial: dd.DataFrame, *, split_every: int = _SPLIT_EVERY) -> dd.DataFrame:
+    """Add up partial counts in a tree; one partition, groups ascending.
+
+    Args:
+        partial: as `partial_counts`.
+        split_every: branches of the tree.
+    """
+    return partial.reduction(
+        chunk=_unchanged,
+        combine=_merged,
+        aggregate=_merged,
+        meta=partial._meta,
+        split_every=split_every,
+    )
+
+
+def group_counts(
+    chunks: Sequence[Chunk], *, job: CountJob, executor: Executor, advanced: Advanced | None = None
+) -> GroupCounts:
+    """Count the sampled records of every group.
+
+    PRIVACY: the result still has the groups below the threshold; it goes to `suppress` and nowhere else.
+
+    Args:
+        chunks: as `plan_chunks`.
+        job: as `count_job`.
+        executor: where the work is done.
+        advanced: told of the progress; for the steward's terminal alone.
+
+    Raises:
+        ReleaseFailed: the records cannot be read, or the workers were lost.
+    """
+    if not chunks:
+        return empty_counts(job.map.words)
+    chunks = with_quote_states(chunks, executor=executor, advanced=advanced)
+    if isinstance(executor, LocalThreads):
+        graph, last = counting_graph(group_chunks(chunks), job=job)
+        counts: GroupCounts = computed_on_threads(graph, last, executor=executor, advanced=advanced)
+        return counts
+    shared = shared_chunks(chunks, workers=tasks_at_once(executor))
+    frame = merged_counts(partial_counts(shared, job=job))
+    return counts_of_frame(computed(frame, executor=executor, advanced=advanced))
+
+
+def counting_graph(
+    groups: Sequence[tuple[Chunk, ...]], *, job: CountJob, split_every: int = _SPLIT_EVERY
+) -> tuple[dict[Any, Any], Any]:
+    """The same tree as of `partial_counts` and `merged_counts`, as a Dask graph without dataframes.
+
+    Importing `dask.dataframe` takes longer than counting ten million records; threads can share arrays.
+
+    Args:
+        groups: at least one.
+        job: as `count_job`.
+        split_every: branches of the tree.
+
+    Returns:
+        The graph, and the key of its result.
+    """
+    name = "-".join(job.__dask_tokenize__())
+    level = [(name, 0, place) for place in range(len(groups))]
+    graph: dict[Any, Any] = {
+        key: (partial(counted_chunks, group, job=job),) for key, group in zip(level, groups, strict=True)
+    }
+    while len(level) > 1:
+        depth = level[0][1] + 1
+        above = [(name, depth, place) for place in range(-(-len(level) // split_every))]
+        for key in above:
+            below = level[key[2] * split_every : (key[2] + 1) * split_every]
+            graph[key] = (merge_counts, below)
+        level = above
+    return graph, level[0]
+
+
+def _unchanged(frame: pd.DataFrame) -> pd.DataFrame:
+    return frame
+
+
+@telling_kinds_only
+def _merged(frame: pd.DataFrame) -> pd.DataFrame:
+    counts = counts_of_frame(frame)
+    return frame_of_counts(sum_counts(counts.keys, counts.counts))

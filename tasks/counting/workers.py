@@ -1,0 +1,111 @@
+"""What must be the same on every worker, and what a fault on one may tell.
+
+What a fault on a worker may tell: its kind, since its text travels through the scheduler and into logs.
+
+What decides which coin a record has: the layout of the coins, and how records are numbered within a chunk.
+
+What must be the same on every machine of a cluster: the software's version and the sampler's layout.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from functools import wraps
+from importlib.metadata import version
+from typing import Any, ParamSpec, TypeVar
+
+from ...mechanisms.errors import InputRefused, Refusal, ReleaseFailed
+from ...mechanisms.sampling import LAYOUT
+
+__all__ = ["SAMPLER_LAYOUT", "identity", "require_same_everywhere", "telling_kinds_only"]
+
+Arguments = ParamSpec("Arguments")
+Result = TypeVar("Result")
+
+
+def telling_kinds_only(function: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
+    """Turn every fault that is not a refusal into one that names its kind alone.
+
+    PRIVACY: the text of an unknown fault can hold a value of the records; Dask logs it on the worker and sends it
+    through the scheduler.
+    """
+
+    @wraps(function)
+    def guarded(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
+        try:
+            return function(*args, **kwargs)
+        except Refusal:
+            raise
+        except Exception as error:  # noqa: BLE001 - the text of an unknown fault must not leave the worker
+            kind = type(error).__name__
+        raise ReleaseFailed(
+            f"a task failed on its worker ({kind}).",
+            remedy="Run again with the same release id: it takes the same sample and is not charged twice.",
+        )
+
+    return guarded
+
+
+# INVARIANT: whatever changes the numbers of a chunk's records needs a new number here. Version 1 took every line of a
+# CSV file for a record, whatever quotes said, and passed over the empty lines of a file with one column.
+_CSV_RECORDS = "csv-records/2"
+
+SAMPLER_LAYOUT = f"{LAYOUT} {_CSV_RECORDS}"
+"""Version that the ledger, certificates and workers name; a release that was begun with another is never taken up."""
+
+
+ANSWERED_WITHIN_SECONDS = 20.0
+UNKNOWN = "without crowdblend, or with a version that can't be asked"
+
+
+def identity() -> str:
+    """Version and sampler's layout of the process that this runs in."""
+    return f"crowdblend {version('crowdblend')}, sampler {SAMPLER_LAYOUT}"
+
+
+def require_same_everywhere(client: Any) -> None:  # noqa: ANN401
+    """Ask the scheduler, and each worker directly, for its identity, and refuse another than this process's.
+
+    Another version could read a record in another way or draw another sample. Workers are asked directly since
+    that is how they are given the key.
+
+    Args:
+        client: a connected `distributed.Client`.
+
+    Raises:
+        InputRefused: names the first machine that differs or that this process can't connect to.
+    """
+    client.sync(_require_same, client)
+
+
+async def _require_same(client: Any) -> None:  # noqa: ANN401
+    known = await client.scheduler.identity(n_workers=-1)
+    await _require(client, client.scheduler.address, what="the scheduler")
+    await asyncio.gather(*(_require(client, address, what="a worker") for address in known["workers"]))
+
+
+async def _require(client: Any, address: str, *, what: str) -> None:  # noqa: ANN401
+    from distributed.protocol.pickle import dumps
+
+    try:
+        if address == client.scheduler.address:
+            asked = client.scheduler.run_function(function=dumps(identity))
+        else:
+            asked = client.rpc(address).run(function=dumps(identity))
+        answer = await asyncio.wait_for(asked, ANSWERED_WITHIN_SECONDS)
+        found = str(answer["result"]) if answer["status"] == "OK" else UNKNOWN
+    except (ImportError, AttributeError):
+        found = UNKNOWN
+    except (OSError, TimeoutError) as error:
+        raise InputRefused(
+            f"{what} of the cluster can't be reached from here ({type(error).__name__}).",
+            where=address,
+            remedy="The release's process connects to every worker; run it inside the cluster's network.",
+        ) from None
+    if found != identity():
+        raise InputRefused(
+            f"{what} is {found}, and this is {identity()}.",
+            where=address,
+            remedy="Install the same version on every machine of the cluster.",
+        )

@@ -1,0 +1,298 @@
+"""The header of a CSV file: where the released columns stand, found without looking at a record.
+
+One line of separated text on its own: its fields, or nothing where the quotes do not close.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from ...mechanisms.errors import InputRefused
+from ..readers.csv_quotes import Quotes, QuoteState
+from ..readers.values import RecordReading
+from .open import open_input
+
+__all__ = [
+    "LINE_LIMIT",
+    "CsvHeader",
+    "CsvLayout",
+    "header_of",
+    "likeness",
+    "read_csv_layout",
+    "read_head",
+    "separator_byte",
+    "split_line",
+]
+
+_QUOTE = b'"'
+
+
+def split_line(line: bytes, separator: bytes) -> list[bytes] | None:
+    """The fields of one line without its line break; None where a quoted field is not closed properly.
+
+    A field that begins with `"` runs to the next single `"`, which the separator or the end must follow; `""`
+    inside stands for one. A `"` elsewhere is an ordinary character. An empty line has one empty field.
+
+    Args:
+        line: the bytes of the line.
+        separator: one byte, not a quote.
+    """
+    if _QUOTE not in line:
+        return line.split(separator)
+    fields: list[bytes] = []
+    start = 0
+    while True:
+        if line.startswith(_QUOTE, start):
+            end = _closing_quote(line, start + 1)
+            if end < 0:
+                return None
+            fields.append(line[start + 1 : end].replace(b'""', _QUOTE))
+            end += 1
+            if end < len(line) and not line.startswith(separator, end):
+                return None
+        else:
+            end = line.find(separator, start)
+            end = len(line) if end < 0 else end
+            fields.append(line[start:end])
+        if end == len(line):
+            return fields
+        start = end + 1
+
+
+def _closing_quote(line: bytes, start: int) -> int:
+    """Place of the first quote from `start` on that is not doubled, or -1."""
+    while True:
+        place = line.find(_QUOTE, start)
+        if place < 0 or not line.startswith(_QUOTE, place + 1):
+            return place
+        start = place + 2
+
+
+LINE_LIMIT = 1 << 20
+
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+_UTF_16_MARKS = (b"\xff\xfe", b"\xfe\xff")
+_USUAL_SEPARATORS = (";", ",", "\t", "|")
+_VALUE_LIKE = (
+    (re.compile(r"[+-]?[0-9][0-9., ]*%?"), "a number"),
+    (re.compile(r"[0-9]{1,4}[-/.][0-9]{1,2}[-/.][0-9]{1,4}.*"), "a date"),
+    (re.compile(r"[^@\s]+@[^@\s]+\.[^@\s]+"), "a mail address"),
+)
+_LINE_FEED = 10
+_CARRIAGE_RETURN = 13
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CsvLayout:
+    """What the header says.
+
+    Args:
+        first_record: byte offset of what follows the header.
+        separator: one byte.
+        quoted: whether quotes are followed, also across line breaks.
+        fields: number of fields of the header, and so of every well-formed record.
+        positions: per released column, in the order asked for, its place among the fields, from 0.
+        remarks: what seems wrong with the header and may be right, in words that quote nothing of it.
+    """
+
+    first_record: int
+    separator: bytes
+    quoted: bool
+    fields: int
+    positions: tuple[int, ...]
+    remarks: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CsvHeader:
+    """The first record of a file.
+
+    Args:
+        line: its bytes without byte order mark and line break.
+        names: its fields.
+        end: byte offset of what follows it.
+    """
+
+    line: bytes
+    names: tuple[str, ...]
+    end: int
+
+
+def separator_byte(separator: str) -> bytes:
+    """The separator as one byte.
+
+    Raises:
+        InputRefused: it is not one ASCII character, or one that records need for quotes or line breaks.
+    """
+    if len(separator) != 1 or not separator.isascii() or separator in '"\r\n\0':
+        raise InputRefused(
+            f"a separator is one ASCII character, no quote or line break, not {separator!r}.",
+            where="[data].separator",
+        )
+    return separator.encode()
+
+
+def read_csv_layout(path: str, *, columns: Sequence[str], reading: RecordReading) -> CsvLayout:
+    """Find the released columns in the header of one file; at most LINE_LIMIT bytes are read.
+
+    PRIVACY: where there is no header, the first line is a record; so no refusal here quotes that line.
+
+    Args:
+        path: file or URL.
+        columns: names of the released columns.
+        reading: how the records are read.
+
+    Raises:
+        InputRefused: the header is missing, too long, not UTF-8, or does not name every column once.
+    """
+    header = header_of(read_head(path), path=path, reading=reading)
+    wanted = [name.encode(reading.encoding, errors="replace") for name in columns]
+    lost = [column for column in columns if column not in header.names]
+    if lost:
+        raise _lost_columns(lost, header=header, wanted=wanted, separator=reading.separator, path=path)
+    for column in columns:
+        if header.names.count(column) > 1:
+            raise InputRefused(
+                f"the header names the column {column!r} {header.names.count(column)} times.",
+                where=f"{path}, line 1",
+            )
+    return CsvLayout(
+        first_record=header.end,
+        separator=separator_byte(reading.separator),
+        quoted=reading.quoting == "rfc4180",
+        fields=len(header.names),
+        positions=tuple(header.names.index(column) for column in columns),
+        remarks=tuple(_remarks(header, reading)),
+    )
+
+
+def read_head(path: str) -> bytes:
+    """The beginning of a file, one byte more of it than a header may have.
+
+    Raises:
+        InputRefused: the file can't be read.
+    """
+    try:
+        with open_input(path) as file:
+            return file.read(LINE_LIMIT + 1)
+    except (OSError, ValueError, ImportError) as error:
+        raise InputRefused(f"the file cannot be read ({type(error).__name__}).", where=path) from None
+
+
+def header_of(head: bytes, *, path: str, reading: RecordReading) -> CsvHeader:
+    """The header with which a file begins; whatever is refused follows from the header alone.
+
+    Args:
+        head: as `read_head` gives it.
+        path: the file, for messages.
+        reading: how the records are read.
+
+    Raises:
+        InputRefused: the header is missing, too long, not UTF-8, or its lines end with CR alone.
+    """
+    where = f"{path}, line 1"
+    if not head:
+        raise InputRefused("the file is empty: there is no header.", where=where)
+    if head.startswith(_UTF_16_MARKS):
+        raise InputRefused("the file is UTF-16.", where=where, remedy="Save it as UTF-8.")
+    mark = separator_byte(reading.separator)
+    if head.startswith(_BYTE_ORDER_MARK) and reading.encoding != "utf-8":
+        raise InputRefused(
+            f"the file begins with UTF-8's byte order mark, and the specification says {reading.encoding}.",
+            where=where,
+            remedy="Remove [data].encoding.",
+        )
+    length = len(head)
+    head = head.removeprefix(_BYTE_ORDER_MARK)
+    skipped = length - len(head)
+    end, following = _bounds(head, mark, quoted=reading.quoting == "rfc4180", whole=length <= LINE_LIMIT, where=where)
+    line = head[:end]
+    if not line.strip():
+        raise InputRefused(
+            "there is no header: the first line is empty.",
+            where=where,
+            remedy="The first line has to name the columns.",
+        )
+    if b"\0" in line:
+        raise InputRefused(
+            "the header has bytes of zero, as UTF-16 has.", where=where, remedy="Save the file as UTF-8."
+        )
+    fields = split_line(line, mark) if reading.quoting == "rfc4180" else line.split(mark)
+    if fields is None:
+        raise InputRefused("the quotes of the header do not close.", where=where)
+    try:
+        names = tuple(field.decode(reading.encoding) for field in fields)
+    except UnicodeDecodeError:
+        usual = reading.encoding == "utf-8"
+        raise InputRefused(
+            f"the header is not {'UTF-8' if usual else reading.encoding}.",
+            where=where,
+            remedy='Save the file as UTF-8, or say how it is encoded, for example [data].encoding = "cp1252".',
+        ) from None
+    return CsvHeader(line=line, names=names, end=skipped + following)
+
+
+def _bounds(head: bytes, mark: bytes, *, quoted: bool, whole: bool, where: str) -> tuple[int, int]:
+    """Where the header's content ends, and what follows it begins."""
+    octets = np.frombuffer(head, dtype=np.uint8)
+    breaks = np.flatnonzero((octets == _LINE_FEED) | (octets == _CARRIAGE_RETURN))
+    if quoted:
+        breaks = breaks[~Quotes(octets, separator=mark).within(breaks, QuoteState.FRESH)]
+    if not breaks.size:
+        if not whole:
+            remedy = "Does a quote in it not close?" if quoted and b'"' in head else ""
+            raise InputRefused(f"the header line is longer than {LINE_LIMIT} bytes.", where=where, remedy=remedy)
+        return len(head), len(head)
+    end = int(breaks[0])
+    if octets[end] == _LINE_FEED:
+        return end, end + 1
+    if head[end + 1 : end + 2] == b"\n":
+        return end, end + 2
+    raise InputRefused(
+        "the line ends with a carriage return alone (CR), and records end with LF or CR LF.",
+        where=where,
+        remedy="Save the file with LF or CR LF line ends, for example by `tr '\\r' '\\n'`.",
+    )
+
+
+def likeness(name: str) -> str | None:
+    """What value a name looks like, in words; None where it looks like a name."""
+    if not name.strip():
+        return "nothing"
+    return next((what for pattern, what in _VALUE_LIKE if pattern.fullmatch(name.strip())), None)
+
+
+def _remarks(header: CsvHeader, reading: RecordReading) -> Iterator[str]:
+    if all(likeness(name) is not None for name in header.names):
+        yield (
+            "every name in the header looks like a value. Is the first line a record? Then the file has no header, "
+            "and that record is lost"
+        )
+    if reading.encoding != "utf-8" and not header.line.isascii():
+        try:
+            header.line.decode("utf-8")
+        except UnicodeDecodeError:
+            return
+        yield f"the header's bytes are UTF-8, and the specification says {reading.encoding}"
+
+
+def _lost_columns(
+    lost: list[str], *, header: CsvHeader, wanted: Sequence[bytes], separator: str, path: str
+) -> InputRefused:
+    remedy = "Check the names in [columns], and that the first line names the columns."
+    for other in _USUAL_SEPARATORS:
+        fields = split_line(header.line, other.encode())
+        if other != separator and fields is not None and set(wanted) <= set(fields):
+            remedy = f"With the separator {other!r} they are all there: set [data].separator."
+            break
+    else:
+        if len(header.names) == 1 and len(wanted) > 1:
+            remedy = f"The header has one field only: is {separator!r} the right [data].separator?"
+        elif all(likeness(name) is not None for name in header.names):
+            remedy = "The first line seems to be a record. It has to name the columns."
+    listed = ", ".join(repr(name) for name in lost)
+    return InputRefused(f"the header does not name {listed}.", where=f"{path}, line 1", remedy=remedy)

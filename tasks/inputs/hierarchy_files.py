@@ -1,0 +1,245 @@
+"""Hierarchies as files: read strictly, written, and read leniently from other tools.
+
+Hierarchies as files: no header, one line a value, from the value to its most general label.
+
+Hierarchy files of other tools, read leniently, so that all that is wrong with them can be told at once.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from ...mechanisms.errors import InputRefused
+from ...mechanisms.hierarchies.declare import HierarchyError, ValueHierarchy
+from .csv_header import split_line
+from .open import open_input
+
+__all__ = ["PeerRows", "hierarchy_text", "is_utf8", "read_hierarchy", "read_lines", "read_peer_rows"]
+
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+_SEPARATORS = (b";", b",")
+_SIZE_LIMIT = 1 << 30
+
+
+def read_hierarchy(location: str) -> ValueHierarchy:
+    """Read a hierarchy from a path or an fsspec URL.
+
+    The separator is `;` or `,`, whichever splits every line into the same number of columns, two or more; if
+    both do, the one by which every line ends in `*`, since labels such as `[0, 10)` hold commas.
+    UTF-8, with or without a byte order mark; lines end in LF or CRLF; fields may be quoted with `"`.
+
+    Raises:
+        InputRefused: with file and line: unreadable, empty, not UTF-8, a gap (an empty cell or a short or
+            long line), a value twice, labels that are not monotone, or a separator that could be either.
+    """
+    lines = _lines(_read(location), location)
+    rows = _rows(lines, location)
+    try:
+        return ValueHierarchy.from_rows(rows)
+    except HierarchyError as error:
+        place = "" if error.row is None else f", line {error.row + 1}"
+        raise InputRefused(f"{error.what}.", where=f"{location}{place}") from None
+
+
+def _read(location: str) -> bytes:
+    try:
+        with open_input(location) as file:
+            content = bytearray()
+            while part := file.read(1 << 20):
+                content += part
+                if len(content) > _SIZE_LIMIT:
+                    raise InputRefused("a hierarchy has at most 1 GiB.", where=location)
+    except (OSError, ValueError, ImportError) as error:
+        raise InputRefused(f"the hierarchy cannot be read ({type(error).__name__}).", where=location) from None
+    return bytes(content)
+
+
+def _lines(content: bytes, location: str) -> list[bytes]:
+    lines = content.removeprefix(_BYTE_ORDER_MARK).split(b"\n")
+    if lines[-1] == b"":
+        lines.pop()
+    if not lines:
+        raise InputRefused("the hierarchy is empty.", where=location)
+    lines = [line.removesuffix(b"\r") for line in lines]
+    for number, line in enumerate(lines, start=1):
+        if not line:
+            raise InputRefused("this line is empty.", where=f"{location}, line {number}")
+        try:
+            line.decode("utf-8")
+        except UnicodeDecodeError:
+            raise InputRefused("this line is not UTF-8.", where=f"{location}, line {number}") from None
+    return lines
+
+
+def _rows(lines: list[bytes], location: str) -> list[list[str]]:
+    readings = [[split_line(line, separator) for line in lines] for separator in _SEPARATORS]
+    even = [reading for reading in readings if _is_even(reading)]
+    if len(even) > 1:
+        even = [reading for reading in even if all(fields and fields[-1] == b"*" for fields in reading)]
+    if len(even) != 1 and all(_is_even(reading) for reading in readings):
+        raise InputRefused(
+            "every line splits evenly both by `;` and by `,`, and only one way must.",
+            where=location,
+            remedy='Quote the labels, for example "a, b";"c".',
+        )
+    if not even:
+        raise _uneven(readings, location)
+    return [[field.decode("utf-8") for field in fields or ()] for fields in even[0]]
+
+
+def _is_even(reading: list[list[bytes] | None]) -> bool:
+    widths = {0 if fields is None else len(fields) for fields in reading}
+    return len(widths) == 1 and widths.pop() >= 2
+
+
+def _uneven(readings: list[list[list[bytes] | None]], location: str) -> InputRefused:
+    """Say where the reading breaks off, by the separator that the first line has more of."""
+    reading = max(readings, key=lambda fields: len(fields[0] or ()))
+    width = len(reading[0] or ())
+    if width < 2:
+        return InputRefused(
+            "the first line has a single column.",
+            where=f"{location}, line 1",
+            remedy="A hierarchy needs two columns or more, separated by `;` or `,`.",
+        )
+    for number, fields in enumerate(reading, start=1):
+        if fields is None:
+            return InputRefused("the quotes of this line do not close.", where=f"{location}, line {number}")
+        if len(fields) != width:
+            return InputRefused(
+                f"there is a gap: this line has {len(fields)} columns where the first has {width}.",
+                where=f"{location}, line {number}",
+            )
+    return InputRefused("the lines cannot be read.", where=location)
+
+
+SEPARATORS = (";", ",", "\t", "|")
+SIZE_LIMIT = 1 << 30
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PeerRows:
+    """The rows of a file, of whatever lengths they have.
+
+    Args:
+        rows: the fields of each line that isn't empty.
+        lines: for each row its line, from 1.
+        separator: what was taken for the separator.
+    """
+
+    rows: tuple[tuple[str, ...], ...]
+    lines: tuple[int, ...]
+    separator: str
+
+    def where(self, path: Path, row: int | None) -> str:
+        """The place of a row, from 0, for a message."""
+        return str(path) if row is None else f"{path}, line {self.lines[row]}"
+
+
+def read_lines(path: Path, *, encoding: str = "utf-8-sig") -> list[str]:
+    """The lines of a text file without their ends.
+
+    Args:
+        path: the file.
+        encoding: as Python names them; the default takes UTF-8 with or without a byte order mark.
+
+    Raises:
+        InputRefused: it can't be read, is over 1 GiB, or isn't in that encoding; with the line.
+    """
+    try:
+        if path.stat().st_size > SIZE_LIMIT:
+            raise InputRefused("a hierarchy has at most 1 GiB.", where=str(path))
+        content = path.read_bytes()
+    except OSError as error:
+        raise InputRefused(f"the file can't be read ({error.strerror}).", where=str(path)) from None
+    try:
+        text = content.decode(encoding)
+    except LookupError:
+        raise InputRefused(f"there is no encoding {encoding!r}.", where="--encoding") from None
+    except UnicodeDecodeError as error:
+        line = content[: error.start].count(b"\n") + 1
+        wide = content.startswith((b"\xff\xfe", b"\xfe\xff"))
+        raise InputRefused(
+            f"this line is not {'UTF-8' if encoding == 'utf-8-sig' else encoding}.",
+            where=f"{path}, line {line}",
+            remedy="Save it as UTF-8, or name its encoding where the command takes one, for example "
+            f"--encoding {'utf-16' if wide else 'cp1252'}.",
+        ) from None
+    lines = text.split("\n")
+    if lines[-1] == "":
+        lines.pop()
+    return [line.removesuffix("\r") for line in lines]
+
+
+def is_utf8(path: Path) -> bool:
+    """Whether a file that can be read is UTF-8, as specifications take it."""
+    try:
+        path.read_bytes().decode("utf-8")
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def read_peer_rows(
+    path: Path, *, encoding: str = "utf-8-sig", separator: str | None = None, header: bool = False
+) -> PeerRows:
+    """Read a hierarchy as ARX and others write it: one line a value, from the value to its most general label.
+
+    Args:
+        path: the file.
+        encoding: as `read_lines`.
+        separator: one character; None takes the one of ; , tab | that splits the lines most evenly.
+        header: whether the first line names the levels and is no row.
+
+    Raises:
+        InputRefused: it can't be read, quotes don't close, or nothing separates its lines.
+    """
+    numbered = [(number, line) for number, line in enumerate(read_lines(path, encoding=encoding), start=1) if line]
+    numbered = numbered[1:] if header else numbered
+    if not numbered:
+        raise InputRefused("the hierarchy is empty.", where=str(path))
+    mark = separator or _likeliest([line for _, line in numbered], path)
+    if len(mark) != 1 or mark in '"\r\n\0' or not mark.isascii():
+        raise InputRefused("a separator is one ASCII character, no quote or line break.", where="--separator")
+    rows = []
+    for number, line in numbered:
+        fields = split_line(line.encode("utf-8", "surrogatepass"), mark.encode())
+        if fields is None:
+            raise InputRefused("the quotes of this line do not close.", where=f"{path}, line {number}")
+        rows.append(tuple(field.decode("utf-8", "surrogatepass") for field in fields))
+    return PeerRows(rows=tuple(rows), lines=tuple(number for number, _ in numbered), separator=mark)
+
+
+def hierarchy_text(rows: Sequence[Sequence[str]]) -> str:
+    """Rows as the file that a specification names: `;`, quotes where needed, a line feed after each."""
+    text = io.StringIO()
+    writer = csv.writer(text, delimiter=";", lineterminator="\n", quoting=csv.QUOTE_MINIMAL)
+    writer.writerows(rows)
+    return text.getvalue()
+
+
+def _likeliest(lines: Sequence[str], path: Path) -> str:
+    """The separator by which most lines have one and the same number of columns, and then end in `*`."""
+    best, chosen = (0, 0), ""
+    for mark in SEPARATORS:
+        split = [split_line(line.encode("utf-8", "surrogatepass"), mark.encode()) or [] for line in lines]
+        widths = Counter(len(fields) for fields in split if len(fields) > 1)
+        if not widths:
+            continue
+        even = widths.most_common(1)[0][1]
+        starred = sum(1 for fields in split if len(fields) > 1 and fields[-1].strip() == b"*")
+        if (even, starred) > best:
+            best, chosen = (even, starred), mark
+    if not chosen:
+        raise InputRefused(
+            "each line has a single column.",
+            where=f"{path}, line 1",
+            remedy="A hierarchy needs two columns or more, separated by `;`, `,`, a tab or `|`; "
+            "`crowdblend hierarchy build` makes one from a list of values.",
+        )
+    return chosen

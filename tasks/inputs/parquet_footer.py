@@ -1,0 +1,201 @@
+"""The footer of a Parquet file: its row groups, and whether the released columns have types that map."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass, replace
+from typing import BinaryIO
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from ...mechanisms.errors import InputRefused
+from .open import is_url, open_input
+
+try:
+    from ..readers import page_decoder
+except ImportError:  # installed where no compiler was at hand
+    page_decoder = None  # type: ignore[assignment]
+
+__all__ = ["ParquetLayout", "dictionary_columns", "open_parquet", "read_parquet_layout"]
+
+_CODECS = {"UNCOMPRESSED", "SNAPPY", "GZIP", "BROTLI", "LZ4", "LZ4_RAW", "ZSTD"}
+_DICTIONARY_ENCODINGS = {"PLAIN", "RLE", "BIT_PACKED", "PLAIN_DICTIONARY", "RLE_DICTIONARY"}
+_MAGIC = b"PAR1"
+_MOST_RECORDS = 1 << 32  # of which each has a coin
+_TAIL = 4 + len(_MAGIC)  # the footer's length and the magic bytes
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ParquetLayout:
+    """What the footer says.
+
+    Args:
+        rows: records of each row group.
+        read_bytes: bytes of the released columns in each row group once decompressed.
+        types: per released column, in the order asked for, its type.
+    """
+
+    rows: tuple[int, ...]
+    read_bytes: tuple[int, ...]
+    types: tuple[pa.DataType, ...] = ()
+
+
+def open_parquet(
+    location: str, *, dictionary_columns: Sequence[str] = (), footer: pq.FileMetaData | None = None
+) -> pq.ParquetFile:
+    """Open a Parquet file and read its footer.
+
+    Args:
+        location: file or URL.
+        dictionary_columns: those whose texts are to be read as dictionaries.
+        footer: the footer, where it has been read already.
+
+    Raises:
+        OSError, pyarrow.ArrowException: it cannot be opened, or its footer cannot be read or is damaged.
+    """
+    far = open_input(location) if is_url(location) else None
+    if footer is None:
+        with nullcontext(far) if far else open_input(location) as file:
+            footer = _footer(file)
+    options = {"read_dictionary": list(dictionary_columns), "metadata": footer}
+    return pq.ParquetFile(far or location, pre_buffer=far is not None, **options)
+
+
+def read_parquet_layout(path: str, *, columns: Sequence[str]) -> ParquetLayout:
+    """Check the released columns of one file against its footer; no page is read.
+
+    Texts, integers, Booleans, dates, decimals without places and floating-point numbers map (of the last,
+    only whole numbers have a code other than the bucket's), and dictionaries of these.
+
+    Args:
+        path: file or URL.
+        columns: names of the released columns.
+
+    Raises:
+        InputRefused: the footer cannot be read, or a column is missing, doubled, or of a type that has no
+            text: the message names file and column.
+    """
+    try:
+        with open_parquet(path) as file:
+            schema: pa.Schema = file.schema_arrow
+            metadata: pq.FileMetaData = file.metadata
+            layout = _row_groups(metadata, columns)
+    except (OSError, ImportError, pa.ArrowException, UnicodeDecodeError) as error:
+        raise InputRefused(
+            f"the Parquet footer cannot be read ({type(error).__name__}).",
+            where=path,
+            remedy="The file is cut off, damaged, encrypted, or not Parquet.",
+        ) from None
+    for column in columns:
+        places = schema.get_all_field_indices(column)
+        if not places:
+            raise InputRefused(f"there is no column {column!r}.", where=path, remedy="Check [columns].")
+        if len(places) > 1:
+            raise InputRefused(f"the column {column!r} is there {len(places)} times.", where=path)
+        if not _maps(schema.field(places[0]).type):
+            raise InputRefused(
+                f"the column {column!r} has the type {schema.field(places[0]).type}, which has no text that a"
+                " hierarchy could map.",
+                where=path,
+                remedy="Store it as text or as integers.",
+            )
+        _check_storage(metadata, column, schema.field(places[0]).type, path)
+    return replace(layout, types=tuple(schema.field(column).type for column in columns))
+
+
+def dictionary_columns(metadata: pq.FileMetaData, columns: Sequence[str], *, row_groups: Iterable[int]) -> list[str]:
+    """Those of the columns that the reader can give as dictionaries in all of some row groups."""
+    chosen = list(row_groups)
+    return [
+        column
+        for column in columns
+        if all(set(part.encodings) <= _DICTIONARY_ENCODINGS for part in _parts(metadata, column, row_groups=chosen))
+    ]
+
+
+def _parts(metadata: pq.FileMetaData, column: str, *, row_groups: Iterable[int]) -> Iterator[pq.ColumnChunkMetaData]:
+    """The column's part in each of some row groups; none for a nested column."""
+    schema = metadata.schema
+    for place in range(metadata.num_columns):
+        if schema.column(place).path == column:
+            yield from (metadata.row_group(number).column(place) for number in row_groups)
+
+
+def _check_storage(metadata: pq.FileMetaData, column: str, type_: pa.DataType, path: str) -> None:
+    """Refuse, before the charge, what the reader is known to fail at after it."""
+    everywhere = range(metadata.num_row_groups)
+    codecs = {part.compression for part in _parts(metadata, column, row_groups=everywhere)} - _CODECS
+    if codecs:
+        raise InputRefused(f"the column {column!r} is compressed by {sorted(codecs)}.", where=path)
+    if pa.types.is_dictionary(type_) and not dictionary_columns(metadata, [column], row_groups=everywhere):
+        raise InputRefused(
+            f"the column {column!r} is declared a dictionary but stored in an encoding without one.",
+            where=path,
+            remedy="Write it again as plain text.",
+        )
+
+
+def _row_groups(metadata: pq.FileMetaData, columns: Sequence[str]) -> ParquetLayout:
+    groups = range(metadata.num_row_groups)
+    rows = tuple(metadata.row_group(number).num_rows for number in groups)
+    sizes = [0] * len(rows)
+    for column in columns:
+        for number, part in enumerate(_parts(metadata, column, row_groups=groups)):
+            sizes[number % len(rows)] += part.total_uncompressed_size
+    return ParquetLayout(rows=rows, read_bytes=tuple(sizes))
+
+
+def _maps(type_: pa.DataType) -> bool:
+    if pa.types.is_dictionary(type_):
+        return _maps(type_.value_type)
+    if pa.types.is_decimal(type_):
+        return bool(type_.scale == 0)
+    tests = (
+        pa.types.is_string,
+        pa.types.is_large_string,
+        pa.types.is_string_view,
+        pa.types.is_integer,
+        pa.types.is_boolean,
+        pa.types.is_date,
+        pa.types.is_floating,
+        pa.types.is_null,
+    )
+    return any(test(type_) for test in tests)
+
+
+def _check_records(footer: pq.FileMetaData) -> None:
+    """Refuse row groups of which no record could have its coin.
+
+    Raises:
+        pyarrow.ArrowInvalid: there is one with fewer records than none, or too many.
+    """
+    if any(not 0 <= footer.row_group(number).num_rows < _MOST_RECORDS for number in range(footer.num_row_groups)):
+        raise pa.ArrowInvalid("a row group has fewer records than none, or more than can be counted")
+
+
+def _footer(file: BinaryIO) -> pq.FileMetaData:
+    """Read a footer, and refuse one that would end the process: pyarrow throws what it finds there past Python.
+
+    INVARIANT: pyarrow reads the very bytes that were checked, whatever becomes of the file meanwhile. What is no footer
+    at all is left to it, since it says so, and everything is where there was no compiler.
+
+    Raises:
+        OSError, pyarrow.ArrowException: the footer cannot be read, is damaged, or its columns are encrypted.
+    """
+    size = file.seek(0, os.SEEK_END)
+    file.seek(max(0, size - _TAIL))
+    tail = file.read(_TAIL)
+    length = int.from_bytes(tail[: -len(_MAGIC)], "little")
+    if page_decoder is None or not tail.endswith(_MAGIC) or not 0 < length <= size - _TAIL:
+        footer = pq.read_metadata(file)
+    else:
+        file.seek(size - _TAIL - length)
+        octets = file.read(length)
+        if not page_decoder.sound_footer(octets):
+            raise pa.ArrowInvalid("the footer is damaged or encrypted")
+        footer = pq.read_metadata(pa.BufferReader(octets + tail))
+    _check_records(footer)
+    return footer

@@ -1,0 +1,245 @@
+"""Sources that aren't read, each with the way round: lake tables, spreadsheets, databases, statistics packages.
+
+Tables of Delta Lake, Iceberg and Hudi: a folder of theirs is refused, since its files are not its records.
+
+A lake table is a log of which files, and which records of them, are the table. The files that it has replaced or
+deleted from stay in the folder, so reading all files publishes deleted people, and gives a person who was updated
+several records at the price of one.
+
+Sources that aren't read: spreadsheets, databases and statistics packages, with the way round for each.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Iterator
+from itertools import takewhile
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from ...mechanisms.errors import InputRefused
+
+__all__ = ["LocalFolders", "foreign_source", "refuse_stored_tables"]
+
+DELTA, HUDI, ICEBERG = "Delta Lake", "Hudi", "Iceberg"
+PARTITION = ".hoodie_partition_metadata"
+FORMAT_OF_NAME = {"_delta_log": DELTA, ".hoodie": HUDI, PARTITION: HUDI}
+"""Names that only a table's folder, or a partition of it, has."""
+ICEBERG_FOLDER = "metadata"
+ICEBERG_FILES = (".metadata.json", ".metadata.json.gz")
+"""What an Iceberg table has in the folder `metadata`; v1.gz.metadata.json ends so too."""
+
+
+class LocalFolders:
+    """Folders of this machine, each looked at once for what tells that it is a lake table.
+
+    Args:
+        source: the source as the specification has it, for refusals.
+    """
+
+    def __init__(self, source: str) -> None:
+        self._source = source
+        self._passed: set[str] = set()
+
+    def refuse_table(self, folder: str) -> None:
+        """Refuse a folder that is a table, or a partition of one.
+
+        Raises:
+            InputRefused: it is, or that cannot be seen.
+        """
+        if folder in self._passed:
+            return
+        try:
+            for name, table_format in FORMAT_OF_NAME.items():
+                if _exists(os.path.join(folder, name)):
+                    raise _refusal(self._source, folder, table_format, name)
+            for name in _names(os.path.join(folder, ICEBERG_FOLDER)):
+                if name.endswith(ICEBERG_FILES):
+                    raise _refusal(self._source, folder, ICEBERG, f"{ICEBERG_FOLDER}/{name}")
+        except OSError as error:
+            raise _unseen(self._source, folder, error) from None
+        self._passed.add(folder)
+
+    def refuse_table_around(self, path: Path) -> None:
+        """Refuse a file or folder that lies in a table, at any depth, by its name or by what its links lead to.
+
+        Raises:
+            InputRefused: it does, or that cannot be seen.
+        """
+        for place in {os.path.abspath(path), os.path.realpath(path)}:
+            for folder in (place, *map(str, Path(place).parents)):
+                self.refuse_table(folder)
+
+
+def refuse_stored_tables(store: Any, *, files: Collection[str], everything: bool, source: str) -> None:  # noqa: ANN401
+    """Refuse objects that lie in a table.
+
+    However many they are, at most one listing is asked for, of the folder that holds them all, and three questions for
+    that folder and for each above it.
+
+    Args:
+        store: an fsspec file system.
+        files: names of the objects, without their protocol.
+        everything: whether these are all objects of a folder, so that no listing is needed.
+        source: the source as the specification has it, for refusals.
+
+    Raises:
+        InputRefused: there is a table, or that cannot be seen.
+    """
+    if not files:
+        return
+    parents = {next(_folders_around(name), "") for name in files}
+    folder = _common_folder(parents)
+    try:
+        listed = files if everything or parents == {folder} else store.find(folder)
+    except Exception as error:  # noqa: BLE001 - each store's driver has faults of its own; nothing was charged yet
+        raise _unseen(source, folder, error) from None
+    read = {around for name in files for around in _folders_around(name)}
+    for name in sorted(listed):
+        for table, table_format, mark in _marks(name, below=folder):
+            if table in read:
+                raise _refusal(source, table, table_format, mark)
+    for place in (folder, *_folders_around(folder)):
+        _refuse_stored_table(store, place, source)
+
+
+def _refuse_stored_table(store: Any, folder: str, source: str) -> None:  # noqa: ANN401
+    try:
+        marks = [
+            (table_format, name)
+            for name, table_format in FORMAT_OF_NAME.items()
+            if name != PARTITION and _is_stored(store, f"{folder}/{name}")
+        ]
+        marks += [
+            (ICEBERG, f"{ICEBERG_FOLDER}/{PurePosixPath(path).name}")
+            for path in _stored_names(store, f"{folder}/{ICEBERG_FOLDER}")
+            if path.endswith(ICEBERG_FILES)
+        ]
+    except Exception as error:  # noqa: BLE001 - each store's driver has faults of its own; nothing was charged yet
+        raise _unseen(source, folder, error) from None
+    for table_format, mark in marks:
+        raise _refusal(source, folder, table_format, mark)
+
+
+def _common_folder(folders: Collection[str]) -> str:
+    """The deepest folder that all of them are or lie in; `os.path.commonpath` would spoil https://."""
+    first, last = min(parts := [folder.split("/") for folder in folders]), max(parts)
+    same = [one for one, other in takewhile(lambda pair: pair[0] == pair[1], zip(first, last, strict=False))]
+    return "/".join(same)
+
+
+def _marks(name: str, *, below: str) -> Iterator[tuple[str, str, str]]:
+    """What an object's name tells of tables below a folder: the table's folder, its format, and by what."""
+    parts = name.removeprefix(below).strip("/").split("/")
+    for place, part in enumerate(parts):
+        table = "/".join([below.rstrip("/"), *parts[:place]])
+        if part in FORMAT_OF_NAME:
+            yield table, FORMAT_OF_NAME[part], part
+        elif part == ICEBERG_FOLDER and parts[place + 2 :] == [] and parts[-1].endswith(ICEBERG_FILES):
+            yield table, ICEBERG, f"{part}/{parts[-1]}"
+        if part.startswith((".", "_")):
+            return
+
+
+def _folders_around(name: str) -> Iterator[str]:
+    """The folders that an object lies in, the nearest first; the root only where names begin with it."""
+    folder = name.rstrip("/")
+    while "/" in folder:
+        folder = folder.rpartition("/")[0]
+        if folder.endswith(":/"):  # https://host: what remains is no folder
+            return
+        yield folder
+
+
+def _is_stored(store: Any, path: str) -> bool:  # noqa: ANN401
+    """Whether there is an object or a folder; unlike fsspec's `exists`, what can't be asked is no answer."""
+    try:
+        store.info(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    return True
+
+
+def _stored_names(store: Any, path: str) -> list[str]:  # noqa: ANN401
+    try:
+        return list(store.ls(path, detail=False))
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+
+
+def _exists(path: str) -> bool:
+    try:
+        os.lstat(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    return True
+
+
+def _names(folder: str) -> Iterator[str]:
+    try:
+        with os.scandir(folder) as entries:
+            yield from (entry.name for entry in entries)
+    except (FileNotFoundError, NotADirectoryError):
+        return
+
+
+def _refusal(source: str, folder: str, table_format: str, mark: str) -> InputRefused:
+    return InputRefused(
+        f"the folder {folder} belongs to a table of {table_format} (it has {mark}). Such a folder keeps files of "
+        "records that the table has deleted or replaced, so a person who isn't in the table would be read, or one "
+        "person more than once.",
+        where=source,
+        remedy=f"Write the table's present records to Parquet, with a program that reads {table_format} and into a "
+        "folder outside the table, and name that. docs/starting-from-a-file.md has a script to copy.",
+    )
+
+
+def _unseen(source: str, folder: str, error: Exception) -> InputRefused:
+    return InputRefused(
+        f"whether {folder} is a table of Delta Lake, Iceberg or Hudi cannot be seen ({type(error).__name__}); the "
+        "files of such a table aren't its records.",
+        where=source,
+        remedy="Let this account list the folder, or at least look for _delta_log, .hoodie and metadata in it, or move "
+        "the files to where it may.",
+    )
+
+
+BOOKS = frozenset({".xls", ".xlsx", ".xlsm", ".xlsb", ".ods"})
+PACKAGES = frozenset({".dta", ".por", ".rda", ".rds", ".sas7bdat", ".sav", ".xpt", ".zsav"})
+FILES_OF_DATABASES = frozenset({".accdb", ".db", ".duckdb", ".mdb", ".sqlite", ".sqlite3"})
+DATABASES = frozenset(
+    {"bigquery", "clickhouse", "duckdb", "jdbc", "mssql", "mysql", "odbc", "oracle", "postgres", "postgresql"}
+    | {"redshift", "snowflake", "sqlite", "trino"}
+)
+WAY = "docs/starting-from-a-file.md has a script to copy."
+
+
+def foreign_source(location: str) -> InputRefused | None:
+    """The refusal of a source that some other program must write out first; None where it may be one that is read.
+
+    A spreadsheet has no types and no fixed header, and a query may give other rows at each attempt: a release must
+    be able to read the very same records again after a crash. So both are written to Parquet first.
+
+    Args:
+        location: a file's name, a path or a URL; nothing is opened.
+    """
+    protocol, mark, _ = location.partition("://")
+    database = protocol.partition("+")[0].removeprefix("jdbc:").lower()
+    suffix = PurePosixPath(location).suffix.lower()
+    if (mark and database in DATABASES) or location.lower().startswith(("jdbc:", "odbc:")):
+        # PRIVACY: a database's URL may hold a password; it isn't repeated.
+        return InputRefused(
+            "a database isn't read: after a crash the same records must be read again, and a query may give others.",
+            where=f"a source of {database or 'a database'}",
+            remedy=f"Write the table to Parquet once, and name that file. {WAY}",
+        )
+    for suffixes, what in (
+        (BOOKS, "a spreadsheet isn't read: its cells have no lasting types."),
+        (PACKAGES, "files of statistics packages aren't read."),
+        (FILES_OF_DATABASES, "a database's file isn't read."),
+    ):
+        if suffix in suffixes:
+            return InputRefused(
+                what, where=location, remedy=f"Write the table to Parquet first, its codes as text. {WAY}"
+            )
+    return None

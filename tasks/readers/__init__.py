@@ -1,0 +1,1 @@
+"""From stored records, or a sample of them, to group keys."""

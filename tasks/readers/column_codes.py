@@ -1,0 +1,275 @@
+"""From a column of records to its share of the group keys, by one table per dictionary of distinct values.
+
+Arrow arrays of numbers and texts; pyarrow's own conversions import pandas, which takes a second.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from ...mechanisms.hierarchies.declare import BUCKET_CODE
+from ...mechanisms.hierarchies.intervals import NumberSteps, number_of_text
+from ...mechanisms.integers import INT64_MAX, INT64_MIN, canonical_integer
+from ...mechanisms.recoding import MappedColumn, Placement
+from .values import RecordReading
+
+__all__ = ["ColumnCoder", "KnownEntries", "arrow_of", "filled", "numbers_of", "octets_of", "texts_of"]
+
+_ARROW: Mapping[np.dtype[Any], pa.DataType] = {
+    np.dtype(np.int8): pa.int8(),
+    np.dtype(np.int16): pa.int16(),
+    np.dtype(np.int32): pa.int32(),
+    np.dtype(np.int64): pa.int64(),
+    np.dtype(np.uint8): pa.uint8(),
+    np.dtype(np.uint16): pa.uint16(),
+    np.dtype(np.uint32): pa.uint32(),
+    np.dtype(np.uint64): pa.uint64(),
+    np.dtype(np.float32): pa.float32(),
+    np.dtype(np.float64): pa.float64(),
+}
+_NUMPY: Mapping[pa.DataType, np.dtype[Any]] = {type_: kind for kind, type_ in _ARROW.items()}
+
+
+def arrow_of(numbers: NDArray[Any]) -> pa.Array:
+    """An Arrow array of some numbers of shape (n,), none of them null."""
+    octets = pa.py_buffer(np.ascontiguousarray(numbers))
+    return pa.Array.from_buffers(_ARROW[numbers.dtype], numbers.size, [None, octets])
+
+
+def numbers_of(values: pa.Array) -> NDArray[Any]:
+    """The values of an Arrow array of numbers; null slots hold anything; shape (n,)."""
+    kind = _NUMPY[values.type]
+    if len(values) == 0:
+        return np.empty(0, dtype=kind)
+    return np.frombuffer(values.buffers()[1], dtype=kind, count=len(values), offset=values.offset * kind.itemsize)
+
+
+def texts_of(texts: Sequence[str]) -> pa.Array:
+    """An Arrow array of type string of some texts, none of them null; shape (n,).
+
+    Raises:
+        OverflowError: together they have 2 GiB or more.
+    """
+    octets = [text.encode("utf-8") for text in texts]
+    ends = _offsets(octets)
+    if ends[-1] > np.iinfo(np.int32).max:
+        raise OverflowError("texts of 2 GiB or more don't fit one Arrow array")
+    buffers = [None, pa.py_buffer(ends.astype(np.int32)), pa.py_buffer(b"".join(octets))]
+    return pa.Array.from_buffers(pa.string(), len(octets), buffers)
+
+
+def octets_of(values: Sequence[bytes]) -> pa.Array:
+    """An Arrow array of type large_binary of some values, none of them null; shape (n,)."""
+    buffers = [None, pa.py_buffer(_offsets(values)), pa.py_buffer(b"".join(values))]
+    return pa.Array.from_buffers(pa.large_binary(), len(values), buffers)
+
+
+def filled(values: pa.Array, number: float) -> pa.Array:
+    """An array of numbers or truth values with a number (0 is false) in place of each null."""
+    if pa.types.is_boolean(values.type):
+        scalar = pa.Array.from_buffers(pa.bool_(), 1, [None, pa.py_buffer(bytes([number != 0]))])[0]
+    else:
+        scalar = arrow_of(np.array([number], dtype=_NUMPY[values.type]))[0]
+    return pc.fill_null(values, scalar)
+
+
+def _offsets(values: Sequence[bytes]) -> NDArray[np.int64]:
+    """Where each value begins, and the end of the last; shape (n + 1,)."""
+    offsets = np.zeros(len(values) + 1, dtype=np.int64)
+    np.cumsum([len(value) for value in values], out=offsets[1:])
+    return offsets
+
+
+_CANONICAL_PATTERN = "^(0|-?[1-9][0-9]{0,17})$"
+_MANY_TEXTS = 1 << 10
+_KNOWN_FROM, _KNOWN_BYTES = 1 << 7, 1 << 22
+_ENTRY_BYTES = 128  # of a Python object of bytes, a number, and their place in a dictionary
+_FLOAT_LIMIT = float(1 << 63)
+
+
+@dataclass(kw_only=True, slots=True)
+class KnownEntries:
+    """Entries of earlier dictionaries, by the bytes that Parquet stores.
+
+    Args:
+        codes: their scaled codes.
+        index: the same in the form in which the pages' decoder looks them up; empty until it is made anew.
+    """
+
+    codes: dict[bytes, int] = field(default_factory=dict)
+    index: bytes = b""
+
+
+class ColumnCoder:
+    """Turns one column's values into code · stride, batch by batch; keeps the table of the last dictionary.
+
+    INVARIANT: total: any value of any supported type has a code, and equal texts have equal codes whether
+    they come as text, as a dictionary, or as a number in canonical decimal.
+
+    Args:
+        column: name, hierarchy and level.
+        placement: word and stride of the column in the keys.
+        reading: how the records are read; its null values have the bucket's code.
+    """
+
+    def __init__(self, *, column: MappedColumn, placement: Placement, reading: RecordReading) -> None:
+        self.column = column
+        self.placement = placement
+        null_values = [text.encode() for text in reading.null_values]
+        self._null_values = frozenset(null_values)
+        self._reading = reading
+        numbers = (canonical_integer(text) for text in null_values)
+        inside = [number for number in numbers if number is not None and INT64_MIN <= number <= INT64_MAX]
+        self._null_integers = np.array(inside, dtype=np.int64)
+        self._null_numbers = np.array([number_of_text(text) for text in null_values], dtype=np.float64)
+        self._known = octets_of([])
+        self._known_codes: NDArray[np.int64] = np.empty(0, dtype=np.int64)
+        self._known_entries: defaultdict[str, KnownEntries] = defaultdict(KnownEntries)
+        self._known_entries_bytes = 0
+        self._dictionary: pa.Array | None = None
+        self._table: NDArray[np.int64] = np.empty(0, dtype=np.int64)
+
+    def scaled_codes(self, values: pa.Array, positions: NDArray[np.int64] | None) -> NDArray[np.int64]:
+        """The code times the stride of the values at some positions, in their order; None is every position."""
+        type_ = values.type
+        if pa.types.is_dictionary(type_):
+            return self._by_table(values, positions)
+        if pa.types.is_string_view(type_):
+            values = values.cast(pa.large_string())
+        sampled = values if positions is None else values.take(arrow_of(positions))
+        if _is_text(type_):
+            return self._by_table(sampled.dictionary_encode(), None)
+        return self._codes(sampled) * self.placement.stride
+
+    def table(self, dictionary: pa.Array) -> NDArray[np.int64]:
+        """The code times the stride of each entry of a dictionary, and at the end that of null."""
+        if self._dictionary is None or not dictionary.equals(self._dictionary):
+            codes = np.append(self._codes(dictionary), BUCKET_CODE)
+            self._table = codes * self.placement.stride
+            self._dictionary = dictionary
+        return self._table
+
+    def known_entries(self, type_name: str) -> KnownEntries:
+        """What is known of the entries of a type."""
+        return self._known_entries[type_name]
+
+    def learn_entries(self, type_name: str, entries: Sequence[bytes], table: NDArray[np.int64]) -> None:
+        """Remember a dictionary's entries, as far as there is room for them.
+
+        Args:
+            type_name: of the column's type.
+            entries: as Parquet stores them.
+            table: as `table` gives it.
+        """
+        known = self.known_entries(type_name)
+        fresh = {entry: code for entry, code in zip(entries, table.tolist(), strict=False) if entry not in known.codes}
+        octets = sum(len(entry) + _ENTRY_BYTES for entry in fresh)
+        if self._known_entries_bytes + octets <= _KNOWN_BYTES:
+            self._known_entries_bytes += octets
+            known.codes.update(fresh)
+            known.index = b""
+
+    def _by_table(self, values: pa.DictionaryArray, positions: NDArray[np.int64] | None) -> NDArray[np.int64]:
+        table = self.table(values.dictionary)
+        indices = values.indices
+        if indices.null_count:
+            indices = filled(indices.cast(pa.int64()), table.size - 1)
+        wanted = numbers_of(indices) if positions is None else numbers_of(indices)[positions]
+        return table.take(wanted)
+
+    def _codes(self, values: pa.Array) -> NDArray[np.int64]:
+        """Codes of an array without a dictionary of its own."""
+        type_ = values.type
+        if pa.types.is_dictionary(type_):
+            return self._codes(values.dictionary_decode())
+        if pa.types.is_null(type_):
+            return np.full(len(values), BUCKET_CODE, dtype=np.int64)
+        if pa.types.is_floating(type_):
+            return self._codes_of_floats(values)
+        if pa.types.is_integer(type_) and type_ != pa.uint64():
+            return self._codes_of_integers(values.cast(pa.int64()))
+        if not _is_text(type_):
+            distinct = values.cast(pa.string()).dictionary_encode()
+            table = np.append(self._codes_of_texts(distinct.dictionary), BUCKET_CODE)
+            known = filled(distinct.indices.cast(pa.int64()), table.size - 1)
+            codes: NDArray[np.int64] = table[numbers_of(known)]
+            return codes
+        return self._codes_of_texts(values)
+
+    def _codes_of_integers(self, values: pa.Array) -> NDArray[np.int64]:
+        known = filled(values, 0) if values.null_count else values
+        numbers = numbers_of(known)
+        codes = self.column.hierarchy.codes_of_integers(numbers, self.column.level)
+        if self._null_integers.size:
+            codes[np.isin(numbers, self._null_integers)] = BUCKET_CODE
+        if values.null_count:
+            codes[numbers_of(values.is_null().cast(pa.uint8())).astype(np.bool_)] = BUCKET_CODE
+        return codes
+
+    def _codes_of_floats(self, values: pa.Array) -> NDArray[np.int64]:
+        """Codes of floating-point numbers; where a hierarchy is of whole ones, others have the bucket's code."""
+        numbers = numbers_of(filled(values.cast(pa.float64()), float("nan")))
+        if isinstance(self.column.hierarchy, NumberSteps):
+            steps = self.column.hierarchy.codes_of_numbers(numbers, self.column.level)
+            steps[np.isin(numbers, self._null_numbers)] = BUCKET_CODE
+            return steps
+        whole = (numbers >= -_FLOAT_LIMIT) & (numbers < _FLOAT_LIMIT) & (numbers == np.floor(numbers))
+        integers = np.where(whole, numbers, 0.0).astype(np.int64)
+        codes = self._codes_of_integers(arrow_of(integers))
+        codes[~whole] = BUCKET_CODE
+        return codes
+
+    def _codes_of_texts(self, values: pa.Array) -> NDArray[np.int64]:
+        if pa.types.is_string_view(values.type):
+            values = values.cast(pa.large_string())
+        octets = values.cast(pa.large_binary())
+        if len(octets) < _KNOWN_FROM:
+            return self._codes_of_bytes(octets.to_pylist())
+        places = pc.index_in(octets, value_set=self._known)
+        if places.null_count:
+            # Small row groups of a file have much the same dictionary, each in an order of its own.
+            unknown = octets.filter(places.is_null()).unique()
+            if self._known.nbytes + unknown.nbytes > _KNOWN_BYTES:
+                return self._codes_of_octets(octets)
+            self._known = pa.concat_arrays([self._known, unknown])
+            self._known_codes = np.append(self._known_codes, self._codes_of_octets(unknown))
+            places = pc.index_in(octets, value_set=self._known)
+        return self._known_codes.take(numbers_of(places))
+
+    def _codes_of_octets(self, octets: pa.Array) -> NDArray[np.int64]:
+        if len(octets) < _MANY_TEXTS:
+            return self._codes_of_bytes(octets.to_pylist())
+        # Long lists are mostly numbers, for which no Python object need be made.
+        numeric = filled(pc.match_substring_regex(octets, _CANONICAL_PATTERN), 0)
+        chosen = numbers_of(numeric.cast(pa.uint8())).astype(np.bool_)
+        codes = np.empty(len(octets), dtype=np.int64)
+        numbers = octets.filter(numeric).cast(pa.large_string()).cast(pa.int64())
+        codes[chosen] = self._codes_of_integers(numbers)
+        codes[~chosen] = self._codes_of_bytes(octets.filter(pc.invert(numeric)).to_pylist())
+        return codes
+
+    def _codes_of_bytes(self, texts: Sequence[bytes | None]) -> NDArray[np.int64]:
+        if self._reading.rewrites:
+            present = [None if text is None else self._reading.meant(text) for text in texts]
+        else:
+            present = [None if text in self._null_values else text for text in texts]
+        return self.column.hierarchy.codes_of_texts(present, self.column.level)
+
+
+def _is_text(type_: pa.DataType) -> bool:
+    tests = (
+        pa.types.is_string,
+        pa.types.is_large_string,
+        pa.types.is_string_view,
+        pa.types.is_binary,
+        pa.types.is_large_binary,
+    )
+    return any(test(type_) for test in tests)

@@ -1,0 +1,382 @@
+"""The records of a CSV range, or a sample of them, as group keys: a total parser that splits wanted records only.
+
+The records of a CSV file that begin within a range of bytes, read in windows of bounded size.
+
+Splitting many records at once: the offsets of every field, where nothing in it has to be rewritten.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import BinaryIO
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from ...mechanisms.errors import ReleaseFailed
+from ...mechanisms.sampling import Coins
+from ..counting.chunks import CsvChunk
+from ..inputs.csv_header import LINE_LIMIT, CsvLayout, split_line
+from ..inputs.open import open_input
+from .column_codes import ColumnCoder, arrow_of, octets_of
+from .csv_quotes import Quotes, QuoteState, transition_over
+
+__all__ = [
+    "RecordBlock",
+    "RegularRecords",
+    "TakenRecords",
+    "blocks_of_range",
+    "csv_keys",
+    "is_record",
+    "keys_of_range",
+    "record_blocks",
+    "sort_records",
+    "take_records",
+]
+
+_LINE_FEED = 10
+_CARRIAGE_RETURN = 13
+_SMALL_READ = 1 << 16
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RecordBlock:
+    """Consecutive whole records; each begins where the one before ends.
+
+    Args:
+        octets: bytes that hold the records, the first record at offset 0; uint8.
+        starts: offset of each record's first byte.
+        ends: offset of the line feed that ends it, or of the end of the file; where it is longer than a record may
+            be, an offset beyond the limit will do.
+    """
+
+    octets: NDArray[np.uint8]
+    starts: NDArray[np.int64]
+    ends: NDArray[np.int64]
+
+    def content_ends(self) -> NDArray[np.int64]:
+        """Where each record ends without its line break: LF with an optional CR before it."""
+        last = self.octets[np.maximum(self.ends - 1, 0)]
+        returned = (self.ends > self.starts) & (last == _CARRIAGE_RETURN)
+        ends: NDArray[np.int64] = self.ends - returned
+        return ends
+
+
+def record_blocks(
+    file: BinaryIO,
+    *,
+    start: int,
+    stop: int,
+    before: QuoteState | None,
+    separator: bytes,
+    quoted: bool,
+    record_limit: int,
+    window: int,
+) -> Iterator[RecordBlock]:
+    """Give the records whose first byte lies in start ≤ offset < stop, in order.
+
+    A record that is still open after `record_limit` bytes is given cut off, longer than the limit, and the rest
+    of it is passed over: so memory is bounded by window and limit. Windows do not change the records.
+
+    Args:
+        file: opened for reading bytes.
+        start: first byte of the range.
+        stop: first byte after it.
+        before: the state one byte before `start`, which decides together with that byte whether a record begins
+            there; None where one does for certain.
+        separator: one byte.
+        quoted: whether quotes are followed across line breaks; otherwise every line is a record.
+        record_limit: length that a record may have.
+        window: bytes to read at a time.
+    """
+    position = start if before is None else start - 1
+    skipping = before is not None
+    state = QuoteState.FRESH if before is None else before
+    open_record = b""
+    file.seek(position)
+    while block := file.read(min(window, max(stop - position, _SMALL_READ))):
+        position += len(block)
+        if skipping:
+            end = _first_end(block, state=state, separator=separator, quoted=quoted)
+            if end < 0:
+                if position >= stop:
+                    return
+                state = transition_over(block, separator=separator).after(state)
+                continue
+            skipping, block = False, block[end + 1 :]
+        block = open_record + block
+        first = position - len(block)
+        octets = np.frombuffer(block, dtype=np.uint8)
+        ends = _record_ends(block, octets, state=QuoteState.FRESH, separator=separator, quoted=quoted)
+        starts = np.concatenate((np.zeros(1, dtype=np.int64), ends + 1))
+        whole = min(ends.size, int(np.searchsorted(starts, stop - first)))
+        if whole:
+            yield RecordBlock(octets=octets, starts=starts[:whole], ends=ends[:whole])
+        if first + int(starts[-1]) >= stop:
+            return
+        open_record = block[int(starts[-1]) :]
+        if len(open_record) > record_limit:
+            yield _single(open_record)
+            state = transition_over(open_record, separator=separator).after(QuoteState.FRESH)
+            skipping, open_record = True, b""
+    if open_record:
+        yield _single(open_record)
+
+
+def _record_ends(
+    block: bytes, octets: NDArray[np.uint8], *, state: QuoteState, separator: bytes, quoted: bool
+) -> NDArray[np.int64]:
+    """Offsets of the line feeds that end a record, for a block that begins in a state."""
+    if quoted and (state is QuoteState.QUOTED or b'"' in block):
+        return Quotes(octets, separator=separator).record_ends(state)
+    return np.flatnonzero(octets == _LINE_FEED)
+
+
+def _first_end(block: bytes, *, state: QuoteState, separator: bytes, quoted: bool) -> int:
+    """Offset of the first line feed that ends a record, or -1."""
+    if not quoted or (state is not QuoteState.QUOTED and b'"' not in block):
+        return block.find(b"\n")
+    ends = _record_ends(block, np.frombuffer(block, dtype=np.uint8), state=state, separator=separator, quoted=quoted)
+    return int(ends[0]) if ends.size else -1
+
+
+def _single(record: bytes) -> RecordBlock:
+    return RecordBlock(
+        octets=np.frombuffer(record, dtype=np.uint8),
+        starts=np.zeros(1, dtype=np.int64),
+        ends=np.full(1, len(record), dtype=np.int64),
+    )
+
+
+_QUOTE = ord('"')
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TakenRecords:
+    """Records copied out of a block, one after the other.
+
+    Args:
+        octets: their bytes, line breaks included; uint8.
+        starts: offset of each record; shape (n,).
+        ends: where its content ends, before the line break; shape (n,).
+    """
+
+    octets: NDArray[np.uint8]
+    starts: NDArray[np.int64]
+    ends: NDArray[np.int64]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RegularRecords:
+    """Records of as many fields as the header has, none with a quote that its reader would rewrite.
+
+    Args:
+        octets: bytes that hold the fields; uint8.
+        starts: offset of each field, without an opening quote; shape (records, fields).
+        ends: end of each field, without a closing quote; shape (records, fields).
+    """
+
+    octets: NDArray[np.uint8]
+    starts: NDArray[np.int64]
+    ends: NDArray[np.int64]
+
+    def column(self, position: int) -> pa.LargeBinaryArray:
+        """The bytes of one field of every record."""
+        count = self.starts.shape[0]
+        bounds = np.empty(2 * count + 1, dtype=np.int64)
+        bounds[0:-1:2] = self.starts[:, position]
+        bounds[1::2] = self.ends[:, position]
+        bounds[-1] = bounds[-2] if count else 0
+        # Entries alternate: the field, then what lies between it and the next record's.
+        everything = pa.Array.from_buffers(
+            pa.large_binary(), 2 * count, [None, pa.py_buffer(bounds), pa.py_buffer(self.octets)]
+        )
+        return everything.take(arrow_of(np.arange(0, 2 * count, 2, dtype=np.int64)))
+
+
+def take_records(block: RecordBlock, chosen: NDArray[np.int64]) -> TakenRecords:
+    """Copy the chosen records of a block, given by ascending numbers of shape (chosen,)."""
+    bounds = np.append(block.starts, min(int(block.ends[-1]) + 1, block.octets.size))
+    lines = pa.Array.from_buffers(
+        pa.large_binary(), block.starts.size, [None, pa.py_buffer(bounds), pa.py_buffer(block.octets)]
+    ).take(arrow_of(chosen))
+    _, offsets, octets = lines.buffers()
+    starts = np.frombuffer(offsets, dtype=np.int64)[lines.offset : lines.offset + chosen.size + 1]
+    lengths = block.content_ends()[chosen] - block.starts[chosen]
+    taken = np.frombuffer(octets, dtype=np.uint8)[: starts[-1]] if chosen.size else np.empty(0, dtype=np.uint8)
+    return TakenRecords(octets=taken, starts=starts[:-1], ends=starts[:-1] + lengths)
+
+
+def sort_records(records: TakenRecords, layout: CsvLayout) -> tuple[RegularRecords, NDArray[np.int64]]:
+    """Part the records into those whose fields are as they are stored, and those that are to be split one by one.
+
+    A record with another number of fields than the header is in neither part. A record is regular if every field that
+    begins with a quote has one other, at its end. Separators within quotes are none.
+
+    Returns:
+        The regular records, and the numbers of the others that have as many fields as the header, shape (others,).
+    """
+    octets = records.octets
+    bounds = np.append(records.starts, octets.size)
+    marks = np.flatnonzero(octets == layout.separator[0])
+    quotes = np.flatnonzero(octets == _QUOTE) if layout.quoted else np.empty(0, dtype=np.int64)
+    if quotes.size:
+        # Each record begins behind the line feed that ended another.
+        within = Quotes(octets, separator=layout.separator).within(marks, QuoteState.FRESH)
+        marks = marks[~within]
+    marks_of_record = np.diff(np.searchsorted(marks, bounds))
+    regular = marks_of_record == layout.fields - 1
+    kept = marks if regular.all() else marks[np.repeat(regular, marks_of_record)]
+    between = kept.reshape(int(np.count_nonzero(regular)), layout.fields - 1)
+    starts = np.column_stack((records.starts[regular], between + 1))
+    ends = np.column_stack((between, records.ends[regular]))
+    others = np.empty(0, dtype=np.int64)
+    if quotes.size:
+        opened = (ends > starts) & (octets[np.minimum(starts, octets.size - 1)] == _QUOTE)
+        closed = (ends - starts >= 2) & (octets[ends - 1] == _QUOTE)
+        in_field = np.searchsorted(quotes, ends) - np.searchsorted(quotes, starts)
+        simple = np.all(~opened | (closed & (in_field == 2)), axis=1)
+        starts, ends = (starts + opened)[simple], (ends - opened)[simple]
+        others = np.flatnonzero(regular)[~simple]
+    return RegularRecords(octets=octets, starts=starts, ends=ends), others
+
+
+_WINDOW_BYTES = 8 << 20
+
+
+def csv_keys(
+    chunk: CsvChunk, *, coders: Sequence[ColumnCoder], words: int, key: bytes | None, rate: Decimal | None
+) -> Iterator[NDArray[np.int64]]:
+    """Give the keys of the range's sampled records, window by window; each of shape (words, n).
+
+    Args:
+        chunk: the range.
+        coders: one per released column, in the order of `chunk.layout.positions`.
+        words: 64-bit words of a key.
+        key: the release's secret; None where every record is wanted.
+        rate: sampling rate; None is every record.
+
+    Raises:
+        ReleaseFailed: the file cannot be read.
+    """
+    coins = _coins(chunk, key=key, rate=rate)
+    try:
+        yield from keys_of_range(
+            chunk, coders=coders, words=words, coins=coins, record_limit=LINE_LIMIT, window=_WINDOW_BYTES
+        )
+    except (OSError, ImportError, ValueError, IndexError, pa.ArrowException) as error:
+        raise ReleaseFailed(
+            f"the records cannot be read ({type(error).__name__}).",
+            where=f"{chunk.path}, bytes from {chunk.identity.block} · 64 MiB on",
+            remedy="Repair the file, or abandon the release; its cost stays spent.",
+        ) from None
+
+
+def keys_of_range(
+    chunk: CsvChunk,
+    *,
+    coders: Sequence[ColumnCoder],
+    words: int,
+    coins: Coins | None,
+    record_limit: int,
+    window: int,
+) -> Iterator[NDArray[np.int64]]:
+    """As `csv_keys`, for any limit and window; a release always takes the fixed ones. No coins: every record.
+
+    Each array has shape (words, records).
+
+    INVARIANT: every line that no quoted field holds is a record but the header, and but empty ones where the header
+    has several fields. A record with another number of fields than the header, with quotes that do not close
+    properly, or longer than `record_limit` is unseen in every column. A field that is not UTF-8, or not declared, is
+    unseen.
+    """
+    with open_input(chunk.path) as file:
+        for block in blocks_of_range(file, chunk, record_limit=record_limit, window=window):
+            yield _block_keys(block, chunk.layout, coders=coders, words=words, coins=coins, limit=record_limit)
+
+
+def blocks_of_range(file: BinaryIO, chunk: CsvChunk, *, record_limit: int, window: int) -> Iterator[RecordBlock]:
+    """The records of a range, window by window.
+
+    Args:
+        file: the range's, opened for reading bytes.
+        chunk: the range.
+        record_limit: as for `record_blocks`.
+        window: as for `record_blocks`.
+
+    Raises:
+        ValueError: the state of the quotes before the range isn't known.
+    """
+    layout = chunk.layout
+    before = None if chunk.start == layout.first_record else chunk.before if layout.quoted else QuoteState.PLAIN
+    if before is None and chunk.start != layout.first_record:
+        raise ValueError("the quotes before this range have not been followed")
+    return record_blocks(
+        file,
+        start=chunk.start,
+        stop=chunk.stop,
+        before=before,
+        separator=layout.separator,
+        quoted=layout.quoted,
+        record_limit=record_limit,
+        window=window,
+    )
+
+
+def is_record(block: RecordBlock, layout: CsvLayout) -> NDArray[np.bool_]:
+    """Which of a block's records count, shape (n,): an empty line does where the header has one field alone.
+
+    PRIVACY: the number of records must not follow from values. With several fields, a record of nothing but empty ones
+    has separators; with one, it is an empty line.
+    """
+    if layout.fields == 1:
+        return np.ones(block.starts.shape, dtype=np.bool_)
+    return block.content_ends() > block.starts
+
+
+def _coins(chunk: CsvChunk, *, key: bytes | None, rate: Decimal | None) -> Coins | None:
+    if (key is None) != (rate is None):
+        raise ValueError("a sample needs its key and its rate")
+    if key is None or rate is None:
+        return None
+    return Coins(key=key, chunk=chunk.identity, rate=rate)
+
+
+def _block_keys(
+    block: RecordBlock,
+    layout: CsvLayout,
+    *,
+    coders: Sequence[ColumnCoder],
+    words: int,
+    coins: Coins | None,
+    limit: int,
+) -> NDArray[np.int64]:
+    records = np.flatnonzero(is_record(block, layout))
+    sampled = records if coins is None else records[coins.kept(records.size)]
+    keys = np.zeros((words, sampled.size), dtype=np.int64)  # the bucket's code is 0 in every column
+    usable = sampled[block.ends[sampled] - block.starts[sampled] <= limit]
+    taken = take_records(block, usable)
+    regular, others = sort_records(taken, layout)
+    alone = _parsed_alone(taken, others, layout)
+    split = regular.starts.shape[0]
+    for coder, position in zip(coders, layout.positions, strict=True):
+        word = keys[coder.placement.word]
+        fields = regular.column(position)
+        word[:split] += coder.scaled_codes(fields, None)
+        if alone:
+            values = octets_of([fields[position] for fields in alone])
+            word[split : split + len(alone)] += coder.scaled_codes(values, None)
+    return keys
+
+
+def _parsed_alone(records: TakenRecords, chosen: NDArray[np.int64], layout: CsvLayout) -> list[list[bytes]]:
+    """Fields of the records that have to be split one by one; ill-formed ones are left out."""
+    octets = records.octets
+    parsed = (
+        split_line(octets[records.starts[number] : records.ends[number]].tobytes(), layout.separator)
+        for number in chosen.tolist()
+    )
+    return [fields for fields in parsed if fields is not None and len(fields) == layout.fields]

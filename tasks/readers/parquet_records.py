@@ -1,0 +1,190 @@
+"""The records of a Parquet row group, or a sample of them, as group keys: coins first, then what they chose."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from decimal import Decimal
+from functools import cached_property
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from ...mechanisms.errors import ReleaseFailed
+from ...mechanisms.sampling import kept_positions
+from ..counting.chunks import ParquetChunk
+from ..inputs.open import is_url
+from ..inputs.parquet_footer import dictionary_columns, open_parquet
+from .column_codes import ColumnCoder
+from .sampled_pages import AVAILABLE, SampledPages
+
+__all__ = ["parquet_keys"]
+
+_BATCH_RECORDS = 1 << 17
+_WHOLE_RECORDS = 1 << 22
+
+
+def parquet_keys(
+    chunks: Sequence[ParquetChunk],
+    *,
+    coders: Sequence[ColumnCoder],
+    words: int,
+    key: bytes | None,
+    rate: Decimal | None,
+) -> Iterator[NDArray[np.int64]]:
+    """Give the keys of the sampled records, batch by batch; each of shape (words, n).
+
+    Pages are decoded a batch at a time, so memory is bounded however large a row group is.
+
+    Args:
+        chunks: row groups; those of one file stand together.
+        coders: one per released column.
+        words: 64-bit words of a key.
+        key: the release's secret; None where every record is wanted.
+        rate: sampling rate; None is every record.
+
+    Raises:
+        ReleaseFailed: a page cannot be read, or the file is not the one that was planned.
+    """
+    opened: _OpenFile | None = None
+    for chunk in chunks:
+        place = f"{chunk.path}, row group {chunk.identity.block}"
+        with _reading(place):
+            if opened is None or opened.path != chunk.path:
+                blocks = [other.identity.block for other in chunks if other.path == chunk.path]
+                opened = _OpenFile(chunk.path, blocks, [coder.column.name for coder in coders])
+            footer = opened.parquet.metadata
+            if chunk.identity.block >= footer.num_row_groups:
+                raise _changed(place)
+            if footer.row_group(chunk.identity.block).num_rows != chunk.records:
+                raise _changed(place)
+        positions = _positions(chunk, key=key, rate=rate)
+        wanted = chunk.records if positions is None else positions.size
+        if opened.pages is not None and wanted <= _WHOLE_RECORDS:
+            with _reading(place):
+                yield _keys_by_pages(opened, opened.pages, chunk, positions, place=place, coders=coders, words=words)
+        else:
+            yield from _keys_by_batches(opened, chunk, positions, place=place, coders=coders, words=words)
+
+
+class _OpenFile:
+    """One file as the readers need it.
+
+    Args:
+        path: file or URL.
+        row_groups: those that will be read.
+        columns: the released columns.
+    """
+
+    def __init__(self, path: str, row_groups: Sequence[int], columns: Sequence[str]) -> None:
+        self.path = path
+        self.parquet = open_parquet(path)
+        # A store behind a URL answers few large reads best, which pyarrow makes.
+        self.pages = None if is_url(path) or not AVAILABLE else SampledPages(path, self.parquet)
+        self._row_groups = row_groups
+        self._columns = columns
+
+    @cached_property
+    def dictionaries(self) -> pq.ParquetFile:
+        """The file with its texts as dictionaries."""
+        footer = self.parquet.metadata
+        known = [block for block in self._row_groups if block < footer.num_row_groups]
+        readable = dictionary_columns(footer, self._columns, row_groups=known)
+        return open_parquet(self.path, dictionary_columns=readable, footer=footer)
+
+
+def _keys_by_pages(
+    opened: _OpenFile,
+    pages: SampledPages,
+    chunk: ParquetChunk,
+    positions: NDArray[np.int64] | None,
+    *,
+    place: str,
+    coders: Sequence[ColumnCoder],
+    words: int,
+) -> NDArray[np.int64]:
+    """Keys of a row group's wanted records, column by column; pyarrow reads the columns that pages are no use for."""
+    wanted = np.arange(chunk.records, dtype=np.int64) if positions is None else positions
+    keys = np.zeros((words, wanted.size), dtype=np.int64)
+    left = pages.add_keys(coders, chunk.identity.block, wanted, keys)
+    done = 0
+    for batch in _keys_by_batches(opened, chunk, positions, place=place, coders=left, words=words) if left else ():
+        keys[:, done : done + batch.shape[1]] += batch
+        done += batch.shape[1]
+    return keys
+
+
+def _keys_by_batches(
+    opened: _OpenFile,
+    chunk: ParquetChunk,
+    positions: NDArray[np.int64] | None,
+    *,
+    place: str,
+    coders: Sequence[ColumnCoder],
+    words: int,
+) -> Iterator[NDArray[np.int64]]:
+    """Keys of a row group's wanted records, batch by batch, from what pyarrow decodes."""
+    with _reading(place):
+        names = [coder.column.name for coder in coders]
+        batches = opened.dictionaries.iter_batches(
+            batch_size=_BATCH_RECORDS, row_groups=[chunk.identity.block], columns=names, use_threads=False
+        )
+    start = 0
+    while (batch := _next_batch(batches, place)) is not None:
+        with _reading(place):
+            keys = batch_keys(batch, _within(positions, start, batch.num_rows), coders=coders, words=words)
+        yield keys
+        start += batch.num_rows
+    if start != chunk.records:
+        raise _changed(place)
+
+
+def batch_keys(
+    batch: pa.RecordBatch, positions: NDArray[np.int64] | None, *, coders: Sequence[ColumnCoder], words: int
+) -> NDArray[np.int64]:
+    """Keys of the records at some positions of a batch, None at all; its columns bear the released columns' names."""
+    records = batch.num_rows if positions is None else positions.size
+    keys = np.zeros((words, records), dtype=np.int64)
+    for coder in coders:
+        keys[coder.placement.word] += coder.scaled_codes(batch.column(coder.column.name), positions)
+    return keys
+
+
+def _positions(chunk: ParquetChunk, *, key: bytes | None, rate: Decimal | None) -> NDArray[np.int64] | None:
+    if (key is None) != (rate is None):
+        raise ValueError("a sample needs its key and its rate")
+    if key is None or rate is None:
+        return None
+    return kept_positions(key=key, chunk=chunk.identity, records=chunk.records, rate=rate)
+
+
+def _within(positions: NDArray[np.int64] | None, start: int, records: int) -> NDArray[np.int64] | None:
+    """The positions that lie in a batch, counted from its start."""
+    if positions is None:
+        return None
+    first, last = np.searchsorted(positions, (start, start + records))
+    return positions[first:last] - start
+
+
+def _next_batch(batches: Iterator[pa.RecordBatch], place: str) -> pa.RecordBatch | None:
+    with _reading(place):
+        return next(batches, None)
+
+
+@contextmanager
+def _reading(place: str) -> Iterator[None]:
+    # PRIVACY: a reader's own message may quote what it stumbled over, so only its kind is told.
+    try:
+        yield
+    except (OSError, ImportError, ValueError, IndexError, pa.ArrowException) as error:
+        raise ReleaseFailed(
+            f"the records cannot be read ({type(error).__name__}).",
+            where=place,
+            remedy="Repair the file, or abandon the release; its cost stays spent.",
+        ) from None
+
+
+def _changed(place: str) -> ReleaseFailed:
+    return ReleaseFailed("the file has changed since it was listed.", where=place)

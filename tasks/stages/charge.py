@@ -1,0 +1,254 @@
+"""Stages that write to the ledger: charge, reading, close. INVARIANT: no other task module writes to it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import date
+from decimal import Decimal
+from typing import NoReturn
+
+from ...accounting.ledger.chain.anchoring import Anchoring
+from ...accounting.ledger.charge import Circumstances, Receipt, ReleaseCharge
+from ...accounting.ledger.entries.releases import ReleaseCharged
+from ...accounting.ledger.private_store.keys import KeyRef, ReleaseFolder
+from ...accounting.ledger.reader import ReleaseState, open_reader
+from ...accounting.ledger.rules.violations import Violation
+from ...accounting.ledger.writer import LedgerWriter, open_writer
+from ...mechanisms.errors import AccountantRefused, InputRefused, Refusal, ReleaseFailed
+from ...mechanisms.sampling import sample_commitment
+from ..counting.workers import SAMPLER_LAYOUT
+from ..request import Request
+from .stage import stage
+
+__all__ = ["begin_reading", "close", "give_up", "refuse", "reserve"]
+
+
+@stage("charge")
+def reserve(
+    *,
+    ledger_url: str,
+    anchoring: Anchoring,
+    request: Request,
+    release_id: str,
+    folder: ReleaseFolder,
+    state: ReleaseState | None,
+    series: str | None,
+    epsilon_paper: Decimal | None,
+    inputs: bytes,
+    code_version: str,
+    today: date,
+    randomness: Callable[[int], bytes],
+) -> tuple[Receipt, ReleaseCharged, Circumstances]:
+    """Reserve the cost and the sample in one transaction, or take up the reservation of a release cut off.
+
+    The key is durable in the private store before the ledger knows the sample. A key whose release was never
+    charged drew nothing, so a new one takes its place.
+
+    Args:
+        ledger_url: the ledger.
+        anchoring: who signs the chain's heads, and where they are copied to.
+        request: what is asked for.
+        release_id: its id, locked by this process.
+        folder: its folder in the private store.
+        state: what the ledger knows of the id.
+        series: the series that has paid for it, None for a release that pays for itself.
+        epsilon_paper: the price by the paper's bound, None where the bound gives no guarantee.
+        inputs: canonical list of the input files; kept as a keyed fingerprint, privately.
+        code_version: version of the software; a retry by another is refused.
+        today: day of the charge.
+        randomness: source of the sampling keys, n to n bytes.
+
+    Returns:
+        The receipt, the charge as the ledger has it, and what the ledger said of the data set then.
+
+    Raises:
+        AccountantRefused: over budget, no place in the series, id or sample used, the ledger behind its anchor, or
+            anything changed since the first attempt.
+        InputRefused: there is no signing key.
+    """
+    binding = {"inputs": folder.fingerprint(inputs), "output": str(request.output)}
+    if state is not None:
+        objection = _unchanged(state, folder, binding=binding, code_version=code_version)
+        if objection is not None:
+            refuse(
+                ledger_url=ledger_url,
+                anchoring=anchoring,
+                objection=objection,
+                release_id=release_id,
+                dataset=state.charge.dataset,
+                today=today,
+            )
+        return state.receipt, state.charge, _circumstances(ledger_url, state.receipt)
+    # INVARIANT: opening holds the ledger against its anchor. One that was set back may have forgotten that this
+    # key's sample was read, so no key is destroyed before.
+    with open_writer(ledger_url, anchoring=anchoring) as writer:
+        folder.destroy_key()
+        folder.draws.forget()
+        key = folder.create_key(randomness)
+        selection_sample_id = None
+        if request.selection_rate is not None:
+            selection_sample_id = sample_commitment(folder.create_selection_key(randomness).load())
+        folder.remember(binding)
+        charge = _charge_of(
+            request,
+            release_id=release_id,
+            sample_id=sample_commitment(key.load()),
+            selection_sample_id=selection_sample_id,
+            code_version=code_version,
+            today=today,
+            series=series,
+            epsilon_paper=epsilon_paper,
+        )
+        try:
+            receipt = writer.charge(charge)
+            entry = charge.entry if series is None else writer.charged(receipt)
+        except AccountantRefused:
+            folder.destroy_key()
+            raise
+    return receipt, entry, _circumstances(ledger_url, receipt)
+
+
+def _circumstances(ledger_url: str, receipt: Receipt) -> Circumstances:
+    with open_reader(ledger_url) as reader:
+        return reader.circumstances(receipt)
+
+
+def _charge_of(
+    request: Request,
+    *,
+    release_id: str,
+    sample_id: str,
+    selection_sample_id: str | None,
+    code_version: str,
+    today: date,
+    series: str | None,
+    epsilon_paper: Decimal | None,
+) -> ReleaseCharge:
+    return ReleaseCharge(
+        release_id=release_id,
+        label=request.label,
+        dataset=request.dataset,
+        sample_id=sample_id,
+        mechanism=request.mechanism,
+        price=request.price,
+        epsilon_paper=epsilon_paper,
+        spec_digest=request.digest,
+        map_digest=request.map_digest,
+        code_version=code_version,
+        sampler_layout=SAMPLER_LAYOUT,
+        day=today,
+        series=series,
+        series_digest=request.series_digest,
+        selection_sample_id=selection_sample_id,
+    )
+
+
+def _lost(key: KeyRef, sample_id: str | None) -> bool:
+    """Whether the key of a sample that was taken is gone, or another one."""
+    return sample_id is not None and (not key.exists() or sample_commitment(key.load()) != sample_id)
+
+
+def _unchanged(
+    state: ReleaseState, folder: ReleaseFolder, *, binding: dict[str, str], code_version: str
+) -> Violation | None:
+    """What speaks against resuming: anything that is not as it was at the charge."""
+    remembered = folder.remembered()
+    changes = {
+        "the software's version": state.charge.code_version != code_version,
+        "the sampler's layout": state.charge.sampler_layout != SAMPLER_LAYOUT,
+        "the input files": remembered.get("inputs") != binding["inputs"],
+        "the output's place": remembered.get("output") != binding["output"],
+        "the sampling key": _lost(folder.key, state.receipt.sample_id),
+        "the selection's sampling key": _lost(folder.selection_key, state.receipt.selection_sample_id),
+    }
+    changed = [what for what, differs in changes.items() if differs]
+    if not changed:
+        return None
+    return Violation(
+        cause="changed-since-charge",
+        what=f"release id '{state.release_id}' was charged before, and since then this changed: {', '.join(changed)}.",
+        where="",
+        remedy="Restore it and run again, or give the release up with `crowdblend abandon`.",
+    )
+
+
+@stage("reading")
+def begin_reading(*, ledger_url: str, anchoring: Anchoring, receipt: Receipt) -> None:
+    """Make durable that records are about to be read, in the ledger and its anchor: the cost is spent for ever."""
+    with _writer_after_charge(ledger_url, anchoring) as writer:
+        writer.mark_reading(receipt)
+
+
+@stage("close", if_it_fails="The release is in view and charged, but its entry in the ledger is not closed.")
+def close(
+    *,
+    ledger_url: str,
+    anchoring: Anchoring,
+    receipt: Receipt,
+    folder: ReleaseFolder,
+    hashes: tuple[tuple[str, str], ...],
+) -> None:
+    """Record that the release is published, then destroy its sampling key."""
+    with _writer_after_charge(ledger_url, anchoring) as writer:
+        writer.mark_published(receipt, hashes)
+    folder.destroy_key()
+
+
+def give_up(
+    *,
+    ledger_url: str,
+    anchoring: Anchoring,
+    release_id: str,
+    reason: str,
+    by: str,
+    today: date,
+    folder: ReleaseFolder,
+) -> bool:
+    """Abandon a release in the ledger, then destroy its keys and draws; whether its cost was given back."""
+    with open_writer(ledger_url, anchoring=anchoring) as writer:
+        refunded = writer.abandon(release_id=release_id, reason=reason, by=by, day=today)
+    folder.destroy_key()
+    folder.draws.forget()
+    return refunded
+
+
+def refuse(
+    *, ledger_url: str, anchoring: Anchoring, objection: Violation, release_id: str, dataset: str, today: date
+) -> NoReturn:
+    """Refuse for an objection that was found outside a charge, and keep the refusal as evidence in the ledger.
+
+    Raises:
+        AccountantRefused: always; it says so where the ledger could not be written.
+    """
+    refusal = objection.refusal
+    try:
+        with open_writer(ledger_url, anchoring=anchoring) as writer:
+            writer.record_refusal(
+                release_id=release_id,
+                dataset=dataset,
+                cause=objection.cause,
+                reason=refusal.message,
+                day=today,
+            )
+    except Refusal:
+        raise AccountantRefused(
+            refusal.what,
+            where=refusal.where,
+            not_done=f"{refusal.not_done} This refusal could not be recorded: the ledger can't be written.",
+            remedy=refusal.remedy,
+            cause=refusal.cause,
+        ) from None
+    raise refusal
+
+
+@contextmanager
+def _writer_after_charge(ledger_url: str, anchoring: Anchoring) -> Iterator[LedgerWriter]:
+    """A writer for a release that is charged: what would be the caller's mistake before is a failure now."""
+    try:
+        with open_writer(ledger_url, anchoring=anchoring) as writer:
+            yield writer
+    except InputRefused as refusal:
+        raise ReleaseFailed(
+            refusal.what, where=refusal.where, not_done="What was charged stays charged.", remedy=refusal.remedy
+        ) from None

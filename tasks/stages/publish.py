@@ -1,0 +1,353 @@
+"""Publishing: table and certificate appear together, or not at all, in a folder or in an object store.
+
+A release in an object store: its objects come first, and the certificate that makes them a release comes last.
+
+Publishing: the surviving groups and their certificate appear together, or not at all.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, date, datetime
+from pathlib import Path
+from typing import Any
+
+from ...accounting.ledger.private_store.keys import ReleaseFolder
+from ...mechanisms.errors import InputRefused, ReleaseFailed
+
+__all__ = [
+    "ObjectPrefix",
+    "Output",
+    "SettledRelease",
+    "Staged",
+    "bring_into_view",
+    "certificate_of",
+    "discard",
+    "in_view",
+    "output_at",
+    "put_into_view",
+    "remembered_release",
+    "require_free",
+    "staging_folder",
+    "write_staged",
+]
+
+MANIFEST = "certificate.json"
+READ_AT_ONCE = 1 << 22
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ObjectPrefix:
+    """A place for a release in an object store: all its objects begin with it.
+
+    Args:
+        url: fsspec URL without a slash at its end, for example s3://bucket/releases/census.
+    """
+
+    url: str
+
+    def __str__(self) -> str:
+        """The URL."""
+        return self.url
+
+
+Output = Path | ObjectPrefix
+"""Where a release is published: a folder of this machine, or a place in an object store."""
+
+
+def output_at(location: str, *, base: Path) -> Output:
+    """The place that a text names.
+
+    Args:
+        location: a path, or an fsspec URL.
+        base: folder that a relative path starts from.
+    """
+    local = location.removeprefix("file://").removeprefix("local://")
+    if "://" in local:
+        return ObjectPrefix(url=local.rstrip("/"))
+    return (base / local).absolute()
+
+
+def certificate_of(output: Output) -> str:
+    """Where a release's certificate lies."""
+    return f"{output}/{MANIFEST}"
+
+
+def require_free(prefix: ObjectPrefix) -> None:
+    """See that the store answers and holds nothing below a prefix.
+
+    Raises:
+        InputRefused: something lies there, or the store can't be used.
+    """
+    try:
+        files, path = _opened(prefix)
+        files.invalidate_cache()
+        taken = files.exists(path) or bool(files.glob(f"{path}/*"))
+    except Exception as error:  # noqa: BLE001 - each store's driver has faults of its own; nothing was charged yet
+        raise InputRefused(
+            f"the output's store can't be used ({type(error).__name__}).",
+            where=prefix.url,
+            remedy="Check the URL, its driver (crowdblend[s3] for s3://) and the credentials in the environment.",
+        ) from None
+    if taken:
+        raise InputRefused("the output exists already.", where=prefix.url, remedy="Name a place that is free.")
+
+
+def in_view(prefix: ObjectPrefix, hashes: tuple[tuple[str, str], ...]) -> bool:
+    """Whether a release's objects are all there, its certificate among them, and hold exactly these bytes."""
+    with _store(prefix) as (files, path):
+        return all(_digest(files, f"{path}/{name}") == digest for name, digest in hashes)
+
+
+def put_into_view(folder: Path, prefix: ObjectPrefix, hashes: tuple[tuple[str, str], ...]) -> None:
+    """Put a staged release's objects into the store, and its certificate once all of them are there and read back.
+
+    A reader who goes by the certificate sees the whole release or none. What an earlier attempt has put is left
+    where it is the same and put again where it is torn.
+
+    Args:
+        folder: the staged files.
+        prefix: where they go.
+        hashes: name and SHA-256 (hex) of each file, the certificate among them.
+
+    Raises:
+        ReleaseFailed: another certificate is in the place, or the store does not give back what it was given.
+    """
+    digests = dict(hashes)
+    with _store(prefix) as (files, path):
+        if _digest(files, f"{path}/{MANIFEST}") not in (None, digests[MANIFEST]):
+            raise ReleaseFailed(
+                "another release has come into the output's place.",
+                where=prefix.url,
+                remedy="Move it away and run again with the same release id.",
+            )
+        for name in [*(name for name in digests if name != MANIFEST), MANIFEST]:
+            _put(files, folder / name, f"{path}/{name}", digest=digests[name])
+
+
+def discard(prefix: ObjectPrefix, hashes: tuple[tuple[str, str], ...]) -> None:
+    """Remove what an attempt has put of a release that never came into view."""
+    with _store(prefix) as (files, path):
+        for name, digest in hashes:
+            if _digest(files, f"{path}/{name}") == digest:
+                files.rm_file(f"{path}/{name}")
+
+
+def _put(files: Any, source: Path, target: str, *, digest: str) -> None:  # noqa: ANN401 - fsspec's own
+    if _digest(files, target) == digest:
+        return
+    files.put_file(str(source), target)
+    if _digest(files, target) != digest:
+        raise ReleaseFailed(
+            "the store does not give back what it was given.",
+            where=target,
+            remedy="Run again with the same release id: the same bytes are published.",
+        )
+
+
+def _digest(files: Any, path: str) -> str | None:  # noqa: ANN401
+    """SHA-256 (hex) of an object; None where there is none."""
+    files.invalidate_cache()
+    try:
+        with files.open(path, "rb") as content:
+            return _digest_of_parts(lambda: content.read(READ_AT_ONCE))
+    except FileNotFoundError:
+        return None
+
+
+def _digest_of_parts(read: Callable[[], bytes]) -> str:
+    digest = hashlib.sha256()
+    while part := read():
+        digest.update(part)
+    return digest.hexdigest()
+
+
+def _opened(prefix: ObjectPrefix) -> tuple[Any, str]:
+    import fsspec  # for URLs alone: most outputs are folders of this machine
+
+    files, path = fsspec.core.url_to_fs(prefix.url)
+    return files, path
+
+
+@contextmanager
+def _store(prefix: ObjectPrefix) -> Iterator[tuple[Any, str]]:
+    """The store of a release that is charged: whatever its driver raises is a failure that can be resumed."""
+    try:
+        yield _opened(prefix)
+    except ReleaseFailed:
+        raise
+    except Exception as error:  # noqa: BLE001 - each store's driver has faults of its own
+        raise ReleaseFailed(
+            f"the output's store can't be used ({type(error).__name__}).",
+            where=prefix.url,
+            remedy="Run again with the same release id: the same bytes are published, at no new charge.",
+        ) from None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Staged:
+    """A complete output that is not in view yet.
+
+    Args:
+        folder: hidden folder; beside an output that is a folder, on the same file system.
+        hashes: name and SHA-256 (hex) of each file in it, sorted by name.
+    """
+
+    folder: Path
+    hashes: tuple[tuple[str, str], ...]
+
+    @property
+    def intact(self) -> bool:
+        """Whether the folder holds exactly these bytes."""
+        return _holds(self.folder, self.hashes)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SettledRelease:
+    """A release whose bytes are settled, in view or about to be.
+
+    Args:
+        sample_id: commitment to its sample.
+        output: its folder, or its place in an object store.
+        groups: published groups.
+        records: published records; None where what is published counts none.
+        staged: where its bytes were written, and their digests.
+    """
+
+    sample_id: str
+    output: Output
+    groups: int
+    records: int | None
+    staged: Staged
+
+    @property
+    def in_view(self) -> bool:
+        """Whether the output holds exactly these bytes."""
+        if isinstance(self.output, ObjectPrefix):
+            return in_view(self.output, self.staged.hashes)
+        return _holds(self.output, self.staged.hashes)
+
+
+def remembered_release(folder: ReleaseFolder) -> SettledRelease | None:
+    """The release whose bytes an earlier attempt has made durable; None where there are none yet.
+
+    PRIVACY: once they exist they are published as they are: never drawn or computed again.
+    """
+    facts = folder.remembered()
+    if "published" not in facts:
+        return None
+    known = facts["published"]
+    hashes = tuple((str(name), str(digest)) for name, digest in known["hashes"])
+    return SettledRelease(
+        sample_id=str(known["sample_id"]),
+        output=output_at(str(known["output"]), base=Path("/")),
+        groups=int(known["groups"]),
+        records=None if known["records"] is None else int(known["records"]),
+        staged=Staged(folder=Path(known["staging"]), hashes=hashes),
+    )
+
+
+def staging_folder(output: Output, *, sample_id: str, private: Path) -> Path:
+    """Where a release's output is written before it comes into view; hidden, and the release's own.
+
+    Beside a folder, so that a rename brings it into view; for an object store, in the private store.
+
+    Args:
+        output: where it will be published.
+        sample_id: commitment to its sample.
+        private: the release's folder in the private store.
+    """
+    if isinstance(output, ObjectPrefix):
+        return private / f"staged-{sample_id[:16]}"
+    return output.parent / f".{output.name}.crowdblend-{sample_id[:16]}"
+
+
+def write_staged(folder: Path, *, day: date, write: Callable[[Path], None]) -> Staged:
+    """Write an output into its staging folder and make it durable.
+
+    PRIVACY: files carry the day of the charge as their time; when the work ended follows the records.
+
+    Args:
+        folder: staging folder; what an earlier, unfinished attempt left in it is removed.
+        day: day of the charge.
+        write: writes every file of the output into the folder it is given.
+
+    Raises:
+        OSError: the folder can't be written.
+    """
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(mode=0o755, parents=True)
+    write(folder)
+    seconds = datetime(day.year, day.month, day.day, tzinfo=UTC).timestamp()
+    hashes = []
+    for path in sorted(folder.iterdir()):
+        os.utime(path, (seconds, seconds))
+        _sync(path)
+        hashes.append((path.name, digest_of_file(path)))
+    os.utime(folder, (seconds, seconds))
+    _sync(folder)
+    _sync(folder.parent)
+    return Staged(folder=folder, hashes=tuple(hashes))
+
+
+def bring_into_view(staged: Staged, output: Output) -> None:
+    """Make a staged output visible in one step; an output that is already in view as these bytes is left.
+
+    Raises:
+        ReleaseFailed: something else is in the output's place, or the staged bytes are not what they were.
+    """
+    if isinstance(output, ObjectPrefix):
+        if not in_view(output, staged.hashes):
+            _require_intact(staged)
+            put_into_view(staged.folder, output, staged.hashes)
+        shutil.rmtree(staged.folder, ignore_errors=True)
+        return
+    if _holds(output, staged.hashes):
+        shutil.rmtree(staged.folder, ignore_errors=True)
+        return
+    _require_intact(staged)
+    if output.exists() or output.is_symlink():
+        raise ReleaseFailed(
+            "something else has come into the output's place.",
+            where=str(output),
+            remedy="Move it away and run again with the same release id.",
+        )
+    staged.folder.rename(output)
+    _sync(output.parent)
+
+
+def _require_intact(staged: Staged) -> None:
+    if not staged.intact:
+        raise ReleaseFailed(
+            "the prepared output is not what was written.",
+            where=str(staged.folder),
+            remedy="The release can only be abandoned: it is never computed twice.",
+        )
+
+
+def digest_of_file(path: Path) -> str:
+    """SHA-256 (hex) of a file."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _holds(folder: Path, hashes: tuple[tuple[str, str], ...]) -> bool:
+    if not folder.is_dir() or folder.is_symlink():
+        return False
+    names = tuple(sorted(path.name for path in folder.iterdir()))
+    return names == tuple(name for name, _ in hashes) and all(
+        digest_of_file(folder / name) == digest for name, digest in hashes
+    )
+
+
+def _sync(path: Path) -> None:
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

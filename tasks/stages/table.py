@@ -1,0 +1,208 @@
+"""What a release publishes: a table written as Parquet or CSV, and what its certificate says of it."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from ...mechanisms.recoding import GeneralizationMap
+from ..readers.column_codes import arrow_of, numbers_of, texts_of
+from ..request import FileFormat
+
+__all__ = [
+    "Publication",
+    "PublishedTable",
+    "TableColumn",
+    "count_table",
+    "figure_columns",
+    "label_columns",
+    "write_table",
+]
+
+ROWS_AT_ONCE = 1 << 20
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TableColumn:
+    """One published column.
+
+    Args:
+        name: its name.
+        values: one for each distinct row; shape (rows,). Parquet has their type.
+        shown: how CSV shows one of them.
+    """
+
+    name: str
+    values: pa.Array
+    shown: Callable[[Any], str] = str
+
+    @property
+    def texts(self) -> list[str]:
+        """The values as CSV shows them."""
+        if not pa.types.is_dictionary(self.values.type):
+            return [self.shown(value) for value in self.values.to_pylist()]
+        entries = [self.shown(entry) for entry in self.values.dictionary.to_pylist()]
+        return [entries[place] for place in numbers_of(self.values.indices).tolist()]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PublishedTable:
+    """What may leave: distinct rows, and how often each is there.
+
+    PRIVACY: the rows' order, and everything written from them, is a function of this object alone.
+
+    Args:
+        columns: at least one; all of the same length.
+        times: how often each row is published, at least 0; int64, shape (rows,). None publishes each once.
+    """
+
+    columns: tuple[TableColumn, ...]
+    times: NDArray[np.int64] | None
+
+    @property
+    def distinct(self) -> int:
+        """How many rows there are before they are repeated."""
+        return len(self.columns[0].values)
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Names and types of the columns."""
+        return pa.schema([pa.field(column.name, column.values.type) for column in self.columns])
+
+    def blocks(self) -> Iterator[pa.Table]:
+        """All published rows, at most ROWS_AT_ONCE at a time."""
+        ends = None if self.times is None else np.cumsum(self.times)
+        published = self.distinct if self.times is None else int(self.times.sum())
+        for first in range(0, published, ROWS_AT_ONCE):
+            rows = np.arange(first, min(first + ROWS_AT_ONCE, published), dtype=np.int64)
+            taken = arrow_of(rows if ends is None else np.searchsorted(ends, rows, side="right"))
+            yield pa.Table.from_arrays([column.values.take(taken) for column in self.columns], schema=self.schema)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Publication:
+    """A table that may leave.
+
+    PRIVACY: all of it is public before the records are read, or a function of the published table.
+
+    Args:
+        table: the table.
+        file_format: in which it is written.
+        groups: how many groups, cells or answers it has.
+        records: how many records it shows; None where it counts none.
+        form: what it is, for example "microdata".
+        details: what else its certificate says of it.
+    """
+
+    table: PublishedTable
+    file_format: FileFormat
+    groups: int
+    records: int | None
+    form: str
+    details: Mapping[str, str | int]
+
+    @property
+    def facts(self) -> dict[str, str | int | None]:
+        """The certificate's part about what is published."""
+        return {"form": self.form, "groups": self.groups, "records": self.records, **self.details}
+
+
+def label_columns(keys: NDArray[np.int64], *, generalization: GeneralizationMap) -> tuple[TableColumn, ...]:
+    """The labels of some groups; a column's dictionary holds those that some group has and nothing else.
+
+    Args:
+        keys: the groups, shape (words, n).
+        generalization: the map that they are keys of.
+    """
+    columns = []
+    for column, codes in zip(generalization.columns, generalization.decode(keys), strict=True):
+        present, place = np.unique(codes, return_inverse=True)
+        labels = texts_of(column.hierarchy.labels(present, column.level))
+        values = pa.DictionaryArray.from_arrays(arrow_of(place.astype(np.int32)), labels)
+        columns.append(TableColumn(name=column.name, values=values))
+    return tuple(columns)
+
+
+def count_table(
+    keys: NDArray[np.int64],
+    counts: NDArray[np.int64],
+    *,
+    generalization: GeneralizationMap,
+    form: Literal["microdata", "counts"],
+) -> PublishedTable:
+    """The labels of some groups, with their counts or repeated as often.
+
+    Args:
+        keys: the groups, shape (words, n).
+        counts: what is published of each group's size; int64, shape (n,). Only as "counts" it may be 0 or negative.
+        generalization: the map that they are keys of.
+        form: "microdata" repeats each row, "counts" gives each its count.
+    """
+    columns = label_columns(keys, generalization=generalization)
+    if form == "microdata":
+        return PublishedTable(columns=columns, times=counts)
+    return PublishedTable(columns=(*columns, TableColumn(name="count", values=arrow_of(counts))), times=None)
+
+
+def figure_columns(
+    names: tuple[str, str, str, str],
+    values: Sequence[float],
+    widths: Sequence[float],
+    errors: Sequence[float],
+    *,
+    shown: Callable[[float], str],
+) -> tuple[TableColumn, ...]:
+    """An estimate, the ends of its interval, and its standard error, as four columns of one row for each.
+
+    Args:
+        names: of the columns.
+        values: the estimates.
+        widths: half of each interval.
+        errors: the standard errors.
+        shown: how CSV shows a figure.
+    """
+    value, width = np.array(values, dtype=np.float64), np.array(widths, dtype=np.float64)
+    columns = (value, value - width, value + width, np.array(errors, dtype=np.float64))
+    return tuple(
+        TableColumn(name=name, values=arrow_of(figures), shown=shown)
+        for name, figures in zip(names, columns, strict=True)
+    )
+
+
+def write_table(table: PublishedTable, *, folder: Path, file_format: FileFormat) -> str:
+    """Write `data.parquet` or `data.csv` into a folder and return the file's name.
+
+    Raises:
+        OSError: the folder can't be written.
+    """
+    name = f"data.{file_format}"
+    if file_format == "parquet":
+        # PRIVACY: every dictionary entry and statistic in this file is of a published value.
+        with pq.ParquetWriter(folder / name, table.schema, compression="zstd", store_schema=False) as writer:
+            for block in table.blocks():
+                writer.write_table(block, row_group_size=ROWS_AT_ONCE)
+        return name
+    with (folder / name).open("wb") as file:
+        file.write(_csv_line([column.name for column in table.columns]))
+        times = [1] * table.distinct if table.times is None else table.times.tolist()
+        for row, count in zip(zip(*(column.texts for column in table.columns), strict=True), times, strict=True):
+            line = _csv_line(row)
+            for first in range(0, count, ROWS_AT_ONCE):
+                file.write(line * min(ROWS_AT_ONCE, count - first))
+    return name
+
+
+def _csv_line(fields: tuple[str, ...] | list[str]) -> bytes:
+    """One row with minimal quotes and a line feed."""
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n", quoting=csv.QUOTE_MINIMAL).writerow(fields)
+    return text.getvalue().encode("utf-8")
