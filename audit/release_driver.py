@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 from crowdblend.deploy.run import run_release
-from crowdblend.flows.paths import house
+from crowdblend.flows.paths import resolve_paths
 from crowdblend.mechanisms.errors import Refusal
 
 
@@ -19,7 +19,7 @@ def main() -> None:
         try:
             result = run_release(
                 Path(job["spec"]),
-                house=house(),
+                state_paths=resolve_paths(),
                 output=job["output"],
                 scheduler=None,
                 release_id=job["release_id"],

@@ -16,7 +16,7 @@ from ..accounting.ledger.series import SeriesState
 from ..accounting.theory.planning.planner import Plan
 from ..accounting.theory.price import Price, paper_price, price
 from ..flows.dry_run import DryRun
-from ..flows.paths import House, house
+from ..flows.paths import StatePaths, resolve_paths
 from ..mechanisms.errors import AccountantRefused, InputRefused, Refusal, ReleaseFailed
 from ..mechanisms.hierarchies.build import day_rows, interval_rows, outline_rows, parent_rows, prefix_rows, written_day
 from ..mechanisms.hierarchies.declare import HierarchyError, ValueHierarchy
@@ -56,7 +56,7 @@ __all__ = [
     "GroupCounts",
     "HierarchyCheck",
     "HierarchyError",
-    "House",
+    "StatePaths",
     "InputRefused",
     "IntervalHierarchy",
     "LedgerView",
@@ -83,7 +83,7 @@ __all__ = [
     "discernibility",
     "dry_run",
     "explain",
-    "house",
+    "resolve_paths",
     "import_hierarchy",
     "interval_rows",
     "ledger",

@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 
 from ..accounting.ledger.database.creation import create_ledger
 from ..accounting.ledger.writer import open_writer
-from ..flows.paths import House
+from ..flows.paths import StatePaths
 from ..mechanisms.amounts import amount_shown
 from .python.published import FactTable
 
@@ -59,7 +59,7 @@ def lay_out(folder: Path) -> Path:
     return folder / "census2000.toml"
 
 
-def open_demonstration_ledger(house: House) -> None:
+def open_demonstration_ledger(state_paths: StatePaths) -> None:
     """Create the demonstration's signing key and ledger, with a budget for its one data set.
 
     The public key is written beside the private store, as `public-key.pem`.
@@ -67,10 +67,10 @@ def open_demonstration_ledger(house: House) -> None:
     Raises:
         OSError: it can't be written.
     """
-    public = house.anchoring.keys.create_where_none(secrets.token_bytes)
-    (house.home.parent / "public-key.pem").write_bytes(public.pem)
-    create_ledger(house.ledger_url, anchoring=house.anchoring)
-    with open_writer(house.ledger_url, anchoring=house.anchoring) as writer:
+    public = state_paths.anchoring.keys.create_where_none(secrets.token_bytes)
+    (state_paths.home.parent / "public-key.pem").write_bytes(public.pem)
+    create_ledger(state_paths.ledger_url, anchoring=state_paths.anchoring)
+    with open_writer(state_paths.ledger_url, anchoring=state_paths.anchoring) as writer:
         writer.add_dataset(
             name=DATASET,
             epsilon=Decimal(1),

@@ -10,7 +10,7 @@ from ..accounting.ledger.entries.releases import ChargedPrice
 from ..accounting.ledger.queries import DatasetState
 from ..accounting.ledger.reader import open_reader
 from ..flows.metadata_remarks import metadata_remarks
-from ..flows.paths import House
+from ..flows.paths import StatePaths
 from ..flows.prepare import layout_of_source
 from ..mechanisms.errors import Refusal
 from ..tasks.inputs.list import SourceLayout
@@ -22,16 +22,16 @@ FORMATS = {"csv": "CSV", "parquet": "Parquet"}
 ACCOUNT = ("budget", "spent", "left", "left_after")
 
 
-def readiness(request: Request, *, house: House) -> dict[str, Any]:
+def readiness(request: Request, *, state_paths: StatePaths) -> dict[str, Any]:
     """What the ledger and the source's metadata say of a release; what speaks against it is a sentence in `problem`.
 
     PRIVACY: of the source only names, CSV headers and Parquet footers are looked at; of the ledger its accounts.
 
     Args:
         request: what is asked for.
-        house: where the ledger lies; there need be none.
+        state_paths: where the ledger lies; there need be none.
     """
-    return {"budget": _budget(request, house), "source": _source(request)}
+    return {"budget": _budget(request, state_paths), "source": _source(request)}
 
 
 def budget_facts(state: DatasetState, charge: ChargedPrice | None) -> dict[str, Any]:
@@ -85,15 +85,15 @@ def _amount(budget: Mapping[str, Any], name: str, symbol: str) -> str:
     return f"{spent:.6g} of {symbol} = {total:.6g} is spent, {left}"
 
 
-def _budget(request: Request, house: House) -> dict[str, Any]:
+def _budget(request: Request, state_paths: StatePaths) -> dict[str, Any]:
     facts: dict[str, Any] = {f"{name}_{part}": None for name in ("epsilon", "delta") for part in ACCOUNT}
     try:
-        reader = open_reader(house.ledger_url)
+        reader = open_reader(state_paths.ledger_url)
         facts = budget_facts(reader.dataset(request.dataset), charged_price(request.price))
-        objection = reader.look_for_objection(dataset=request.dataset, mechanism=request.mechanism, price=request.price)
+        violation = reader.check_charge(dataset=request.dataset, mechanism=request.mechanism, price=request.price)
     except Refusal as refusal:
         return facts | {"dataset": request.dataset, "problem": _sentences(refusal)}
-    return facts | {"problem": None if objection is None else _sentences(objection.refusal)}
+    return facts | {"problem": None if violation is None else _sentences(violation.refusal)}
 
 
 def _source(request: Request) -> dict[str, Any]:

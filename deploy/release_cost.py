@@ -6,7 +6,7 @@ import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ..flows.paths import House
+from ..flows.paths import StatePaths
 from ..mechanisms.amounts import amount_shown
 
 if TYPE_CHECKING:
@@ -15,16 +15,16 @@ if TYPE_CHECKING:
 __all__ = ["commands_for", "cost_so_far", "run_command"]
 
 
-def cost_so_far(release_id: str, house: House) -> tuple[Stage | None, str]:
+def cost_so_far(release_id: str, state_paths: StatePaths) -> tuple[Stage | None, str]:
     """How far the ledger has a release, None where it was never charged, and what that has cost, as a sentence.
 
     Args:
         release_id: the release.
-        house: where the ledger lies.
+        state_paths: where the ledger lies.
     """
     from ..accounting.ledger.reader import open_reader  # with it comes the ledger, which a command's help doesn't need
 
-    with open_reader(house.ledger_url) as reader:
+    with open_reader(state_paths.ledger_url) as reader:
         state = reader.release(release_id)
     if state is None:
         return None, "Nothing was charged."

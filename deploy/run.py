@@ -11,12 +11,12 @@ import click
 
 from ..accounting.ledger.reader import open_reader
 from ..accounting.theory.price import mechanism_record
-from ..flows.paths import House
+from ..flows.paths import StatePaths
 from ..flows.prepare import PreparedRelease, prepared_release
 from ..mechanisms.errors import AccountantRefused, InputRefused, ReleaseFailed
 from ..mechanisms.recoding import GeneralizationMap
 from ..tasks.stages.draw_once import load_map
-from ..tasks.stages.publish import SettledRelease, certificate_of, output_at, remembered_release
+from ..tasks.stages.publish import StagedRelease, certificate_of, output_at, remembered_release
 from .terminal.stages import Stages
 
 __all__ = ["run_release"]
@@ -28,7 +28,7 @@ PREFECT_ABSENT = "Failed to reach API"
 def run_release(
     spec: Path,
     *,
-    house: House,
+    state_paths: StatePaths,
     output: str | None,
     scheduler: str | None,
     release_id: str | None,
@@ -40,7 +40,7 @@ def run_release(
 
     Args:
         spec: the specification's file.
-        house: where the ledger and the private store lie.
+        state_paths: where the ledger and the private store lie.
         output: the release's folder (from the working folder) or URL, instead of the specification's.
         scheduler: address of a Dask scheduler; None for the specification's cluster, or that of Dask's settings, or
             this machine's threads.
@@ -59,7 +59,9 @@ def run_release(
     """
     stages = Stages() if stages is None else stages
     place = None if output is None else output_at(output, base=Path.cwd())
-    with prepared_release(spec, house=house, output=place, release_id=release_id, series=series) as prepared:
+    with prepared_release(
+        spec, state_paths=state_paths, output=place, release_id=release_id, series=series
+    ) as prepared:
         if prepared.other_names:
             click.echo(two_names_warning(prepared.other_names, dataset=prepared.request.dataset), err=True)
         warn_of_metadata(prepared.remarks)
@@ -75,11 +77,11 @@ def run_release(
             stages.expect(records=prepared.layout.records, octets=prepared.layout.octets)
             from ..flows.cluster import cluster_of_spec
             from .cluster import chosen_cluster, opened_executor, require_reachable  # a refusal doesn't need Dask
-            from .prefect.environment import settle_prefect, settled_api
+            from .prefect.environment import configure_prefect, settled_api
 
             choice = chosen_cluster(scheduler=scheduler, of_spec=cluster_of_spec(spec))
             require_reachable(choice)
-            wait_for_prefect = settle_prefect(house.home)
+            wait_for_prefect = configure_prefect(state_paths.home)
             import httpx
 
             from ..flows.release import run_flow
@@ -105,7 +107,7 @@ def run_release(
 
 def _prefect_lost(prepared: PreparedRelease) -> InputRefused | ReleaseFailed:
     """What the loss means, by what the ledger has of the release."""
-    with open_reader(prepared.house.ledger_url) as reader:
+    with open_reader(prepared.state_paths.ledger_url) as reader:
         state = reader.release(prepared.release_id)
     if state is None:
         return InputRefused(
@@ -151,7 +153,7 @@ def two_names_warning(other_names: tuple[str, ...], *, dataset: str) -> str:
 
 def _result(
     prepared: PreparedRelease,
-    published: SettledRelease,
+    published: StagedRelease,
     generalization: GeneralizationMap,
     stages: Stages,
     *,
@@ -182,7 +184,7 @@ def _series(prepared: PreparedRelease) -> dict[str, Any] | None:
     """The release's place in its series."""
     if prepared.series is None:
         return None
-    with open_reader(prepared.house.ledger_url) as reader:
+    with open_reader(prepared.state_paths.ledger_url) as reader:
         state = reader.release(prepared.release_id)
     if state is None or state.charge.series is None:
         return None

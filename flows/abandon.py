@@ -12,18 +12,18 @@ from ..accounting.ledger.reader import open_reader
 from ..mechanisms.errors import AccountantRefused
 from ..tasks.stages.charge import give_up
 from ..tasks.stages.publish import ObjectPrefix, discard, output_at, remembered_release, staging_folder
-from .paths import House
+from .paths import StatePaths
 
 __all__ = ["abandon_release"]
 
 
-def abandon_release(release_id: str, *, reason: str, house: House) -> bool:
+def abandon_release(release_id: str, *, reason: str, state_paths: StatePaths) -> bool:
     """Abandon a release that no live process holds, and destroy its key.
 
     Args:
         release_id: the release.
         reason: why, in one line; recorded for ever.
-        house: where the ledger and the private store lie.
+        state_paths: where the ledger and the private store lie.
 
     Returns:
         Whether its cost was given back: only where no record was read.
@@ -33,9 +33,9 @@ def abandon_release(release_id: str, *, reason: str, house: House) -> bool:
         AccountantRefused: the ledger is behind its anchor, or the release is held by a live process, published, or
             abandoned already.
     """
-    reader = open_reader(house.ledger_url)
+    reader = open_reader(state_paths.ledger_url)
     ledger_id = reader.ledger_id
-    with PrivateStore(house.home).hold(ledger_id=ledger_id, release_id=release_id) as folder:
+    with PrivateStore(state_paths.home).hold(ledger_id=ledger_id, release_id=release_id) as folder:
         state = reader.release(release_id)
         place = folder.remembered().get("output")
         staging = None
@@ -54,8 +54,8 @@ def abandon_release(release_id: str, *, reason: str, house: House) -> bool:
                 remedy="Run again with the same release id: that closes it.",
             )
         refunded = give_up(
-            ledger_url=house.ledger_url,
-            anchoring=house.anchoring,
+            ledger_url=state_paths.ledger_url,
+            anchoring=state_paths.anchoring,
             release_id=release_id,
             reason=reason,
             by=getpass.getuser(),

@@ -15,12 +15,12 @@ from ..tasks.inputs.list import SourceLayout, source_metadata_bytes
 from ..tasks.request import Request
 from ..tasks.stages.publish import Output
 from .metadata_remarks import metadata_remarks
-from .paths import House
+from .paths import StatePaths
 from .prepare import (
     check_output,
     check_release_id,
     layout_of_source,
-    objection_to_release,
+    release_violation,
     request_of_series,
     require_apart,
 )
@@ -63,7 +63,7 @@ class DryRun:
 
 
 def dry_run(
-    spec: Path, *, house: House, output: Output | None, release_id: str | None, series: str | None = None
+    spec: Path, *, state_paths: StatePaths, output: Output | None, release_id: str | None, series: str | None = None
 ) -> DryRun:
     """Do what `prepare.prepared_release` does, in its order, but write nothing: no lock, no folder, no entry.
 
@@ -71,7 +71,7 @@ def dry_run(
 
     Args:
         spec: the specification's file.
-        house: where the ledger and the private store lie.
+        state_paths: where the ledger and the private store lie.
         output: the release's place, instead of the specification's.
         release_id: id to run, resume or look up; None for a new release.
         series: the series whose next release this is, None for a release that pays for itself.
@@ -82,26 +82,26 @@ def dry_run(
     """
     check_release_id(release_id)
     ad_hoc = read_spec(spec, output=output) if series is None else None
-    reader = open_reader(house.ledger_url)
-    if house.home.exists():
-        require_private(house.home)
-    keys = house.anchoring.keys
+    reader = open_reader(state_paths.ledger_url)
+    if state_paths.home.exists():
+        require_private(state_paths.home)
+    keys = state_paths.anchoring.keys
     keys.current()
-    reader.require_anchored(house.anchoring)
+    reader.require_anchored(state_paths.anchoring)
     request = ad_hoc or request_of_series(spec, output=output, series=reader.series(str(series)))
     require_apart(request)
     state = None
     if release_id is not None:
-        require_not_held(house.home, ledger_id=reader.ledger_id, release_id=release_id)
+        require_not_held(state_paths.home, ledger_id=reader.ledger_id, release_id=release_id)
         state = reader.release(release_id)
-    if (objection := objection_to_release(reader, request, state=state, series=series)) is not None:
-        raise objection.refusal
+    if (violation := release_violation(reader, request, state=state, series=series)) is not None:
+        raise violation.refusal
     layout = None
     other_names: tuple[str, ...] = ()
     if state is None or state.stage != "published":
         layout = layout_of_source(request)
         check_output(request.output, own=None if state is None else release_id, keys=keys)
-        names = known_names_of_source(house.home, source_metadata_bytes(layout))
+        names = known_names_of_source(state_paths.home, source_metadata_bytes(layout))
         other_names = tuple(name for name in names if name != f"'{request.dataset}'")
     paid = state is not None or series is not None
     return DryRun(

@@ -15,6 +15,6 @@ class Observer(Protocol):
         """A stage, from its beginning to its end."""
         ...
 
-    def advanced(self, done: int, total: int) -> None:
+    def on_progress(self, done: int, total: int) -> None:
         """So much of the running stage is done."""
         ...

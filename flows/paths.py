@@ -27,11 +27,11 @@ __all__ = [
     "DEFAULTS",
     "FILE_NAME",
     "PLACES",
-    "House",
+    "StatePaths",
     "Setting",
     "Settings",
     "SettingsFile",
-    "house",
+    "resolve_paths",
     "resolved_settings",
     "settings_file",
 ]
@@ -161,7 +161,7 @@ DEFAULT_LEDGER = "sqlite:///crowdblend-ledger.db"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class House:
+class StatePaths:
     """The places where state is kept.
 
     Args:
@@ -238,10 +238,10 @@ class Settings:
         raise KeyError(name)
 
     @property
-    def house(self) -> House:
+    def resolve_paths(self) -> StatePaths:
         """The places where state is kept."""
         ledger, home, anchor = (self[name].value for name in PLACES)
-        return House(
+        return StatePaths(
             ledger_url=ledger or DEFAULT_LEDGER,
             home=Path(home or "").expanduser().absolute(),
             anchor=Path(anchor).expanduser().absolute() if anchor else None,
@@ -277,7 +277,7 @@ def resolved_settings(*, ledger_url: str | None = None, home: Path | None = None
     return Settings(file=None if file is None else file.path, settings=tuple(found))
 
 
-def house(*, ledger_url: str | None = None, home: Path | None = None) -> House:
+def resolve_paths(*, ledger_url: str | None = None, home: Path | None = None) -> StatePaths:
     """The places where state is kept, as `resolved_settings` finds them.
 
     Args:
@@ -291,4 +291,4 @@ def house(*, ledger_url: str | None = None, home: Path | None = None) -> House:
     found = resolved_settings(ledger_url=ledger_url, home=home)
     for name in PLACES[:2]:
         _LOGGER.debug("%s %s (%s)", name, found[name].shown, found[name].origin)
-    return found.house
+    return found.state_paths

@@ -29,7 +29,7 @@ from ..mechanisms.errors import InputRefused
 from ..tasks.inputs.open import is_url
 from ..tasks.request import Request
 from ..tasks.stages.publish import ObjectPrefix, Output, require_free
-from .paths import House
+from .paths import StatePaths
 from .releases.registry import release_kind
 from .spec import read_spec
 
@@ -41,7 +41,7 @@ __all__ = [
     "check_output",
     "check_release_id",
     "layout_of_source",
-    "objection_to_release",
+    "release_violation",
     "prepared_release",
     "request_of_series",
     "require_apart",
@@ -111,7 +111,7 @@ class PreparedRelease:
     Args:
         release_id: the release's id, given or made here.
         request: what is asked for.
-        house: where the ledger and the private store lie.
+        state_paths: where the ledger and the private store lie.
         folder: the release's own folder in the private store, locked while this object is in use.
         state: what the ledger knows of this id; None where it is new.
         layout: the files of the records with their headers; None where the release is published already.
@@ -122,7 +122,7 @@ class PreparedRelease:
 
     release_id: str
     request: Request
-    house: House
+    state_paths: StatePaths
     folder: ReleaseFolder
     state: ReleaseState | None
     layout: SourceLayout | None
@@ -133,13 +133,13 @@ class PreparedRelease:
 
 @contextmanager
 def prepared_release(
-    spec: Path, *, house: House, output: Output | None, release_id: str | None, series: str | None = None
+    spec: Path, *, state_paths: StatePaths, output: Output | None, release_id: str | None, series: str | None = None
 ) -> Iterator[PreparedRelease]:
     """Check a release up to the charge and hold its lock until the block ends.
 
     Args:
         spec: the specification's file.
-        house: where the ledger and the private store lie.
+        state_paths: where the ledger and the private store lie.
         output: the release's place, instead of the specification's.
         release_id: id to run, resume or look up; None for a new release.
         series: the series whose next release this is, None for a release that pays for itself.
@@ -152,17 +152,17 @@ def prepared_release(
     """
     check_release_id(release_id)
     ad_hoc = read_spec(spec, output=output) if series is None else None
-    reader = open_reader(house.ledger_url)
-    PrivateStore(house.home)
-    house.anchoring.keys.current()
-    reader.require_anchored(house.anchoring)
+    reader = open_reader(state_paths.ledger_url)
+    PrivateStore(state_paths.home)
+    state_paths.anchoring.keys.current()
+    reader.require_anchored(state_paths.anchoring)
     request = ad_hoc or request_of_series(spec, output=output, series=reader.series(str(series)))
     require_apart(request)
     name = release_id or f"{series or request.label}-{secrets.token_hex(6)}"
-    with PrivateStore(house.home).hold(ledger_id=reader.ledger_id, release_id=name) as folder:
+    with PrivateStore(state_paths.home).hold(ledger_id=reader.ledger_id, release_id=name) as folder:
         state = reader.release(name)
-        if (objection := objection_to_release(reader, request, state=state, series=series)) is not None:
-            _refuse(objection, house=house, release_id=name, dataset=_payer(reader, request, state, series))
+        if (violation := release_violation(reader, request, state=state, series=series)) is not None:
+            _refuse(violation, state_paths=state_paths, release_id=name, dataset=_payer(reader, request, state, series))
         published = state is not None and state.stage == "published"
         if published:
             folder.destroy_key()  # a crash may have come between the close and the end of the key
@@ -174,9 +174,9 @@ def prepared_release(
             from .metadata_remarks import metadata_remarks
 
             layout = layout_of_source(request)
-            check_output(request.output, own=name if state is not None else None, keys=house.anchoring.keys)
+            check_output(request.output, own=name if state is not None else None, keys=state_paths.anchoring.keys)
             other_names = other_names_of_source(
-                house.home,
+                state_paths.home,
                 fingerprint=folder.fingerprint(source_metadata_bytes(layout)),
                 ledger_id=reader.ledger_id,
                 dataset=request.dataset,
@@ -185,7 +185,7 @@ def prepared_release(
         yield PreparedRelease(
             release_id=name,
             request=request,
-            house=house,
+            state_paths=state_paths,
             folder=folder,
             state=state,
             layout=layout,
@@ -224,14 +224,14 @@ def request_of_series(spec: Path, *, output: Output | None, series: SeriesState)
     return dataclasses.replace(request, price=price)
 
 
-def objection_to_release(
+def release_violation(
     reader: LedgerReader, request: Request, *, state: ReleaseState | None, series: str | None
 ) -> Violation | None:
     """What the ledger's rules say against a release now, with its source unopened; None where they say nothing."""
     if state is not None:
-        return _objection_to_resume(state, request, series=series)
+        return _resume_violation(state, request, series=series)
     if series is None:
-        return reader.look_for_objection(dataset=request.dataset, mechanism=request.mechanism, price=request.price)
+        return reader.check_charge(dataset=request.dataset, mechanism=request.mechanism, price=request.price)
     return reader.look_at_series(name=series, dataset=request.dataset, spec_digest=request.series_digest)
 
 
@@ -242,21 +242,21 @@ def _payer(reader: LedgerReader, request: Request, state: ReleaseState | None, s
     return request.dataset if series is None else reader.series(series).registered.dataset
 
 
-def _refuse(objection: Violation, *, house: House, release_id: str, dataset: str) -> NoReturn:
+def _refuse(violation: Violation, *, state_paths: StatePaths, release_id: str, dataset: str) -> NoReturn:
     """Refuse, with a record of it."""
     from ..tasks.stages.charge import refuse  # what writes to the ledger is loaded where it writes
 
     refuse(
-        ledger_url=house.ledger_url,
-        anchoring=house.anchoring,
-        objection=objection,
+        ledger_url=state_paths.ledger_url,
+        anchoring=state_paths.anchoring,
+        violation=violation,
         release_id=release_id,
         dataset=dataset,
         today=datetime.now(UTC).date(),
     )
 
 
-def _objection_to_resume(state: ReleaseState, request: Request, *, series: str | None) -> Violation | None:
+def _resume_violation(state: ReleaseState, request: Request, *, series: str | None) -> Violation | None:
     """What speaks against a known id: anything but exactly this release, still open or published."""
     if state.stage == "abandoned":
         return Violation(

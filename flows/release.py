@@ -18,7 +18,7 @@ from ..tasks.request import Request
 from ..tasks.stages.charge import begin_reading, close, reserve
 from ..tasks.stages.count import ReleaseWork, count_stage
 from ..tasks.stages.draw_once import noise_draw
-from ..tasks.stages.publish import SettledRelease, remembered_release
+from ..tasks.stages.publish import StagedRelease, remembered_release
 from ..tasks.stages.release_files import publish, write_output
 from ..tasks.stages.table import Publication
 from .code_sources import code_sources
@@ -35,7 +35,7 @@ def run_flow(
     executor: Executor,
     randomness: Callable[[int], bytes],
     observer: Observer,
-) -> SettledRelease:
+) -> StagedRelease:
     """Run a prepared release as a Prefect flow.
 
     PRIVACY: the flow is made around the release and has no parameters, so Prefect has none to record.
@@ -53,7 +53,7 @@ def run_flow(
     layout = prepared.layout
     if layout is None:
         raise ReleaseFailed("a release that is published already is not run again.")
-    published: list[SettledRelease] = []
+    published: list[StagedRelease] = []
 
     @flow(
         name="release",
@@ -77,10 +77,10 @@ def _stages(
     executor: Executor,
     randomness: Callable[[int], bytes],
     observer: Observer,
-) -> SettledRelease:
+) -> StagedRelease:
     """The stages in their order; each skips what an earlier attempt has made durable."""
     request, folder = prepared.request, prepared.folder
-    ledger_url, anchoring = prepared.house.ledger_url, prepared.house.anchoring
+    ledger_url, anchoring = prepared.state_paths.ledger_url, prepared.state_paths.anchoring
     sources = code_sources()  # before the charge: where they can't be read nothing is spent
     paper = request.paper_price
     with observer.stage("charge"):
@@ -108,7 +108,7 @@ def _stages(
             folder=folder,
             executor=executor,
             randomness=randomness,
-            advanced=observer.advanced,
+            on_progress=observer.on_progress,
         )
         generalization, publication = _made(request, work=work, observer=observer)
         with observer.stage("publish"):

@@ -16,7 +16,7 @@ from ..theory.price import Price, mechanism_record
 from .entries.codec import sorted_fields
 from .entries.releases import ChargedPrice, ReleaseCharged, ReleaseChargedTwoSamples, SeriesPlace, SeriesRegistered
 
-__all__ = ["Circumstances", "Receipt", "ReleaseCharge", "SeriesRegistration", "charged_price"]
+__all__ = ["DatasetContext", "Receipt", "ReleaseCharge", "SeriesRegistration", "charged_price"]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -206,7 +206,7 @@ def charged_price(price: Price) -> ChargedPrice:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Circumstances:
+class DatasetContext:
     """What the ledger said of a release's data set when the release was charged.
 
     INVARIANT: it follows from entries up to the charge, so that a resumed release has the same certificate.

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from sqlalchemy import Connection
 
-from .charge import Circumstances, Receipt
-from .entries.kinds import PrivateLook
+from .charge import DatasetContext, Receipt
+from .entries.kinds import DataAccess
 from .queries import entries_of, registration_of
 from .rules.violations import unknown_dataset
 
@@ -24,7 +24,7 @@ class RecordedLook:
     """
 
     position: int
-    look: PrivateLook
+    look: DataAccess
 
 
 def private_looks(connection: Connection) -> tuple[RecordedLook, ...]:
@@ -33,10 +33,10 @@ def private_looks(connection: Connection) -> tuple[RecordedLook, ...]:
     Raises:
         ForgedState: they are not those of the signed chain.
     """
-    return tuple(RecordedLook(position=position, look=look) for position, look in entries_of(connection, PrivateLook))
+    return tuple(RecordedLook(position=position, look=look) for position, look in entries_of(connection, DataAccess))
 
 
-def circumstances_of(connection: Connection, receipt: Receipt) -> Circumstances:
+def circumstances_of(connection: Connection, receipt: Receipt) -> DatasetContext:
     """What was known of a release's data set at its charge: the same whenever it is asked.
 
     Raises:
@@ -50,4 +50,4 @@ def circumstances_of(connection: Connection, receipt: Receipt) -> Circumstances:
     dataset = registration_of(connection, receipt.dataset)
     if dataset is None:
         raise unknown_dataset(receipt.dataset).refusal
-    return Circumstances(rows_per_person=dataset.rows_per_person, look_days=tuple(days))
+    return DatasetContext(rows_per_person=dataset.rows_per_person, look_days=tuple(days))

@@ -14,7 +14,7 @@ from .chain.signed_state import ForgedState, SignedState, rows_in
 from .charge import Receipt
 from .database.schema import account, dataset, entry, release, release_stage, sample
 from .entries.codec import entry_of_bytes
-from .entries.kinds import BudgetRaised, DatasetAdded, LedgerCreated, PrivateLook, TokenAdded, TokenRevoked
+from .entries.kinds import BudgetRaised, DataAccess, DatasetAdded, LedgerCreated, TokenAdded, TokenRevoked
 from .entries.releases import OutputHashes, ReleaseCharged, ReleasePublished, SeriesRegistered
 from .entries.values import Account
 from .rules.ledger_state import AccountAt, account_of_row
@@ -44,7 +44,7 @@ Recorded = TypeVar(
     bound=LedgerCreated
     | DatasetAdded
     | BudgetRaised
-    | PrivateLook
+    | DataAccess
     | ReleaseCharged
     | ReleasePublished
     | SeriesRegistered

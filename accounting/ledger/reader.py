@@ -15,7 +15,7 @@ from .chain.anchoring import Anchoring
 from .chain.append import Place, head_of
 from .chain.check import AnchorCheck, check_anchor
 from .chain.hashing import Finding
-from .charge import Circumstances, Receipt, charged_price
+from .charge import DatasetContext, Receipt, charged_price
 from .database.schema import entry as entry_table
 from .database.store import OpenedLedger, open_store, present_head
 from .entries.codec import entry_of_bytes, sorted_fields
@@ -105,7 +105,7 @@ class LedgerReader(OpenedLedger):
             raise unknown_dataset(name).refusal
         return state
 
-    def look_for_objection(self, *, dataset: str, mechanism: Mechanism, price: Price) -> Violation | None:
+    def check_charge(self, *, dataset: str, mechanism: Mechanism, price: Price) -> Violation | None:
         """What speaks against charging a price now, None where nothing does; nothing is reserved or recorded.
 
         Raises:
@@ -125,7 +125,7 @@ class LedgerReader(OpenedLedger):
             raise broken.refusal
         return broken
 
-    def circumstances(self, receipt: Receipt) -> Circumstances:
+    def circumstances(self, receipt: Receipt) -> DatasetContext:
         """What the ledger said of a release's data set when it was charged, whatever was recorded since.
 
         Raises:

@@ -15,7 +15,7 @@ from .chain.anchoring import Anchoring
 from .chain.append import Place, append_entry
 from .charge import Receipt, ReleaseCharge, SeriesRegistration
 from .database.store import OpenedLedger, Store, open_store
-from .entries.kinds import BudgetRaised, DatasetAdded, Entry, PrivateLook, TokenAdded, TokenRevoked
+from .entries.kinds import BudgetRaised, DataAccess, DatasetAdded, Entry, TokenAdded, TokenRevoked
 from .entries.releases import (
     OutputHashes,
     ReleaseAbandoned,
@@ -133,7 +133,7 @@ class LedgerWriter(OpenedLedger):
             InputRefused: unknown data set, or a value that the ledger can't hold.
         """
         with _well_formed():
-            look = PrivateLook(dataset=dataset, what=what, by=by, day=day)
+            look = DataAccess(dataset=dataset, what=what, by=by, day=day)
         return RecordedLook(position=self._record(look).position, look=look)
 
     def register_series(self, registration: SeriesRegistration) -> None:

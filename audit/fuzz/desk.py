@@ -21,7 +21,7 @@ from crowdblend.accounting.ledger.private_store.signing import SigningKeys
 from crowdblend.accounting.ledger.reader import open_reader
 from crowdblend.accounting.ledger.writer import open_writer
 from crowdblend.deploy import cli
-from crowdblend.flows.paths import House
+from crowdblend.flows.paths import StatePaths
 
 sys.path.append(
     str(Path(__file__).parents[2] / "tests")
@@ -65,8 +65,8 @@ class Desk:
         return Anchoring(home=self.home, file=None)
 
     @property
-    def house(self) -> House:
-        return House(ledger_url=self.url, home=self.home)
+    def resolve_paths(self) -> StatePaths:
+        return StatePaths(ledger_url=self.url, home=self.home)
 
     def kinds(self, *, after: int) -> list[str]:
         """Kinds of the ledger's entries after a place."""

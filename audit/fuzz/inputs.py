@@ -57,7 +57,9 @@ def specification(folder: Path) -> Run:
         before = desk.head()
         with (
             contextlib.suppress(Refusal),
-            prepared_release(folder / "spec.toml", house=desk.house, output=None, release_id=None) as prepared,
+            prepared_release(
+                folder / "spec.toml", state_paths=desk.state_paths, output=None, release_id=None
+            ) as prepared,
         ):
             if prepared.request.price.epsilon <= 0:
                 raise Fault("a release for nothing")

@@ -15,7 +15,7 @@ from typing import Any
 from crowdblend.accounting.ledger.certificate.write import DOMAIN, certificate_bytes, signed_bytes, write_certificate
 from crowdblend.accounting.ledger.chain.anchor import DOMAIN as ANCHOR_DOMAIN
 from crowdblend.accounting.ledger.chain.hashing import link_hash
-from crowdblend.accounting.ledger.charge import Circumstances, ReleaseCharge
+from crowdblend.accounting.ledger.charge import DatasetContext, ReleaseCharge
 from crowdblend.accounting.ledger.entries.codec import bytes_of_entry, entry_of_bytes
 from crowdblend.accounting.ledger.private_store.signing import canonical_bytes, read_public_keys
 from crowdblend.accounting.ledger.reader import open_reader
@@ -82,7 +82,7 @@ def _look_everywhere(desk: Desk) -> bool:
     said(desk, "token", "list")
     with (
         contextlib.suppress(Refusal),
-        prepared_release(desk.folder / "spec.toml", house=desk.house, output=None, release_id=None),
+        prepared_release(desk.folder / "spec.toml", state_paths=desk.state_paths, output=None, release_id=None),
     ):
         pass
     return code == 0
@@ -195,7 +195,7 @@ def sound_certificate(desk: Desk) -> bytes:
     write_certificate(
         folder,
         charge=charge.entry,
-        circumstances=Circumstances(rows_per_person=1, look_days=(date(2026, 3, 2),)),
+        circumstances=DatasetContext(rows_per_person=1, look_days=(date(2026, 3, 2),)),
         position=2,
         chain_hash="f" * 64,
         generalization=generalization,
@@ -272,7 +272,7 @@ def anchor(folder: Path) -> Run:
         own.write_bytes(lines)
         with (
             contextlib.suppress(Refusal),
-            prepared_release(folder / "spec.toml", house=desk.house, output=None, release_id=None),
+            prepared_release(folder / "spec.toml", state_paths=desk.state_paths, output=None, release_id=None),
         ):
             pass
         own.write_bytes(kept)

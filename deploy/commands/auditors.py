@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ...flows.paths import house
+from ...flows.paths import resolve_paths
 from ...mechanisms.errors import InputRefused
 from .groups import AS_JSON, LEDGER, CommandGroup
 
@@ -70,7 +70,7 @@ def dashboard(
     from ...accounting.ledger.private_store.signing import read_public_keys
 
     options = Options(
-        ledger_url=house(ledger_url=ledger_url).ledger_url,
+        ledger_url=resolve_paths(ledger_url=ledger_url).ledger_url,
         host=host,
         port=port,
         public_names=tuple(name.lower() for name in public_names),
@@ -124,7 +124,7 @@ def add(name: str, expires: timedelta, ledger_url: str | None, as_json: bool) ->
     """Let somebody look; prints the token once, and the ledger keeps its digest alone."""
     from ...accounting.ledger.writer import open_writer
 
-    settled, today = house(ledger_url=ledger_url), _today()
+    settled, today = resolve_paths(ledger_url=ledger_url), _today()
     with open_writer(settled.ledger_url, anchoring=settled.anchoring) as writer:
         text = writer.add_token(
             name=name, expires=today + expires, by=getpass.getuser(), day=today, randomness=secrets.token_bytes
@@ -147,7 +147,7 @@ def list_tokens(ledger_url: str | None, as_json: bool) -> None:
     """List the tokens with their days; their secrets are known to nobody but their holders."""
     from ...accounting.ledger.reader import open_reader
 
-    with open_reader(house(ledger_url=ledger_url).ledger_url) as reader:
+    with open_reader(resolve_paths(ledger_url=ledger_url).ledger_url) as reader:
         states, today = reader.tokens(), _today()
     rows = [
         {
@@ -176,7 +176,7 @@ def revoke(name: str, ledger_url: str | None) -> None:
     """Revoke a token by its NAME or id; it opens nothing from the next request on."""
     from ...accounting.ledger.writer import open_writer
 
-    settled = house(ledger_url=ledger_url)
+    settled = resolve_paths(ledger_url=ledger_url)
     with open_writer(settled.ledger_url, anchoring=settled.anchoring) as writer:
         token_id = writer.revoke_token(name=name, by=getpass.getuser(), day=_today())
     click.echo(f"The token {token_id} opens nothing any more.")
@@ -201,7 +201,7 @@ def key() -> None:
 @click.option("--json", "as_json", is_flag=True, help="One JSON object on standard output.")
 def show(as_json: bool) -> None:
     """Show the public keys with their ids: the one that signs now, then the earlier ones."""
-    keys = house().anchoring.keys
+    keys = resolve_paths().anchoring.keys
     keys.current()
     current, *earlier = keys.public_keys()
     if as_json:
@@ -216,7 +216,7 @@ def show(as_json: bool) -> None:
 @key.command("rotate")
 def rotate() -> None:
     """Let a fresh key sign from now on; the public keys of earlier ones stay listed."""
-    public = house().anchoring.keys.rotate(secrets.token_bytes)
+    public = resolve_paths().anchoring.keys.rotate(secrets.token_bytes)
     click.echo(f"The key {public.key_id} signs from now on. Publish it: crowdblend key export FILE")
 
 
@@ -225,7 +225,7 @@ def rotate() -> None:
 @click.option("--all", "with_earlier", is_flag=True, help="The earlier public keys too, after the one that signs now.")
 def export(file: Path, with_earlier: bool) -> None:
     """Write the public key to FILE, in PEM, for those who verify certificates and anchors."""
-    keys = house().anchoring.keys
+    keys = resolve_paths().anchoring.keys
     keys.current()
     public_keys = keys.public_keys() if with_earlier else keys.public_keys()[:1]
     try:

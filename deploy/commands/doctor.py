@@ -25,7 +25,7 @@ from urllib.parse import urlsplit
 import click
 from packaging.requirements import Requirement
 
-from ...flows.paths import House, house
+from ...flows.paths import StatePaths, resolve_paths
 from ...mechanisms.amounts import counted
 from ...mechanisms.errors import Refusal
 from .groups import AS_JSON, LEDGER
@@ -64,7 +64,7 @@ def doctor_checks(*, ledger_url: str | None) -> tuple[Check, ...]:
     """
     checks = [_installation()]
     try:
-        places = house(ledger_url=ledger_url)
+        places = resolve_paths(ledger_url=ledger_url)
     except Refusal as refusal:
         return (*checks, _of_refusal("settings", refusal))
     for name, look in (
@@ -80,7 +80,7 @@ def doctor_checks(*, ledger_url: str | None) -> tuple[Check, ...]:
     return tuple(checks)
 
 
-def _guarded(name: str, look: Callable[[House], Check], places: House) -> Check:
+def _guarded(name: str, look: Callable[[StatePaths], Check], places: StatePaths) -> Check:
     try:
         return look(places)
     except Refusal as refusal:
@@ -122,7 +122,7 @@ def _unmet() -> Iterator[str]:
             yield f"{requirement.name} is {found}, and {requirement.specifier} is needed"
 
 
-def _permissions(places: House) -> Check:
+def _permissions(places: StatePaths) -> Check:
     home = places.home
     if not home.exists():
         what = f"there is no private store at {home} yet; `crowdblend dataset add` makes it."
@@ -142,12 +142,12 @@ def _permissions(places: House) -> Check:
     return Check(name="permissions", ok=True, what=f"the private store {home} is its owner's alone.")
 
 
-def _keys(places: House) -> Check:
+def _keys(places: StatePaths) -> Check:
     key = places.anchoring.keys.current()
     return Check(name="keys", ok=True, what=f"the key {key.public.key_id} signs.")
 
 
-def _ledger(places: House) -> Check:
+def _ledger(places: StatePaths) -> Check:
     from ...accounting.ledger.reader import open_reader
 
     with open_reader(places.ledger_url) as reader:
@@ -157,7 +157,7 @@ def _ledger(places: House) -> Check:
     return Check(name="ledger", ok=True, what=what)
 
 
-def _anchor(places: House) -> Check:
+def _anchor(places: StatePaths) -> Check:
     from ...accounting.ledger.reader import open_reader
 
     with open_reader(places.ledger_url) as reader:
@@ -166,7 +166,7 @@ def _anchor(places: House) -> Check:
     return Check(name="anchor", ok=True, what=f"the ledger continues it: {path}.")
 
 
-def _prefect(places: House) -> Check:
+def _prefect(places: StatePaths) -> Check:
     del places
     address = os.environ.get("PREFECT_API_URL")
     if not address:
@@ -190,7 +190,7 @@ def _asked(address: str) -> datetime | None:
     return datetime.now(UTC) if told is None else parsedate_to_datetime(told)
 
 
-def _dask(places: House) -> Check:
+def _dask(places: StatePaths) -> Check:
     del places
     address = os.environ.get("DASK_SCHEDULER_ADDRESS")
     if not address:
@@ -207,7 +207,7 @@ def _dask(places: House) -> Check:
     return Check(name="Dask", ok=True, what="the scheduler of DASK_SCHEDULER_ADDRESS listens.")
 
 
-def _clock(places: House) -> Check:
+def _clock(places: StatePaths) -> Check:
     """Days in entries come from this clock, and tokens end by it: it must not lie before what is recorded."""
     from ...accounting.ledger.reader import open_reader
 

@@ -20,7 +20,7 @@ from pathlib import Path
 
 import click
 
-from ...flows.paths import house
+from ...flows.paths import resolve_paths
 from ...mechanisms.errors import InputRefused, ReleaseFailed
 from .groups import AS_JSON, FILE, RELEASE_CERTIFICATE, RELEASE_FOLDER, CommandGroup, default_publisher
 
@@ -132,20 +132,20 @@ def private(
     This is a private look: it is recorded in the ledger before a record is read, and certificates of all later releases
     of the data set say that parameters may have been chosen after it.
     """
-    from ..documents.utility_report.write import made_private_report
+    from ..documents.utility_report.write import run_private_report
     from ..terminal.stages import Stages
 
     stages = Stages()
     with stages.shown("count"):
-        made = made_private_report(
+        made = run_private_report(
             spec,
             release=release,
             output=output,
             target=target,
-            house=house(ledger_url=ledger),
+            state_paths=resolve_paths(ledger_url=ledger),
             by=by or getpass.getuser(),
             today=datetime.now(UTC).date(),
-            advanced=stages.advanced,
+            on_progress=stages.on_progress,
         )
     if as_json:
         told = {"release_id": made.release_id, "report": str(made.path), "look": made.look}

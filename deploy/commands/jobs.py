@@ -12,7 +12,7 @@ from typing import Any
 
 import click
 
-from ...flows.paths import House, house
+from ...flows.paths import StatePaths, resolve_paths
 from ...mechanisms.errors import InputRefused
 from ..jobs.submit import Job, JobArguments, job_exists, job_of, submit_job
 
@@ -49,14 +49,14 @@ def submit(
 
     Ctrl-C cancels it, and says what it cost.
     """
-    places = house(ledger_url=ledger)
+    places = resolve_paths(ledger_url=ledger)
     arguments = JobArguments(
         spec=str(spec.absolute()),
         output=output if output is None or "://" in output else str(Path(output).absolute()),
         scheduler=scheduler,
         series=series,
     )
-    job = submit_job(arguments, release_id=_new_id(spec) if release_id is None else _id(release_id), house=places)
+    job = submit_job(arguments, release_id=_new_id(spec) if release_id is None else _id(release_id), state_paths=places)
     if detach:
         told = {"release_id": job.release_id, "state": "running"}
         follow = f"Follow it: crowdblend status {job.release_id}\nCancel it: crowdblend cancel {job.release_id}"
@@ -76,10 +76,10 @@ def submit(
 @AS_JSON
 def status(release_id: str, ledger: str | None, as_json: bool) -> int:
     """Say how far a release is, or how it ended: a submitted job, or any release of the ledger."""
-    places = house(ledger_url=ledger)
-    if not job_exists(_id(release_id), house=places):
+    places = resolve_paths(ledger_url=ledger)
+    if not job_exists(_id(release_id), state_paths=places):
         return _tell_ledger_status(release_id, places, ledger=ledger, as_json=as_json)
-    job = job_of(release_id, house=places)
+    job = job_of(release_id, state_paths=places)
     alive, end, progress = job.process() is not None, job.end(), job.progress()
     state = "running" if alive and end is None else "killed" if end is None else _state_of(end)
     told = {
@@ -105,8 +105,8 @@ def status(release_id: str, ledger: str | None, as_json: bool) -> int:
 @AS_JSON
 def cancel(release_id: str, ledger: str | None, as_json: bool) -> int:
     """Stop a submitted job and say what it cost."""
-    places = house(ledger_url=ledger)
-    job = job_of(_id(release_id), house=places)
+    places = resolve_paths(ledger_url=ledger)
+    job = job_of(_id(release_id), state_paths=places)
     end = job.end()
     if end is not None or job.process() is None:
         raise InputRefused("the job has ended.", where=f"job '{release_id}'", remedy="See `crowdblend status`.")
@@ -153,11 +153,11 @@ def _stage_followed(job: Job, stages: Any, stage: str) -> None:  # noqa: ANN401
             told = progress["note"]
             stages.tell(told)
         if progress is not None and progress["total"]:
-            stages.advanced(progress["done"], progress["total"])
+            stages.on_progress(progress["done"], progress["total"])
         time.sleep(LOOKED_EVERY_SECONDS)
 
 
-def _cancelled(job: Job, places: House, *, as_json: bool) -> int:
+def _cancelled(job: Job, places: StatePaths, *, as_json: bool) -> int:
     """Ask the job to stop, wait until it has, and say what became of it; 1 unless it had been done already."""
     click.echo("crowdblend: cancelling; what is charged stays charged", err=True)
     job.ask_to_stop()
@@ -170,7 +170,7 @@ def _cancelled(job: Job, places: House, *, as_json: bool) -> int:
     return _tell_end(job, job.end(), places, as_json=as_json)
 
 
-def _tell_ledger_status(release_id: str, places: House, *, ledger: str | None, as_json: bool) -> int:
+def _tell_ledger_status(release_id: str, places: StatePaths, *, ledger: str | None, as_json: bool) -> int:
     """The status of a release that no job from here ran: by the ledger, and by who holds it on this machine."""
     from ...accounting.ledger.private_store.keys import is_held
     from ...accounting.ledger.reader import open_reader
@@ -202,7 +202,7 @@ def _state_of(end: dict[str, Any]) -> str:
     return {0: "published", 1: "failed", 2: "refused", 3: "refused"}[end["exit_code"]]
 
 
-def _tell_end(job: Job, end: dict[str, Any] | None, places: House, *, as_json: bool) -> int:
+def _tell_end(job: Job, end: dict[str, Any] | None, places: StatePaths, *, as_json: bool) -> int:
     if end is not None and end["exit_code"] == 0:
         from .release import tell_result
 
@@ -219,7 +219,7 @@ def _tell_end(job: Job, end: dict[str, Any] | None, places: House, *, as_json: b
     return code
 
 
-def _cost(release_id: str, places: House) -> str:
+def _cost(release_id: str, places: StatePaths) -> str:
     """What a job has cost so far, by the ledger, and how it is finished."""
     from ..release_cost import cost_so_far
 

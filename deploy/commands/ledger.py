@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ...flows.paths import House, house
+from ...flows.paths import StatePaths, resolve_paths
 from ...mechanisms.errors import InputRefused, ReleaseFailed
 from ...mechanisms.mechanism import ADD_REMOVE, MOST_RECORDS, REPLACEMENT
 from .groups import AS_JSON, FILE, LEDGER, CommandGroup, ExactNumber
@@ -75,7 +75,7 @@ def add(
     from ...mechanisms.amounts import amount_exact
     from ..python import ledger as ledger_api
 
-    settled = house(ledger_url=ledger_url)
+    settled = resolve_paths(ledger_url=ledger_url)
     _require_budget(epsilon, delta)
     if survey_rate is not None and rows_per_person > 1:  # also the writer's rule; here before a ledger is created
         raise no_price_for_surveyed_group(rows_per_person, where=f"dataset '{name}'")
@@ -134,7 +134,7 @@ def list_datasets(ledger_url: str | None, as_json: bool) -> None:
     from ...accounting.ledger.reader import open_reader
     from ..terminal.ledger_tables import dataset_rows, print_datasets
 
-    with open_reader(house(ledger_url=ledger_url).ledger_url) as reader:
+    with open_reader(resolve_paths(ledger_url=ledger_url).ledger_url) as reader:
         datasets = dataset_rows(reader.datasets(), raises=reader.budget_raises())
     if as_json:
         click.echo(json.dumps({"datasets": datasets}, ensure_ascii=False))
@@ -153,7 +153,7 @@ def init(ledger_url: str | None) -> None:
     """Create an empty ledger, and the signing key where there is none."""
     from ...accounting.ledger.database.creation import create_ledger
 
-    settled = house(ledger_url=ledger_url)
+    settled = resolve_paths(ledger_url=ledger_url)
     settled.anchoring.keys.create_where_none(secrets.token_bytes)
     create_ledger(settled.ledger_url, anchoring=settled.anchoring)
     click.echo("The ledger is ready. Give a data set its budget with: crowdblend dataset add")
@@ -165,7 +165,7 @@ def anchor(ledger_url: str | None) -> None:
     """Begin an anchor at the ledger's present head, where it has none; what came before it nobody vouches for."""
     from ...accounting.ledger.database.creation import begin_anchor
 
-    settled = house(ledger_url=ledger_url)
+    settled = resolve_paths(ledger_url=ledger_url)
     head = begin_anchor(settled.ledger_url, anchoring=settled.anchoring)
     place = settled.anchoring.anchor_of(head.ledger_id).path
     click.echo(f"The anchor begins at entry {head.position}: {place}")
@@ -195,7 +195,7 @@ def show(ledger_url: str | None, latest: int, everything: bool, as_json: bool) -
         tell_of_more,
     )
 
-    with open_reader(house(ledger_url=ledger_url).ledger_url) as reader:
+    with open_reader(resolve_paths(ledger_url=ledger_url).ledger_url) as reader:
         overview = reader.overview(latest=None if everything else latest)
         looks = look_rows(reader.private_looks())
         raises = reader.budget_raises()
@@ -249,7 +249,7 @@ def verify(ledger_url: str | None, anchor_file: Path | None, public_key: Path | 
     from ...accounting.ledger.reader import open_reader
     from ...mechanisms.amounts import counted
 
-    settled = house(ledger_url=ledger_url)
+    settled = resolve_paths(ledger_url=ledger_url)
     with open_reader(settled.ledger_url) as reader:
         if anchor_file is None:
             anchor_file = _own_anchor(reader, settled)
@@ -287,13 +287,13 @@ def export(ledger_url: str | None) -> None:
     from ...accounting.ledger.entries.codec import bytes_of_entry
     from ...accounting.ledger.reader import open_reader
 
-    with open_reader(house(ledger_url=ledger_url).ledger_url) as reader:
+    with open_reader(resolve_paths(ledger_url=ledger_url).ledger_url) as reader:
         for link in reader.entries():
             body = json.loads(bytes_of_entry(link.entry))
             click.echo(json.dumps({"position": link.position, "hash": link.hash, "entry": body}, ensure_ascii=True))
 
 
-def _own_anchor(reader: LedgerReader, settled: House) -> Path | None:
+def _own_anchor(reader: LedgerReader, settled: StatePaths) -> Path | None:
     """The anchor that this private store has of a ledger; None where it has none, or the ledger can't say its id."""
     try:
         path = settled.anchoring.anchor_of(reader.ledger_id).path
@@ -309,7 +309,7 @@ def _require_budget(epsilon: Decimal, delta: Decimal) -> None:
         raise InputRefused(f"a budget's δ must be at least 0 and below 1, not {delta}.", where="--delta")
 
 
-def _tell_of_second_ledger(settled: House) -> None:
+def _tell_of_second_ledger(settled: StatePaths) -> None:
     """Say, before a ledger is created, that there may be one elsewhere; ask where this private store knows of one."""
     from ...accounting.ledger.database.store import locate
 
@@ -339,7 +339,7 @@ def migrate(ledger_url: str | None, as_json: bool) -> None:
     """
     from ...accounting.ledger.database.creation import migrate_ledger
 
-    settled = house(ledger_url=ledger_url)
+    settled = resolve_paths(ledger_url=ledger_url)
     done = migrate_ledger(settled.ledger_url, anchoring=settled.anchoring)
     if as_json:
         click.echo(json.dumps({"before": done.before, "after": done.after, "entries": done.entries}))
@@ -368,7 +368,7 @@ def roles(writer: str, auditor: str, apply: bool, ledger_url: str | None) -> Non
         wanted = Roles(writer=writer, auditor=auditor)
     except ValueError as error:
         raise InputRefused(f"{error}.", where="--writer, --auditor") from None
-    settled = house(ledger_url=ledger_url)
+    settled = resolve_paths(ledger_url=ledger_url)
     statements = grant_roles(settled.ledger_url, wanted, anchoring=settled.anchoring, apply=apply)
     for statement in statements:
         click.echo(f"{statement};")

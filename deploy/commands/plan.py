@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ...flows.paths import House, house
+from ...flows.paths import StatePaths, resolve_paths
 from ...mechanisms.errors import InputRefused
 from .groups import ExactNumber
 
@@ -36,10 +36,10 @@ def explain(spec: Path, releases: int, ledger: str | None, as_json: bool) -> Non
     What would be refused now, such as a missing column, is told too. No record is read and nothing is charged: of the
     source only file names, CSV headers and Parquet footers are looked at.
     """
-    tell_explanation(spec, releases=releases, places=house(ledger_url=ledger), as_json=as_json)
+    tell_explanation(spec, releases=releases, places=resolve_paths(ledger_url=ledger), as_json=as_json)
 
 
-def tell_explanation(spec: Path, *, releases: int, places: House, as_json: bool) -> None:
+def tell_explanation(spec: Path, *, releases: int, places: StatePaths, as_json: bool) -> None:
     """Say what a specification means and costs.
 
     Args:
@@ -56,7 +56,7 @@ def tell_explanation(spec: Path, *, releases: int, places: House, as_json: bool)
     from ..terminal.explanation import explanation, print_explanation
 
     request = read_spec(spec, output=spec.parent, releases=releases)
-    explained = explanation(request) | readiness(request, house=places)
+    explained = explanation(request) | readiness(request, state_paths=places)
     if as_json:
         click.echo(json.dumps(explained, ensure_ascii=False))
         return
@@ -100,7 +100,7 @@ def plan(
     if spec is not None:
         if plot is not None or group_sizes is not None or any(value is not None for value in asked.values()):
             raise click.UsageError("a specification has its own parameters: no option but --releases goes with it.")
-        tell_explanation(spec, releases=_whole(releases) or 1, places=house(), as_json=as_json)
+        tell_explanation(spec, releases=_whole(releases) or 1, places=resolve_paths(), as_json=as_json)
         return
     from ...accounting.theory.planning.planner import plan as plan_of
 

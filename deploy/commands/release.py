@@ -14,7 +14,7 @@ from typing import Any
 
 import click
 
-from ...flows.paths import House, house
+from ...flows.paths import StatePaths, resolve_paths
 from ...mechanisms.errors import InputRefused
 from .groups import AS_JSON, LEDGER, RELEASE_CERTIFICATE, CommandGroup
 
@@ -48,17 +48,22 @@ def run(
     """Run one release: SPEC.toml in, a published table and its certificate out."""
     if dry_run:
         _dry_run(
-            spec, places=house(ledger_url=ledger), output=output, release_id=release_id, series=series, as_json=as_json
+            spec,
+            places=resolve_paths(ledger_url=ledger),
+            output=output,
+            release_id=release_id,
+            series=series,
+            as_json=as_json,
         )
         return 0
     from ..run import run_release
     from ..terminal.stages import Stages, process_begun
 
-    places, stages = house(ledger_url=ledger), Stages(begun=process_begun())
+    places, stages = resolve_paths(ledger_url=ledger), Stages(begun=process_begun())
     try:
         result = run_release(
             spec,
-            house=places,
+            state_paths=places,
             output=output,
             scheduler=scheduler,
             release_id=release_id,
@@ -78,7 +83,7 @@ def run(
     return 0
 
 
-def _tell_interruption(release_id: str, places: House, *, finish: str, ledger: str | None, as_json: bool) -> int:
+def _tell_interruption(release_id: str, places: StatePaths, *, finish: str, ledger: str | None, as_json: bool) -> int:
     """Say what a release that was broken off has cost, and the commands that finish it or give it up."""
     from ..release_cost import commands_for, cost_so_far
 
@@ -104,14 +109,14 @@ def tell_result(result: dict[str, Any], *, as_json: bool) -> None:
 
 
 def _dry_run(
-    spec: Path, *, places: House, output: str | None, release_id: str | None, series: str | None, as_json: bool
+    spec: Path, *, places: StatePaths, output: str | None, release_id: str | None, series: str | None, as_json: bool
 ) -> None:
     from ...flows.dry_run import dry_run
     from ...tasks.stages.publish import output_at
     from ..terminal.results import tell_dry_run
 
     place = None if output is None else output_at(output, base=Path.cwd())
-    found = dry_run(spec, house=places, output=place, release_id=release_id, series=series)
+    found = dry_run(spec, state_paths=places, output=place, release_id=release_id, series=series)
     tell_dry_run(found, as_json=as_json)
 
 
@@ -130,11 +135,11 @@ def demo(output: Path | None) -> None:
         spec = lay_out(folder)
     except OSError as error:
         raise InputRefused(f"the folder can't be written ({error.strerror}).", where=str(folder)) from None
-    own = House(ledger_url=f"sqlite:///{folder / 'ledger.db'}", home=folder / "private")
+    own = StatePaths(ledger_url=f"sqlite:///{folder / 'ledger.db'}", home=folder / "private")
     open_demonstration_ledger(own)
     result = run_release(
         spec,
-        house=own,
+        state_paths=own,
         output=None,
         scheduler=None,
         release_id=f"demo-{secrets.token_hex(6)}",
@@ -151,7 +156,7 @@ def abandon(release_id: str, reason: str, ledger: str | None) -> None:
     """Give up a release that was charged and can't be finished; refunded only if no record was read."""
     from ...flows.abandon import abandon_release
 
-    refunded = abandon_release(release_id, reason=reason, house=house(ledger_url=ledger))
+    refunded = abandon_release(release_id, reason=reason, state_paths=resolve_paths(ledger_url=ledger))
     outcome = "what it reserved is free again, since nothing was read" if refunded else "its cost stays spent"
     click.echo(f"Release '{release_id}' is abandoned; {outcome}.")
 
@@ -209,7 +214,7 @@ def list_releases(dataset: str | None, latest: int, everything: bool, ledger_url
     from ..terminal.ledger_tables import tell_of_more
     from ..terminal.results import levels_text
 
-    places = house(ledger_url=ledger_url)
+    places = resolve_paths(ledger_url=ledger_url)
     with open_reader(places.ledger_url) as reader:
         states = [state for state in reader.releases() if dataset in (None, state.charge.dataset)]
         ledger_id = reader.ledger_id
@@ -245,7 +250,7 @@ def show(release_id: str, groups: int, ledger_url: str | None, as_json: bool) ->
     from ..python.release_list import facts_of_release, largest_groups, listed_release
     from ..release_cost import commands_for, cost_so_far
 
-    places = house(ledger_url=ledger_url)
+    places = resolve_paths(ledger_url=ledger_url)
     with open_reader(places.ledger_url) as reader:
         state, ledger_id = reader.release(release_id), reader.ledger_id
     if state is None:

@@ -18,7 +18,7 @@ from pathlib import Path
 
 import click
 
-from ...flows.paths import House, house
+from ...flows.paths import StatePaths, resolve_paths
 from ...mechanisms.errors import AccountantRefused, InputRefused
 from ..serving.cron import EXHAUSTED, exhausted_sentence, next_times, require_five_fields, say
 from ..serving.loop import FailureHook, hook_of
@@ -69,7 +69,7 @@ def list_series(ledger_url: str | None, as_json: bool) -> None:
     from ...accounting.ledger.reader import open_reader
     from ..terminal.ledger_tables import print_series, series_rows
 
-    with open_reader(house(ledger_url=ledger_url).ledger_url) as reader:
+    with open_reader(resolve_paths(ledger_url=ledger_url).ledger_url) as reader:
         rows = series_rows(reader.all_series())
     if as_json:
         click.echo(json.dumps({"series": rows}, ensure_ascii=False))
@@ -125,13 +125,13 @@ def serve(
     code 4 when the series has no release left.
     """
     fields, hook = require_five_fields(cron), hook_of(on_failure)
-    places = house(ledger_url=ledger_url)
+    places = resolve_paths(ledger_url=ledger_url)
     with _alone(places, series=series):
         return _serve(spec, series, fields, output, retry_for=retry_for, hook=hook, places=places)
 
 
 def _serve(
-    spec: Path, series: str, cron: str, output: str, *, retry_for: float, hook: FailureHook | None, places: House
+    spec: Path, series: str, cron: str, output: str, *, retry_for: float, hook: FailureHook | None, places: StatePaths
 ) -> int:
     from ...accounting.ledger.reader import open_reader
     from ...flows.spec import read_spec
@@ -139,11 +139,11 @@ def _serve(
     with open_reader(places.ledger_url) as reader:
         state = reader.series(series)
         request = read_spec(spec, output=spec.parent, releases=state.registered.price.releases)
-        objection = reader.look_at_series(name=series, dataset=request.dataset, spec_digest=request.series_digest)
+        violation = reader.look_at_series(name=series, dataset=request.dataset, spec_digest=request.series_digest)
         unfinished = reader.open_releases_of_series(series)
-    if objection is not None and objection.cause != "series-finished":
-        raise objection.refusal
-    if objection is not None and not unfinished:
+    if violation is not None and violation.cause != "series-finished":
+        raise violation.refusal
+    if violation is not None and not unfinished:
         say(exhausted_sentence(state))
         return EXHAUSTED
     own_server = "PREFECT_API_URL" not in os.environ
@@ -175,7 +175,7 @@ def _serve(
             remedy="Start the server, or unset the variable: `serve` then has a server of its own.",
         ) from None
     loop = ScheduleLoop(
-        house=places,
+        state_paths=places,
         spec=spec,
         series=series,
         dataset=request.dataset,
@@ -189,7 +189,7 @@ def _serve(
 
 
 @contextmanager
-def _alone(places: House, *, series: str) -> Iterator[None]:
+def _alone(places: StatePaths, *, series: str) -> Iterator[None]:
     """Be the only `serve` of a series with this private store: what runs for it elsewhere would seem left by a kill."""
     from ...accounting.ledger.private_store.draws import private_folder
 

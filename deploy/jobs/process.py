@@ -13,7 +13,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from ...flows.paths import house
+from ...flows.paths import resolve_paths
 from ...mechanisms.errors import Refusal
 from ..terminal.stages import Stages, process_begun
 from .submit import Job, job_of
@@ -41,7 +41,7 @@ class _ToldStages(Stages):
         self._job.tell_progress(name, 0, 0)
         yield
 
-    def advanced(self, done: int, total: int) -> None:
+    def on_progress(self, done: int, total: int) -> None:
         """Tell how much of it is done, now and then."""
         if time.monotonic() - self._last >= TOLD_EVERY_SECONDS:
             self._last = time.monotonic()
@@ -66,8 +66,8 @@ class _Interruption:
 
 
 def _main(release_id: str) -> int:
-    places = house()
-    job = job_of(release_id, house=places)
+    places = resolve_paths()
+    job = job_of(release_id, state_paths=places)
     held = job.hold()
     end = _end_of(job)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -86,7 +86,7 @@ def _end_of(job: Job) -> dict[str, Any]:
 
         result = run_release(
             Path(asked.spec),
-            house=house(),
+            state_paths=resolve_paths(),
             output=asked.output,
             scheduler=asked.scheduler,
             release_id=job.release_id,

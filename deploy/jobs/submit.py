@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from ...accounting.ledger.private_store.draws import private_folder, replace_private
-from ...flows.paths import House
+from ...flows.paths import StatePaths
 from ...mechanisms.errors import AccountantRefused, InputRefused
 
 __all__ = ["Job", "JobArguments", "job_exists", "job_of", "submit_job"]
@@ -121,19 +121,19 @@ class Job:
         return content
 
 
-def submit_job(arguments: JobArguments, *, release_id: str, house: House) -> Job:
+def submit_job(arguments: JobArguments, *, release_id: str, state_paths: StatePaths) -> Job:
     """Start a job's process, in a session of its own, and see that it lives.
 
     Args:
         arguments: what is asked for.
         release_id: the release; the job's id too.
-        house: where the ledger and the private store lie; the process finds them in its environment.
+        state_paths: where the ledger and the private store lie; the process finds them in its environment.
 
     Raises:
         AccountantRefused: a live process runs the release.
         InputRefused: the id has another form, or the process can't be started.
     """
-    job = Job(release_id=release_id, folder=house.home / "jobs" / release_id)
+    job = Job(release_id=release_id, folder=state_paths.home / "jobs" / release_id)
     if job.process() is not None:
         raise AccountantRefused(
             "this release is held by a live process.",
@@ -141,15 +141,19 @@ def submit_job(arguments: JobArguments, *, release_id: str, house: House) -> Job
             remedy=f"Follow it with `crowdblend status {release_id}`.",
         )
     try:
-        private_folder(house.home)
+        private_folder(state_paths.home)
         private_folder(job.folder.parent)
         private_folder(job.folder)
         for name in ("progress.json", "end.json"):
             (job.folder / name).unlink(missing_ok=True)
         job._write("job.json", {name: getattr(arguments, name) for name in JobArguments.__slots__})
-        environment = {**os.environ, "CROWDBLEND_LEDGER": house.ledger_url, "CROWDBLEND_HOME": str(house.home)}
-        if house.anchor is not None:
-            environment["CROWDBLEND_ANCHOR"] = str(house.anchor)
+        environment = {
+            **os.environ,
+            "CROWDBLEND_LEDGER": state_paths.ledger_url,
+            "CROWDBLEND_HOME": str(state_paths.home),
+        }
+        if state_paths.anchor is not None:
+            environment["CROWDBLEND_ANCHOR"] = str(state_paths.anchor)
         with job.log.open("wb") as log:
             process = subprocess.Popen(  # noqa: S603 - the id has its form, and no shell is involved
                 [sys.executable, "-m", "crowdblend.deploy.jobs.process", release_id],
@@ -169,22 +173,22 @@ def submit_job(arguments: JobArguments, *, release_id: str, house: House) -> Job
     return job
 
 
-def job_exists(release_id: str, *, house: House) -> bool:
+def job_exists(release_id: str, *, state_paths: StatePaths) -> bool:
     """Whether a job of this release was submitted from this private store."""
-    return (house.home / "jobs" / release_id / "job.json").exists()
+    return (state_paths.home / "jobs" / release_id / "job.json").exists()
 
 
-def job_of(release_id: str, *, house: House) -> Job:
+def job_of(release_id: str, *, state_paths: StatePaths) -> Job:
     """The job of a release.
 
     Raises:
         InputRefused: none was submitted from this private store.
     """
-    job = Job(release_id=release_id, folder=house.home / "jobs" / release_id)
-    if not job_exists(release_id, house=house):
+    job = Job(release_id=release_id, folder=state_paths.home / "jobs" / release_id)
+    if not job_exists(release_id, state_paths=state_paths):
         raise InputRefused(
             f"no job '{release_id}' was submitted from here.",
-            where=str(house.home),
+            where=str(state_paths.home),
             remedy="Use the private store (CROWDBLEND_HOME) that it was submitted with.",
         )
     return job

@@ -15,7 +15,7 @@ from .server import SCHEDULING, start_server, template_in
 if TYPE_CHECKING:
     from .in_process import InProcessServer
 
-__all__ = ["QUIET", "settle_lasting_prefect", "settle_prefect", "settled_api"]
+__all__ = ["QUIET", "settle_lasting_prefect", "configure_prefect", "settled_api"]
 
 QUIET = {
     "DO_NOT_TRACK": "1",
@@ -41,7 +41,7 @@ _own: list[InProcessServer] = []
 os.register_at_fork(after_in_child=_own.clear)  # its thread stays with the parent
 
 
-def settle_prefect(private_home: Path) -> Callable[[], None]:
+def configure_prefect(private_home: Path) -> Callable[[], None]:
     """Set what Prefect reads from the environment and see to a server; call it before Prefect is imported.
 
     A server named by PREFECT_API_URL is used as it is. Without one the run gets a server of its own: inside this
@@ -90,7 +90,7 @@ def _start_complete(home: Path, private_home: Path) -> Callable[[], None]:
 
 
 def settle_lasting_prefect(private_home: Path) -> Callable[[], None]:
-    """As `settle_prefect`, but a server of this process's own keeps its records and runs Prefect's schedules.
+    """As `configure_prefect`, but a server of this process's own keeps its records and runs Prefect's schedules.
 
     Args:
         private_home: the private store's folder (0700); the records lie in it unless PREFECT_HOME says otherwise.

@@ -23,7 +23,7 @@ from pydantic import Field
 
 from ...accounting.ledger.private_store.keys import PrivateStore
 from ...accounting.ledger.reader import open_reader
-from ...flows.paths import House, house
+from ...flows.paths import StatePaths, resolve_paths
 from ...mechanisms.errors import Refusal
 from ..run import run_release
 from ..terminal.stages import Stages
@@ -73,7 +73,7 @@ class ScheduledPlace:
         name = release_id or release_id_at(series, runtime.flow_run.scheduled_start_time)
         return cls(spec=Path(spec), series=series, output=output, release_id=name)
 
-    def output_of(self, places: House) -> str:
+    def output_of(self, places: StatePaths) -> str:
         """Its folder or URL: where it was charged for, if it was charged, even by another schedule or by hand.
 
         Args:
@@ -127,12 +127,12 @@ def released(
     """
     if PREFECT_API_URL.value():
         os.environ.setdefault("PREFECT_API_URL", str(PREFECT_API_URL.value()))
-    name, series, places = place.release_id, place.series, house()
+    name, series, places = place.release_id, place.series, resolve_paths()
 
     def attempt() -> dict[str, Any]:
         return run_release(
             place.spec,
-            house=places,
+            state_paths=places,
             output=place.output_of(places),
             scheduler=None,
             release_id=name,

@@ -14,7 +14,7 @@ from ...accounting.ledger.queries import DatasetState
 from ...accounting.ledger.reader import open_reader
 from ...accounting.ledger.series import SeriesState
 from ...accounting.ledger.writer import open_writer
-from ...flows.paths import House, house
+from ...flows.paths import StatePaths, resolve_paths
 from ...mechanisms.amounts import Number, exact_number
 from ...mechanisms.errors import InputRefused
 from ...mechanisms.mechanism import ADD_REMOVE, Relation
@@ -53,7 +53,7 @@ def add_dataset(
     Raises:
         InputRefused: the name exists, or a value is out of range.
     """
-    places = house(ledger_url=ledger_url, home=home)
+    places = resolve_paths(ledger_url=ledger_url, home=home)
     budget = _budget(epsilon, delta)
     rate = None if survey_rate is None else exact_number("survey_rate", survey_rate)
     known = ledger_exists(places.ledger_url)
@@ -99,7 +99,7 @@ def raise_budget(
     Raises:
         InputRefused: unknown data set, a value out of range, or a budget that is not larger.
     """
-    places = house(ledger_url=ledger_url, home=home)
+    places = resolve_paths(ledger_url=ledger_url, home=home)
     budget = _budget(epsilon, delta)
     with open_writer(places.ledger_url, anchoring=places.anchoring) as writer:
         writer.raise_budget(
@@ -123,7 +123,7 @@ def record_look(
     Raises:
         InputRefused: unknown data set, or a value that the ledger can't hold.
     """
-    places = house(ledger_url=ledger_url, home=home)
+    places = resolve_paths(ledger_url=ledger_url, home=home)
     with open_writer(places.ledger_url, anchoring=places.anchoring) as writer:
         writer.record_look(dataset=name, what=what, by=by or getpass.getuser(), day=_today())
 
@@ -153,7 +153,7 @@ def add_series(
         raise InputRefused("a series has at least 1 release.", where="releases")
     path = Path(spec)
     request = read_spec(path, output=path.parent, releases=releases)  # the releases have outputs, the series none
-    places = house(ledger_url=ledger_url, home=home)
+    places = resolve_paths(ledger_url=ledger_url, home=home)
     with open_writer(places.ledger_url, anchoring=places.anchoring) as writer:
         writer.register_series(
             SeriesRegistration(
@@ -180,7 +180,7 @@ def series(*, ledger_url: str | None = None) -> tuple[SeriesState, ...]:
     Raises:
         InputRefused: there is no ledger, or it can't be read.
     """
-    with open_reader(house(ledger_url=ledger_url).ledger_url) as reader:
+    with open_reader(resolve_paths(ledger_url=ledger_url).ledger_url) as reader:
         return reader.all_series()
 
 
@@ -202,14 +202,14 @@ def abandon(release_id: str, *, reason: str, ledger_url: str | None = None, home
     """
     from ...flows.abandon import abandon_release  # it loads Prefect
 
-    return abandon_release(release_id, reason=reason, house=house(ledger_url=ledger_url, home=home))
+    return abandon_release(release_id, reason=reason, state_paths=resolve_paths(ledger_url=ledger_url, home=home))
 
 
 def _budget(epsilon: Number, delta: Number) -> tuple[Decimal, Decimal]:
     return exact_number("epsilon", epsilon), exact_number("delta", delta)
 
 
-def _dataset(places: House, name: str) -> DatasetState:
+def _dataset(places: StatePaths, name: str) -> DatasetState:
     with open_reader(places.ledger_url) as reader:
         return reader.dataset(name)
 

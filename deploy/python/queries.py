@@ -14,7 +14,7 @@ from ...accounting.theory.planning.planner import Plan
 from ...accounting.theory.planning.planner import plan as plan_of
 from ...flows.dry_run import DryRun
 from ...flows.dry_run import dry_run as dry_run_of
-from ...flows.paths import house
+from ...flows.paths import resolve_paths
 from ...flows.spec import read_spec
 from ...mechanisms.amounts import Number, amount_shown, counted, exact_number
 from ...tasks.stages.publish import output_at
@@ -165,7 +165,7 @@ def ledger(*, ledger_url: str | None = None) -> LedgerView:
     Raises:
         InputRefused: there is no ledger, or it can't be read.
     """
-    with open_reader(house(ledger_url=ledger_url).ledger_url) as reader:
+    with open_reader(resolve_paths(ledger_url=ledger_url).ledger_url) as reader:
         return LedgerView(
             datasets=tuple(reader.datasets()), findings=tuple(str(finding) for finding in reader.verify())
         )
@@ -195,5 +195,5 @@ def dry_run(
         AccountantRefused: the accountant would refuse; that is not recorded.
     """
     place = None if output is None else output_at(str(output), base=Path.cwd())
-    places = house(ledger_url=ledger_url, home=home)
-    return dry_run_of(Path(spec), house=places, output=place, release_id=release_id, series=series)
+    places = resolve_paths(ledger_url=ledger_url, home=home)
+    return dry_run_of(Path(spec), state_paths=places, output=place, release_id=release_id, series=series)

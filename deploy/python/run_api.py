@@ -11,11 +11,11 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 
-from ...flows.paths import house
+from ...flows.paths import resolve_paths
 from ...flows.spec import parse_spec
 from ...mechanisms.errors import InputRefused
 from ...tasks.inputs.open import is_url
-from ..documents.utility_report.write import MadeReport, made_private_report
+from ..documents.utility_report.write import MadeReport, run_private_report
 from .published import PublishedRelease, open_release
 
 __all__ = ["private_report", "release"]
@@ -61,11 +61,11 @@ def release(
             where=place,
             remedy="Name a folder, or run it by `crowdblend run`.",
         )
-    settled = house(ledger_url=ledger_url, home=home)
+    settled = resolve_paths(ledger_url=ledger_url, home=home)
     with _surrounding_prefect():
         result = run_release(
             path,
-            house=settled,
+            state_paths=settled,
             output=None if output is None else str(output),
             scheduler=scheduler,
             release_id=release_id,
@@ -104,12 +104,12 @@ def private_report(
         AccountantRefused: the ledger is behind its anchor.
         ReleaseFailed: the records can't be read, or the report can't be written; the look stays recorded.
     """
-    return made_private_report(
+    return run_private_report(
         Path(spec),
         release=release.folder,
         output=output,
         target=target,
-        house=house(ledger_url=ledger_url, home=home),
+        state_paths=resolve_paths(ledger_url=ledger_url, home=home),
         by=by or getpass.getuser(),
         today=datetime.now(UTC).date(),
     )

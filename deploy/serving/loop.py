@@ -30,7 +30,7 @@ from prefect.client.schemas.objects import FlowRun
 
 from ...accounting.ledger.private_store.keys import PrivateStore
 from ...accounting.ledger.reader import open_reader
-from ...flows.paths import House
+from ...flows.paths import StatePaths
 from ...mechanisms.errors import AccountantRefused, InputRefused, ReleaseFailed
 from ..prefect.scheduled import release_id_at
 from ..release_cost import cost_so_far
@@ -156,7 +156,7 @@ class ScheduleLoop:
     """The releases of one series, one at a time.
 
     Args:
-        house: where the ledger and the private store lie.
+        state_paths: where the ledger and the private store lie.
         spec: the specification's file.
         series: the series' name.
         dataset: the data set's name.
@@ -167,7 +167,7 @@ class ScheduleLoop:
         hook: who is told of failures; None for nobody.
     """
 
-    house: House
+    state_paths: StatePaths
     spec: Path
     series: str
     dataset: str
@@ -217,7 +217,7 @@ class ScheduleLoop:
 
     def _finish_what_is_open(self) -> None:
         """Releases that were charged or begun and not finished, by the ledger and by Prefect."""
-        with open_reader(self.house.ledger_url) as reader:
+        with open_reader(self.state_paths.ledger_url) as reader:
             names = {state.release_id: state.stage for state in reader.open_releases_of_series(self.series)}
         left: dict[str, str] = dict(names)
         for run in self.runs.begun():
@@ -226,7 +226,7 @@ class ScheduleLoop:
                 say(f"Release {name} is run by another process; it is left to it.")
                 left.pop(name, None)
                 continue
-            stage, _ = cost_so_far(name, self.house)
+            stage, _ = cost_so_far(name, self.state_paths)
             self.runs.close_killed(run, stage=stage)
             if stage is None:
                 left[name] = "not charged"
@@ -238,12 +238,12 @@ class ScheduleLoop:
 
     def _held(self, release_id: str) -> bool:
         """Whether a live process has the release."""
-        with open_reader(self.house.ledger_url) as reader:
+        with open_reader(self.state_paths.ledger_url) as reader:
             ledger_id = reader.ledger_id
         deadline = time.monotonic() + 10
         while True:
             try:
-                with PrivateStore(self.house.home).hold(ledger_id=ledger_id, release_id=release_id):
+                with PrivateStore(self.state_paths.home).hold(ledger_id=ledger_id, release_id=release_id):
                     return False
             except AccountantRefused:
                 if time.monotonic() > deadline:
@@ -252,7 +252,7 @@ class ScheduleLoop:
 
     def _ended(self) -> int | None:
         """The exit code where the series has no release left; None where it goes on."""
-        with open_reader(self.house.ledger_url) as reader:
+        with open_reader(self.state_paths.ledger_url) as reader:
             state = reader.series(self.series)
             unfinished = reader.open_releases_of_series(self.series)
         if state.remaining:
@@ -298,7 +298,7 @@ class ScheduleLoop:
                 ended = self._tell(name, json.loads(line)) or ended
             code = process.wait()
         if not ended:
-            stage, cost = cost_so_far(name, self.house)
+            stage, cost = cost_so_far(name, self.state_paths)
             self.runs.close_killed(run, stage=stage)
             how = f"signal {-code}" if code < 0 else f"exit {code}"
             self._failed(name, {"exit_code": 1, "cause": "killed", "message": f"its process died ({how}). {cost}"})
@@ -325,7 +325,7 @@ class ScheduleLoop:
     def _failed(self, name: str, told: dict[str, Any]) -> None:
         """Say that a release was refused or failed, what it costs, and tell the hook."""
         refused = told["exit_code"] != 1
-        stage, cost = cost_so_far(name, self.house)
+        stage, cost = cost_so_far(name, self.state_paths)
         say(f"{'Refused' if refused else 'Failed'}: release {name}: {told['message']}")
         if stage in ("charged", "reading"):
             say(
@@ -349,7 +349,7 @@ class ScheduleLoop:
         if self._running is None:
             say(f"Stopped by {how}. Nothing was running; serve again, and the schedule goes on.")
             return 0
-        stage, cost = cost_so_far(self._running, self.house)
+        stage, cost = cost_so_far(self._running, self.state_paths)
         say(f"Stopped by {how}. Release {self._running} was cut off. {cost}")
         if stage != "published":
             say("Serve the series again to finish it at no new charge.")

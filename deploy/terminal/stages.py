@@ -176,7 +176,7 @@ class Stages:
         finally:
             self._progress = None
 
-    def advanced(self, done: int, total: int) -> None:
+    def on_progress(self, done: int, total: int) -> None:
         """Show how much of the running stage is done."""
         if self._progress is not None:
             self._progress.update(self._progress.task_ids[-1], completed=done, total=total)

@@ -220,8 +220,8 @@ def _totals(request: ReportsRequest, work: ReleaseWork, _: GeneralizationMap) ->
     design = request.design
     tasks = report_tasks(work.layout, collection=design.mechanism)
     if isinstance(design, SketchDesign):
-        return sketch_totals(tasks, sketch=design.mechanism, executor=work.executor, advanced=work.advanced)
-    return outcome_totals(tasks, mechanism=design.mechanism, executor=work.executor, advanced=work.advanced)
+        return sketch_totals(tasks, sketch=design.mechanism, executor=work.executor, on_progress=work.on_progress)
+    return outcome_totals(tasks, mechanism=design.mechanism, executor=work.executor, on_progress=work.on_progress)
 
 
 def _enough(request: ReportsRequest, work: ReleaseWork, totals: Totals) -> Totals:

@@ -36,7 +36,7 @@ def rolled_up(
     *,
     lattice: Lattice,
     threshold: int,
-    advanced: Callable[[int, int], None] | None,
+    on_progress: Callable[[int, int], None] | None,
     threads: int,
 ) -> NDArray[np.int64]:
     """Σ max(0, c − k′ + 1) of every candidate, by number; shape (size,).
@@ -49,7 +49,7 @@ def rolled_up(
         base: groups of the map `lattice.finest`.
         lattice: the candidates.
         threshold: k′.
-        advanced: told how many maps are done, and of how many.
+        on_progress: told how many maps are done, and of how many.
         threads: how many share the work, where the arrays are large enough for it; at least 1.
     """
     order = base.layout.order
@@ -64,8 +64,8 @@ def rolled_up(
     for numbers, values in _worked(_pieces(root, depth), threads=threads):
         found[numbers] = values
         done += len(numbers)
-        if advanced is not None:
-            advanced(done, lattice.size)
+        if on_progress is not None:
+            on_progress(done, lattice.size)
     return found
 
 
@@ -189,7 +189,7 @@ def scores(
     *,
     lattice: Lattice,
     threshold: int,
-    advanced: Scored | None = None,
+    on_progress: Scored | None = None,
     threads: int = 1,
 ) -> NDArray[np.int64]:
     """The quality of every candidate in units of 1/WEIGHT_UNIT, by number; shape (size,).
@@ -204,7 +204,7 @@ def scores(
         counts: groups of the map `lattice.finest` and their sizes.
         lattice: the candidates, enumerable.
         threshold: k′, as `group_threshold`.
-        advanced: told of the progress; for the steward's terminal alone.
+        on_progress: told of the progress; for the steward's terminal alone.
         threads: how many share the work; they change nothing but the time.
 
     Raises:
@@ -218,9 +218,9 @@ def scores(
         raise ValueError(f"the work needs at least one thread, not {threads}")
     base = prefix_keys(counts, lattice=lattice)
     if base is None:
-        kept = _one_by_one(counts, lattice=lattice, threshold=threshold, advanced=advanced)
+        kept = _one_by_one(counts, lattice=lattice, threshold=threshold, on_progress=on_progress)
     else:
-        kept = rolled_up(base, lattice=lattice, threshold=threshold, advanced=advanced, threads=threads)
+        kept = rolled_up(base, lattice=lattice, threshold=threshold, on_progress=on_progress, threads=threads)
     return kept * MapWeights(lattice=lattice).of_all()
 
 
@@ -250,12 +250,14 @@ def scorer(counts: GroupCounts, *, lattice: Lattice, threshold: int) -> Callable
     return qualities
 
 
-def _one_by_one(counts: GroupCounts, *, lattice: Lattice, threshold: int, advanced: Scored | None) -> NDArray[np.int64]:
+def _one_by_one(
+    counts: GroupCounts, *, lattice: Lattice, threshold: int, on_progress: Scored | None
+) -> NDArray[np.int64]:
     found = np.zeros(lattice.size, dtype=np.int64)
     for number in range(lattice.size):
         found[number] = _kept(counts, lattice=lattice, levels=lattice.levels_of(number), threshold=threshold)
-        if advanced is not None:
-            advanced(number + 1, lattice.size)
+        if on_progress is not None:
+            on_progress(number + 1, lattice.size)
     return found
 
 

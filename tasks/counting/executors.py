@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 __all__ = [
-    "Advanced",
+    "OnProgress",
     "DaskCluster",
     "Executor",
     "LocalProcesses",
@@ -32,7 +32,7 @@ __all__ = [
     "tasks_at_once",
 ]
 
-Advanced = Callable[[int, int], None]
+OnProgress = Callable[[int, int], None]
 """Told how many tasks are done, and of how many."""
 
 _POLL_SECONDS = 0.5
@@ -97,13 +97,13 @@ def tasks_at_once(executor: LocalProcesses | DaskCluster) -> int:
             assert_never(executor)
 
 
-def computed(frame: dd.DataFrame, *, executor: Executor, advanced: Advanced | None) -> pd.DataFrame:
+def computed(frame: dd.DataFrame, *, executor: Executor, on_progress: OnProgress | None) -> pd.DataFrame:
     """Compute a small Dask dataframe.
 
     Args:
         frame: the merged counts.
         executor: where.
-        advanced: told of the progress, from a thread of the computation's choice.
+        on_progress: told of the progress, from a thread of the computation's choice.
 
     Raises:
         ReleaseFailed: a task said so, or its workers were lost.
@@ -111,13 +111,13 @@ def computed(frame: dd.DataFrame, *, executor: Executor, advanced: Advanced | No
     with _refusals_alone():
         match executor:
             case LocalThreads(workers=workers):
-                return _locally(frame, dask.threaded.get, workers, advanced)
+                return _locally(frame, dask.threaded.get, workers, on_progress)
             case LocalProcesses(workers=workers):
                 from dask.multiprocessing import get
 
-                return _locally(frame, get, workers, advanced)
+                return _locally(frame, get, workers, on_progress)
             case DaskCluster():
-                return _on_cluster(frame, executor, advanced)
+                return _on_cluster(frame, executor, on_progress)
             case _:
                 assert_never(executor)
 
@@ -127,7 +127,7 @@ def computed_on_threads(
     last: Any,  # noqa: ANN401 - a key of Dask's
     *,
     executor: LocalThreads,
-    advanced: Advanced | None,
+    on_progress: OnProgress | None,
 ) -> Any:  # noqa: ANN401 - whatever the graph's functions give
     """Compute one key of a Dask graph on this process's threads.
 
@@ -135,12 +135,12 @@ def computed_on_threads(
         graph: Dask's own form: keys, and tuples of a function and its arguments.
         last: the key that is wanted.
         executor: how many threads.
-        advanced: told of the progress, from a thread of the computation's choice.
+        on_progress: told of the progress, from a thread of the computation's choice.
 
     Raises:
         ReleaseFailed: a task said so.
     """
-    with _refusals_alone(), nullcontext() if advanced is None else _Progress(advanced):
+    with _refusals_alone(), nullcontext() if on_progress is None else _Progress(on_progress):
         return dask.threaded.get(graph, last, num_workers=executor.workers)
 
 
@@ -158,33 +158,33 @@ def _refusals_alone() -> Iterator[None]:
 
 
 def _locally(
-    frame: dd.DataFrame, get: Callable[..., Any], workers: int | None, advanced: Advanced | None
+    frame: dd.DataFrame, get: Callable[..., Any], workers: int | None, on_progress: OnProgress | None
 ) -> pd.DataFrame:
-    with nullcontext() if advanced is None else _Progress(advanced):
+    with nullcontext() if on_progress is None else _Progress(on_progress):
         return frame.compute(scheduler=get, num_workers=workers)
 
 
 class _Progress(Callback):  # type: ignore[misc]
     """Counts the tasks of a local computation."""
 
-    def __init__(self, advanced: Advanced) -> None:
+    def __init__(self, on_progress: OnProgress) -> None:
         super().__init__()
-        self._advanced = advanced
+        self._on_progress = on_progress
         self._done = 0
         self._total = 0
 
     def _start_state(self, dsk: Any, state: Any) -> None:  # noqa: ANN401 - Dask's own
         del dsk
         self._total = len(state["ready"]) + len(state["waiting"])
-        self._advanced(0, self._total)
+        self._on_progress(0, self._total)
 
     def _posttask(self, key: Any, result: Any, dsk: Any, state: Any, worker_id: Any) -> None:  # noqa: ANN401
         del key, result, dsk, state, worker_id
         self._done += 1
-        self._advanced(self._done, self._total)
+        self._on_progress(self._done, self._total)
 
 
-def _on_cluster(frame: dd.DataFrame, executor: DaskCluster, advanced: Advanced | None) -> pd.DataFrame:
+def _on_cluster(frame: dd.DataFrame, executor: DaskCluster, on_progress: OnProgress | None) -> pd.DataFrame:
     """Compute on a cluster and fetch the result from the worker that has it.
 
     PRIVACY: the counts have the groups below the threshold, so they don't pass through the scheduler; Dask's own way
@@ -199,7 +199,7 @@ def _on_cluster(frame: dd.DataFrame, executor: DaskCluster, advanced: Advanced |
     names = sorted({key[0] for key in planned.__dask_graph__()})
     [part] = client.compute(planned.to_delayed(optimize_graph=False))
     try:
-        _follow(part, executor, names, advanced)
+        _follow(part, executor, names, on_progress)
         return client.sync(_fetched, client, part)
     except (KilledWorker, CommClosedError, FutureCancelledError, CancelledError, TimeoutError, OSError):
         raise _lost_workers() from None
@@ -223,7 +223,7 @@ async def _fetched(client: Any, part: Any) -> pd.DataFrame:  # noqa: ANN401
     raise _lost_workers()
 
 
-def _follow(future: Any, executor: DaskCluster, names: list[str], advanced: Advanced | None) -> None:  # noqa: ANN401
+def _follow(future: Any, executor: DaskCluster, names: list[str], on_progress: OnProgress | None) -> None:  # noqa: ANN401
     client, total = executor.client, 0
     absence = _WorkersAbsence(where=executor.shown, tell=executor.tell)
     while not future.done():
@@ -231,12 +231,12 @@ def _follow(future: Any, executor: DaskCluster, names: list[str], advanced: Adva
             raise _lost_workers()
         done, total, workers = client.run_on_scheduler(_tasks_done, names=names)
         absence.seen(workers, at=time.monotonic())
-        if advanced is not None:
-            advanced(done, total)
+        if on_progress is not None:
+            on_progress(done, total)
         with suppress(TimeoutError):
             future.exception(timeout=_POLL_SECONDS)  # waits, and fetches no result
-    if advanced is not None:
-        advanced(total, total)
+    if on_progress is not None:
+        on_progress(total, total)
 
 
 class _WorkersAbsence:

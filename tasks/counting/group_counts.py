@@ -28,7 +28,7 @@ from ..readers.parquet_records import parquet_keys
 from ..readers.quote_states import with_quote_states
 from ..readers.values import RecordReading
 from .chunks import Chunk, CsvChunk, ParquetChunk, group_chunks, shared_chunks
-from .executors import Advanced, Executor, LocalThreads, computed, computed_on_threads, tasks_at_once
+from .executors import Executor, LocalThreads, OnProgress, computed, computed_on_threads, tasks_at_once
 from .workers import telling_kinds_only
 
 if TYPE_CHECKING:
@@ -262,7 +262,7 @@ def merged_counts(partial: dd.DataFrame, *, split_every: int = _SPLIT_EVERY) -> 
 
 
 def group_counts(
-    chunks: Sequence[Chunk], *, job: CountJob, executor: Executor, advanced: Advanced | None = None
+    chunks: Sequence[Chunk], *, job: CountJob, executor: Executor, on_progress: OnProgress | None = None
 ) -> GroupCounts:
     """Count the sampled records of every group.
 
@@ -272,21 +272,21 @@ def group_counts(
         chunks: as `plan_chunks`.
         job: as `count_job`.
         executor: where the work is done.
-        advanced: told of the progress; for the steward's terminal alone.
+        on_progress: told of the progress; for the steward's terminal alone.
 
     Raises:
         ReleaseFailed: the records cannot be read, or the workers were lost.
     """
     if not chunks:
         return empty_counts(job.map.words)
-    chunks = with_quote_states(chunks, executor=executor, advanced=advanced)
+    chunks = with_quote_states(chunks, executor=executor, on_progress=on_progress)
     if isinstance(executor, LocalThreads):
         graph, last = counting_graph(group_chunks(chunks), job=job)
-        counts: GroupCounts = computed_on_threads(graph, last, executor=executor, advanced=advanced)
+        counts: GroupCounts = computed_on_threads(graph, last, executor=executor, on_progress=on_progress)
         return counts
     shared = shared_chunks(chunks, workers=tasks_at_once(executor))
     frame = merged_counts(partial_counts(shared, job=job))
-    return counts_of_frame(computed(frame, executor=executor, advanced=advanced))
+    return counts_of_frame(computed(frame, executor=executor, on_progress=on_progress))
 
 
 def counting_graph(

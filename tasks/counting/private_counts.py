@@ -9,7 +9,7 @@ from ...mechanisms.recoding import GeneralizationMap, MappedColumn
 from ..inputs.list import SourceLayout
 from ..request import Request
 from .chunks import plan_chunks
-from .executors import Advanced, Executor
+from .executors import Executor, OnProgress
 from .group_counts import count_job, group_counts
 from .workers import telling_kinds_only
 
@@ -33,7 +33,7 @@ def private_counts(
     generalization: GeneralizationMap,
     layout: SourceLayout,
     executor: Executor,
-    advanced: Advanced | None,
+    on_progress: OnProgress | None,
 ) -> CountedRecords:
     """Count every distinct record of the released columns, with its values at level 0.
 
@@ -46,7 +46,7 @@ def private_counts(
         generalization: the release's map.
         layout: the files of the records.
         executor: where the counting is done.
-        advanced: told of the progress; for the steward's terminal alone.
+        on_progress: told of the progress; for the steward's terminal alone.
 
     Raises:
         ReleaseFailed: the records can't be read, the workers were lost, or the look is of another data set; of an
@@ -63,5 +63,5 @@ def private_counts(
         reading=request.reading,
         key_source=None,
     )
-    groups = group_counts(plan_chunks(layout), job=job, executor=executor, advanced=advanced)
+    groups = group_counts(plan_chunks(layout), job=job, executor=executor, on_progress=on_progress)
     return CountedRecords(map=finest, groups=groups)

@@ -12,7 +12,7 @@ from ...mechanisms.local_reports.krandomization import KRandomization, outcome_c
 from ...mechanisms.local_reports.sketch import CountMeanSketch, SketchSums, empty_sums, summed
 from ..readers.quote_states import with_quote_states
 from ..readers.report_files import Collection, ReportTask, sketch_batches, vector_batches
-from .executors import Advanced, Executor, computed
+from .executors import Executor, OnProgress, computed
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -28,7 +28,7 @@ def sketch_totals(
     *,
     sketch: CountMeanSketch,
     executor: Executor,
-    advanced: Advanced | None = None,
+    on_progress: OnProgress | None = None,
 ) -> SketchSums:
     """Add up the reports of a count mean sketch; memory is a few megabytes a thread and a few tables of k·m counts.
 
@@ -36,12 +36,12 @@ def sketch_totals(
         groups: as `check_report_files`.
         sketch: the collection's parameters.
         executor: where the work is done.
-        advanced: told of the progress.
+        on_progress: told of the progress.
 
     Raises:
         ReleaseFailed: reports cannot be read, or the workers were lost.
     """
-    flat = _totals(groups, collection=sketch, executor=executor, advanced=advanced)
+    flat = _totals(groups, collection=sketch, executor=executor, on_progress=on_progress)
     return SketchSums(reports=flat[: sketch.hashes], ones=flat[sketch.hashes :].reshape(sketch.hashes, sketch.bits))
 
 
@@ -50,10 +50,10 @@ def outcome_totals(
     *,
     mechanism: KRandomization,
     executor: Executor,
-    advanced: Advanced | None = None,
+    on_progress: OnProgress | None = None,
 ) -> NDArray[np.int64]:
     """Count K-randomized vectors; shape (2^L,). Args and errors as in `sketch_totals`."""
-    return _totals(groups, collection=mechanism, executor=executor, advanced=advanced)
+    return _totals(groups, collection=mechanism, executor=executor, on_progress=on_progress)
 
 
 def added_up(group: ReportTask, *, collection: Collection) -> pd.DataFrame:
@@ -76,7 +76,7 @@ def added_up(group: ReportTask, *, collection: Collection) -> pd.DataFrame:
 
 
 def _totals(
-    groups: Sequence[ReportTask], *, collection: Collection, executor: Executor, advanced: Advanced | None
+    groups: Sequence[ReportTask], *, collection: Collection, executor: Executor, on_progress: OnProgress | None
 ) -> NDArray[np.int64]:
     import dask
     import dask.dataframe as dd
@@ -84,7 +84,7 @@ def _totals(
     size = _size(collection)
     if not groups:
         return np.zeros(size, dtype=np.int64)
-    groups = with_quote_states(groups, executor=executor, advanced=advanced)
+    groups = with_quote_states(groups, executor=executor, on_progress=on_progress)
     meta = _frame(np.empty(0, dtype=np.int64))
     with dask.config.set({"dataframe.convert-string": False}):
         partial = dd.from_map(
@@ -99,7 +99,7 @@ def _totals(
             combine_kwargs={"size": size},
             aggregate_kwargs={"size": size},
         )
-    total = computed(whole, executor=executor, advanced=advanced)[_COLUMN]
+    total = computed(whole, executor=executor, on_progress=on_progress)[_COLUMN]
     return np.asarray(total, dtype=np.int64)
 
 

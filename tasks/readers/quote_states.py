@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from ...mechanisms.errors import ReleaseFailed
 from ..counting.chunks import CsvChunk
-from ..counting.executors import Advanced, Executor, LocalThreads, computed, computed_on_threads
+from ..counting.executors import Executor, LocalThreads, OnProgress, computed, computed_on_threads
 from ..counting.workers import telling_kinds_only
 from ..inputs.open import open_input
 from .csv_quotes import UNCHANGED, QuoteState, QuoteTransition, transition_over
@@ -45,7 +45,7 @@ class ByteRange:
 
 
 def with_quote_states(
-    chunks: Sequence[SomeChunk], *, executor: Executor, advanced: Advanced | None = None
+    chunks: Sequence[SomeChunk], *, executor: Executor, on_progress: OnProgress | None = None
 ) -> tuple[SomeChunk | CsvChunk, ...]:
     """Tell every range of a CSV file the state of the quotes before it; all other chunks stay as they are.
 
@@ -57,7 +57,7 @@ def with_quote_states(
     Args:
         chunks: as `plan_chunks`.
         executor: where the scanning is done.
-        advanced: told of the progress; for the steward's terminal alone.
+        on_progress: told of the progress; for the steward's terminal alone.
 
     Raises:
         ReleaseFailed: a file can't be read, or the workers were lost.
@@ -71,7 +71,7 @@ def with_quote_states(
         return tuple(chunks)
     followed: list[SomeChunk | CsvChunk] = list(chunks)
     ranges = [_range_before(chunks, place) for place in waiting]
-    transitions = _transitions(ranges, executor=executor, advanced=advanced)
+    transitions = _transitions(ranges, executor=executor, on_progress=on_progress)
     state = QuoteState.FRESH
     for place, scanned, transition in zip(waiting, ranges, transitions, strict=True):
         chunk = chunks[place]
@@ -122,7 +122,7 @@ def _range_before(chunks: Sequence[object], place: int) -> ByteRange:
 
 
 def _transitions(
-    ranges: Sequence[ByteRange], *, executor: Executor, advanced: Advanced | None
+    ranges: Sequence[ByteRange], *, executor: Executor, on_progress: OnProgress | None
 ) -> list[QuoteTransition]:
     token = uuid.uuid4().hex  # a scheduler may still have what it found in a file that was another one then
     if isinstance(executor, LocalThreads):
@@ -131,10 +131,10 @@ def _transitions(
             for number, scanned in enumerate(ranges)
         }
         found: list[QuoteTransition] = list(
-            computed_on_threads(graph, list(graph), executor=executor, advanced=advanced)
+            computed_on_threads(graph, list(graph), executor=executor, on_progress=on_progress)
         )
         return found
-    table = computed(_frame(ranges, token), executor=executor, advanced=advanced).sort_values("range")
+    table = computed(_frame(ranges, token), executor=executor, on_progress=on_progress).sort_values("range")
     ends = table[["fresh", "plain", "quoted"]].to_numpy().tolist()
     return [QuoteTransition(ends=(QuoteState(a), QuoteState(b), QuoteState(c))) for a, b, c in ends]
 

@@ -9,7 +9,7 @@ from decimal import Decimal
 from typing import NoReturn
 
 from ...accounting.ledger.chain.anchoring import Anchoring
-from ...accounting.ledger.charge import Circumstances, Receipt, ReleaseCharge
+from ...accounting.ledger.charge import DatasetContext, Receipt, ReleaseCharge
 from ...accounting.ledger.entries.releases import ReleaseCharged
 from ...accounting.ledger.private_store.keys import KeyRef, ReleaseFolder
 from ...accounting.ledger.reader import ReleaseState, open_reader
@@ -39,7 +39,7 @@ def reserve(
     code_version: str,
     today: date,
     randomness: Callable[[int], bytes],
-) -> tuple[Receipt, ReleaseCharged, Circumstances]:
+) -> tuple[Receipt, ReleaseCharged, DatasetContext]:
     """Reserve the cost and the sample in one transaction, or take up the reservation of a release cut off.
 
     The key is durable in the private store before the ledger knows the sample. A key whose release was never
@@ -69,12 +69,12 @@ def reserve(
     """
     binding = {"inputs": folder.fingerprint(inputs), "output": str(request.output)}
     if state is not None:
-        objection = _unchanged(state, folder, binding=binding, code_version=code_version)
-        if objection is not None:
+        violation = _unchanged(state, folder, binding=binding, code_version=code_version)
+        if violation is not None:
             refuse(
                 ledger_url=ledger_url,
                 anchoring=anchoring,
-                objection=objection,
+                violation=violation,
                 release_id=release_id,
                 dataset=state.charge.dataset,
                 today=today,
@@ -109,7 +109,7 @@ def reserve(
     return receipt, entry, _circumstances(ledger_url, receipt)
 
 
-def _circumstances(ledger_url: str, receipt: Receipt) -> Circumstances:
+def _circumstances(ledger_url: str, receipt: Receipt) -> DatasetContext:
     with open_reader(ledger_url) as reader:
         return reader.circumstances(receipt)
 
@@ -214,20 +214,20 @@ def give_up(
 
 
 def refuse(
-    *, ledger_url: str, anchoring: Anchoring, objection: Violation, release_id: str, dataset: str, today: date
+    *, ledger_url: str, anchoring: Anchoring, violation: Violation, release_id: str, dataset: str, today: date
 ) -> NoReturn:
     """Refuse for an objection that was found outside a charge, and keep the refusal as evidence in the ledger.
 
     Raises:
         AccountantRefused: always; it says so where the ledger could not be written.
     """
-    refusal = objection.refusal
+    refusal = violation.refusal
     try:
         with open_writer(ledger_url, anchoring=anchoring) as writer:
             writer.record_refusal(
                 release_id=release_id,
                 dataset=dataset,
-                cause=objection.cause,
+                cause=violation.cause,
                 reason=refusal.message,
                 day=today,
             )

@@ -14,7 +14,7 @@ from ...mechanisms.mechanism import Randomness
 from ...mechanisms.recoding import GeneralizationMap
 from ...mechanisms.suppression import GroupCounts
 from ..counting.chunks import plan_chunks
-from ..counting.executors import Advanced, DaskCluster, Executor
+from ..counting.executors import DaskCluster, Executor, OnProgress
 from ..counting.group_counts import KeySource, count_job, group_counts
 from ..inputs.list import SourceLayout
 from ..readers.values import RecordReading
@@ -37,7 +37,7 @@ class ReleaseWork:
         folder: the release's folder in the private store.
         executor: where the work is done.
         randomness: n to n secret bytes, for coins that aren't of the sampling; OpenDP draws noise by itself.
-        advanced: told of the progress; for the steward's terminal alone.
+        on_progress: told of the progress; for the steward's terminal alone.
     """
 
     receipt: Receipt
@@ -45,7 +45,7 @@ class ReleaseWork:
     folder: ReleaseFolder
     executor: Executor
     randomness: Randomness
-    advanced: Advanced
+    on_progress: OnProgress
 
 
 @stage("count")
@@ -111,7 +111,7 @@ def exact_counts(
             reading=reading,
             key_source=key_source,
         )
-        return group_counts(plan_chunks(work.layout), job=job, executor=work.executor, advanced=work.advanced)
+        return group_counts(plan_chunks(work.layout), job=job, executor=work.executor, on_progress=work.on_progress)
 
 
 @contextmanager

@@ -23,7 +23,7 @@ from ...mechanisms.errors import InputRefused, ReleaseFailed
 __all__ = [
     "ObjectPrefix",
     "Output",
-    "SettledRelease",
+    "StagedRelease",
     "Staged",
     "bring_into_view",
     "certificate_of",
@@ -208,7 +208,7 @@ class Staged:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class SettledRelease:
+class StagedRelease:
     """A release whose bytes are settled, in view or about to be.
 
     Args:
@@ -233,7 +233,7 @@ class SettledRelease:
         return _holds(self.output, self.staged.hashes)
 
 
-def remembered_release(folder: ReleaseFolder) -> SettledRelease | None:
+def remembered_release(folder: ReleaseFolder) -> StagedRelease | None:
     """The release whose bytes an earlier attempt has made durable; None where there are none yet.
 
     PRIVACY: once they exist they are published as they are: never drawn or computed again.
@@ -243,7 +243,7 @@ def remembered_release(folder: ReleaseFolder) -> SettledRelease | None:
         return None
     known = facts["published"]
     hashes = tuple((str(name), str(digest)) for name, digest in known["hashes"])
-    return SettledRelease(
+    return StagedRelease(
         sample_id=str(known["sample_id"]),
         output=output_at(str(known["output"]), base=Path("/")),
         groups=int(known["groups"]),

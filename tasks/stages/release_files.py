@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from ...accounting.ledger.certificate.write import write_certificate
-from ...accounting.ledger.charge import Circumstances, Receipt
+from ...accounting.ledger.charge import DatasetContext, Receipt
 from ...accounting.ledger.entries.releases import ReleaseCharged
 from ...accounting.ledger.private_store.keys import ReleaseFolder
 from ...accounting.ledger.private_store.signing import SigningKey, SigningKeys
@@ -13,7 +13,7 @@ from ...mechanisms.errors import InputRefused, ReleaseFailed
 from ...mechanisms.map_selection.draw import MapChoice
 from ...mechanisms.recoding import GeneralizationMap
 from ..request import Request
-from .publish import SettledRelease, bring_into_view, staging_folder, write_staged
+from .publish import StagedRelease, bring_into_view, staging_folder, write_staged
 from .stage import stage
 from .table import Publication, write_table
 
@@ -25,14 +25,14 @@ def write_output(
     *,
     receipt: Receipt,
     charge: ReleaseCharged,
-    circumstances: Circumstances,
+    circumstances: DatasetContext,
     request: Request,
     generalization: GeneralizationMap,
     publication: Publication,
     folder: ReleaseFolder,
     code_sources: str,
     signing: SigningKeys,
-) -> SettledRelease:
+) -> StagedRelease:
     """Write the table and its certificate where nobody looks yet, and remember them durably.
 
     Args:
@@ -80,7 +80,7 @@ def write_output(
             }
         }
     )
-    return SettledRelease(
+    return StagedRelease(
         sample_id=receipt.sample_id,
         output=request.output,
         groups=publication.groups,
@@ -101,7 +101,7 @@ def _key_that_signs(signing: SigningKeys) -> SigningKey:
 
 
 @stage("publish")
-def publish(*, release: SettledRelease) -> None:
+def publish(*, release: StagedRelease) -> None:
     """Bring the release's folder into view in one step.
 
     Raises:

@@ -57,7 +57,7 @@ def _drawn(counts: GroupCounts, *, choice: MapChoice, mechanism: EpsilonSafeRele
     lattice, epsilon = choice.lattice, mechanism.selection_epsilon
     threshold = group_threshold(mechanism.k, mechanism.sampling_rate, mechanism.selection_rate)
     if choice.draw != "walk":
-        scored = scores(counts, lattice=lattice, threshold=threshold, advanced=work.advanced)
+        scored = scores(counts, lattice=lattice, threshold=threshold, on_progress=work.on_progress)
         return lattice.levels_of(draw_map(scored, epsilon=epsilon, rule=choice.draw))
     steps = choice.steps or 0
 
@@ -71,7 +71,7 @@ def _drawn(counts: GroupCounts, *, choice: MapChoice, mechanism: EpsilonSafeRele
     def keep(levels: Levels) -> None:
         store_draw(step(len(taken)), levels, folder=work.folder)
         taken.append(levels)
-        work.advanced(len(taken), steps)
+        work.on_progress(len(taken), steps)
 
     score_of = scorer(counts, lattice=lattice, threshold=threshold)
     return walk(score_of, lattice=lattice, epsilon=epsilon, steps=steps, taken=tuple(taken), keep=keep)

@@ -118,7 +118,7 @@ def test_what_is_printed_is_short(desk) -> None:
         *api.series(),
         api.dry_run(spec),
         api.read_hierarchy("towns.csv"),
-        api.house(),
+        api.state_paths(),
     ]
     for thing in objects:
         assert len(repr(thing)) <= 120

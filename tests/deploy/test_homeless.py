@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from crowdblend.deploy.prefect.environment import settle_lasting_prefect, settle_prefect
+from crowdblend.deploy.prefect.environment import configure_prefect, settle_lasting_prefect
 from crowdblend.flows.prefect_home import settle_prefect_home
 from crowdblend.mechanisms.errors import InputRefused
 
@@ -78,7 +78,7 @@ def test_the_users_own_folder_is_used_where_it_is_there(forgotten, tmp_path) -> 
     assert Path(os.environ["PREFECT_HOME"]).parent == forgotten
 
 
-@pytest.mark.parametrize("settle", [settle_prefect, settle_lasting_prefect])
+@pytest.mark.parametrize("settle", [configure_prefect, settle_lasting_prefect])
 def test_a_server_of_ones_own_comes_with_a_folder_too(forgotten, monkeypatch, settle) -> None:
     monkeypatch.setenv("PREFECT_API_URL", "http://127.0.0.1:1/api")
     settle(forgotten)

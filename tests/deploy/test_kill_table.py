@@ -70,7 +70,7 @@ def table(folder: Path) -> Counter:
 
 
 @dataclass
-class House:
+class StatePaths:
     """Everything that can be killed, and how it is made whole again."""
 
     desk: object
@@ -130,7 +130,7 @@ def entry_held_back(ledger: Path) -> Iterator[None]:
         database.close()
 
 
-def await_moment(house: House, release_id: str, moment: float | str, out: Path) -> str:
+def await_moment(state_paths: StatePaths, release_id: str, moment: float | str, out: Path) -> str:
     """Wait for the moment of the kill; how the table names it."""
     if moment == IN_VIEW:
         deadline = time.monotonic() + 900
@@ -139,25 +139,25 @@ def await_moment(house: House, release_id: str, moment: float | str, out: Path) 
             time.sleep(0.001)
         return IN_VIEW
     time.sleep(moment)
-    during = json.loads((house.desk.home / "jobs" / release_id / "progress.json").read_text())["stage"]
+    during = json.loads((state_paths.desk.home / "jobs" / release_id / "progress.json").read_text())["stage"]
     return f"{moment:.2f} s after reading began, in {during}"
 
 
-def one_kill(house: House, what: str, number: int, moment: float | str) -> tuple[str, ...]:
+def one_kill(state_paths: StatePaths, what: str, number: int, moment: float | str) -> tuple[str, ...]:
     """One release with one kill; the row of the table."""
-    desk, release_id = house.desk, f"kill-{number}"
+    desk, release_id = state_paths.desk, f"kill-{number}"
     out = desk.folder / f"out-{release_id}"
-    running = house.submit(release_id)
-    key = house.rig.secret_of(desk.home, running.process)
-    house.rig.await_stage(desk.folder / "ledger.db", release_id, "reading")
+    running = state_paths.submit(release_id)
+    key = state_paths.rig.secret_of(desk.home, running.process)
+    state_paths.rig.await_stage(desk.folder / "ledger.db", release_id, "reading")
     between = (what, moment) == ("the flow's process", IN_VIEW)
     with entry_held_back(desk.folder / "ledger.db") if between else nullcontext():
-        when = await_moment(house, release_id, moment, out)
-        house.kill(what, release_id)
+        when = await_moment(state_paths, release_id, moment, out)
+        state_paths.kill(what, release_id)
     killed = time.monotonic()
     if what in ("all workers", "the scheduler"):
         time.sleep(1)
-        house.make_whole()
+        state_paths.make_whole()
     code, _, err = running.finish()
     seconds = time.monotonic() - killed
     assert "Traceback" not in err, err
@@ -169,12 +169,12 @@ def one_kill(house: House, what: str, number: int, moment: float | str) -> tuple
     seen = out.exists()  # a flow killed between publishing and closing leaves its output in view
     assert seen or code == 1
     assert not seen or table(out) == expected, "another sample's output"
-    stage = "published" if "published" in house.rig.stage_of(desk.folder / "ledger.db", release_id) else "reading"
+    stage = "published" if "published" in state_paths.rig.stage_of(desk.folder / "ledger.db", release_id) else "reading"
     if between:
         assert (seen, stage) == (True, "reading"), "the kill was to fall between publishing and closing"
     charged = desk("ledger", "show", "--json").json["datasets"][0]["epsilon_spent"]
-    house.make_whole()
-    again, answer, err = house.submit(release_id).finish()
+    state_paths.make_whole()
+    again, answer, err = state_paths.submit(release_id).finish()
     assert again == 0, err
     shown = desk("ledger", "show", "--json").json
     assert shown["datasets"][0]["epsilon_spent"] == charged, "the rerun cost something"
@@ -210,7 +210,7 @@ def test_the_kill_table(desk, cluster, own_prefect_server, command, rig, part: s
     rig.write_records(desk.folder / "many", RECORDS)
     desk.add_dataset(epsilon="1000", delta="1e-2")
     desk.write_spec(source="many", form="counts")
-    house = House(desk=desk, cluster=cluster, server=own_prefect_server, command=command, rig=rig)
+    state_paths = StatePaths(desk=desk, cluster=cluster, server=own_prefect_server, command=command, rig=rig)
     moments = np.random.default_rng(5).uniform(0, SPREAD_SECONDS, MOMENTS)
     kills = [("a worker", delay) for delay in moments]
     if part == "everything else":
@@ -218,7 +218,7 @@ def test_the_kill_table(desk, cluster, own_prefect_server, command, rig, part: s
     say(desk, ("killed", "when", "first attempt", "ledger after it", "rerun with the same id"))
     say(desk, ("---",) * 5)
     for number, (what, moment) in enumerate(kills):
-        say(desk, one_kill(house, what, number, moment))
+        say(desk, one_kill(state_paths, what, number, moment))
     assert desk("ledger", "verify").code == 0
     assert len(desk("ledger", "show", "--json").json["releases"]) == len(kills)
 

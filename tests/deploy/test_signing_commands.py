@@ -72,7 +72,7 @@ def test_the_stage_that_charges_holds_the_ledger_against_its_anchor_itself(desk)
     from datetime import date
 
     import pytest
-    from crowdblend.flows.paths import House
+    from crowdblend.flows.paths import StatePaths
     from crowdblend.flows.spec import read_spec
     from crowdblend.mechanisms.errors import AccountantRefused
     from crowdblend.tasks.stages.charge import reserve
@@ -81,13 +81,13 @@ def test_the_stage_that_charges_holds_the_ledger_against_its_anchor_itself(desk)
     backup(desk, desk.folder / "older.db")
     assert desk("dataset", "add", "others", "--epsilon", "1", "--delta", "0").code == 0
     restore(desk, desk.folder / "older.db")
-    house = House(ledger_url=desk.ledger, home=desk.home)
+    state_paths = StatePaths(ledger_url=desk.ledger, home=desk.home)
     with PrivateStore(desk.home).hold(ledger_id=ledger_id(desk), release_id="the-one") as folder:
         folder.create_key(lambda size: b"\x05" * size)
         with pytest.raises(AccountantRefused, match="anchor"):
             reserve.fn(
                 ledger_url=desk.ledger,
-                anchoring=house.anchoring,
+                anchoring=state_paths.anchoring,
                 request=read_spec(desk.write_spec(), output=None),
                 release_id="the-one",
                 folder=folder,

@@ -29,7 +29,7 @@ def drawn(*, terminal: bool, expect: bool) -> str:
     if expect:
         stages.expect(records=1_000, octets=5_000)
     with stages.stage("count"):
-        stages.advanced(5, 10)
+        stages.on_progress(5, 10)
     return shown.getvalue()
 
 

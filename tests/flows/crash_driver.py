@@ -38,7 +38,7 @@ from crowdblend.deploy.prefect.in_process import NO_HEARTBEATS, changed_settings
 from crowdblend.deploy.run import run_release
 from crowdblend.flows import release
 from crowdblend.flows.abandon import abandon_release
-from crowdblend.flows.paths import House
+from crowdblend.flows.paths import StatePaths
 from crowdblend.flows.releases import histogram
 from crowdblend.mechanisms.errors import Refusal
 from crowdblend.tasks.counting import group_counts as chunk_counts
@@ -292,14 +292,14 @@ BROKEN = {
 
 
 def work(job: dict, steps: Steps) -> Any:
-    house = House(ledger_url=job["ledger"], home=Path(job["desk"], "home"))
+    state_paths = StatePaths(ledger_url=job["ledger"], home=Path(job["desk"], "home"))
     if job["action"] == "abandon":
-        return abandon_release(job["release_id"], reason="a test", house=house)
+        return abandon_release(job["release_id"], reason="a test", state_paths=state_paths)
     key = bytes.fromhex(job["key"])
     keys = iter((key, hashlib.sha256(key).digest()))
     result = run_release(
         Path(job["desk"], "spec.toml"),
-        house=house,
+        state_paths=state_paths,
         output=None,
         scheduler=None,
         release_id=job["release_id"],

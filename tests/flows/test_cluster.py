@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 from crowdblend.deploy.run import run_release
-from crowdblend.flows.paths import House
+from crowdblend.flows.paths import StatePaths
 
 REPORTS = """
 [release]
@@ -54,12 +54,12 @@ def cluster(tmp_path_factory: pytest.TempPathFactory):
 
 
 def released(desk, name: str, *, scheduler: str | None) -> Counter:
-    own = House(ledger_url=f"sqlite:///{desk.folder / name}.db", home=desk.home)
+    own = StatePaths(ledger_url=f"sqlite:///{desk.folder / name}.db", home=desk.home)
     words = ("--epsilon", "9", "--delta", "1e-3", "--ledger", own.ledger_url)
     assert desk("dataset", "add", "people", *words).code == 0
     result = run_release(
         desk.write_spec(output=name, source="many"),
-        house=own,
+        state_paths=own,
         output=None,
         scheduler=scheduler,
         release_id=None,
@@ -126,12 +126,12 @@ def test_a_cluster_makes_of_every_kind_what_threads_make(desk, cluster, kind) ->
     spec.write_text(head + KINDS[kind].format(columns=columns))
     found = []
     for name, scheduler in (("threads", None), ("cluster", address)):
-        own = House(ledger_url=f"sqlite:///{desk.folder / name}.db", home=desk.home)
+        own = StatePaths(ledger_url=f"sqlite:///{desk.folder / name}.db", home=desk.home)
         words = ("--epsilon", "101", "--delta", "1e-2", "--ledger", own.ledger_url)
         assert desk("dataset", "add", "people", *words).code == 0
         result = run_release(
             spec,
-            house=own,
+            state_paths=own,
             output=str(desk.folder / name),
             scheduler=scheduler,
             release_id=None,
@@ -193,13 +193,13 @@ def test_a_cluster_counts_for_a_private_choice_too(desk, cluster, on: str) -> No
     keys = [KEY, KEY[::-1]]
     found = []
     for name, scheduler in (("threads", None), ("cluster", address)):
-        own = House(ledger_url=f"sqlite:///{desk.folder / name}.db", home=desk.home)
+        own = StatePaths(ledger_url=f"sqlite:///{desk.folder / name}.db", home=desk.home)
         words = ("--epsilon", "9", "--delta", "1e-3", "--ledger", own.ledger_url)
         assert desk("dataset", "add", "people", *words).code == 0
         drawn = iter(keys)
         result = run_release(
             desk.write_spec(output=name, source="many", edit=choose),
-            house=own,
+            state_paths=own,
             output=None,
             scheduler=scheduler,
             release_id=None,

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 from crowdblend.deploy.run import run_release
-from crowdblend.flows.paths import House
+from crowdblend.flows.paths import StatePaths
 from crowdblend.mechanisms.errors import AccountantRefused, ReleaseFailed
 from scipy import stats
 
@@ -165,7 +165,7 @@ def test_a_sample_that_served_one_kind_of_release_serves_no_other(desk, histogra
     def run(spec: Path, output: str) -> None:
         run_release(
             spec,
-            house=House(ledger_url=desk.ledger, home=desk.home),
+            state_paths=StatePaths(ledger_url=desk.ledger, home=desk.home),
             output=str(desk.folder / output),
             scheduler=None,
             release_id=None,

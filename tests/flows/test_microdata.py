@@ -12,7 +12,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 from crowdblend.deploy.run import run_release
-from crowdblend.flows.paths import House
+from crowdblend.flows.paths import StatePaths
 from crowdblend.mechanisms.errors import AccountantRefused
 
 LABELS = {
@@ -75,13 +75,13 @@ def test_every_form_and_format_tells_the_same(desk, monkeypatch) -> None:
     for form in ("microdata", "counts"):
         for file_format in ("parquet", "csv"):
             name = f"{form}-{file_format}"
-            own = House(ledger_url=f"sqlite:///{desk.folder / name}.db", home=desk.folder / f"home-{name}")
+            own = StatePaths(ledger_url=f"sqlite:///{desk.folder / name}.db", home=desk.folder / f"home-{name}")
             monkeypatch.setenv("CROWDBLEND_HOME", str(own.home))
             words = ("--epsilon", "9", "--delta", "1e-3", "--ledger", own.ledger_url)
             assert desk("dataset", "add", "people", *words).code == 0
             result = run_release(
                 desk.write_spec(form=form, file_format=file_format, output=name),
-                house=own,
+                state_paths=own,
                 output=None,
                 scheduler=None,
                 release_id=None,
@@ -102,7 +102,7 @@ def test_the_same_key_again_is_refused_as_a_used_sample(desk) -> None:
     def again(output: str) -> None:
         run_release(
             spec,
-            house=House(ledger_url=desk.ledger, home=desk.home),
+            state_paths=StatePaths(ledger_url=desk.ledger, home=desk.home),
             output=str(desk.folder / output),
             scheduler=None,
             release_id=None,

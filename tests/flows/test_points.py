@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from crowdblend.deploy.run import run_release
-from crowdblend.flows.paths import House
+from crowdblend.flows.paths import StatePaths
 from crowdblend.mechanisms.sampling import ChunkIdentity, kept_positions
 from scipy import stats
 
@@ -77,7 +77,7 @@ def test_points_are_within_the_error_that_their_certificate_states(desk, points)
     desk.add_dataset()
     result = run_release(
         spec_of(desk, points.format(cells=8) + "\nconfidence = 0.999999"),
-        house=House(ledger_url=desk.ledger, home=desk.home),
+        state_paths=StatePaths(ledger_url=desk.ledger, home=desk.home),
         output=None,
         scheduler=None,
         release_id=None,

@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 import pytest
-from crowdblend.flows.paths import DEFAULTS, PLACES, house, resolved_settings
+from crowdblend.flows.paths import DEFAULTS, PLACES, resolve_paths, resolved_settings
 from crowdblend.mechanisms.errors import InputRefused
 
 WHOLE = """
@@ -54,7 +54,7 @@ def test_each_setting_comes_from_the_first_that_names_it(below: Path, tmp_path: 
     assert resolved_settings()["home"].origin == str(file), "an empty variable is as none"
     found = resolved_settings(ledger_url="sqlite:///third.db")
     assert (found["ledger"].value, found["ledger"].origin) == ("sqlite:///third.db", "argument")
-    places = house(home=Path("mine"))
+    places = resolve_paths(home=Path("mine"))
     assert places.home == below / "mine"
     assert places.anchor == tmp_path / "heads"
 
@@ -102,7 +102,7 @@ def test_a_ledgers_path_starts_from_the_files_folder(below: Path, tmp_path: Path
 def test_what_is_wrong_is_refused_with_its_place(below: Path, tmp_path: Path, text: str, told: str) -> None:
     (tmp_path / "crowdblend.toml").write_text(text)
     with pytest.raises(InputRefused) as refused:
-        house()
+        resolve_paths()
     assert told in refused.value.message
     assert str(tmp_path / "crowdblend.toml") in refused.value.where
 
@@ -112,7 +112,7 @@ def test_a_file_that_others_can_write_is_refused(below: Path, tmp_path: Path) ->
     file.write_text(WHOLE)
     file.chmod(0o666)
     with pytest.raises(InputRefused, match="everybody can write"):
-        house()
+        resolve_paths()
 
 
 def test_a_file_of_another_account_is_refused(below: Path, tmp_path: Path, monkeypatch) -> None:
@@ -124,16 +124,16 @@ def test_a_file_of_another_account_is_refused(below: Path, tmp_path: Path, monke
     else:
         monkeypatch.setattr(os, "getuid", lambda: file.stat().st_uid + 1)
     with pytest.raises(InputRefused, match="another account"):
-        house()
+        resolve_paths()
     monkeypatch.setattr(os, "getuid", lambda: file.stat().st_uid)
-    assert house().home == tmp_path / "private"
+    assert resolve_paths().home == tmp_path / "private"
 
 
 def test_no_password_is_shown(below: Path) -> None:
     found = resolved_settings(ledger_url="postgresql://office:secret@db/ledger")
     assert "secret" not in repr(found) + found["ledger"].shown
     assert found["ledger"].shown == "postgresql://…@db/ledger"
-    assert "secret" not in repr(found.house)
+    assert "secret" not in repr(found.state_paths)
 
 
 def test_every_key_is_documented() -> None:

@@ -150,7 +150,7 @@ def test_a_column_of_many_uneven_levels_is_scored_too(levels):
     counts = counted(lattice, codes)
     assert (prefix_keys(counts, lattice=lattice) is None) == (levels > 64)
     told: list[tuple[int, int]] = []
-    found = scores(counts, lattice=lattice, threshold=7, advanced=lambda done, of: told.append((done, of)))
+    found = scores(counts, lattice=lattice, threshold=7, on_progress=lambda done, of: told.append((done, of)))
     assert found.tolist() == by_hand(lattice, codes, 7)
     few = [(3, 1), (60, 0), (levels, 3)]
     assert scorer(counts, lattice=lattice, threshold=7)(few).tolist() == [found[lattice.index_of(one)] for one in few]
@@ -169,7 +169,7 @@ def test_threads_change_nothing_and_progress_ends_at_all_maps(threads, monkeypat
     counts = counted(lattice, codes)
     told: list[tuple[int, int]] = []
     found = scores(
-        counts, lattice=lattice, threshold=4, threads=threads, advanced=lambda done, of: told.append((done, of))
+        counts, lattice=lattice, threshold=4, threads=threads, on_progress=lambda done, of: told.append((done, of))
     )
     assert found.tolist() == by_hand(lattice, codes, 4)
     assert [done for done, _ in told] == sorted({done for done, _ in told})

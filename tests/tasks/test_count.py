@@ -177,7 +177,7 @@ def test_progress_is_told_task_by_task(tmp_path, key):
         chunks,
         job=job_of(key),
         executor=LocalThreads(workers=2),
-        advanced=lambda done, total: told.append((done, total)),
+        on_progress=lambda done, total: told.append((done, total)),
     )
     assert told[0][0] == 0
     assert told[-1][0] == told[-1][1] > 0

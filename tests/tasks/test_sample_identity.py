@@ -216,7 +216,7 @@ def test_a_worker_killed_in_the_midst_changes_nothing(folder, chunks, expected):
             counted = executors.computed(
                 frame,
                 executor=DaskCluster(client=client),
-                advanced=lambda done, total: told.append((done, total)),
+                on_progress=lambda done, total: told.append((done, total)),
             )
             killer.join(timeout=600)
     assert len(killed) == 1

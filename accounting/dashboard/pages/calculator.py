@@ -10,7 +10,7 @@ from typing import Any
 
 from ..views.pictures import Curve, curve_of
 from ..views.rows import Amount, amount
-from ..views.state import Frame, Seen
+from ..views.state import PageHeader, PageRequest
 
 __all__ = ["NUMBER", "Asked", "CalculatorPage", "PriceRow", "calculator_page"]
 
@@ -74,7 +74,7 @@ class CalculatorPage:
         curve: of one release with these parameters, None where there is no answer.
     """
 
-    frame: Frame
+    frame: PageHeader
     asked: Asked
     filled: str | None
     k: int | None
@@ -86,7 +86,7 @@ class CalculatorPage:
     curve: Curve | None
 
 
-def calculator_page(seen: Seen, asked: Asked) -> CalculatorPage:
+def calculator_page(seen: PageRequest, asked: Asked) -> CalculatorPage:
     """Build the calculator's page, with the answer where something was asked."""
     if asked == Asked():
         return _page(seen, asked)
@@ -139,7 +139,7 @@ LABELS: Mapping[str, str] = {
 
 
 def _page(
-    seen: Seen,
+    seen: PageRequest,
     asked: Asked,
     *,
     found: Mapping[str, Any] | None = None,

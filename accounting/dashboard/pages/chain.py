@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from ....mechanisms.errors import InputRefused
 from ...ledger.entries.releases import ReleaseCharged
 from ..views.rows import day_of, described
-from ..views.state import Frame, Seen
+from ..views.state import PageHeader, PageRequest
 
 __all__ = ["EntryPage", "EntryRow", "KindRow", "VerificationPage", "entry_page", "verification_page"]
 
@@ -35,7 +35,7 @@ class EntryPage:
         after: the place after it, None for the last.
     """
 
-    frame: Frame
+    frame: PageHeader
     position: int
     kind: str
     day: str | None
@@ -48,7 +48,7 @@ class EntryPage:
     after: int | None
 
 
-def entry_page(seen: Seen, position: int) -> EntryPage:
+def entry_page(seen: PageRequest, position: int) -> EntryPage:
     """Build the page of the entry at a place.
 
     Raises:
@@ -115,13 +115,13 @@ class VerificationPage:
         older: what to ask for to see those before, None on the last page.
     """
 
-    frame: Frame
+    frame: PageHeader
     kinds: tuple[KindRow, ...]
     entries: tuple[EntryRow, ...]
     older: int | None
 
 
-def verification_page(seen: Seen, *, before: int | None) -> VerificationPage:
+def verification_page(seen: PageRequest, *, before: int | None) -> VerificationPage:
     """Build the page of the verification, with the entries before a place."""
     head = seen.view.head.position
     first = head if before is None else min(head, before - 1)

@@ -12,7 +12,7 @@ from ...ledger.overview import ESTIMATE_NOTE
 from ..views.ledger_view import LedgerView
 from ..views.pictures import TimelinePoint, epsilon_of, estimate_of, timeline_of
 from ..views.rows import Amount, ReleaseRow, amount, amount_or_none, mechanism_in_words, release_rows
-from ..views.state import Frame, Seen
+from ..views.state import PageHeader, PageRequest
 from .overview import BudgetRow, budget_row
 
 __all__ = ["DatasetPage", "RaiseRow", "SeriesRow", "dataset_page"]
@@ -98,7 +98,7 @@ class DatasetPage:
         older: what to ask for to see the releases before, None on the last page.
     """
 
-    frame: Frame
+    frame: PageHeader
     budget: BudgetRow
     relation: str
     survey_rate: str | None
@@ -117,7 +117,7 @@ class DatasetPage:
     older: int | None
 
 
-def dataset_page(seen: Seen, position: int, *, before: int | None) -> DatasetPage:
+def dataset_page(seen: PageRequest, position: int, *, before: int | None) -> DatasetPage:
     """Build the page of the data set that an entry registers, with its releases before a place.
 
     Raises:
@@ -155,7 +155,7 @@ def dataset_page(seen: Seen, position: int, *, before: int | None) -> DatasetPag
     )
 
 
-def _raises(seen: Seen, name: str) -> tuple[RaiseRow, ...]:
+def _raises(seen: PageRequest, name: str) -> tuple[RaiseRow, ...]:
     places = seen.around.follower.raises(name, up_to=seen.view.head.position)[-MOST_RAISES:]
     return tuple(
         RaiseRow(

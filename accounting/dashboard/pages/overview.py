@@ -8,7 +8,7 @@ from itertools import islice
 
 from ...ledger.entries.values import Account
 from ..views.rows import Amount, ReleaseRow, amount, release_rows
-from ..views.state import Frame, Seen
+from ..views.state import PageHeader, PageRequest
 from .samples import RefusalRow, refusal_rows
 
 __all__ = ["BudgetRow", "OverviewPage", "budget_row", "overview_page"]
@@ -60,7 +60,7 @@ class OverviewPage:
         more: where the next page of data sets begins, None on the last.
     """
 
-    frame: Frame
+    frame: PageHeader
     datasets: tuple[BudgetRow, ...]
     datasets_in_all: int
     releases: tuple[ReleaseRow, ...]
@@ -69,7 +69,7 @@ class OverviewPage:
     more: int | None
 
 
-def overview_page(seen: Seen, *, after: int | None) -> OverviewPage:
+def overview_page(seen: PageRequest, *, after: int | None) -> OverviewPage:
     """Build the overview of the data sets registered after a place."""
     view = seen.view
     found = view.datasets(after=-1 if after is None else after, limit=DATASETS_A_PAGE + 1)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from ....mechanisms.errors import InputRefused
 from ...ledger.certificate.statements import guarantee_in_words, limits_in_words, theorem_of
-from ...ledger.charge import Circumstances
+from ...ledger.charge import DatasetContext
 from ...ledger.entries.kinds import DatasetAdded
 from ...ledger.entries.releases import ReleaseCharged, ReleasePublished
 from ...ledger.entries.values import amount_text
@@ -20,7 +20,7 @@ from ..jobs.certificates import MapOfColumns, columns_of
 from ..views.ledger_view import LedgerView, Stored
 from ..views.pictures import Curve, curve_of
 from ..views.rows import ReleaseRow, amount, day_of, described, factor_shown, release_row, release_rows
-from ..views.state import Frame, Seen
+from ..views.state import PageHeader, PageRequest
 
 __all__ = ["ReleasePage", "ReleasesPage", "certificate_of", "release_page", "releases_page"]
 
@@ -98,7 +98,7 @@ class ReleasePage:
         curve: the ε–δ curve of one release of this mechanism.
     """
 
-    frame: Frame
+    frame: PageHeader
     release: ReleaseRow
     parameters: tuple[Parameter, ...]
     rule: str
@@ -121,7 +121,7 @@ class ReleasePage:
     curve: Curve
 
 
-def release_page(seen: Seen, release_id: str) -> ReleasePage:
+def release_page(seen: PageRequest, release_id: str) -> ReleasePage:
     """Build the page of a release.
 
     Raises:
@@ -164,7 +164,7 @@ def release_page(seen: Seen, release_id: str) -> ReleasePage:
     )
 
 
-def certificate_of(seen: Seen, release_id: str) -> bytes:
+def certificate_of(seen: PageRequest, release_id: str) -> bytes:
     """The certificate of a published release.
 
     Raises:
@@ -202,12 +202,12 @@ def _step(stored: Stored) -> Step:
     return Step(position=stored.position, hash=stored.hash, day=day, what=what)
 
 
-def _circumstances(seen: Seen, charge: ReleaseCharged, position: int) -> Circumstances:
+def _circumstances(seen: PageRequest, charge: ReleaseCharged, position: int) -> DatasetContext:
     """What the ledger said at the charge."""
     place = seen.view.places_of_datasets([charge.dataset])[charge.dataset]
     added = seen.view.entries_of(DatasetAdded, [place])[place]
     looks = seen.around.follower.looks(charge.dataset, up_to=position - 1)
-    return Circumstances(rows_per_person=added.rows_per_person, look_days=tuple(day for _, day in looks))
+    return DatasetContext(rows_per_person=added.rows_per_person, look_days=tuple(day for _, day in looks))
 
 
 def _bound(charge: ReleaseCharged) -> str:
@@ -233,13 +233,13 @@ class ReleasesPage:
         older: what to ask for to see those before, None on the last page.
     """
 
-    frame: Frame
+    frame: PageHeader
     releases: tuple[ReleaseRow, ...]
     releases_in_all: int
     older: int | None
 
 
-def releases_page(seen: Seen, *, before: int | None) -> ReleasesPage:
+def releases_page(seen: PageRequest, *, before: int | None) -> ReleasesPage:
     """Build the page of releases charged before a place in the chain."""
     found = seen.view.releases(name=None, before=before, limit=ROWS_A_PAGE + 1)
     return ReleasesPage(

@@ -15,7 +15,7 @@ from typing import Literal
 from ...ledger.entries.releases import ReleaseRefused
 from ..views.ledger_view import LedgerView
 from ..views.rows import Stage, stage_of
-from ..views.state import Frame, Seen
+from ..views.state import PageHeader, PageRequest
 
 __all__ = [
     "CauseRow",
@@ -80,7 +80,7 @@ class RefusalsPage:
         older: what to ask for to see those before, None on the last page.
     """
 
-    frame: Frame
+    frame: PageHeader
     cause: str | None
     causes: tuple[CauseRow, ...]
     refusals: tuple[RefusalRow, ...]
@@ -88,7 +88,7 @@ class RefusalsPage:
     older: int | None
 
 
-def refusals_page(seen: Seen, *, before: int | None, cause: str | None) -> RefusalsPage:
+def refusals_page(seen: PageRequest, *, before: int | None, cause: str | None) -> RefusalsPage:
     """Build the page of refusals before a place in the chain, by one rule or by all."""
     known = tuple(seen.around.follower.refusals(up_to=seen.view.head.position))
     wanted = [refusal.position for refusal in known if cause in (None, refusal.cause)]
@@ -169,7 +169,7 @@ class SamplesPage:
         older: what to ask for to see those before, None on the last page.
     """
 
-    frame: Frame
+    frame: PageHeader
     samples: tuple[SampleRow, ...]
     samples_in_all: int
     refused_reuse: tuple[RefusalRow, ...]
@@ -177,7 +177,7 @@ class SamplesPage:
     older: int | None
 
 
-def samples_page(seen: Seen, *, before: int | None) -> SamplesPage:
+def samples_page(seen: PageRequest, *, before: int | None) -> SamplesPage:
     """Build the page of samples before a place in the chain."""
     view = seen.view
     found = view.samples(before=before, limit=ROWS_A_PAGE + 1)

@@ -42,7 +42,7 @@ from ..jobs.certificates import Certificates
 from ..jobs.chain_watch import ChainState, ChainWatch
 from ..jobs.work import Desk
 from ..views.ledger_follower import Follower
-from ..views.state import HeldBack, NotSound, Surroundings
+from ..views.state import DashboardState, HeldBack, NotSound
 from .access import Access, Options
 from .rendering import STATIC, fault_page
 from .routes import API, router
@@ -287,7 +287,7 @@ def dashboard(options: Options, *, observer: Observer) -> Gate:
     return Gate(application, access=access, observer=observer)
 
 
-def _surroundings(options: Options, observer: Observer) -> Surroundings:
+def _surroundings(options: Options, observer: Observer) -> DashboardState:
     follower = Follower()
 
     def ended(state: ChainState) -> None:
@@ -303,20 +303,20 @@ def _surroundings(options: Options, observer: Observer) -> Surroundings:
     store = open_store(options.ledger_url, anchoring=None)
     with suppress(ForgedState), store.reading() as connection:
         follower.follow(connection)
-    return Surroundings(
+    return DashboardState(
         store=store,
         follower=follower,
         watch=ChainWatch(job, ended=ended),
         desk=Desk(),
         calculator=Desk(),
         certificates=Certificates(options.releases),
-        held_back=HeldBack(minutes=options.hold_back_minutes),
+        publication_delay=HeldBack(minutes=options.hold_back_minutes),
     )
 
 
 @asynccontextmanager
 async def _lifespan(application: FastAPI) -> AsyncIterator[None]:
-    around: Surroundings = application.state.around
+    around: DashboardState = application.state.around
     around.watch.start()
     yield
     around.watch.close()
@@ -327,7 +327,7 @@ async def _lifespan(application: FastAPI) -> AsyncIterator[None]:
 
 def _health(request: Request) -> dict[str, str]:
     """Whether the ledger can be read; nothing of what it says."""
-    around: Surroundings = request.app.state.around
+    around: DashboardState = request.app.state.around
     with around.store.reading() as connection:
         head_of(connection)
     return {"status": "ok"}
@@ -335,7 +335,7 @@ def _health(request: Request) -> dict[str, str]:
 
 def _metrics(observer: Observer):  # type: ignore[no-untyped-def]  # noqa: ANN202
     def metrics(request: Request) -> PlainTextResponse:
-        around: Surroundings = request.app.state.around
+        around: DashboardState = request.app.state.around
         chain = around.watch.state
         facts = {
             "chain_sound": float(chain.verdict == "sound"),

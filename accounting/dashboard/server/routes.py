@@ -15,7 +15,7 @@ from ..pages.dataset import DatasetPage, dataset_page
 from ..pages.overview import OverviewPage, overview_page
 from ..pages.releases import ReleasePage, ReleasesPage, certificate_of, release_page, releases_page
 from ..pages.samples import RefusalsPage, SamplesPage, refusals_page, samples_page
-from ..views.state import Seen, Surroundings
+from ..views.state import DashboardState, PageRequest
 from .rendering import Form, Page, csv_of, html_of
 
 __all__ = ["API", "router"]
@@ -24,13 +24,13 @@ API = "/api/v1"
 LAST = 2**53
 
 
-def _seen(request: Request) -> Iterator[Seen]:
-    around: Surroundings = request.app.state.around
+def _seen(request: Request) -> Iterator[PageRequest]:
+    around: DashboardState = request.app.state.around
     with around.seen(path=request.url.path, query=request.url.query) as seen:
         yield seen
 
 
-OneState = Annotated[Seen, Depends(_seen)]
+OneState = Annotated[PageRequest, Depends(_seen)]
 Position = Annotated[int, Path(ge=0, le=LAST, description="Place of an entry in the chain, from 0.")]
 Before = Annotated[int | None, Query(ge=0, le=LAST, description="Only what stands before this place in the chain.")]
 After = Annotated[int | None, Query(ge=0, le=LAST, description="Only what stands after this place in the chain.")]
@@ -130,7 +130,7 @@ def certificate(seen: OneState, release_id: ReleaseId) -> Response:
 
 def verify_again(request: Request) -> Response:
     """Ask for a verification, as soon as one may begin, and show its page."""
-    around: Surroundings = request.app.state.around
+    around: DashboardState = request.app.state.around
     around.watch.ask()
     return RedirectResponse("/verification", status_code=303)
 
@@ -152,7 +152,7 @@ def _as_html(builder: Callable[..., Page], form: Form) -> Callable[..., HTMLResp
     @wraps(builder)
     def endpoint(*args: Any, **kwargs: Any) -> HTMLResponse:  # noqa: ANN401 - those of the builder
         page = builder(*args, **kwargs)
-        seen: Seen = kwargs["seen"]
+        seen: PageRequest = kwargs["seen"]
         path = "/overview" if seen.path == "/" else seen.path.removeprefix("/report")
         return HTMLResponse(html_of(page, path=path, query=seen.query, form=form))
 

@@ -21,11 +21,11 @@ from ...ledger.chain.append import head_of
 from ...ledger.chain.signed_state import ForgedState
 from ...ledger.database.schema import as_stored
 from ...ledger.database.schema import entry as entry_table
-from ...ledger.entries.kinds import BudgetRaised, PrivateLook
+from ...ledger.entries.kinds import BudgetRaised, DataAccess
 from ...ledger.entries.releases import Fields, ReleaseAbandoned, ReleaseRefused, SeriesRegistered
 from ...ledger.entries.values import amount_of_text
 
-__all__ = ["Follower", "Paid", "Payment", "Refusal"]
+__all__ = ["Follower", "SpendIndex", "Payment", "Refusal"]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -54,7 +54,7 @@ class _Count:
 
 
 @dataclass(kw_only=True, slots=True)
-class Paid:
+class SpendIndex:
     """The payments of one data set, in the order of the chain."""
 
     _counts: dict[Fields, _Count] = field(default_factory=dict)
@@ -87,7 +87,7 @@ class Paid:
 
 CHARGE = "release-charged/"
 PLAIN_KINDS = frozenset(
-    kind.KIND for kind in (BudgetRaised, PrivateLook, ReleaseRefused, ReleaseAbandoned, SeriesRegistered)
+    kind.KIND for kind in (BudgetRaised, DataAccess, ReleaseRefused, ReleaseAbandoned, SeriesRegistered)
 )
 BATCH = 2_000
 
@@ -115,7 +115,7 @@ class _Seen:
     looks: dict[str, list[tuple[int, date]]] = field(default_factory=dict)
     raises: dict[str, list[int]] = field(default_factory=dict)
     refusals: list[Refusal] = field(default_factory=list)
-    paid_by: dict[str, Paid] = field(default_factory=dict)
+    paid_by: dict[str, SpendIndex] = field(default_factory=dict)
     paid: dict[str, tuple[str, Payment]] = field(default_factory=dict)
 
 
@@ -181,7 +181,7 @@ class Follower:
         None from the first payment on for which that bound gives no guarantee.
         """
         with self._lock:
-            paid = self._seen.paid_by.get(dataset, Paid())
+            paid = self._seen.paid_by.get(dataset, SpendIndex())
             return tuple(paid.by_the_paper(up_to=place) for place in up_to)
 
     def kinds(self) -> dict[str, int]:
@@ -210,7 +210,7 @@ class Follower:
             seen.refusals.append(Refusal(position=position, cause=str(document["cause"])))
         elif kind == BudgetRaised.KIND:
             seen.raises.setdefault(str(document["dataset"]), []).append(position)
-        elif kind == PrivateLook.KIND:
+        elif kind == DataAccess.KIND:
             look = (position, date.fromisoformat(str(document["day"])))
             seen.looks.setdefault(str(document["dataset"]), []).append(look)
         elif kind == ReleaseAbandoned.KIND:
@@ -236,7 +236,7 @@ class Follower:
             self._pay(dataset, payment)
 
     def _pay(self, dataset: str, payment: Payment) -> None:
-        self._seen.paid_by.setdefault(dataset, Paid()).take(payment)
+        self._seen.paid_by.setdefault(dataset, SpendIndex()).take(payment)
 
 
 def _given_back(paid: Payment, position: int) -> Payment:

@@ -26,7 +26,7 @@ from ..charts import Axis, Legend, area, dot, line, line_chart, linear_axis, log
 from ..jobs.work import Answer, Desk
 from .ledger_view import AccountChange
 from .rows import Amount, amount, amount_or_none, day_of
-from .state import Seen
+from .state import PageRequest
 
 __all__ = [
     "Curve",
@@ -116,7 +116,7 @@ def curve_of(mechanism: Mapping[str, str | int], *, rows_per_person: int, delta:
     return Curve(points=(), theorem=theorem, why_not=why_not, computing=False)
 
 
-def estimate_of(seen: Seen, added: DatasetAdded, position: int, account: Account, *, wait: float) -> Answer:
+def estimate_of(seen: PageRequest, added: DatasetAdded, position: int, account: Account, *, wait: float) -> Answer:
     """What the desk knows of the estimate by now.
 
     Args:
@@ -185,7 +185,7 @@ class Timeline:
     computing: bool
 
 
-def timeline_of(seen: Seen, added: DatasetAdded, *, last: AccountChange) -> Timeline:
+def timeline_of(seen: PageRequest, added: DatasetAdded, *, last: AccountChange) -> Timeline:
     """The changes of a data set's account up to its last."""
     changes = seen.view.changes(added.dataset, last=last, most=MOST_POINTS)
     places = tuple(change.position for change in changes)

@@ -16,10 +16,10 @@ from typing import Literal, assert_never
 from ....mechanisms.amounts import amount_exact, amount_shown, counted
 from ...ledger.entries.kinds import (
     BudgetRaised,
+    DataAccess,
     DatasetAdded,
     Entry,
     LedgerCreated,
-    PrivateLook,
     TokenAdded,
     TokenRevoked,
 )
@@ -103,7 +103,7 @@ def described(entry: Entry) -> str:  # noqa: PLR0911, PLR0912 - one return for e
             return f"Release '{entry.release_id}' was abandoned, {back}: {entry.reason}"
         case ReleaseRefused():
             return f"The accountant refused ({entry.cause}): {entry.reason}"
-        case PrivateLook():
+        case DataAccess():
             return f"Somebody looked at the records of '{entry.dataset}' outside any release: {entry.what}"
         case TokenAdded():
             return f"A token of these pages was added for '{entry.name}', until {entry.expires - timedelta(days=1)}."
@@ -125,7 +125,7 @@ def day_of(entry: Entry) -> str | None:
             | ReleaseCharged()
             | ReleaseAbandoned()
             | ReleaseRefused()
-            | PrivateLook()
+            | DataAccess()
             | TokenAdded()
             | TokenRevoked()
         ):

@@ -25,7 +25,7 @@ from ..jobs.work import Desk
 from .ledger_follower import Follower
 from .ledger_view import LedgerView
 
-__all__ = ["Frame", "HeldBack", "NotSound", "Seen", "Surroundings"]
+__all__ = ["PageHeader", "HeldBack", "NotSound", "PageRequest", "DashboardState"]
 
 
 class HeldBack:
@@ -65,7 +65,7 @@ class NotSound(Exception):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Frame:
+class PageHeader:
     """What every page says of the ledger.
 
     Args:
@@ -84,7 +84,7 @@ class Frame:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Surroundings:
+class DashboardState:
     """The dashboard's long-lived parts.
 
     Args:
@@ -94,7 +94,7 @@ class Surroundings:
         desk: computes estimates and curves.
         calculator: computes what visitors ask for.
         certificates: published certificates by their digest.
-        held_back: up to which entry pages may look.
+        publication_delay: up to which entry pages may look.
     """
 
     store: Store
@@ -103,7 +103,7 @@ class Surroundings:
     desk: Desk
     calculator: Desk
     certificates: Certificates
-    held_back: HeldBack
+    publication_delay: HeldBack
 
     def tokens(self) -> tuple[TokenState, ...]:
         """The tokens as the ledger has them now.
@@ -122,7 +122,7 @@ class Surroundings:
             ) from None
 
     @contextmanager
-    def seen(self, *, path: str = "", query: str = "") -> Iterator[Seen]:
+    def seen(self, *, path: str = "", query: str = "") -> Iterator[PageRequest]:
         """One state of the ledger, for one page.
 
         INVARIANT: no page is made from a ledger that doesn't verify, nor from anything that its signed head doesn't
@@ -138,9 +138,9 @@ class Surroundings:
             raise NotSound
         with self.store.looking() as connection:
             self.follower.follow(connection)
-            view = LedgerView(connection=connection, head=self.held_back.head(head_of(connection)))
+            view = LedgerView(connection=connection, head=self.publication_delay.head(head_of(connection)))
             view.require_all_rows()
-            yield Seen(
+            yield PageRequest(
                 view=view,
                 ledger_id=ledger_id_of(connection),
                 chain=chain,
@@ -151,7 +151,7 @@ class Surroundings:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Seen:
+class PageRequest:
     """What one page sees.
 
     Args:
@@ -166,16 +166,16 @@ class Seen:
     view: LedgerView
     ledger_id: str
     chain: ChainState
-    around: Surroundings
+    around: DashboardState
     path: str
     query: str
 
-    def frame(self) -> Frame:
+    def frame(self) -> PageHeader:
         """The page's frame; entries that are newer than the last verification ask for another."""
         head, verified_to = self.view.head, self.chain.verified_to
         newer = None if verified_to is None else max(0, head.position - verified_to)
         if newer:
             self.around.watch.ask()
-        return Frame(
+        return PageHeader(
             ledger_id=self.ledger_id, entries=head.position + 1, head=head.hash, chain=self.chain, not_verified=newer
         )

@@ -21,7 +21,7 @@ from ....mechanisms.microdata import EpsilonSafeRelease
 from ....mechanisms.recoding import GeneralizationMap
 from ...theory.kinds.registry import kind_of, kind_of_record, mechanism_of_record
 from ...theory.price import mechanism_of_record
-from ..charge import Circumstances
+from ..charge import DatasetContext
 from ..entries.releases import ReleaseCharged
 from ..private_store.signing import canonical_bytes
 
@@ -261,13 +261,13 @@ def theorem_of(charge: ReleaseCharged) -> str:
     return f"{proved}; {GROUP_THEOREM} ({group})" if plus else proved
 
 
-def records_in_words(circumstances: Circumstances) -> str:
+def records_in_words(circumstances: DatasetContext) -> str:
     """The most records of a person, as a noun."""
     count = circumstances.rows_per_person
     return "one record" if count == 1 else f"{count} records"
 
 
-def guarantee_in_words(charge: ReleaseCharged, circumstances: Circumstances) -> str:
+def guarantee_in_words(charge: ReleaseCharged, circumstances: DatasetContext) -> str:
     """The guarantee and what was done for it.
 
     Args:
@@ -290,7 +290,7 @@ def guarantee_in_words(charge: ReleaseCharged, circumstances: Circumstances) -> 
     return f"{template.format(unit=unit)}{kind.statements.done(mechanism)}{proved and ' '}{proved}"
 
 
-def limits_in_words(charge: ReleaseCharged, circumstances: Circumstances) -> str:
+def limits_in_words(charge: ReleaseCharged, circumstances: DatasetContext) -> str:
     """What the guarantee doesn't cover; arguments as of `guarantee_in_words`."""
     chosen = kind_of_record(dict(charge.mechanism).get("kind")).statements.chosen
     words = LIMITS if charge.series is None else SERIES_LIMITS

@@ -10,7 +10,7 @@ from typing import Any
 
 from ....mechanisms.map_selection.draw import MapChoice
 from ....mechanisms.recoding import GeneralizationMap
-from ..charge import Circumstances
+from ..charge import DatasetContext
 from ..entries.releases import ReleaseCharged
 from ..entries.values import amount_text
 from ..private_store.signing import ALGORITHM, SigningKey, canonical_bytes
@@ -26,7 +26,7 @@ def write_certificate(
     folder: Path,
     *,
     charge: ReleaseCharged,
-    circumstances: Circumstances,
+    circumstances: DatasetContext,
     position: int,
     chain_hash: str,
     generalization: GeneralizationMap,
@@ -122,7 +122,7 @@ def _series(charge: ReleaseCharged) -> dict[str, str | int] | None:
     return {"name": charge.series.name, "number": charge.series.number, "releases": charge.price.releases}
 
 
-def _looks(circumstances: Circumstances) -> dict[str, Any]:
+def _looks(circumstances: DatasetContext) -> dict[str, Any]:
     """How many private looks came before the charge, and when; what was looked at stays in the ledger."""
     days = circumstances.look_days
     return {"count": len(days), "last_day": max(days).isoformat() if days else None}

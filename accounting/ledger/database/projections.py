@@ -11,7 +11,7 @@ from typing import TypeVar, assert_never
 from sqlalchemy import Table
 
 from ..chain.signed_state import Count
-from ..entries.kinds import BudgetRaised, DatasetAdded, Entry, LedgerCreated, PrivateLook, TokenAdded, TokenRevoked
+from ..entries.kinds import BudgetRaised, DataAccess, DatasetAdded, Entry, LedgerCreated, TokenAdded, TokenRevoked
 from ..entries.releases import (
     ChargedPrice,
     ReleaseAbandoned,
@@ -64,7 +64,7 @@ def rows_of(entry: Entry, state: LedgerState) -> tuple[Row, ...]:
         ValueError: an account or a charge that the entry needs is not there.
     """
     match entry:
-        case LedgerCreated() | PrivateLook() | ReleaseRefused() | TokenAdded() | TokenRevoked():
+        case LedgerCreated() | DataAccess() | ReleaseRefused() | TokenAdded() | TokenRevoked():
             rows: tuple[Row, ...] = ()
         case DatasetAdded():
             rows = _rows_of_dataset(entry)

@@ -21,7 +21,7 @@ from .releases import (
 )
 from .values import require_amount, require_digest, require_name, require_text, require_token_id
 
-__all__ = ["BudgetRaised", "DatasetAdded", "Entry", "LedgerCreated", "PrivateLook", "TokenAdded", "TokenRevoked"]
+__all__ = ["BudgetRaised", "DatasetAdded", "Entry", "LedgerCreated", "DataAccess", "TokenAdded", "TokenRevoked"]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -161,7 +161,7 @@ class BudgetRaised:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class PrivateLook:
+class DataAccess:
     """Somebody looked at a data set's records outside any release, such as by a report of what a release would lose.
 
     What is chosen after such a look depends on the records in a way that no price covers, so the certificates of
@@ -202,7 +202,7 @@ Entry = (
     LedgerCreated
     | DatasetAdded
     | BudgetRaised
-    | PrivateLook
+    | DataAccess
     | SeriesRegistered
     | ReleaseCharged
     | ReleaseChargedTwoSamples

@@ -17,7 +17,7 @@ from typing import Any
 from ....mechanisms.errors import AccountantRefused, ReleaseFailed
 
 __all__ = [
-    "SettledDraws",
+    "DrawStore",
     "create_private",
     "destroy",
     "private_folder",
@@ -139,7 +139,7 @@ ENDING = ".draw.json"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class SettledDraws:
+class DrawStore:
     """The draws in a release's private folder, which the caller holds.
 
     Args:

@@ -24,7 +24,7 @@ from typing import Any
 from ....mechanisms.errors import AccountantRefused, InputRefused, ReleaseFailed
 from ..entries.values import require_digest, require_release_id
 from .draws import (
-    SettledDraws,
+    DrawStore,
     create_private,
     destroy,
     private_folder,
@@ -160,9 +160,9 @@ class ReleaseFolder:
             raise store_failed(error) from None
 
     @property
-    def draws(self) -> SettledDraws:
+    def draws(self) -> DrawStore:
         """What was drawn at random for the release and must not be drawn again."""
-        return SettledDraws(folder=self.path)
+        return DrawStore(folder=self.path)
 
     def fingerprint(self, content: bytes) -> str:
         """HMAC-SHA256 (hex) under the store's own key.

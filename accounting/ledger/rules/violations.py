@@ -12,7 +12,7 @@ from ....mechanisms.errors import AccountantRefused, InputRefused, Refusal
 from ...theory.kinds.outcome_counts import holds_alone
 from ...theory.kinds.registry import kind_of, mechanism_of_record
 from ..database.projections import released_once
-from ..entries.kinds import BudgetRaised, DatasetAdded, Entry, LedgerCreated, PrivateLook, TokenAdded, TokenRevoked
+from ..entries.kinds import BudgetRaised, DataAccess, DatasetAdded, Entry, LedgerCreated, TokenAdded, TokenRevoked
 from ..entries.releases import (
     ChargedPrice,
     Fields,
@@ -97,7 +97,7 @@ def violations(entry: Entry, state: LedgerState, *, rows_per_person: int | None 
             yield from _of_dataset(entry, state)
         case BudgetRaised():
             yield from _of_raise(entry, state)
-        case PrivateLook():
+        case DataAccess():
             if state.dataset(entry.dataset) is None:
                 yield unknown_dataset(entry.dataset)
         case SeriesRegistered() | ReleaseCharged():

@@ -18,7 +18,7 @@ from ....mechanisms.histogram import SuppressedHistogram
 from ....mechanisms.map_selection.lattice import Levels, information_kept
 from ....mechanisms.microdata import EpsilonSafeRelease
 from ....tasks.request import Request
-from .reference_population import Crowd, Groups, Outlook
+from .reference_population import Groups, ReferencePopulation, SuppressionEstimate
 
 __all__ = [
     "ByLevel",
@@ -123,7 +123,7 @@ class Forecast:
         rate: sampling rate.
         epsilon: what the release would be charged.
         delta: the same.
-        outlook: what would become of the records.
+        suppression_estimate: what would become of the records.
         by_k: for thresholds, at the specification's rate.
         by_rate: for rates, at the specification's k.
         same_price: for rates, the least k that costs no more.
@@ -141,7 +141,7 @@ class Forecast:
     rate: float
     epsilon: float
     delta: float
-    outlook: Outlook
+    suppression_estimate: SuppressionEstimate
     by_k: tuple[ByPrice, ...]
     by_rate: tuple[ByPrice, ...]
     same_price: tuple[ByPrice, ...]
@@ -151,7 +151,7 @@ class Forecast:
     by_pair: tuple[Lost, ...]
 
 
-def forecast(request: Request, mechanism: Suppressing, crowd: Crowd, *, levels: Levels) -> Forecast:
+def forecast(request: Request, mechanism: Suppressing, crowd: ReferencePopulation, *, levels: Levels) -> Forecast:
     """Foretell a release on a public crowd.
 
     Args:
@@ -163,13 +163,13 @@ def forecast(request: Request, mechanism: Suppressing, crowd: Crowd, *, levels: 
     k, own_rate = mechanism.k, rate_of(mechanism)
     rate = float(own_rate)
     groups = crowd.at(levels)
-    outlook = crowd.outlook(groups, k=k, rate=rate)
+    suppression_estimate = crowd.suppression_estimate(groups, k=k, rate=rate)
     lost = 1.0 - crowd.survival(groups.counts, k=k, rate=rate)
     thresholds = sorted({*THRESHOLDS, k})
     rates = sorted({*RATES, own_rate})
 
     def at(threshold: int, sampling_rate: Decimal) -> ByPrice:
-        found = crowd.outlook(groups, k=threshold, rate=float(sampling_rate))
+        found = crowd.suppression_estimate(groups, k=threshold, rate=float(sampling_rate))
         return ByPrice(
             k=threshold,
             rate=float(sampling_rate),
@@ -189,12 +189,12 @@ def forecast(request: Request, mechanism: Suppressing, crowd: Crowd, *, levels: 
         rate=rate,
         epsilon=float(request.price.epsilon),
         delta=float(request.price.delta),
-        outlook=outlook,
+        suppression_estimate=suppression_estimate,
         by_k=tuple(at(threshold, own_rate) for threshold in thresholds),
         by_rate=tuple(at(k, sampling_rate) for sampling_rate in rates),
         same_price=tuple(at(least, sampling_rate) for sampling_rate, least in same if least is not None),
         by_level=tuple(_by_level(crowd, levels, k=k, rate=rate)),
-        by_column=tuple(_by_column(crowd, levels, outlook, k=k, rate=rate)),
+        by_column=tuple(_by_column(crowd, levels, suppression_estimate, k=k, rate=rate)),
         by_label=tuple(_worst(crowd, groups, levels, lost, together=1)[:MOST_LABELS]),
         by_pair=tuple(_worst(crowd, groups, levels, lost, together=2)[:MOST_PAIRS])
         if 1 < len(crowd.names) <= MOST_COLUMNS_PAIRED
@@ -213,9 +213,9 @@ def rate_of(mechanism: Suppressing) -> Decimal:
     return mechanism.sampling_rate
 
 
-def outlook_at(crowd: Crowd, levels: Levels, *, k: int, rate: float) -> Outlook:
+def outlook_at(crowd: ReferencePopulation, levels: Levels, *, k: int, rate: float) -> SuppressionEstimate:
     """What would happen to the records under another map."""
-    return crowd.outlook(crowd.at(levels), k=k, rate=rate)
+    return crowd.suppression_estimate(crowd.at(levels), k=k, rate=rate)
 
 
 def _epsilon(request: Request, mechanism: Suppressing, k: int, rate: Decimal) -> float | None:
@@ -244,7 +244,7 @@ def _least_k(request: Request, mechanism: Suppressing, rate: Decimal) -> int | N
         return None
 
 
-def _by_level(crowd: Crowd, levels: Levels, *, k: int, rate: float) -> Iterator[ByLevel]:
+def _by_level(crowd: ReferencePopulation, levels: Levels, *, k: int, rate: float) -> Iterator[ByLevel]:
     for place, (name, hierarchy) in enumerate(zip(crowd.names, crowd.hierarchies, strict=True)):
         for level in range(crowd.base[place], hierarchy.levels):
             other = (*levels[:place], level, *levels[place + 1 :])
@@ -257,16 +257,20 @@ def _by_level(crowd: Crowd, levels: Levels, *, k: int, rate: float) -> Iterator[
             )
 
 
-def _by_column(crowd: Crowd, levels: Levels, now: Outlook, *, k: int, rate: float) -> list[WithoutColumn]:
+def _by_column(
+    crowd: ReferencePopulation, levels: Levels, now: SuppressionEstimate, *, k: int, rate: float
+) -> list[WithoutColumn]:
     found = []
     for place, name in enumerate(crowd.names):
         others = [other for other in range(len(crowd.names)) if other != place]
-        without = crowd.outlook(crowd.at(levels, columns=others), k=k, rate=rate).suppressed
+        without = crowd.suppression_estimate(crowd.at(levels, columns=others), k=k, rate=rate).suppressed
         found.append(WithoutColumn(column=name, suppressed=without, saved=now.suppressed - without))
     return sorted(found, key=lambda one: -one.saved)
 
 
-def _worst(crowd: Crowd, groups: Groups, levels: Levels, lost: NDArray[np.float64], *, together: int) -> list[Lost]:
+def _worst(
+    crowd: ReferencePopulation, groups: Groups, levels: Levels, lost: NDArray[np.float64], *, together: int
+) -> list[Lost]:
     """Labels, one by one or in pairs, by how many more of their people are lost than if all lost alike."""
     records = groups.counts.astype(np.float64)
     overall = float(records @ lost) / float(records.sum())

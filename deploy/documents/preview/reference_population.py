@@ -41,7 +41,16 @@ from ....tasks.inputs.list import SourceLayout, check_metadata, list_source, sou
 from ....tasks.inputs.parquet_footer import ParquetLayout
 from ....tasks.request import Request
 
-__all__ = ["REMEDY", "WHY", "Crowd", "Groups", "Outlook", "crowd_of_records", "crowd_of_release", "require_public"]
+__all__ = [
+    "REMEDY",
+    "WHY",
+    "ReferencePopulation",
+    "Groups",
+    "SuppressionEstimate",
+    "crowd_of_records",
+    "crowd_of_release",
+    "require_public",
+]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -60,7 +69,7 @@ class Groups:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Outlook:
+class SuppressionEstimate:
     """What a threshold and a rate would do to groups, in expectation.
 
     Args:
@@ -75,7 +84,7 @@ class Outlook:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Crowd:
+class ReferencePopulation:
     """People as counted, and for how many each stands.
 
     Args:
@@ -136,18 +145,18 @@ class Crowd:
         sizes, own_rate = self._sampled(counts, rate)
         return record_survival(sizes, k=k, rate=own_rate)
 
-    def outlook(self, groups: Groups, *, k: int, rate: float) -> Outlook:
+    def suppression_estimate(self, groups: Groups, *, k: int, rate: float) -> SuppressionEstimate:
         """What would happen to the records of some groups, in expectation; exact binomial tails, no simulation."""
         records = groups.counts.astype(np.float64) * self.scale
         total = float(records.sum())
         if total == 0.0:
-            return Outlook(suppressed=0.0, records=0.0, groups=0.0)
+            return SuppressionEstimate(suppressed=0.0, records=0.0, groups=0.0)
         survives = self.survival(groups.counts, k=k, rate=rate)
         # Pr[Bin(n, β) ≥ k] is the survival of one more record, of a threshold higher by one.
         sizes, own_rate = self._sampled(groups.counts, rate)
         reaches = record_survival(sizes + 1.0, k=k + 1, rate=own_rate)
         published = float(records @ survives)
-        return Outlook(
+        return SuppressionEstimate(
             suppressed=min(1.0, max(0.0, 1.0 - published / total)),
             records=published * rate,
             groups=float(reaches.sum()),
@@ -252,7 +261,7 @@ NOT_DONE = "Nothing was previewed."
 
 def crowd_of_records(
     request: Request, source: str, *, separator: str | None, population: int | None, home: Path
-) -> Crowd:
+) -> ReferencePopulation:
     """Count public or synthetic records.
 
     Args:
@@ -292,7 +301,7 @@ def crowd_of_records(
             f"Each record stands for {scale:.3g} people. Combinations that these records happen not to have are "
             "missing, so more will be suppressed than is foretold here."
         )
-    return Crowd(
+    return ReferencePopulation(
         names=names,
         hierarchies=hierarchies,
         base=base,
@@ -304,7 +313,7 @@ def crowd_of_records(
     )
 
 
-def crowd_of_release(request: Request, folder: Path) -> Crowd:
+def crowd_of_release(request: Request, folder: Path) -> ReferencePopulation:
     """Take the groups of a release that was published, a noisy histogram's too, at its levels.
 
     Args:
@@ -337,7 +346,7 @@ def crowd_of_release(request: Request, folder: Path) -> Crowd:
     if not counts.sum():
         raise InputRefused("this release publishes no record.", where=str(folder), not_done=NOT_DONE)
     scale = 1.0 if reading.rate is None else 1.0 / float(reading.rate)
-    return Crowd(
+    return ReferencePopulation(
         names=names,
         hierarchies=hierarchies,
         base=base,

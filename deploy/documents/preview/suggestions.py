@@ -18,7 +18,7 @@ from ....mechanisms.recoding import GeneralizationMap
 from ....mechanisms.suppression import GroupCounts
 from ....tasks.request import Request
 from .forecast import Forecast, outlook_at, rate_of
-from .reference_population import Crowd
+from .reference_population import ReferencePopulation
 
 __all__ = ["MOST_MAPS", "Suggestion", "best_levels", "suggestions"]
 
@@ -46,7 +46,9 @@ class Suggestion:
     epsilon: float
 
 
-def suggestions(request: Request, mechanism: Suppressing, crowd: Crowd, told: Forecast) -> tuple[Suggestion, ...]:
+def suggestions(
+    request: Request, mechanism: Suppressing, crowd: ReferencePopulation, told: Forecast
+) -> tuple[Suggestion, ...]:
     """What would help, most helpful kinds first; empty where nothing does."""
     levels = tuple(told.levels.values())
     found = [*_another_map(request, mechanism, crowd, told, levels)]
@@ -56,7 +58,7 @@ def suggestions(request: Request, mechanism: Suppressing, crowd: Crowd, told: Fo
     return (*found, *_other_spending(crowd, request, told, levels))
 
 
-def best_levels(request: Request, mechanism: Suppressing, crowd: Crowd) -> Levels | None:
+def best_levels(request: Request, mechanism: Suppressing, crowd: ReferencePopulation) -> Levels | None:
     """The map that keeps most on the crowd, by the quality that a private draw has; None where they are too many."""
     lattice = _lattice(request, crowd)
     if lattice.size > MOST_MAPS:
@@ -71,7 +73,7 @@ def best_levels(request: Request, mechanism: Suppressing, crowd: Crowd) -> Level
     return lattice.levels_of(int(scored.argmax()))
 
 
-def _lattice(request: Request, crowd: Crowd) -> Lattice:
+def _lattice(request: Request, crowd: ReferencePopulation) -> Lattice:
     """The maps that may be suggested: a choice's own candidates, or all; nowhere finer than the crowd.
 
     Raises:
@@ -104,7 +106,7 @@ def _lattice(request: Request, crowd: Crowd) -> Lattice:
     return Lattice(columns=tuple(bounded), candidates=listed)
 
 
-def _information(request: Request, crowd: Crowd, levels: Levels) -> float:
+def _information(request: Request, crowd: ReferencePopulation, levels: Levels) -> float:
     """Share of the information that a map keeps of that at the crowd's own levels, by the columns' weights."""
     weights = [float(column.weight) for column in _lattice(request, crowd).columns]
     kept, most = (
@@ -117,7 +119,7 @@ def _information(request: Request, crowd: Crowd, levels: Levels) -> float:
     return kept / most if most else 0.0
 
 
-def _suggestion(request: Request, crowd: Crowd, told: Forecast, levels: Levels, what: str) -> Suggestion:
+def _suggestion(request: Request, crowd: ReferencePopulation, told: Forecast, levels: Levels, what: str) -> Suggestion:
     then = outlook_at(crowd, levels, k=told.k, rate=told.rate)
     return Suggestion(
         what=what,
@@ -129,7 +131,7 @@ def _suggestion(request: Request, crowd: Crowd, told: Forecast, levels: Levels, 
 
 
 def _another_map(
-    request: Request, mechanism: Suppressing, crowd: Crowd, told: Forecast, levels: Levels
+    request: Request, mechanism: Suppressing, crowd: ReferencePopulation, told: Forecast, levels: Levels
 ) -> Iterator[Suggestion]:
     best = best_levels(request, mechanism, crowd)
     if best is None or best == levels:
@@ -140,7 +142,7 @@ def _another_map(
     yield _suggestion(request, crowd, told, best, f"Of all maps this one keeps most on this crowd; levels: {words}")
 
 
-def _steps(request: Request, crowd: Crowd, told: Forecast, levels: Levels) -> Iterator[Suggestion]:
+def _steps(request: Request, crowd: ReferencePopulation, told: Forecast, levels: Levels) -> Iterator[Suggestion]:
     """One level more for one column, where that saves enough to be worth it; one less, where little is lost."""
     lattice = _lattice(request, crowd)
     if lattice.candidates is not None:
@@ -150,18 +152,20 @@ def _steps(request: Request, crowd: Crowd, told: Forecast, levels: Levels) -> It
         finer = (*levels[:place], levels[place] - 1, *levels[place + 1 :])
         if levels[place] < column.max_level:
             step = _suggestion(request, crowd, told, coarser, f"Publish {column.name} at level {levels[place] + 1}")
-            if told.outlook.suppressed - step.suppressed > LITTLE:
+            if told.suppression_estimate.suppressed - step.suppressed > LITTLE:
                 yield step
         if levels[place] > column.min_level:
             step = _suggestion(request, crowd, told, finer, f"Publish {column.name} at level {levels[place] - 1}")
-            if step.suppressed < min(1.0, told.outlook.suppressed + LITTLE):
+            if step.suppressed < min(1.0, told.suppression_estimate.suppressed + LITTLE):
                 yield step
 
 
-def _other_spending(crowd: Crowd, request: Request, told: Forecast, levels: Levels) -> Iterator[Suggestion]:
+def _other_spending(
+    crowd: ReferencePopulation, request: Request, told: Forecast, levels: Levels
+) -> Iterator[Suggestion]:
     """Another rate with its least k at no higher price, where it publishes clearly more."""
     best = max(told.same_price, key=lambda point: point.records, default=None)
-    if best is None or best.epsilon is None or best.records <= (1.0 + LITTLE) * told.outlook.records:
+    if best is None or best.epsilon is None or best.records <= (1.0 + LITTLE) * told.suppression_estimate.records:
         return
     yield Suggestion(
         what=f"Spend the same ε on rate {best.rate:g} with k = {best.k}",

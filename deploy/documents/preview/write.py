@@ -18,7 +18,7 @@ from rich.table import Table
 from rich.text import Text
 
 from ....accounting.dashboard.templating import grouped
-from ....flows.paths import house
+from ....flows.paths import resolve_paths
 from ....flows.releases.kind import Suppressing, Untold
 from ....flows.releases.registry import release_kind
 from ....flows.spec import parse_spec, read_spec
@@ -31,7 +31,7 @@ from ....tasks.request import Request
 from ...commands.output_guard import require_elsewhere, write_new
 from ..rendering import page, percent
 from .forecast import ByPrice, Forecast, forecast
-from .reference_population import REMEDY, WHY, Crowd, crowd_of_records, crowd_of_release
+from .reference_population import REMEDY, WHY, ReferencePopulation, crowd_of_records, crowd_of_release
 from .suggestions import MOST_MAPS, Suggestion, best_levels, suggestions
 
 __all__ = [
@@ -155,7 +155,7 @@ def preview_tables(
 def print_forecast(told: Forecast, helpful: Sequence[Suggestion], console: Console | None = None) -> None:
     """Write a preview to the console (standard output where none is given)."""
     out = console or Console(highlight=False)
-    now = told.outlook
+    now = told.suppression_estimate
     out.print(Text(f"Of the sampled records {now.suppressed:.1%} would be suppressed.", style="bold"))
     out.print(
         Text(
@@ -281,7 +281,7 @@ def preview(
             raise InputRefused("a release tells by itself for how many people it stands.", where="--population")
         crowd = crowd_of_release(request, Path(release))
     else:
-        home = house().home
+        home = resolve_paths().home
         crowd = crowd_of_records(request, str(public), separator=separator, population=population, home=home)
     told = forecast(request, mechanism, crowd, levels=_levels(request, mechanism, crowd, levels or {}))
     return Preview(forecast=told, suggestions=tuple(suggestions(request, mechanism, crowd, told)), request=request)
@@ -337,7 +337,7 @@ def _refuse_without_crowd(request: Request, *, both: bool) -> NoReturn:
     )
 
 
-def _levels(request: Request, mechanism: Suppressing, crowd: Crowd, wanted: Mapping[str, int]) -> Levels:
+def _levels(request: Request, mechanism: Suppressing, crowd: ReferencePopulation, wanted: Mapping[str, int]) -> Levels:
     """The levels of the previewed map: the specification's, or the best that a draw could give; or those asked for."""
     match request.recoding:
         case GeneralizationMap(columns=fixed):

@@ -15,20 +15,20 @@ from ....accounting.ledger.private_store.keys import PrivateStore
 from ....accounting.ledger.reader import open_reader
 from ....accounting.ledger.writer import open_writer
 from ....accounting.theory.price import mechanism_of_record
-from ....flows.paths import House
+from ....flows.paths import StatePaths
 from ....flows.spec import read_spec
 from ....mechanisms.errors import InputRefused, ReleaseFailed
 from ....mechanisms.measures.utility import NotOfTheseRecordsError, UtilityMeasures, utility_of
 from ....mechanisms.mechanism_union import Microdata
 from ....mechanisms.recoding import GeneralizationMap, MappedColumn
-from ....tasks.counting.executors import Advanced, LocalThreads
+from ....tasks.counting.executors import LocalThreads, OnProgress
 from ....tasks.counting.private_counts import private_counts
 from ....tasks.inputs.list import check_metadata, list_source
 from ....tasks.readers.released_groups import read_released_table, released_groups
 from ....tasks.request import Request
 from .page import MARK, PrivateReport, report_page
 
-__all__ = ["MadeReport", "made_private_report"]
+__all__ = ["MadeReport", "run_private_report"]
 
 CERTIFICATE = "certificate.json"
 NOT_WRITTEN = "No report was written; the look stays recorded."
@@ -57,16 +57,16 @@ class MadeReport:
         return f"<p>{MARK}: {escape(str(self.path))}</p>"
 
 
-def made_private_report(
+def run_private_report(
     spec: Path,
     *,
     release: Path,
     output: Path | None,
     target: str | None,
-    house: House,
+    state_paths: StatePaths,
     by: str,
     today: date,
-    advanced: Advanced | None = None,
+    on_progress: OnProgress | None = None,
 ) -> MadeReport:
     """Measure a published release against its records, and write the report.
 
@@ -78,10 +78,10 @@ def made_private_report(
         release: its folder, on this machine.
         output: the report's file; None is `reports/RELEASE_ID.html` in the private store.
         target: column that classifiers tell; None chooses one by the release alone.
-        house: where the ledger and the private store lie.
+        state_paths: where the ledger and the private store lie.
         by: who looks.
         today: day of the look.
-        advanced: told of the counting's progress; for the steward's terminal alone.
+        on_progress: told of the counting's progress; for the steward's terminal alone.
 
     Raises:
         InputRefused: the specification, the release or the place of the report is wrong; nothing was read, unless
@@ -92,7 +92,7 @@ def made_private_report(
     request = read_spec(spec, output=release)
     if not isinstance(request.mechanism, Microdata):
         raise InputRefused("a private report is about a microdata release.", where=str(spec))
-    certificate = _certificate(release, request, house)
+    certificate = _certificate(release, request, state_paths)
     mechanism = mechanism_of_record(certificate["mechanism"])
     if not isinstance(mechanism, Microdata):
         raise InputRefused("a private report is about a microdata release.", where=str(release))
@@ -100,12 +100,12 @@ def made_private_report(
     if target is not None and target not in generalization.names:
         raise InputRefused(f"the release has no column '{target}'.", where="--target")
     release_id = str(certificate["release_id"])
-    path = _place(output, release_id=release_id, release=release, house=house)
+    path = _place(output, release_id=release_id, release=release, state_paths=state_paths)
     layout = check_metadata(
         list_source(request.source, base=request.base), columns=generalization.names, reading=request.reading
     )
     table = read_released_table(release)
-    with open_writer(house.ledger_url, anchoring=house.anchoring) as writer:
+    with open_writer(state_paths.ledger_url, anchoring=state_paths.anchoring) as writer:
         look = writer.record_look(
             dataset=request.dataset, what=f"private utility report of release {release_id}", by=by, day=today
         )
@@ -116,7 +116,7 @@ def made_private_report(
             generalization=generalization,
             layout=layout,
             executor=LocalThreads(),
-            advanced=advanced,
+            on_progress=on_progress,
         )
     except ReleaseFailed as failure:
         again = "Run the command again when the cause is removed; that is another look."
@@ -151,16 +151,16 @@ def made_private_report(
     return MadeReport(path=path, look=look.position, release_id=release_id, measures=measures)
 
 
-def _certificate(release: Path, request: Request, house: House) -> Mapping[str, Any]:
+def _certificate(release: Path, request: Request, state_paths: StatePaths) -> Mapping[str, Any]:
     """The certificate of a release that this ledger has published and this store has signed."""
     path = release / CERTIFICATE
     certificate = read_certificate(path)
-    if check_certificate(path, trusted=house.anchoring.keys.public_keys()):
+    if check_certificate(path, trusted=state_paths.anchoring.keys.public_keys()):
         raise InputRefused(
             "the release does not verify.", where=str(path), remedy="`crowdblend verify` says what does not hold."
         )
-    with open_reader(house.ledger_url) as reader:
-        reader.require_anchored(house.anchoring)
+    with open_reader(state_paths.ledger_url) as reader:
+        reader.require_anchored(state_paths.anchoring)
         state = reader.release(str(certificate["release_id"]))
     if state is None or state.stage != "published":
         raise InputRefused(
@@ -194,11 +194,11 @@ def _map_of(certificate: Mapping[str, Any], request: Request) -> GeneralizationM
     )
 
 
-def _place(output: Path | None, *, release_id: str, release: Path, house: House) -> Path:
+def _place(output: Path | None, *, release_id: str, release: Path, state_paths: StatePaths) -> Path:
     """Where the report goes: never where a release lies or would be looked for."""
     if output is None:
-        PrivateStore(house.home)
-        return house.home / "reports" / f"{release_id}.html"
+        PrivateStore(state_paths.home)
+        return state_paths.home / "reports" / f"{release_id}.html"
     path = output.absolute()
     if path.suffix != ".html":
         raise InputRefused("a report is a file that ends in .html.", where="--output")

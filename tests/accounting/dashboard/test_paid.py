@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from decimal import Decimal
 
-from crowdblend.accounting.dashboard.views.ledger_follower import Paid, Payment
+from crowdblend.accounting.dashboard.views.ledger_follower import Payment, SpendIndex
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -17,7 +17,7 @@ payments = st.lists(st.tuples(st.sampled_from(MECHANISMS), st.integers(-1, 12), 
 @settings(derandomize=True, max_examples=200)
 @given(payments=payments, gap=st.integers(1, 3), place=st.integers(-1, 40))
 def test_a_sum_looked_up_is_the_sum_counted(payments, gap, place) -> None:
-    paid = Paid()
+    paid = SpendIndex()
     made = [
         Payment(position=1 + gap * number, mechanism=mechanism, releases=releases, epsilon_paper=paper)
         for number, (mechanism, releases, paper) in enumerate(payments)

@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 from crowdblend.accounting.ledger.certificate.write import write_certificate
 from crowdblend.accounting.ledger.chain.anchoring import Anchoring
-from crowdblend.accounting.ledger.charge import Circumstances, Receipt, ReleaseCharge, SeriesRegistration
+from crowdblend.accounting.ledger.charge import DatasetContext, Receipt, ReleaseCharge, SeriesRegistration
 from crowdblend.accounting.ledger.database.creation import create_ledger
 from crowdblend.accounting.ledger.entries.releases import ReleaseCharged
 from crowdblend.accounting.ledger.private_store.signing import SigningKey, SigningKeys
@@ -130,7 +130,7 @@ class Books:
         """Look before a charge; raises what speaks against it."""
         values: dict[str, Any] = {"mechanism": MECHANISM, "price": self.price}
         with self.reader() as reader:
-            found = reader.look_for_objection(dataset=dataset, **(values | changes))
+            found = reader.check_charge(dataset=dataset, **(values | changes))
         if found is not None:
             raise found.refusal
 
@@ -259,7 +259,7 @@ class Certified:
         write_certificate(
             folder,
             charge=charge or self.books.request(map_digest=self.map.digest()).entry,
-            circumstances=Circumstances(rows_per_person=rows_per_person, look_days=look_days),
+            circumstances=DatasetContext(rows_per_person=rows_per_person, look_days=look_days),
             position=2,
             chain_hash="f" * 64,
             generalization=self.map,

@@ -12,7 +12,7 @@ import pytest
 from crowdblend.accounting.ledger.certificate.statements import map_fields, map_findings
 from crowdblend.accounting.ledger.certificate.verify import check_certificate
 from crowdblend.accounting.ledger.certificate.write import write_certificate
-from crowdblend.accounting.ledger.charge import Circumstances
+from crowdblend.accounting.ledger.charge import DatasetContext
 from crowdblend.accounting.theory.price import mechanism_record
 from crowdblend.mechanisms.hierarchies.declare import ValueHierarchy
 from crowdblend.mechanisms.map_selection.draw import MapChoice
@@ -119,7 +119,7 @@ def test_a_signed_certificate_that_names_no_candidate_fails_its_verification(sql
         write_certificate(
             folder,
             charge=sqlite_books.of_two_samples("one", map_digest=lattice.digest()).entry,
-            circumstances=Circumstances(rows_per_person=1, look_days=()),
+            circumstances=DatasetContext(rows_per_person=1, look_days=()),
             position=2,
             chain_hash="f" * 64,
             generalization=lattice.map_of(levels),

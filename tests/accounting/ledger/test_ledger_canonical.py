@@ -11,10 +11,10 @@ import pytest
 from crowdblend.accounting.ledger.entries.codec import bytes_of_entry, entry_of_bytes
 from crowdblend.accounting.ledger.entries.kinds import (
     BudgetRaised,
+    DataAccess,
     DatasetAdded,
     Entry,
     LedgerCreated,
-    PrivateLook,
     TokenAdded,
     TokenRevoked,
 )
@@ -54,7 +54,7 @@ PINNED = {
     ),
     b'{"by":"me","dataset":"d","day":"2026-03-04","delta":"0","epsilon":"2","kind":"budget-raised/1",'
     b'"reason":"why"}': BudgetRaised(dataset="d", epsilon=Decimal(2), delta=Decimal(0), reason="why", by="me", day=DAY),
-    b'{"by":"me","dataset":"d","day":"2026-03-04","kind":"private-look/1","what":"a report"}': PrivateLook(
+    b'{"by":"me","dataset":"d","day":"2026-03-04","kind":"private-look/1","what":"a report"}': DataAccess(
         dataset="d", what="a report", by="me", day=DAY
     ),
     b'{"dataset":"d","day":"2026-03-04","epsilon_paper":null,"kind":"series-registered/1",'

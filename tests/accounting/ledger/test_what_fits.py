@@ -30,13 +30,11 @@ def asked(books, release_id: str, mechanism: StronglySafeRelease):
 
 def refused(books, mechanism: StronglySafeRelease) -> str:
     with books.reader() as reader:
-        objection = reader.look_for_objection(
-            dataset="census", mechanism=mechanism, price=price(mechanism, delta=DELTA)
-        )
-    assert objection is not None
+        violation = reader.check_charge(dataset="census", mechanism=mechanism, price=price(mechanism, delta=DELTA))
+    assert violation is not None
     with pytest.raises(AccountantRefused) as charged:
         books.writer().charge(asked(books, "too-much", mechanism))
-    assert charged.value.message == objection.refusal.message, "a look tells what a charge would"
+    assert charged.value.message == violation.refusal.message, "a look tells what a charge would"
     return charged.value.message
 
 
@@ -58,7 +56,7 @@ def test_the_rate_and_the_k_that_are_named_fit_and_the_next_do_not(sqlite_books)
         assert price(fits, delta=DELTA).epsilon <= left < price(not_any_more, delta=DELTA).epsilon
         with books.reader() as reader:
             cost = price(fits, delta=DELTA)
-            assert reader.look_for_objection(dataset="census", mechanism=fits, price=cost) is None
+            assert reader.check_charge(dataset="census", mechanism=fits, price=cost) is None
     books.writer().charge(asked(books, "two", dataclasses.replace(mechanism, sampling_rate=rate)))
 
 

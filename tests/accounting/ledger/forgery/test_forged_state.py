@@ -21,7 +21,7 @@ from crowdblend.accounting.ledger.chain.append import append_entry, head_of
 from crowdblend.accounting.ledger.chain.signed_state import sign_state, signer_of
 from crowdblend.accounting.ledger.database.schema import METADATA, entry, signed_state
 from crowdblend.accounting.ledger.database.store import open_store, present_head
-from crowdblend.accounting.ledger.entries.kinds import BudgetRaised, PrivateLook, TokenAdded
+from crowdblend.accounting.ledger.entries.kinds import BudgetRaised, DataAccess, TokenAdded
 from crowdblend.accounting.ledger.private_store.signing import SigningKey
 from crowdblend.accounting.ledger.queries import account_of, ledger_id_of
 from crowdblend.accounting.ledger.rules.stored_state import StoredState
@@ -415,7 +415,7 @@ def test_what_is_changed_while_a_writer_works_decides_nothing(postgresql_books) 
     """PostgreSQL lets a writer's next statement see what others have committed since its first one."""
     books = postgresql_books
     books.add()
-    look = PrivateLook(dataset="census", what="a table", by="steward", day=DAY)
+    look = DataAccess(dataset="census", what="a table", by="steward", day=DAY)
     store = open_store(books.url, anchoring=books.anchoring)
     with store.writing() as connection:
         books.sql(f"UPDATE signed_state SET root = '{'e' * 64}'")
