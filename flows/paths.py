@@ -27,10 +27,10 @@ __all__ = [
     "DEFAULTS",
     "FILE_NAME",
     "PLACES",
-    "StatePaths",
     "Setting",
     "Settings",
     "SettingsFile",
+    "StatePaths",
     "resolve_paths",
     "resolved_settings",
     "settings_file",
@@ -238,7 +238,7 @@ class Settings:
         raise KeyError(name)
 
     @property
-    def resolve_paths(self) -> StatePaths:
+    def state_paths(self) -> StatePaths:
         """The places where state is kept."""
         ledger, home, anchor = (self[name].value for name in PLACES)
         return StatePaths(

@@ -41,8 +41,8 @@ __all__ = [
     "check_output",
     "check_release_id",
     "layout_of_source",
-    "release_violation",
     "prepared_release",
+    "release_violation",
     "request_of_series",
     "require_apart",
 ]

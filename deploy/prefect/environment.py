@@ -15,7 +15,7 @@ from .server import SCHEDULING, start_server, template_in
 if TYPE_CHECKING:
     from .in_process import InProcessServer
 
-__all__ = ["QUIET", "settle_lasting_prefect", "configure_prefect", "settled_api"]
+__all__ = ["QUIET", "configure_prefect", "settle_lasting_prefect", "settled_api"]
 
 QUIET = {
     "DO_NOT_TRACK": "1",

@@ -22,11 +22,11 @@ if TYPE_CHECKING:
     import pandas as pd
 
 __all__ = [
-    "OnProgress",
     "DaskCluster",
     "Executor",
     "LocalProcesses",
     "LocalThreads",
+    "OnProgress",
     "computed",
     "computed_on_threads",
     "tasks_at_once",

@@ -23,8 +23,8 @@ from ...mechanisms.errors import InputRefused, ReleaseFailed
 __all__ = [
     "ObjectPrefix",
     "Output",
-    "StagedRelease",
     "Staged",
+    "StagedRelease",
     "bring_into_view",
     "certificate_of",
     "discard",

@@ -25,7 +25,7 @@ from ..views.rows import Amount
 
 __all__ = ["STATIC", "Page", "csv_of", "fault_page", "html_of", "rows_of_page"]
 
-HERE = Path(__file__).parent
+HERE = Path(__file__).parents[1]
 STATIC = HERE / "static"
 
 Page = (

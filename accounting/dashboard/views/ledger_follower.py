@@ -25,7 +25,7 @@ from ...ledger.entries.kinds import BudgetRaised, DataAccess
 from ...ledger.entries.releases import Fields, ReleaseAbandoned, ReleaseRefused, SeriesRegistered
 from ...ledger.entries.values import amount_of_text
 
-__all__ = ["Follower", "SpendIndex", "Payment", "Refusal"]
+__all__ = ["Follower", "Payment", "Refusal", "SpendIndex"]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -25,7 +25,7 @@ from ..jobs.work import Desk
 from .ledger_follower import Follower
 from .ledger_view import LedgerView
 
-__all__ = ["PageHeader", "HeldBack", "NotSound", "PageRequest", "DashboardState"]
+__all__ = ["DashboardState", "HeldBack", "NotSound", "PageHeader", "PageRequest"]
 
 
 class HeldBack:

@@ -21,7 +21,7 @@ from .releases import (
 )
 from .values import require_amount, require_digest, require_name, require_text, require_token_id
 
-__all__ = ["BudgetRaised", "DatasetAdded", "Entry", "LedgerCreated", "DataAccess", "TokenAdded", "TokenRevoked"]
+__all__ = ["BudgetRaised", "DataAccess", "DatasetAdded", "Entry", "LedgerCreated", "TokenAdded", "TokenRevoked"]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -27,8 +27,8 @@ __all__ = [
     "Lost",
     "WithoutColumn",
     "forecast",
-    "outlook_at",
     "rate_of",
+    "suppression_at",
 ]
 
 THRESHOLDS = (5, 10, 20, 30, 50, 100)
@@ -213,7 +213,7 @@ def rate_of(mechanism: Suppressing) -> Decimal:
     return mechanism.sampling_rate
 
 
-def outlook_at(crowd: ReferencePopulation, levels: Levels, *, k: int, rate: float) -> SuppressionEstimate:
+def suppression_at(crowd: ReferencePopulation, levels: Levels, *, k: int, rate: float) -> SuppressionEstimate:
     """What would happen to the records under another map."""
     return crowd.suppression_estimate(crowd.at(levels), k=k, rate=rate)
 
@@ -252,7 +252,7 @@ def _by_level(crowd: ReferencePopulation, levels: Levels, *, k: int, rate: float
                 column=name,
                 level=level,
                 kept=float(information_kept(hierarchy, level)),
-                suppressed=outlook_at(crowd, other, k=k, rate=rate).suppressed,
+                suppressed=suppression_at(crowd, other, k=k, rate=rate).suppressed,
                 chosen=level == levels[place],
             )
 

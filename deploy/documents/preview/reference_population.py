@@ -44,8 +44,8 @@ from ....tasks.request import Request
 __all__ = [
     "REMEDY",
     "WHY",
-    "ReferencePopulation",
     "Groups",
+    "ReferencePopulation",
     "SuppressionEstimate",
     "crowd_of_records",
     "crowd_of_release",

@@ -17,7 +17,7 @@ from ....mechanisms.map_selection.rollup import scores
 from ....mechanisms.recoding import GeneralizationMap
 from ....mechanisms.suppression import GroupCounts
 from ....tasks.request import Request
-from .forecast import Forecast, outlook_at, rate_of
+from .forecast import Forecast, rate_of, suppression_at
 from .reference_population import ReferencePopulation
 
 __all__ = ["MOST_MAPS", "Suggestion", "best_levels", "suggestions"]
@@ -120,7 +120,7 @@ def _information(request: Request, crowd: ReferencePopulation, levels: Levels) -
 
 
 def _suggestion(request: Request, crowd: ReferencePopulation, told: Forecast, levels: Levels, what: str) -> Suggestion:
-    then = outlook_at(crowd, levels, k=told.k, rate=told.rate)
+    then = suppression_at(crowd, levels, k=told.k, rate=told.rate)
     return Suggestion(
         what=what,
         suppressed=then.suppressed,

@@ -222,7 +222,7 @@ class Preview:
 
     def __repr__(self) -> str:
         """What would be suppressed, in short."""
-        return f"Preview(label={self.request.label!r}, suppressed={self.forecast.outlook.suppressed:.3f})"
+        return f"Preview(label={self.request.label!r}, suppressed={self.forecast.suppression_estimate.suppressed:.3f})"
 
     @property
     def facts(self) -> dict[str, Any]:
