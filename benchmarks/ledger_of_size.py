@@ -26,7 +26,8 @@ from crowdblend.accounting.ledger.entries.releases import (
 )
 from crowdblend.accounting.ledger.rules.audit import build_state
 from crowdblend.accounting.ledger.rules.replay import Replay
-from crowdblend.accounting.theory.price import Price, paper_price, price
+from crowdblend.accounting.theory.cost import Price
+from crowdblend.accounting.theory.price import paper_price, price
 from crowdblend.mechanisms.microdata import StronglySafeRelease
 from sqlalchemy import Connection, Table, insert, select
 

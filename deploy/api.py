@@ -13,8 +13,9 @@ from __future__ import annotations
 from ..accounting.ledger.certificate.verify import CertificateCheck
 from ..accounting.ledger.queries import DatasetState
 from ..accounting.ledger.series import SeriesState
+from ..accounting.theory.cost import Price
 from ..accounting.theory.planning.planner import Plan
-from ..accounting.theory.price import Price, paper_price, price
+from ..accounting.theory.price import paper_price, price
 from ..flows.dry_run import DryRun
 from ..flows.paths import StatePaths, resolve_paths
 from ..mechanisms.errors import AccountantRefused, InputRefused, Refusal, ReleaseFailed

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..accounting.ledger.certificate.verify import CertificateCheck, read_certificate, verify_certificate
-from ..accounting.theory.price import mechanism_of_record
+from ..accounting.theory.kinds.registry import mechanism_of_record
 from ..flows.releases.registry import kind_of_mechanism
 from ..mechanisms.hierarchies.build import described_hierarchy, labels_beyond
 

@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from ..accounting.ledger.reader import open_reader
-from ..accounting.theory.price import mechanism_record
+from ..accounting.theory.kinds.registry import mechanism_record
 from ..flows.paths import StatePaths
 from ..flows.prepare import PreparedRelease, prepared_release
 from ..mechanisms.errors import AccountantRefused, InputRefused, ReleaseFailed

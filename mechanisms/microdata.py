@@ -12,7 +12,7 @@ from decimal import Decimal
 
 from .mechanism import Mechanism
 
-__all__ = ["EpsilonSafeRelease", "StronglySafeRelease"]
+__all__ = ["EpsilonSafeRelease", "Microdata", "StronglySafeRelease"]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -76,3 +76,6 @@ class EpsilonSafeRelease(Mechanism):
     def release(self) -> StronglySafeRelease:
         """The release that follows the choice, by itself."""
         return StronglySafeRelease(k=self.k, sampling_rate=self.sampling_rate)
+
+
+Microdata = StronglySafeRelease | EpsilonSafeRelease

@@ -11,7 +11,9 @@ from decimal import Decimal
 from pathlib import Path
 from typing import ClassVar, Literal
 
-from ..accounting.theory.price import Price, mechanism_record, paper_price
+from ..accounting.theory.cost import Price
+from ..accounting.theory.kinds.registry import mechanism_record
+from ..accounting.theory.price import paper_price
 from ..mechanisms.map_selection.draw import MapChoice
 from ..mechanisms.map_selection.lattice import LatticeColumn
 from ..mechanisms.mechanism import Mechanism

@@ -12,7 +12,8 @@ from datetime import date
 from decimal import Decimal
 
 from ...mechanisms.mechanism import Mechanism
-from ..theory.price import Price, mechanism_record
+from ..theory.cost import Price
+from ..theory.kinds.registry import mechanism_record
 from .entries.codec import sorted_fields
 from .entries.releases import ChargedPrice, ReleaseCharged, ReleaseChargedTwoSamples, SeriesPlace, SeriesRegistered
 

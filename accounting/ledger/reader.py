@@ -10,7 +10,8 @@ from sqlalchemy import select
 
 from ...mechanisms.errors import ReleaseFailed
 from ...mechanisms.mechanism import Mechanism
-from ..theory.price import Price, mechanism_record
+from ..theory.cost import Price
+from ..theory.kinds.registry import mechanism_record
 from .chain.anchoring import Anchoring
 from .chain.append import Place, head_of
 from .chain.check import AnchorCheck, check_anchor

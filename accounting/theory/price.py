@@ -7,10 +7,10 @@ from decimal import Decimal
 from ...mechanisms.errors import InputRefused
 from ...mechanisms.mechanism import Mechanism
 from .composition.group_privacy import check_records
-from .cost import RELATION, Price, check_request
-from .kinds.registry import kind_of, mechanism_of_record, mechanism_record
+from .cost import Price, check_request
+from .kinds.registry import kind_of
 
-__all__ = ["RELATION", "Price", "check_request", "mechanism_of_record", "mechanism_record", "paper_price", "price"]
+__all__ = ["paper_price", "price"]
 
 
 def price(mechanism: Mechanism, *, delta: Decimal, releases: int = 1, rows_per_person: int = 1) -> Price:

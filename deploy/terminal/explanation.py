@@ -10,7 +10,7 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from ...accounting.theory.price import mechanism_record
+from ...accounting.theory.kinds.registry import mechanism_record
 from ...flows.releases.registry import release_kind
 from ...mechanisms.amounts import amount_shown
 from ...mechanisms.hierarchies.declare import Hierarchy

@@ -13,7 +13,7 @@ from typing import Any
 import click
 
 from ...accounting.ledger.entries.releases import published_text
-from ...accounting.theory.price import mechanism_record
+from ...accounting.theory.kinds.registry import mechanism_record
 from ...flows.dry_run import DryRun
 from ...mechanisms.amounts import amount_left, amount_shown, counted
 from ...mechanisms.recoding import GeneralizationMap

@@ -24,7 +24,6 @@ from ...mechanisms.histogram import (
     suppressed_counts,
 )
 from ...mechanisms.mechanism import Randomness
-from ...mechanisms.mechanism_union import Histogram
 from ...mechanisms.recoding import GeneralizationMap
 from ...mechanisms.suppression import GroupCounts
 from ...tasks.request import Request
@@ -50,6 +49,7 @@ if TYPE_CHECKING:
 
 __all__ = ["KIND", "HistogramRequest", "HistogramTable", "counts_of_cells"]
 
+Histogram = SuppressedHistogram | NoisyHistogram | OutlierPrivateHistogram | BiasedSampleCounts | UnequalRatesHistogram
 PARAMETERS: Mapping[str, tuple[str, ...]] = {
     "suppressed": ("k",),
     "noisy": ("k", "epsilon"),

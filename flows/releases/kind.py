@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 from pydantic import BaseModel
 
-from ...accounting.theory.price import Price, price
+from ...accounting.theory.cost import Price
+from ...accounting.theory.price import price
 from ...mechanisms.amounts import amount_exact, amount_shown
 from ...mechanisms.errors import InputRefused
 from ...mechanisms.histogram import SuppressedHistogram

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from pydantic import Field
 
-from ...accounting.theory.price import Price, price
+from ...accounting.theory.cost import Price
+from ...accounting.theory.price import price
 from ...mechanisms.amounts import amount_exact, amount_shown
 from ...mechanisms.errors import InputRefused, ReleaseFailed
 from ...mechanisms.hierarchies.declare import HierarchyError, ValueHierarchy
@@ -32,7 +33,6 @@ from ...mechanisms.local_reports.estimates import (
 from ...mechanisms.local_reports.krandomization import KRandomization, OutcomeCounts
 from ...mechanisms.local_reports.sketch import CountMeanSketch
 from ...mechanisms.map_selection.lattice import LatticeColumn
-from ...mechanisms.mechanism_union import LocalReports
 from ...mechanisms.recoding import GeneralizationMap, MappedColumn
 from ...tasks.readers.values import RecordReading
 from ...tasks.request import Request
@@ -45,6 +45,8 @@ if TYPE_CHECKING:
     from ...tasks.stages.table import Publication
 
 __all__ = ["KIND", "ReportsRequest", "ReportsTable"]
+
+LocalReports = CountMeanSketch | KRandomization | OutcomeCounts
 
 FIGURES = ("estimate", "interval_low", "interval_high", "standard_error")
 

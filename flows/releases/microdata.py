@@ -29,8 +29,7 @@ from ...mechanisms.biased_sampling import (
 from ...mechanisms.errors import InputRefused, ReleaseFailed
 from ...mechanisms.map_selection.draw import MapChoice
 from ...mechanisms.map_selection.lattice import group_threshold
-from ...mechanisms.mechanism_union import BiasedCounts, Microdata
-from ...mechanisms.microdata import EpsilonSafeRelease, StronglySafeRelease
+from ...mechanisms.microdata import EpsilonSafeRelease, Microdata, StronglySafeRelease
 from ...mechanisms.recoding import GeneralizationMap
 from ...mechanisms.suppression import GroupCounts, suppress
 from ...tasks.request import Request
@@ -306,7 +305,7 @@ def check_sampling(path: Path, spec: SpecTables, *, unequal_rates: bool) -> None
             raise InputRefused(f"{error}.", where=f"{where}.rates") from None
 
 
-def biased_counts(spec: SpecTables, *, k: int) -> BiasedCounts | None:
+def biased_counts(spec: SpecTables, *, k: int) -> BiasedSampleCounts | UnequalRatesHistogram | None:
     """The mechanism of a suppressed histogram with unequal rates; None where all have one rate, or none.
 
     Args:

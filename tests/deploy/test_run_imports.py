@@ -8,6 +8,7 @@ import subprocess
 import sys
 
 import pytest
+from crowdblend.accounting.theory.kinds.registry import KINDS
 
 RUN = """
 import json, sys
@@ -25,6 +26,7 @@ OTHER_KINDS = (
     "crowdblend.flows.releases.points",
     "crowdblend.tasks.counting.report_counts",
     "crowdblend.tasks.counting.key_delivery",
+    *(f"crowdblend.accounting.theory.kinds.{name}" for name in KINDS.keys() - {"strongly_safe", "epsilon_safe"}),
 )
 OWN = {
     *("crowdblend", "cryptography", "dask", "fsspec", "numpy", "platformdirs", "pyarrow", "scipy", "sqlalchemy"),

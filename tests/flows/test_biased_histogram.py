@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from crowdblend.accounting.ledger.rules.violations import survey_fault
-from crowdblend.accounting.theory.price import mechanism_record
+from crowdblend.accounting.theory.kinds.registry import mechanism_record
 from crowdblend.mechanisms.biased_sampling import BiasedSampleCounts
 from crowdblend.mechanisms.histogram import SuppressedHistogram
 from scipy import stats

@@ -10,10 +10,11 @@ from typing import TypeVar, assert_never
 
 from sqlalchemy import Table
 
+from ....mechanisms.errors import InputRefused
 from ..chain.signed_state import Count
 from ..entries.kinds import BudgetRaised, DataAccess, DatasetAdded, Entry, LedgerCreated, TokenAdded, TokenRevoked
 from ..entries.releases import (
-    ChargedPrice,
+    Fields,
     ReleaseAbandoned,
     ReleaseCharged,
     ReleasePublished,
@@ -25,7 +26,7 @@ from ..entries.values import Account, amount_text
 from ..rules.ledger_state import LedgerState
 from .schema import account, dataset, release, release_stage, sample, series, series_release, survey_use
 
-__all__ = ["Row", "counts_of", "released_once", "rows_of"]
+__all__ = ["Row", "counts_of", "is_exclusive", "released_once", "rows_of"]
 
 
 Fact = TypeVar("Fact")
@@ -44,13 +45,23 @@ class Row:
     values: Mapping[str, str | int]
 
 
-def released_once(dataset: DatasetAdded, price: ChargedPrice) -> bool:
-    """Whether a release at this price uses up what protects the data set, so that it has no other."""
-    from ...theory.kinds.outcome_counts import (
-        holds_alone,  # with it come numerics, which creating a ledger does without
-    )
+def is_exclusive(mechanism: Fields) -> bool:
+    """Whether a mechanism's price holds only while nothing else is published of the same records.
 
-    return dataset.survey_rate is not None or holds_alone(price.rule)
+    Args:
+        mechanism: its versioned record; one of an unknown kind has no price at all.
+    """
+    from ...theory.kinds.registry import kind_of_record  # with it come numerics, which creating a ledger does without
+
+    try:
+        return kind_of_record(dict(mechanism).get("kind")).exclusive
+    except InputRefused:
+        return False
+
+
+def released_once(dataset: DatasetAdded, mechanism: Fields) -> bool:
+    """Whether a release by this mechanism uses up what protects the data set, so that it has no other."""
+    return dataset.survey_rate is not None or is_exclusive(mechanism)
 
 
 def rows_of(entry: Entry, state: LedgerState) -> tuple[Row, ...]:
@@ -120,12 +131,8 @@ def counts_of(entry: Entry, *, rows: tuple[Row, ...], state: LedgerState) -> Map
 
 def _standing(charge: ReleaseCharged, change: int) -> dict[tuple[Count, str], int]:
     """What a release takes by its charge, and gives back by a refund."""
-    from ...theory.kinds.outcome_counts import (
-        holds_alone,  # with it come numerics, which creating a ledger does without
-    )
-
     counts: dict[tuple[Count, str], int] = {("released", charge.dataset): change}
-    if holds_alone(charge.price.rule):
+    if is_exclusive(charge.mechanism):
         counts["alone", charge.dataset] = change
     if charge.series is not None:
         counts["held", charge.series.name] = change
@@ -168,7 +175,7 @@ def _rows_of_use(release_id: str, state: LedgerState) -> tuple[Row, ...]:
     """What a release uses up by being read, where its data set can have no other."""
     charge = state.charge(release_id)
     registered = None if charge is None else state.dataset(charge.dataset)
-    if charge is None or registered is None or not released_once(registered, charge.price):
+    if charge is None or registered is None or not released_once(registered, charge.mechanism):
         return ()
     return (Row(table=survey_use, values={"dataset": charge.dataset, "release_id": release_id}),)
 

@@ -6,9 +6,8 @@ from collections.abc import Iterator, Mapping, Set
 from contextlib import suppress
 from dataclasses import dataclass, field
 
-from ...theory.kinds.outcome_counts import holds_alone
 from ..chain.signed_state import Count
-from ..database.projections import Row, counts_of, rows_of
+from ..database.projections import Row, counts_of, is_exclusive, rows_of
 from ..database.schema import account, release_stage, sample, series_release
 from ..entries.kinds import DatasetAdded, Entry, TokenAdded, TokenRevoked
 from ..entries.releases import ReleaseAbandoned, ReleaseCharged, ReleasePublished, ReleaseReading, SeriesRegistered
@@ -162,7 +161,7 @@ class Replay:
                 self.tokens[entry.token_id] = isinstance(entry, TokenRevoked)
             case ReleaseCharged():
                 self.charges[entry.release_id] = entry
-                for alone in {False, holds_alone(entry.price.rule)}:
+                for alone in {False, is_exclusive(entry.mechanism)}:
                     self.unrefunded.setdefault((entry.dataset, alone), {})[entry.release_id] = None
             case ReleaseAbandoned(refunded=True):
                 for alone in (False, True):

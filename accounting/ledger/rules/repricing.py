@@ -6,7 +6,9 @@ from decimal import Decimal
 from functools import lru_cache
 
 from ....mechanisms.errors import InputRefused
-from ...theory.price import Price, mechanism_of_record, paper_price, price
+from ...theory.cost import Price
+from ...theory.kinds.registry import mechanism_of_record
+from ...theory.price import paper_price, price
 from ..entries.releases import ChargedPrice, Fields
 
 __all__ = ["price_faults"]

@@ -9,9 +9,8 @@ from typing import assert_never
 
 from ....mechanisms.amounts import amount_shown
 from ....mechanisms.errors import AccountantRefused, InputRefused, Refusal
-from ...theory.kinds.outcome_counts import holds_alone
 from ...theory.kinds.registry import kind_of, mechanism_of_record
-from ..database.projections import released_once
+from ..database.projections import is_exclusive, released_once
 from ..entries.kinds import BudgetRaised, DataAccess, DatasetAdded, Entry, LedgerCreated, TokenAdded, TokenRevoked
 from ..entries.releases import (
     ChargedPrice,
@@ -284,10 +283,10 @@ def sample_faults(charge: ReleaseCharged) -> tuple[str, ...]:
     return ()
 
 
-def _of_population(mechanism: Fields | None, claimed: int, dataset: DatasetAdded) -> Iterator[Violation]:
+def _of_population(mechanism: Fields, claimed: int, dataset: DatasetAdded) -> Iterator[Violation]:
     """A price holds for the population as it was registered: how it was sampled, and how many records a person has."""
     where = f"dataset '{dataset.dataset}'"
-    fault = None if mechanism is None else survey_fault(mechanism, dataset.survey_rate)
+    fault = survey_fault(mechanism, dataset.survey_rate)
     if fault is not None:
         yield Violation(
             cause="survey-differs",
@@ -411,13 +410,13 @@ def all_releases_taken(series: SeriesRegistered, *, fault: str = "") -> Violatio
 
 
 def budget_violations(
-    price: ChargedPrice, *, mechanism: Fields | None, rows_per_person: int, dataset: str, state: LedgerState
+    price: ChargedPrice, *, mechanism: Fields, rows_per_person: int, dataset: str, state: LedgerState
 ) -> Iterator[Violation]:
     """What speaks against charging a price to a data set, whatever the release: what can be known before its charge.
 
     Args:
         price: what would be charged.
-        mechanism: the mechanism's versioned record, None where it isn't known.
+        mechanism: the mechanism's versioned record.
         rows_per_person: the most records of one person in a delivery that the price covers.
         dataset: whose budget would pay.
         state: the ledger now.
@@ -432,7 +431,7 @@ def budget_violations(
 
 def _of_budget(
     price: ChargedPrice,
-    mechanism: Fields | None,
+    mechanism: Fields,
     claimed: int,
     dataset: DatasetAdded,
     account: Account,
@@ -459,9 +458,9 @@ def _of_budget(
         )
     # INVARIANT: a release that must stand alone is charged where the data set has no other, and none is charged after
     # it. So any one release tells, at a cost that does not grow with the ledger.
-    other = state.standing(name, alone=not released_once(dataset, price))
+    other = state.standing(name, alone=not released_once(dataset, mechanism))
     if other is not None:
-        yield _beside(price, dataset=dataset, other=other)
+        yield _beside(mechanism, dataset=dataset, other=other)
     after = account.charged(epsilon=price.epsilon, delta=price.delta)
     if not after.within_budget:
         asked = "this release" if price.releases == 1 else f"this series of {price.releases} releases"
@@ -474,7 +473,7 @@ def _of_budget(
         )
 
 
-def _beside(price: ChargedPrice, *, dataset: DatasetAdded, other: str) -> Violation:
+def _beside(mechanism: Fields, *, dataset: DatasetAdded, other: str) -> Violation:
     """A release that may not stand beside another one."""
     name, where = dataset.dataset, f"dataset '{dataset.dataset}'"
     if dataset.survey_rate is not None:
@@ -494,7 +493,7 @@ def _beside(price: ChargedPrice, *, dataset: DatasetAdded, other: str) -> Violat
         where=where,
         remedy="Use what was published; or, where that was at another price, leave out [privacy] and least_people: the "
         "reports themselves can be charged."
-        if holds_alone(price.rule)
+        if is_exclusive(mechanism)
         else "Use what was published.",
     )
 

@@ -12,20 +12,20 @@ __all__ = ["what_fits"]
 ASK = "Lower the rate, raise k, or ask the data owner."
 
 
-def what_fits(account: Account, price: ChargedPrice, *, mechanism: Fields | None, rows_per_person: int) -> str:
+def what_fits(account: Account, price: ChargedPrice, *, mechanism: Fields, rows_per_person: int) -> str:
     """What to do about a price that is past a budget, in sentences: what is left, and what would fit.
 
     Args:
         account: before the charge.
         price: what would be charged.
-        mechanism: the mechanism's versioned record, None where it isn't known.
+        mechanism: the mechanism's versioned record.
         rows_per_person: the most records of one person that the price covers.
     """
     epsilon, delta = account.epsilon_left, account.delta_left
     left = f"Left are ε = {amount_left(epsilon)} and δ = {amount_left(delta)}."
-    found = None if mechanism is None or rows_per_person != 1 else mechanism_of_record(dict(mechanism))
-    tunable = None if found is None else kind_of(found).tunable
-    if found is None or tunable is None:
+    found = mechanism_of_record(dict(mechanism))
+    tunable = kind_of(found).tunable if rows_per_person == 1 else None
+    if tunable is None:
         return f"{left} {ASK}"
     at = min(price.delta, delta)
     from ...theory.planning.inversion import changes_that_fit  # numerics, for a refusal alone

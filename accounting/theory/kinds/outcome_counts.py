@@ -25,7 +25,6 @@ __all__ = [
     "KIND",
     "OnesProfile",
     "epsilon_shuffled",
-    "holds_alone",
     "outcome_statement",
     "price_outcome_counts",
 ]
@@ -153,15 +152,6 @@ def price_outcome_counts(mechanism: KRandomization, *, people: int, delta: Decim
     return Price(epsilon=epsilon, delta=spent, relation=REPLACEMENT, rule=rule, releases=1)
 
 
-def holds_alone(rule: str) -> bool:
-    """Whether a price holds only while the counts are all that is ever published of their reports.
-
-    Its proof uses the coins of everybody's report. A second publication made from the same reports, even one with
-    noise of its own, can give those coins away, so that the two prices don't add up (docs/proofs/outcome-counts.md).
-    """
-    return rule in (_EXACT, _SHUFFLED)
-
-
 def outcome_statement(event: OutcomeCounts, rule: str) -> str:
     """What the price of published outcome counts rests on, and what holds for whoever sees the reports themselves."""
     if rule == _EXACT:
@@ -217,6 +207,8 @@ KIND: MechanismKind[OutcomeCounts] = MechanismKind(
     sampling_rate=lambda _: None,
     samples=lambda _: 1,
     survey_rate=None,
+    # PRIVACY: the proof uses the coins of everybody's report. A second publication made from the same reports, even one
+    # with noise of its own, can give those coins away: the two prices don't add up (docs/proofs/outcome-counts.md).
     exclusive=True,
     theorems={
         _EXACT: "Zhilyaev, Zeber, K-Randomization, 2016; exact form proved in docs/proofs/outcome-counts.md",

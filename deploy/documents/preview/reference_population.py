@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from ....accounting.ledger.certificate.verify import read_certificate, verify_certificate
 from ....accounting.ledger.private_store.keys import known_names_of_source
-from ....accounting.theory.price import mechanism_of_record
+from ....accounting.theory.kinds.registry import mechanism_of_record
 from ....accounting.theory.profile.sampled_counts import record_survival
 from ....flows.releases.kind import TableReading, Untold
 from ....flows.releases.registry import kind_of_mechanism

@@ -24,7 +24,7 @@ import pyarrow.parquet as pq
 
 from ....accounting.ledger.certificate.verify import read_certificate
 from ....accounting.ledger.private_store.signing import PublicKey
-from ....accounting.theory.price import mechanism_of_record
+from ....accounting.theory.kinds.registry import mechanism_of_record
 from ....accounting.theory.profile.sampled_counts import record_survival
 from ....flows.releases.kind import Shape, TableReading, Untold
 from ....flows.releases.registry import kind_of_mechanism

@@ -14,12 +14,12 @@ from ....accounting.ledger.certificate.verify import check_certificate, read_cer
 from ....accounting.ledger.private_store.keys import PrivateStore
 from ....accounting.ledger.reader import open_reader
 from ....accounting.ledger.writer import open_writer
-from ....accounting.theory.price import mechanism_of_record
+from ....accounting.theory.kinds.registry import mechanism_of_record
 from ....flows.paths import StatePaths
 from ....flows.spec import read_spec
 from ....mechanisms.errors import InputRefused, ReleaseFailed
 from ....mechanisms.measures.utility import NotOfTheseRecordsError, UtilityMeasures, utility_of
-from ....mechanisms.mechanism_union import Microdata
+from ....mechanisms.microdata import Microdata
 from ....mechanisms.recoding import GeneralizationMap, MappedColumn
 from ....tasks.counting.executors import LocalThreads, OnProgress
 from ....tasks.counting.private_counts import private_counts

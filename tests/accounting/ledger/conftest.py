@@ -25,7 +25,8 @@ from crowdblend.accounting.ledger.entries.releases import ReleaseCharged
 from crowdblend.accounting.ledger.private_store.signing import SigningKey, SigningKeys
 from crowdblend.accounting.ledger.reader import LedgerReader, SeriesState, open_reader
 from crowdblend.accounting.ledger.writer import LedgerWriter, open_writer
-from crowdblend.accounting.theory.price import Price, paper_price, price
+from crowdblend.accounting.theory.cost import Price
+from crowdblend.accounting.theory.price import paper_price, price
 from crowdblend.mechanisms.hierarchies.declare import ValueHierarchy
 from crowdblend.mechanisms.microdata import EpsilonSafeRelease, StronglySafeRelease
 from crowdblend.mechanisms.recoding import GeneralizationMap, MappedColumn

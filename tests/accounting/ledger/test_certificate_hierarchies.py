@@ -14,7 +14,7 @@ from crowdblend.accounting.ledger.certificate.statements import MOST_CARRIED, ma
 from crowdblend.accounting.ledger.certificate.verify import check_certificate
 from crowdblend.accounting.ledger.certificate.write import DOMAIN, certificate_bytes, signed_bytes
 from crowdblend.accounting.ledger.private_store.signing import canonical_bytes
-from crowdblend.accounting.theory.price import mechanism_record
+from crowdblend.accounting.theory.kinds.registry import mechanism_record
 from crowdblend.mechanisms.hierarchies.build import described_hierarchy, labels_beyond
 from crowdblend.mechanisms.hierarchies.declare import Hierarchy, ValueHierarchy
 from crowdblend.mechanisms.hierarchies.intervals import IntervalHierarchy, NumberSteps

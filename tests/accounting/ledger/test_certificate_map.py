@@ -13,7 +13,7 @@ from crowdblend.accounting.ledger.certificate.statements import map_fields, map_
 from crowdblend.accounting.ledger.certificate.verify import check_certificate
 from crowdblend.accounting.ledger.certificate.write import write_certificate
 from crowdblend.accounting.ledger.charge import DatasetContext
-from crowdblend.accounting.theory.price import mechanism_record
+from crowdblend.accounting.theory.kinds.registry import mechanism_record
 from crowdblend.mechanisms.hierarchies.declare import ValueHierarchy
 from crowdblend.mechanisms.map_selection.draw import MapChoice
 from crowdblend.mechanisms.map_selection.lattice import Lattice, LatticeColumn

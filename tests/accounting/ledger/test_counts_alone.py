@@ -7,10 +7,11 @@ from decimal import Decimal
 from functools import cache
 
 import pytest
-from crowdblend.accounting.ledger.charge import charged_price
 from crowdblend.accounting.ledger.database.projections import released_once
 from crowdblend.accounting.ledger.database.schema import survey_use
+from crowdblend.accounting.ledger.entries.codec import sorted_fields
 from crowdblend.accounting.ledger.rules.replay import Replay
+from crowdblend.accounting.theory.kinds.registry import mechanism_record
 from crowdblend.accounting.theory.price import price
 from crowdblend.mechanisms.answers import CountAnswer
 from crowdblend.mechanisms.errors import AccountantRefused
@@ -166,5 +167,6 @@ def test_counts_win_or_lose_a_race_against_everything_else(books) -> None:
 def test_which_prices_stand_alone(phones) -> None:
     with phones.reader() as reader:
         [dataset] = reader.datasets()
-    alone = [released_once(dataset, charged_price(cost(one))) for one in (COUNTS, ONES, SKETCH, FLIPS, ASKED)]
+    records = [sorted_fields(mechanism_record(one)) for one in (COUNTS, ONES, SKETCH, FLIPS, ASKED)]
+    alone = [released_once(dataset, record) for record in records]
     assert alone == [True, True, False, False, False]

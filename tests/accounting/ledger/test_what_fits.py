@@ -72,8 +72,8 @@ def test_where_delta_is_short_or_nothing_is_left_that_is_said(sqlite_books) -> N
     assert "Left are ε = 0 and δ = 0. No rate and no k would fit." in what_fits(
         nothing, cost, mechanism=mechanism, rows_per_person=1
     )
-    unknown = what_fits(short, cost, mechanism=None, rows_per_person=1)
-    assert unknown == "Left are ε = 1 and δ = 5e-7. Lower the rate, raise k, or ask the data owner."
+    several = what_fits(short, cost, mechanism=mechanism, rows_per_person=2)
+    assert several == "Left are ε = 1 and δ = 5e-7. Lower the rate, raise k, or ask the data owner."
 
 
 def test_what_is_left_is_never_overstated() -> None:

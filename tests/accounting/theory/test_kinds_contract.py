@@ -271,7 +271,8 @@ def test_a_kind_is_loaded_when_it_is_asked_for() -> None:
     program = """
 import json, sys
 from decimal import Decimal
-from crowdblend.accounting.theory.price import mechanism_of_record, price
+from crowdblend.accounting.theory.kinds.registry import mechanism_of_record
+from crowdblend.accounting.theory.price import price
 def loaded():
     return sorted(name for name in sys.modules if ".kinds." in name and hasattr(sys.modules[name], "KIND"))
 before = loaded()

@@ -7,10 +7,10 @@ from decimal import Decimal
 
 import numpy as np
 import pytest
-from crowdblend.accounting.theory.kinds.outcome_counts import holds_alone, outcome_statement, price_outcome_counts
-from crowdblend.accounting.theory.kinds.registry import kind_of
+from crowdblend.accounting.theory.kinds.outcome_counts import outcome_statement, price_outcome_counts
+from crowdblend.accounting.theory.kinds.registry import kind_of, mechanism_of_record, mechanism_record
 from crowdblend.accounting.theory.numerics.binomial import log_binomial_pmf
-from crowdblend.accounting.theory.price import mechanism_of_record, mechanism_record, paper_price, price
+from crowdblend.accounting.theory.price import paper_price, price
 from crowdblend.mechanisms.errors import InputRefused
 from crowdblend.mechanisms.local_reports.krandomization import KRandomization, OutcomeCounts
 from crowdblend.mechanisms.local_reports.sketch import CountMeanSketch
@@ -30,7 +30,7 @@ def test_the_price_is_that_of_the_event_and_its_record_is_read_back(mechanism):
     assert (found.relation, found.delta, found.releases) == ("replacement", delta, 1)
     assert mechanism_of_record(mechanism_record(mechanism)) == mechanism
     assert paper_price(mechanism, delta=delta) is None
-    assert holds_alone(found.rule) is isinstance(mechanism, OutcomeCounts)
+    assert kind_of(mechanism).exclusive is isinstance(mechanism, OutcomeCounts)
     with pytest.raises(InputRefused, match="as a series"):
         price(mechanism, delta=delta, releases=2)
 
@@ -42,7 +42,6 @@ def test_reports_have_no_delta_and_several_of_a_person_add_up():
                 price(mechanism, delta=delta)
         one, three = price(mechanism, delta=Decimal(0)), price(mechanism, delta=Decimal(0), rows_per_person=3)
         assert 3 * one.epsilon <= three.epsilon <= 3 * one.epsilon * (1 + Decimal("1e-11"))
-        assert not holds_alone(three.rule)
         [part] = kind_of(mechanism).losses(mechanism)
         assert part.epsilon == one.epsilon
     with pytest.raises(InputRefused, match="several"):
