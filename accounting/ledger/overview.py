@@ -8,7 +8,7 @@ A ledger at a glance: every budget, and the latest of what grows, at a cost that
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 
@@ -24,10 +24,10 @@ from .chain.signed_state import ForgedState, SignedState, rows_in
 from .database.schema import DERIVED_TABLES, entry, release, release_stage, series, series_release
 from .entries.releases import Fields, ReleaseCharged, SeriesRegistered
 from .entries.values import Account
-from .queries import DatasetState, ReleaseState, Stage, dataset_names, dataset_of, recorded, releases_of, was_refunded
+from .queries import DatasetState, ReleaseState, Stage, datasets_of, recorded, releases_of, was_refunded
 from .series import SeriesState, all_series
 
-__all__ = ["ESTIMATE_NOTE", "DatasetOverview", "Overview", "composed_estimate", "epsilon_estimate", "overview_of"]
+__all__ = ["ESTIMATE_NOTE", "DatasetOverview", "Overview", "composed_estimate", "overview_of"]
 
 ESTIMATE_NOTE = (
     "The estimate composes all that was charged at the δ spent, as if every parameter had been fixed beforehand; "
@@ -37,41 +37,21 @@ ESTIMATE_NOTE = (
 MOST_WORK = 5_000
 
 
-def epsilon_estimate(
-    dataset: DatasetState, *, releases: Iterable[ReleaseState], series: Iterable[SeriesState]
-) -> Decimal | None:
+def composed_estimate(charged: Counter[Fields], *, account: Account, rows_per_person: int) -> Decimal | None:
     """ε of everything charged to a data set together, at the δ that it has spent.
 
     Composition by privacy-loss distributions is proved for parameters fixed beforehand. Here they may have been
     chosen after seeing earlier outputs, so this is an estimate; it decides nothing.
 
     Args:
-        dataset: the data set.
-        releases: releases, of it and of others; one that a series pays for, or whose cost was given back, is
-            not counted.
-        series: series, of it and of others; each counts with all the releases that it reserved.
+        charged: mechanism's record → how many releases of it were charged and not given back; those that a series
+            reserved count with it.
+        account: what was spent on them.
+        rows_per_person: the most records of one person that the data set may hold.
 
     Returns:
         At most the ε spent; None where it can't be computed, where a person may have several records, or only with too
         much work.
-    """
-    charged: Counter[Fields] = Counter()
-    for state in releases:
-        if state.charge.dataset == dataset.name and state.charge.series is None and not state.refunded:
-            charged[state.charge.mechanism] += 1
-    for known in series:
-        if known.registered.dataset == dataset.name:
-            charged[known.registered.mechanism] += known.registered.price.releases
-    return composed_estimate(charged, account=dataset.account, rows_per_person=dataset.rows_per_person)
-
-
-def composed_estimate(charged: Counter[Fields], *, account: Account, rows_per_person: int) -> Decimal | None:
-    """The same for mechanisms that are counted already.
-
-    Args:
-        charged: mechanism's record → how many releases of it were charged and not given back.
-        account: what was spent on them.
-        rows_per_person: the most records of one person that the data set may hold.
     """
     if not charged:
         return Decimal(0)
@@ -143,7 +123,7 @@ def overview_of(connection: Connection, *, latest: int | None) -> Overview:
         connection: a connection in a reading transaction.
         latest: how many series and releases to list; None for all, and for estimates that take their time.
     """
-    states = [state for name in dataset_names(connection) if (state := dataset_of(connection, name)) is not None]
+    states = datasets_of(connection)
     return Overview(
         datasets=tuple(_with_estimates(connection, states, most=None if latest is None else MOST_WORK_AT_A_GLANCE)),
         series=all_series(connection, latest=latest),
@@ -181,7 +161,7 @@ def _counts(connection: Connection) -> dict[Stage, int]:
 
 
 def _with_estimates(
-    connection: Connection, states: list[DatasetState], *, most: int | None
+    connection: Connection, states: tuple[DatasetState, ...], *, most: int | None
 ) -> Iterator[DatasetOverview]:
     """Each data set with its estimate; with a limit, the data sets with the fewest releases have theirs first."""
     counts = {state.name: _count_of(connection, state.name) for state in states}

@@ -12,7 +12,7 @@ from sqlalchemy import ColumnElement, Connection, Table, func, or_, select
 from ...mechanisms.errors import ReleaseFailed
 from .chain.signed_state import ForgedState, SignedState, rows_in
 from .charge import Receipt
-from .database.schema import account, dataset, entry, release, release_stage, sample
+from .database.schema import account, dataset, entry, release, release_stage
 from .entries.codec import entry_of_bytes
 from .entries.kinds import BudgetRaised, DataAccess, DatasetAdded, LedgerCreated, TokenAdded, TokenRevoked
 from .entries.releases import OutputHashes, ReleaseCharged, ReleasePublished, SeriesRegistered
@@ -24,18 +24,16 @@ __all__ = [
     "ReleaseState",
     "Stage",
     "account_of",
-    "dataset_names",
     "dataset_of",
+    "datasets_of",
     "entries_of",
     "entry_at",
     "ledger_id_of",
     "recorded",
     "registration_of",
     "release_of",
-    "release_of_sample",
     "releases_of",
     "stage_of",
-    "unrefunded_release",
     "was_refunded",
 ]
 
@@ -130,17 +128,16 @@ def ledger_id_of(connection: Connection) -> str:
     return recorded(first, LedgerCreated).ledger_id
 
 
-def dataset_names(connection: Connection) -> tuple[str, ...]:
-    """Names of all data sets, sorted.
+def datasets_of(connection: Connection) -> tuple[DatasetState, ...]:
+    """All data sets with their accounts, by name.
 
     Raises:
         ForgedState: they are not those of the signed state.
     """
-    rows = rows_in(connection, select(dataset))
-    state = SignedState(connection)
-    state.require(dataset, rows, what="a data set")
-    state.require_rows(dataset, len(rows))
-    return tuple(sorted(row["name"] for row in rows))
+    names = sorted(connection.execute(select(dataset.c.name)).scalars())
+    SignedState(connection).require_rows(dataset, len(names))
+    states = [dataset_of(connection, name) for name in names]
+    return tuple(state for state in states if state is not None)
 
 
 def dataset_of(connection: Connection, name: str) -> DatasetState | None:
@@ -265,41 +262,10 @@ def _state(
     )
 
 
-def release_of_sample(connection: Connection, sample_id: str) -> str | None:
-    """The release that a sample serves, None for a sample that serves none.
-
-    Raises:
-        ForgedState: what is stored of it does not follow from the signed chain.
-    """
-    row = SignedState(connection).row(sample, sample_id, what="a sample")
-    return None if row is None else str(row["release_id"])
-
-
 def was_refunded(table: Table) -> ColumnElement[bool]:
     """Whether the release of a table's row had its cost given back."""
     passed = release_stage.c.release_id == table.c.release_id, release_stage.c.outcome == "refunded"
     return select(release_stage.c.release_id).where(*passed).exists()
-
-
-def unrefunded_release(connection: Connection, name: str, *, alone: bool) -> str | None:
-    """Some release of a data set whose cost was not given back, None where there is none.
-
-    Args:
-        connection: a connection to the ledger.
-        name: of the data set.
-        alone: whether only a release counts whose price holds for it alone; a data set with one has no other.
-
-    Raises:
-        ForgedState: the signed state counts one, and the tables have none.
-    """
-    if SignedState(connection).count("alone" if alone else "released", name) == 0:
-        return None
-    found = connection.execute(
-        select(release.c.release_id).where(release.c.dataset == name, ~was_refunded(release)).limit(1)
-    ).scalar()
-    if found is None:
-        raise ForgedState(f"a release of data set '{name}' is missing, and the signed chain has it")
-    return str(found)
 
 
 def entries_of(connection: Connection, *kinds: type[Recorded]) -> tuple[tuple[int, Recorded], ...]:

@@ -27,8 +27,8 @@ from .private_store.signing import PublicKey
 from .queries import (
     DatasetState,
     ReleaseState,
-    dataset_names,
     dataset_of,
+    datasets_of,
     entries_of,
     ledger_id_of,
     release_of,
@@ -232,8 +232,7 @@ class LedgerReader(OpenedLedger):
     def datasets(self) -> tuple[DatasetState, ...]:
         """All data sets with their accounts, by name."""
         with self._store.looking() as connection:
-            states = [dataset_of(connection, name) for name in dataset_names(connection)]
-        return tuple(state for state in states if state is not None)
+            return datasets_of(connection)
 
     def entries(self) -> Iterator[RecordedEntry]:
         """All entries in the order of the chain, read as they are asked for.

@@ -95,6 +95,7 @@ def test_the_stage_that_charges_holds_the_ledger_against_its_anchor_itself(desk)
                 inputs=b"",
                 code_version="0",
                 series=None,
+                epsilon_paper=None,
                 today=date(2026, 3, 4),
                 randomness=lambda size: b"\x06" * size,
             )

@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 import fcntl
-import json
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
 from ..entries.values import require_digest
 from ..private_store.draws import private_folder, sync_folder
-from ..private_store.signing import PublicKey, SigningKey, canonical_bytes
+from ..private_store.signing import PublicKey, SigningKey, Statement, read_statement, signed_statement
 
 __all__ = ["AnchorFile", "ClaimedHead", "Head", "SignedHead", "claim_of_line", "head_of_line", "line_of_head"]
 
 DOMAIN = b"crowdblend ledger anchor 1\n"
 LONGEST_LINE = 4096  # bytes; a line of this version has fewer than 600
-FIELDS = frozenset({"hash", "key_id", "ledger_id", "position", "public_key", "signature"})
+FIELDS = frozenset({"hash", "key_id", "ledger_id", "position", "public_key"})
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -62,62 +60,42 @@ class ClaimedHead:
 
     Args:
         head: the head.
-        key: the public key that the line names.
-        message: the bytes that were signed.
-        signature: over them, 64 bytes where it holds.
+        statement: the line.
     """
 
     head: Head
-    key: PublicKey
-    message: bytes
-    signature: bytes
+    statement: Statement
+
+    @property
+    def key(self) -> PublicKey:
+        """The public key that the line names."""
+        return self.statement.key
 
     @property
     def holds(self) -> bool:
         """Whether the signature is the key's over this head."""
-        return self.key.verifies(domain=DOMAIN, message=self.message, signature=self.signature)
+        return self.statement.holds(domain=DOMAIN)
 
 
 def line_of_head(head: Head, key: SigningKey) -> bytes:
     """The anchor's line for a head, with its newline."""
-    public = key.public
-    fields: dict[str, Any] = {
-        "hash": head.hash,
-        "key_id": public.key_id,
-        "ledger_id": head.ledger_id,
-        "position": head.position,
-        "public_key": public.raw.hex(),
-    }
-    signature = key.sign(domain=DOMAIN, message=canonical_bytes(fields))
-    return canonical_bytes(fields | {"signature": signature.hex()}) + b"\n"
+    return signed_statement(asdict(head), key, domain=DOMAIN) + b"\n"
 
 
 def claim_of_line(line: bytes) -> ClaimedHead:
     """Read an anchor's line without checking its signature.
 
-    INVARIANT: only the one form of a line is accepted, so that no byte of it can change unseen.
-
     Raises:
         ValueError: it has another form.
     """
-    try:
-        fields = json.loads(line)
-    except RecursionError:
-        raise ValueError("a line has no deep nesting") from None
-    if not isinstance(fields, dict) or fields.keys() != FIELDS or canonical_bytes(fields) + b"\n" != line:
+    if not line.endswith(b"\n"):
+        raise ValueError("the line has no end")
+    statement = read_statement(line[:-1])
+    fields = statement.fields
+    if fields.keys() != FIELDS or not all(isinstance(fields[name], str) for name in FIELDS - {"position"}):
         raise ValueError("the line has another form than an anchor's")
-    texts = [fields[name] for name in sorted(FIELDS - {"position"})]
-    if not all(isinstance(text, str) for text in texts):
-        raise ValueError("a field of the line holds something else than text")
     head = Head(ledger_id=fields["ledger_id"], position=fields["position"], hash=fields["hash"])
-    key = PublicKey(raw=bytes.fromhex(fields["public_key"]))
-    shown = fields.pop("signature")
-    signature = bytes.fromhex(shown)
-    if (key.raw.hex(), signature.hex()) != (fields["public_key"], shown):
-        raise ValueError("its hexadecimal digits have another form")
-    if fields["key_id"] != key.key_id:
-        raise ValueError("the key's id is not that of the key")
-    return ClaimedHead(head=head, key=key, message=canonical_bytes(fields), signature=signature)
+    return ClaimedHead(head=head, statement=statement)
 
 
 def head_of_line(line: bytes) -> SignedHead:

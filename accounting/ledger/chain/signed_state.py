@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 from sqlalchemy import Column, Connection, Select, Table, select, text, update
@@ -18,7 +18,7 @@ from sqlalchemy import Column, Connection, Select, Table, select, text, update
 from ....mechanisms.errors import AccountantRefused
 from ..database.schema import as_stored, entry, signed_state, state_node
 from ..entries.values import require_digest
-from ..private_store.signing import PublicKey, SigningKey, canonical_bytes
+from ..private_store.signing import PublicKey, SigningKey, read_statement, signed_statement
 from .anchor import Head
 from .hashing import EMPTY_NODE, EMPTY_ROOT, GENESIS, NodeForged, StateTree
 
@@ -310,9 +310,7 @@ def _stored_root(connection: Connection) -> str:
 
 def sign_state(connection: Connection, head: Head, key: SigningKey, *, root: str) -> None:
     """Sign a state's root together with the head from which it follows, in the transaction that wrote both."""
-    fields = _fields(head, root, key.public)
-    signature = key.sign(domain=DOMAIN, message=canonical_bytes(fields))
-    statement = canonical_bytes(fields | {"signature": signature.hex()}).decode("ascii")
+    statement = signed_statement({**asdict(head), "state": root}, key, domain=DOMAIN).decode("ascii")
     connection.execute(update(signed_state).values(statement=statement))
 
 
@@ -324,28 +322,15 @@ def signer_of(connection: Connection, head: Head) -> PublicKey:
     Raises:
         ForgedState: there is no such signature.
     """
-    statement, root = connection.execute(_stored(signed_state.c.statement)).scalar(), _stored_root(connection)
+    stored, root = connection.execute(_stored(signed_state.c.statement)).scalar(), _stored_root(connection)
     try:
-        stated = json.loads(statement if isinstance(statement, str) else "")
-        key = PublicKey(raw=bytes.fromhex(stated["public_key"]))
-        fields = _fields(head, root, key)
-        signature = bytes.fromhex(stated["signature"])
-        whole = canonical_bytes(fields | {"signature": signature.hex()}).decode("ascii")
-        holds = whole == statement and key.verifies(domain=DOMAIN, message=canonical_bytes(fields), signature=signature)
-    except (KeyError, RecursionError, TypeError, ValueError):
+        statement = read_statement(stored.encode("ascii") if isinstance(stored, str) else b"")
+        key, stated = statement.key, {**asdict(head), "state": root}
+        named = {"key_id": key.key_id, "public_key": key.raw.hex()}
+        holds = statement.fields == {**stated, **named} and statement.holds(domain=DOMAIN)
+    except ValueError:
         holds = False
     if not holds:
         raise ForgedState(f"no signature holds over the last entry, {head.position}, and the state of the tables")
     vouch(connection, Vouched(position=head.position, hash=head.hash, root=root))
     return key
-
-
-def _fields(head: Head, root: str, key: PublicKey) -> dict[str, Any]:
-    return {
-        "hash": head.hash,
-        "key_id": key.key_id,
-        "ledger_id": head.ledger_id,
-        "position": head.position,
-        "public_key": key.raw.hex(),
-        "state": root,
-    }

@@ -19,7 +19,17 @@ from ....mechanisms.errors import InputRefused
 from .draws import create_private, private_folder, replace_private
 from .keys import PrivateStore
 
-__all__ = ["ALGORITHM", "PublicKey", "SigningKey", "SigningKeys", "canonical_bytes", "read_public_keys"]
+__all__ = [
+    "ALGORITHM",
+    "PublicKey",
+    "SigningKey",
+    "SigningKeys",
+    "Statement",
+    "canonical_bytes",
+    "read_public_keys",
+    "read_statement",
+    "signed_statement",
+]
 
 ALGORITHM = "Ed25519"
 SEED_BYTES = 32
@@ -101,6 +111,61 @@ class SigningKey:
             message: canonical bytes.
         """
         return Ed25519PrivateKey.from_private_bytes(self.seed).sign(domain + message)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Statement:
+    """Fields as somebody states to have signed them; whether the signature holds, and whose key it is, isn't said yet.
+
+    Args:
+        fields: what is stated, with the key's id and the public key in hexadecimal digits.
+        key: the public key that it names.
+        message: the bytes that were signed.
+        signature: over them, 64 bytes where it holds.
+    """
+
+    fields: Mapping[str, Any]
+    key: PublicKey
+    message: bytes
+    signature: bytes
+
+    def holds(self, *, domain: bytes) -> bool:
+        """Whether the signature is the key's over these fields."""
+        return self.key.verifies(domain=domain, message=self.message, signature=self.signature)
+
+
+def signed_statement(fields: Mapping[str, Any], key: SigningKey, *, domain: bytes) -> bytes:
+    """A line, without its end, of fields with the key that signs them and its signature."""
+    public = key.public
+    stated = {**fields, "key_id": public.key_id, "public_key": public.raw.hex()}
+    signature = key.sign(domain=domain, message=canonical_bytes(stated))
+    return canonical_bytes({**stated, "signature": signature.hex()})
+
+
+def read_statement(content: bytes) -> Statement:
+    """Read the line that `signed_statement` wrote, without checking its signature.
+
+    INVARIANT: only the one form is accepted, so that no byte of it can change unseen.
+
+    Raises:
+        ValueError: it has another form.
+    """
+    try:
+        fields = json.loads(content)
+    except RecursionError:
+        raise ValueError("a line has no deep nesting") from None
+    if not isinstance(fields, dict) or canonical_bytes(fields) != content:
+        raise ValueError("the line has another form than a signed one")
+    shown = fields.pop("signature", None)
+    texts = [fields.get("public_key"), fields.get("key_id"), shown]
+    if not all(isinstance(text, str) for text in texts):
+        raise ValueError("a field of the line holds something else than text")
+    key, signature = PublicKey(raw=bytes.fromhex(str(texts[0]))), bytes.fromhex(str(shown))
+    if (key.raw.hex(), signature.hex()) != (texts[0], shown):
+        raise ValueError("its hexadecimal digits have another form")
+    if texts[1] != key.key_id:
+        raise ValueError("the key's id is not that of the key")
+    return Statement(fields=fields, key=key, message=canonical_bytes(fields), signature=signature)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

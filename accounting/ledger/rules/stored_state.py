@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Set
 
-from sqlalchemy import Connection
+from sqlalchemy import Connection, select
 
-from ..chain.signed_state import vouched
+from ..chain.signed_state import ForgedState, SignedState, vouched
+from ..database.schema import release, sample
 from ..entries.kinds import DatasetAdded
 from ..entries.releases import ReleaseCharged, SeriesRegistered
-from ..queries import ReleaseState, account_of, registration_of, release_of, release_of_sample, unrefunded_release
+from ..queries import ReleaseState, account_of, registration_of, release_of, was_refunded
 from ..series import holders_of, series_of
 from ..tokens import tokens_of
 from .ledger_state import AccountAt
@@ -78,11 +79,18 @@ class StoredState:
 
     def release_of_sample(self, sample_id: str) -> str | None:
         """The release that a sample serves."""
-        return release_of_sample(self._connection, sample_id)
+        row = SignedState(self._connection).row(sample, sample_id, what="a sample")
+        return None if row is None else str(row["release_id"])
 
     def standing(self, dataset: str, *, alone: bool) -> str | None:
-        """Some release whose cost was not given back, at a cost that doesn't grow with the ledger."""
-        return unrefunded_release(self._connection, dataset, alone=alone)
+        """Some release whose cost was not given back; none is looked for where the signed state counts none."""
+        if SignedState(self._connection).count("alone" if alone else "released", dataset) == 0:
+            return None
+        found = select(release.c.release_id).where(release.c.dataset == dataset, ~was_refunded(release)).limit(1)
+        release_id: str | None = self._connection.execute(found).scalar()
+        if release_id is None:
+            raise ForgedState(f"a release of data set '{dataset}' is missing, and the signed chain has it")
+        return release_id
 
     def revoked(self, token_id: str) -> bool | None:
         """Whether a token was revoked."""

@@ -33,6 +33,7 @@ from crowdblend.mechanisms.recoding import GeneralizationMap, MappedColumn
 from sqlalchemy import Connection, create_engine, make_url, text
 from sqlalchemy.pool import NullPool
 from support.golden_ledger import put_golden_ledger
+from support.guards import past_guards
 
 DAY = date(2026, 3, 4)
 DELTA = Decimal("1e-6")
@@ -366,17 +367,9 @@ def forge_past_guards() -> Callable[..., Any]:
 
     def forge(books: Books, *statements: str) -> Any:
         def work(connection: Connection) -> Any:
-            if books.dialect == "postgresql":
-                connection.execute(text("SET session_replication_role = replica"))
-            else:
-                guards = connection.execute(text("SELECT name, sql FROM sqlite_master WHERE type = 'trigger'")).all()
-                for name, _ in guards:
-                    connection.exec_driver_sql(f"DROP TRIGGER {name}")
-            for statement in statements:
-                connection.execute(text(statement))
-            if books.dialect == "sqlite":
-                for _, definition in guards:
-                    connection.exec_driver_sql(definition)
+            with past_guards(connection):
+                for statement in statements:
+                    connection.execute(text(statement))
             return connection.execute(text("SELECT * FROM entry ORDER BY position")).all()
 
         return books.raw(work)

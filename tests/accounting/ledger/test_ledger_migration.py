@@ -12,10 +12,8 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
-import crowdblend.accounting.ledger.database.schema as schema_module
 import pytest
 from crowdblend.accounting.ledger.chain.signed_state import sign_state, signer_of, vouched
 from crowdblend.accounting.ledger.database.creation import MIGRATIONS, migrate_ledger
@@ -26,7 +24,8 @@ from crowdblend.accounting.ledger.reader import open_reader
 from crowdblend.mechanisms.errors import InputRefused
 from sqlalchemy import text
 
-SOURCES = Path(schema_module.__file__).resolve().parents[2]
+LEDGER = MIGRATIONS.resolve().parents[1]
+SOURCES = LEDGER.parents[1]
 ROOMS = ("mechanisms", "accounting", "tasks", "flows", "deploy")
 LATER = "9999"
 REVISION = """
@@ -54,13 +53,13 @@ def upgrade():
         op.execute("ALTER TABLE release ENABLE TRIGGER release_append_only")
 """
 EDITS = {
-    "schema.py": {
+    "database/schema.py": {
         f'SCHEMA_REVISION = "{SCHEMA_REVISION}"': f'SCHEMA_REVISION = "{LATER}"',
         "EARLIER_REVISIONS: tuple[str, ...] = ()": f'EARLIER_REVISIONS: tuple[str, ...] = ("{SCHEMA_REVISION}",)',
         'Column("release_id", WORDS, primary_key=True),\n    Column("dataset"': 'Column("release_id", WORDS, '
         'primary_key=True),\n    Column("label", WORDS, nullable=False),\n    Column("dataset"',
     },
-    "derive.py": {
+    "database/projections.py": {
         '"dataset": entry.dataset}),\n        *(': '"dataset": entry.dataset, "label": entry.label}),\n        *('
     },
 }
@@ -72,7 +71,7 @@ def later(tmp_path_factory) -> Callable[..., Any]:
     package = tmp_path_factory.mktemp("later") / "crowdblend"
     for room in ROOMS:
         shutil.copytree(SOURCES / room, package / room, ignore=shutil.ignore_patterns("__pycache__"))
-    ledger = package / "accounting" / "ledger"
+    ledger = package / LEDGER.relative_to(SOURCES)
     for name, edits in EDITS.items():
         content = (ledger / name).read_text(encoding="utf-8")
         for before, after in edits.items():
@@ -80,7 +79,9 @@ def later(tmp_path_factory) -> Callable[..., Any]:
             content = content.replace(before, after)
         (ledger / name).write_text(content, encoding="utf-8")
     revision = REVISION.format(present=SCHEMA_REVISION)
-    (ledger / "migrations" / "versions" / f"r{LATER}_labels.py").write_text(revision, encoding="utf-8")
+    (ledger / MIGRATIONS.resolve().relative_to(LEDGER) / "versions" / f"r{LATER}_labels.py").write_text(
+        revision, encoding="utf-8"
+    )
 
     def run(books: Any, *words: str) -> tuple[int, dict[str, Any], str]:
         places = {"CROWDBLEND_LEDGER": books.url, "CROWDBLEND_HOME": str(books.anchoring.home)}

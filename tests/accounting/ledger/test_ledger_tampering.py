@@ -17,6 +17,7 @@ from crowdblend.accounting.ledger.database.schema import DERIVED_TABLES, GUARDS
 from crowdblend.accounting.ledger.entries.kinds import Entry
 from sqlalchemy import Connection, text
 from sqlalchemy.exc import IntegrityError
+from support.guards import past_guards
 
 FILES = (("data.csv", "c" * 64),)
 
@@ -80,12 +81,8 @@ def past_the_guards(books, work: Callable[[Connection], Any]) -> None:
     """Do something as somebody would who first removes the triggers, and then puts them back."""
 
     def tampered(connection: Connection) -> None:
-        triggers = connection.execute(text("SELECT name, sql FROM sqlite_master WHERE type = 'trigger'")).all()
-        for name, _ in triggers:
-            connection.exec_driver_sql(f"DROP TRIGGER {name}")
-        work(connection)
-        for _, definition in triggers:
-            connection.exec_driver_sql(definition)
+        with past_guards(connection):
+            work(connection)
 
     books.raw(tampered)
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import dataclasses
+from collections import Counter
 from decimal import Decimal
 
 from crowdblend.accounting.ledger import overview as odometer
-from crowdblend.accounting.ledger.overview import epsilon_estimate
+from crowdblend.accounting.ledger.overview import composed_estimate
 from crowdblend.accounting.theory.price import price
 
 TOO_LARGE = (
@@ -20,8 +20,8 @@ TOO_LARGE = (
 
 def estimate(books, name: str = "census") -> Decimal | None:
     with books.reader() as reader:
-        [state] = [state for state in reader.datasets() if state.name == name]
-        return epsilon_estimate(state, releases=reader.releases(), series=reader.all_series())
+        [estimated] = [one.epsilon_estimate for one in reader.overview(latest=None).datasets if one.state.name == name]
+        return estimated
 
 
 def test_it_composes_what_was_charged_and_not_given_back(sqlite_books) -> None:
@@ -62,9 +62,11 @@ def test_it_is_no_obstacle_where_it_can_not_be_had(sqlite_books, monkeypatch) ->
     books.add()
     books.charge("one")
     with books.reader() as reader:
-        [dataset], [release] = reader.datasets(), reader.releases()
-    for strange in ((("kind", "something-else/7"),), TOO_LARGE):
-        charge = dataclasses.replace(release.charge, mechanism=strange)
-        assert epsilon_estimate(dataset, releases=[dataclasses.replace(release, charge=charge)], series=()) is None
+        [dataset] = reader.datasets()
+    known = books.request().entry.mechanism
+    for mechanism in ((("kind", "something-else/7"),), TOO_LARGE):
+        assert composed_estimate(Counter([mechanism]), account=dataset.account, rows_per_person=1) is None
+    assert composed_estimate(Counter([known]), account=dataset.account, rows_per_person=2) is None
+    assert composed_estimate(Counter([known]), account=dataset.account, rows_per_person=1) is not None
     monkeypatch.setattr(odometer, "MOST_WORK", 0)
-    assert epsilon_estimate(dataset, releases=[release], series=()) is None
+    assert composed_estimate(Counter([known]), account=dataset.account, rows_per_person=1) is None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from decimal import Decimal
 from hashlib import sha256
@@ -26,6 +26,7 @@ from crowdblend.mechanisms.errors import Refusal
 from sqlalchemy import Connection, Table, create_engine, delete, insert, select, text
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import NullPool
+from support.guards import past_guards
 
 FORGER = SigningKey(seed=b"\x07" * 32)
 Document = dict[str, Any]
@@ -70,7 +71,7 @@ class Victim:
     def after(self, *work: Work) -> Found:
         """What is found after a forgery past the guards, which are there again when it is verified."""
         with self.connection.begin() as transaction:
-            with _past_guards(self.connection):
+            with past_guards(self.connection):
                 for one in work:
                     try:
                         one(self.connection)
@@ -115,20 +116,6 @@ class Victim:
         return Found(
             inside=inside, anchor=anchor, others_key=len(anchor) < len(check.findings), unchecked=check.unchecked
         )
-
-
-@contextmanager
-def _past_guards(connection: Connection) -> Iterator[None]:
-    if connection.dialect.name == "postgresql":
-        connection.exec_driver_sql("SET LOCAL session_replication_role = replica")
-        yield
-        return
-    guards = connection.execute(text("SELECT name, sql FROM sqlite_master WHERE type = 'trigger'")).all()
-    for name, _ in guards:
-        connection.exec_driver_sql(f"DROP TRIGGER {name}")
-    yield
-    for _, definition in guards:
-        connection.exec_driver_sql(definition)
 
 
 def _rewrite(connection: Connection, documents: list[Any]) -> None:

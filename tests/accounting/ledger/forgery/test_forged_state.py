@@ -26,7 +26,9 @@ from crowdblend.accounting.ledger.private_store.signing import SigningKey
 from crowdblend.accounting.ledger.queries import account_of, ledger_id_of
 from crowdblend.accounting.ledger.rules.stored_state import StoredState
 from crowdblend.mechanisms.errors import AccountantRefused, Refusal
-from sqlalchemy import Connection, delete, func, insert, select, text
+from sqlalchemy import Connection, create_engine, delete, func, insert, select, text
+from sqlalchemy.pool import NullPool
+from support.guards import past_guards
 
 DAY = date(2026, 3, 5)
 FILES = (("data.csv", "c" * 64),)
@@ -62,29 +64,17 @@ def full(books) -> Any:
 
 
 @contextmanager
-def past_guards(books: Any) -> Iterator[Connection]:
-    from sqlalchemy import create_engine
-    from sqlalchemy.pool import NullPool
-
+def past_guards_of(books: Any) -> Iterator[Connection]:
     engine = create_engine(books.url, poolclass=NullPool)
-    with engine.begin() as connection:
-        guards = []
-        if books.dialect == "postgresql":
-            connection.execute(text("SET LOCAL session_replication_role = replica"))
-        else:
-            guards = connection.execute(text("SELECT name, sql FROM sqlite_master WHERE type = 'trigger'")).all()
-        for name, _ in guards:
-            connection.exec_driver_sql(f"DROP TRIGGER {name}")
+    with engine.begin() as connection, past_guards(connection):
         yield connection
-        for _, definition in guards:
-            connection.exec_driver_sql(definition)
     engine.dispose()
 
 
 @contextmanager
 def forged(books: Any, *work: str | Callable[[Connection], Any]) -> Iterator[None]:
     """The ledger with a change past its guards, which is undone at the end."""
-    with past_guards(books) as connection:
+    with past_guards_of(books) as connection:
         kept = {table: connection.execute(select(table)).mappings().all() for table in METADATA.sorted_tables}
         for one in work:
             changed = (
@@ -92,7 +82,7 @@ def forged(books: Any, *work: str | Callable[[Connection], Any]) -> Iterator[Non
             )
             assert changed != 0, one
     yield
-    with past_guards(books) as connection:
+    with past_guards_of(books) as connection:
         for table in reversed(METADATA.sorted_tables):
             connection.execute(delete(table))
         for table, rows in kept.items():
@@ -372,7 +362,7 @@ def test_a_sound_entry_that_no_writer_signed_is_refused(full, work) -> None:
 
 def test_an_earlier_state_with_its_signature_is_refused(full) -> None:
     """The tables, the state and the signature of an earlier day, under the chain of today."""
-    with past_guards(full) as connection:
+    with past_guards_of(full) as connection:
         kept = {table: connection.execute(select(table)).mappings().all() for table in METADATA.sorted_tables}
     full.charge("later")
 
