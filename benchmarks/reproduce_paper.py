@@ -10,7 +10,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-from crowdblend.accounting.theory.composition.axioms import Guarantee, amplified
+from crowdblend.accounting.theory.composition.amplification import Guarantee, amplified
 from crowdblend.accounting.theory.numerics.rounding import log_up
 from crowdblend.accounting.theory.profile.paper_bound import delta_paper
 from crowdblend.accounting.theory.profile.sampled_counts import delta_exact

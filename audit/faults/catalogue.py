@@ -224,8 +224,8 @@ FAULTS = (
         name="records-of-a-person-ignored",
         what="a price for several records of a person is that for one",
         file="accounting/theory/price.py",
-        old="    if rows_per_person != 1:\n        return _price_for_group(",
-        new="    if rows_per_person > 10_000:\n        return _price_for_group(",
+        old="    if rows_per_person == 1:\n        return kind.price(",
+        new="    if rows_per_person < 10_000:\n        return kind.price(",
         detectors=("audit statistics two-records 0.2", "pytest tests/accounting/theory/test_group_privacy.py"),
     ),
     Fault(

@@ -65,7 +65,7 @@ class Desk:
         return Anchoring(home=self.home, file=None)
 
     @property
-    def resolve_paths(self) -> StatePaths:
+    def state_paths(self) -> StatePaths:
         return StatePaths(ledger_url=self.url, home=self.home)
 
     def kinds(self, *, after: int) -> list[str]:

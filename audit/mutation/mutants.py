@@ -23,47 +23,29 @@ from cosmic_ray.plugins import get_operator, operator_names
 __all__ = ["DECISIVE", "PROJECT", "SCOPE", "Mutant", "all_mutants", "sampled", "version_of"]
 
 PROJECT = Path(__file__).resolve().parents[2]
-LEDGER_RULES = (
-    "anchor",
-    "append",
-    "budget",
-    "budget_changes",
-    "canonical",
-    "chain",
-    "charge",
-    "derive",
-    "entry",
-    "identifiers",
-    "permission",
-    "registration",
-    "registry_entry",
-    "release_entries",
-    "replay",
-    "repricing",
-    "rules",
-    "series_rules",
-)
-SCOPE = (
-    *sorted(path.relative_to(PROJECT) for path in (PROJECT / "mechanisms").rglob("*.py")),
-    *sorted(path.relative_to(PROJECT) for path in (PROJECT / "accounting" / "theory").rglob("*.py")),
-    *(Path("accounting", "ledger", f"{name}.py") for name in LEDGER_RULES),
-)
+LEDGER_RULES = ("chain", "entries", "rules", "charge.py", "certificate/registry_entry.py")
+
+
+def _sources(*places: str) -> tuple[Path, ...]:
+    """Every module of some folders, and some modules; from the project's folder."""
+    roots = [PROJECT / place for place in places]
+    found = [path for root in roots for path in (root.rglob("*.py") if root.is_dir() else (root,))]
+    return tuple(sorted(path.relative_to(PROJECT) for path in found))
+
+
+SCOPE = _sources("mechanisms", "accounting/theory", *(f"accounting/ledger/{place}" for place in LEDGER_RULES))
 # Where a change that no test notices would cost privacy at once: the coins, the threshold, the price, the rules.
 DECISIVE = frozenset(
-    Path(f"{name}.py")
-    for name in (
-        "mechanisms/sampling",
-        "mechanisms/suppression",
-        "accounting/ledger/budget",
-        "accounting/ledger/charge",
-        "accounting/ledger/permission",
-        "accounting/ledger/replay",
-        "accounting/ledger/rules",
-        "accounting/ledger/series_rules",
-        "accounting/theory/hockey_stick",
-        "accounting/theory/price",
-        "accounting/theory/profile",
-        "accounting/theory/kinds/strongly_safe",
+    _sources(
+        "mechanisms/sampling.py",
+        "mechanisms/suppression.py",
+        "accounting/ledger/charge.py",
+        "accounting/ledger/entries/values.py",
+        "accounting/ledger/rules/replay.py",
+        "accounting/ledger/rules/violations.py",
+        "accounting/theory/kinds/strongly_safe.py",
+        "accounting/theory/price.py",
+        "accounting/theory/profile/sampled_counts.py",
     )
 )
 LEFT_OUT = ("core/NoOp",)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from decimal import Decimal
 
-from crowdblend.accounting.theory.composition.axioms import Guarantee
+from crowdblend.accounting.theory.composition.amplification import Guarantee
 from crowdblend.accounting.theory.numerics.rounding import add_up, decimal_up, exp_up, multiply_up
 from crowdblend.mechanisms.errors import InputRefused
 

@@ -6,7 +6,7 @@ import math
 from decimal import Decimal
 
 import pytest
-from crowdblend.accounting.theory.composition.axioms import Guarantee
+from crowdblend.accounting.theory.composition.amplification import Guarantee
 from crowdblend.mechanisms.errors import InputRefused
 
 from audit.theory.axioms import for_group, for_replacement, post_processed, randomly_chosen

@@ -20,7 +20,7 @@ from ..numerics.binomial import ULP
 from ..numerics.convolution import convolution_slack, convolve_direct
 from ..numerics.rounding import float_up
 from ..profile.sampled_counts import check_parameters, farthest_epsilon, least_log_delta, log_adding, log_removing
-from .axioms import Guarantee
+from .amplification import Guarantee
 
 __all__ = [
     "LossCurves",

@@ -7,7 +7,7 @@ from typing import assert_never
 
 from ....mechanisms.answers import Answer, CountAnswer, MeanAnswer, SumAnswer
 from ....mechanisms.mechanism import ADD_REMOVE
-from ..composition.axioms import Guarantee, amplified
+from ..composition.amplification import Guarantee, amplified
 from ..composition.group_privacy import summed_group_price
 from ..cost import Price
 from ..numerics.rounding import decimal_up, log_up

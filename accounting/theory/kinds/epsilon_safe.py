@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from ....mechanisms.errors import InputRefused
 from ....mechanisms.microdata import EpsilonSafeRelease, StronglySafeRelease
-from ..composition.axioms import Guarantee, amplified
+from ..composition.amplification import Guarantee, amplified
 from ..composition.group_privacy import even_group_price
 from ..composition.loss_distribution import Part
 from ..composition.releases import COMPOSED_FLOOR, epsilon_composed

@@ -7,7 +7,7 @@ from decimal import Decimal
 from ....mechanisms.local_reports.krandomization import KRandomization
 from ....mechanisms.local_reports.sketch import CountMeanSketch
 from ....mechanisms.mechanism import REPLACEMENT
-from ..composition.axioms import Guarantee
+from ..composition.amplification import Guarantee
 from ..composition.group_privacy import summed_group_price
 from ..cost import Price
 from ..numerics.rounding import add_up, decimal_up, divide_up, log_up, multiply_up

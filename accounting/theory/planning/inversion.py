@@ -20,7 +20,7 @@ import numpy as np
 from ....mechanisms.amounts import amount_exact
 from ....mechanisms.errors import InputRefused
 from ....mechanisms.microdata import StronglySafeRelease
-from ..composition.axioms import Guarantee
+from ..composition.amplification import Guarantee
 from ..composition.loss_distribution import Part
 from ..composition.releases import COMPOSED_FLOOR, delta_composed, estimated_log_delta
 from ..cost import Price

@@ -8,7 +8,7 @@ from decimal import Decimal
 from ....mechanisms.amounts import amount_shown
 from ....mechanisms.errors import InputRefused
 from ....mechanisms.microdata import StronglySafeRelease
-from ..composition.axioms import Guarantee, amplified
+from ..composition.amplification import Guarantee, amplified
 from ..kinds.epsilon_safe import paper_price_selected
 from ..kinds.strongly_safe import paper_price_fixed, price_fixed
 from ..numerics.rounding import decimal_up, multiply_up

@@ -7,7 +7,7 @@ from decimal import Decimal
 
 import mpmath
 import pytest
-from crowdblend.accounting.theory.composition.axioms import Guarantee
+from crowdblend.accounting.theory.composition.amplification import Guarantee
 from crowdblend.accounting.theory.composition.loss_distribution import curves_of, measures_of
 from crowdblend.accounting.theory.composition.releases import delta_composed, estimated_log_delta
 from crowdblend.mechanisms.microdata import StronglySafeRelease

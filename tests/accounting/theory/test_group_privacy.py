@@ -8,7 +8,7 @@ from functools import cache, reduce
 
 import numpy as np
 import pytest
-from crowdblend.accounting.theory.composition.axioms import Guarantee
+from crowdblend.accounting.theory.composition.amplification import Guarantee
 from crowdblend.accounting.theory.composition.group_privacy import MOST_RECORDS, best_split, even_split
 from crowdblend.accounting.theory.composition.releases import epsilon_composed
 from crowdblend.accounting.theory.price import paper_price, price

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 from crowdblend import mechanisms
 from crowdblend.accounting.theory import kinds
-from crowdblend.accounting.theory.composition.axioms import Guarantee
+from crowdblend.accounting.theory.composition.amplification import Guarantee
 from crowdblend.accounting.theory.composition.releases import epsilon_composed
 from crowdblend.accounting.theory.cost import Price
 from crowdblend.accounting.theory.kinds.kind import MechanismKind

@@ -6,7 +6,7 @@ import math
 from decimal import Decimal
 
 import pytest
-from crowdblend.accounting.theory.composition.axioms import Guarantee, amplified
+from crowdblend.accounting.theory.composition.amplification import Guarantee, amplified
 from crowdblend.accounting.theory.price import paper_price, price
 from crowdblend.accounting.theory.profile.paper_bound import delta_paper, epsilon_paper, least_epsilon_of_paper
 from crowdblend.accounting.theory.profile.sampled_counts import delta_exact, epsilon_exact

@@ -8,7 +8,7 @@ from decimal import Decimal
 
 import numpy as np
 import pytest
-from crowdblend.accounting.theory.composition.axioms import Guarantee, amplified
+from crowdblend.accounting.theory.composition.amplification import Guarantee, amplified
 from crowdblend.accounting.theory.composition.crowd_blending import (
     delta_zero_knowledge,
     epsilon_zero_knowledge,

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from crowdblend.accounting.theory.composition import crowd_blending, group_privacy
 from crowdblend.accounting.theory.composition import loss_distribution as losses
-from crowdblend.accounting.theory.composition.axioms import Guarantee
+from crowdblend.accounting.theory.composition.amplification import Guarantee
 from crowdblend.accounting.theory.composition.crowd_blending import delta_zero_knowledge
 from crowdblend.accounting.theory.composition.group_privacy import even_split
 from crowdblend.accounting.theory.composition.loss_distribution import curves_of, grid_spacing

@@ -1,9 +1,4 @@
-"""What a bare guarantee is worth: after processing, under another relation, for several records, under sampling.
-
-A bare (ε, δ) guarantee, of a mechanism about which nothing else is known.
-
-Amplification by sampling: what a guarantee at one sampling rate is worth at a lower one.
-"""
+"""A bare guarantee, of a mechanism about which nothing else is known, and what it is worth at a lower sampling rate."""
 
 from __future__ import annotations
 
