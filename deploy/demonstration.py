@@ -21,7 +21,7 @@ from ..accounting.ledger.database.creation import create_ledger
 from ..accounting.ledger.writer import open_writer
 from ..flows.paths import StatePaths
 from ..mechanisms.amounts import amount_shown
-from .python.published import FactTable
+from .terminal.facts import FactTable
 
 __all__ = ["lay_out", "open_demonstration_ledger", "tell"]
 

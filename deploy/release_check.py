@@ -8,8 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..accounting.ledger.certificate.verify import CertificateCheck, read_certificate, verify_certificate
-from ..accounting.theory.kinds.registry import mechanism_of_record
-from ..flows.releases.registry import kind_of_mechanism
 from ..mechanisms.hierarchies.build import described_hierarchy, labels_beyond
 
 if TYPE_CHECKING:
@@ -52,6 +50,9 @@ def verify_release(path: Path, *, trusted: tuple[PublicKey, ...] | None) -> Cert
 
 
 def _label_findings(certificate: Mapping[str, Any], columns: list[Mapping[str, Any]], folder: Path) -> Iterator[str]:
+    from ..accounting.theory.kinds.registry import mechanism_of_record
+    from ..flows.releases.registry import kind_of_mechanism  # with it comes what reads specifications
+
     if not kind_of_mechanism(mechanism_of_record(certificate["mechanism"])).labelled:
         return
     carried = {

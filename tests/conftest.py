@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import shutil
+from pathlib import Path
 
 from crowdblend.deploy.prefect.environment import QUIET
 from hypothesis import HealthCheck, settings
@@ -21,6 +23,10 @@ os.environ.update(QUIET)  # before anything imports Prefect
 # The tests' releases go to a server of this process's own, never to one that the surroundings name.
 os.environ.pop("PREFECT_API_URL", None)
 os.environ.pop("PREFECT_HOME", None)
+# Ledgers and key stores synchronise each file that they write, thousands of times: memory doesn't wait for a disk.
+MEMORY = Path("/dev/shm")  # noqa: S108 - pytest makes a folder of the user's own in it
+if MEMORY.is_dir() and os.access(MEMORY, os.W_OK) and shutil.disk_usage(MEMORY).free > 4 << 30:
+    os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(MEMORY))
 # No verdict depends on how busy the machine is; what a property may take is the whole suite's affair.
 settings.register_profile("steady", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("steady")

@@ -11,13 +11,11 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
+from typing import TYPE_CHECKING
 
 from sqlalchemy import ColumnElement, Connection, func, select
 
 from ...mechanisms.errors import InputRefused
-from ..theory.composition.loss_distribution import Part
-from ..theory.composition.releases import COMPOSED_FLOOR, epsilon_composed
-from ..theory.kinds.registry import kind_of, mechanism_of_record
 from ..theory.numerics.rounding import decimal_up, float_down
 from .chain.append import Place, head_of
 from .chain.signed_state import ForgedState, SignedState, rows_in
@@ -26,6 +24,9 @@ from .entries.releases import Fields, ReleaseCharged, SeriesRegistered
 from .entries.values import Account
 from .queries import DatasetState, ReleaseState, Stage, datasets_of, recorded, releases_of, was_refunded
 from .series import SeriesState, all_series
+
+if TYPE_CHECKING:
+    from ..theory.composition.loss_distribution import Part
 
 __all__ = ["ESTIMATE_NOTE", "DatasetOverview", "Overview", "composed_estimate", "overview_of"]
 
@@ -57,6 +58,9 @@ def composed_estimate(charged: Counter[Fields], *, account: Account, rows_per_pe
         return Decimal(0)
     if rows_per_person != 1:
         return None  # losses are composed for one record
+    from ..theory.composition.releases import COMPOSED_FLOOR, epsilon_composed  # numerics, for an estimate alone
+    from ..theory.kinds.registry import kind_of, mechanism_of_record
+
     delta = account.delta_spent
     if len(charged) * charged.total() > MOST_WORK or not COMPOSED_FLOOR <= delta < 1:
         return None

@@ -209,8 +209,8 @@ def release() -> None:
 def list_releases(dataset: str | None, latest: int, everything: bool, ledger_url: str | None, as_json: bool) -> None:
     """List the releases in the order of their charges, each with its output and its levels."""
     from ...accounting.ledger.reader import open_reader
-    from ..python.published import FactTable, print_uncut
     from ..python.release_list import listed_release
+    from ..terminal.facts import FactTable, print_uncut
     from ..terminal.ledger_tables import tell_of_more
     from ..terminal.results import levels_text
 
@@ -246,9 +246,9 @@ def show(release_id: str, groups: int, ledger_url: str | None, as_json: bool) ->
     The groups are those of the published table, whose digest must be the one in the ledger; no record is looked at.
     """
     from ...accounting.ledger.reader import open_reader
-    from ..python.published import FactTable, print_uncut
     from ..python.release_list import facts_of_release, largest_groups, listed_release
     from ..release_cost import commands_for, cost_so_far
+    from ..terminal.facts import FactTable, print_uncut
 
     places = resolve_paths(ledger_url=ledger_url)
     with open_reader(places.ledger_url) as reader:

@@ -21,7 +21,7 @@ import click
 from ...flows.paths import StatePaths, resolve_paths
 from ...mechanisms.errors import AccountantRefused, InputRefused
 from ..serving.cron import EXHAUSTED, exhausted_sentence, next_times, require_five_fields, say
-from ..serving.loop import FailureHook, hook_of
+from ..serving.failure_hook import FailureHook, hook_of
 from .groups import AS_JSON, LEDGER, CommandGroup
 
 __all__ = ["series", "serve"]

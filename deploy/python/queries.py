@@ -19,7 +19,7 @@ from ...flows.spec import read_spec
 from ...mechanisms.amounts import Number, amount_shown, counted, exact_number
 from ...tasks.stages.publish import output_at
 from ..terminal.explanation import explanation
-from .published import FactTable
+from ..terminal.facts import FactTable
 
 __all__ = ["Explained", "LedgerView", "dry_run", "explain", "ledger", "plan"]
 

@@ -15,9 +15,9 @@ from ...mechanisms.errors import InputRefused
 from ...tasks.inputs.open import is_url
 from ...tasks.readers.released_groups import read_released_table
 from ...tasks.stages.publish import digest_of_file
+from ..terminal.facts import FactTable
 from ..terminal.ledger_tables import release_rows
 from ..terminal.results import levels_text
-from .published import FactTable
 
 __all__ = ["LargestGroups", "facts_of_release", "largest_groups", "listed_release"]
 

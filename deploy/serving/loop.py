@@ -1,25 +1,16 @@
-"""`serve` at work: finishes what is open in its series, runs each release when it comes due, and tells of failures.
-
-Who is told of a failed release beside the terminal: a command, or a web address.
-
-`serve` at work: finishes what is open in its series, then runs each release when it comes due, and says so.
-"""
+"""`serve` at work: finishes what is open in its series, runs each release when it comes due, and tells of failures."""
 
 from __future__ import annotations
 
 import json
-import os
 import shlex
-import shutil
 import signal
 import subprocess
 import sys
 import time
-import urllib.error
-import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from types import FrameType
@@ -31,117 +22,14 @@ from prefect.client.schemas.objects import FlowRun
 from ...accounting.ledger.private_store.keys import PrivateStore
 from ...accounting.ledger.reader import open_reader
 from ...flows.paths import StatePaths
-from ...mechanisms.errors import AccountantRefused, InputRefused, ReleaseFailed
+from ...mechanisms.errors import AccountantRefused, ReleaseFailed
 from ..prefect.scheduled import release_id_at
 from ..release_cost import cost_so_far
 from .cron import EXHAUSTED, exhausted_sentence, next_times, say
+from .failure_hook import FailureFacts, FailureHook
 from .prefect_runs import PrefectRuns
 
-__all__ = ["FailureFacts", "FailureHook", "ScheduleLoop", "hook_of"]
-
-_WITHIN_SECONDS = 30
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class FailureFacts:
-    """What a hook is told: public facts alone.
-
-    PRIVACY: no message, no path and no text of an exception; of a failure only its class.
-
-    Args:
-        release_id: the release; empty where it is no release that failed.
-        dataset: the data set's name.
-        series: the series' name.
-        exit_code: 1 failed, 2 wrong specification or source, 3 refused by the accountant.
-        cause: class of the cause, such as "source-missing" or "series-changed".
-    """
-
-    release_id: str
-    dataset: str
-    series: str
-    exit_code: int
-    cause: str
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class FailureHook:
-    """A command that is started, or a web address that is sent a JSON object.
-
-    PRIVACY: an address may have a token in it, so neither is ever shown.
-
-    Args:
-        words: the command and its arguments, or the one address.
-        shown: what it is called.
-    """
-
-    words: tuple[str, ...] = field(repr=False)
-    shown: str
-
-    def tell(self, facts: FailureFacts) -> str | None:
-        """Tell of a failure; None, or why that did not succeed.
-
-        A command gets the facts as JSON on its standard input and as CROWDBLEND_FAILED_… in its environment.
-
-        Args:
-            facts: what failed.
-        """
-        told = {name: str(value) for name, value in asdict(facts).items()} | {"exit_code": facts.exit_code}
-        body = json.dumps(told, ensure_ascii=False).encode()
-        try:
-            if self.shown == "command":
-                return self._started(body, {f"CROWDBLEND_FAILED_{name.upper()}": str(told[name]) for name in told})
-            return self._sent(body)
-        except (OSError, ValueError, subprocess.TimeoutExpired) as error:
-            return f"the {self.shown} of --on-failure failed ({type(error).__name__})"
-
-    def _started(self, body: bytes, environment: dict[str, str]) -> str | None:
-        done = subprocess.run(  # noqa: S603 - the steward's own command, and no shell is involved
-            self.words,
-            input=body,
-            env=os.environ | environment,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            timeout=_WITHIN_SECONDS,
-            check=False,
-        )
-        return f"the command of --on-failure ended with {done.returncode}" if done.returncode else None
-
-    def _sent(self, body: bytes) -> str | None:
-        request = urllib.request.Request(  # noqa: S310 - http or https, by `hook_of`
-            self.words[0], data=body, headers={"Content-Type": "application/json"}, method="POST"
-        )
-        try:
-            with urllib.request.urlopen(request, timeout=_WITHIN_SECONDS):  # noqa: S310
-                return None
-        except urllib.error.HTTPError as error:
-            return f"the webhook of --on-failure answered {error.code}"
-
-
-def hook_of(text: str | None) -> FailureHook | None:
-    """The hook that an option names; None for none.
-
-    Args:
-        text: a web address (http:// or https://), or a command with its arguments, as a shell would split them.
-
-    Raises:
-        InputRefused: a command that can't be split, or whose program isn't there.
-    """
-    if text is None:
-        return None
-    if text.startswith(("http://", "https://")):
-        return FailureHook(words=(text,), shown="webhook")
-    try:
-        words = tuple(shlex.split(text))
-    except ValueError:
-        words = ()
-    if not words or shutil.which(words[0]) is None:
-        raise InputRefused(
-            "the command's program isn't there or may not be run.",
-            where="--on-failure",
-            remedy="Name a program with its arguments, or an address that begins with https://.",
-        )
-    return FailureHook(words=words, shown="command")
-
+__all__ = ["ScheduleLoop"]
 
 _LOOKED_EVERY_SECONDS = 5.0
 _STOPPED_WITHIN_SECONDS = 60.0

@@ -18,7 +18,7 @@ from ...accounting.ledger.entries.kinds import BudgetRaised
 from ...accounting.ledger.private_looks import RecordedLook
 from ...accounting.ledger.reader import DatasetState, ReleaseState, SeriesState
 from ...mechanisms.amounts import amount_left, amount_shown, double_left
-from ..python.published import FactTable, print_uncut
+from .facts import FactTable, print_uncut
 
 __all__ = [
     "dataset_rows",

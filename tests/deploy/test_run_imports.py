@@ -88,7 +88,7 @@ import contextlib, json, os, sys
 from pathlib import Path
 from crowdblend.deploy.run import run_release
 from crowdblend.deploy.terminal.stages import Stages
-from crowdblend.flows.paths import house
+from crowdblend.flows.paths import resolve_paths
 class Watching(Stages):
     @contextlib.contextmanager
     def stage(self, name):
@@ -97,8 +97,8 @@ class Watching(Stages):
             yield
         late.extend(f"{name}: {module}" for module in sorted(set(sys.modules) - before))
 late = []
-run_release(Path("spec.toml"), house=house(), output=None, scheduler=None, release_id=None, randomness=os.urandom,
-            stages=Watching())
+run_release(Path("spec.toml"), state_paths=resolve_paths(), output=None, scheduler=None, release_id=None,
+            randomness=os.urandom, stages=Watching())
 print(json.dumps(late))
 """
 

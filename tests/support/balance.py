@@ -1,4 +1,4 @@
-"""How tests are shared out among processes: by files, but those that take longest go one by one, and first."""
+"""How tests are shared out among processes: by files; those that wait or take longest go first, some one by one."""
 
 from __future__ import annotations
 
@@ -7,30 +7,39 @@ import re
 
 import pytest
 
-APART: dict[str, tuple[str, ...]] = {
+FIRST: dict[str, tuple[str, ...] | None] = {
+    "tests/deploy/serving/test_events.py": None,
+    "tests/deploy/serving/test_kills.py": None,
     "tests/flows/test_crash_matrix.py": (),
     "tests/audit/test_leaks.py": ("fixed", "drawn", "points"),
+    "tests/accounting/ledger/forgery/test_entry_mutations.py": ("sqlite", "postgresql"),
+    "tests/accounting/ledger/test_ledger_races.py": None,
     "tests/deploy/test_jobs.py": (),
     "tests/flows/test_races.py": (),
     "tests/docs/test_tutorial.py": (),
 }
-"""Files whose tests go to whichever process is free, one by one but for those with the same of these parameters."""
+"""Files that go first: those that wait for a clock, then those that take longest.
+
+The tests of a file with a tuple go to whichever process is free, one by one but for those with the same of these
+parameters; those of any other file go to one process.
+"""
 
 
 def unit_of(test: str) -> str:
     """The tests of one unit run in one process, one after the other."""
     file, _, name = test.partition("::")
-    if file not in APART:
+    together = FIRST.get(file)
+    if together is None:
         return file
     parameters = re.split(r"[\[\]-]", name)
-    return f"{file}::{next((word for word in APART[file] if word in parameters), name)}"
+    return f"{file}::{next((word for word in together if word in parameters), name)}"
 
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Begin with what takes longest, so that no process has it left when the others are done."""
     if hasattr(config, "workerinput"):
-        order = {file: number for number, file in enumerate(APART)}
+        order = {file: number for number, file in enumerate(FIRST)}
         items.sort(key=lambda item: order.get(item.nodeid.partition("::")[0], len(order)))
 
 
