@@ -13,7 +13,7 @@ from crowdblend.deploy.prefect.environment import configure_prefect, settle_last
 from crowdblend.flows.prefect_home import settle_prefect_home
 from crowdblend.mechanisms.errors import InputRefused
 
-HOMES = ["absent", "a file", "unwritable"]
+HOMES = ["absent", *(pytest.param(kind, marks=pytest.mark.slow) for kind in ("a file", "unwritable"))]
 
 
 def home_of(kind: str, folder: Path) -> str:

@@ -10,6 +10,8 @@ import sys
 from contextlib import closing
 from pathlib import Path
 
+import pytest
+
 PROGRAM = """
 import json, os, sys
 import psutil
@@ -78,6 +80,7 @@ def test_nobody_else_can_reach_it_and_its_records_go(tmp_path):
     assert [path.name for path in (tmp_path / "private").iterdir()] == ["cache"]
 
 
+@pytest.mark.slow
 def test_where_its_parts_are_missing_a_whole_server_is_started(tmp_path, give_template):
     give_template(tmp_path / "private")
     seen = seen_by(WITHOUT_PARTS + PROGRAM, tmp_path / "private")
@@ -86,6 +89,7 @@ def test_where_its_parts_are_missing_a_whole_server_is_started(tmp_path, give_te
     assert [path.name for path in (tmp_path / "private").iterdir()] == ["cache"]
 
 
+@pytest.mark.slow
 def test_records_that_are_kept_are_complete(tmp_path, give_template):
     """Who names PREFECT_HOME keeps them: a whole server in a process of its own records the tasks too."""
     give_template(tmp_path / "private")

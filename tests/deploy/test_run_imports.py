@@ -103,6 +103,7 @@ print(json.dumps(late))
 """
 
 
+@pytest.mark.slow
 def test_the_stages_load_nothing(desk, give_template):
     """What a release on threads needs is loaded before its charge, where nobody waits for the ledger or the count."""
     give_template(desk.home)

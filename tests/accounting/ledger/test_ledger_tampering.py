@@ -201,6 +201,7 @@ def test_swapped_entries_are_found(victim) -> None:
     assert victim.findings() == []
 
 
+@pytest.mark.slow
 def test_every_column_of_every_derived_row_is_covered(victim) -> None:
     for table in DERIVED_TABLES:
         count = victim.raw(lambda c, t=table: c.execute(text(f"SELECT count(*) FROM {t.name}")).scalar_one())

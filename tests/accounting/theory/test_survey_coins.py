@@ -51,6 +51,7 @@ def ratio_above(epsilon: Decimal) -> Fraction:
     return Fraction(epsilon.exp()) * (1 + Fraction(1, 10**9))
 
 
+@pytest.mark.slow
 def test_the_even_split_would_charge_less_than_one_coin_for_five_records_costs() -> None:
     """The price for five coins is (1.169, 1e-6); with one coin for the five records δ there is above 1.4e-4."""
     _, epsilon = even_split(
@@ -78,6 +79,7 @@ def test_a_survey_has_no_price_for_several_records(records) -> None:
     assert paper_price(SURVEY, delta=DELTA, rows_per_person=records) is None
 
 
+@pytest.mark.slow
 def test_coins_of_the_release_are_one_for_each_record() -> None:
     """The control: unequal rates that the release draws itself keep their price for several records."""
     drawn = UnequalRatesHistogram(k=K, sampling_rate=Decimal("0.1"), lowest_rate=Decimal("0.1"))
