@@ -21,6 +21,7 @@ from ..numerics.convolution import convolution_slack, convolve_direct
 from ..numerics.rounding import float_up
 from ..profile.sampled_counts import check_parameters, farthest_epsilon, least_log_delta, log_adding, log_removing
 from .amplification import Guarantee
+from .finite_losses import FiniteLosses, LossesInDoubles
 
 __all__ = [
     "LossCurves",
@@ -30,6 +31,7 @@ __all__ = [
     "curves_of",
     "delta_at",
     "epsilon_at",
+    "from_atoms",
     "from_curve",
     "grid_spacing",
     "measures_of",
@@ -119,6 +121,36 @@ def _deficit(
         return 0.0
     with np.errstate(divide="ignore"):
         return float(np.max(wanted[short] / reached[short])) - 1.0 + 4.0 * ULP
+
+
+def from_atoms(spacing: float, atoms: LossesInDoubles) -> LossDistribution:
+    """A measure on a grid whose curve lies above that of finitely many losses.
+
+    The mass of a loss goes to the two grid points around it, in shares that keep the mean of e^{−loss}: the curve is a
+    mean of functions that are convex in it, so that it only rises (docs/proofs/composition.md, Lemma 1a). Nothing is
+    subtracted, so that small masses keep their relative precision.
+
+    Args:
+        spacing: as in `LossDistribution`.
+        atoms: at least one finite loss.
+
+    Raises:
+        ValueError: the spacing is too coarse, or there is no finite loss.
+    """
+    if not 0.0 < spacing < _COARSEST:
+        raise ValueError(f"a grid of spacing {spacing:g} shows nothing of a curve")
+    if atoms.losses.size == 0:
+        raise ValueError("there is no finite loss to put on a grid")
+    places = np.floor(atoms.losses / spacing)
+    shares = np.expm1(places * spacing - atoms.losses) / math.expm1(-spacing) * (1.0 + 8.0 * ULP)
+    shares = np.clip(shares, 0.0, 1.0)
+    lowest = int(places.min())
+    indices = places.astype(np.int64) - lowest
+    masses = np.zeros(int(indices.max()) + 2)
+    np.add.at(masses, indices, atoms.masses * (1.0 - shares))
+    np.add.at(masses, indices + 1, atoms.masses * shares)
+    slack = (atoms.losses.size + 16.0) * ULP
+    return LossDistribution(spacing=spacing, lowest=lowest, masses=masses, infinite=atoms.infinite, slack=slack)
 
 
 def compose(first: LossDistribution, second: LossDistribution, *, cut: float) -> LossDistribution:
@@ -222,7 +254,7 @@ def epsilon_at(measure: LossDistribution, delta: float) -> float | None:
     return high
 
 
-Part = StronglySafeRelease | Guarantee
+Part = StronglySafeRelease | Guarantee | FiniteLosses
 Array = NDArray[np.float64]
 _LogCurve = Callable[[Array], Array]
 
@@ -251,8 +283,8 @@ class LossCurves:
     deviation: float
 
 
-def curves_of(part: Part, *, negligible: float) -> LossCurves:
-    """The curves of a release or of a bare guarantee.
+def curves_of(part: Part, *, negligible: float) -> LossCurves | FiniteLosses:
+    """The curves of a release or of a bare guarantee; the losses themselves where these are finitely many.
 
     Args:
         part: the mechanism.
@@ -266,6 +298,8 @@ def curves_of(part: Part, *, negligible: float) -> LossCurves:
             return _curves_of_release(part, negligible)
         case Guarantee():
             return _curves_of_guarantee(part)
+        case FiniteLosses():
+            return part
     assert_never(part)
 
 
@@ -318,7 +352,7 @@ def _end(curve: _LogCurve, level: float, deviation: float, farthest: float) -> f
     return high
 
 
-def grid_spacing(parts: Mapping[LossCurves, int], *, negligible: float) -> float:
+def grid_spacing(parts: Mapping[LossCurves | FiniteLosses, int], *, negligible: float) -> float:
     """A grid step fine against every mechanism's deviation, and coarse enough for the composed support.
 
     Args:
@@ -348,7 +382,7 @@ def _few_bits(value: float) -> float:
     return math.ldexp(round(mantissa * 2**20) / 2**20, exponent)
 
 
-def measures_of(curves: LossCurves, spacing: float) -> tuple[LossDistribution, LossDistribution]:
+def measures_of(curves: LossCurves | FiniteLosses, spacing: float) -> tuple[LossDistribution, LossDistribution]:
     """The measures of adding and of removing the record.
 
     Below ε = 0 a direction's curve is 1 − e^ε + e^ε·(the other direction at −ε), so that each curve is evaluated once.
@@ -356,6 +390,9 @@ def measures_of(curves: LossCurves, spacing: float) -> tuple[LossDistribution, L
     Raises:
         ValueError: the spacing is too fine for the curves' precision.
     """
+    if isinstance(curves, FiniteLosses):
+        added, removed = (power(from_atoms(spacing, side), curves.times, cut=0.0) for side in curves.in_doubles)
+        return added, removed
     adding = _deltas(curves.adding, curves.adding_end, spacing)
     removing = _deltas(curves.removing, curves.removing_end, spacing)
     return _measure(adding, removing, spacing), _measure(removing, adding, spacing)

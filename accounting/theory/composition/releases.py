@@ -13,6 +13,7 @@ from decimal import Decimal
 
 import numpy as np
 
+from .finite_losses import FiniteLosses
 from .loss_distribution import (
     LossCurves,
     LossDistribution,
@@ -73,7 +74,9 @@ def _compose_all(parts: Mapping[Part, int], delta: float) -> tuple[LossDistribut
     # INVARIANT: the order of composition is a function of the mechanisms, so that the price is the same in any order.
     ordered = sorted(parts.items(), key=lambda item: repr(item[0]))
     negligible = delta * _CUT_SHARE / sum(parts.values())
-    curves: dict[LossCurves, int] = {curves_of(part, negligible=negligible): times for part, times in ordered}
+    curves: dict[LossCurves | FiniteLosses, int] = {
+        curves_of(part, negligible=negligible): times for part, times in ordered
+    }
     spacing = grid_spacing(curves, negligible=negligible)
     cut = delta * _CUT_SHARE / (2.0 * len(curves))
     adding: LossDistribution | None = None

@@ -29,10 +29,13 @@ class RecordForm:
         mechanism: the dataclass, whose fields are the record's: whole numbers as they are, amounts as exact decimal
             texts, bytes in hexadecimal, and "whole" for the rate of what is done on all records.
         nested: field → the dataclass that it holds here; its fields stand in the record beside the others.
+        shapes: field → name of a shape → the dataclass that it holds then; in the record it is that name, and the
+            dataclass's fields stand beside the others.
     """
 
     mechanism: type
     nested: Mapping[str, type] = field(default_factory=dict)
+    shapes: Mapping[str, Mapping[str, type]] = field(default_factory=dict)
 
     def describes(self, mechanism: Mechanism) -> bool:
         """Whether a mechanism is written down in this form."""
@@ -40,11 +43,20 @@ class RecordForm:
             type(getattr(mechanism, name)) is held for name, held in self.nested.items()
         )
 
+    def _own(self) -> dict[str, _Form]:
+        return _forms(self.mechanism, frozenset(self.nested) | frozenset(self.shapes))
+
     def written(self, mechanism: Mechanism) -> dict[str, str | int]:
         """The record's fields without its name."""
-        record = _written(mechanism, _forms(self.mechanism, frozenset(self.nested)))
-        for name, held in self.nested.items():
-            record |= _written(getattr(mechanism, name), _forms(held))
+        record = _written(mechanism, self._own())
+        for name in self.shapes:
+            record[name] = next(
+                shape for shape, made in self.shapes[name].items() if type(getattr(mechanism, name)) is made
+            )
+        for name in (*self.nested, *self.shapes):
+            held = getattr(mechanism, name)
+            made: type = type(held)
+            record |= _written(held, _forms(made))
         return record
 
     def read(self, kind: str, record: Mapping[str, object]) -> Mechanism:
@@ -57,15 +69,20 @@ class RecordForm:
         Raises:
             InputRefused: a missing or unknown field, or a value of the wrong form.
         """
-        own = _forms(self.mechanism, frozenset(self.nested))
-        held = {name: _forms(made) for name, made in self.nested.items()}
-        names = {"kind", *own}.union(*held.values())
+        own = self._own()
+        made = dict(self.nested)
+        for name, shapes in self.shapes.items():
+            if not isinstance(shape := record.get(name), str) or shape not in shapes:
+                raise InputRefused(f"a {kind} record has {name} {' or '.join(shapes)}.")
+            made[name] = shapes[shape]
+        held = {name: _forms(one) for name, one in made.items()}
+        names = {"kind", *own, *self.shapes}.union(*held.values())
         if set(record) != names:
             raise InputRefused(f"a {kind} record has the fields {sorted(names)}, not {sorted(record)}.")
         try:
             values = {name: form.read(record[name]) for name, form in own.items()}
             for name, forms in held.items():
-                values[name] = self.nested[name](**{inner: form.read(record[inner]) for inner, form in forms.items()})
+                values[name] = made[name](**{inner: form.read(record[inner]) for inner, form in forms.items()})
             found: Mechanism = self.mechanism(**values)
         except (ValueError, InvalidOperation) as fault:
             raise InputRefused(f"a {kind} record is out of range: {fault}.") from fault

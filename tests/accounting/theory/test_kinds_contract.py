@@ -18,6 +18,7 @@ import pytest
 from crowdblend import mechanisms
 from crowdblend.accounting.theory import kinds
 from crowdblend.accounting.theory.composition.amplification import Guarantee
+from crowdblend.accounting.theory.composition.finite_losses import FiniteLosses
 from crowdblend.accounting.theory.composition.releases import epsilon_composed
 from crowdblend.accounting.theory.cost import Price
 from crowdblend.accounting.theory.kinds.kind import MechanismKind
@@ -25,6 +26,7 @@ from crowdblend.accounting.theory.kinds.registry import KINDS, kind_of, load_kin
 from crowdblend.accounting.theory.price import paper_price, price
 from crowdblend.mechanisms.answers import CountAnswer, MeanAnswer, SumAnswer
 from crowdblend.mechanisms.biased_sampling import BiasedSampleCounts, UnequalRatesHistogram
+from crowdblend.mechanisms.deletion import DeletionRelease, GaussianDeletion, GeometricDeletion, OptimalDeletion
 from crowdblend.mechanisms.errors import InputRefused
 from crowdblend.mechanisms.histogram import NoisyHistogram, OutlierPrivateHistogram, SuppressedHistogram
 from crowdblend.mechanisms.local_reports.krandomization import KRandomization, OutcomeCounts
@@ -66,6 +68,11 @@ EXAMPLES: dict[str, tuple[Mechanism, ...]] = {
     "outcome_counts": (
         OutcomeCounts(randomizer=FLIPS, least_people=10**6),
         OutcomeCounts(randomizer=ONE, least_people=900),
+    ),
+    "deletion": (
+        DeletionRelease(stages=1, k=2, noise=OptimalDeletion(epsilon=HALF, delta=DELTA / 10)),
+        DeletionRelease(stages=2, k=5, noise=GeometricDeletion(epsilon=HALF, width=30)),
+        DeletionRelease(stages=3, k=9, noise=GaussianDeletion(scale=Decimal("7.8"), width=39)),
     ),
 }
 """Mechanisms of every kind: each law is tried on all of them."""
@@ -113,6 +120,8 @@ def check_records(name: str, kind: MechanismKind[Any], mechanism: Mechanism) -> 
     stated = {one.name for one in fields(mechanism)}  # type: ignore[arg-type]
     for held in forms[0].nested:
         stated |= {one.name for one in fields(getattr(mechanism, held))} - {held}
+    for held in forms[0].shapes:
+        stated |= {one.name for one in fields(getattr(mechanism, held))}
     assert stated - set(forms[0].nested) | {"kind"} == set(record), f"{name}: `records` doesn't say all of it"
     assert mechanism_of_record(json.loads(json.dumps(record))) == mechanism, f"{name}: `records` doesn't read it back"
     for field in record:
@@ -170,7 +179,7 @@ def check_losses(name: str, kind: MechanismKind[Any], mechanism: Mechanism) -> N
     if refused(lambda: kind.losses(mechanism)):
         return
     parts = kind.losses(mechanism)
-    assert all(isinstance(part, StronglySafeRelease | Guarantee) for part in parts), f"{name}: `losses`"
+    assert all(isinstance(part, StronglySafeRelease | Guarantee | FiniteLosses) for part in parts), f"{name}: `losses`"
     composed = epsilon_composed(dict.fromkeys(parts, 1), delta=float(DELTA))
     assert composed is not None, f"{name}: `losses`"
     assert composed == pytest.approx(float(charged(mechanism).epsilon), rel=1e-2), f"{name}: `losses` aren't its own"

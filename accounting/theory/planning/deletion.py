@@ -1,0 +1,229 @@
+"""The noise of a deletion release: the shape and the least width that an (ε, δ) allows."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from decimal import ROUND_FLOOR, Context, Decimal
+from typing import Literal, assert_never
+
+from ....mechanisms.amounts import amount_exact, counted
+from ....mechanisms.deletion import (
+    LARGEST_DELETION,
+    DeletionNoise,
+    DeletionRelease,
+    GaussianDeletion,
+    GeometricDeletion,
+    OptimalDeletion,
+    expected_deletion,
+    largest_deletion,
+)
+from ....mechanisms.errors import InputRefused
+from ..composition.group_privacy import check_records
+from ..cost import Price, check_request
+from ..kinds.deletion import price_deletion
+from ..numerics.rounding import add_up, divide_down, exp_up, multiply_up
+
+__all__ = ["DeletionPlan", "DeletionShape", "plan_deletion"]
+
+DeletionShape = Literal["optimal", "geometric", "gaussian"]
+
+_TWELVE_DIGITS = Context(prec=12, rounding=ROUND_FLOOR)
+_FOUR_DIGITS = Context(prec=4)
+_SCALES = 400
+_WIDEST_SCALE = 4.0
+_LARGEST_EPSILON = 50
+_FOR_ROUNDING = Decimal("0.99999999")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class DeletionPlan:
+    """A deletion release with its noise, and what it is charged.
+
+    Args:
+        mechanism: the release.
+        price: of all releases, at most the ε asked for at the δ asked for.
+    """
+
+    mechanism: DeletionRelease
+    price: Price
+
+    @property
+    def expected_deletion(self) -> float:
+        """E[Z] of each group at each stage, in records."""
+        return float(expected_deletion(self.mechanism.noise))
+
+    @property
+    def largest_deletion(self) -> int:
+        """The most records that a group loses at a stage."""
+        return largest_deletion(self.mechanism.noise)
+
+
+def plan_deletion(
+    *,
+    epsilon: Decimal,
+    delta: Decimal,
+    stages: int = 1,
+    releases: int = 1,
+    rows_per_person: int = 1,
+    k: int = 1,
+    shape: DeletionShape | None = None,
+) -> DeletionPlan:
+    """The noise that deletes least in expectation among those tried, charged at most ε at δ over all releases.
+
+    The optimal noise takes an even share of ε and δ at each stage of each release: for a single stage it is the best
+    that there is (docs/proofs/deletion.md, Claim 3). The truncated Gaussian has the least width found, its σ searched
+    for. The geometric one has an even share of ε; the optimal one is never wider, so it is planned only where asked
+    for. Nothing is assumed of the search: what is returned has been priced.
+
+    Args:
+        epsilon: ε over all releases, above 0 and at most 50.
+        delta: δ over all releases, 0 < δ < 1.
+        stages: maps in each release's chain, at least 1.
+        releases: T ≥ 1.
+        rows_per_person: M ≥ 1.
+        k: the smallest number of records that is published of a group; costs nothing.
+        shape: the noise's shape; None for the best.
+
+    Raises:
+        InputRefused: a value out of range, or no noise that deletes at most `LARGEST_DELETION` records has this price.
+    """
+    check_request(delta, releases)
+    check_records(rows_per_person)
+    if not (epsilon.is_finite() and 0 < epsilon <= _LARGEST_EPSILON):
+        raise InputRefused(f"epsilon must be above 0 and at most {_LARGEST_EPSILON}, not {epsilon}.")
+    if stages < 1:
+        raise InputRefused(f"there must be at least one stage, not {stages}.")
+    target = _Target(epsilon=epsilon, delta=delta, stages=stages, releases=releases, records=rows_per_person, k=k)
+    if shape is not None:
+        tried: tuple[DeletionShape, ...] = (shape,)
+    else:
+        tried = ("optimal",) if target.steps == 1 and rows_per_person == 1 else ("optimal", "gaussian")
+    plans = [found for one in tried if (found := _least(one, target)) is not None]
+    if not plans:
+        raise InputRefused(
+            f"no noise that deletes at most {LARGEST_DELETION} records of a group is charged at most "
+            f"{amount_exact(epsilon)} at delta {amount_exact(delta)} for {counted(target.steps, 'stage')} in all.",
+            remedy="Raise epsilon or delta, or plan fewer stages or releases.",
+        )
+    return min(plans, key=lambda plan: expected_deletion(plan.mechanism.noise))
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Target:
+    epsilon: Decimal
+    delta: Decimal
+    stages: int
+    releases: int
+    records: int
+    k: int
+
+    @property
+    def steps(self) -> int:
+        """Stages of all releases together."""
+        return self.stages * self.releases
+
+    def priced(self, noise: DeletionNoise) -> DeletionPlan | None:
+        """The release with this noise, where its price is within the target."""
+        mechanism = DeletionRelease(stages=self.stages, k=self.k, noise=noise)
+        with suppress(InputRefused):
+            price = price_deletion(mechanism, delta=self.delta, releases=self.releases, records=self.records)
+            if price.epsilon <= self.epsilon:
+                return DeletionPlan(mechanism=mechanism, price=price)
+        return None
+
+
+def _least(shape: DeletionShape, target: _Target) -> DeletionPlan | None:
+    """The plan of this shape; None where no noise within bounds meets the target."""
+    try:
+        match shape:
+            case "optimal":
+                return target.priced(_optimal(target))
+            case "geometric":
+                return _geometric(target)
+            case "gaussian":
+                return _gaussian(target)
+            case _:
+                assert_never(shape)
+    except ValueError:  # of a noise out of bounds
+        return None
+
+
+def _even_epsilon(target: _Target) -> Decimal:
+    return _TWELVE_DIGITS.plus(divide_down(target.epsilon, target.steps * target.records))
+
+
+def _optimal(target: _Target) -> OptimalDeletion:
+    epsilon, growth, weight = _even_epsilon(target), Decimal(0), Decimal(1)
+    for _ in range(target.records):
+        growth, weight = add_up(growth, weight), multiply_up(weight, exp_up(epsilon))
+    delta = divide_down(target.delta, multiply_up(growth, target.steps))
+    if target.records > 1:
+        delta *= _FOR_ROUNDING
+    return OptimalDeletion(epsilon=epsilon, delta=_TWELVE_DIGITS.plus(delta))
+
+
+def _geometric(target: _Target) -> DeletionPlan | None:
+    epsilon = _even_epsilon(target)
+    found, failed, width = None, 0, 1
+    while found is None and width <= LARGEST_DELETION // 2:
+        found = target.priced(GeometricDeletion(epsilon=epsilon, width=width))
+        failed, width = (failed, width) if found else (width, 2 * width)
+    while found is not None and width - failed > 1:
+        middle = (failed + width) // 2
+        better = target.priced(GeometricDeletion(epsilon=epsilon, width=middle))
+        found, failed, width = (better, failed, middle) if better else (found, middle, width)
+    return found
+
+
+def _gaussian(target: _Target) -> DeletionPlan | None:
+    """The least width from which on the exact price holds, each width with the σ that suits it best by estimate."""
+    for width, scale in _gaussians(target):
+        found = target.priced(GaussianDeletion(scale=_FOUR_DIGITS.create_decimal(scale), width=width))
+        if found is not None:
+            return found
+    return None
+
+
+def _gaussians(target: _Target) -> Iterator[tuple[int, float]]:
+    """Widths from a little below the least that may do, ascending, each with a σ."""
+    least = 1e-3
+    while _central_delta(target, least) > float(target.delta):
+        least *= 1.01
+    scales = [least * _WIDEST_SCALE ** (step / _SCALES) for step in range(1, _SCALES + 1)]
+    left = [(scale, float(target.delta) - _central_delta(target, scale)) for scale in scales]
+    width = max(1, min(_width(target, scale, rest) for scale, rest in left) - 2)
+    while width <= LARGEST_DELETION // 2:
+        yield width, min(left, key=lambda pair: _end_delta(target, pair[0], width) - pair[1])[0]
+        width += max(1, width // 200)
+
+
+def _central_delta(target: _Target, scale: float) -> float:
+    """About the δ at ε of all stages if their noise were Gaussian and had no ends.
+
+    Source: Balle, Wang, arXiv:1805.06530v2, Theorem 8, with the shifts of all steps as one.
+    """
+    epsilon, shift = float(target.epsilon), target.records * math.sqrt(target.steps) / scale
+    upper = 0.5 * math.erfc((epsilon / shift - shift / 2.0) / math.sqrt(2.0))
+    lower = 0.5 * math.erfc((epsilon / shift + shift / 2.0) / math.sqrt(2.0))
+    return upper - math.exp(epsilon) * lower
+
+
+def _end_delta(target: _Target, scale: float, width: int) -> float:
+    """About the probability of a truncated end at any stage."""
+    ends = (math.exp(-(((width - z) / scale) ** 2) / 2.0) for z in range(min(target.records, width + 1)))
+    return target.steps * sum(ends) / (scale * math.sqrt(2.0 * math.pi))
+
+
+def _width(target: _Target, scale: float, rest: float) -> int:
+    """About the least width whose ends fit into the rest of δ."""
+    high = 1
+    while _end_delta(target, scale, high) > rest and high < LARGEST_DELETION:
+        high *= 2
+    low = high // 2
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if _end_delta(target, scale, middle) <= rest else (middle, high)
+    return high

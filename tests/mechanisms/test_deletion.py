@@ -1,0 +1,249 @@
+"""Deletion: the integer weights and their draws, each record published once, and what a weight stands for."""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+from bisect import bisect_right
+from decimal import Decimal
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from crowdblend.mechanisms.deletion import (
+    LARGEST_DELETION,
+    WEIGHT_TOTAL,
+    DeletionRelease,
+    GaussianDeletion,
+    GeometricDeletion,
+    OptimalDeletion,
+    chain_quality,
+    delete_records,
+    deletion_variance,
+    deletion_weights,
+    draw_deletions,
+    expected_deletion,
+    largest_deletion,
+    record_weights,
+    residual_counts,
+    stage_counts,
+    weight_error,
+)
+from crowdblend.mechanisms.map_selection.lattice import WEIGHT_UNIT
+from hypothesis import given
+from hypothesis import strategies as st
+
+OPTIMAL = OptimalDeletion(epsilon=Decimal(1), delta=Decimal("1e-6"))
+GEOMETRIC = GeometricDeletion(epsilon=Decimal("0.5"), width=27)
+GAUSSIAN = GaussianDeletion(scale=Decimal("7.8"), width=39)
+NOISES = (OPTIMAL, GEOMETRIC, GAUSSIAN)
+PARENTS = [np.array([0, 0, 1, 1, 1]), np.array([0, 0])]
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "delta", "largest", "mean", "deviation"),
+    [
+        ("0.183", "1e-6", 125, 62.4338, 7.7301),
+        ("0.5", "1e-6", 50, 24.8526, 2.8211),
+        ("1", "1e-6", 27, 13.0675, 1.3799),
+        ("2", "1e-6", 14, 6.9094, 0.6667),
+        ("1", "1e-9", 40, 19.9710, 1.3673),
+    ],
+)
+def test_the_optimal_noise_has_its_known_support_mean_and_deviation(epsilon, delta, largest, mean, deviation):
+    noise = OptimalDeletion(epsilon=Decimal(epsilon), delta=Decimal(delta))
+    assert largest_deletion(noise) == largest
+    assert float(expected_deletion(noise)) == pytest.approx(mean, abs=5e-5)
+    assert float(deletion_variance(noise)) ** 0.5 == pytest.approx(deviation, abs=5e-5)
+
+
+@pytest.mark.parametrize(
+    ("noise", "digest"),
+    [(OPTIMAL, "80c983428f5483bb"), (GEOMETRIC, "c892f2e73dd0bb76"), (GAUSSIAN, "367294650cdc0c25")],
+)
+def test_weights_are_the_same_on_every_machine(noise, digest):
+    weights = deletion_weights(noise)
+    assert sum(weights) == WEIGHT_TOTAL
+    assert min(weights) >= 1
+    assert hashlib.sha256(" ".join(map(str, weights)).encode()).hexdigest()[:16] == digest
+
+
+@pytest.mark.parametrize("noise", NOISES)
+def test_the_logarithm_of_the_weights_is_concave_up_to_rounding(noise):
+    weights = deletion_weights(noise)
+    for before, here, after in zip(weights, weights[1:], weights[2:], strict=False):
+        assert here**2 * (10**25 + 1) >= before * after * 10**25
+
+
+def test_symmetric_weights_are_those_of_the_law_to_the_last_unit():
+    weights = deletion_weights(GaussianDeletion(scale=Decimal(2), width=3))
+    law = [Decimal(-(z * z)) / 8 for z in (-3, -2, -1, 0, 1, 2, 3)]
+    total = sum(x.exp() for x in law)
+    for weight, x in zip(weights, law, strict=True):
+        assert abs(Fraction(weight, WEIGHT_TOTAL) - Fraction(x.exp() / total)) < Fraction(1, 10**26)
+    assert weights == weights[::-1]
+
+
+@pytest.mark.parametrize("noise", NOISES)
+def test_draws_are_exact_on_both_sides_of_every_cumulative_weight(noise):
+    edges = list(itertools.accumulate(deletion_weights(noise)))
+    values = [0, WEIGHT_TOTAL - 1]
+    for edge in edges[:-1]:
+        values += [edge - 1, edge, edge ^ 1, (edge >> 64) << 64, edge | (2**64 - 1)]
+    stream = b"".join(value.to_bytes(16, "big") for value in values)
+    drawn = draw_deletions(noise, len(values), lambda size: stream[:size])
+    assert drawn.tolist() == [bisect_right(edges, value) for value in values]
+
+
+def test_many_draws_take_sixteen_bytes_each_in_order():
+    asked: list[int] = []
+
+    def zeros(size):
+        asked.append(size)
+        return bytes(size)
+
+    drawn = draw_deletions(OPTIMAL, 600_000, zeros)
+    assert sum(asked) == 16 * 600_000
+    assert drawn.shape == (600_000,)
+    assert not drawn.any()
+    assert draw_deletions(OPTIMAL, 0, zeros).shape == (0,)
+
+
+@given(
+    st.lists(st.integers(0, 9), min_size=5, max_size=5),
+    st.lists(st.integers(0, 4), min_size=8, max_size=8),
+    st.integers(1, 4),
+)
+def test_every_record_is_published_at_most_once_and_k_holds_at_every_stage(counts, drawn, k):
+    release = DeletionRelease(stages=3, k=k, noise=OPTIMAL)
+    deletions = [np.array(drawn[:5]), np.array(drawn[5:7]), np.array(drawn[7:])]
+    fine, middle, coarse = delete_records(np.array(counts), release=release, parents=PARENTS, deletions=deletions)
+    for published in (fine, middle, coarse):
+        assert np.all((published == 0) | (published >= k))
+    # What a group published at any stage, its parts' records included, is at most what it has.
+    for group in (0, 1):
+        of_parts = sum(int(fine[part]) for part in range(5) if PARENTS[0][part] == group)
+        assert of_parts + middle[group] <= sum(counts[part] for part in range(5) if PARENTS[0][part] == group)
+    left = sum(counts) - int(fine.sum()) - int(middle.sum())
+    wanted = left - drawn[7]
+    assert int(coarse[0]) == (wanted if wanted >= k else 0)
+
+
+def test_records_of_a_group_below_k_go_on():
+    published = stage_counts(np.array([9, 3]), np.array([1, 1]), k=5)
+    assert published.tolist() == [8, 0]
+    assert residual_counts(np.array([9, 3]), published, np.array([0, 0]), groups=1).tolist() == [4]
+
+
+def test_stages_and_draws_must_agree():
+    release = DeletionRelease(stages=2, k=1, noise=OPTIMAL)
+    with pytest.raises(ValueError, match="2 stages"):
+        delete_records(np.array([1]), release=release, parents=[], deletions=[np.array([0])])
+
+
+@pytest.mark.parametrize("noise", NOISES)
+def test_weights_of_the_last_stage_are_unbiased_from_the_largest_deletion_on(noise):
+    release = DeletionRelease(stages=1, k=1, noise=noise)
+    n = largest_deletion(noise) + 1
+    z = np.arange(n, dtype=np.int64)
+    left = n - z
+    sums = left * record_weights(left, release=release, stage=1)
+    law = np.array([weight / WEIGHT_TOTAL for weight in deletion_weights(noise)])
+    assert float(law @ sums) == pytest.approx(n, rel=1e-12)
+    spread = left * weight_error(left, release=release)
+    assert float(law @ (sums - n) ** 2) == pytest.approx(float(spread[0]) ** 2, rel=1e-9)
+
+
+def test_what_is_deleted_before_the_last_stage_goes_on_to_it_and_weights_there_are_one():
+    release = DeletionRelease(stages=2, k=1, noise=OPTIMAL)
+    for drawn in itertools.product(range(9), repeat=2):
+        fine, coarse = delete_records(
+            np.array([7, 9]), release=release, parents=[np.array([0, 0])], deletions=[np.array(drawn), np.array([0])]
+        )
+        assert fine.sum() + coarse.sum() == 16
+    assert record_weights(np.array([3, 8]), release=release, stage=1).tolist() == [1.0, 1.0]
+    assert record_weights(np.array([3, 8]), release=release, stage=2) == pytest.approx([16.0675 / 3, 21.0675 / 8], 1e-5)
+
+
+def test_small_groups_that_happen_to_be_published_are_overstated():
+    law = [Fraction(weight, WEIGHT_TOTAL) for weight in deletion_weights(OPTIMAL)]
+    mean = expected_deletion(OPTIMAL)
+    shown = sum(law[:5])
+    estimate = sum(law[z] * (5 - z + mean) for z in range(5)) / shown
+    assert float(estimate) == pytest.approx(14.6, abs=0.05)
+
+
+def _quality_of_parents_counts(counts, *, parents, thresholds, weights):
+    """A wrong quality: each stage is judged by all records of its groups, not by those that are left."""
+    total = 0
+    for place, (threshold, weight) in enumerate(zip(thresholds, weights, strict=True)):
+        total += weight * int(np.maximum(counts - threshold, 0).sum())
+        if place < len(parents):
+            counts = residual_counts(counts, counts * 0, parents[place], groups=int(parents[place].max()) + 1)
+    return total
+
+
+def _largest_and_smallest_step(quality):
+    steps = []
+    for counts in itertools.product(range(4), repeat=4):
+        for group in range(4):
+            more = np.array(counts)
+            more[group] += 1
+            arguments = {
+                "parents": [np.array([0, 0, 1, 1]), np.array([0, 0])],
+                "thresholds": [1, 2, 3],
+                "weights": [WEIGHT_UNIT, WEIGHT_UNIT // 2, WEIGHT_UNIT // 3],
+            }
+            steps.append(quality(more, **arguments) - quality(np.array(counts), **arguments))
+    return max(steps), min(steps)
+
+
+def test_one_record_more_raises_the_quality_of_a_chain_by_at_most_one_and_never_lowers_it():
+    assert _largest_and_smallest_step(chain_quality) == (WEIGHT_UNIT, 0)
+    largest, _ = _largest_and_smallest_step(_quality_of_parents_counts)
+    assert largest > WEIGHT_UNIT  # the same check finds it out
+
+
+def test_the_quality_of_a_chain_is_what_is_published_when_every_group_loses_its_threshold():
+    counts = np.array([7, 1, 4, 0, 2])
+    published = delete_records(
+        counts,
+        release=DeletionRelease(stages=3, k=1, noise=OPTIMAL),
+        parents=PARENTS,
+        deletions=[np.full(5, 2), np.full(2, 2), np.full(1, 2)],
+    )
+    quality = chain_quality(counts, parents=PARENTS, thresholds=[2, 2, 2], weights=[WEIGHT_UNIT] * 3)
+    assert quality == WEIGHT_UNIT * sum(int(one.sum()) for one in published)
+    one_stage = chain_quality(counts, parents=[], thresholds=[3], weights=[5])
+    assert one_stage == 5 * (4 + 1)
+
+
+@pytest.mark.parametrize("wrong", [{"thresholds": [1]}, {"thresholds": [1, -1]}, {"weights": [1, WEIGHT_UNIT + 1]}])
+def test_a_quality_out_of_range_is_refused(wrong):
+    arguments = {"thresholds": [1, 1], "weights": [1, 1]} | wrong
+    with pytest.raises(ValueError, match="threshold"):
+        chain_quality(np.array([1, 2]), parents=[np.array([0, 0])], **arguments)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        lambda: OptimalDeletion(epsilon=Decimal(0), delta=Decimal("0.1")),
+        lambda: OptimalDeletion(epsilon=Decimal(51), delta=Decimal("0.1")),
+        lambda: OptimalDeletion(epsilon=Decimal("NaN"), delta=Decimal("0.1")),
+        lambda: OptimalDeletion(epsilon=Decimal(1), delta=Decimal(0)),
+        lambda: OptimalDeletion(epsilon=Decimal(1), delta=Decimal(1)),
+        lambda: OptimalDeletion(epsilon=Decimal(50), delta=Decimal("1e-25")),
+        lambda: OptimalDeletion(epsilon=Decimal("1e-6"), delta=Decimal("1e-6")),
+        lambda: GeometricDeletion(epsilon=Decimal(1), width=0),
+        lambda: GeometricDeletion(epsilon=Decimal(1), width=LARGEST_DELETION),
+        lambda: GeometricDeletion(epsilon=Decimal(1), width=200),
+        lambda: GaussianDeletion(scale=Decimal(1), width=20),
+        lambda: GaussianDeletion(scale=Decimal(-1), width=20),
+        lambda: DeletionRelease(stages=0, k=1, noise=OPTIMAL),
+        lambda: DeletionRelease(stages=1, k=0, noise=OPTIMAL),
+    ],
+)
+def test_what_is_out_of_range_is_refused(wrong):
+    with pytest.raises(ValueError, match=r"must|too|more than"):
+        wrong()
