@@ -44,7 +44,7 @@ def load() -> None:
     from crowdblend.deploy import cli
 
     modules = {module for section in cli.SECTIONS.values() for module in section.values()}
-    for name in (*LOADED, *(f"crowdblend.deploy.{module}" for module in modules)):
+    for name in (*LOADED, *(f"crowdblend.deploy.commands.{module}" for module in modules)):
         importlib.import_module(name)
     threads = {Path(f"/proc/self/task/{number}/comm").read_text().strip() for number in os.listdir("/proc/self/task")}
     if threading.active_count() != 1 or threads - {Path("/proc/self/comm").read_text().strip(), *HOUSEKEEPING}:

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from decimal import Decimal
 
 from ....mechanisms.mechanism import Mechanism
+from ..composition.amplification import Guarantee
+from ..composition.group_privacy import summed_group_price
 from ..cost import Price
-from ..group_privacy import summed_group_price
-from ..guarantee import Guarantee
 from .answers import price_coin_flip_count
 from .kind import CHOSEN, WHOLE, MechanismKind, Published, Statements
 from .records import RecordForm
