@@ -110,7 +110,7 @@ mutation: $(READY)
 
 # The pages as a site, with what they link to.
 SITE ?= build/docs
-LINKED := tests/audit/faults.py tests/audit/faults-written-first.md tests/house/test_promises.py tests/support/balance.py tests/vectors/lqs_tables.json
+LINKED := audit/faults/catalogue.py audit/faults/written-first.md tests/house/test_promises.py tests/support/balance.py tests/vectors/lqs_tables.json
 site: $(READY)
 	rm -rf $(SITE)-pages && mkdir -p $(SITE)-pages
 	cp -r --parents README.md docs examples $(LINKED) $(SITE)-pages

@@ -186,7 +186,7 @@ class StatePaths:
 
     def __repr__(self) -> str:
         """Leave the URL out: it may hold a password."""
-        return f"House(home={str(self.home)!r})"
+        return f"StatePaths(home={str(self.home)!r})"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -1,11 +1,4 @@
-"""`crowdblend dashboard`, `token` and `key`: the auditors' pages, who may look, and the signing keys.
-
-`crowdblend dashboard`: the auditors' read-only pages.
-
-`crowdblend token`: who may look at the auditors' pages, and until when.
-
-`crowdblend key`: the keys that sign certificates and the heads of ledgers.
-"""
+"""`crowdblend dashboard`, `token` and `key`: the auditors' pages, who may look, and the signing keys."""
 
 from __future__ import annotations
 
@@ -22,7 +15,7 @@ import click
 
 from ...flows.paths import resolve_paths
 from ...mechanisms.errors import InputRefused
-from .groups import AS_JSON, LEDGER, CommandGroup
+from .groups import AS_JSON, FILE, LEDGER, CommandGroup
 
 if TYPE_CHECKING:
     from ...accounting.dashboard.server.access import Network
@@ -31,7 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["dashboard", "key", "token"]
 
 FOLDER = click.Path(path_type=Path, exists=True, file_okay=False)
-FILE = click.Path(path_type=Path, exists=True, dir_okay=False)
+EXISTING_FILE = click.Path(path_type=Path, exists=True, dir_okay=False)
 
 
 @click.command()
@@ -43,8 +36,8 @@ FILE = click.Path(path_type=Path, exists=True, dir_okay=False)
 @click.option("--proxy", "proxies", multiple=True, help="Address or network of a reverse proxy that names visitors.")
 @click.option("--proxy-header", default="X-Forwarded-User", show_default=True, help="The header in which it does.")
 @click.option("--releases", type=FOLDER, multiple=True, help="Folder of published releases: gives out certificates.")
-@click.option("--anchor", type=FILE, help="A copy of the anchor, to hold the chain against.")
-@click.option("--public-key", type=FILE, help="PEM file of the keys that may have signed it.")
+@click.option("--anchor", type=EXISTING_FILE, help="A copy of the anchor, to hold the chain against.")
+@click.option("--public-key", type=EXISTING_FILE, help="PEM file of the keys that may have signed it.")
 @click.option("--hold-back", type=float, default=0.0, help="Minutes: show the ledger as at the last whole interval.")
 def dashboard(
     ledger_url: str | None,
@@ -198,7 +191,7 @@ def key() -> None:
 
 
 @key.command("show")
-@click.option("--json", "as_json", is_flag=True, help="One JSON object on standard output.")
+@AS_JSON
 def show(as_json: bool) -> None:
     """Show the public keys with their ids: the one that signs now, then the earlier ones."""
     keys = resolve_paths().anchoring.keys
@@ -221,7 +214,7 @@ def rotate() -> None:
 
 
 @key.command("export")
-@click.argument("file", type=click.Path(path_type=Path))
+@click.argument("file", type=FILE)
 @click.option("--all", "with_earlier", is_flag=True, help="The earlier public keys too, after the one that signs now.")
 def export(file: Path, with_earlier: bool) -> None:
     """Write the public key to FILE, in PEM, for those who verify certificates and anchors."""

@@ -1,9 +1,4 @@
-"""`crowdblend doctor`: what could keep releases from running here, found by looking alone.
-
-What could keep releases from running here, found by looking alone.
-
-`crowdblend doctor`: whether releases can run here, by looking alone.
-"""
+"""`crowdblend doctor`: what could keep releases from running here, found by looking alone."""
 
 from __future__ import annotations
 

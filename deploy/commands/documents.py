@@ -1,13 +1,4 @@
-"""`crowdblend preview`, `sheet`, `registry` and `report`: documents about a release.
-
-`crowdblend sheet`: what researchers may be told of a release, beside it and not in it.
-
-`crowdblend registry`: a release's entry for a public registry of deployments.
-
-`crowdblend report`: what a release keeps and risks, for the steward's eyes alone.
-
-`crowdblend preview`: what a release would lose and why, without looking at its records and without spending.
-"""
+"""`crowdblend preview`, `sheet`, `registry` and `report`: documents about a release."""
 
 from __future__ import annotations
 
@@ -22,7 +13,7 @@ import click
 
 from ...flows.paths import resolve_paths
 from ...mechanisms.errors import InputRefused, ReleaseFailed
-from .groups import AS_JSON, FILE, RELEASE_CERTIFICATE, RELEASE_FOLDER, CommandGroup, default_publisher
+from .groups import AS_JSON, FILE, LEDGER, RELEASE_CERTIFICATE, RELEASE_FOLDER, CommandGroup, default_publisher
 
 __all__ = ["preview", "registry", "report", "sheet"]
 
@@ -37,7 +28,7 @@ __all__ = ["preview", "registry", "report", "sheet"]
 )
 @click.option("--public-key", type=FILE, help="PEM file of the publisher's public key, to check the certificate with.")
 @click.option("--publisher", help="Who publishes the release, for the citation.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON object on standard output.")
+@AS_JSON
 def sheet(release: Path, output: Path, public_key: Path | None, publisher: str | None, as_json: bool) -> None:
     """Write a sheet for researchers about a release, as HTML and as Markdown.
 
@@ -114,7 +105,7 @@ def report() -> None:
 @click.option("--output", type=FILE, help="File (.html) of the report; default: reports/ in the private store.")
 @click.option("--target", help="Column that classifiers tell from the others; default: one with few labels.")
 @click.option("--by", help="Who looks; default: the account that runs this.")
-@click.option("--ledger", help="SQLAlchemy URL of the ledger (or CROWDBLEND_LEDGER).")
+@LEDGER
 @click.option("--json", "as_json", is_flag=True, help="One JSON object on standard output: private figures too.")
 def private(
     spec: Path,
@@ -122,7 +113,7 @@ def private(
     output: Path | None,
     target: str | None,
     by: str | None,
-    ledger: str | None,
+    ledger_url: str | None,
     as_json: bool,
 ) -> None:
     """Measure a published RELEASE of SPEC.toml against the private records. Not for publication.
@@ -142,7 +133,7 @@ def private(
             release=release,
             output=output,
             target=target,
-            state_paths=resolve_paths(ledger_url=ledger),
+            state_paths=resolve_paths(ledger_url=ledger_url),
             by=by or getpass.getuser(),
             today=datetime.now(UTC).date(),
             on_progress=stages.on_progress,

@@ -1,9 +1,4 @@
-"""Groups of commands with their help, and options and types of values that several commands have.
-
-Groups of commands: `--help` shows each command's whole first sentence, and loads no more than it shows.
-
-Options and types of values that several commands have.
-"""
+"""Groups of commands, whose `--help` loads no more than it shows; options and types of values that several have."""
 
 from __future__ import annotations
 

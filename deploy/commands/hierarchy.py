@@ -1,9 +1,4 @@
-"""`crowdblend hierarchy`: check, import, show and build hierarchies.
-
-`crowdblend hierarchy build`: hierarchies from intervals, days, prefixes, outlines and code lists.
-
-`crowdblend hierarchy`: check, import and show hierarchies; building them is in `hierarchy_building`.
-"""
+"""`crowdblend hierarchy`: check, import, show and build hierarchies."""
 
 from __future__ import annotations
 

@@ -15,12 +15,10 @@ import click
 from ...flows.paths import StatePaths, resolve_paths
 from ...mechanisms.errors import InputRefused
 from ..jobs.submit import Job, JobArguments, job_exists, job_of, submit_job
+from .groups import AS_JSON, FILE, LEDGER
 
 __all__ = ["cancel", "status", "submit"]
 
-FILE = click.Path(path_type=Path)
-LEDGER = click.option("--ledger", help="SQLAlchemy URL of the ledger (or CROWDBLEND_LEDGER).")
-AS_JSON = click.option("--json", "as_json", is_flag=True, help="One JSON object on standard output.")
 RELEASE_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:+@-]{0,127}")
 LOOKED_EVERY_SECONDS = 0.1
 CANCELLED_WITHIN_SECONDS = 120.0
@@ -37,7 +35,7 @@ CANCELLED_WITHIN_SECONDS = 120.0
 @AS_JSON
 def submit(
     spec: Path,
-    ledger: str | None,
+    ledger_url: str | None,
     output: str | None,
     scheduler: str | None,
     release_id: str | None,
@@ -49,7 +47,7 @@ def submit(
 
     Ctrl-C cancels it, and says what it cost.
     """
-    places = resolve_paths(ledger_url=ledger)
+    places = resolve_paths(ledger_url=ledger_url)
     arguments = JobArguments(
         spec=str(spec.absolute()),
         output=output if output is None or "://" in output else str(Path(output).absolute()),
@@ -74,11 +72,11 @@ def submit(
 @click.argument("release_id")
 @LEDGER
 @AS_JSON
-def status(release_id: str, ledger: str | None, as_json: bool) -> int:
+def status(release_id: str, ledger_url: str | None, as_json: bool) -> int:
     """Say how far a release is, or how it ended: a submitted job, or any release of the ledger."""
-    places = resolve_paths(ledger_url=ledger)
+    places = resolve_paths(ledger_url=ledger_url)
     if not job_exists(_id(release_id), state_paths=places):
-        return _tell_ledger_status(release_id, places, ledger=ledger, as_json=as_json)
+        return _tell_ledger_status(release_id, places, ledger=ledger_url, as_json=as_json)
     job = job_of(release_id, state_paths=places)
     alive, end, progress = job.process() is not None, job.end(), job.progress()
     state = "running" if alive and end is None else "killed" if end is None else _state_of(end)
@@ -103,9 +101,9 @@ def status(release_id: str, ledger: str | None, as_json: bool) -> int:
 @click.argument("release_id")
 @LEDGER
 @AS_JSON
-def cancel(release_id: str, ledger: str | None, as_json: bool) -> int:
+def cancel(release_id: str, ledger_url: str | None, as_json: bool) -> int:
     """Stop a submitted job and say what it cost."""
-    places = resolve_paths(ledger_url=ledger)
+    places = resolve_paths(ledger_url=ledger_url)
     job = job_of(_id(release_id), state_paths=places)
     end = job.end()
     if end is not None or job.process() is None:

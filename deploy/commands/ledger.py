@@ -1,9 +1,4 @@
-"""`crowdblend dataset` and `crowdblend ledger`: budgets, what was spent, whether it all holds, and its tables' owner.
-
-`crowdblend dataset` and `crowdblend ledger`: budgets, what was spent, and whether it all holds.
-
-`crowdblend ledger migrate` and `ledger roles`: what the owner of a ledger's tables does, and nobody else.
-"""
+"""`crowdblend dataset` and `ledger`: budgets, what was spent, whether it all holds, and its tables' owner."""
 
 from __future__ import annotations
 

@@ -1,14 +1,10 @@
-"""`crowdblend plan` and `explain`: what a release or a specification means and costs, before anything is charged.
-
-`crowdblend explain`: what a specification means and costs, before anything is spent or read.
-
-`crowdblend plan`: what a release would cost, before anything is charged.
-"""
+"""`crowdblend plan` and `explain`: what a release or a specification means and costs, before anything is charged."""
 
 from __future__ import annotations
 
 import dataclasses
 import json
+from collections import Counter
 from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,7 +13,7 @@ import click
 
 from ...flows.paths import StatePaths, resolve_paths
 from ...mechanisms.errors import InputRefused
-from .groups import ExactNumber
+from .groups import AS_JSON, FILE, LEDGER, ExactNumber
 
 if TYPE_CHECKING:
     from ...accounting.theory.planning.planner import Plan
@@ -26,17 +22,17 @@ __all__ = ["explain", "plan", "tell_explanation"]
 
 
 @click.command()
-@click.argument("spec", type=click.Path(path_type=Path))
+@click.argument("spec", type=FILE)
 @click.option("--releases", type=click.IntRange(min=1), default=1, help="Price a series of so many releases.")
-@click.option("--ledger", help="SQLAlchemy URL of the ledger (or CROWDBLEND_LEDGER).")
-@click.option("--json", "as_json", is_flag=True, help="One JSON object on standard output.")
-def explain(spec: Path, releases: int, ledger: str | None, as_json: bool) -> None:
+@LEDGER
+@AS_JSON
+def explain(spec: Path, releases: int, ledger_url: str | None, as_json: bool) -> None:
     """Explain SPEC.toml: what each level means, what it costs, what it would leave of the budget.
 
     What would be refused now, such as a missing column, is told too. No record is read and nothing is charged: of the
     source only file names, CSV headers and Parquet footers are looked at.
     """
-    tell_explanation(spec, releases=releases, places=resolve_paths(ledger_url=ledger), as_json=as_json)
+    tell_explanation(spec, releases=releases, places=resolve_paths(ledger_url=ledger_url), as_json=as_json)
 
 
 def tell_explanation(spec: Path, *, releases: int, places: StatePaths, as_json: bool) -> None:
@@ -67,7 +63,7 @@ def tell_explanation(spec: Path, *, releases: int, places: StatePaths, as_json: 
 
 
 @click.command()
-@click.argument("spec", required=False, type=click.Path(path_type=Path))
+@click.argument("spec", required=False, type=FILE)
 @click.option("--k", type=int, help="Suppression threshold: groups with fewer sampled records are dropped.")
 @click.option("--sampling-rate", type=ExactNumber(), help="Probability that a record is sampled.")
 @click.option("--epsilon", type=ExactNumber(), help="ε of the guarantee, over all releases.")
@@ -80,11 +76,9 @@ def tell_explanation(spec: Path, *, releases: int, places: StatePaths, as_json: 
 @click.option(
     "--amplify-from", type=ExactNumber(), help="The rate at which --epsilon and --delta hold (LQS Theorem 1)."
 )
-@click.option(
-    "--group-sizes", type=click.Path(path_type=Path), help="Public group sizes, one a line; tells what survives."
-)
-@click.option("--plot", type=click.Path(path_type=Path), help="Draw the frontier and the ε–δ curve into this file.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON object on standard output.")
+@click.option("--group-sizes", type=FILE, help="Public group sizes, one a line; tells what survives.")
+@click.option("--plot", type=FILE, help="Draw the frontier and the ε–δ curve into this file.")
+@AS_JSON
 def plan(
     spec: Path | None,
     as_json: bool,
@@ -127,7 +121,6 @@ def _survival(result: Plan, group_sizes: Path) -> float:
         raise InputRefused("a bare guarantee has no k, so nothing is suppressed.", where="--group-sizes")
     from ...accounting.theory.profile.sampled_counts import survival_share
     from ...mechanisms.microdata import StronglySafeRelease
-    from ..python.group_sizes import read_group_sizes
 
     mechanism = StronglySafeRelease(k=result.k, sampling_rate=result.sampling_rate)
     return survival_share(mechanism, group_sizes=read_group_sizes(group_sizes))
@@ -145,3 +138,30 @@ def _whole(releases: str) -> int | None:
 def _plain(values: dict[str, Any]) -> dict[str, Any]:
     """Decimals as JSON numbers."""
     return {name: float(value) if isinstance(value, Decimal) else value for name, value in values.items()}
+
+
+def read_group_sizes(path: Path) -> dict[int, int]:
+    """Read one group size a line, or a size and how many groups have it, separated by a comma.
+
+    PRIVACY: the sizes must be public (a census, an earlier release, synthetic people), never counts of the records
+    that are to be released.
+
+    Returns:
+        Size of a group → how many groups have it.
+
+    Raises:
+        InputRefused: the file can't be read, or a line is neither.
+    """
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputRefused(f"the group sizes can't be read ({type(error).__name__}).", where=str(path)) from None
+    sizes: Counter[int] = Counter()
+    for number, line in enumerate(lines, start=1):
+        fields = [field.strip() for field in line.split(",")]
+        if not all(field.isascii() and field.isdigit() and 0 < len(field) < 16 for field in fields) or len(fields) > 2:
+            raise InputRefused(
+                "this is neither a group size nor a size and a number of groups.", where=f"{path}, line {number}"
+            )
+        sizes[int(fields[0])] += int(fields[1]) if len(fields) == 2 else 1
+    return dict(sizes)

@@ -1,9 +1,4 @@
-"""`crowdblend run`, `demo`, `abandon`, `verify` and `release`: releases and what becomes of them.
-
-`crowdblend run`, `demo`, `abandon` and `verify`: releases and what becomes of them.
-
-`crowdblend release`: the releases of a ledger with their outputs, their levels and what they published.
-"""
+"""`crowdblend run`, `demo`, `abandon`, `verify` and `release`: releases and what becomes of them."""
 
 from __future__ import annotations
 
@@ -16,16 +11,14 @@ import click
 
 from ...flows.paths import StatePaths, resolve_paths
 from ...mechanisms.errors import InputRefused
-from .groups import AS_JSON, LEDGER, RELEASE_CERTIFICATE, CommandGroup
+from .groups import AS_JSON, FILE, LEDGER, RELEASE_CERTIFICATE, CommandGroup
 
 __all__ = ["abandon", "demo", "release", "run", "tell_result", "verify"]
-
-FILE = click.Path(path_type=Path)
 
 
 @click.command()
 @click.argument("spec", type=FILE)
-@click.option("--ledger", help="SQLAlchemy URL of the ledger (or CROWDBLEND_LEDGER).")
+@LEDGER
 @click.option("--output", help="Folder or fsspec URL of the release, instead of [release].output.")
 @click.option("--scheduler", help="Address of a Dask scheduler; without one this machine's threads count.")
 @click.option(
@@ -34,10 +27,10 @@ FILE = click.Path(path_type=Path)
 )
 @click.option("--series", help="Run the next release of this series, which was charged when it was registered.")
 @click.option("--dry-run", is_flag=True, help="Check all that comes before the charge, say what it would be, and stop.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON object on standard output.")
+@AS_JSON
 def run(
     spec: Path,
-    ledger: str | None,
+    ledger_url: str | None,
     output: str | None,
     scheduler: str | None,
     release_id: str | None,
@@ -49,7 +42,7 @@ def run(
     if dry_run:
         _dry_run(
             spec,
-            places=resolve_paths(ledger_url=ledger),
+            places=resolve_paths(ledger_url=ledger_url),
             output=output,
             release_id=release_id,
             series=series,
@@ -59,7 +52,7 @@ def run(
     from ..run import run_release
     from ..terminal.stages import Stages, process_begun
 
-    places, stages = resolve_paths(ledger_url=ledger), Stages(begun=process_begun())
+    places, stages = resolve_paths(ledger_url=ledger_url), Stages(begun=process_begun())
     try:
         result = run_release(
             spec,
@@ -76,9 +69,9 @@ def run(
             raise
         from ..release_cost import run_command
 
-        again = {"output": output, "scheduler": scheduler, "series": series, "ledger": ledger}
+        again = {"output": output, "scheduler": scheduler, "series": series, "ledger": ledger_url}
         finish = run_command(spec, release_id=stages.release_id, **again)
-        return _tell_interruption(stages.release_id, places, finish=finish, ledger=ledger, as_json=as_json)
+        return _tell_interruption(stages.release_id, places, finish=finish, ledger=ledger_url, as_json=as_json)
     tell_result(result, as_json=as_json)
     return 0
 
@@ -151,12 +144,12 @@ def demo(output: Path | None) -> None:
 @click.command()
 @click.argument("release_id")
 @click.option("--reason", required=True, help="Why, in one line; it is recorded for ever.")
-@click.option("--ledger", help="SQLAlchemy URL of the ledger (or CROWDBLEND_LEDGER).")
-def abandon(release_id: str, reason: str, ledger: str | None) -> None:
+@LEDGER
+def abandon(release_id: str, reason: str, ledger_url: str | None) -> None:
     """Give up a release that was charged and can't be finished; refunded only if no record was read."""
     from ...flows.abandon import abandon_release
 
-    refunded = abandon_release(release_id, reason=reason, state_paths=resolve_paths(ledger_url=ledger))
+    refunded = abandon_release(release_id, reason=reason, state_paths=resolve_paths(ledger_url=ledger_url))
     outcome = "what it reserved is free again, since nothing was read" if refunded else "its cost stays spent"
     click.echo(f"Release '{release_id}' is abandoned; {outcome}.")
 
@@ -164,7 +157,7 @@ def abandon(release_id: str, reason: str, ledger: str | None) -> None:
 @click.command()
 @click.argument("certificate", type=RELEASE_CERTIFICATE, metavar="RELEASE")
 @click.option("--public-key", type=FILE, help="PEM file of the publisher's public key, had from the publisher.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON object on standard output.")
+@AS_JSON
 def verify(certificate: Path, public_key: Path | None, as_json: bool) -> int:
     """Check a release's certificate and its files, without ledger or private store.
 

@@ -1,9 +1,4 @@
-"""`crowdblend series` and `serve`: several releases paid for together, and their schedule on one machine.
-
-`crowdblend series`: several releases with fixed parameters, paid for together.
-
-`crowdblend serve`: a series' releases on a schedule, by one machine alone.
-"""
+"""`crowdblend series` and `serve`: several releases paid for together, and their schedule on one machine."""
 
 from __future__ import annotations
 
@@ -22,7 +17,7 @@ from ...flows.paths import StatePaths, resolve_paths
 from ...mechanisms.errors import AccountantRefused, InputRefused
 from ..serving.cron import EXHAUSTED, exhausted_sentence, next_times, require_five_fields, say
 from ..serving.failure_hook import FailureHook, hook_of
-from .groups import AS_JSON, LEDGER, CommandGroup
+from .groups import AS_JSON, FILE, LEDGER, CommandGroup
 
 __all__ = ["series", "serve"]
 
@@ -34,7 +29,7 @@ def series() -> None:
 
 @series.command("add")
 @click.argument("name")
-@click.argument("spec", type=click.Path(path_type=Path))
+@click.argument("spec", type=FILE)
 @click.option("--releases", type=click.IntRange(min=1), required=True, help="How many releases the series has.")
 @LEDGER
 @AS_JSON
@@ -97,7 +92,7 @@ class _Duration(click.ParamType[float]):
 
 
 @click.command()
-@click.argument("spec", type=click.Path(path_type=Path))
+@click.argument("spec", type=FILE)
 @click.option("--series", required=True, help="The series whose releases these are.")
 @click.option("--cron", required=True, help='When, as five fields of cron in UTC: "0 3 1 * *" is each month\'s first.')
 @click.option("--output", required=True, help="Folder or URL below which each release lies under its id.")

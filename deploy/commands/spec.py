@@ -9,11 +9,9 @@ from pathlib import Path
 import click
 
 from ...mechanisms.errors import InputRefused
-from .groups import CommandGroup
+from .groups import FILE, CommandGroup
 
 __all__ = ["spec"]
-
-FILE = click.Path(path_type=Path)
 
 
 @click.group(cls=CommandGroup)

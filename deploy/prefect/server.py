@@ -1,11 +1,8 @@
 """A Prefect server of a run's own: on loopback, quiet, and gone when the run ends; its database from a template.
 
-An empty database of Prefect's, made once for each of its versions, so that a run need not migrate one of its own.
-
-A Prefect server of a run's own: on loopback, quiet, and gone when the run ends, however it ends.
-
-Run as a module this is the server: it tells its port on standard output and lives until its standard input closes,
-which the operating system does when the run that started it dies.
+The database is copied from an empty one, made once for each version of Prefect. Run as a module this is the server: it
+tells its port on standard output and lives until its standard input closes, which the operating system does when the
+run that started it dies.
 """
 
 from __future__ import annotations

@@ -1,9 +1,4 @@
-"""Hierarchies from Python: read, checked, written, imported, and found by their columns' names.
-
-Hierarchies from Python: read, checked, written, and imported from other tools.
-
-Hierarchies that lie in a folder under the names of the columns that they are for.
-"""
+"""Hierarchies from Python: read, checked, written, imported, and found by their columns' names."""
 
 from __future__ import annotations
 

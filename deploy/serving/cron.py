@@ -1,9 +1,4 @@
-"""Cron expressions of five fields, the times that they mean in UTC, and the lines that `serve` prints.
-
-Cron expressions of five fields, and the times that they mean in UTC.
-
-The lines that `serve` prints: one for each event, with its time.
-"""
+"""Cron expressions of five fields, the times that they mean in UTC, and the lines that `serve` prints."""
 
 from __future__ import annotations
 

@@ -1,11 +1,4 @@
-"""Data sets, releases, series and private looks as the command line shows them: rows for `--json`, tables for people.
-
-Data sets and releases as the command line shows them: rows for `--json`, tables for people.
-
-How private looks are shown to the steward.
-
-Series as the command line shows them: rows for `--json`, a table for people.
-"""
+"""Data sets, releases, series and private looks at the command line: rows for `--json`, tables for people."""
 
 from __future__ import annotations
 

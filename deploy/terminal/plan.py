@@ -1,9 +1,4 @@
-"""A plan for people: a small table on the terminal, and a picture of the frontier and the ε–δ curve.
-
-A plan for people: a small table on the terminal.
-
-A plan as a picture: the frontier and the ε–δ curve.
-"""
+"""A plan for people: a small table on the terminal, and a picture of the frontier and the ε–δ curve."""
 
 from __future__ import annotations
 

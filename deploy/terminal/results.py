@@ -1,9 +1,4 @@
-"""A run's result and a dry run's findings in a few lines.
-
-A run's result in a few lines: what was published, what it cost and when, and what to run next.
-
-What `run --dry-run` says: what would be charged, what would be left, and that nothing was done.
-"""
+"""A run's result and a dry run's findings in a few lines."""
 
 from __future__ import annotations
 

@@ -1,9 +1,4 @@
-"""What a person sees while a command works: stages, a progress bar, and how much is said.
-
-How much the command line says: `-q` leaves progress out, `-v` adds where things lie.
-
-What a person sees while a release runs: stages and a progress bar, on standard error alone.
-"""
+"""What a person sees while a command works: stages, a progress bar, and how much is said."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from crowdblend.deploy import api
 from crowdblend.mechanisms.errors import InputRefused
 
 ROOMS = ("mechanisms", "accounting", "tasks", "flows", "deploy")
-WITH_EXAMPLES = ("api", "asking", "facts")
+WITH_EXAMPLES = ("api", "python.queries", "terminal.facts")
 
 
 def test_release_open_ledger_and_report_from_python(desk) -> None:
@@ -118,7 +118,7 @@ def test_what_is_printed_is_short(desk) -> None:
         *api.series(),
         api.dry_run(spec),
         api.read_hierarchy("towns.csv"),
-        api.state_paths(),
+        api.resolve_paths(),
     ]
     for thing in objects:
         assert len(repr(thing)) <= 120

@@ -1,9 +1,4 @@
-"""The chain: one entry with its bytes, and the verification of all of them.
-
-One entry of the chain, with its bytes, so that anybody can compute its hash again.
-
-The chain's verification: what was found, when, and how to do it oneself.
-"""
+"""The chain: one entry with its bytes, and what the verification of all of them found."""
 
 from __future__ import annotations
 

@@ -1,9 +1,4 @@
-"""Releases: all of them, and each with its guarantee, its theorem, and its place in the chain.
-
-A release: what was run, what it guarantees and by which theorem, and where it stands in the chain.
-
-All releases, the latest first.
-"""
+"""Releases: all of them, and each with its guarantee, its theorem, and its place in the chain."""
 
 from __future__ import annotations
 

@@ -1,9 +1,4 @@
-"""Samples, each of which serves one release; and refusals: what the accountant said no to, and why.
-
-Refusals: what the accountant said no to, and why.
-
-Samples: each serves one release; what was drawn, what was consumed, whose reuse was refused.
-"""
+"""Samples, each of which serves one release; and refusals: what the accountant said no to, and why."""
 
 from __future__ import annotations
 

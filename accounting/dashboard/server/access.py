@@ -1,9 +1,4 @@
-"""The dashboard's options, and who may look: tokens, a reverse proxy's word, and a limit on wrong attempts.
-
-How the dashboard is run: where it listens, who may look, what it may give out.
-
-Who may look: tokens, a reverse proxy's word, and a limit on wrong attempts.
-"""
+"""The dashboard's options, and who may look: tokens, a reverse proxy's word, and a limit on wrong attempts."""
 
 from __future__ import annotations
 

@@ -1,13 +1,4 @@
-"""The dashboard as an application: the gate before every page, faults as pages, health and log; one process.
-
-What the operator sees of the dashboard itself: counters for Prometheus, and a log without personal data.
-
-The gate before every page: method, host, length, identity; and what every answer bears.
-
-The dashboard as an application: its parts put together, its faults as pages, its health and metrics.
-
-The dashboard as a server: one process, ended by a signal.
-"""
+"""The dashboard as an application: the gate before every page, faults as pages, health and log; one process."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""What pages need of the entries beyond the ledger's tables: followed as the chain grows, held in memory.
-
-What a data set has paid for, at any place of the chain: summed up once, and looked up without counting again.
-"""
+"""What pages need of the entries beyond the ledger's tables, and what each data set has paid for: held in memory."""
 
 from __future__ import annotations
 

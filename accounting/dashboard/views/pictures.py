@@ -1,13 +1,4 @@
-"""The pages' pictures: budget bars, an account over time, and the ε–δ curve of one release with its table.
-
-The ε–δ curve of one release, for a page's picture and its table.
-
-The composed estimate of an account, after any of its changes.
-
-A data set's account over time.
-
-The pages' pictures, drawn on the server: budget bars, an account over time, an ε–δ curve.
-"""
+"""The pages' pictures: budget bars, an account over time, and the ε–δ curve of one release with its table."""
 
 from __future__ import annotations
 

@@ -1,9 +1,4 @@
-"""Rows and figures that several pages have: releases, outcomes, and amounts for people.
-
-Figures as pages show them: the exact amount, and the amount for people.
-
-Rows that several pages have: releases and their outcomes, as the chain tells them.
-"""
+"""Rows and figures that several pages have: releases, outcomes, and amounts for people."""
 
 from __future__ import annotations
 

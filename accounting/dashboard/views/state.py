@@ -1,9 +1,4 @@
-"""What every page works with: the open ledger, what follows it, and how new a state pages may show.
-
-How new a state of the ledger pages may show: who watches entries appear could time a release.
-
-What every page works with: the open ledger, what follows it, what is computed beside it.
-"""
+"""What every page works with: the open ledger, what follows it, and how new a state pages may show."""
 
 from __future__ import annotations
 

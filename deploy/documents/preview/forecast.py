@@ -123,7 +123,7 @@ class Forecast:
         rate: sampling rate.
         epsilon: what the release would be charged.
         delta: the same.
-        suppression_estimate: what would become of the records.
+        outlook: what would become of the records.
         by_k: for thresholds, at the specification's rate.
         by_rate: for rates, at the specification's k.
         same_price: for rates, the least k that costs no more.
@@ -141,7 +141,7 @@ class Forecast:
     rate: float
     epsilon: float
     delta: float
-    suppression_estimate: SuppressionEstimate
+    outlook: SuppressionEstimate
     by_k: tuple[ByPrice, ...]
     by_rate: tuple[ByPrice, ...]
     same_price: tuple[ByPrice, ...]
@@ -189,7 +189,7 @@ def forecast(request: Request, mechanism: Suppressing, crowd: ReferencePopulatio
         rate=rate,
         epsilon=float(request.price.epsilon),
         delta=float(request.price.delta),
-        suppression_estimate=suppression_estimate,
+        outlook=suppression_estimate,
         by_k=tuple(at(threshold, own_rate) for threshold in thresholds),
         by_rate=tuple(at(k, sampling_rate) for sampling_rate in rates),
         same_price=tuple(at(least, sampling_rate) for sampling_rate, least in same if least is not None),

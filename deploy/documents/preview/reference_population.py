@@ -1,11 +1,4 @@
-"""The reference population: groups of people who stand for those of the private records, and where they come from.
-
-A public crowd: groups of people who stand for those of the private records, at the finest levels known of them.
-
-Whether records may be looked at: never the specification's own, nor any that this steward has released.
-
-Where a crowd comes from: public or synthetic records, or the table of a release.
-"""
+"""The reference population: groups of people who stand for those of the private records, and where they come from."""
 
 from __future__ import annotations
 

@@ -1,9 +1,4 @@
-"""One preview: what is asked for is checked, the population counted, and what it foretells shown.
-
-A preview's tables, described once: as they stand at the terminal and on the page.
-
-One preview: what is asked for is checked, the crowd counted, and what it foretells shown.
-"""
+"""One preview: what is asked for is checked, the population counted, and what it foretells shown and written."""
 
 from __future__ import annotations
 
@@ -155,7 +150,7 @@ def preview_tables(
 def print_forecast(told: Forecast, helpful: Sequence[Suggestion], console: Console | None = None) -> None:
     """Write a preview to the console (standard output where none is given)."""
     out = console or Console(highlight=False)
-    now = told.suppression_estimate
+    now = told.outlook
     out.print(Text(f"Of the sampled records {now.suppressed:.1%} would be suppressed.", style="bold"))
     out.print(
         Text(
@@ -222,7 +217,7 @@ class Preview:
 
     def __repr__(self) -> str:
         """What would be suppressed, in short."""
-        return f"Preview(label={self.request.label!r}, suppressed={self.forecast.suppression_estimate.suppressed:.3f})"
+        return f"Preview(label={self.request.label!r}, suppressed={self.forecast.outlook.suppressed:.3f})"
 
     @property
     def facts(self) -> dict[str, Any]:

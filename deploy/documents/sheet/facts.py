@@ -1,11 +1,4 @@
-"""What a researcher needs to know of a release, from its folder alone: facts, codebook, citation.
-
-The codebook of a release: which declared values its labels stand for, from its certificate alone.
-
-What a researcher needs to know of a release, from its folder alone: certificate and table.
-
-How to cite a release.
-"""
+"""What a researcher needs to know of a release, from its folder alone: facts, codebook, citation."""
 
 from __future__ import annotations
 

@@ -1,9 +1,4 @@
-"""The researcher's sheet of a release, written as HTML and as Markdown, with programs that load it.
-
-How to load a release and count with weights: pandas, Polars, DuckDB and R.
-
-The researcher's sheet of a release, written as HTML and as Markdown.
-"""
+"""The researcher's sheet of a release, written as HTML and as Markdown, with programs that load it."""
 
 from __future__ import annotations
 
