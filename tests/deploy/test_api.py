@@ -28,7 +28,7 @@ def test_release_open_ledger_and_report_from_python(desk) -> None:
     assert published.sampling_rate == Decimal("0.1")
     assert published.levels == {"colour": 0, "age": 1, "town": 1}
     assert published.findings() == ()
-    assert desk("key", "export", "key.pem").code == 0
+    desk.succeed("key", "export", "key.pem")
     assert published.findings(public_key=Path("key.pem")) == ()
     groups = published.groups()
     assert groups.column_names == ["colour", "age", "town", "count"]
@@ -99,7 +99,7 @@ def test_hierarchies_from_python_are_those_of_the_command_line(desk) -> None:
     Path("arx.csv").write_bytes("value;land\nLyon;Rhône\nLille;Nord\n".encode("cp1252"))
     imported = api.import_hierarchy("arx.csv", "new.csv", encoding="cp1252", header=True)
     assert imported.levels == 3
-    assert desk("hierarchy", "check", "new.csv").code == 0
+    desk.succeed("hierarchy", "check", "new.csv")
     Path("bad.csv").write_text("Lyon;South\nNice;South\nLyon;North\n")
     with pytest.raises(InputRefused, match=r"bad\.csv, line"):
         api.import_hierarchy("bad.csv", "never.csv")

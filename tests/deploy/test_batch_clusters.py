@@ -69,7 +69,7 @@ def test_a_local_cluster_is_started_for_the_release_and_ends_with_it(desk, comma
     cluster_table(desk, f'class = "distributed.LocalCluster"\nkwargs = {kwargs}\nworkers = 2')
     result = finished(command, dict(os.environ))
     assert result["published_groups"] > 0
-    assert desk("ledger", "verify").code == 0
+    desk.succeed("ledger", "verify")
 
 
 @pytest.mark.slow
@@ -145,7 +145,7 @@ def test_slurm_starts_the_workers_of_a_release(desk, command, slurm) -> None:
     cluster_table(desk, table)
     result = finished(command, slurm)
     assert result["published_groups"] > 0
-    assert desk("ledger", "verify").code == 0
+    desk.succeed("ledger", "verify")
     jobs = said(["squeue", "--noheader", "--states=all", "--format=%j"], slurm)
     assert "dask-worker" in jobs
 
@@ -195,4 +195,4 @@ def test_a_gateway_starts_the_workers_of_a_release(desk, command, gateway) -> No
     cluster_table(desk, table)
     result = finished(command, gateway)
     assert result["published_groups"] > 0
-    assert desk("ledger", "verify").code == 0
+    desk.succeed("ledger", "verify")

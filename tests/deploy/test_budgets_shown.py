@@ -11,7 +11,7 @@ import pytest
 def spent_on(desk) -> tuple[Decimal, Decimal]:
     """The exact ε and δ of a series that a fresh data set has paid for; no source is read."""
     desk.add_dataset(epsilon="0.26", delta="1e-6")
-    assert desk("series", "add", "monthly", desk.write_spec(), "--releases", "3").code == 0
+    desk.succeed("series", "add", "monthly", desk.write_spec(), "--releases", "3")
     [entry] = [
         line["entry"]
         for line in map(json.loads, desk("ledger", "export").out.splitlines())
@@ -24,8 +24,7 @@ def leave(desk, epsilon: str, delta: str) -> None:
     """Raise the budget so that exactly this is left of it."""
     spent = spent_on(desk)
     budget = (str(spent[0] + Decimal(epsilon)), str(spent[1] + Decimal(delta)))
-    answer = desk("dataset", "raise", "people", "--epsilon", budget[0], "--delta", budget[1], "--reason", "Agreed")
-    assert answer.code == 0, answer.err
+    desk.succeed("dataset", "raise", "people", "--epsilon", budget[0], "--delta", budget[1], "--reason", "Agreed")
 
 
 @pytest.mark.parametrize("command", [("dataset", "list"), ("ledger", "show")])
@@ -35,8 +34,7 @@ def test_a_raise_stands_where_the_budget_stands(desk, command) -> None:
     assert "raised" not in plain.out
     assert desk(*command, "--json").json["datasets"][0]["raises"] == []
     for epsilon, reason in (("11", "Twelve more months"), ("12.5", "A new column")):
-        answer = desk("dataset", "raise", "people", "--epsilon", epsilon, "--delta", "2e-3", "--reason", reason)
-        assert answer.code == 0, answer.err
+        desk.succeed("dataset", "raise", "people", "--epsilon", epsilon, "--delta", "2e-3", "--reason", reason)
     lines = desk(*command).out.splitlines()
     [budget] = [number for number, line in enumerate(lines) if line.startswith("people ")]
     assert "12.5" in lines[budget]

@@ -7,7 +7,7 @@ import pytest
 
 @pytest.mark.parametrize("words", [("ledger", "verify"), ("ledger", "show"), ("dataset", "add", "b", "--epsilon", "1")])
 def test_a_schema_that_is_no_text_is_refused(desk, words) -> None:
-    assert desk("dataset", "add", "a", "--epsilon", "1", "--delta", "1e-5").code == 0
+    desk.succeed("dataset", "add", "a", "--epsilon", "1", "--delta", "1e-5")
     path = desk.folder / "ledger.db"
     sound = path.read_bytes()
     assert b"CREATE TRIGGER" in sound

@@ -8,8 +8,7 @@ import pyarrow.parquet as pq
 
 
 def test_the_demonstration_publishes_and_explains(desk) -> None:
-    answer = desk("demo", "--output", "shown")
-    assert answer.code == 0, answer.err
+    answer = desk.succeed("demo", "--output", "shown")
     release = desk.folder / "shown" / "release"
     table = pq.read_table(release / "data.parquet")
     assert table.num_rows > 500
@@ -20,11 +19,11 @@ def test_the_demonstration_publishes_and_explains(desk) -> None:
     assert len(lines) <= 40
     assert max(len(line) for line in lines) <= 80
     assert lines[0].startswith("Published ")
-    assert desk("verify", release / "certificate.json").code == 0
+    desk.succeed("verify", release / "certificate.json")
     key = desk.folder / "shown" / "public-key.pem"
-    assert desk("verify", release / "certificate.json", "--public-key", key).code == 0
+    desk.succeed("verify", release / "certificate.json", "--public-key", key)
     own = f"sqlite:///{desk.folder / 'shown' / 'ledger.db'}"
-    assert desk("ledger", "verify", "--ledger", own).code == 0
+    desk.succeed("ledger", "verify", "--ledger", own)
     assert not Path(desk.ledger.removeprefix("sqlite:///")).exists()
     assert not (desk.home / "releases").exists()
 

@@ -40,8 +40,7 @@ def test_it_says_what_a_run_would_charge_and_changes_nothing(desk) -> None:
     desk.add_dataset(epsilon="1", delta="1e-5")
     spec = desk.write_spec()
     before = contents(desk.folder)
-    answer = desk("run", spec, "--dry-run", "--json")
-    assert answer.code == 0, answer.err
+    answer = desk.succeed("run", spec, "--dry-run", "--json")
     found = answer.json
     explained = desk("explain", spec, "--json").json
     assert found["dry_run"] is True
@@ -141,10 +140,9 @@ def test_a_private_store_that_is_open_to_others_is_refused_as_by_run(desk) -> No
 def test_a_known_release_is_charged_no_second_time(desk) -> None:
     desk.add_dataset()
     spec = desk.write_spec()
-    assert desk("run", spec, "--release-id", "one").code == 0
+    desk.succeed("run", spec, "--release-id", "one")
     before = contents(desk.folder)
-    answer = desk("run", spec, "--release-id", "one", "--dry-run", "--json")
-    assert answer.code == 0, answer.err
+    answer = desk.succeed("run", spec, "--release-id", "one", "--dry-run", "--json")
     assert answer.json["stage"] == "published"
     assert answer.json["charge"] == {"epsilon": 0.0, "delta": 0.0}
     assert "published already" in desk("run", spec, "--release-id", "one", "--dry-run").out
@@ -168,9 +166,8 @@ def test_a_known_release_is_charged_no_second_time(desk) -> None:
 def test_a_series_has_paid_already(desk) -> None:
     desk.add_dataset()
     spec = desk.write_spec()
-    assert desk("series", "add", "monthly", spec, "--releases", "2").code == 0
-    answer = desk("run", spec, "--series", "monthly", "--dry-run", "--json")
-    assert answer.code == 0, answer.err
+    desk.succeed("series", "add", "monthly", spec, "--releases", "2")
+    answer = desk.succeed("run", spec, "--series", "monthly", "--dry-run", "--json")
     assert answer.json["charge"] == {"epsilon": 0.0, "delta": 0.0}
     assert "the series 'monthly' has paid" in desk("run", spec, "--series", "monthly", "--dry-run").out
     wrong = desk("run", desk.write_spec(k="30"), "--series", "monthly", "--dry-run")

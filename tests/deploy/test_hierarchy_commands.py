@@ -38,7 +38,7 @@ def test_check_against_a_domain(desk) -> None:
         "hierarchy", "build", "intervals", "--lower", "0", "--upper", "9", "--cuts", "5", "--output", "n.csv"
     )
     assert numbers.code == 0, numbers.err
-    assert desk("hierarchy", "check", "n.csv", "--lower", "0", "--upper", "9").code == 0
+    desk.succeed("hierarchy", "check", "n.csv", "--lower", "0", "--upper", "9")
     assert desk("hierarchy", "check", "n.csv", "--lower", "0", "--upper", "11").code == 2
     assert desk("hierarchy", "check", "n.csv", "--lower", "0").code == 2
 
@@ -48,13 +48,12 @@ def test_import_of_a_peers_file(desk) -> None:
     refused = desk("hierarchy", "import", "arx.csv", "--output", "towns2.csv")
     assert refused.code == 2
     assert "line 1" in refused.err
-    answer = desk("hierarchy", "import", "arx.csv", "--encoding", "cp1252", "--output", "towns2.csv")
-    assert answer.code == 0, answer.err
+    answer = desk.succeed("hierarchy", "import", "arx.csv", "--encoding", "cp1252", "--output", "towns2.csv")
     assert (desk.folder / "towns2.csv").read_text() == "Lyon;Rhône;South;*\nNice;Alpes;South;*\nLille;Nord;North;*\n"
     assert "merges nothing" in answer.err
     assert desk("hierarchy", "import", "arx.csv", "--output", "towns2.csv").code == 2, "it exists"
     (desk.folder / "root.csv").write_text("all,South,Lyon\nall,South,Nice\n")
-    assert desk("hierarchy", "import", "root.csv", "--root-first", "--output", "r.csv").code == 0
+    desk.succeed("hierarchy", "import", "root.csv", "--root-first", "--output", "r.csv")
     assert (desk.folder / "r.csv").read_text() == "Lyon;South;all;*\nNice;South;all;*\n"
 
 
@@ -79,11 +78,10 @@ def test_every_builder_makes_a_hierarchy_that_a_specification_takes(desk) -> Non
         "parents": ("parents", "codes.csv"),
         "intervals": ("intervals", "--lower", "0", "--upper", "99", "--cuts", "18,65", "--cuts", "65"),
     }.items():
-        answer = desk(*build, *words, "--output", f"{name}.csv")
-        assert answer.code == 0, answer.err
-        assert desk("hierarchy", "check", f"{name}.csv").code == 0
+        desk.succeed(*build, *words, "--output", f"{name}.csv")
+        desk.succeed("hierarchy", "check", f"{name}.csv")
         spec = desk.write_spec(edit=lambda text, name=name: text.replace('"towns.csv"', f'"{name}.csv"'))
-        assert desk("explain", spec).code == 0
+        desk.succeed("explain", spec)
         shown = desk("hierarchy", "show", f"{name}.csv", "--json")
         assert shown.json["values"] >= 3
         assert "level 0" in desk("hierarchy", "show", f"{name}.csv").out
@@ -103,12 +101,11 @@ def test_every_builder_makes_a_hierarchy_that_a_specification_takes(desk) -> Non
 )
 def test_days_are_written_as_the_records_write_them(desk, form: str, first: str) -> None:
     build = ("hierarchy", "build", "dates", "--first", "2024-03-05", "--last", "2024-04-01", "--levels", "month,year")
-    answer = desk(*build, "--form", form, "--output", "days.csv")
-    assert answer.code == 0, answer.err
+    desk.succeed(*build, "--form", form, "--output", "days.csv")
     lines = (desk.folder / "days.csv").read_text().splitlines()
     assert lines[0] == f"{first};2024-03;2024;*"
     assert len(lines) == 28
-    assert desk("hierarchy", "check", "days.csv").code == 0
+    desk.succeed("hierarchy", "check", "days.csv")
 
 
 @pytest.mark.parametrize(
@@ -130,16 +127,14 @@ def test_a_code_list_may_have_a_header_another_encoding_and_another_separator(de
     assert named.code == 2
     assert "line 1" in named.err
     assert "--header" in named.err
-    answer = desk(*build, "--header", "--separator", "\\t")
-    assert answer.code == 0, answer.err
+    desk.succeed(*build, "--header", "--separator", "\\t")
     assert (desk.folder / "h.csv").read_text(encoding="utf-8") == "Lyon;Süd;*\nNizza;Süd;*\n"
 
 
 def test_check_takes_another_encoding_and_says_that_a_specification_does_not(desk) -> None:
     (desk.folder / "old.csv").write_bytes("Lyon;Rhône;*\nNice;Alpes;*\n".encode("cp1252"))
     assert "--encoding cp1252" in desk("hierarchy", "check", "old.csv").err
-    answer = desk("hierarchy", "check", "old.csv", "--encoding", "cp1252")
-    assert answer.code == 0, answer.err
+    answer = desk.succeed("hierarchy", "check", "old.csv", "--encoding", "cp1252")
     assert "takes UTF-8 alone" in answer.err
     (desk.folder / "old.csv").write_bytes("Lyon;Rhône;*\nLyon;Alpes;*\n".encode("cp1252"))
     assert desk("hierarchy", "check", "old.csv", "--encoding", "cp1252").code == 2

@@ -48,7 +48,7 @@ def test_ctrl_c_in_a_run_tells_the_commands_that_finish_or_abandon_it(desk, many
     assert code == 0, err
     result = json.loads(out)
     assert (result["release_id"], result["sample_id"]) == (release_id, before["sample_id"])
-    assert desk("verify", "other/certificate.json").code == 0
+    desk.succeed("verify", "other/certificate.json")
 
 
 def test_the_id_is_told_before_anything_is_charged(desk, prefect_server, command) -> None:

@@ -72,7 +72,7 @@ def test_a_job_makes_any_kind_of_release(desk, table) -> None:
     assert code == 0, err
     result = json.loads(out)
     assert result.keys() >= RESULT
-    assert desk("verify", result["certificate"]).code == 0
+    desk.succeed("verify", result["certificate"])
     assert desk("status", result["release_id"], "--json").json["state"] == "published"
 
 
@@ -118,8 +118,7 @@ def test_a_job_that_is_cut_off_says_what_it_cost_and_can_be_finished(desk, rig, 
         case "ctrl-c":
             running.send_signal(signal.SIGINT)
         case "cancel":
-            answer = desk("cancel", "cut")
-            assert answer.code == 0, answer.err
+            answer = desk.succeed("cancel", "cut")
             assert "is spent" in answer.err
         case "kill":
             os.kill(job_process(desk, "cut"), signal.SIGKILL)
@@ -182,4 +181,4 @@ def test_two_flows_started_together_on_the_last_of_a_budget(desk_of) -> None:
     assert len(list(desk.folder.glob("out-*"))) == 1
     [dataset] = desk("ledger", "show", "--json").json["datasets"]
     assert dataset["epsilon_spent"] == pytest.approx(price)
-    assert desk("ledger", "verify").code == 0
+    desk.succeed("ledger", "verify")

@@ -219,7 +219,7 @@ def test_the_kill_table(desk, cluster, own_prefect_server, command, rig, part: s
     say(desk, ("---",) * 5)
     for number, (what, moment) in enumerate(kills):
         say(desk, one_kill(state_paths, what, number, moment))
-    assert desk("ledger", "verify").code == 0
+    desk.succeed("ledger", "verify")
     assert len(desk("ledger", "show", "--json").json["releases"]) == len(kills)
 
 

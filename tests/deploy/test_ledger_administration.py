@@ -39,24 +39,21 @@ def addresses(postgresql_server: str) -> Iterator[Addresses]:
 @pytest.mark.slow
 def test_a_release_runs_as_the_writer_and_the_auditor_sees_it(desk, addresses, monkeypatch) -> None:
     monkeypatch.setenv("CROWDBLEND_LEDGER", addresses.owner)
-    assert desk("ledger", "init").code == 0
+    desk.succeed("ledger", "init")
     words = ("ledger", "roles", "--writer", "lm_writer", "--auditor", "lm_auditor")
-    printed = desk(*words)
-    assert printed.code == 0, printed.err
+    printed = desk.succeed(*words)
     assert "GRANT INSERT ON" in printed.out
     assert "Nothing was changed" in printed.err
     monkeypatch.setenv("CROWDBLEND_LEDGER", addresses.writer)
     assert desk("ledger", "show").code == 2
-    applied = desk(*words, "--apply", "--ledger", addresses.owner)
-    assert applied.code == 0, applied.err
+    applied = desk.succeed(*words, "--apply", "--ledger", addresses.owner)
     assert applied.out == printed.out
 
     desk.add_dataset()
     desk.write_spec()
-    run = desk("run", "spec.toml", "--json")
-    assert run.code == 0, run.err
+    desk.succeed("run", "spec.toml", "--json")
     assert desk(*words, "--apply").code == 2
-    assert desk("ledger", "migrate").code == 0
+    desk.succeed("ledger", "migrate")
 
     monkeypatch.setenv("CROWDBLEND_LEDGER", addresses.auditor)
     shown = desk("ledger", "show", "--json").json

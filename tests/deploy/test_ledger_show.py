@@ -17,11 +17,10 @@ RELEASE = f"{NAME}-monthly@20260101T030000Z"
 @pytest.fixture
 def long_names(desk):
     """A ledger whose data set, series and release have long names; gives the day of the charge."""
-    assert desk("dataset", "add", NAME, "--epsilon", "10", "--delta", "1e-3").code == 0
+    desk.succeed("dataset", "add", NAME, "--epsilon", "10", "--delta", "1e-3")
     spec = desk.write_spec(edit=lambda text: text.replace('dataset = "people"', f'dataset = "{NAME}"'))
-    assert desk("series", "add", f"{NAME}-monthly", spec, "--releases", "2").code == 0
-    done = desk("run", spec, "--series", f"{NAME}-monthly", "--release-id", RELEASE)
-    assert done.code == 0, done.err
+    desk.succeed("series", "add", f"{NAME}-monthly", spec, "--releases", "2")
+    desk.succeed("run", spec, "--series", f"{NAME}-monthly", "--release-id", RELEASE)
     return desk("ledger", "show", "--json").json["releases"][0]["day"]
 
 

@@ -157,8 +157,7 @@ def test_a_release_is_read_from_and_published_to_the_store(desk, bucket) -> None
     files = filesystem()
     files.put_file(str(desk.folder / "people.csv"), "releases/in/people.csv")
     spec = desk.write_spec(source="s3://releases/in/people.csv", output="s3://releases/out/people")
-    done = desk("run", spec, "--release-id", "in-store", "--json")
-    assert done.code == 0, done.err
+    done = desk.succeed("run", spec, "--release-id", "in-store", "--json")
     assert done.json["output"] == "s3://releases/out/people"
     files.invalidate_cache()
     assert sorted(files.ls("releases/out/people")) == [
@@ -166,7 +165,7 @@ def test_a_release_is_read_from_and_published_to_the_store(desk, bucket) -> None
         "releases/out/people/data.parquet",
     ]
     files.get("releases/out/people", str(desk.folder / "fetched"), recursive=True)
-    assert desk("verify", desk.folder / "fetched" / "certificate.json").code == 0
+    desk.succeed("verify", desk.folder / "fetched" / "certificate.json")
     again = desk("run", spec, "--release-id", "in-store", "--json")
     assert again.code == 0
     assert again.json["published_records"] == done.json["published_records"]

@@ -48,14 +48,13 @@ def test_the_page_of_hierarchies(desk) -> None:
     assert done >= 11
 
 
-def test_the_page_about_starting_from_a_file(desk, monkeypatch) -> None:
+def test_the_page_about_starting_from_a_file(desk) -> None:
     (desk.folder / "people.csv").write_text("sex,age,region\nF,17,south\nM,41,north\n")
     (desk.folder / "public").mkdir()
     (desk.folder / "public" / "region.csv").write_text("south;*\nnorth;*\n")
     duckdb.sql("COPY (FROM read_csv('people.csv')) TO 'people.parquet' (FORMAT parquet)")
     for words in commands("starting-from-a-file.md"):
-        answer = desk(*words)
-        assert answer.code == 0, answer.err
+        desk.succeed(*words)
     (chosen,) = blocks("starting-from-a-file.md", "sql")
     duckdb.sql(chosen)
     assert pq.read_table("adults.parquet").to_pylist() == [{"sex": "M", "decade": 4, "region": "NORTH"}]

@@ -41,16 +41,14 @@ def released(desk):
     towns = desk.folder / "towns.csv"
     towns.write_text(towns.read_text(encoding="utf-8") + f"{PLANTED};{PLANTED}-region;*\n", encoding="utf-8")
     desk.add_dataset()
-    answer = desk("run", desk.write_spec(), "--release-id", "the-release", "--json")
-    assert answer.code == 0, answer.err
+    desk.succeed("run", desk.write_spec(), "--release-id", "the-release", "--json")
     return desk
 
 
 def test_the_report_tells_the_records_figures_and_the_ledger_knows_of_the_look(released) -> None:
     desk = released
     before = contents(desk.folder / "out")
-    answer = desk("report", "private", "spec.toml", "out", "--by", "an analyst", "--json")
-    assert answer.code == 0, answer.err
+    answer = desk.succeed("report", "private", "spec.toml", "out", "--by", "an analyst", "--json")
     told = answer.json
     with (desk.folder / "people.csv").open(encoding="utf-8") as file:
         rows = Counter((row["colour"], row["age"], row["town"]) for row in csv.DictReader(file, delimiter=";"))
@@ -76,19 +74,18 @@ def test_the_report_tells_the_records_figures_and_the_ledger_knows_of_the_look(r
     later = desk("run", desk.write_spec(output="later"), "--json")
     certificate = json.loads(Path(later.json["certificate"]).read_text(encoding="utf-8"))
     assert certificate["private_looks"]["count"] == 1
-    assert desk("ledger", "verify").code == 0
+    desk.succeed("ledger", "verify")
 
 
 def test_no_release_holds_a_private_figure(released) -> None:
     """Planted marks: the rare town, the numbers of records; they are in the report, and in no byte of a release."""
     desk = released
-    assert desk("report", "private", "spec.toml", "out").code == 0
+    desk.succeed("report", "private", "spec.toml", "out")
     for form, file_format in (("microdata", "csv"), ("counts", "parquet"), ("counts", "csv")):
         name = f"{form}-{file_format}"
         spec = desk.write_spec(output=name, name=name, form=form, file_format=file_format)
-        assert desk("run", spec).code == 0
-        told = desk("report", "private", spec, name, "--json")
-        assert told.code == 0, told.err
+        desk.succeed("run", spec)
+        told = desk.succeed("report", "private", spec, name, "--json")
         assert told.json["measures"]["after"]["records"] > 0
     page = next((desk.home / "reports").glob("*.html")).read_text(encoding="utf-8")
     marks = {PLANTED, "2\u202f407"}
@@ -166,7 +163,7 @@ def test_records_that_cannot_be_read_leave_a_look_and_tell_the_kind_of_the_fault
     pq.write_table(table, desk.folder / "people.parquet", compression="zstd")
     desk.add_dataset()
     spec = desk.write_spec(source="people.parquet")
-    assert desk("run", spec).code == 0
+    desk.succeed("run", spec)
     content = bytearray((desk.folder / "people.parquet").read_bytes())
     content[4:300] = b"\xff" * 296
     (desk.folder / "people.parquet").write_bytes(content)
@@ -187,10 +184,8 @@ def test_a_report_of_a_drawn_map_knows_the_map_by_the_certificate(released) -> N
         return "\n".join(lines).replace("[columns.colour]", "[selection]\nepsilon = 0.5\n[columns.colour]") + "\n"
 
     spec = desk.write_spec(edit=choose, output="drawn", name="drawn")
-    answer = desk("run", spec, "--json")
-    assert answer.code == 0, answer.err
-    told = desk("report", "private", spec, "drawn", "--json")
-    assert told.code == 0, told.err
+    answer = desk.succeed("run", spec, "--json")
+    told = desk.succeed("report", "private", spec, "drawn", "--json")
     levels = {column["name"]: column["level"] for column in told.json["measures"]["columns"]}
     assert levels == answer.json["levels"]
 

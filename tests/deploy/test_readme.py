@@ -32,14 +32,12 @@ def test_a_specification_of_the_readme_runs(desk, name: str) -> None:
     towns = [line.partition(";")[0] for line in REGIONS.splitlines()]
     rows = [f"{('Female', 'Male')[i % 2]},{20 + i % 40},{towns[i % 4]}" for i in range(8_000)]
     (desk.folder / "people.csv").write_text("sex,age,region\n" + "\n".join(rows) + "\n", encoding="utf-8")
-    explained = desk("explain", name, "--json")
-    assert explained.code == 0, explained.err
-    assert desk("dataset", "add", "my-survey", "--epsilon", "1", "--delta", "1e-5").code == 0
-    answer = desk("run", name, "--json")
-    assert answer.code == 0, answer.err
+    explained = desk.succeed("explain", name, "--json")
+    desk.succeed("dataset", "add", "my-survey", "--epsilon", "1", "--delta", "1e-5")
+    answer = desk.succeed("run", name, "--json")
     result = answer.json
     assert result["epsilon"] == explained.json["epsilon"]
     assert result["published_records"] > 0
     for column in explained.json["columns"]:
         assert column["min_level"] <= result["levels"][column["column"]] <= column["max_level"]
-    assert desk("verify", result["certificate"]).code == 0
+    desk.succeed("verify", result["certificate"])

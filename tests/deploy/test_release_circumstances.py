@@ -36,8 +36,7 @@ def test_certificates_after_a_private_look_say_so_and_a_resumed_one_says_what_it
     monkeypatch.setattr(release, "publish", cut_off)
     assert desk("run", "spec.toml", "--release-id", "one").code == 1
     monkeypatch.setattr(release, "publish", publish)
-    told = desk("dataset", "looked", "people", "--what", "a report of what a release would lose", "--by", "an analyst")
-    assert told.code == 0, told.err
+    desk.succeed("dataset", "looked", "people", "--what", "a report of what a release would lose", "--by", "an analyst")
     before = certificate_of(desk("run", "spec.toml", "--release-id", "one", "--json"))
     assert before["private_looks"] == {"count": 0, "last_day": None}
     spec = desk.write_spec(name="second", output="second")
@@ -51,15 +50,15 @@ def test_certificates_after_a_private_look_say_so_and_a_resumed_one_says_what_it
     [look] = desk("ledger", "show", "--json").json["private_looks"]
     assert (look["dataset"], look["by"]) == ("people", "an analyst")
     assert "Private looks" in desk("ledger", "show").out
-    assert desk("ledger", "verify").code == 0
-    assert desk("verify", answer.json["certificate"]).code == 0
+    desk.succeed("ledger", "verify")
+    desk.succeed("verify", answer.json["certificate"])
     assert desk("dataset", "looked", "nobody", "--what", "x").code == 2
 
 
 def test_a_release_is_priced_for_as_many_records_of_a_person_as_its_data_set_was_added_with(desk) -> None:
     budget = ("--epsilon", "10", "--delta", "1e-3")
     assert desk("dataset", "add", "people", *budget, "--rows-per-person", "0").code == 2
-    assert desk("dataset", "add", "people", *budget, "--rows-per-person", "3").code == 0
+    desk.succeed("dataset", "add", "people", *budget, "--rows-per-person", "3")
     (desk.folder / "people.csv").rename(desk.folder / "kept.csv")  # a look at the source would be exit 2
     refused = desk("run", desk.write_spec(), "--release-id", "for-one", "--json")
     assert refused.code == 3
@@ -76,8 +75,8 @@ def test_a_release_is_priced_for_as_many_records_of_a_person_as_its_data_set_was
     assert certificate["guarantee"]["unit"] == "one person, at most 3 records"
     assert answer.json["epsilon"] == pytest.approx(0.641, abs=1e-3)
     assert answer.json["epsilon_paper"] is None
-    assert desk("verify", answer.json["certificate"]).code == 0
-    assert desk("ledger", "verify").code == 0
+    desk.succeed("verify", answer.json["certificate"])
+    desk.succeed("ledger", "verify")
     [dataset] = desk("dataset", "list", "--json").json["datasets"]
     assert dataset["rows_per_person"] == 3
     series = desk("series", "add", "monthly", desk.write_spec(edit=for_three), "--releases", "3", "--json")
@@ -89,9 +88,8 @@ def test_a_release_is_priced_for_as_many_records_of_a_person_as_its_data_set_was
 @pytest.mark.slow
 def test_a_source_that_goes_by_two_names_is_warned_of_and_released(desk) -> None:
     desk.add_dataset()
-    assert desk("dataset", "add", "folk", "--epsilon", "10", "--delta", "1e-3").code == 0
-    first = desk("run", desk.write_spec(), "--json")
-    assert first.code == 0, first.err
+    desk.succeed("dataset", "add", "folk", "--epsilon", "10", "--delta", "1e-3")
+    first = desk.succeed("run", desk.write_spec(), "--json")
     assert "warning" not in first.err
     again = desk("run", desk.write_spec(output="again"), "--json")
     assert "warning" not in again.err
@@ -102,8 +100,7 @@ def test_a_source_that_goes_by_two_names_is_warned_of_and_released(desk) -> None
     def as_folk(text: str) -> str:
         return text.replace('dataset = "people"', 'dataset = "folk"')
 
-    other = desk("run", desk.write_spec(output="other", source="copy/people.csv", edit=as_folk), "--json")
-    assert other.code == 0, other.err
+    other = desk.succeed("run", desk.write_spec(output="other", source="copy/people.csv", edit=as_folk), "--json")
     assert "released before as data set 'people'" in other.err
     assert "warning" not in other.out
     desk.write_people(2_401)
@@ -120,7 +117,7 @@ def test_a_source_that_goes_by_two_names_is_warned_of_and_released(desk) -> None
 def test_refusals_of_a_look_are_kept_as_evidence_with_the_source_unopened(desk) -> None:
     desk.add_dataset(epsilon="0.2")
     spec = desk.write_spec()
-    assert desk("run", spec, "--release-id", "one").code == 0
+    desk.succeed("run", spec, "--release-id", "one")
     (desk.folder / "people.csv").unlink()  # it would be exit 2 if the source were looked for
     answer = desk("run", desk.write_spec(output="two"), "--release-id", "two", "--json")
     assert answer.code == 3
@@ -133,7 +130,7 @@ def test_refusals_of_a_look_are_kept_as_evidence_with_the_source_unopened(desk) 
     unknown = desk.write_spec(edit=lambda text: text.replace('dataset = "people"', 'dataset = "nobody"'))
     assert desk("run", unknown).code == 2  # the command is wrong: nobody's budget was asked
     assert len(refusals(desk)) == 3
-    assert desk("ledger", "verify").code == 0
+    desk.succeed("ledger", "verify")
     assert not (desk.folder / "two").exists()
 
 
@@ -154,10 +151,10 @@ def test_a_retry_after_a_change_or_an_abandonment_is_kept_as_evidence(desk, monk
     assert "is reserved and nothing" in interrupted.err
     desk.write_people(2_401)
     assert desk("run", spec, "--release-id", "one").code == 3
-    assert desk("abandon", "one", "--reason", "a test").code == 0
+    desk.succeed("abandon", "one", "--reason", "a test")
     assert desk("run", spec, "--release-id", "one").code == 3
     assert refusals(desk) == [("changed-since-charge", "one"), ("release-abandoned", "one")]
-    assert desk("ledger", "verify").code == 0
+    desk.succeed("ledger", "verify")
 
 
 def test_a_refusal_that_cannot_be_recorded_is_a_refusal_and_says_so(desk, postgresql_server, monkeypatch) -> None:
@@ -195,7 +192,7 @@ def test_a_certificate_verifies_on_a_machine_that_has_nothing_else(desk) -> None
     elsewhere = desk.folder / "elsewhere"
     elsewhere.mkdir()
     certificate.parent.rename(elsewhere / "release")
-    assert desk("key", "export", elsewhere / "key.pem").code == 0
+    desk.succeed("key", "export", elsewhere / "key.pem")
     (desk.folder / "ledger.db").unlink()
     environment = {"PATH": os.environ["PATH"], "HOME": str(elsewhere / "empty")}
 
@@ -219,16 +216,14 @@ def test_a_certificate_verifies_on_a_machine_that_has_nothing_else(desk) -> None
 
 
 def certificate_of_path(desk) -> str:
-    answer = desk("run", desk.write_spec(), "--json")
-    assert answer.code == 0, answer.err
+    answer = desk.succeed("run", desk.write_spec(), "--json")
     return answer.json["certificate"]
 
 
 def test_a_registry_entry_is_written_from_a_certificate_that_verifies(desk) -> None:
     desk.add_dataset()
     certificate = certificate_of_path(desk)
-    shown = desk("registry", certificate, "--curator", "An office")
-    assert shown.code == 0, shown.err
+    shown = desk.succeed("registry", certificate, "--curator", "An office")
     entry = yaml.safe_load(shown.out)
     assert entry["deployment"]["basic"]["data_curators"][0]["data_curator_name"] == "An office"
     assert entry["deployment"]["basic"]["intended_use"].startswith("FILL IN")

@@ -22,8 +22,7 @@ def published(desk):
         return "\n".join(lines) + f"\n\n{SELECTION}"
 
     desk.write_spec(edit=with_drawn_levels)
-    answer = desk("run", "spec.toml", "--release-id", "r-1", "--json")
-    assert answer.code == 0, answer.err
+    answer = desk.succeed("run", "spec.toml", "--release-id", "r-1", "--json")
     return answer.json
 
 
@@ -43,8 +42,7 @@ def test_a_release_is_listed_shown_and_looked_up(desk, published) -> None:
     assert counts == sorted(counts, reverse=True)
     assert "2 largest groups, of" in desk("release", "show", "r-1", "--groups", "2").out
 
-    again = desk("run", "spec.toml", "--release-id", "r-1")
-    assert again.code == 0, again.err
+    again = desk.succeed("run", "spec.toml", "--release-id", "r-1")
     assert "Published before: " in again.out
     assert "Nothing was read or charged now." in again.out
     assert f"Levels: {levels} (drawn privately)." in again.out
@@ -56,11 +54,10 @@ def test_a_release_is_listed_shown_and_looked_up(desk, published) -> None:
     # Every command takes the folder or the certificate.
     folder = published["output"]
     for named in (folder, f"{folder}/certificate.json"):
-        assert desk("verify", named).code == 0
+        desk.succeed("verify", named)
         assert desk("registry", named).out.startswith("tier:") or "epsilon" in desk("registry", named).out
     for number, named in enumerate((folder, f"{folder}/certificate.json")):
-        made = desk("sheet", named, "--output", f"sheets/{number}", "--json")
-        assert made.code == 0, made.err
+        made = desk.succeed("sheet", named, "--output", f"sheets/{number}", "--json")
         assert Path(made.json["html"]).is_file()
     refused = desk("sheet", folder, "--output", f"{folder}/sheets")
     assert refused.code == 2

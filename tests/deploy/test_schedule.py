@@ -94,7 +94,7 @@ def deploy(desk, environment: dict[str, str], *, cron: str) -> None:
 def test_a_schedule_fires_twice_and_the_third_release_is_refused(desk, own_prefect_server) -> None:
     desk.add_dataset()
     spec = desk.write_spec()
-    assert desk("series", "add", "monthly", spec, "--releases", "2").code == 0
+    desk.succeed("series", "add", "monthly", spec, "--releases", "2")
     [before] = desk("ledger", "show", "--json").json["datasets"]
     environment = own_prefect_server.environment | {"CROWDBLEND_LEDGER": desk.ledger, "CROWDBLEND_HOME": str(desk.home)}
     deploy(desk, environment, cron="* * * * *")
@@ -117,7 +117,7 @@ def test_a_schedule_fires_twice_and_the_third_release_is_refused(desk, own_prefe
     assert len({release["sample_id"] for release in shown["releases"]}) == 2
     assert {release["stage"] for release in shown["releases"]} == {"published"}
     assert shown["datasets"][0]["epsilon_spent"] == before["epsilon_spent"]
-    assert desk("ledger", "verify").code == 0
+    desk.succeed("ledger", "verify")
     for run, release in zip(runs, shown["releases"], strict=False):
         when = run["expected_start_time"].partition(".")[0].replace("-", "").replace(":", "").removesuffix("Z")
         assert release["release_id"] == f"monthly@{when}Z"

@@ -110,15 +110,15 @@ def test_what_is_missing_follows_from_the_epsilon_that_the_choice_leaves(desk, m
     table = {"k": "[suppression]\nk = 20\n", "rate": "[sampling]\nrate = 0.1\n"}[missing]
     for selection in ("epsilon = 0.2", 'epsilon = 0.2\non = "fresh-sample"\nrate = 0.1'):
         edit = with_epsilon("0.5", selection)
-        answer = desk("explain", desk.write_spec(edit=lambda text, edit=edit: edit(text.replace(table, ""))), "--json")
-        assert answer.code == 0, answer.err
+        answer = desk.succeed(
+            "explain", desk.write_spec(edit=lambda text, edit=edit: edit(text.replace(table, ""))), "--json"
+        )
         assert answer.json["epsilon"] <= 0.5
         assert answer.json["epsilon"] > 0.45
 
 
 def explained(desk, *words: str, **changes) -> dict:
-    answer = desk("explain", desk.write_spec(**changes), *words, "--json")
-    assert answer.code == 0, answer.err
+    answer = desk.succeed("explain", desk.write_spec(**changes), *words, "--json")
     return answer.json
 
 
@@ -181,8 +181,7 @@ def test_it_explains_a_list_and_a_walk(desk) -> None:
 
 def test_people_can_read_it(desk, monkeypatch) -> None:
     monkeypatch.setenv("COLUMNS", "120")
-    answer = desk("explain", desk.write_spec(edit=chosen()))
-    assert answer.code == 0, answer.err
+    answer = desk.succeed("explain", desk.write_spec(edit=chosen()))
     for words in ("permute-and-flip", "k′", "ε of one choice", "[50, 60)", "South", "No record was read"):
         assert words in answer.out
     assert "ε of one choice" not in desk("explain", desk.write_spec()).out

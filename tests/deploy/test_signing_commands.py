@@ -47,7 +47,7 @@ def test_a_ledger_behind_its_anchor_is_refused_before_a_key_is_destroyed(desk) -
     desk.add_dataset()
     desk.write_spec()
     backup(desk, desk.folder / "older.db")
-    assert desk("dataset", "add", "others", "--epsilon", "1", "--delta", "0").code == 0
+    desk.succeed("dataset", "add", "others", "--epsilon", "1", "--delta", "0")
     restore(desk, desk.folder / "older.db")
     with PrivateStore(desk.home).hold(ledger_id=ledger_id(desk), release_id="the-one") as folder:
         folder.create_key(lambda size: b"\x05" * size)
@@ -79,7 +79,7 @@ def test_the_stage_that_charges_holds_the_ledger_against_its_anchor_itself(desk)
 
     desk.add_dataset()
     backup(desk, desk.folder / "older.db")
-    assert desk("dataset", "add", "others", "--epsilon", "1", "--delta", "0").code == 0
+    desk.succeed("dataset", "add", "others", "--epsilon", "1", "--delta", "0")
     restore(desk, desk.folder / "older.db")
     state_paths = StatePaths(ledger_url=desk.ledger, home=desk.home)
     with PrivateStore(desk.home).hold(ledger_id=ledger_id(desk), release_id="the-one") as folder:
@@ -106,11 +106,11 @@ def test_a_release_verifies_with_the_exported_key_and_after_rotation(desk) -> No
     desk.add_dataset()
     desk.write_spec()
     certificate = desk("run", "spec.toml", "--json").json["certificate"]
-    assert desk("key", "export", "old.pem").code == 0
+    desk.succeed("key", "export", "old.pem")
     assert desk("key", "export", "old.pem").code == 2
-    assert desk("key", "rotate").code == 0
-    assert desk("key", "export", "new.pem").code == 0
-    assert desk("key", "export", "all.pem", "--all").code == 0
+    desk.succeed("key", "rotate")
+    desk.succeed("key", "export", "new.pem")
+    desk.succeed("key", "export", "all.pem", "--all")
     shown = desk("key", "show", "--json").json
     assert len(shown["keys"]) == 2
     assert shown["keys"][0]["key_id"] == shown["current"]
@@ -148,8 +148,8 @@ def test_the_anchor_may_lie_elsewhere(desk, monkeypatch) -> None:
     assert not (desk.folder / "other.db").exists()
     monkeypatch.delenv("CROWDBLEND_ANCHOR")
     assert desk("dataset", "add", "others", "--epsilon", "1", "--delta", "0").code == 3
-    assert desk("ledger", "anchor").code == 0
-    assert desk("dataset", "add", "others", "--epsilon", "1", "--delta", "0").code == 0
+    desk.succeed("ledger", "anchor")
+    desk.succeed("dataset", "add", "others", "--epsilon", "1", "--delta", "0")
 
 
 def test_ledger_verify_says_what_it_could_not_check(desk) -> None:

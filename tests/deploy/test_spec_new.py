@@ -15,8 +15,7 @@ PLANTED = "Zanzibar7"
 def test_it_is_refused_until_it_is_filled_in_and_then_runs_as_explained(desk) -> None:
     table = pa.table({"member": [True, False], "age": [3, 4], "town": [PLANTED, "Lyon"], "odd name": ["a", "b"]})
     pq.write_table(table, desk.folder / "club.parquet")
-    answer = desk("spec", "new", "--from", "club.parquet")
-    assert answer.code == 0, answer.err
+    answer = desk.succeed("spec", "new", "--from", "club.parquet")
     text = (desk.folder / "club.toml").read_text()
     assert PLANTED not in text + answer.out
     assert desk("explain", "club.toml").code == 2, "no column is released by itself"
@@ -24,8 +23,7 @@ def test_it_is_refused_until_it_is_filled_in_and_then_runs_as_explained(desk) ->
     place = lines.index("[columns.member]")
     lines[place + 1 : place + 3] = [line.removeprefix("# ") for line in lines[place + 1 : place + 3]]
     (desk.folder / "club.toml").write_text("\n".join(lines))
-    explained = desk("explain", "club.toml", "--json")
-    assert explained.code == 0, explained.err
+    explained = desk.succeed("explain", "club.toml", "--json")
     assert [column["column"] for column in explained.json["columns"]] == ["member"]
 
 
@@ -47,13 +45,13 @@ def test_columns_that_are_asked_for_stand_there_to_be_filled_in(desk) -> None:
 @pytest.mark.parametrize("name", ['a"b', "a\\b", "ünï", "a.b", "a\x7fb", "count", "x y", "a'b", "#"])
 def test_any_name_of_a_column_is_written_so_that_it_reads_back(desk, name: str) -> None:
     pq.write_table(pa.table({name: [1], "other": [2]}), desk.folder / "odd.parquet")
-    assert desk("spec", "new", "--from", "odd.parquet", "--columns", name).code == 0
+    desk.succeed("spec", "new", "--from", "odd.parquet", "--columns", name)
     assert list(tomllib.loads((desk.folder / "odd.toml").read_text())["columns"]) == [name]
 
 
 def test_the_source_is_named_as_the_specification_sees_it(desk) -> None:
     (desk.folder / "specs").mkdir()
-    assert desk("spec", "new", "--from", "people.csv", "--output", "specs/p.toml").code == 0
+    desk.succeed("spec", "new", "--from", "people.csv", "--output", "specs/p.toml")
     assert tomllib.loads((desk.folder / "specs" / "p.toml").read_text())["data"]["source"] == "../people.csv"
 
 
@@ -65,13 +63,11 @@ def test_deleting_comment_signs_alone_completes_a_file_whose_hierarchies_are_the
     (public / "age.csv").write_text("".join(f"{age};{age // 10 * 10}s;*\n" for age in range(100)))
     (public / "height.csv").write_text("a;*\nb;*\n")
     (desk.folder / "people.csv").write_text("colour;age;town\nred;20;Lyon\n")
-    answer = desk("spec", "new", "--from", "people.csv", "--hierarchies", "public", "--output", "specs.toml")
-    assert answer.code == 0, answer.err
+    answer = desk.succeed("spec", "new", "--from", "people.csv", "--hierarchies", "public", "--output", "specs.toml")
     assert "With a hierarchy from public: colour, age, town." in answer.out
     text = (desk.folder / "specs.toml").read_text(encoding="utf-8")
     (desk.folder / "specs.toml").write_text(re.sub("(?m)^# ", "", text), encoding="utf-8")
-    explained = desk("explain", "specs.toml", "--json")
-    assert explained.code == 0, explained.err
+    explained = desk.succeed("explain", "specs.toml", "--json")
     levels = {column["column"]: column["min_level"] for column in explained.json["columns"]}
     assert levels == {"colour": 0, "age": 1, "town": 2}
     assert "# of 0 to 2, with 100, 10, 1 labels" in text
@@ -82,7 +78,7 @@ def test_hierarchies_are_named_as_the_specification_sees_them_and_found_faultles
     (desk.folder / "specs").mkdir()
     (desk.folder / "public" / "town.csv").write_text("Lyon;*\n")
     words = ("spec", "new", "--from", "people.csv", "--hierarchies", "public")
-    assert desk(*words, "--output", "specs/p.toml").code == 0
+    desk.succeed(*words, "--output", "specs/p.toml")
     assert 'hierarchy = "../public/town.csv"' in (desk.folder / "specs" / "p.toml").read_text()
     (desk.folder / "public" / "a_hierarchy_town.csv").write_text("Lyon;*\n")
     twice = desk(*words, "--output", "q.toml")
@@ -99,7 +95,7 @@ def test_hierarchies_are_named_as_the_specification_sees_them_and_found_faultles
 
 def test_nothing_else_is_written_and_nothing_charged(desk) -> None:
     before = set(desk.folder.rglob("*"))
-    assert desk("spec", "new", "--from", "people.csv").code == 0
+    desk.succeed("spec", "new", "--from", "people.csv")
     assert set(desk.folder.rglob("*")) - before == {desk.folder / "people.toml"}
 
 

@@ -41,7 +41,7 @@ def examples(desk, with_records) -> Path:
     alone = [("colours",), ("incomes",), ("body-sizes",), ("readers",)]
     replaced = [(name, "--relation", "replacement") for name in ("employees", "phones", "commuters")]
     for words in (*alone, *replaced, ("readers-survey", "--survey-rate", "0.2")):
-        assert desk("dataset", "add", *words, *budget).code == 0
+        desk.succeed("dataset", "add", *words, *budget)
     return copy
 
 
@@ -61,17 +61,15 @@ def test_the_examples_are_all_here() -> None:
 @pytest.mark.parametrize("spec", SPECS, ids=lambda path: path.stem)
 def test_an_example_is_explained_charged_published_and_verified(desk, examples, spec) -> None:
     here = examples / spec.parent.name / spec.name
-    explained = desk("explain", here, "--json")
-    assert explained.code == 0, explained.err
-    done = desk("run", here, "--json")
-    assert done.code == 0, done.err
+    explained = desk.succeed("explain", here, "--json")
+    done = desk.succeed("run", here, "--json")
     result = done.json
     assert (result["epsilon"], result["delta"]) == (explained.json["epsilon"], explained.json["delta"])
     assert explained.json["cells"] == result["published_groups"]
     published = result["published_records"] if spec.stem.endswith("-points") else result["published_groups"]
     assert len(rows(Path(result["output"]))) == published > 0
-    assert desk("verify", result["certificate"]).code == 0
-    assert desk("ledger", "verify").code == 0
+    desk.succeed("verify", result["certificate"])
+    desk.succeed("ledger", "verify")
     [release] = desk("ledger", "show", "--json").json["releases"]
     assert release["epsilon"] == result["epsilon"]
     certificate = json.loads(Path(result["certificate"]).read_text())

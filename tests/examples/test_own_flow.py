@@ -18,7 +18,7 @@ EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "own-flow"
 def test_a_release_is_a_subflow_on_the_same_server_and_a_repeat_is_the_same_release(desk, prefect_template) -> None:
     here = desk.folder / "own-flow"
     shutil.copytree(EXAMPLE, here, ignore=shutil.ignore_patterns("people.csv", "out", "__pycache__"))
-    assert desk("dataset", "add", "survey", "--epsilon", "2", "--delta", "1e-5").code == 0
+    desk.succeed("dataset", "add", "survey", "--epsilon", "2", "--delta", "1e-5")
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("PREFECT_", "DO_NOT_TRACK"))}
     environment = kept | {
         "PREFECT_HOME": str(desk.folder / "prefect"),

@@ -22,9 +22,8 @@ def published(desk, needs) -> tuple[Path, Path]:
     people.write_text(people.read_text(encoding="utf-8").replace("town", "île", 1), encoding="utf-8")
     desk.add_dataset()
     desk.write_spec(edit=lambda text: text.replace("[columns.town]", '[columns."île"]'))
-    answer = desk("run", "spec.toml", "--release-id", "r-1", "--json")
-    assert answer.code == 0, answer.err
-    assert desk("key", "export", "publisher.pem").code == 0
+    answer = desk.succeed("run", "spec.toml", "--release-id", "r-1", "--json")
+    desk.succeed("key", "export", "publisher.pem")
     return Path(answer.json["output"]), desk.folder / "publisher.pem"
 
 
@@ -66,6 +65,6 @@ def test_it_holds_as_published_and_no_forgery_does(desk, published, tmp_path: Pa
         refused = checked(forged, key)
         assert refused.returncode == 1, what
         assert "does not hold" in refused.stderr, what
-    assert desk("key", "rotate").code == 0
-    assert desk("key", "export", "other.pem").code == 0
+    desk.succeed("key", "rotate")
+    desk.succeed("key", "export", "other.pem")
     assert "this key did not sign" in checked(folder, desk.folder / "other.pem").stderr

@@ -265,8 +265,7 @@ def scene(
         writer.add_dataset(name="people", **budget, rows_per_person=1, by="steward", day=date(2026, 1, 1))
     if variant == "series":
         desk.write_spec()
-        answer = desk("series", "add", "monthly", "spec.toml", "--releases", "2", "--ledger", ledgers.url)
-        assert answer.code == 0, answer.err
+        desk.succeed("series", "add", "monthly", "spec.toml", "--releases", "2", "--ledger", ledgers.url)
     with open_reader(ledgers.url) as reader:
         [dataset] = reader.datasets()
     made = Scene(

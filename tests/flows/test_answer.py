@@ -35,8 +35,7 @@ def asked(desk):
     def ask(answer: str, *words: str, columns: str = "") -> tuple[dict, list[dict]]:
         spec = desk.folder / "asked.toml"
         spec.write_text(SPEC.format(answer=answer) + columns)
-        done = desk("run", spec, "--json", *words)
-        assert done.code == 0, done.err
+        done = desk.succeed("run", spec, "--json", *words)
         return done.json, pq.read_table(Path(done.json["output"]) / "data.parquet").to_pylist()
 
     return ask
@@ -88,25 +87,23 @@ def test_a_replacement_price_never_enters_an_add_remove_budget(asked, desk) -> N
     added = desk("dataset", "add", "public-number", "--epsilon", "3", "--delta", "0.1", "--relation", "replacement")
     assert added.code == 0
     spec.write_text(spec.read_text().replace('"people"', '"public-number"'))
-    done = desk("run", spec, "--json")
-    assert done.code == 0, done.err
+    done = desk.succeed("run", spec, "--json")
     words = json.loads(Path(done.json["certificate"]).read_text())["guarantee"]["in_words"]
     assert "had any other values, the number of people being public" in words
     # And the other way round.
     spec.write_text(spec.read_text().replace('relation = "replacement"', ""))
     assert desk("run", spec, "--output", "again").code == 3
-    assert desk("ledger", "verify").code == 0
+    desk.succeed("ledger", "verify")
 
 
 def test_several_records_of_a_person_cost_so_many_times_as_much(asked, desk) -> None:
-    assert desk("dataset", "add", "many", "--epsilon", "9", "--delta", "0.1", "--rows-per-person", "3").code == 0
+    desk.succeed("dataset", "add", "many", "--epsilon", "9", "--delta", "0.1", "--rows-per-person", "3")
     spec = desk.folder / "many.toml"
     text = SPEC.format(answer=COUNT).replace('"people"', '"many"\nrows_per_person = 3')
     spec.write_text(text)
-    done = desk("run", spec, "--json")
-    assert done.code == 0, done.err
+    done = desk.succeed("run", spec, "--json")
     assert done.json["epsilon"] == 3.0
-    assert desk("verify", done.json["certificate"]).code == 0
+    desk.succeed("verify", done.json["certificate"])
 
 
 @pytest.mark.parametrize(

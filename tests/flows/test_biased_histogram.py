@@ -60,8 +60,7 @@ def test_every_record_is_drawn_with_its_own_rate(desk) -> None:
     cells = np.repeat(np.arange(400), 400)
     write_rated(desk, cells, np.where(cells < 200, 0.1, 0.25))  # 0.25 is drawn as the highest declared rate, 0.2
     desk.add_dataset(delta="0.1")
-    done = desk("run", spec_of(desk, DRAWN), "--json")
-    assert done.code == 0, done.err
+    done = desk.succeed("run", spec_of(desk, DRAWN), "--json")
     counts = counts_of(done.json)
     found = np.array([counts[str(cell)] for cell in range(400)])
     assert found.min() > 12, "none is suppressed, so that the counts are the sample's"
@@ -98,8 +97,7 @@ def test_a_survey_of_people_with_several_records_is_refused_wherever_it_is_decla
 def survey(desk):
     """A desk with a file that is a sample, and its registration as one."""
     write_rated(desk, [1] * 60 + [2] * 11 + [3] * 30, ["0.1"] * 71 + ["0.2", "0.3", ""] * 10)
-    added = desk("dataset", "add", "people", "--survey-rate", "0.2", "--epsilon", "9", "--delta", "0.1")
-    assert added.code == 0, added.err
+    desk.succeed("dataset", "add", "people", "--survey-rate", "0.2", "--epsilon", "9", "--delta", "0.1")
     return desk
 
 

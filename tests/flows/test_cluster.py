@@ -13,8 +13,6 @@ from collections import Counter
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
-from crowdblend.deploy.run import run_release
-from crowdblend.flows.paths import StatePaths
 
 REPORTS = """
 [release]
@@ -54,17 +52,8 @@ def cluster(tmp_path_factory: pytest.TempPathFactory):
 
 
 def released(desk, name: str, *, scheduler: str | None) -> Counter:
-    own = StatePaths(ledger_url=f"sqlite:///{desk.folder / name}.db", home=desk.home)
-    words = ("--epsilon", "9", "--delta", "1e-3", "--ledger", own.ledger_url)
-    assert desk("dataset", "add", "people", *words).code == 0
-    result = run_release(
-        desk.write_spec(output=name, source="many"),
-        state_paths=own,
-        output=None,
-        scheduler=scheduler,
-        release_id=None,
-        randomness=lambda size: KEY[:size],
-    )
+    spec = desk.write_spec(output=name, source="many")
+    result = desk.release(spec, ledger=name, scheduler=scheduler, coins=lambda size: KEY[:size])
     return Counter(map(str, pq.read_table(f"{result['output']}/data.parquet").to_pylist()))
 
 
@@ -92,11 +81,10 @@ def test_a_cluster_adds_up_the_reports_that_threads_add_up(desk, cluster) -> Non
         lines = ["vector", *map(str, numbers[number::6])]
         (desk.folder / "reports" / f"{number}.csv").write_text("\n".join(lines))
     (desk.folder / "asked.toml").write_text(REPORTS)
-    assert desk("dataset", "add", "phones", "--relation", "replacement", "--epsilon", "9", "--delta", "0.1").code == 0
+    desk.succeed("dataset", "add", "phones", "--relation", "replacement", "--epsilon", "9", "--delta", "0.1")
     tables = []
     for words in (("--output", "threads"), ("--output", "cluster", "--scheduler", address)):
-        done = desk("run", "asked.toml", *words, "--json")
-        assert done.code == 0, done.err
+        done = desk.succeed("run", "asked.toml", *words, "--json")
         tables.append(pq.read_table(f"{done.json['output']}/data.parquet").to_pylist())
     assert tables[0] == tables[1]
     assert sum(row["estimate"] for row in tables[0]) == pytest.approx(3_000)
@@ -126,17 +114,8 @@ def test_a_cluster_makes_of_every_kind_what_threads_make(desk, cluster, kind) ->
     spec.write_text(head + KINDS[kind].format(columns=columns))
     found = []
     for name, scheduler in (("threads", None), ("cluster", address)):
-        own = StatePaths(ledger_url=f"sqlite:///{desk.folder / name}.db", home=desk.home)
-        words = ("--epsilon", "101", "--delta", "1e-2", "--ledger", own.ledger_url)
-        assert desk("dataset", "add", "people", *words).code == 0
-        result = run_release(
-            spec,
-            state_paths=own,
-            output=str(desk.folder / name),
-            scheduler=scheduler,
-            release_id=None,
-            randomness=lambda size: (KEY * (size // len(KEY) + 1))[:size],
-        )
+        coins = {"ledger": name, "coins": lambda size: (KEY * (size // len(KEY) + 1))[:size]}
+        result = desk.release(spec, output=name, scheduler=scheduler, **coins)
         found.append(pq.read_table(f"{result['output']}/data.parquet").to_pylist())
     assert found[0] == found[1]
     assert found[0]
@@ -151,8 +130,7 @@ def test_a_scheduler_that_is_not_there_is_refused_before_the_charge(desk) -> Non
     assert "Nothing was read, written or charged." in lost.err
     assert list(desk.home.glob("prefect-*")) == []  # no server was started in vain, which would take its time
     assert desk("ledger", "show", "--json").json["releases"] == []
-    again = desk("run", spec, "--release-id", "later", "--json")
-    assert again.code == 0, again.err
+    desk.succeed("run", spec, "--release-id", "later", "--json")
 
 
 def test_what_answers_but_is_no_scheduler_is_refused_before_the_charge(desk) -> None:
@@ -193,18 +171,10 @@ def test_a_cluster_counts_for_a_private_choice_too(desk, cluster, on: str) -> No
     keys = [KEY, KEY[::-1]]
     found = []
     for name, scheduler in (("threads", None), ("cluster", address)):
-        own = StatePaths(ledger_url=f"sqlite:///{desk.folder / name}.db", home=desk.home)
-        words = ("--epsilon", "9", "--delta", "1e-3", "--ledger", own.ledger_url)
-        assert desk("dataset", "add", "people", *words).code == 0
         drawn = iter(keys)
-        result = run_release(
-            desk.write_spec(output=name, source="many", edit=choose),
-            state_paths=own,
-            output=None,
-            scheduler=scheduler,
-            release_id=None,
-            randomness=lambda size, drawn=drawn: next(drawn)[:size],
-        )
+        spec = desk.write_spec(output=name, source="many", edit=choose)
+        coins = {"ledger": name, "coins": lambda size, drawn=drawn: next(drawn)[:size]}
+        result = desk.release(spec, scheduler=scheduler, **coins)
         rows = pq.read_table(f"{result['output']}/data.parquet").to_pylist()
         found.append((result["levels"], Counter(map(str, rows))))
     assert found[0] == found[1]

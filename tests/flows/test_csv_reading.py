@@ -47,8 +47,7 @@ def test_records_of_several_lines_publish_nobody_who_is_not_there(desk) -> None:
     (desk.folder / "notes.csv").write_text("sex,note\n" + 'F,"first line\nM,second line 0"\n' * 8_000)
     (desk.folder / "notes.toml").write_text(NOTES)
     desk.add_dataset()
-    done = desk("run", desk.folder / "notes.toml", "--json")
-    assert done.code == 0, done.err
+    done = desk.succeed("run", desk.folder / "notes.toml", "--json")
     rows = pq.read_table(Path(done.json["output"]) / "data.parquet").column("sex").to_pylist()
     assert set(rows) == {"F"}
     assert 600 < len(rows) < 1_000  # the binomial of 8,000 at 0.1 leaves this with less than 1e-12
@@ -61,8 +60,7 @@ def test_a_sum_under_replacement_counts_a_record_whose_value_is_missing(desk, la
     (desk.folder / f"{name}.csv").write_text(f"amount\n1000\n1000\n{last}\n")
     (desk.folder / "sum.toml").write_text(SUM.format(name=name))
     desk("dataset", "add", "fixed", "--epsilon", "10", "--delta", "0", "--relation", "replacement")
-    done = desk("run", desk.folder / "sum.toml", "--json")
-    assert done.code == 0, done.err
+    done = desk.succeed("run", desk.folder / "sum.toml", "--json")
     [row] = pq.read_table(Path(done.json["output"]) / "data.parquet").to_pylist()
     assert abs(row["answer"] - 3_000) <= 30
 

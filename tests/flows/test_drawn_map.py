@@ -33,8 +33,7 @@ def told(path: str | Path) -> dict:
 
 
 def run(desk, *words: str | Path, edit=None, **changes: str) -> dict:
-    answer = desk("run", desk.write_spec(edit=edit or chosen(), **changes), *words, "--json")
-    assert answer.code == 0, answer.err
+    answer = desk.succeed("run", desk.write_spec(edit=edit or chosen(), **changes), *words, "--json")
     return answer.json
 
 
@@ -63,8 +62,8 @@ def test_the_drawn_map_is_the_published_one(desk) -> None:
     for column in ("colour", "town"):
         for label in set(table[column].to_pylist()) - {"*"}:
             assert drawn[column] == {"North": 1, "South": 1}.get(label, 0)
-    assert desk("verify", result["certificate"]).code == 0
-    assert desk("ledger", "verify").code == 0
+    desk.succeed("verify", result["certificate"])
+    desk.succeed("ledger", "verify")
     [entry] = desk("ledger", "show", "--json").json["releases"]
     assert entry["selection_sample_id"] is None
 
@@ -95,8 +94,8 @@ def test_a_choice_on_a_fresh_sample_takes_two_samples_and_costs_less(desk) -> No
     assert len({entry["sample_id"], entry["selection_sample_id"], other["sample_id"]}) == 3
     assert (certificate["rate"], certificate["threshold"], certificate["draw"]) == ("0.25", 50, "exponential")
     assert "a fresh sample of the records" in certificate["in_words"]
-    assert desk("verify", result["certificate"]).code == 0
-    assert desk("ledger", "verify").code == 0
+    desk.succeed("verify", result["certificate"])
+    desk.succeed("ledger", "verify")
     assert {path.name for path in desk.home.rglob("*.key")} & {"sampling.key", "selection.key"} == set()
 
 
@@ -109,7 +108,7 @@ def test_a_walk_ends_on_its_last_draw(desk) -> None:
     steps = [json.loads((folder.parent / f"map-step-{step}.draw.json").read_text())["levels"] for step in range(4)]
     assert steps[-1] == list(result["levels"].values()) == json.loads(folder.read_text())["levels"]
     assert all(sum(abs(a - b) for a, b in zip(one, other, strict=True)) <= 1 for one, other in pairwise(steps))
-    assert desk("verify", result["certificate"]).code == 0
+    desk.succeed("verify", result["certificate"])
 
 
 def test_listed_candidates_are_all_that_can_be_drawn(desk) -> None:
@@ -144,8 +143,7 @@ def test_no_records_have_a_map_too(desk) -> None:
 def test_each_release_of_a_series_draws_for_itself(desk) -> None:
     desk.add_dataset()
     spec = desk.write_spec(edit=chosen())
-    registered = desk("series", "add", "monthly", spec, "--releases", "2", "--json")
-    assert registered.code == 0, registered.err
+    registered = desk.succeed("series", "add", "monthly", spec, "--releases", "2", "--json")
     assert registered.json["rule"] == "pld-selection/1"
     for month in ("january", "february"):
         result = run(desk, "--series", "monthly", output=month)
@@ -153,7 +151,7 @@ def test_each_release_of_a_series_draws_for_itself(desk) -> None:
         certificate = told(result["certificate"])
         assert "this is one release of a series" in certificate["guarantee"]["in_words"].lower()
         assert "drawn privately" in certificate["guarantee"]["in_words"]
-        assert desk("verify", result["certificate"]).code == 0
+        desk.succeed("verify", result["certificate"])
     assert len(list(desk.home.rglob("map.draw.json"))) == 2
     other = desk(
         "run", desk.write_spec(edit=chosen('[selection]\nepsilon = 0.2\ndraw = "exponential"\n')), "--series", "monthly"
@@ -162,7 +160,7 @@ def test_each_release_of_a_series_draws_for_itself(desk) -> None:
     [dataset] = desk("ledger", "show", "--json").json["datasets"]
     assert dataset["epsilon_spent"] == registered.json["epsilon"]
     assert dataset["epsilon_estimate"] <= dataset["epsilon_spent"]
-    assert desk("ledger", "verify").code == 0
+    desk.succeed("ledger", "verify")
 
 
 def fail_once(desk, monkeypatch, name: str, *, edit) -> None:
@@ -233,7 +231,7 @@ def test_a_draw_that_is_damaged_is_never_made_again(desk, monkeypatch) -> None:
         answer = desk("run", desk.write_spec(edit=chosen()), "--release-id", "one")
         assert answer.code == 1, damage
         assert "never drawn again" in answer.err, damage
-    assert desk("abandon", "one", "--reason", "a test").code == 0
+    desk.succeed("abandon", "one", "--reason", "a test")
     assert not list(desk.home.rglob("*.draw.json"))
 
 

@@ -7,8 +7,6 @@ from pathlib import Path
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
-from crowdblend.deploy.run import run_release
-from crowdblend.flows.paths import StatePaths
 from crowdblend.mechanisms.errors import AccountantRefused, ReleaseFailed
 from scipy import stats
 
@@ -49,8 +47,7 @@ def published(result: dict) -> np.ndarray:
 
 
 def ran(desk, spec: Path, *words: str) -> dict:
-    answer = desk("run", spec, "--json", *words)
-    assert answer.code == 0, answer.err
+    answer = desk.succeed("run", spec, "--json", *words)
     return answer.json
 
 
@@ -163,14 +160,7 @@ def test_a_sample_that_served_one_kind_of_release_serves_no_other(desk, histogra
     microdata = desk.write_spec(file="microdata.toml")
 
     def run(spec: Path, output: str) -> None:
-        run_release(
-            spec,
-            state_paths=StatePaths(ledger_url=desk.ledger, home=desk.home),
-            output=str(desk.folder / output),
-            scheduler=None,
-            release_id=None,
-            randomness=lambda size: b"\x07" * size,
-        )
+        desk.release(spec, output=output, coins=lambda size: b"\x07" * size)
 
     first, second = (histogram, microdata) if histogram_first else (microdata, histogram)
     run(first, "one")

@@ -117,8 +117,7 @@ def test_the_warning_stands_on_standard_error_before_the_charge(desk) -> None:
         + "[columns.30]\ninterval = { lower = 0, upper = 100, widths = [] }\nlevel = 0\n"
     )
     desk.add_dataset()
-    done = desk("run", spec, "--dry-run")
-    assert done.code == 0, done.err
+    done = desk.succeed("run", spec, "--dry-run")
     assert "warning" in done.err
     assert "Is the first line a record?" in done.err
     assert "4711" not in done.err + done.out

@@ -11,8 +11,6 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
-from crowdblend.deploy.run import run_release
-from crowdblend.flows.paths import StatePaths
 from crowdblend.mechanisms.errors import AccountantRefused
 
 LABELS = {
@@ -31,8 +29,7 @@ def rows_of(folder: Path) -> list[dict]:
 
 def released(desk, **changes: str) -> tuple[dict, list[dict]]:
     spec = desk.write_spec(**changes)
-    answer = desk("run", spec, "--json")
-    assert answer.code == 0, answer.err
+    answer = desk.succeed("run", spec, "--json")
     return answer.json, rows_of(Path(answer.json["output"]))
 
 
@@ -65,28 +62,18 @@ def test_result_and_ledger_say_the_same(desk) -> None:
     assert release["release_id"] == result["release_id"]
     assert release["sample_id"] == result["sample_id"]
     assert release["stage"] == "published"
-    assert desk("ledger", "verify").code == 0
-    assert desk("verify", result["certificate"]).code == 0
+    desk.succeed("ledger", "verify")
+    desk.succeed("verify", result["certificate"])
 
 
-def test_every_form_and_format_tells_the_same(desk, monkeypatch) -> None:
+def test_every_form_and_format_tells_the_same(desk) -> None:
     """The same coins, injected here only, in four ledgers."""
     counted = []
     for form in ("microdata", "counts"):
         for file_format in ("parquet", "csv"):
             name = f"{form}-{file_format}"
-            own = StatePaths(ledger_url=f"sqlite:///{desk.folder / name}.db", home=desk.folder / f"home-{name}")
-            monkeypatch.setenv("CROWDBLEND_HOME", str(own.home))
-            words = ("--epsilon", "9", "--delta", "1e-3", "--ledger", own.ledger_url)
-            assert desk("dataset", "add", "people", *words).code == 0
-            result = run_release(
-                desk.write_spec(form=form, file_format=file_format, output=name),
-                state_paths=own,
-                output=None,
-                scheduler=None,
-                release_id=None,
-                randomness=lambda size: b"\x07" * size,
-            )
+            spec = desk.write_spec(form=form, file_format=file_format, output=name)
+            result = desk.release(spec, ledger=name, coins=lambda size: b"\x07" * size)
             counts: Counter = Counter()
             for row in rows_of(Path(result["output"])):
                 counts[tuple(row[column] for column in LABELS)] += int(row.get("count", 1))
@@ -100,14 +87,7 @@ def test_the_same_key_again_is_refused_as_a_used_sample(desk) -> None:
     spec = desk.write_spec()
 
     def again(output: str) -> None:
-        run_release(
-            spec,
-            state_paths=StatePaths(ledger_url=desk.ledger, home=desk.home),
-            output=str(desk.folder / output),
-            scheduler=None,
-            release_id=None,
-            randomness=lambda size: b"\x07" * size,
-        )
+        desk.release(spec, output=output, coins=lambda size: b"\x07" * size)
 
     again("one")
     with pytest.raises(AccountantRefused, match="sample"):
@@ -203,8 +183,7 @@ def test_a_published_id_answers_again_without_reading(desk) -> None:
     spec = desk.write_spec()
     first = desk("run", spec, "--release-id", "census-1", "--json")
     (desk.folder / "people.csv").unlink()
-    again = desk("run", spec, "--release-id", "census-1", "--json")
-    assert again.code == 0, again.err
+    again = desk.succeed("run", spec, "--release-id", "census-1", "--json")
     for key in ("release_id", "sample_id", "epsilon", "delta", "published_records", "output", "certificate"):
         assert again.json[key] == first.json[key]
     [dataset] = desk("ledger", "show", "--json").json["datasets"]
@@ -226,7 +205,7 @@ def test_the_private_store_is_private_and_the_key_is_gone(desk) -> None:
     assert not list(desk.home.rglob("sampling.key*"))
 
 
-def test_persisted_results_do_not_repeat_a_sample(desk, monkeypatch) -> None:
+def test_persisted_results_do_not_repeat_a_sample(desk) -> None:
     from prefect.settings import PREFECT_RESULTS_PERSIST_BY_DEFAULT, temporary_settings
 
     desk.add_dataset()

@@ -105,7 +105,7 @@ def test_a_sample_that_served_one_process_serves_no_other(desk, first, others) -
     shown = desk("ledger", "show", "--json").json
     [release] = shown["releases"]
     assert shown["datasets"][0]["epsilon_spent"] == release["epsilon"]
-    assert desk("ledger", "verify").code == 0
+    desk.succeed("ledger", "verify")
 
 
 @pytest.mark.slow
@@ -115,7 +115,7 @@ def test_of_all_kinds_at_once_one_gets_the_sample(desk) -> None:
     assert sorted(code for code, _ in ended.values()) == [0, 3, 3, 3, 3], ended
     assert all("a sample serves one release" in said for code, said in ended.values() if code == 3), ended
     assert len(list(desk.folder.glob("out-*"))) == 1
-    assert desk("ledger", "verify").code == 0
+    desk.succeed("ledger", "verify")
 
 
 @pytest.fixture
@@ -123,8 +123,7 @@ def voters(desk):
     """A desk with the reports of 1,200 people about one question, whose budget is for replacement."""
     vectors = np.random.default_rng(8).integers(0, 2, size=1_200).astype(np.uint8)
     pq.write_table(vector_table(vectors), desk.folder / "votes.parquet")
-    added = desk("dataset", "add", "people", "--relation", "replacement", "--epsilon", "10", "--delta", "1e-3")
-    assert added.code == 0, added.err
+    desk.succeed("dataset", "add", "people", "--relation", "replacement", "--epsilon", "10", "--delta", "1e-3")
     return desk
 
 

@@ -11,8 +11,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from crowdblend.deploy.run import run_release
-from crowdblend.flows.paths import StatePaths
 from crowdblend.mechanisms.sampling import ChunkIdentity, kept_positions
 from scipy import stats
 
@@ -75,14 +73,8 @@ def test_points_are_within_the_error_that_their_certificate_states(desk, points)
     """The bound holds for the noisy ones with the stated confidence, which is 0.999999 here: the false-alarm rate."""
     unit = write_places(desk)
     desk.add_dataset()
-    result = run_release(
-        spec_of(desk, points.format(cells=8) + "\nconfidence = 0.999999"),
-        state_paths=StatePaths(ledger_url=desk.ledger, home=desk.home),
-        output=None,
-        scheduler=None,
-        release_id=None,
-        randomness=lambda size: KEY[:size],
-    )
+    spec = spec_of(desk, points.format(cells=8) + "\nconfidence = 0.999999")
+    result = desk.release(spec, coins=lambda size: KEY[:size])
     chunk = ChunkIdentity(file=0, block=0)
     sample = unit[kept_positions(key=KEY, chunk=chunk, records=len(unit), rate=Decimal("0.2"))]
     found = scaled(Path(result["output"]))
@@ -111,8 +103,7 @@ def test_empty_cells_have_the_noise_of_the_formula_as_far_as_it_is_above_0(desk)
     cells = 100_000
     (desk.folder / "places.csv").write_text("x\n" + "0.0\n" * 4_000)
     desk.add_dataset()
-    done = desk("run", spec_of(desk, NOISY.format(cells=cells), columns=X, source="places.csv"), "--json")
-    assert done.code == 0, done.err
+    done = desk.succeed("run", spec_of(desk, NOISY.format(cells=cells), columns=X, source="places.csv"), "--json")
     x = pq.read_table(Path(done.json["output"]) / "data.parquet")["x"].to_numpy()
     places = np.floor((x + 1) / 4 * cells).astype(int)
     assert np.allclose((places + 0.5) / cells * 4 - 1, x, atol=1e-9), "every point is the middle of a cell"
@@ -140,8 +131,7 @@ def test_points_as_csv_are_the_same_numbers(desk) -> None:
     desk.add_dataset()
     spec = spec_of(desk, SUPPRESSED.format(cells=3))
     spec.write_text(spec.read_text().replace('name = "points"', 'name = "points"\nformat = "csv"'))
-    done = desk("run", spec, "--json")
-    assert done.code == 0, done.err
+    done = desk.succeed("run", spec, "--json")
     header, *lines = (Path(done.json["output"]) / "data.csv").read_text().splitlines()
     assert header == "x,y"
     assert len(lines) == done.json["published_records"] > 100

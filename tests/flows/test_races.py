@@ -44,7 +44,7 @@ def test_ten_processes_race_for_one_release_id(desk) -> None:
     [release] = shown["releases"]
     assert release["stage"] == "published"
     assert shown["datasets"][0]["epsilon_spent"] == release["epsilon"]
-    assert desk("ledger", "verify").code == 0
+    desk.succeed("ledger", "verify")
 
 
 def test_the_last_of_a_budget_serves_one(desk) -> None:
@@ -81,12 +81,11 @@ def test_a_killed_release_is_resumed_by_rule(desk) -> None:
 
     (desk.folder / "people.csv").write_bytes(records)
     os.utime(desk.folder / "people.csv", ns=(times.st_atime_ns, times.st_mtime_ns))
-    resumed = desk("run", "spec.toml", "--release-id", "killed", "--json")
-    assert resumed.code == 0, resumed.err
+    resumed = desk.succeed("run", "spec.toml", "--release-id", "killed", "--json")
     assert resumed.json["sample_id"] == release["sample_id"]
     shown = desk("ledger", "show", "--json").json
     assert shown["datasets"][0]["epsilon_spent"] == release["epsilon"]
-    assert desk("ledger", "verify").code == 0
+    desk.succeed("ledger", "verify")
     assert sorted(path.name for path in Path(desk.folder / "out").iterdir()) == ["certificate.json", "data.parquet"]
 
 
@@ -100,7 +99,7 @@ def test_what_was_read_is_not_refunded(desk) -> None:
         records.seek(4)
         records.write(bytes(300))  # the pages' headers; the footer, which is read before the charge, is whole
     assert desk("run", "spec.toml", "--release-id", "failed").code == 1
-    assert desk("abandon", "failed", "--reason", "new delivery").code == 0
+    desk.succeed("abandon", "failed", "--reason", "new delivery")
     [dataset] = desk("ledger", "show", "--json").json["datasets"]
     assert dataset["epsilon_spent"] > 0
     assert desk("run", "spec.toml", "--release-id", "failed").code == 3

@@ -157,7 +157,7 @@ def written(desk, name: str) -> Path:
     of_reports = RELEASES[name].startswith("[reports]")
     dataset, source = ("phones", "reports.parquet") if of_reports else ("people", "people.csv")
     relation = ("--relation", "replacement") if of_reports else ()
-    assert desk("dataset", "add", dataset, *relation, "--epsilon", "30", "--delta", "0.1").code == 0
+    desk.succeed("dataset", "add", dataset, *relation, "--epsilon", "30", "--delta", "0.1")
     if of_reports:
         mechanism = KRandomization(bits=2, flip_probability=Decimal("0.25"))
         originals = np.array([1] * 500 + [2] * 300, dtype=np.uint32)
@@ -178,8 +178,7 @@ def bytes_of_two_attempts(desk, monkeypatch, spec: Path) -> tuple[bytes, bytes]:
     with monkeypatch.context() as dark:
         dark.setattr(release, "write_output", fail)
         assert "the lights went out" in desk("run", spec, "--release-id", "one").err
-    done = desk("run", spec, "--release-id", "one", "--json")
-    assert done.code == 0, done.err
+    desk.succeed("run", spec, "--release-id", "one", "--json")
     return (desk.folder / "data.parquet").read_bytes(), (desk.folder / "out" / "data.parquet").read_bytes()
 
 

@@ -70,12 +70,10 @@ def vectors(reports: str, originals) -> np.ndarray:
 def asked(desk, prefect_server, monkeypatch):
     """A desk with a budget for replacement, on the module's one Prefect server; it asks, and gives result and rows."""
     monkeypatch.setenv("PREFECT_API_URL", prefect_server.api_url)
-    added = desk("dataset", "add", "phones", "--relation", "replacement", "--epsilon", "30", "--delta", "1e-3")
-    assert added.code == 0, added.err
+    desk.succeed("dataset", "add", "phones", "--relation", "replacement", "--epsilon", "30", "--delta", "1e-3")
 
     def ask(reports: str, source: str, *words: str, more: str = "") -> tuple[dict, list[dict]]:
-        done = desk("run", write(reports, source, more=more), "--json", *words)
-        assert done.code == 0, done.err
+        done = desk.succeed("run", write(reports, source, more=more), "--json", *words)
         return done.json, pq.read_table(Path(done.json["output"]) / "data.parquet").to_pylist()
 
     def write(reports: str, source: str, *, more: str = "") -> Path:
@@ -133,8 +131,8 @@ def test_words_are_counted_without_trust_from_either_format(asked, desk) -> None
     # Each release of reports is charged, though these are the same: the ledger can't know that.
     assert desk("ledger", "show", "--json").json["datasets"][0]["epsilon_spent"] == 8.0
     for one in (result, again):
-        assert desk("verify", one["certificate"]).code == 0
-    assert desk("ledger", "verify").code == 0
+        desk.succeed("verify", one["certificate"])
+    desk.succeed("ledger", "verify")
 
 
 def test_one_bit_is_charged_exactly_and_only_once(asked, desk) -> None:
@@ -158,8 +156,8 @@ def test_one_bit_is_charged_exactly_and_only_once(asked, desk) -> None:
     refused = desk("run", "count.toml")
     assert refused.code == 3, refused.err
     assert "nothing else is published of their reports" in refused.err
-    assert desk("verify", result["certificate"]).code == 0
-    assert desk("ledger", "verify").code == 0
+    desk.succeed("verify", result["certificate"])
+    desk.succeed("ledger", "verify")
 
 
 def test_several_bits_are_charged_by_the_shuffle_bound_where_it_holds(asked, desk) -> None:
@@ -185,7 +183,7 @@ def test_several_bits_are_charged_by_the_shuffle_bound_where_it_holds(asked, des
     assert [(row["voted"], row["knows"]) for row in rows] == [("0", "0"), ("0", "1"), ("1", "0"), ("1", "1")]
     for row, true in zip(rows, (0, 1_000, 0, 4_000), strict=True):
         assert abs(row["estimate"] - true) < 6 * row["standard_error"]
-    assert desk("ledger", "verify").code == 0
+    desk.succeed("ledger", "verify")
 
 
 def test_a_price_of_reports_never_enters_an_add_remove_budget(asked, desk) -> None:
@@ -202,13 +200,12 @@ def test_a_price_of_reports_never_enters_an_add_remove_budget(asked, desk) -> No
 def test_several_reports_of_a_person_cost_so_many_times_as_much(asked, desk) -> None:
     write_sketches(desk.folder)
     added = ("--relation", "replacement", "--epsilon", "30", "--delta", "1e-3", "--rows-per-person", "3")
-    assert desk("dataset", "add", "many", *added).code == 0
+    desk.succeed("dataset", "add", "many", *added)
     spec = asked.spec(SKETCH, "lines.csv")
     spec.write_text(spec.read_text().replace('"phones"', '"many"\nrows_per_person = 3'))
-    done = desk("run", spec, "--json")
-    assert done.code == 0, done.err
+    done = desk.succeed("run", spec, "--json")
     assert done.json["epsilon"] == 12.0
-    assert desk("verify", done.json["certificate"]).code == 0
+    desk.succeed("verify", done.json["certificate"])
 
 
 @pytest.mark.slow
@@ -279,7 +276,7 @@ def test_too_few_reports_publish_nothing(asked, desk) -> None:
     assert not (desk.folder / "out").exists()
     [release] = desk("ledger", "show", "--json").json["releases"]
     assert release["stage"] == "reading"
-    assert desk("ledger", "verify").code == 0
+    desk.succeed("ledger", "verify")
 
 
 @pytest.mark.parametrize(

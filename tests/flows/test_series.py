@@ -21,8 +21,7 @@ def refusals(desk) -> list[str]:
 def series(desk) -> dict:
     """A registered series of two releases, and its specification in spec.toml."""
     desk.add_dataset()
-    answer = desk("series", "add", "monthly", desk.write_spec(), "--releases", "2", "--json")
-    assert answer.code == 0, answer.err
+    answer = desk.succeed("series", "add", "monthly", desk.write_spec(), "--releases", "2", "--json")
     return answer.json
 
 
@@ -34,15 +33,14 @@ def test_two_deliveries_are_paid_once_and_a_third_is_refused(desk, series) -> No
     for number, month in enumerate(("january", "february"), start=1):
         desk.write_people(2_400, file=f"{month}.csv", shift=number)
         spec = desk.write_spec(name=f"people-{month}", source=f"{month}.csv", output=month, file_format="csv")
-        answer = desk("run", spec, "--series", "monthly", "--release-id", f"monthly-{month}", "--json")
-        assert answer.code == 0, answer.err
+        answer = desk.succeed("run", spec, "--series", "monthly", "--release-id", f"monthly-{month}", "--json")
         result = answer.json
         assert result["series"] == {"name": "monthly", "number": number, "releases": 2}
         assert result["epsilon"] == series["epsilon"]
         certificate = json.loads(Path(result["certificate"]).read_text(encoding="utf-8"))
         assert certificate["series"] == result["series"]
         assert certificate["guarantee"]["rule"] == "pld/1"
-        assert desk("verify", result["certificate"]).code == 0
+        desk.succeed("verify", result["certificate"])
         samples.add(result["sample_id"])
     assert len(samples) == 2
 
@@ -63,15 +61,14 @@ def test_two_deliveries_are_paid_once_and_a_third_is_refused(desk, series) -> No
     assert desk("series", "list", "--json").json == {"series": ledger["series"]}
     assert "monthly" in desk("series", "list").out
     assert "composed estimate" in desk("ledger", "show").out
-    assert desk("ledger", "verify").code == 0
+    desk.succeed("ledger", "verify")
 
 
 def test_a_retry_of_the_same_id_is_the_same_release(desk, series) -> None:
     spec = desk.write_spec()
     first = desk("run", spec, "--series", "monthly", "--release-id", "monthly-1", "--json").json
     (desk.folder / "people.csv").unlink()
-    again = desk("run", spec, "--series", "monthly", "--release-id", "monthly-1", "--json")
-    assert again.code == 0, again.err
+    again = desk.succeed("run", spec, "--series", "monthly", "--release-id", "monthly-1", "--json")
     for key in ("release_id", "sample_id", "series", "epsilon", "published_records", "certificate"):
         assert again.json[key] == first[key]
     assert desk("series", "list", "--json").json["series"][0]["remaining"] == 1
@@ -105,7 +102,7 @@ def test_changed_parameters_are_refused_and_recorded(desk, series) -> None:
     assert desk("run", desk.write_spec(), "--series", "monthly").code == 3
     assert not (desk.folder / "out").exists()
     assert desk("series", "list", "--json").json["series"][0]["taken"] == 0
-    assert desk("ledger", "verify").code == 0
+    desk.succeed("ledger", "verify")
 
 
 def test_a_series_is_refused_before_it_costs_anything(desk) -> None:
@@ -125,7 +122,7 @@ def test_a_series_is_refused_before_it_costs_anything(desk) -> None:
     answer = desk("series", "add", "dear", too_dear, "--releases", "2")
     assert answer.code == 2
     assert "for 2 releases" in answer.err
-    assert desk("series", "add", "two", desk.write_spec(), "--releases", "2").code == 0
+    desk.succeed("series", "add", "two", desk.write_spec(), "--releases", "2")
     assert desk("series", "add", "two", spec, "--releases", "2").code == 2
     assert shown(desk)["datasets"][0]["epsilon_spent"] < 0.4
 
@@ -149,4 +146,4 @@ def test_a_release_given_up_unread_gives_its_place_back(desk, series, monkeypatc
     [known] = desk("series", "list", "--json").json["series"]
     assert known["remaining"] == 2
     assert shown(desk)["datasets"][0]["epsilon_spent"] == series["epsilon"]
-    assert desk("ledger", "verify").code == 0
+    desk.succeed("ledger", "verify")

@@ -151,8 +151,7 @@ def test_commands_use_the_file_and_its_ledger_from_every_folder_below(desk, monk
     assert (desk.folder / "ledger.db").is_file()
     (desk.folder / "below").mkdir()
     monkeypatch.chdir(desk.folder / "below")
-    listed = desk("dataset", "list", "--json")
-    assert listed.code == 0, listed.err
+    listed = desk.succeed("dataset", "list", "--json")
     assert "people" in listed.out
     assert not list((desk.folder / "below").iterdir())
 

@@ -140,8 +140,7 @@ class Desk(StewardFolder):
         return path
 
     def add_dataset(self, *, epsilon: str = "10", delta: str = "1e-3") -> None:
-        answer = self("dataset", "add", "people", "--epsilon", epsilon, "--delta", delta)
-        assert answer.code == 0, answer.err
+        self.succeed("dataset", "add", "people", "--epsilon", epsilon, "--delta", delta)
 
     def prefect(self) -> str:
         """Address of the Prefect server that the tests share; it starts when it is first asked for."""
@@ -165,6 +164,40 @@ class Desk(StewardFolder):
             cli.main([str(word) for word in words])
         out, err = self.capture.readouterr()
         return Answer(code=int(leave.value.code or 0), out=out, err=err)
+
+    def release(
+        self,
+        spec: Path,
+        *,
+        coins: Callable[[int], bytes],
+        output: str | None = None,
+        scheduler: str | None = None,
+        ledger: str | None = None,
+    ) -> dict:
+        """Run a release in this process whose sampling keys are these coins; gives what `run --json` prints.
+
+        A ledger that is named is a new one, with a budget for one such release.
+        """
+        from crowdblend.deploy.run import run_release
+        from crowdblend.flows.paths import StatePaths
+
+        url = self.ledger if ledger is None else f"sqlite:///{self.folder / ledger}.db"
+        if ledger is not None:
+            self.succeed("dataset", "add", "people", "--epsilon", "101", "--delta", "1e-2", "--ledger", url)
+        return run_release(
+            spec,
+            state_paths=StatePaths(ledger_url=url, home=self.home),
+            output=None if output is None else str(self.folder / output),
+            scheduler=scheduler,
+            release_id=None,
+            randomness=coins,
+        )
+
+    def succeed(self, *words: str | Path) -> Answer:
+        """The same, for a command that must succeed."""
+        answer = self(*words)
+        assert answer.code == 0, answer.err
+        return answer
 
 
 @pytest.fixture

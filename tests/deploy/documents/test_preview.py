@@ -111,8 +111,7 @@ def test_a_drawn_map_is_previewed_by_what_the_draw_favours(desk) -> None:
         return "\n".join(lines).replace("[columns.colour]", "[selection]\nepsilon = 0.1\n\n[columns.colour]")
 
     spec = desk.write_spec(edit=chosen)
-    told = desk("preview", spec, "--public", "public.csv", "--json")
-    assert told.code == 0, told.err
+    told = desk.succeed("preview", spec, "--public", "public.csv", "--json")
     explained = {column["column"]: column["levels"] for column in desk("explain", spec, "--json").json["columns"]}
     kept = {name: [level["information_kept"] for level in levels] for name, levels in explained.items()}
     labels = {
@@ -197,9 +196,8 @@ def test_without_a_crowd_the_reason_is_told(desk) -> None:
 def test_records_that_are_not_the_private_ones_pass(desk) -> None:
     """The control of the refusals: other records, a source that isn't there yet."""
     write_public(desk)
-    assert desk("preview", desk.write_spec(), "--public", "public.csv").code == 0
-    answer = desk("preview", desk.write_spec(source="later.csv"), "--public", "people.csv", "--json")
-    assert answer.code == 0, answer.err
+    desk.succeed("preview", desk.write_spec(), "--public", "public.csv")
+    answer = desk.succeed("preview", desk.write_spec(source="later.csv"), "--public", "people.csv", "--json")
     assert any("not compared" in remark for remark in answer.json["remarks"])
 
 
@@ -259,9 +257,9 @@ def test_nothing_is_written_but_the_page_that_is_asked_for(desk) -> None:
     write_public(desk)
     spec = desk.write_spec()
     before = set(desk.folder.rglob("*"))
-    assert desk("preview", spec, "--public", "public.csv").code == 0
+    desk.succeed("preview", spec, "--public", "public.csv")
     assert set(desk.folder.rglob("*")) == before, "no ledger, no private store"
-    assert desk("preview", spec, "--public", "public.csv", "--html", "page.html").code == 0
+    desk.succeed("preview", spec, "--public", "public.csv", "--html", "page.html")
     assert set(desk.folder.rglob("*")) - before == {desk.folder / "page.html"}
 
 
@@ -295,8 +293,7 @@ def test_a_mark_in_the_private_records_is_nowhere(desk) -> None:
     for mark in ("Zanzibar7", "Quetzal9"):
         (desk.folder / "people.csv").write_text("colour;age;town\n" + f"{mark};{mark};{mark}\n" * 50)
         name = f"{mark}.html"
-        answer = desk("preview", desk.write_spec(), "--public", "public.csv", "--html", name)
-        assert answer.code == 0, answer.err
+        answer = desk.succeed("preview", desk.write_spec(), "--public", "public.csv", "--html", name)
         pages.append((answer.out, (desk.folder / name).read_text()))
         assert mark not in "".join(pages[-1])
     assert pages[0] == pages[1]

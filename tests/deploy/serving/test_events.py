@@ -24,7 +24,7 @@ def test_what_would_refuse_every_release_is_refused_at_once(desk) -> None:
     words = ("serve", spec, "--output", "published", "--series")
     unknown = desk(*words, "none", "--cron", "0 3 1 * *")
     assert (unknown.code, "none" in unknown.err) == (2, True)
-    assert desk("series", "add", "monthly", spec, "--releases", "2").code == 0
+    desk.succeed("series", "add", "monthly", spec, "--releases", "2")
     for options, told in [
         (("--cron", "* * * * * *"), "'* * * * * *' has 6 fields, and a schedule has five"),
         (("--cron", "0 3 1 * *", "--retry-for", "soon"), "30m or 6h"),
@@ -42,8 +42,8 @@ def test_a_series_that_has_no_release_left_ends_serve_with_its_own_exit(desk, pr
     monkeypatch.setenv("PREFECT_API_URL", prefect_server.api_url)
     desk.add_dataset()
     spec = desk.write_spec()
-    assert desk("series", "add", "once", spec, "--releases", "1").code == 0
-    assert desk("run", spec, "--series", "once").code == 0
+    desk.succeed("series", "add", "once", spec, "--releases", "1")
+    desk.succeed("run", spec, "--series", "once")
     ended = desk("serve", spec, "--series", "once", "--cron", "0 3 1 * *", "--output", "published")
     assert ended.code == 4, ended.err
     assert "Ended: all 1 releases of the series 'once' are taken and finished." in ended.out
@@ -51,7 +51,7 @@ def test_a_series_that_has_no_release_left_ends_serve_with_its_own_exit(desk, pr
 
 def test_a_schedule_fires_is_told_and_ends_with_its_series(desk, serve, outside, prefect) -> None:
     desk.add_dataset()
-    assert desk("series", "add", "minutes", desk.write_spec(), "--releases", "1").code == 0
+    desk.succeed("series", "add", "minutes", desk.write_spec(), "--releases", "1")
     serving = serve("minutes", environment=outside, cron="* * * * *")
     assert "serves the series 'minutes': 0 of 1 releases are taken" in serving.await_line("serves the series")
     coming = serving.await_line("comes next at")
@@ -76,7 +76,7 @@ def test_a_schedule_fires_is_told_and_ends_with_its_series(desk, serve, outside,
 def test_it_waits_for_a_file_says_why_it_refuses_and_tells_the_hook(desk, serve, outside, prefect) -> None:
     desk.add_dataset()
     spec = desk.write_spec()
-    assert desk("series", "add", "daily", spec, "--releases", "9").code == 0
+    desk.succeed("series", "add", "daily", spec, "--releases", "9")
     records = desk.folder / "people.csv"
     records.rename(desk.folder / "kept.csv")
     hook = f'{sys.executable} -c "{HOOK}"'
@@ -122,7 +122,7 @@ def test_ctrl_c_within_a_release_tells_what_it_cost_and_it_is_finished_later(
 ) -> None:
     rig.write_records(desk.folder / "many", 6_000_000)
     desk.add_dataset()
-    assert desk("series", "add", "cut", desk.write_spec(source="many"), "--releases", "2").code == 0
+    desk.succeed("series", "add", "cut", desk.write_spec(source="many"), "--releases", "2")
     serving = serve("cut", environment=outside)
     serving.await_line("Next run at")
     number = prefect.trigger("cut")
@@ -142,7 +142,7 @@ def test_ctrl_c_within_a_release_tells_what_it_cost_and_it_is_finished_later(
 @pytest.mark.long
 def test_one_series_is_served_by_one_process(desk, serve, outside) -> None:
     desk.add_dataset()
-    assert desk("series", "add", "alone", desk.write_spec(), "--releases", "2").code == 0
+    desk.succeed("series", "add", "alone", desk.write_spec(), "--releases", "2")
     serving = serve("alone", environment=outside)
     serving.await_line("Next run at")
     second = desk("serve", "spec.toml", "--series", "alone", "--cron", "0 3 1 1 *", "--output", "published")
@@ -153,7 +153,7 @@ def test_one_series_is_served_by_one_process(desk, serve, outside) -> None:
 @pytest.mark.long
 def test_a_server_outside_that_goes_and_comes_back_is_waited_for(desk, serve, outside, own_prefect_server) -> None:
     desk.add_dataset()
-    assert desk("series", "add", "patient", desk.write_spec(), "--releases", "1").code == 0
+    desk.succeed("series", "add", "patient", desk.write_spec(), "--releases", "1")
     serving = serve("patient", environment=outside, cron="* * * * *")
     serving.await_line("Next run at")
     own_prefect_server.stop(signal.SIGKILL)
@@ -168,9 +168,9 @@ def test_a_server_outside_that_goes_and_comes_back_is_waited_for(desk, serve, ou
 @pytest.mark.long
 def test_one_machine_serves_a_series_by_itself(desk, serve, embedded) -> None:
     desk.add_dataset()
-    assert desk("series", "add", "lone", desk.write_spec(), "--releases", "2").code == 0
+    desk.succeed("series", "add", "lone", desk.write_spec(), "--releases", "2")
     serving = serve("lone", environment=embedded, cron="* * * * *")
     for number in (1, 2):
         serving.await_line(rf"Published release lone@\S+ \({number} of 2 of lone\)")
     assert serving.end() == 4
-    assert desk("ledger", "verify").code == 0
+    desk.succeed("ledger", "verify")

@@ -28,7 +28,7 @@ def killed_and_finished(desk, serve, environment, *, series: str, step: str, cro
     """Kill a release at a step, serve again with another output until it is published where it was charged; its id."""
     desk.add_dataset()
     spec = desk.write_spec(edit=chosen if step == "select" else lambda text: text)
-    assert desk("series", "add", series, spec, "--releases", "9").code == 0
+    desk.succeed("series", "add", series, spec, "--releases", "9")
     first = serve(series, environment=environment, cron=cron, kill_at=step)
     first.await_line("Next run at")
     begin()
@@ -51,8 +51,8 @@ def killed_and_finished(desk, serve, environment, *, series: str, step: str, cro
     assert finished["stage"] == "published"
     if step != "charge":
         assert finished["sample_id"] == before[release_id]["sample_id"]
-    assert desk("verify", place / "certificate.json").code == 0
-    assert desk("ledger", "verify").code == 0
+    desk.succeed("verify", place / "certificate.json")
+    desk.succeed("ledger", "verify")
     return release_id
 
 
@@ -101,7 +101,7 @@ def test_killed_at_a_step_with_a_server_of_its_own(desk, serve, embedded, step: 
 def test_a_release_ends_with_the_serve_that_was_killed_alone(desk, serve, rig, outside, prefect) -> None:
     rig.write_records(desk.folder / "many", 6_000_000)
     desk.add_dataset()
-    assert desk("series", "add", "alone", desk.write_spec(source="many"), "--releases", "2").code == 0
+    desk.succeed("series", "add", "alone", desk.write_spec(source="many"), "--releases", "2")
     first = serve("alone", environment=outside)
     first.await_line("Next run at")
     prefect.trigger("alone")
