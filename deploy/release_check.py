@@ -15,10 +15,7 @@ if TYPE_CHECKING:
 
     from ..accounting.ledger.private_store.signing import PublicKey
 
-__all__ = ["FIGURES", "verify_release"]
-
-FIGURES = frozenset({"count", "answer", "interval_low", "interval_high", "standard_error"})
-"""Columns of published tables that have numbers, not labels."""
+__all__ = ["verify_release"]
 
 
 def verify_release(path: Path, *, trusted: tuple[PublicKey, ...] | None) -> CertificateCheck:
@@ -53,12 +50,13 @@ def _label_findings(certificate: Mapping[str, Any], columns: list[Mapping[str, A
     from ..accounting.theory.kinds.registry import mechanism_of_record
     from ..flows.releases.registry import kind_of_mechanism  # with it comes what reads specifications
 
-    if not kind_of_mechanism(mechanism_of_record(certificate["mechanism"])).labelled:
+    figures = kind_of_mechanism(mechanism_of_record(certificate["mechanism"])).figures
+    if figures is None:
         return
     carried = {
         column["column"]: (described_hierarchy(column["hierarchy"]), column["level"])
         for column in columns
-        if column["hierarchy"] is not None and column["column"] not in FIGURES
+        if column["hierarchy"] is not None and column["column"] not in figures
     }
     name = next((name for name in ("data.parquet", "data.csv") if name in certificate["files"]), None)
     if name is None or not carried:

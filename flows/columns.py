@@ -1,9 +1,4 @@
-"""The released columns as declared, with their levels or candidates; and how their values are read.
-
-The released columns as declared: a map with a level for each, or the candidates that a map is chosen from.
-
-[data]: how records are read, as the specification declares it.
-"""
+"""The released columns as declared, with their levels or the candidates of a map; and how their values are read."""
 
 from __future__ import annotations
 
@@ -21,8 +16,9 @@ from ..tasks.inputs.hierarchy_files import read_hierarchy
 from ..tasks.readers.values import RecordReading
 from .spec_tables import ColumnTable, IntervalTable, SelectionTable, SpecTables
 
-__all__ = ["check_declared_values", "declared_choice", "declared_map", "record_reading"]
+__all__ = ["check_declared_values", "declared_choice", "declared_map", "record_reading", "require_cells"]
 
+MOST_CELLS = 1_000_000
 ONLY_WITH_SELECTION = ("min_level", "max_level", "weight")
 
 
@@ -191,6 +187,21 @@ def _hierarchy(where: str, column: ColumnTable, base: Path) -> Hierarchy:
                 raise InputRefused("name exactly one of hierarchy, values and interval.", where=where)
     except ValueError as error:
         raise InputRefused(f"{error}.", where=where) from None
+
+
+def require_cells(path: Path, recoding: GeneralizationMap) -> None:
+    """Refuse more cells than are published.
+
+    Raises:
+        InputRefused: there are more.
+    """
+    if recoding.cells > MOST_CELLS:
+        raise InputRefused(
+            f"these columns have {recoding.cells} combinations of labels, more than the {MOST_CELLS} that one release "
+            "publishes.",
+            where=f"{path}: [columns]",
+            remedy="Use coarser levels or fewer columns.",
+        )
 
 
 def record_reading(spec: SpecTables) -> RecordReading:

@@ -22,8 +22,8 @@ from ..tasks.stages.publish import StagedRelease, remembered_release
 from ..tasks.stages.release_files import publish, write_output
 from ..tasks.stages.table import Publication
 from .code_sources import code_sources
-from .observer import Observer
 from .prepare import PreparedRelease
+from .releases.kind import Observer
 from .releases.registry import release_kind
 
 __all__ = ["run_flow"]

@@ -1,9 +1,4 @@
-"""The release specification (TOML): read once, here, into a request of frozen values; and its JSON Schema.
-
-The release specification (TOML): read once, here, into a request of frozen values; pydantic ends here.
-
-The specification's JSON Schema, for editors that complete and check TOML while it is written.
-"""
+"""The release specification (TOML): read once, here, into a request of frozen values; and its JSON Schema."""
 
 from __future__ import annotations
 
@@ -23,7 +18,6 @@ from ..tasks.request import Request
 from ..tasks.stages.publish import Output
 from .columns import check_declared_values
 from .releases.kind import GivenSpec
-from .releases.microdata import check_sampling
 from .releases.registry import DEFAULT_KIND, KINDS, release_kind
 from .spec_keys import key_advice
 from .spec_tables import SpecTables, tables_model
@@ -56,7 +50,7 @@ def read_spec(path: Path, *, output: Output | None, releases: int = 1) -> Reques
     kind = release_kind(name)
     own = None if kind.model is None else getattr(tables, name)
     _check_data(path, tables)
-    check_sampling(path, tables, unequal_rates=kind.unequal_rates(own))
+    _check_sampling(path, tables, unequal_rates=kind.unequal_rates(own))
     if releases > 1 and not kind.series:
         raise InputRefused(
             "a series is of microdata releases.", where=f"{path}: [{name}]", remedy="Charge each release for itself."
@@ -134,6 +128,33 @@ def _check_data(path: Path, tables: SpecTables) -> None:
         raise InputRefused(
             "a release's name is 1 to 100 letters, digits, dots, dashes and underscores.",
             where=f"{path}: [release].name",
+        )
+
+
+def _check_sampling(path: Path, tables: SpecTables, *, unequal_rates: bool) -> None:
+    """Whether [sampling] says one thing: one rate for all, a column of rates, or how a sample was drawn."""
+    table = tables.sampling
+    if table is None:
+        return
+    where = f"{path}: [sampling]"
+    if (table.column is None) is not (table.rates is None):
+        missing = "rates" if table.rates is None else "column"
+        raise InputRefused(
+            "a column of rates goes with the rates that are drawn with, and these with it.",
+            where=f"{where}.{missing}",
+            remedy='Write column = "NAME" and rates = [LOWEST, …, HIGHEST].',
+        )
+    ways = [name for name in ("rate", "column", "design") if getattr(table, name) is not None]
+    if not ways:
+        raise InputRefused("this is required and missing.", where=f"{where}.rate")
+    if len(ways) > 1:
+        raise InputRefused(f"{' and '.join(ways)} exclude each other.", where=f"{where}.{ways[1]}")
+    if table.rate is None and not unequal_rates:
+        raise InputRefused(
+            'unequal rates have a price for a histogram of kind = "suppressed" only.',
+            where=f"{where}.{ways[0]}",
+            remedy="Write rate = …: a fresh sample with one rate for all, which a sample that was drawn by others can "
+            "have too.",
         )
 
 

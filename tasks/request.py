@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import ClassVar, Literal
 
 from ..accounting.theory.cost import Price
-from ..accounting.theory.kinds.registry import mechanism_record
+from ..accounting.theory.kinds.registry import kind_of, mechanism_record
 from ..accounting.theory.price import paper_price
 from ..mechanisms.map_selection.draw import MapChoice
 from ..mechanisms.map_selection.lattice import LatticeColumn
@@ -73,9 +73,9 @@ class Request(ABC):
         )
 
     @property
-    @abstractmethod
     def sampling_rate(self) -> Decimal | None:
         """Rate of the fresh sample that is counted; None where every record is."""
+        return kind_of(self.mechanism).sampling_rate(self.mechanism)
 
     @property
     def selection_rate(self) -> Decimal | None:

@@ -6,7 +6,9 @@ from types import MappingProxyType
 
 from ...mechanisms.errors import InputRefused
 
-__all__ = ["REFUSED", "refuse_unsafe"]
+__all__ = ["REFUSED", "refuse_unknown_noise", "refuse_unsafe"]
+
+NOISE = "two-sided-geometric"
 
 REFUSED = MappingProxyType(
     {
@@ -52,3 +54,18 @@ def refuse_unsafe(name: str, *, where: str = "") -> None:
             where=where,
             remedy=instead,
         )
+
+
+def refuse_unknown_noise(name: str, *, where: str) -> None:
+    """Refuse noise that gives no guarantee, and noise that nobody knows.
+
+    Args:
+        name: of the noise.
+        where: who asks for it, for the message.
+
+    Raises:
+        InputRefused: it isn't the two-sided geometric.
+    """
+    refuse_unsafe(name, where=where)
+    if name != NOISE:
+        raise InputRefused(f"there is no noise {name!r}.", where=where, remedy=f'Leave it out, or write "{NOISE}".')

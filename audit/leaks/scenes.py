@@ -73,11 +73,11 @@ SCRIPT = """
 import sys
 from pathlib import Path
 from crowdblend.deploy.run import run_release
-from crowdblend.flows.paths import house
+from crowdblend.flows.paths import resolve_paths
 {broken}
 keys = iter(sys.argv[2:])
 result = run_release(
-    Path("spec.toml"), house=house(), output=None, scheduler=sys.argv[1] or None, release_id="leak-test",
+    Path("spec.toml"), state_paths=resolve_paths(), output=None, scheduler=sys.argv[1] or None, release_id="leak-test",
     randomness=lambda size: bytes.fromhex(next(keys))[:size],
 )
 print(result["published_records"], result["published_groups"])

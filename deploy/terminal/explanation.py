@@ -10,8 +10,8 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from ...accounting.theory.kinds.registry import mechanism_record
-from ...flows.releases.registry import release_kind
+from ...accounting.theory.kinds.registry import mechanism_of_record, mechanism_record
+from ...flows.releases.registry import kind_of_mechanism, release_kind
 from ...mechanisms.amounts import amount_shown
 from ...mechanisms.hierarchies.declare import Hierarchy
 from ...mechanisms.map_selection.draw import MapChoice
@@ -22,27 +22,6 @@ from ...tasks.request import Request
 __all__ = ["explanation", "print_explanation"]
 
 MOST_EXAMPLES = 3
-MEANINGS = {
-    "k": "counts below it are dropped or noisy",
-    "epsilon": "ε of the noise",
-    "horizon": "K: below K − t the noise grows as a count falls",
-    "margin": "t: counts of at least K − t have the least noise",
-    "sampling_rate": "probability that a record is sampled; whole: every record is read",
-    "lowest_rate": "p: the least probability with which a record is included",
-    "highest_rate": "p′: the greatest, but for the exceptions",
-    "largest_rate": "p_max: the greatest of all",
-    "exceptions": "ℓ: how many records of a group may have been included with other probabilities",
-    "dimensions": "d: how many columns are the axes of the grid",
-    "cells_per_side": "r: into how many cells each column is cut",
-    "relation": "what is hidden: a person's presence, or a person's values",
-    "lower": "smaller values count as this",
-    "upper": "larger values count as this",
-    "bits": "of each report",
-    "hashes": "hash functions that devices choose among",
-    "flip_probability": "with which a device flips each bit",
-    "least_people": "n: the price is for the counts of at least so many people's reports",
-    "least_records": "N: a mean is divided by this where there are fewer records",
-}
 
 
 def explanation(request: Request) -> dict[str, Any]:
@@ -151,9 +130,10 @@ def _parameters(explained: Mapping[str, Any]) -> Iterator[tuple[str, object, str
         return
     yield "mechanism", mechanism["kind"], "docs/mechanisms says what it publishes and guarantees"
     yield "cells", explained["cells"], "declared, and all of them published"
+    meanings = kind_of_mechanism(mechanism_of_record(mechanism)).meanings
     for name, value in mechanism.items():
-        if name in MEANINGS:
-            yield name, value, MEANINGS[name]
+        if name in meanings:
+            yield name, value, meanings[name]
     if "half_width" in explained:
         width, share = explained["half_width"], explained["confidence"]
         yield "accuracy", f"± {width:.6g}", f"of each answer before any scaling up, with confidence {share:g}"

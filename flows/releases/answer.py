@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from ...accounting.theory.price import price
+from ...accounting.theory.refused_mechanisms import refuse_unknown_noise
 from ...mechanisms.answers import (
     Answer,
     CountAnswer,
@@ -33,10 +34,18 @@ from ...mechanisms.mechanism import ADD_REMOVE, Relation
 from ...mechanisms.recoding import GeneralizationMap, MappedColumn
 from ...mechanisms.suppression import GroupCounts
 from ...tasks.request import Request
-from ..columns import declared_map
+from ..columns import declared_map, require_cells
 from ..spec_tables import Exact, SpecTable
-from .declared_cells import require_cells, require_safe_noise
-from .kind import GivenSpec, ReleaseKind, TableReading, count_records, fixed_columns, record_layout
+from .kind import (
+    NOISE_MEANS,
+    RATE_MEANS,
+    GivenSpec,
+    ReleaseKind,
+    TableReading,
+    count_records,
+    fixed_columns,
+    record_layout,
+)
 
 if TYPE_CHECKING:
     from ...tasks.stages.count import ReleaseWork
@@ -87,11 +96,6 @@ class AnswerRequest(Request):
     confidence: Decimal
 
     @property
-    def sampling_rate(self) -> Decimal | None:
-        """Rate of the fresh sample that is counted; None where every record is."""
-        return self.mechanism.sampling_rate
-
-    @property
     def own_terms(self) -> Mapping[str, object]:
         """The groups, what counts for a missing value, and the confidence."""
         return {
@@ -103,7 +107,7 @@ class AnswerRequest(Request):
 
 def _request(given: GivenSpec) -> AnswerRequest:
     shared, table = given.shared, given.own
-    require_safe_noise(table.noise, where=f"{given.path}: [answer]")
+    refuse_unknown_noise(table.noise, where=f"{given.path}: [answer].noise")
     groups = _groups(given)
     try:
         mechanism = _mechanism(given, groups=1 if groups is None else groups.cells)
@@ -336,7 +340,15 @@ KIND = ReleaseKind(
     draws=lambda request: int(request.mechanism.groups),
     finish=_publication,
     explain=_explained,
+    meanings={
+        "epsilon": NOISE_MEANS,
+        "sampling_rate": RATE_MEANS,
+        "relation": "what is hidden: a person's presence, or a person's values",
+        "lower": "smaller values count as this",
+        "upper": "larger values count as this",
+        "least_records": "N: a mean is divided by this where there are fewer records",
+    },
     sheet=_table_reading,
     preview=lambda _: None,
-    labelled=True,
+    figures=frozenset(FIGURES),
 )

@@ -11,9 +11,17 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from ...accounting.theory.kinds.registry import kind_of
-from ...accounting.theory.refused_mechanisms import refuse_unsafe
-from ...mechanisms.biased_sampling import BiasedSampleCounts, InclusionColumn, UnequalRatesHistogram, thinned_counts
+from ...accounting.theory.composition.group_privacy import no_price_for_surveyed_group
+from ...accounting.theory.refused_mechanisms import refuse_unknown_noise, refuse_unsafe
+from ...mechanisms.biased_sampling import (
+    BiasedSampleCounts,
+    InclusionColumn,
+    UnequalRatesHistogram,
+    drawn_rates,
+    require_rates,
+    stated_rates,
+    thinned_counts,
+)
 from ...mechanisms.errors import InputRefused, ReleaseFailed
 from ...mechanisms.histogram import (
     NoisyHistogram,
@@ -27,10 +35,12 @@ from ...mechanisms.mechanism import Randomness
 from ...mechanisms.recoding import GeneralizationMap
 from ...mechanisms.suppression import GroupCounts
 from ...tasks.request import Request
-from ..columns import declared_map
+from ..columns import declared_map, require_cells
 from ..spec_tables import Exact, SpecTable
-from .declared_cells import require_cells, require_safe_noise
 from .kind import (
+    K_MEANS,
+    NOISE_MEANS,
+    RATE_MEANS,
     WITHOUT_DOCUMENTS,
     GivenSpec,
     ReleaseKind,
@@ -41,7 +51,6 @@ from .kind import (
     fixed_columns,
     record_layout,
 )
-from .microdata import biased_counts, inclusion_column
 
 if TYPE_CHECKING:
     from ...tasks.stages.count import ReleaseWork
@@ -87,22 +96,18 @@ class HistogramRequest(Request):
     inclusion: InclusionColumn | None
 
     @property
-    def sampling_rate(self) -> Decimal | None:
-        """Rate of the fresh sample that is counted; None where every record is."""
-        return kind_of(self.mechanism).sampling_rate(self.mechanism)
-
-    @property
     def own_terms(self) -> Mapping[str, object]:
         """Nothing beside mechanism and map."""
         return {}
 
 
 def _request(given: GivenSpec) -> HistogramRequest:
+    _check_unequal_rates(given)
     shared, columns = given.shared, given.columns
     mechanism = _mechanism(given)
     partition = declared_map(given.path, columns, base=given.base)
     require_cells(given.path, partition)
-    inclusion = inclusion_column(given.path, given.tables)
+    inclusion = _inclusion_column(given)
     charged = given.priced(mechanism)
     read = partition.columns if inclusion is None else (*partition.columns, inclusion.column)
     return HistogramRequest(
@@ -123,7 +128,7 @@ def _mechanism(given: GivenSpec) -> Histogram:
         raise InputRefused(
             f"there is no kind {table.kind!r}.", where=f"{where}.kind", remedy=f"Name one of {', '.join(PARAMETERS)}."
         )
-    require_safe_noise(table.noise, where=where)
+    refuse_unknown_noise(table.noise, where=f"{where}.noise")
     needed = PARAMETERS[table.kind]
     for name in ("k", "epsilon", "horizon", "margin"):
         present = getattr(table, name) is not None
@@ -132,7 +137,7 @@ def _mechanism(given: GivenSpec) -> Histogram:
             raise InputRefused(f"this {what}.", where=f"{where}.{name}", remedy="Remove it." if present else "")
     rate, k, epsilon = given.sampling_rate, table.k or 0, table.epsilon or Decimal(0)
     try:
-        if (biased := biased_counts(given.tables, k=k)) is not None:
+        if (biased := _biased_counts(given, k=k)) is not None:
             return biased
         if table.kind == "outlier-private":
             if rate is not None:
@@ -156,6 +161,68 @@ def _mechanism(given: GivenSpec) -> Histogram:
         return NoisyHistogram(k=k, epsilon=epsilon, sampling_rate=rate)
     except ValueError as error:
         raise InputRefused(f"{error}.", where=where) from None
+
+
+def _check_unequal_rates(given: GivenSpec) -> None:
+    """Whether rates or a design have a price for these records, and rates can be drawn with."""
+    table, rows = given.tables.sampling, given.tables.data.rows_per_person
+    if table is None:
+        return
+    if table.design is not None and rows > 1:
+        raise no_price_for_surveyed_group(rows, where=f"{given.path}: [data].rows_per_person")
+    if table.rates is not None:
+        try:
+            require_rates(table.rates)
+            drawn_rates("", table.rates)
+        except ValueError as error:
+            raise InputRefused(f"{error}.", where=f"{given.path}: [sampling].rates") from None
+
+
+def _biased_counts(given: GivenSpec, *, k: int) -> BiasedSampleCounts | UnequalRatesHistogram | None:
+    """The mechanism of a suppressed histogram with unequal rates; None where all have one rate, or none.
+
+    Raises:
+        ValueError: rates that don't go together.
+    """
+    table = given.tables.sampling
+    if table is None or table.rate is not None:
+        return None
+    if table.rates is not None:
+        return UnequalRatesHistogram(k=k, sampling_rate=table.rates[-1], lowest_rate=table.rates[0])
+    if table.design is None:
+        return None
+    design = table.design
+    return BiasedSampleCounts(
+        k=k,
+        lowest_rate=design.lowest,
+        highest_rate=design.highest,
+        largest_rate=design.highest if design.largest is None else design.largest,
+        exceptions=design.exceptions,
+    )
+
+
+def _inclusion_column(given: GivenSpec) -> InclusionColumn | None:
+    """The column of inclusion rates, None where there is none; it isn't a column of the cells too."""
+    table = given.tables.sampling
+    if table is None:
+        return None
+    where = f"{given.path}: [sampling].column"
+    found = None
+    if table.column is not None and table.rates is not None:
+        found = drawn_rates(table.column, table.rates)
+    elif table.design is not None and table.design.column is not None:
+        where = f"{given.path}: [sampling].design.column"
+        try:
+            found = stated_rates(table.design.column, lowest=table.design.lowest, highest=table.design.highest)
+        except ValueError as error:
+            raise InputRefused(f"{error}.", where=where) from None
+    if found is not None and found.column.name in given.tables.columns:
+        raise InputRefused(
+            "a column is of the cells or says the rate, not both.",
+            where=where,
+            remedy="Copy the column under another name.",
+        )
+    return found
 
 
 def counts_of_cells(counts: GroupCounts, request: HistogramRequest, *, randomness: Randomness) -> NDArray[np.int64]:
@@ -273,7 +340,18 @@ KIND = ReleaseKind(
     draws=lambda request: int(request.partition.cells),
     finish=_publication,
     explain=_explained,
+    meanings={
+        "k": K_MEANS,
+        "epsilon": NOISE_MEANS,
+        "horizon": "K: below K − t the noise grows as a count falls",
+        "margin": "t: counts of at least K − t have the least noise",
+        "sampling_rate": RATE_MEANS,
+        "lowest_rate": "p: the least probability with which a record is included",
+        "highest_rate": "p′: the greatest, but for the exceptions",
+        "largest_rate": "p_max: the greatest of all",
+        "exceptions": "ℓ: how many records of a group may have been included with other probabilities",
+    },
     sheet=_table_reading,
     preview=_foretold,
-    labelled=True,
+    figures=frozenset({"count"}),
 )

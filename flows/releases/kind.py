@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypedDict
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypedDict
 
 from pydantic import BaseModel
 
@@ -29,11 +30,14 @@ if TYPE_CHECKING:
     from ...tasks.inputs.list import SourceLayout
     from ...tasks.stages.count import ReleaseWork
     from ...tasks.stages.table import Publication
-    from ..observer import Observer
 
 __all__ = [
+    "K_MEANS",
+    "NOISE_MEANS",
+    "RATE_MEANS",
     "WITHOUT_DOCUMENTS",
     "GivenSpec",
+    "Observer",
     "ReleaseKind",
     "Shape",
     "Suppressing",
@@ -189,7 +193,26 @@ class Untold:
         return f"{', '.join(between)} or {last}" if between else last
 
 
+K_MEANS, NOISE_MEANS, RATE_MEANS = (
+    "counts below it are dropped or noisy",
+    "ε of the noise",
+    "probability that a record is sampled; whole: every record is read",
+)
+"""What several kinds' parameters k, epsilon and sampling_rate mean."""
+
 WITHOUT_DOCUMENTS = Untold(of=("points", "unequal inclusion rates", "local reports"))
+
+
+class Observer(Protocol):
+    """Who is told which stage runs and how far it is: the steward's terminal, nobody else."""
+
+    def stage(self, name: str) -> AbstractContextManager[None]:
+        """A stage, from its beginning to its end."""
+        ...
+
+    def on_progress(self, done: int, total: int) -> None:
+        """So much of the running stage is done."""
+        ...
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -210,10 +233,12 @@ class ReleaseKind:
         protect: gives of exact counts what may be published, its random draws included.
         draws: how many numbers `protect` draws, which are stored before they are used; None where it draws none.
         finish: makes the publication of what `protect` gave.
-        explain: what `explain` tells of a request besides price and columns.
+        explain: what `explain` tells of a request besides price and columns; how many "cells" there are, where all
+            that are declared are published.
+        meanings: field of its mechanisms' records → what it means, for those that `explain` shows.
         sheet: how a table is read, by mechanism and form; or why there is no sheet, and no preview by such a table.
         preview: the suppression that can be foretold; None where nothing is suppressed; or why there is no preview.
-        labelled: whether the published table has the labels of its columns' hierarchies.
+        figures: the published columns that have numbers and not the labels of a hierarchy; None where all have.
     """
 
     name: str
@@ -230,9 +255,10 @@ class ReleaseKind:
     draws: Callable[[Any], int] | None
     finish: Callable[[Any, GeneralizationMap, Any], Publication]
     explain: Callable[[Any], dict[str, Any]]
+    meanings: Mapping[str, str]
     sheet: Callable[[Any, str], TableReading | Untold]
     preview: Callable[[Any], Suppressing | Untold | None]
-    labelled: bool
+    figures: frozenset[str] | None
 
 
 def record_layout(request: Request) -> SourceLayout:

@@ -37,7 +37,7 @@ from ...mechanisms.recoding import GeneralizationMap, MappedColumn
 from ...tasks.readers.values import RecordReading
 from ...tasks.request import Request
 from ..spec_tables import Exact, SpecTable
-from .kind import WITHOUT_DOCUMENTS, GivenSpec, ReleaseKind, fixed_columns
+from .kind import NOISE_MEANS, WITHOUT_DOCUMENTS, GivenSpec, ReleaseKind, fixed_columns
 
 if TYPE_CHECKING:
     from ...tasks.inputs.list import SourceLayout
@@ -91,11 +91,6 @@ class ReportsRequest(Request):
     recoding: GeneralizationMap
     design: ReportDesign
     confidence: Decimal
-
-    @property
-    def sampling_rate(self) -> Decimal | None:
-        """None: every report is counted."""
-        return None
 
     @property
     def source_columns(self) -> tuple[MappedColumn | LatticeColumn, ...]:
@@ -302,7 +297,14 @@ KIND = ReleaseKind(
     draws=None,
     finish=_publication,
     explain=_explained,
+    meanings={
+        "epsilon": NOISE_MEANS,
+        "bits": "of each report",
+        "hashes": "hash functions that devices choose among",
+        "flip_probability": "with which a device flips each bit",
+        "least_people": "n: the price is for the counts of at least so many people's reports",
+    },
     sheet=lambda *_: WITHOUT_DOCUMENTS,
     preview=lambda _: WITHOUT_DOCUMENTS,
-    labelled=False,
+    figures=None,
 )

@@ -1,9 +1,4 @@
-"""Microdata: the [sampling] table of a specification, and choose the map, sample, recode, count, suppress.
-
-Releases of microdata: truthful rows of the groups with at least k sampled records, or their counts.
-
-The [sampling] table of a specification: one rate, a column of rates, or the design of a sample that was drawn.
-"""
+"""Releases of microdata: truthful rows of the groups with at least k sampled records, or their counts."""
 
 from __future__ import annotations
 
@@ -13,19 +8,10 @@ from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from ...accounting.theory.composition.group_privacy import no_price_for_surveyed_group
 from ...accounting.theory.kinds.epsilon_safe import selection_cost
 from ...accounting.theory.planning.planner import largest_sampling_rate, least_k
 from ...accounting.theory.price import price
 from ...mechanisms.amounts import amount_exact, amount_shown
-from ...mechanisms.biased_sampling import (
-    BiasedSampleCounts,
-    InclusionColumn,
-    UnequalRatesHistogram,
-    drawn_rates,
-    require_rates,
-    stated_rates,
-)
 from ...mechanisms.errors import InputRefused, ReleaseFailed
 from ...mechanisms.map_selection.draw import MapChoice
 from ...mechanisms.map_selection.lattice import group_threshold
@@ -34,15 +20,14 @@ from ...mechanisms.recoding import GeneralizationMap
 from ...mechanisms.suppression import GroupCounts, suppress
 from ...tasks.request import Request
 from ..columns import declared_choice, declared_map
-from ..spec_tables import SelectionTable, SpecTables
-from .kind import GivenSpec, ReleaseKind, TableReading, count_records, record_layout
+from ..spec_tables import SelectionTable
+from .kind import GivenSpec, Observer, ReleaseKind, TableReading, count_records, record_layout
 
 if TYPE_CHECKING:
     from ...tasks.stages.count import ReleaseWork
     from ...tasks.stages.table import Publication
-    from ..observer import Observer
 
-__all__ = ["KIND", "MicrodataRequest", "biased_counts", "check_sampling", "inclusion_column"]
+__all__ = ["KIND", "MicrodataRequest"]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -58,11 +43,6 @@ class MicrodataRequest(Request):
 
     form: Literal["microdata", "counts"]
     mechanism: Microdata
-
-    @property
-    def sampling_rate(self) -> Decimal | None:
-        """Rate of the release's own sample."""
-        return self.mechanism.sampling_rate
 
     @property
     def selection_rate(self) -> Decimal | None:
@@ -255,110 +235,8 @@ KIND = ReleaseKind(
     draws=None,
     finish=_publication,
     explain=_explained,
+    meanings={},
     sheet=_table_reading,
     preview=lambda mechanism: mechanism,
-    labelled=True,
+    figures=frozenset({"count"}),
 )
-
-
-def check_sampling(path: Path, spec: SpecTables, *, unequal_rates: bool) -> None:
-    """Whether [sampling] says one thing, and a thing that this kind of release has a price for.
-
-    Args:
-        path: the specification's file, for messages.
-        spec: its tables.
-        unequal_rates: whether the release has a price where records are included at unequal rates.
-
-    Raises:
-        InputRefused: it doesn't, with file and key.
-    """
-    table = spec.sampling
-    if table is None:
-        return
-    where = f"{path}: [sampling]"
-    if (table.column is None) is not (table.rates is None):
-        missing = "rates" if table.rates is None else "column"
-        raise InputRefused(
-            "a column of rates goes with the rates that are drawn with, and these with it.",
-            where=f"{where}.{missing}",
-            remedy='Write column = "NAME" and rates = [LOWEST, …, HIGHEST].',
-        )
-    ways = [name for name in ("rate", "column", "design") if getattr(table, name) is not None]
-    if not ways:
-        raise InputRefused("this is required and missing.", where=f"{where}.rate")
-    if len(ways) > 1:
-        raise InputRefused(f"{' and '.join(ways)} exclude each other.", where=f"{where}.{ways[1]}")
-    if table.rate is None and not unequal_rates:
-        raise InputRefused(
-            'unequal rates have a price for a histogram of kind = "suppressed" only.',
-            where=f"{where}.{ways[0]}",
-            remedy="Write rate = …: a fresh sample with one rate for all, which a sample that was drawn by others can "
-            "have too.",
-        )
-    if table.design is not None and spec.data.rows_per_person > 1:
-        raise no_price_for_surveyed_group(spec.data.rows_per_person, where=f"{path}: [data].rows_per_person")
-    if table.rates is not None:
-        try:
-            require_rates(table.rates)
-            drawn_rates("", table.rates)
-        except ValueError as error:
-            raise InputRefused(f"{error}.", where=f"{where}.rates") from None
-
-
-def biased_counts(spec: SpecTables, *, k: int) -> BiasedSampleCounts | UnequalRatesHistogram | None:
-    """The mechanism of a suppressed histogram with unequal rates; None where all have one rate, or none.
-
-    Args:
-        spec: a specification's tables, checked.
-        k: threshold.
-
-    Raises:
-        ValueError: rates that don't go together.
-    """
-    table = spec.sampling
-    if table is None or table.rate is not None:
-        return None
-    if table.rates is not None:
-        return UnequalRatesHistogram(k=k, sampling_rate=table.rates[-1], lowest_rate=table.rates[0])
-    if table.design is None:
-        return None
-    design = table.design
-    return BiasedSampleCounts(
-        k=k,
-        lowest_rate=design.lowest,
-        highest_rate=design.highest,
-        largest_rate=design.highest if design.largest is None else design.largest,
-        exceptions=design.exceptions,
-    )
-
-
-def inclusion_column(path: Path, spec: SpecTables) -> InclusionColumn | None:
-    """The column of inclusion rates, None where there is none.
-
-    Args:
-        path: the specification's file, for messages.
-        spec: its tables, checked.
-
-    Raises:
-        InputRefused: it is a column of the cells too, or its bounds are none.
-    """
-    table = spec.sampling
-    if table is None:
-        return None
-    where = f"{path}: [sampling].column"
-    found = None
-    if table.column is not None and table.rates is not None:
-        found = drawn_rates(table.column, table.rates)
-    elif table.design is not None and table.design.column is not None:
-        where = f"{path}: [sampling].design.column"
-        try:
-            found = stated_rates(table.design.column, lowest=table.design.lowest, highest=table.design.highest)
-        except ValueError as error:
-            raise InputRefused(f"{error}.", where=where) from None
-    if found is not None and found.column.name in spec.columns:
-        raise InputRefused(
-            "a column is of the cells or says the rate, not both.",
-            where=where,
-            remedy="Copy the column under another name.",
-        )
-    return found

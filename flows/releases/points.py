@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from ...accounting.theory.refused_mechanisms import refuse_unsafe
+from ...accounting.theory.refused_mechanisms import refuse_unknown_noise, refuse_unsafe
 from ...mechanisms.errors import InputRefused
 from ...mechanisms.histogram import NoisyHistogram, SuppressedHistogram, noisy_counts, suppressed_counts
 from ...mechanisms.microdata import StronglySafeRelease
@@ -20,9 +20,19 @@ from ...mechanisms.points import PointAxis, SyntheticPoints, axis_steps, cells_o
 from ...mechanisms.recoding import GeneralizationMap, MappedColumn
 from ...mechanisms.suppression import GroupCounts
 from ...tasks.request import Request
+from ..columns import require_cells
 from ..spec_tables import Exact, SpecTable
-from .declared_cells import require_cells, require_safe_noise
-from .kind import WITHOUT_DOCUMENTS, GivenSpec, ReleaseKind, count_records, fixed_columns, record_layout
+from .kind import (
+    K_MEANS,
+    NOISE_MEANS,
+    RATE_MEANS,
+    WITHOUT_DOCUMENTS,
+    GivenSpec,
+    ReleaseKind,
+    count_records,
+    fixed_columns,
+    record_layout,
+)
 
 if TYPE_CHECKING:
     from ...tasks.stages.count import ReleaseWork
@@ -62,11 +72,6 @@ class PointsRequest(Request):
     recoding: GeneralizationMap
     axes: tuple[PointAxis, ...]
     confidence: Decimal
-
-    @property
-    def sampling_rate(self) -> Decimal | None:
-        """Rate of the fresh sample that is counted."""
-        return self.mechanism.counts.sampling_rate
 
     @property
     def own_terms(self) -> Mapping[str, object]:
@@ -137,7 +142,7 @@ def _mechanism(given: GivenSpec, *, dimensions: int) -> SyntheticPoints:
         raise InputRefused(
             f"there is no kind {table.kind!r}.", where=f"{where}.kind", remedy=f"Name one of {', '.join(COUNTED)}."
         )
-    require_safe_noise(table.noise, where=where)
+    refuse_unknown_noise(table.noise, where=f"{where}.noise")
     if (table.epsilon is not None) is not (table.kind == "noisy"):
         present = table.epsilon is not None
         what = "is not a parameter of this kind" if present else "is required and missing"
@@ -244,7 +249,14 @@ KIND = ReleaseKind(
     draws=lambda request: int(request.mechanism.cells),
     finish=_publication,
     explain=_explained,
+    meanings={
+        "k": K_MEANS,
+        "epsilon": NOISE_MEANS,
+        "sampling_rate": RATE_MEANS,
+        "dimensions": "d: how many columns are the axes of the grid",
+        "cells_per_side": "r: into how many cells each column is cut",
+    },
     sheet=lambda *_: WITHOUT_DOCUMENTS,
     preview=lambda _: WITHOUT_DOCUMENTS,
-    labelled=False,
+    figures=None,
 )

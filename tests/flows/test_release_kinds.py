@@ -2,27 +2,31 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import re
 from dataclasses import fields, replace
 from decimal import Decimal
 from itertools import combinations
 from pathlib import Path
-from typing import get_args
 
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
+from crowdblend.accounting.theory.kinds import registry as mechanism_kinds
+from crowdblend.accounting.theory.kinds.registry import mechanism_record
+from crowdblend.deploy.documents.sheet.facts import sheet_facts
 from crowdblend.flows import release
+from crowdblend.flows.releases import registry
 from crowdblend.flows.releases.kind import ReleaseKind, Untold
 from crowdblend.flows.releases.registry import DEFAULT_KIND, KINDS, kind_of_mechanism, release_kind
 from crowdblend.flows.spec import EVERY_KIND, read_spec, spec_model
 from crowdblend.mechanisms.errors import InputRefused, ReleaseFailed
 from crowdblend.mechanisms.local_reports.krandomization import KRandomization, flipped
-from crowdblend.mechanisms.mechanism import Mechanism
 from crowdblend.tasks.readers.report_files import vector_table
 from crowdblend.tasks.stages.table import write_table
 
+TOY = Path(__file__).resolve().parents[1] / "support" / "toy_kind"
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "specification.md"
 BASE = '[release]\nname = "a"\noutput = "out"\n[data]\ndataset = "people"\nsource = "people.csv"\n'
 TEXTS = {
@@ -115,9 +119,8 @@ def kind_of_mechanism_type(mechanism: type) -> ReleaseKind:
     return kind_of_mechanism(object.__new__(mechanism))
 
 
-def test_every_mechanism_that_can_be_charged_is_of_one_kind() -> None:
-    charged = [one for name in KINDS for one in release_kind(name).mechanisms]
-    assert sorted(one.__name__ for one in charged) == sorted(one.__name__ for one in get_args(Mechanism))
+def test_every_mechanism_that_is_priced_is_charged_by_a_kind() -> None:
+    assert {one.kind for name in KINDS for one in release_kind(name).mechanisms} == set(mechanism_kinds.KINDS)
 
 
 @pytest.mark.parametrize("field", [field.name for field in fields(ReleaseKind)])
@@ -186,8 +189,13 @@ def bytes_of_two_attempts(desk, monkeypatch, spec: Path) -> tuple[bytes, bytes]:
 def test_a_retry_publishes_what_the_first_attempt_would_have_and_every_document_is_there_or_says_why(
     desk, monkeypatch, name
 ) -> None:
+    check_retry_and_documents(desk, monkeypatch, name)
+
+
+def check_retry_and_documents(desk, monkeypatch, name: str) -> Path:
+    """Run a release that is cut off and run again, and ask for each of its documents; its specification."""
     spec = written(desk, name)
-    kind, request = release_kind(name.split()[0]), read_spec(spec, output=None)
+    kind, request = release_kind(name.split(maxsplit=1)[0]), read_spec(spec, output=None)
     first, second = bytes_of_two_attempts(desk, monkeypatch, spec)
     assert first == second
     [entry] = desk("ledger", "show", "--json").json["releases"]
@@ -200,6 +208,10 @@ def test_a_retry_publishes_what_the_first_attempt_would_have_and_every_document_
     out = desk.folder / "out"
     assert desk("verify", out).code == desk("ledger", "verify").code == 0
     assert desk("explain", spec, "--json").json["maps"] >= 1
+    explained = desk("explain", spec).out
+    assert [
+        word for word in kind.meanings if word in mechanism_record(request.mechanism) and word not in explained
+    ] == []
     form = json.loads((out / "certificate.json").read_text())["published"]["form"]
     sheet = desk("sheet", out, "--output", desk.folder / "sheets")
     untold = isinstance(kind.sheet(request.mechanism, form), Untold)
@@ -209,11 +221,40 @@ def test_a_retry_publishes_what_the_first_attempt_would_have_and_every_document_
     assert preview.code == (2 if foretold is None or isinstance(foretold, Untold) else 0), preview.err
     assert ("there is no preview of" in preview.err) is isinstance(foretold, Untold)
     assert ("this release suppresses nothing" in preview.err) is (foretold is None)
+    return spec
 
 
 def test_noise_that_is_not_stored_is_caught(desk, monkeypatch) -> None:
     """The control of the test above."""
-    histogram = __import__(KINDS["histogram"], fromlist=["KIND"])
+    histogram = importlib.import_module(KINDS["histogram"])
     monkeypatch.setattr(histogram, "KIND", replace(histogram.KIND, draws=None))
     first, second = bytes_of_two_attempts(desk, monkeypatch, written(desk, "histogram"))
     assert first != second
+
+
+def test_a_column_of_labels_may_be_called_as_another_kind_calls_its_figures(desk) -> None:
+    people = desk.folder / "people.csv"
+    people.write_text(people.read_text().replace("colour;", "standard_error;", 1))
+    spec = written(desk, "microdata")
+    spec.write_text(spec.read_text().replace("columns.colour", "columns.standard_error"))
+    done = desk("run", spec, "--json")
+    assert done.code == 0, done.err
+    [column] = sheet_facts(Path(done.json["output"]), trusted=None).columns
+    assert (column.name, column.labels) == ("standard_error", 3)
+
+
+def test_a_new_kind_is_its_modules_and_a_line_in_each_registry(desk, monkeypatch) -> None:
+    """The toy's two modules lie beside the others as far as Python knows; nothing else is touched."""
+    for package in (mechanism_kinds, registry):
+        folder = importlib.import_module(package.__package__)
+        monkeypatch.setattr(folder, "__path__", [*folder.__path__, str(TOY)])
+    monkeypatch.setitem(mechanism_kinds.KINDS, "coin_flip_count", ("coin-flip-count/1",))
+    monkeypatch.setitem(KINDS, "coin-flips", f"{registry.__package__}.coin_flip_release")
+    monkeypatch.setitem(RELEASES, "coin-flips", "[coin-flips]\nleast_count = 3\n" + COLOUR)
+    test_a_kind_is_found_by_its_name_and_by_what_it_charges("coin-flips")
+    spec = check_retry_and_documents(desk, monkeypatch, "coin-flips")
+    assert "there is no sheet of coin flips" in desk("sheet", desk.folder / "out").err
+    certificate = (desk.folder / "out" / "certificate.json").read_text()
+    assert "with noise made of coin flips" in certificate
+    spec.write_text(spec.read_text() + TEXTS["suppression"])
+    assert "[suppression]: this table and [coin-flips] exclude each other" in desk("run", spec).err

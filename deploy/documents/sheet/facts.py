@@ -19,14 +19,14 @@ from ....accounting.ledger.certificate.verify import read_certificate
 from ....accounting.ledger.private_store.signing import PublicKey
 from ....accounting.theory.kinds.registry import mechanism_of_record
 from ....accounting.theory.profile.sampled_counts import record_survival
-from ....flows.releases.kind import Shape, TableReading, Untold
+from ....flows.releases.kind import Shape, Untold
 from ....flows.releases.registry import kind_of_mechanism
 from ....mechanisms.amounts import counted
 from ....mechanisms.errors import InputRefused, ReleaseFailed
 from ....mechanisms.hierarchies.build import described_hierarchy
 from ....mechanisms.hierarchies.declare import Hierarchy, ValueHierarchy
 from ....mechanisms.hierarchies.intervals import IntervalHierarchy
-from ...release_check import FIGURES, verify_release
+from ...release_check import verify_release
 
 __all__ = [
     "Attempt",
@@ -305,9 +305,18 @@ def sheet_facts(folder: Path, *, trusted: tuple[PublicKey, ...] | None) -> Sheet
             remedy="Run `crowdblend verify` on it.",
         )
     certificate = read_certificate(path)
-    reading = _reading(certificate, folder)
+    mechanism = mechanism_of_record(certificate["mechanism"])
+    kind = kind_of_mechanism(mechanism)
+    reading = kind.sheet(mechanism, certificate["published"]["form"])
+    if isinstance(reading, Untold):
+        raise InputRefused(
+            f"there is no sheet of {reading.named('of')}.",
+            where=str(folder),
+            not_done="No sheet was written.",
+            remedy="Its certificate says what it guarantees, and docs/mechanisms how to read its table.",
+        )
     file, table = _table(folder, certificate)
-    columns = tuple(_columns(table, certificate))
+    columns = tuple(_columns(table, certificate, figures=kind.figures or frozenset()))
     rate = None if reading.rate is None else float(reading.rate)
     k = reading.k
     return SheetFacts(
@@ -329,20 +338,6 @@ def sheet_facts(folder: Path, *, trusted: tuple[PublicKey, ...] | None) -> Sheet
     )
 
 
-def _reading(certificate: Mapping[str, Any], folder: Path) -> TableReading:
-    """How the table is read, where one rate, one threshold and one noise are enough for that."""
-    mechanism = mechanism_of_record(certificate["mechanism"])
-    reading = kind_of_mechanism(mechanism).sheet(mechanism, certificate["published"]["form"])
-    if isinstance(reading, Untold):
-        raise InputRefused(
-            f"there is no sheet of {reading.named('of')}.",
-            where=str(folder),
-            not_done="No sheet was written.",
-            remedy="Its certificate says what it guarantees, and docs/mechanisms how to read its table.",
-        )
-    return reading
-
-
 def _table(folder: Path, certificate: Mapping[str, Any]) -> tuple[str, pa.Table]:
     name = next((name for name in ("data.parquet", "data.csv") if name in certificate["files"]), None)
     if name is None:
@@ -361,11 +356,11 @@ def _table(folder: Path, certificate: Mapping[str, Any]) -> tuple[str, pa.Table]
         ) from None
 
 
-def _columns(table: pa.Table, certificate: Mapping[str, Any]) -> list[PublishedColumn]:
+def _columns(table: pa.Table, certificate: Mapping[str, Any], *, figures: frozenset[str]) -> list[PublishedColumn]:
     levels = {column["column"]: column["level"] for column in certificate["map"]["columns"]}
     found = []
     for name in table.column_names:
-        if name in FIGURES or name not in levels:
+        if name in figures or name not in levels:
             continue
         labels = table.column(name).cast(pa.string()).unique().to_pylist()
         plain = [label for label in labels if label != "*"]

@@ -1,0 +1,108 @@
+"""A toy kind's release: the number of records in each declared group, with noise made of coin flips."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+from pydantic import Field
+
+from ...accounting.theory.kinds.coin_flip_count import CoinFlipCount
+from ...accounting.theory.price import price
+from ...mechanisms.recoding import GeneralizationMap
+from ...mechanisms.suppression import GroupCounts
+from ...tasks.request import Request
+from ..columns import declared_map
+from ..spec_tables import SpecTable
+from .kind import GivenSpec, ReleaseKind, Untold, count_records, fixed_columns, record_layout
+
+if TYPE_CHECKING:
+    from ...tasks.stages.count import ReleaseWork
+    from ...tasks.stages.table import Publication
+
+
+class CoinFlipsTable(SpecTable):
+    """[coin-flips]: what is published at least."""
+
+    least_count: int = Field(ge=0)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CoinFlipsRequest(Request):
+    """Noisy counts of the cells of a declared partition."""
+
+    kind: ClassVar[str] = "coin-flips"
+    domain: ClassVar[bytes] = b"crowdblend coin flips 1\n"
+
+    mechanism: CoinFlipCount
+    recoding: GeneralizationMap
+
+    @property
+    def own_terms(self) -> Mapping[str, object]:
+        """Nothing beside mechanism and map."""
+        return {}
+
+
+def _request(given: GivenSpec) -> CoinFlipsRequest:
+    mechanism = CoinFlipCount(least_count=given.own.least_count)
+    return CoinFlipsRequest(
+        **given.shared,
+        price=price(mechanism, delta=Decimal(0), rows_per_person=given.tables.data.rows_per_person),
+        mechanism=mechanism,
+        recoding=declared_map(given.path, given.columns, base=given.base),
+    )
+
+
+def _protected(request: CoinFlipsRequest, work: ReleaseWork, counts: GroupCounts) -> list[int]:
+    """Each cell's count with tails until heads, and a last coin for the sign."""
+    cells = np.zeros(request.recoding.cells, dtype=np.int64)
+    cells[counts.keys[0]] = counts.counts
+    noisy = []
+    for count in cells.tolist():
+        flips = int.from_bytes(work.randomness(16), "big")
+        tails = (flips & -flips).bit_length() - 1
+        noisy.append(max(count + (tails if flips >> 127 else -tails), request.mechanism.least_count))
+    return noisy
+
+
+def _publication(request: CoinFlipsRequest, _: GeneralizationMap, counts: tuple[int, ...]) -> Publication:
+    from ...tasks.stages.table import Publication, count_table
+
+    published, cells = np.array(counts, dtype=np.int64), np.arange(len(counts)).reshape(1, -1)
+    return Publication(
+        table=count_table(cells, published, generalization=request.recoding, form="counts"),
+        file_format=request.file_format,
+        groups=len(counts),
+        records=int(published.sum()),
+        form="coin-flips",
+        details={},
+    )
+
+
+def _explained(request: CoinFlipsRequest) -> dict[str, Any]:
+    return {"maps": 1, "selection": None, "cells": request.recoding.cells}
+
+
+KIND = ReleaseKind(
+    name=CoinFlipsRequest.kind,
+    model=CoinFlipsTable,
+    allows=frozenset({"columns"}),
+    mechanisms=(CoinFlipCount,),
+    series=False,
+    unequal_rates=lambda _: False,
+    request=_request,
+    layout=record_layout,
+    count_columns=fixed_columns,
+    count=count_records,
+    protect=_protected,
+    draws=lambda request: int(request.recoding.cells),
+    finish=_publication,
+    explain=_explained,
+    meanings={"least_count": "what is published at least"},
+    sheet=lambda *_: Untold(of=("coin flips",)),
+    preview=lambda _: None,
+    figures=frozenset({"count"}),
+)
