@@ -16,8 +16,8 @@ PROGRAM = """
 import json, os, sys
 import psutil
 from pathlib import Path
-from crowdblend.deploy.prefect.environment import settle_prefect, settled_api
-wait = settle_prefect(Path(sys.argv[1]))
+from crowdblend.deploy.prefect.environment import configure_prefect, settled_api
+wait = configure_prefect(Path(sys.argv[1]))
 from prefect import flow, task
 from prefect.runtime import flow_run
 from prefect.settings import get_current_settings

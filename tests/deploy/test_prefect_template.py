@@ -15,8 +15,8 @@ from crowdblend.deploy.prefect.server import lay_out_database
 SERVER = """
 import sys
 from pathlib import Path
-from crowdblend.deploy.prefect.environment import settle_prefect, settled_api
-wait = settle_prefect(Path(sys.argv[1]))
+from crowdblend.deploy.prefect.environment import configure_prefect, settled_api
+wait = configure_prefect(Path(sys.argv[1]))
 from prefect import flow
 @flow(name="told")
 def told():

@@ -15,13 +15,13 @@ RELEASE = """
 import sys
 from pathlib import Path
 from crowdblend.deploy.run import run_release
-from crowdblend.flows.paths import House
+from crowdblend.flows.paths import StatePaths
 from crowdblend.mechanisms.errors import AccountantRefused
 folder, kind, ledger, key = Path(sys.argv[1]), sys.argv[2], sys.argv[3], bytes.fromhex(sys.argv[4])
 try:
     run_release(
         folder / f"{kind}.toml",
-        house=House(ledger_url=ledger, home=folder / "home"),
+        state_paths=StatePaths(ledger_url=ledger, home=folder / "home"),
         output=str(folder / f"out-{kind}"),
         scheduler=None,
         release_id=kind,

@@ -21,18 +21,18 @@ import sys
 from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
-from crowdblend.tasks import parquet_schema
+from crowdblend.tasks.inputs import parquet_footer
 
 NAMES = (
     "compression", "encodings", "data_page_offset", "dictionary_page_offset", "has_dictionary_page", "num_values",
     "path_in_schema", "physical_type", "total_compressed_size", "total_uncompressed_size",
 )
 if sys.argv[1] == "unguarded":
-    parquet_schema.page_decoder = None
+    parquet_footer.page_decoder = None
 looked = 0
 for path in sorted(Path(sys.argv[2]).glob("*.parquet")):
     try:
-        with parquet_schema.open_parquet(str(path)) as file:
+        with parquet_footer.open_parquet(str(path)) as file:
             footer = file.metadata
             for number in range(footer.num_row_groups):
                 for place in range(footer.num_columns):

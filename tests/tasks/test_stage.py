@@ -8,9 +8,9 @@ import sys
 PROGRAM = """
 import sys
 from pathlib import Path
-from crowdblend.deploy.prefect.environment import settle_prefect, settled_api
+from crowdblend.deploy.prefect.environment import configure_prefect, settled_api
 from crowdblend.tasks.stages.stage import stage
-wait = settle_prefect(Path(sys.argv[1]))
+wait = configure_prefect(Path(sys.argv[1]))
 from prefect import flow
 class Labels(list):
     walked = 0

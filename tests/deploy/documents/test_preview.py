@@ -49,9 +49,9 @@ def test_the_share_is_that_of_drawn_samples(desk) -> None:
     assert told["people"] == 3_000
     share, error = simulated(groups, k=20, rate=0.1)
     assert 0.05 < share < 0.9, "the control: something is lost and something kept"
-    assert abs(told["outlook"]["suppressed"] - share) < SIGMAS * error
+    assert abs(told["suppression_estimate"]["suppressed"] - share) < SIGMAS * error
     wrong, _ = simulated(groups, k=21, rate=0.1)
-    assert abs(told["outlook"]["suppressed"] - wrong) > SIGMAS * error, "another threshold would be noticed"
+    assert abs(told["suppression_estimate"]["suppressed"] - wrong) > SIGMAS * error, "another threshold would be noticed"
 
 
 def test_by_hand(desk) -> None:
@@ -59,9 +59,9 @@ def test_by_hand(desk) -> None:
     (desk.folder / "public.csv").write_text("colour;age;town\nblue;20;Lyon\nblue;21;Lyon\nred;20;Lyon\n")
     spec = desk.write_spec(k="2", rate="0.5", delta="0.3")
     told = desk("preview", spec, "--public", "public.csv", "--json").json
-    assert told["outlook"]["suppressed"] == pytest.approx(2 / 3)
-    assert told["outlook"]["records"] == pytest.approx(0.5)
-    assert told["outlook"]["groups"] == pytest.approx(0.25)
+    assert told["suppression_estimate"]["suppressed"] == pytest.approx(2 / 3)
+    assert told["suppression_estimate"]["records"] == pytest.approx(0.5)
+    assert told["suppression_estimate"]["groups"] == pytest.approx(0.25)
     without = {row["column"]: row["suppressed"] for row in told["by_column"]}
     assert without["age"] == pytest.approx(2 / 3)
     assert without["colour"] == pytest.approx(1 - 3 / 4), (
@@ -147,7 +147,7 @@ def test_candidates_and_bounds_that_a_release_does_not_know_are_told(office, row
 def test_where_no_group_is_large_enough_the_finest_map_is_not_praised(desk) -> None:
     (desk.folder / "public.csv").write_text("colour;age;town\nblue;20;Lyon\n")
     told = desk("preview", desk.write_spec(), "--public", "public.csv", "--json").json
-    assert told["outlook"]["suppressed"] == 1.0
+    assert told["suppression_estimate"]["suppressed"] == 1.0
     for one in told["suggestions"]:
         assert one["information"] == 0.0, one
 
