@@ -76,10 +76,10 @@ def test_a_smaller_population_is_a_thinned_one(desk) -> None:
     write_public(desk)
     half = desk("preview", desk.write_spec(rate="0.2"), "--public", "public.csv", "--population", "1500", "--json").json
     whole = desk("preview", desk.write_spec(rate="0.1"), "--public", "public.csv", "--json").json
-    assert half["outlook"]["suppressed"] == pytest.approx(whole["outlook"]["suppressed"], rel=1e-12)
+    assert half["suppression_estimate"]["suppressed"] == pytest.approx(whole["suppression_estimate"]["suppressed"], rel=1e-12)
     assert half["people"] == pytest.approx(1_500)
     larger = desk("preview", desk.write_spec(), "--public", "public.csv", "--population", "30000", "--json").json
-    assert larger["outlook"]["suppressed"] < whole["outlook"]["suppressed"]
+    assert larger["suppression_estimate"]["suppressed"] < whole["suppression_estimate"]["suppressed"]
     assert any("missing" in remark for remark in larger["remarks"])
 
 
@@ -92,15 +92,15 @@ def test_a_suggestion_holds_what_it_promises(desk) -> None:
     for one in steps:
         name, level = one["what"].split()[1], one["what"].split()[-1]
         then = desk("preview", spec, "--public", "public.csv", "--level", f"{name}={level}", "--json").json
-        assert then["outlook"]["suppressed"] == pytest.approx(one["suppressed"])
-        assert {row["suppressed"] for row in then["by_level"] if row["chosen"]} == {then["outlook"]["suppressed"]}
+        assert then["suppression_estimate"]["suppressed"] == pytest.approx(one["suppressed"])
+        assert {row["suppressed"] for row in then["by_level"] if row["chosen"]} == {then["suppression_estimate"]["suppressed"]}
     spending = [one for one in told["suggestions"] if one["what"].startswith("Spend ")]
     for one in spending:
         words = one["what"].split()
         then = desk("preview", desk.write_spec(rate=words[6], k=words[-1]), "--public", "public.csv", "--json").json
         assert then["epsilon"] == pytest.approx(one["epsilon"])
         assert then["epsilon"] <= told["epsilon"]
-        assert then["outlook"]["records"] == pytest.approx(one["records"])
+        assert then["suppression_estimate"]["records"] == pytest.approx(one["records"])
 
 
 def test_a_drawn_map_is_previewed_by_what_the_draw_favours(desk) -> None:
