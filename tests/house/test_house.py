@@ -56,3 +56,12 @@ def test_no_registry_is_named() -> None:
 def test_no_name_without_an_idea() -> None:
     vague = {"utils.py", "util.py", "helpers.py", "common.py", "misc.py"}
     assert not [path for path in modules() if path.name in vague]
+
+
+def test_a_folder_can_be_looked_over() -> None:
+    """At most some fifteen files lie in a folder, beside its subfolders; and there are not too many in all."""
+    folders: dict[Path, int] = {}
+    for path in modules():
+        folders[path.parent] = folders.get(path.parent, 0) + (path.name != "__init__.py")
+    assert max(folders.values()) <= 16, {str(folder): files for folder, files in folders.items() if files > 16}
+    assert sum(folders.values()) <= 240

@@ -123,7 +123,7 @@ class Forecast:
         rate: sampling rate.
         epsilon: what the release would be charged.
         delta: the same.
-        outlook: what would become of the records.
+        estimate: what would become of the records.
         by_k: for thresholds, at the specification's rate.
         by_rate: for rates, at the specification's k.
         same_price: for rates, the least k that costs no more.
@@ -141,7 +141,7 @@ class Forecast:
     rate: float
     epsilon: float
     delta: float
-    outlook: SuppressionEstimate
+    estimate: SuppressionEstimate
     by_k: tuple[ByPrice, ...]
     by_rate: tuple[ByPrice, ...]
     same_price: tuple[ByPrice, ...]
@@ -163,7 +163,7 @@ def forecast(request: Request, mechanism: Suppressing, crowd: ReferencePopulatio
     k, own_rate = mechanism.k, rate_of(mechanism)
     rate = float(own_rate)
     groups = crowd.at(levels)
-    suppression_estimate = crowd.suppression_estimate(groups, k=k, rate=rate)
+    estimate = crowd.suppression_estimate(groups, k=k, rate=rate)
     lost = 1.0 - crowd.survival(groups.counts, k=k, rate=rate)
     thresholds = sorted({*THRESHOLDS, k})
     rates = sorted({*RATES, own_rate})
@@ -189,12 +189,12 @@ def forecast(request: Request, mechanism: Suppressing, crowd: ReferencePopulatio
         rate=rate,
         epsilon=float(request.price.epsilon),
         delta=float(request.price.delta),
-        outlook=suppression_estimate,
+        estimate=estimate,
         by_k=tuple(at(threshold, own_rate) for threshold in thresholds),
         by_rate=tuple(at(k, sampling_rate) for sampling_rate in rates),
         same_price=tuple(at(least, sampling_rate) for sampling_rate, least in same if least is not None),
         by_level=tuple(_by_level(crowd, levels, k=k, rate=rate)),
-        by_column=tuple(_by_column(crowd, levels, suppression_estimate, k=k, rate=rate)),
+        by_column=tuple(_by_column(crowd, levels, estimate, k=k, rate=rate)),
         by_label=tuple(_worst(crowd, groups, levels, lost, together=1)[:MOST_LABELS]),
         by_pair=tuple(_worst(crowd, groups, levels, lost, together=2)[:MOST_PAIRS])
         if 1 < len(crowd.names) <= MOST_COLUMNS_PAIRED

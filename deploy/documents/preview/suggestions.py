@@ -152,11 +152,11 @@ def _steps(request: Request, crowd: ReferencePopulation, told: Forecast, levels:
         finer = (*levels[:place], levels[place] - 1, *levels[place + 1 :])
         if levels[place] < column.max_level:
             step = _suggestion(request, crowd, told, coarser, f"Publish {column.name} at level {levels[place] + 1}")
-            if told.outlook.suppressed - step.suppressed > LITTLE:
+            if told.estimate.suppressed - step.suppressed > LITTLE:
                 yield step
         if levels[place] > column.min_level:
             step = _suggestion(request, crowd, told, finer, f"Publish {column.name} at level {levels[place] - 1}")
-            if step.suppressed < min(1.0, told.outlook.suppressed + LITTLE):
+            if step.suppressed < min(1.0, told.estimate.suppressed + LITTLE):
                 yield step
 
 
@@ -165,7 +165,7 @@ def _other_spending(
 ) -> Iterator[Suggestion]:
     """Another rate with its least k at no higher price, where it publishes clearly more."""
     best = max(told.same_price, key=lambda point: point.records, default=None)
-    if best is None or best.epsilon is None or best.records <= (1.0 + LITTLE) * told.outlook.records:
+    if best is None or best.epsilon is None or best.records <= (1.0 + LITTLE) * told.estimate.records:
         return
     yield Suggestion(
         what=f"Spend the same ε on rate {best.rate:g} with k = {best.k}",

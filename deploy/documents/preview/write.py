@@ -150,7 +150,7 @@ def preview_tables(
 def print_forecast(told: Forecast, helpful: Sequence[Suggestion], console: Console | None = None) -> None:
     """Write a preview to the console (standard output where none is given)."""
     out = console or Console(highlight=False)
-    now = told.outlook
+    now = told.estimate
     out.print(Text(f"Of the sampled records {now.suppressed:.1%} would be suppressed.", style="bold"))
     out.print(
         Text(
@@ -217,7 +217,7 @@ class Preview:
 
     def __repr__(self) -> str:
         """What would be suppressed, in short."""
-        return f"Preview(label={self.request.label!r}, suppressed={self.forecast.outlook.suppressed:.3f})"
+        return f"Preview(label={self.request.label!r}, suppressed={self.forecast.estimate.suppressed:.3f})"
 
     @property
     def facts(self) -> dict[str, Any]:

@@ -49,9 +49,9 @@ def test_the_share_is_that_of_drawn_samples(desk) -> None:
     assert told["people"] == 3_000
     share, error = simulated(groups, k=20, rate=0.1)
     assert 0.05 < share < 0.9, "the control: something is lost and something kept"
-    assert abs(told["suppression_estimate"]["suppressed"] - share) < SIGMAS * error
+    assert abs(told["estimate"]["suppressed"] - share) < SIGMAS * error
     wrong, _ = simulated(groups, k=21, rate=0.1)
-    assert abs(told["suppression_estimate"]["suppressed"] - wrong) > SIGMAS * error, "another threshold would be noticed"
+    assert abs(told["estimate"]["suppressed"] - wrong) > SIGMAS * error, "another threshold would be noticed"
 
 
 def test_by_hand(desk) -> None:
@@ -59,9 +59,9 @@ def test_by_hand(desk) -> None:
     (desk.folder / "public.csv").write_text("colour;age;town\nblue;20;Lyon\nblue;21;Lyon\nred;20;Lyon\n")
     spec = desk.write_spec(k="2", rate="0.5", delta="0.3")
     told = desk("preview", spec, "--public", "public.csv", "--json").json
-    assert told["suppression_estimate"]["suppressed"] == pytest.approx(2 / 3)
-    assert told["suppression_estimate"]["records"] == pytest.approx(0.5)
-    assert told["suppression_estimate"]["groups"] == pytest.approx(0.25)
+    assert told["estimate"]["suppressed"] == pytest.approx(2 / 3)
+    assert told["estimate"]["records"] == pytest.approx(0.5)
+    assert told["estimate"]["groups"] == pytest.approx(0.25)
     without = {row["column"]: row["suppressed"] for row in told["by_column"]}
     assert without["age"] == pytest.approx(2 / 3)
     assert without["colour"] == pytest.approx(1 - 3 / 4), (
@@ -76,10 +76,10 @@ def test_a_smaller_population_is_a_thinned_one(desk) -> None:
     write_public(desk)
     half = desk("preview", desk.write_spec(rate="0.2"), "--public", "public.csv", "--population", "1500", "--json").json
     whole = desk("preview", desk.write_spec(rate="0.1"), "--public", "public.csv", "--json").json
-    assert half["suppression_estimate"]["suppressed"] == pytest.approx(whole["suppression_estimate"]["suppressed"], rel=1e-12)
+    assert half["estimate"]["suppressed"] == pytest.approx(whole["estimate"]["suppressed"], rel=1e-12)
     assert half["people"] == pytest.approx(1_500)
     larger = desk("preview", desk.write_spec(), "--public", "public.csv", "--population", "30000", "--json").json
-    assert larger["suppression_estimate"]["suppressed"] < whole["suppression_estimate"]["suppressed"]
+    assert larger["estimate"]["suppressed"] < whole["estimate"]["suppressed"]
     assert any("missing" in remark for remark in larger["remarks"])
 
 
@@ -92,15 +92,15 @@ def test_a_suggestion_holds_what_it_promises(desk) -> None:
     for one in steps:
         name, level = one["what"].split()[1], one["what"].split()[-1]
         then = desk("preview", spec, "--public", "public.csv", "--level", f"{name}={level}", "--json").json
-        assert then["suppression_estimate"]["suppressed"] == pytest.approx(one["suppressed"])
-        assert {row["suppressed"] for row in then["by_level"] if row["chosen"]} == {then["suppression_estimate"]["suppressed"]}
+        assert then["estimate"]["suppressed"] == pytest.approx(one["suppressed"])
+        assert {row["suppressed"] for row in then["by_level"] if row["chosen"]} == {then["estimate"]["suppressed"]}
     spending = [one for one in told["suggestions"] if one["what"].startswith("Spend ")]
     for one in spending:
         words = one["what"].split()
         then = desk("preview", desk.write_spec(rate=words[6], k=words[-1]), "--public", "public.csv", "--json").json
         assert then["epsilon"] == pytest.approx(one["epsilon"])
         assert then["epsilon"] <= told["epsilon"]
-        assert then["suppression_estimate"]["records"] == pytest.approx(one["records"])
+        assert then["estimate"]["records"] == pytest.approx(one["records"])
 
 
 def test_a_drawn_map_is_previewed_by_what_the_draw_favours(desk) -> None:
@@ -147,7 +147,7 @@ def test_candidates_and_bounds_that_a_release_does_not_know_are_told(office, row
 def test_where_no_group_is_large_enough_the_finest_map_is_not_praised(desk) -> None:
     (desk.folder / "public.csv").write_text("colour;age;town\nblue;20;Lyon\n")
     told = desk("preview", desk.write_spec(), "--public", "public.csv", "--json").json
-    assert told["suppression_estimate"]["suppressed"] == 1.0
+    assert told["estimate"]["suppressed"] == 1.0
     for one in told["suggestions"]:
         assert one["information"] == 0.0, one
 
