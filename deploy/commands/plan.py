@@ -64,6 +64,14 @@ def tell_explanation(spec: Path, *, releases: int, places: StatePaths, as_json: 
 
 @click.command()
 @click.argument("spec", required=False, type=FILE)
+@click.option(
+    "--mechanism",
+    type=click.Choice(["sampled", "deletion"]),
+    default="sampled",
+    show_default=True,
+    help="sampled: records are sampled and small groups dropped; deletion: each group loses a secret random number.",
+)
+@click.option("--stages", type=click.IntRange(min=1), help="Maps in the chain of a deletion release, finest first.")
 @click.option("--k", type=int, help="Suppression threshold: groups with fewer sampled records are dropped.")
 @click.option("--sampling-rate", type=ExactNumber(), help="Probability that a record is sampled.")
 @click.option("--epsilon", type=ExactNumber(), help="ε of the guarantee, over all releases.")
@@ -85,14 +93,27 @@ def plan(
     plot: Path | None,
     group_sizes: Path | None,
     releases: str,
+    mechanism: str,
+    stages: int | None,
     **asked: Any,  # noqa: ANN401 - click hands over the options
 ) -> None:
     """Price releases: fills in whichever of k, sampling rate, ε and δ is missing; or what SPEC.toml asks for.
 
     A specification of any kind has all that decides its price, so that no other option goes with it but --releases.
+    With --mechanism deletion the noise is found that ε and δ allow.
     """
+    deletes = mechanism == "deletion"
+    drawn = plot is not None or group_sizes is not None
+    given = {name for name, value in asked.items() if value is not None}
+    if deletes and (spec is not None or drawn or not given <= {"epsilon", "delta"}):
+        raise click.UsageError("--mechanism deletion takes --epsilon, --delta, --stages, --releases and --json alone.")
+    if stages is not None and not deletes:
+        raise click.UsageError("--stages goes with --mechanism deletion.")
+    if deletes:
+        _plan_deletion(asked["epsilon"], asked["delta"], stages or 1, _whole(releases), as_json=as_json)
+        return
     if spec is not None:
-        if plot is not None or group_sizes is not None or any(value is not None for value in asked.values()):
+        if drawn or given:
             raise click.UsageError("a specification has its own parameters: no option but --releases goes with it.")
         tell_explanation(spec, releases=_whole(releases) or 1, places=resolve_paths(), as_json=as_json)
         return
@@ -113,6 +134,25 @@ def plan(
     print_plan(result)
     if share is not None:
         click.echo(f"Of the sampled records {share:.1%} would be published, for groups of the sizes given.")
+
+
+def _plan_deletion(
+    epsilon: Decimal | None, delta: Decimal | None, stages: int, releases: int | None, *, as_json: bool
+) -> None:
+    """Say which noise ε and δ allow, and what it deletes."""
+    if epsilon is None or delta is None or releases is None:
+        raise InputRefused(
+            "the noise of deletion releases follows from epsilon, delta and a number of releases.",
+            remedy="Give all three.",
+        )
+    from ...accounting.theory.planning.deletion import plan_deletion
+    from ..terminal.plan import deletion_facts, print_deletion
+
+    plan = plan_deletion(epsilon=epsilon, delta=delta, stages=stages, releases=releases)
+    if as_json:
+        click.echo(json.dumps(_plain(deletion_facts(plan)), ensure_ascii=False))
+        return
+    print_deletion(plan)
 
 
 def _survival(result: Plan, group_sizes: Path) -> float:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import math
 from decimal import Decimal
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from rich.console import Console
 from rich.table import Table
 
+from ...accounting.theory.kinds.registry import mechanism_record
 from ...accounting.theory.numerics.rounding import float_up
 from ...accounting.theory.planning.inversion import Target, frontier
 from ...accounting.theory.planning.planner import Plan
@@ -18,7 +20,10 @@ from ...accounting.theory.profile.sampled_counts import exp_up, log_profile
 from ...mechanisms.amounts import amount_shown, counted
 from ...mechanisms.errors import InputRefused
 
-__all__ = ["draw_plan", "plan_table", "print_plan"]
+if TYPE_CHECKING:
+    from ...accounting.theory.planning.deletion import DeletionPlan
+
+__all__ = ["deletion_facts", "draw_plan", "plan_table", "print_deletion", "print_plan"]
 
 
 def print_plan(plan: Plan, console: Console | None = None) -> None:
@@ -66,6 +71,47 @@ def plan_table(plan: Plan) -> Table:
 
 
 _NAMES = {"k": "k", "sampling_rate": "sampling rate", "epsilon": "ε", "delta": "δ", "releases": "releases"}
+
+
+def deletion_facts(plan: DeletionPlan) -> dict[str, Any]:
+    """The plan of a deletion release as it stands in JSON.
+
+    Returns:
+        The mechanism's record; `noise`, its shape, with its `parameter` (σ of a Gaussian, else ε of a stage); how many
+        records a group loses at each stage, expected and at most; and what all releases together are charged.
+    """
+    record = mechanism_record(plan.mechanism)
+    return {
+        "mechanism": record,
+        "noise": record["noise"],
+        "parameter": Decimal(str(record.get("scale", record.get("epsilon")))),
+        "expected_deletion": plan.expected_deletion,
+        "largest_deletion": plan.largest_deletion,
+        "stages": plan.mechanism.stages,
+        "releases": plan.price.releases,
+        "epsilon": plan.price.epsilon,
+        "delta": plan.price.delta,
+        "rule": plan.price.rule,
+    }
+
+
+def print_deletion(plan: DeletionPlan, console: Console | None = None) -> None:
+    """Write the plan of a deletion release to the console (standard output where none is given)."""
+    facts = deletion_facts(plan)
+    many = plan.price.releases > 1
+    table = Table("", "value", "meaning", title="What would be deleted")
+    for name, value, meaning in (
+        ("noise", str(facts["noise"]), "the shape that deletes least at this price, of those tried"),
+        ("parameter", _short(facts["parameter"]), "σ" if facts["noise"] == "gaussian" else "ε of one stage"),
+        ("expected", f"{plan.expected_deletion:.1f}", "records that a group loses at a stage"),
+        ("at most", str(plan.largest_deletion), "records that a group loses at a stage"),
+        ("stages", str(plan.mechanism.stages), "what one does not publish goes on to the next"),
+        ("releases", str(plan.price.releases), "with parameters fixed beforehand"),
+        ("ε", _short(plan.price.epsilon), "charged for all releases together" if many else "charged"),
+        ("δ", _short(plan.price.delta), "over all releases" if many else "of the release"),
+    ):
+        table.add_row(name, value, meaning)
+    (console or Console()).print(table)
 
 
 def _text(value: Decimal | int | None) -> str | None:

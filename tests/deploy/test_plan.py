@@ -97,3 +97,41 @@ def test_a_specification_is_priced_as_it_is_explained(desk) -> None:
         assert planned.json == explained.json
     refused = desk("plan", spec, "--k", "20")
     assert (refused.code, "no option but --releases" in refused.err) == (2, True)
+
+
+@pytest.mark.parametrize(
+    ("stages", "releases", "noise", "expected", "largest"),
+    [(1, 1, "optimal", 13.07, 27), (3, 1, "gaussian", 39, 78), (3, 12, "gaussian", 139, 278)],
+)
+def test_the_noise_of_deletion_releases_is_planned(desk, stages, releases, noise, expected, largest) -> None:
+    options = {"epsilon": "1", "delta": "1e-6", "stages": str(stages), "releases": str(releases)}
+    found = asked(desk, mechanism="deletion", **options)
+    assert (found["noise"], found["largest_deletion"]) == (noise, largest)
+    assert round(found["expected_deletion"], 2) == expected
+    assert found["mechanism"]["kind"] == "deletion-release/1"
+    assert 0.9 < found["epsilon"] <= 1.0
+    assert (found["delta"], found["stages"], found["releases"]) == (1e-6, stages, releases)
+    said = desk("plan", "--mechanism", "deletion", *(x for o, v in options.items() for x in (f"--{o}", v)))
+    assert said.code == 0
+    assert noise in said.out
+    assert str(largest) in said.out
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("--epsilon", "1", "--delta", "1e-6", "--k", "20"), "alone"),
+        (("spec.toml",), "alone"),
+        (("--epsilon", "1"), "epsilon, delta and a number of releases"),
+        (("--epsilon", "1", "--delta", "1e-6", "--releases", "max"), "number of releases"),
+        (("--epsilon", "1e-9", "--delta", "1e-6"), "no noise"),
+    ],
+)
+def test_what_is_no_plan_of_a_deletion_release_is_refused(desk, words, told) -> None:
+    refused = desk("plan", "--mechanism", "deletion", *words)
+    assert refused.code == 2
+    assert told in refused.err
+
+
+def test_stages_without_deletion_are_refused(desk) -> None:
+    assert desk("plan", "--k", "20", "--sampling-rate", "0.1", "--delta", "1e-6", "--stages", "2").code == 2
