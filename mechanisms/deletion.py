@@ -320,8 +320,8 @@ def record_weights(published: Counts, *, release: DeletionRelease, stage: int) -
     """For how many records each published record of a group stands.
 
     1 before the last stage: what was deleted there went on. On the last (J + E[Z])/J, so that a group's weights add up
-    to an unbiased estimate where the group has at least `largest_deletion` records; small groups that happen to be
-    published are overstated. Its standard error is `weight_error`.
+    to an unbiased estimate where `largest_deletion` + k records or more are left of the group; smaller groups that
+    happen to be published are overstated. Its standard error is `weight_error`.
 
     Args:
         published: J of each group, at least 1; shape (groups,).

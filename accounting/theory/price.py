@@ -20,8 +20,9 @@ def price(mechanism: Mechanism, *, delta: Decimal, releases: int = 1, rows_per_p
     a choice of its own: docs/proofs/selection.md. Histograms: docs/proofs/noisy-histogram.md and
     docs/proofs/outlier-privacy.md, with unequal rates docs/proofs/robust-sampling.md; points cost what their counts do:
     docs/proofs/points.md; answers, whose δ is 0: docs/proofs/answers.md; local reports, whose δ is 0, and their counts:
-    docs/proofs/local.md and docs/proofs/outcome-counts.md. Where a person has several records,
-    the same prices for one record are carried over by group privacy: docs/proofs/group-privacy.md.
+    docs/proofs/local.md and docs/proofs/outcome-counts.md; deletion releases: docs/proofs/deletion.md.
+    Where a person has several records, the same prices for one record are carried over by group privacy, those of
+    deletion releases exactly: docs/proofs/group-privacy.md.
 
     Args:
         mechanism: the release.
