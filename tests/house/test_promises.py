@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from support.balance import FIRST
 
 PROJECT = Path(__file__).resolve().parents[2]
 PROMISES = {
@@ -78,3 +79,7 @@ def test_the_quick_tests_keep_one_of_every_promise() -> None:
     run = {line.removeprefix("tests/") for line in told.stdout.splitlines() if "::" in line}
     run |= {test.partition("[")[0] for test in run} | {test.partition("::")[0] for test in run}
     assert [(promise, test) for promise, tests in PROMISES.items() for test in tests if test not in run] == []
+
+
+def test_the_files_that_go_first_are_there() -> None:
+    assert [file for file in FIRST if not (PROJECT / file).is_file()] == []
