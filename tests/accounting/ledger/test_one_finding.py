@@ -47,9 +47,11 @@ def test_one_cause_is_one_finding(three, forge_past_guards, cause) -> None:
 
 @pytest.fixture
 def rich(three):
-    """Releases that were published, abandoned and given back, a series, a look and a raise, the account going on."""
+    """Releases that were published, abandoned and given back, of a survey too, a series, a look, a raise, an account."""
     three.register()
+    three.add("survey", survey_rate=Decimal("0.1"))
     with three.writer() as writer:
+        writer.mark_reading(three.charge("of-survey", dataset="survey"))
         receipt = writer.charge(three.of_series("first"))
         writer.mark_reading(receipt)
         writer.mark_published(receipt, FILES)
