@@ -42,6 +42,7 @@ def test_what_happens_once_is_found_where_it_happens_twice(sqlite_books) -> None
     for entry, what in (
         (entries[2], "series 'monthly' is registered a second time"),
         (TokenRevoked(token_id=token_id, by="b", day=DAY), f"token {token_id} is revoked a second time"),
+        (entries[3], f"token {token_id} is added a second time"),
     ):
         assert replay.apply(entry, position=len(entries)) == (what,)
 
