@@ -41,10 +41,18 @@ def test_what_happens_once_is_found_where_it_happens_twice(sqlite_books) -> None
     replay, entries = replayed(books)
     for entry, what in (
         (entries[2], "series 'monthly' is registered a second time"),
+        (TokenRevoked(token_id="9" * 16, by="b", day=DAY), f"token {'9' * 16} was never added"),
         (TokenRevoked(token_id=token_id, by="b", day=DAY), f"token {token_id} is revoked a second time"),
         (entries[3], f"token {token_id} is added a second time"),
     ):
         assert replay.apply(entry, position=len(entries)) == (what,)
+
+
+def test_a_ledger_is_created_by_its_first_entry_and_once(sqlite_books) -> None:
+    sqlite_books.add()
+    replay, entries = replayed(sqlite_books)
+    assert replay.apply(entries[0], position=2) == ("a ledger is created once, by its first entry",)
+    assert Replay().apply(entries[1], position=0) == ("the first entry does not create the ledger",)
 
 
 def test_an_emptied_ledger_is_no_sound_one(books, forge_past_guards) -> None:

@@ -47,7 +47,7 @@ def test_one_cause_is_one_finding(three, forge_past_guards, cause) -> None:
 
 @pytest.fixture
 def rich(three):
-    """Releases that were published, abandoned and given back, of a survey too, a series, a look, a raise, an account."""
+    """Releases that were published, abandoned and given back, of a survey too, a series, a look, a raise."""
     three.register()
     three.add("survey", survey_rate=Decimal("0.1"))
     with three.writer() as writer:
