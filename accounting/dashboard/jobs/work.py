@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from queue import Empty, Full, Queue
 from typing import IO, Any, cast
 
-__all__ = ["Answer", "Desk", "WorkerProcess"]
+__all__ = ["Answer", "JobQueue", "WorkerProcess"]
 
 MOST_WAITING = 64
 MOST_REMEMBERED = 2_000
@@ -120,7 +120,7 @@ TOO_LONG = Answer(
 TOO_MANY = Answer(found=None, why_not="Too many computations are waiting. Try again in a minute.")
 
 
-class Desk:
+class JobQueue:
     """Takes jobs, has one worker do them in their order, and remembers their answers."""
 
     def __init__(self) -> None:

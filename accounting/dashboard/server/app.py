@@ -31,9 +31,9 @@ from ...ledger.chain.signed_state import ForgedState
 from ...ledger.database.store import open_store
 from ..jobs.certificates import Certificates
 from ..jobs.chain_watch import ChainState, ChainWatch
-from ..jobs.work import Desk
+from ..jobs.work import JobQueue
 from ..views.ledger_follower import Follower
-from ..views.state import DashboardState, HeldBack, NotSound
+from ..views.state import DashboardState, NotSound, PublicationDelay
 from .access import Access, Options
 from .rendering import STATIC, fault_page
 from .routes import API, router
@@ -298,10 +298,10 @@ def _surroundings(options: Options, observer: Observer) -> DashboardState:
         store=store,
         follower=follower,
         watch=ChainWatch(job, ended=ended),
-        desk=Desk(),
-        calculator=Desk(),
+        desk=JobQueue(),
+        calculator=JobQueue(),
         certificates=Certificates(options.releases),
-        publication_delay=HeldBack(minutes=options.hold_back_minutes),
+        publication_delay=PublicationDelay(minutes=options.hold_back_minutes),
     )
 
 

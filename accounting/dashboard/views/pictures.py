@@ -14,7 +14,7 @@ from ...ledger.entries.kinds import DatasetAdded
 from ...ledger.entries.values import Account, amount_text
 from ...theory.kinds.registry import kind_of_record
 from ..charts import Axis, Legend, area, dot, line, line_chart, linear_axis, log_axis, share_bar, steps
-from ..jobs.work import Answer, Desk
+from ..jobs.work import Answer, JobQueue
 from .ledger_view import AccountChange
 from .rows import Amount, amount, amount_or_none, day_of
 from .state import PageRequest
@@ -73,7 +73,7 @@ class Curve:
     computing: bool
 
 
-def curve_of(mechanism: Mapping[str, str | int], *, rows_per_person: int, delta: str, desk: Desk) -> Curve:
+def curve_of(mechanism: Mapping[str, str | int], *, rows_per_person: int, delta: str, desk: JobQueue) -> Curve:
     """The curve of a mechanism's record.
 
     Args:

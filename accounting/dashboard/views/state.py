@@ -16,14 +16,14 @@ from ...ledger.queries import ledger_id_of
 from ...ledger.tokens import TokenState, vouched_tokens
 from ..jobs.certificates import Certificates
 from ..jobs.chain_watch import ChainState, ChainWatch
-from ..jobs.work import Desk
+from ..jobs.work import JobQueue
 from .ledger_follower import Follower
 from .ledger_view import LedgerView
 
-__all__ = ["DashboardState", "HeldBack", "NotSound", "PageHeader", "PageRequest"]
+__all__ = ["DashboardState", "NotSound", "PageHeader", "PageRequest", "PublicationDelay"]
 
 
-class HeldBack:
+class PublicationDelay:
     """Lets pages see the head as it was when the present interval began.
 
     PRIVACY: how long a release reads follows its input. Entries that appear at the ends of intervals alone tell no
@@ -95,10 +95,10 @@ class DashboardState:
     store: Store
     follower: Follower
     watch: ChainWatch
-    desk: Desk
-    calculator: Desk
+    desk: JobQueue
+    calculator: JobQueue
     certificates: Certificates
-    publication_delay: HeldBack
+    publication_delay: PublicationDelay
 
     def tokens(self) -> tuple[TokenState, ...]:
         """The tokens as the ledger has them now.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 
 import pytest
-from crowdblend.accounting.dashboard.views.state import HeldBack
+from crowdblend.accounting.dashboard.views.state import PublicationDelay
 from crowdblend.accounting.ledger.chain.append import Place
 
 MINUTES = 5.0
@@ -19,7 +19,7 @@ def place(position: int) -> Place:
 def test_the_head_stays_until_the_interval_ends(monkeypatch) -> None:
     clock = [100 * SECONDS]
     monkeypatch.setattr(time, "time", lambda: clock[0])
-    held, control = HeldBack(minutes=MINUTES), HeldBack(minutes=0.0)
+    held, control = PublicationDelay(minutes=MINUTES), PublicationDelay(minutes=0.0)
     assert held.head(place(5)).position == 5
     clock[0] += SECONDS - 1
     assert held.head(place(9)).position == 5

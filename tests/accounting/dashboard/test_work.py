@@ -11,7 +11,13 @@ from pathlib import Path
 
 import pytest
 from crowdblend.accounting.dashboard.jobs.chain_watch import ChainWatch
-from crowdblend.accounting.dashboard.jobs.work import MOST_REMEMBERED, MOST_WAITING, SECONDS_A_JOB, Desk, WorkerProcess
+from crowdblend.accounting.dashboard.jobs.work import (
+    MOST_REMEMBERED,
+    MOST_WAITING,
+    SECONDS_A_JOB,
+    JobQueue,
+    WorkerProcess,
+)
 
 NO_SUCH_JOB = "there is no such job."
 PLAN = {"k": 20, "sampling_rate": "0.1", "epsilon": "", "delta": "1e-6", "releases": 1}
@@ -116,7 +122,7 @@ def test_a_verification_that_breaks_off_is_not_taken_for_a_sound_ledger(monkeypa
 
 @pytest.mark.slow
 def test_a_computation_that_takes_too_long_is_given_up_told_and_tried_again_later(monkeypatch, begun) -> None:
-    desk, clock = Desk(), time.monotonic
+    desk, clock = JobQueue(), time.monotonic
     try:
         assert desk.ask("none", {"number": 0}, wait=120).why_not == NO_SUCH_JOB
         (pid,) = begun()
@@ -138,7 +144,7 @@ def test_a_computation_that_takes_too_long_is_given_up_told_and_tried_again_late
 
 
 def test_answers_are_remembered_within_bounds() -> None:
-    desk = Desk()
+    desk = JobQueue()
     try:
         for number in range(MOST_REMEMBERED + 3):
             assert desk.ask("none", {"number": number}, wait=120).why_not == NO_SUCH_JOB
@@ -150,7 +156,7 @@ def test_answers_are_remembered_within_bounds() -> None:
 
 
 def test_closing_drops_what_waits(begun) -> None:
-    desk = Desk()
+    desk = JobQueue()
     assert desk.ask("none", {}, wait=120).why_not == NO_SUCH_JOB
     for number in range(MOST_WAITING):
         desk.ask("none", {"number": number}, wait=0)
