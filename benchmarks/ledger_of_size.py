@@ -17,8 +17,9 @@ from crowdblend.accounting.ledger.charge import ReleaseCharge, SeriesRegistratio
 from crowdblend.accounting.ledger.database.schema import DERIVED_TABLES, entry
 from crowdblend.accounting.ledger.database.store import open_store
 from crowdblend.accounting.ledger.entries.codec import bytes_of_entry, entry_of_bytes
-from crowdblend.accounting.ledger.entries.kinds import DatasetAdded, Entry
-from crowdblend.accounting.ledger.entries.releases import (
+from crowdblend.accounting.ledger.entries.kinds import (
+    DatasetAdded,
+    Entry,
     ReleaseAbandoned,
     ReleasePublished,
     ReleaseReading,

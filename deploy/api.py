@@ -11,8 +11,7 @@ What is named here stays, or changes with a note in the changelog; everything el
 from __future__ import annotations
 
 from ..accounting.ledger.certificate.verify import CertificateCheck
-from ..accounting.ledger.queries import DatasetState
-from ..accounting.ledger.series import SeriesState
+from ..accounting.ledger.queries import DatasetState, SeriesState
 from ..accounting.theory.cost import Price
 from ..accounting.theory.planning.planner import Plan
 from ..accounting.theory.price import paper_price, price

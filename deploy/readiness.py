@@ -6,10 +6,10 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ..accounting.ledger.charge import charged_price
-from ..accounting.ledger.entries.releases import ChargedPrice
+from ..accounting.ledger.entries.kinds import ChargedPrice
 from ..accounting.ledger.queries import DatasetState
 from ..accounting.ledger.reader import open_reader
-from ..flows.metadata_remarks import metadata_remarks
+from ..flows.dry_run import metadata_remarks
 from ..flows.paths import StatePaths
 from ..flows.prepare import layout_of_source
 from ..mechanisms.errors import Refusal

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from .hierarchies.declare import BUCKET_CODE
 from .hierarchies.intervals import NumberSteps
-from .local_reports.coins import WORD, biased_coins, word_threshold_up
+from .local_reports.krandomization import WORD, biased_coins, word_threshold_up
 from .mechanism import Mechanism, Randomness
 from .recoding import MappedColumn
 from .sampling import threshold

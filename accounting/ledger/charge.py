@@ -15,7 +15,7 @@ from ...mechanisms.mechanism import Mechanism
 from ..theory.cost import Price
 from ..theory.kinds.registry import mechanism_record
 from .entries.codec import sorted_fields
-from .entries.releases import ChargedPrice, ReleaseCharged, ReleaseChargedTwoSamples, SeriesPlace, SeriesRegistered
+from .entries.kinds import ChargedPrice, ReleaseCharged, ReleaseChargedTwoSamples, SeriesPlace, SeriesRegistered
 
 __all__ = ["DatasetContext", "Receipt", "ReleaseCharge", "SeriesRegistration", "charged_price"]
 

@@ -20,10 +20,19 @@ from ..theory.numerics.rounding import decimal_up, float_down
 from .chain.append import Place, head_of
 from .chain.signed_state import ForgedState, SignedState, rows_in
 from .database.schema import DERIVED_TABLES, entry, release, release_stage, series, series_release
-from .entries.releases import Fields, ReleaseCharged, SeriesRegistered
+from .entries.kinds import Fields, ReleaseCharged, SeriesRegistered
 from .entries.values import Account
-from .queries import DatasetState, ReleaseState, Stage, datasets_of, recorded, releases_of, was_refunded
-from .series import SeriesState, all_series
+from .queries import (
+    DatasetState,
+    ReleaseState,
+    SeriesState,
+    Stage,
+    all_series,
+    datasets_of,
+    recorded,
+    releases_of,
+    was_refunded,
+)
 
 if TYPE_CHECKING:
     from ..theory.composition.loss_distribution import Part

@@ -27,12 +27,17 @@ from .private_store.signing import PublicKey
 from .queries import (
     DatasetState,
     ReleaseState,
+    SeriesState,
+    all_series,
     dataset_of,
     datasets_of,
     entries_of,
+    free_number,
     ledger_id_of,
+    open_releases,
     release_of,
     releases_of,
+    series_of,
 )
 from .rules.audit import STREAMED
 from .rules.stored_state import StoredState
@@ -44,7 +49,6 @@ from .rules.violations import (
     unknown_dataset,
     unknown_series,
 )
-from .series import SeriesState, all_series, free_number, open_releases, series_of
 from .tokens import TokenState, tokens_of
 
 __all__ = ["DatasetState", "LedgerReader", "RecordedEntry", "ReleaseState", "SeriesState", "open_reader"]

@@ -15,8 +15,11 @@ from .chain.anchoring import Anchoring
 from .chain.append import Place, append_entry
 from .charge import Receipt, ReleaseCharge, SeriesRegistration
 from .database.store import OpenedLedger, Store, open_store
-from .entries.kinds import BudgetRaised, DataAccess, DatasetAdded, Entry, TokenAdded, TokenRevoked
-from .entries.releases import (
+from .entries.kinds import (
+    BudgetRaised,
+    DataAccess,
+    DatasetAdded,
+    Entry,
     OutputHashes,
     ReleaseAbandoned,
     ReleaseCharged,
@@ -24,13 +27,14 @@ from .entries.releases import (
     ReleaseReading,
     ReleaseRefused,
     SeriesRegistered,
+    TokenAdded,
+    TokenRevoked,
 )
 from .private_looks import RecordedLook
-from .queries import ReleaseState, ledger_id_of
+from .queries import ReleaseState, free_number, ledger_id_of, series_of
 from .rules.repricing import price_faults
 from .rules.stored_state import StoredState
 from .rules.violations import unknown_release, unknown_series, unknown_token, violations
-from .series import free_number, series_of
 from .tokens import secret_digest, token_text, tokens_of
 
 __all__ = ["LedgerWriter", "Receipt", "ReleaseCharge", "open_writer"]

@@ -10,9 +10,8 @@ from pathlib import Path
 
 from ...accounting.ledger.charge import SeriesRegistration
 from ...accounting.ledger.database.creation import create_ledger, ledger_exists
-from ...accounting.ledger.queries import DatasetState
+from ...accounting.ledger.queries import DatasetState, SeriesState
 from ...accounting.ledger.reader import open_reader
-from ...accounting.ledger.series import SeriesState
 from ...accounting.ledger.writer import open_writer
 from ...flows.paths import StatePaths, resolve_paths
 from ...mechanisms.amounts import Number, exact_number

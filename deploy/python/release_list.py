@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from ...accounting.ledger.certificate.verify import read_certificate
-from ...accounting.ledger.entries.releases import published_text
+from ...accounting.ledger.entries.kinds import published_text
 from ...accounting.ledger.private_store.keys import remembered_facts
 from ...accounting.ledger.queries import ReleaseState
 from ...mechanisms.amounts import amount_shown

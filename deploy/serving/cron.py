@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from ...mechanisms.errors import InputRefused
 
 if TYPE_CHECKING:
-    from ...accounting.ledger.series import SeriesState
+    from ...accounting.ledger.queries import SeriesState
 
 __all__ = ["EXHAUSTED", "exhausted_sentence", "next_times", "require_five_fields", "say"]
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from ...accounting.ledger.entries.releases import published_text
+from ...accounting.ledger.entries.kinds import published_text
 from ...accounting.theory.kinds.registry import mechanism_record
 from ...flows.dry_run import DryRun
 from ...mechanisms.amounts import amount_left, amount_shown, counted

@@ -20,12 +20,10 @@ from ...mechanisms.local_reports.design import (
     QuestionDesign,
     ReportDesign,
     SketchDesign,
-    design_of_table,
-    design_record,
-)
-from ...mechanisms.local_reports.estimates import (
     Totals,
     answer_labels,
+    design_of_table,
+    design_record,
     estimated,
     largest_standard_error,
     reports_added_up,

@@ -157,7 +157,7 @@ def _chosen_map(request: MicrodataRequest, work: ReleaseWork, observer: Observer
     """The fixed map, or the one that is drawn and stored first."""
     if isinstance(request.recoding, GeneralizationMap):
         return request.recoding
-    from ...tasks.stages.select import drawn_map
+    from ...tasks.stages.count import drawn_map
 
     if not isinstance(request.mechanism, EpsilonSafeRelease):
         raise ReleaseFailed("a choice of the map has not been paid for.")

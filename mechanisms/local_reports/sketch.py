@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..mechanism import Mechanism, Randomness
-from .coins import WORD, biased_coins, uniform_below, word_threshold_up
+from .krandomization import WORD, biased_coins, uniform_below, word_threshold_up
 
 __all__ = [
     "LEAST_EPSILON",

@@ -10,7 +10,7 @@ from typing import NoReturn
 
 from ...accounting.ledger.chain.anchoring import Anchoring
 from ...accounting.ledger.charge import DatasetContext, Receipt, ReleaseCharge
-from ...accounting.ledger.entries.releases import ReleaseCharged
+from ...accounting.ledger.entries.kinds import ReleaseCharged
 from ...accounting.ledger.private_store.keys import KeyRef, ReleaseFolder
 from ...accounting.ledger.reader import ReleaseState, open_reader
 from ...accounting.ledger.rules.violations import Violation

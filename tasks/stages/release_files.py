@@ -6,7 +6,7 @@ from pathlib import Path
 
 from ...accounting.ledger.certificate.write import write_certificate
 from ...accounting.ledger.charge import DatasetContext, Receipt
-from ...accounting.ledger.entries.releases import ReleaseCharged
+from ...accounting.ledger.entries.kinds import ReleaseCharged
 from ...accounting.ledger.private_store.keys import ReleaseFolder
 from ...accounting.ledger.private_store.signing import SigningKey, SigningKeys
 from ...mechanisms.errors import InputRefused, ReleaseFailed

@@ -34,7 +34,7 @@ from crowdblend.accounting.ledger.chain.append import head_of
 from crowdblend.accounting.ledger.charge import Receipt
 from crowdblend.accounting.ledger.private_store.keys import ReleaseFolder
 from crowdblend.accounting.ledger.writer import LedgerWriter
-from crowdblend.deploy.prefect.in_process import NO_HEARTBEATS, changed_settings
+from crowdblend.deploy.prefect.environment import NO_HEARTBEATS, changed_settings
 from crowdblend.deploy.run import run_release
 from crowdblend.flows import release
 from crowdblend.flows.abandon import abandon_release
@@ -43,7 +43,8 @@ from crowdblend.flows.releases import histogram
 from crowdblend.mechanisms.errors import Refusal
 from crowdblend.tasks.counting import group_counts as chunk_counts
 from crowdblend.tasks.stages import charge as charge_stages
-from crowdblend.tasks.stages import draw_once, select
+from crowdblend.tasks.stages import count as select
+from crowdblend.tasks.stages import draw_once
 
 IMPORTED_BEFORE_THE_FORK = (anyio, dask.dataframe, graphviz, opendp.prelude, prefect.flow_engine, psycopg, sqlalchemy)
 WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND

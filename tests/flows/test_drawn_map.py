@@ -69,7 +69,7 @@ def test_the_drawn_map_is_the_published_one(desk) -> None:
 
 
 def test_a_published_id_answers_with_its_map_and_draws_no_other(desk, monkeypatch) -> None:
-    from crowdblend.tasks.stages import select
+    from crowdblend.tasks.stages import count as select
 
     desk.add_dataset()
     first = run(desk, "--release-id", "census-1")
@@ -166,7 +166,7 @@ def test_each_release_of_a_series_draws_for_itself(desk) -> None:
 def fail_once(desk, monkeypatch, name: str, *, edit) -> None:
     """Let a first attempt end where this stage begins."""
     from crowdblend.flows import release
-    from crowdblend.tasks.stages import select
+    from crowdblend.tasks.stages import count as select
 
     def fail(**_) -> None:
         raise ReleaseFailed("the lights went out.")
@@ -179,7 +179,7 @@ def fail_once(desk, monkeypatch, name: str, *, edit) -> None:
 
 @pytest.mark.slow
 def test_a_drawn_map_is_never_drawn_again(desk, monkeypatch) -> None:
-    from crowdblend.tasks.stages import select
+    from crowdblend.tasks.stages import count as select
 
     desk.add_dataset()
     fail_once(desk, monkeypatch, "count_stage", edit=chosen())
@@ -193,7 +193,7 @@ def test_a_drawn_map_is_never_drawn_again(desk, monkeypatch) -> None:
 
 @pytest.mark.slow
 def test_a_walk_goes_on_from_its_stored_draws(desk, monkeypatch) -> None:
-    from crowdblend.tasks.stages import select
+    from crowdblend.tasks.stages import count as select
 
     desk.add_dataset()
     steps = chosen("[selection]\nepsilon = 0.3\nsteps = 3\n")

@@ -15,7 +15,7 @@ from crowdblend.mechanisms.biased_sampling import (
     stated_rates,
     thinned_counts,
 )
-from crowdblend.mechanisms.local_reports.coins import WORD, word_threshold_up
+from crowdblend.mechanisms.local_reports.krandomization import WORD, word_threshold_up
 from crowdblend.mechanisms.sampling import threshold
 from hypothesis import given, settings
 from hypothesis import strategies as st

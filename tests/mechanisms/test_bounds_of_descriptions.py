@@ -15,8 +15,13 @@ from crowdblend.mechanisms.histogram import (
     SuppressedHistogram,
     outlier_private_counts,
 )
-from crowdblend.mechanisms.local_reports.coins import biased_coins, uniform_below, word_threshold_up
-from crowdblend.mechanisms.local_reports.krandomization import KRandomization, OutcomeCounts
+from crowdblend.mechanisms.local_reports.krandomization import (
+    KRandomization,
+    OutcomeCounts,
+    biased_coins,
+    uniform_below,
+    word_threshold_up,
+)
 from crowdblend.mechanisms.local_reports.sketch import CountMeanSketch
 from crowdblend.mechanisms.map_selection.draw import draw_scale, epsilon_shares
 from crowdblend.mechanisms.map_selection.lattice import group_threshold

@@ -7,7 +7,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from crowdblend.mechanisms.local_reports.coins import WORD, biased_coins, uniform_below, word_threshold_up
+from crowdblend.mechanisms.local_reports.krandomization import WORD, biased_coins, uniform_below, word_threshold_up
 from scipy import stats
 
 

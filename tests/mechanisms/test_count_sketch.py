@@ -9,7 +9,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from crowdblend.mechanisms.local_reports.coins import WORD
+from crowdblend.mechanisms.local_reports.krandomization import WORD
 from crowdblend.mechanisms.local_reports.sketch import (
     LEAST_EPSILON,
     CountMeanSketch,

@@ -12,17 +12,15 @@ from crowdblend.mechanisms.local_reports.design import (
     ChoiceDesign,
     QuestionDesign,
     SketchDesign,
+    answer_labels,
     design_of_table,
     design_record,
-)
-from crowdblend.mechanisms.local_reports.device import header, question_report, report
-from crowdblend.mechanisms.local_reports.encoding import QuestionEncoding
-from crowdblend.mechanisms.local_reports.estimates import (
-    answer_labels,
     estimated,
     largest_standard_error,
     reports_added_up,
 )
+from crowdblend.mechanisms.local_reports.device import header, question_report, report
+from crowdblend.mechanisms.local_reports.encoding import QuestionEncoding
 from crowdblend.mechanisms.local_reports.krandomization import (
     KRandomization,
     estimated_ones,

@@ -15,8 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
-from crowdblend.deploy.prefect.environment import QUIET
-from crowdblend.deploy.prefect.in_process import NO_HEARTBEATS, changed_settings
+from crowdblend.deploy.prefect.environment import NO_HEARTBEATS, QUIET, changed_settings
 from crowdblend.deploy.prefect.server import template_in
 
 LEAN = {"PREFECT_UI_ENABLED": "0", "PREFECT__SERVER_EPHEMERAL": "1", "PREFECT__SERVER_FINAL": "1"}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ....mechanisms.errors import InputRefused
-from ...ledger.entries.releases import ReleaseCharged
+from ...ledger.entries.kinds import ReleaseCharged
 from ..views.rows import day_of, described
 from ..views.state import PageHeader, PageRequest
 

@@ -5,14 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ....mechanisms.errors import InputRefused
-from ...ledger.entries.kinds import BudgetRaised, DatasetAdded
-from ...ledger.entries.releases import SeriesRegistered
+from ...ledger.entries.kinds import BudgetRaised, DatasetAdded, SeriesRegistered
 from ...ledger.entries.values import amount_text
 from ...ledger.overview import ESTIMATE_NOTE
-from ..views.ledger_view import LedgerView
 from ..views.pictures import TimelinePoint, epsilon_of, estimate_of, timeline_of
 from ..views.rows import Amount, ReleaseRow, amount, amount_or_none, mechanism_in_words, release_rows
-from ..views.state import PageHeader, PageRequest
+from ..views.state import LedgerView, PageHeader, PageRequest
 from .overview import BudgetRow, budget_row
 
 __all__ = ["DatasetPage", "RaiseRow", "SeriesRow", "dataset_page"]

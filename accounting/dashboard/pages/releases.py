@@ -8,14 +8,12 @@ from dataclasses import dataclass
 from ....mechanisms.errors import InputRefused
 from ...ledger.certificate.statements import guarantee_in_words, limits_in_words, theorem_of
 from ...ledger.charge import DatasetContext
-from ...ledger.entries.kinds import DatasetAdded
-from ...ledger.entries.releases import ReleaseCharged, ReleasePublished
+from ...ledger.entries.kinds import DatasetAdded, ReleaseCharged, ReleasePublished
 from ...ledger.entries.values import amount_text
 from ..jobs.certificates import MapOfColumns, columns_of
-from ..views.ledger_view import LedgerView, Stored
 from ..views.pictures import Curve, curve_of
 from ..views.rows import ReleaseRow, amount, day_of, described, factor_shown, release_row, release_rows
-from ..views.state import PageHeader, PageRequest
+from ..views.state import LedgerView, PageHeader, PageRequest, Stored
 
 __all__ = ["ReleasePage", "ReleasesPage", "certificate_of", "release_page", "releases_page"]
 

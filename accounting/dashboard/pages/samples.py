@@ -7,10 +7,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
-from ...ledger.entries.releases import ReleaseRefused
-from ..views.ledger_view import LedgerView
+from ...ledger.entries.kinds import ReleaseRefused
 from ..views.rows import Stage, stage_of
-from ..views.state import PageHeader, PageRequest
+from ..views.state import LedgerView, PageHeader, PageRequest
 
 __all__ = [
     "CauseRow",

@@ -18,8 +18,7 @@ from ...ledger.chain.append import head_of
 from ...ledger.chain.signed_state import ForgedState
 from ...ledger.database.schema import as_stored
 from ...ledger.database.schema import entry as entry_table
-from ...ledger.entries.kinds import BudgetRaised, DataAccess
-from ...ledger.entries.releases import Fields, ReleaseAbandoned, ReleaseRefused, SeriesRegistered
+from ...ledger.entries.kinds import BudgetRaised, DataAccess, Fields, ReleaseAbandoned, ReleaseRefused, SeriesRegistered
 from ...ledger.entries.values import amount_of_text
 
 __all__ = ["Follower", "Payment", "Refusal", "SpendIndex"]

@@ -15,9 +15,8 @@ from ...ledger.entries.values import Account, amount_text
 from ...theory.kinds.registry import kind_of_record
 from ..charts import Axis, Legend, area, dot, line, line_chart, linear_axis, log_axis, share_bar, steps
 from ..jobs.work import Answer, JobQueue
-from .ledger_view import AccountChange
 from .rows import Amount, amount, amount_or_none, day_of
-from .state import PageRequest
+from .state import AccountChange, PageRequest
 
 __all__ = [
     "Curve",

@@ -15,19 +15,17 @@ from ...ledger.entries.kinds import (
     DatasetAdded,
     Entry,
     LedgerCreated,
-    TokenAdded,
-    TokenRevoked,
-)
-from ...ledger.entries.releases import (
     ReleaseAbandoned,
     ReleaseCharged,
     ReleasePublished,
     ReleaseReading,
     ReleaseRefused,
     SeriesRegistered,
+    TokenAdded,
+    TokenRevoked,
 )
 from ...ledger.entries.values import amount_text
-from .ledger_view import LedgerView
+from .state import LedgerView
 
 __all__ = [
     "Amount",

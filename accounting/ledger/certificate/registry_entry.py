@@ -17,7 +17,7 @@ import yaml
 
 from ....mechanisms.errors import ReleaseFailed
 from ....mechanisms.mechanism import REPLACEMENT
-from ..entries.releases import published_text
+from ..entries.kinds import published_text
 
 __all__ = ["FILL_IN", "StewardsWords", "registry_text"]
 

@@ -21,7 +21,7 @@ from ....mechanisms.microdata import EpsilonSafeRelease
 from ....mechanisms.recoding import GeneralizationMap
 from ...theory.kinds.registry import kind_of, kind_of_record, mechanism_of_record
 from ..charge import DatasetContext
-from ..entries.releases import ReleaseCharged
+from ..entries.kinds import ReleaseCharged
 from ..private_store.signing import canonical_bytes
 
 __all__ = [

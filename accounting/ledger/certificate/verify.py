@@ -10,7 +10,7 @@ from typing import Any
 
 from ....mechanisms.errors import InputRefused
 from ..entries.codec import sorted_fields
-from ..entries.releases import ChargedPrice, SeriesPlace
+from ..entries.kinds import ChargedPrice, SeriesPlace
 from ..entries.values import amount_of_text
 from ..private_store.signing import ALGORITHM, PublicKey
 from ..rules.repricing import price_faults

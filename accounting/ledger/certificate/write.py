@@ -11,7 +11,7 @@ from typing import Any
 from ....mechanisms.map_selection.draw import MapChoice
 from ....mechanisms.recoding import GeneralizationMap
 from ..charge import DatasetContext
-from ..entries.releases import ReleaseCharged
+from ..entries.kinds import ReleaseCharged
 from ..entries.values import amount_text
 from ..private_store.signing import ALGORITHM, SigningKey, canonical_bytes
 from .statements import guarantee_in_words, limits_in_words, map_fields, records_in_words, theorem_of

@@ -12,15 +12,21 @@ from sqlalchemy import Table
 
 from ....mechanisms.errors import InputRefused
 from ..chain.signed_state import Count
-from ..entries.kinds import BudgetRaised, DataAccess, DatasetAdded, Entry, LedgerCreated, TokenAdded, TokenRevoked
-from ..entries.releases import (
+from ..entries.kinds import (
+    BudgetRaised,
+    DataAccess,
+    DatasetAdded,
+    Entry,
     Fields,
+    LedgerCreated,
     ReleaseAbandoned,
     ReleaseCharged,
     ReleasePublished,
     ReleaseReading,
     ReleaseRefused,
     SeriesRegistered,
+    TokenAdded,
+    TokenRevoked,
 )
 from ..entries.values import Account, amount_text
 from ..rules.ledger_state import LedgerState

@@ -11,8 +11,7 @@ from functools import cache
 from types import NoneType, UnionType
 from typing import Any, get_args, get_origin, get_type_hints
 
-from .kinds import Entry
-from .releases import Fields
+from .kinds import Entry, Fields
 from .values import amount_of_text, amount_text
 
 __all__ = ["NotCanonicalError", "bytes_of_entry", "entry_of_bytes", "sorted_fields"]

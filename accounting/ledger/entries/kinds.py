@@ -1,5 +1,13 @@
 """What the ledger records: a closed union of entries of versioned kinds, never reinterpreted.
 
+Entries of paid releases, and what became of them.
+
+Entries of paid releases: what was charged for which mechanism, and what became of it.
+
+What a release published, in its kind's own nouns.
+
+What the ledger records: a closed union of entries of versioned kinds, never reinterpreted.
+
 Entries of the auditors' tokens: who may look at the dashboard, until when.
 """
 
@@ -10,18 +18,311 @@ from datetime import date
 from decimal import Decimal
 from typing import ClassVar
 
-from .releases import (
-    ReleaseAbandoned,
-    ReleaseCharged,
-    ReleaseChargedTwoSamples,
-    ReleasePublished,
-    ReleaseReading,
-    ReleaseRefused,
-    SeriesRegistered,
+from ....mechanisms.amounts import counted
+from ....mechanisms.errors import InputRefused
+from ...theory.kinds.kind import Published
+from ...theory.kinds.registry import kind_of_record
+from .values import (
+    require_amount,
+    require_digest,
+    require_name,
+    require_release_id,
+    require_series_name,
+    require_text,
+    require_token_id,
 )
-from .values import require_amount, require_digest, require_name, require_text, require_token_id
 
-__all__ = ["BudgetRaised", "DataAccess", "DatasetAdded", "Entry", "LedgerCreated", "TokenAdded", "TokenRevoked"]
+__all__ = [
+    "BudgetRaised",
+    "ChargedPrice",
+    "DataAccess",
+    "DatasetAdded",
+    "Entry",
+    "Fields",
+    "LedgerCreated",
+    "OutputHashes",
+    "ReleaseAbandoned",
+    "ReleaseCharged",
+    "ReleaseChargedTwoSamples",
+    "ReleasePublished",
+    "ReleaseReading",
+    "ReleaseRefused",
+    "SeriesPlace",
+    "SeriesRegistered",
+    "TokenAdded",
+    "TokenRevoked",
+    "published_text",
+]
+
+Fields = tuple[tuple[str, str | int], ...]
+OutputHashes = tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ChargedPrice:
+    """The price as charged.
+
+    Args:
+        epsilon: total ε over the releases.
+        delta: total δ over the releases.
+        rule: versioned name of the theorem that gave the price.
+        relation: the neighbouring relation that it holds for.
+        releases: how many releases it covers.
+    """
+
+    epsilon: Decimal
+    delta: Decimal
+    rule: str
+    relation: str
+    releases: int
+
+    def __post_init__(self) -> None:
+        require_amount(self.epsilon, "ε")
+        require_amount(self.delta, "δ")
+        require_name(self.rule, "rule")
+        require_name(self.relation, "neighbouring relation")
+        if self.releases < 1:
+            raise ValueError(f"a price covers at least one release, not {self.releases}")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SeriesRegistered:
+    """Several releases of one mechanism, parameters fixed now, priced and reserved as one.
+
+    Args:
+        series: its name, unique in the ledger.
+        dataset: whose budget pays.
+        mechanism: the mechanism's versioned record, sorted by field.
+        price: of all its releases together.
+        epsilon_paper: price by the published bound, None where it gives no guarantee.
+        spec_digest: SHA-256 (hex) of all that its releases' specifications must have in common.
+        map_digest: SHA-256 (hex) of the generalization map, or of the lattice that each release draws one from.
+        day: when.
+    """
+
+    KIND: ClassVar[str] = "series-registered/1"
+    series: str
+    dataset: str
+    mechanism: Fields
+    price: ChargedPrice
+    epsilon_paper: Decimal | None
+    spec_digest: str
+    map_digest: str
+    day: date
+
+    def __post_init__(self) -> None:
+        require_series_name(self.series)
+        require_name(self.dataset, "data set's name")
+        if self.epsilon_paper is not None:
+            require_amount(self.epsilon_paper, "the paper's ε")
+        require_digest(self.spec_digest, "specification's digest")
+        require_digest(self.map_digest, "map's digest")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SeriesPlace:
+    """The place that a release takes in the series that paid for it.
+
+    Args:
+        name: of the series.
+        number: from 1 to the series' number of releases.
+        spec_digest: SHA-256 (hex) of what the release's specification has in common with the series'.
+    """
+
+    name: str
+    number: int
+    spec_digest: str
+
+    def __post_init__(self) -> None:
+        require_series_name(self.name)
+        require_digest(self.spec_digest, "series' specification's digest")
+        if self.number < 1:
+            raise ValueError(f"a series counts its releases from 1, not from {self.number}")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ReleaseCharged:
+    """A release is paid for and its sample taken, in one entry: neither exists without the other.
+
+    Args:
+        release_id: unique in the ledger.
+        label: the release's name for people.
+        dataset: whose budget pays.
+        sample_id: commitment to the sampling key, unique in the ledger: a sample serves one release.
+        mechanism: the mechanism's versioned record, sorted by field.
+        price: what is charged; for a release of a series that of the whole series, which was charged before.
+        epsilon_paper: price by the published bound, None where it gives no guarantee.
+        spec_digest: SHA-256 (hex) of the canonical specification.
+        map_digest: SHA-256 (hex) of the generalization map.
+        code_version: version of the software.
+        sampler_layout: version of the layout of random words.
+        series: its place in the series whose reservation pays, None for a release that pays for itself.
+        day: of the charge, before any record is read.
+
+    For a release whose map is drawn, the map's digest is that of the lattice that it is drawn from.
+    """
+
+    KIND: ClassVar[str] = "release-charged/1"
+    release_id: str
+    label: str
+    dataset: str
+    sample_id: str
+    mechanism: Fields
+    price: ChargedPrice
+    epsilon_paper: Decimal | None
+    spec_digest: str
+    map_digest: str
+    code_version: str
+    sampler_layout: str
+    series: SeriesPlace | None
+    day: date
+
+    def __post_init__(self) -> None:
+        require_release_id(self.release_id)
+        require_name(self.label, "label")
+        require_name(self.dataset, "data set's name")
+        require_digest(self.sample_id, "sample's id")
+        if self.epsilon_paper is not None:
+            require_amount(self.epsilon_paper, "the paper's ε")
+        require_digest(self.spec_digest, "specification's digest")
+        require_digest(self.map_digest, "map's digest")
+        require_name(self.code_version, "code version")
+        require_name(self.sampler_layout, "sampler's layout")
+        if self.series is None and self.price.releases != 1:
+            raise ValueError("a release that pays for itself has the price of one release")
+
+    @property
+    def samples(self) -> tuple[tuple[str, str], ...]:
+        """What each of its samples is for, "release" or "selection", and the sample's id."""
+        own = ("release", self.sample_id)
+        match self:
+            case ReleaseChargedTwoSamples(selection_sample_id=other):
+                return (own, ("selection", other))
+            case _:
+                return (own,)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ReleaseChargedTwoSamples(ReleaseCharged):
+    """The same for a release whose map is chosen on a fresh sample: that one is taken in the entry too.
+
+    Args:
+        selection_sample_id: commitment to the key of the sample that the map is chosen on, unique among all samples.
+    """
+
+    KIND: ClassVar[str] = "release-charged/2"
+    selection_sample_id: str
+
+    def __post_init__(self) -> None:
+        ReleaseCharged.__post_init__(self)  # `super()` doesn't know a class with slots
+        require_digest(self.selection_sample_id, "selection's sample's id")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ReleaseReading:
+    """Durable before the first record is read; from here on the cost is spent for ever.
+
+    PRIVACY: neither this nor the entry at publication has a time: their distance would follow the input.
+
+    Args:
+        release_id: the release.
+    """
+
+    KIND: ClassVar[str] = "release-reading/1"
+    release_id: str
+
+    def __post_init__(self) -> None:
+        require_release_id(self.release_id)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ReleasePublished:
+    """The release's files are in view.
+
+    Args:
+        release_id: the release.
+        output_hashes: name and SHA-256 (hex) of each published file, sorted by name.
+    """
+
+    KIND: ClassVar[str] = "release-published/1"
+    release_id: str
+    output_hashes: OutputHashes
+
+    def __post_init__(self) -> None:
+        require_release_id(self.release_id)
+        if not self.output_hashes:
+            raise ValueError("a publication has at least one file")
+        for name, digest in self.output_hashes:
+            require_name(name, "file's name")
+            require_digest(digest, f"digest of {name}")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ReleaseAbandoned:
+    """The release will never be published; its id and its sample stay used.
+
+    Args:
+        release_id: the release.
+        reason: why, in one line.
+        refunded: whether its cost was given back: only where no record was read.
+        by: who abandoned it.
+        day: when.
+    """
+
+    KIND: ClassVar[str] = "release-abandoned/1"
+    release_id: str
+    reason: str
+    refunded: bool
+    by: str
+    day: date
+
+    def __post_init__(self) -> None:
+        require_release_id(self.release_id)
+        require_text(self.reason, "reason")
+        require_name(self.by, "name of who does this")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ReleaseRefused:
+    """The accountant said no; evidence of an attempt.
+
+    Args:
+        release_id: the id asked for, None where there was none.
+        dataset: whose budget was asked.
+        cause: short versionless name of the rule, for example "over-budget".
+        reason: the refusal as a person saw it.
+        day: when.
+    """
+
+    KIND: ClassVar[str] = "release-refused/1"
+    release_id: str | None
+    dataset: str
+    cause: str
+    reason: str
+    day: date
+
+    def __post_init__(self) -> None:
+        if self.release_id is not None:
+            require_release_id(self.release_id)
+        require_name(self.dataset, "data set's name")
+        require_name(self.cause, "cause")
+        require_text(self.reason, "reason")
+
+
+def published_text(kind: str, *, groups: int, records: int | None) -> str:
+    """What a release published: `875 records in 48 groups`, or `48 noisy counts`, whose sum is no number of records.
+
+    Args:
+        kind: the mechanism's kind with its version, such as `noisy-histogram/1`.
+        groups: rows of the table without repetitions.
+        records: their records; None where what is published counts none.
+    """
+    try:
+        noun = kind_of_record(kind).statements.published
+    except InputRefused:  # of a later version
+        noun = Published("row", "rows", "" if records is None else "record")
+    shown = counted(groups, noun.group, noun.groups)
+    return f"{counted(records, noun.record)} in {shown}" if noun.record and records is not None else shown
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -6,8 +6,7 @@ from collections.abc import Mapping, Set
 from dataclasses import dataclass
 from typing import Protocol
 
-from ..entries.kinds import DatasetAdded
-from ..entries.releases import ReleaseCharged, SeriesRegistered
+from ..entries.kinds import DatasetAdded, ReleaseCharged, SeriesRegistered
 from ..entries.values import Account, amount_of_text
 
 __all__ = ["AccountAt", "LedgerState", "account_of_row"]

@@ -9,8 +9,17 @@ from dataclasses import dataclass, field
 from ..chain.signed_state import Count
 from ..database.projections import Row, counts_of, is_exclusive, rows_of
 from ..database.schema import account, release_stage, sample, series_release
-from ..entries.kinds import DatasetAdded, Entry, TokenAdded, TokenRevoked
-from ..entries.releases import ReleaseAbandoned, ReleaseCharged, ReleasePublished, ReleaseReading, SeriesRegistered
+from ..entries.kinds import (
+    DatasetAdded,
+    Entry,
+    ReleaseAbandoned,
+    ReleaseCharged,
+    ReleasePublished,
+    ReleaseReading,
+    SeriesRegistered,
+    TokenAdded,
+    TokenRevoked,
+)
 from .ledger_state import AccountAt, account_of_row
 from .violations import violations
 

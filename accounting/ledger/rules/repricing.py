@@ -9,7 +9,7 @@ from ....mechanisms.errors import InputRefused
 from ...theory.cost import Price
 from ...theory.kinds.registry import mechanism_of_record
 from ...theory.price import paper_price, price
-from ..entries.releases import ChargedPrice, Fields
+from ..entries.kinds import ChargedPrice, Fields
 
 __all__ = ["price_faults"]
 

@@ -8,10 +8,8 @@ from sqlalchemy import Connection, select
 
 from ..chain.signed_state import ForgedState, SignedState, vouched
 from ..database.schema import release, sample
-from ..entries.kinds import DatasetAdded
-from ..entries.releases import ReleaseCharged, SeriesRegistered
-from ..queries import ReleaseState, account_of, registration_of, release_of, was_refunded
-from ..series import holders_of, series_of
+from ..entries.kinds import DatasetAdded, ReleaseCharged, SeriesRegistered
+from ..queries import ReleaseState, account_of, holders_of, registration_of, release_of, series_of, was_refunded
 from ..tokens import tokens_of
 from .ledger_state import AccountAt
 

@@ -11,10 +11,14 @@ from ....mechanisms.amounts import amount_shown
 from ....mechanisms.errors import AccountantRefused, InputRefused, Refusal
 from ...theory.kinds.registry import kind_of, mechanism_of_record
 from ..database.projections import is_exclusive, released_once
-from ..entries.kinds import BudgetRaised, DataAccess, DatasetAdded, Entry, LedgerCreated, TokenAdded, TokenRevoked
-from ..entries.releases import (
+from ..entries.kinds import (
+    BudgetRaised,
     ChargedPrice,
+    DataAccess,
+    DatasetAdded,
+    Entry,
     Fields,
+    LedgerCreated,
     ReleaseAbandoned,
     ReleaseCharged,
     ReleasePublished,
@@ -22,6 +26,8 @@ from ..entries.releases import (
     ReleaseRefused,
     SeriesPlace,
     SeriesRegistered,
+    TokenAdded,
+    TokenRevoked,
 )
 from ..entries.values import Account
 from ..queries import stage_of

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ....mechanisms.amounts import amount_left
 from ...theory.kinds.registry import kind_of, mechanism_of_record
-from ..entries.releases import ChargedPrice, Fields
+from ..entries.kinds import ChargedPrice, Fields
 from ..entries.values import Account
 
 __all__ = ["what_fits"]

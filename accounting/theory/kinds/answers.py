@@ -11,8 +11,7 @@ from ..composition.amplification import Guarantee, amplified
 from ..composition.group_privacy import summed_group_price
 from ..cost import Price
 from ..numerics.rounding import decimal_up, log_up
-from .kind import CHOSEN, SAMPLED, WHOLE, MechanismKind, Published, Statements
-from .records import RecordForm
+from .kind import CHOSEN, SAMPLED, WHOLE, MechanismKind, Published, RecordForm, Statements
 
 __all__ = ["KIND", "price_answer", "price_coin_flip_count"]
 

@@ -21,8 +21,7 @@ from ..composition.group_privacy import rule_for_group
 from ..composition.releases import COMPOSED_FLOOR, epsilon_composed
 from ..cost import RELATION, Price, check_request
 from ..numerics.rounding import add_up, decimal_up, divide_down, exp_up, float_down, multiply_down, multiply_up
-from .kind import MechanismKind, Published, Statements
-from .records import RecordForm
+from .kind import MechanismKind, Published, RecordForm, Statements
 
 __all__ = ["KIND", "deletion_losses", "price_deletion"]
 

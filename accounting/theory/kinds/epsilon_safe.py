@@ -17,8 +17,7 @@ from ..composition.releases import COMPOSED_FLOOR, epsilon_composed
 from ..cost import RELATION, Price, check_request
 from ..numerics.rounding import add_up, decimal_up, float_down, float_up, log_down, multiply_up
 from ..profile.sampled_counts import check_parameters, log_adding, log_removing
-from .kind import Curves, MechanismKind, PrivacyCurve, Statements, Tunable
-from .records import RecordForm
+from .kind import Curves, MechanismKind, PrivacyCurve, RecordForm, Statements, Tunable
 from .strongly_safe import DONE, RECORDS, SERIES, paper_price_fixed, price_fixed, release_curve
 
 __all__ = ["KIND", "log_profile_selected", "paper_price_selected", "price_selected", "selection_cost"]

@@ -11,8 +11,7 @@ from ..composition.amplification import Guarantee
 from ..composition.group_privacy import summed_group_price
 from ..cost import Price
 from ..numerics.rounding import add_up, decimal_up, divide_up, log_up, multiply_up
-from .kind import CHOSEN, MechanismKind, Published, Statements
-from .records import RecordForm
+from .kind import CHOSEN, MechanismKind, Published, RecordForm, Statements
 
 __all__ = [
     "ESTIMATES",

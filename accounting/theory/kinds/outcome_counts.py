@@ -16,9 +16,8 @@ from ..cost import Price, check_request
 from ..numerics.binomial import ULP, log_binomial_pmf
 from ..numerics.rounding import add_down, add_up, decimal_up, divide_up, exp_up, float_down, log_up, multiply_up
 from ..numerics.search import least_epsilon
-from .kind import CHOSEN, MechanismKind, Statements
+from .kind import CHOSEN, MechanismKind, RecordForm, Statements
 from .local_reports import ESTIMATES, LOCAL_RULE, REPORTS, local_epsilon, local_statement
-from .records import RecordForm
 
 __all__ = [
     "EXACT_PEOPLE",

@@ -12,9 +12,8 @@ from ..composition.group_privacy import even_group_price
 from ..cost import RELATION, Price, check_request
 from ..numerics.rounding import decimal_up, float_down
 from ..numerics.search import least_epsilon
-from .kind import CHOSEN, WHOLE, MechanismKind, Statements, not_composed
+from .kind import CHOSEN, WHOLE, MechanismKind, RecordForm, Statements, not_composed
 from .noisy_histogram import NOISY_CELLS
-from .records import RecordForm
 
 __all__ = [
     "KIND",

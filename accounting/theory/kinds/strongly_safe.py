@@ -20,8 +20,7 @@ from ..cost import RELATION, Price, check_request
 from ..numerics.rounding import decimal_up, divide_down, float_down, float_up, log_down, multiply_up
 from ..profile.paper_bound import delta_paper, epsilon_paper, least_epsilon_of_paper
 from ..profile.sampled_counts import epsilon_of_log_delta, farthest_epsilon, log_profile
-from .kind import CHOSEN, Curves, MechanismKind, PrivacyCurve, Published, Statements, Tunable
-from .records import RecordForm
+from .kind import CHOSEN, Curves, MechanismKind, PrivacyCurve, Published, RecordForm, Statements, Tunable
 
 __all__ = [
     "DONE",

@@ -7,12 +7,11 @@ from decimal import Decimal
 from ....mechanisms.errors import InputRefused
 from ....mechanisms.histogram import SuppressedHistogram
 from ....mechanisms.microdata import StronglySafeRelease
-from ..composition.crowd_blending import crowd_blending_statement
+from ..composition.amplification import crowd_blending_statement
 from ..composition.group_privacy import even_group_price
 from ..composition.loss_distribution import Part
 from ..cost import Price
-from .kind import CELLS, CHOSEN, SAMPLED, SUPPRESSED, MechanismKind, Statements, not_composed
-from .records import RecordForm
+from .kind import CELLS, CHOSEN, SAMPLED, SUPPRESSED, MechanismKind, RecordForm, Statements, not_composed
 from .strongly_safe import EXACT_PROFILE, paper_price_fixed, price_fixed
 
 __all__ = ["KIND"]

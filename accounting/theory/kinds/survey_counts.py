@@ -10,14 +10,13 @@ import numpy as np
 from ....mechanisms.amounts import amount_exact, amount_shown
 from ....mechanisms.biased_sampling import BiasedSampleCounts
 from ....mechanisms.errors import InputRefused
-from ..composition.crowd_blending import epsilon_zero_knowledge_robust
+from ..composition.amplification import epsilon_zero_knowledge_robust
 from ..composition.group_privacy import no_price_for_surveyed_group
 from ..cost import RELATION, Price, check_request
 from ..numerics.binomial import ULP, log_binomial_pmf, tail_up
 from ..numerics.rounding import decimal_up, float_down, float_up
 from ..numerics.search import least_epsilon
-from .kind import CELLS, CHOSEN, MechanismKind, Statements, not_composed
-from .records import RecordForm
+from .kind import CELLS, CHOSEN, MechanismKind, RecordForm, Statements, not_composed
 
 __all__ = [
     "KIND",

@@ -7,8 +7,7 @@ from decimal import Decimal
 from ....mechanisms.biased_sampling import UnequalRatesHistogram
 from ..composition.group_privacy import even_group_price
 from ..cost import Price
-from .kind import CELLS, CHOSEN, SUPPRESSED, MechanismKind, Statements, not_composed
-from .records import RecordForm
+from .kind import CELLS, CHOSEN, SUPPRESSED, MechanismKind, RecordForm, Statements, not_composed
 from .survey_counts import ROBUST_THEOREMS, price_biased_counts, survey_statement
 
 __all__ = ["KIND"]

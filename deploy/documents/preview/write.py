@@ -25,9 +25,8 @@ from ....mechanisms.recoding import GeneralizationMap
 from ....tasks.request import Request
 from ...commands.output_guard import require_elsewhere, write_new
 from ..rendering import page, percent
-from .forecast import ByPrice, Forecast, forecast
+from .forecast import MOST_MAPS, ByPrice, Forecast, Suggestion, best_levels, forecast, suggestions
 from .reference_population import REMEDY, WHY, ReferencePopulation, crowd_of_records, crowd_of_release
-from .suggestions import MOST_MAPS, Suggestion, best_levels, suggestions
 
 __all__ = [
     "Preview",

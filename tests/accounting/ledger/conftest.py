@@ -21,7 +21,7 @@ from crowdblend.accounting.ledger.certificate.write import write_certificate
 from crowdblend.accounting.ledger.chain.anchoring import Anchoring
 from crowdblend.accounting.ledger.charge import DatasetContext, Receipt, ReleaseCharge, SeriesRegistration
 from crowdblend.accounting.ledger.database.creation import create_ledger
-from crowdblend.accounting.ledger.entries.releases import ReleaseCharged
+from crowdblend.accounting.ledger.entries.kinds import ReleaseCharged
 from crowdblend.accounting.ledger.private_store.signing import SigningKey, SigningKeys
 from crowdblend.accounting.ledger.reader import LedgerReader, SeriesState, open_reader
 from crowdblend.accounting.ledger.writer import LedgerWriter, open_writer

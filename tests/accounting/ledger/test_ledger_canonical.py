@@ -11,15 +11,11 @@ import pytest
 from crowdblend.accounting.ledger.entries.codec import bytes_of_entry, entry_of_bytes
 from crowdblend.accounting.ledger.entries.kinds import (
     BudgetRaised,
+    ChargedPrice,
     DataAccess,
     DatasetAdded,
     Entry,
     LedgerCreated,
-    TokenAdded,
-    TokenRevoked,
-)
-from crowdblend.accounting.ledger.entries.releases import (
-    ChargedPrice,
     ReleaseAbandoned,
     ReleaseCharged,
     ReleaseChargedTwoSamples,
@@ -28,6 +24,8 @@ from crowdblend.accounting.ledger.entries.releases import (
     ReleaseRefused,
     SeriesPlace,
     SeriesRegistered,
+    TokenAdded,
+    TokenRevoked,
 )
 from hypothesis import given, settings
 from hypothesis import strategies as st

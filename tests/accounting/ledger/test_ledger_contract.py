@@ -6,7 +6,7 @@ import dataclasses
 from decimal import Context, Decimal
 
 import pytest
-from crowdblend.accounting.ledger.entries.releases import ReleaseRefused
+from crowdblend.accounting.ledger.entries.kinds import ReleaseRefused
 from crowdblend.mechanisms.errors import AccountantRefused, InputRefused
 
 FILES = (("data.csv", "c" * 64),)

@@ -15,8 +15,7 @@ from crowdblend.accounting.ledger.database import store
 from crowdblend.accounting.ledger.database import store as connection
 from crowdblend.accounting.ledger.database.store import WRITERS_LOCK, open_store
 from crowdblend.accounting.ledger.entries.codec import bytes_of_entry
-from crowdblend.accounting.ledger.entries.kinds import TokenRevoked
-from crowdblend.accounting.ledger.entries.releases import ChargedPrice, SeriesPlace
+from crowdblend.accounting.ledger.entries.kinds import ChargedPrice, SeriesPlace, TokenRevoked
 from crowdblend.accounting.ledger.reader import open_reader
 from crowdblend.mechanisms.errors import AccountantRefused, InputRefused, ReleaseFailed
 from sqlalchemy import text

@@ -7,8 +7,7 @@ from datetime import date
 from decimal import Decimal
 
 import pytest
-from crowdblend.accounting.ledger.entries.kinds import DatasetAdded
-from crowdblend.accounting.ledger.entries.releases import ReleaseAbandoned, ReleasePublished, ReleaseReading
+from crowdblend.accounting.ledger.entries.kinds import DatasetAdded, ReleaseAbandoned, ReleasePublished, ReleaseReading
 from crowdblend.accounting.ledger.rules.replay import Replay
 from crowdblend.accounting.ledger.rules.violations import unpaid_parts, violations
 from crowdblend.mechanisms.errors import AccountantRefused

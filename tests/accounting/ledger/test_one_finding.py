@@ -8,7 +8,7 @@ from decimal import Decimal
 from pathlib import Path
 
 import pytest
-from crowdblend.accounting.ledger.entries.releases import ReleasePublished, ReleaseReading
+from crowdblend.accounting.ledger.entries.kinds import ReleasePublished, ReleaseReading
 from crowdblend.accounting.ledger.rules.replay import Replay
 
 DAY = date(2026, 3, 5)

@@ -19,7 +19,7 @@ from crowdblend.accounting.theory.composition.loss_distribution import (
     power,
 )
 from crowdblend.accounting.theory.composition.releases import COMPOSED_FLOOR, delta_composed, epsilon_composed
-from crowdblend.accounting.theory.numerics.convolution import convolution_slack, convolve_direct
+from crowdblend.accounting.theory.numerics.binomial import convolution_slack, convolve_direct
 from crowdblend.mechanisms.microdata import StronglySafeRelease
 from dp_accounting.pld import pld_pmf
 from hypothesis import given, settings

@@ -16,9 +16,8 @@ from crowdblend.accounting.theory.composition.loss_distribution import (
     from_curve,
     power,
 )
-from crowdblend.accounting.theory.numerics import convolution
-from crowdblend.accounting.theory.numerics.binomial import ULP
-from crowdblend.accounting.theory.numerics.convolution import convolution_slack, convolve_direct
+from crowdblend.accounting.theory.numerics import binomial as convolution
+from crowdblend.accounting.theory.numerics.binomial import ULP, convolution_slack, convolve_direct
 
 
 def exact_delta(measure, epsilon):

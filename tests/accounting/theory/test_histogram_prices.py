@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from crowdblend.accounting.theory.composition.crowd_blending import delta_zero_knowledge, epsilon_zero_knowledge
+from crowdblend.accounting.theory.composition.amplification import delta_zero_knowledge, epsilon_zero_knowledge
 from crowdblend.accounting.theory.kinds import noisy_histogram
 from crowdblend.accounting.theory.kinds.noisy_histogram import NoisyProfile, price_noisy_histogram
 from crowdblend.accounting.theory.kinds.outlier_histogram import (

@@ -8,8 +8,9 @@ from decimal import Decimal
 
 import numpy as np
 import pytest
-from crowdblend.accounting.theory.composition.amplification import Guarantee, amplified
-from crowdblend.accounting.theory.composition.crowd_blending import (
+from crowdblend.accounting.theory.composition.amplification import (
+    Guarantee,
+    amplified,
     delta_zero_knowledge,
     epsilon_zero_knowledge,
     epsilon_zero_knowledge_robust,

@@ -7,10 +7,10 @@ from decimal import Decimal
 
 import numpy as np
 import pytest
-from crowdblend.accounting.theory.composition import crowd_blending, group_privacy
+from crowdblend.accounting.theory.composition import amplification as crowd_blending
+from crowdblend.accounting.theory.composition import group_privacy
 from crowdblend.accounting.theory.composition import loss_distribution as losses
-from crowdblend.accounting.theory.composition.amplification import Guarantee
-from crowdblend.accounting.theory.composition.crowd_blending import delta_zero_knowledge
+from crowdblend.accounting.theory.composition.amplification import Guarantee, delta_zero_knowledge
 from crowdblend.accounting.theory.composition.group_privacy import even_split
 from crowdblend.accounting.theory.composition.loss_distribution import curves_of, grid_spacing
 from crowdblend.accounting.theory.composition.releases import delta_composed, epsilon_composed

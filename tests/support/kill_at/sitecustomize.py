@@ -10,7 +10,7 @@ import sys
 STEPS = {
     "charge": ("crowdblend.accounting.ledger.writer", "LedgerWriter", "charge"),  # the key is there, the charge isn't
     "charged": ("crowdblend.accounting.ledger.writer", "LedgerWriter", "mark_reading"),
-    "select": ("crowdblend.tasks.stages.select", "", "_drawn"),
+    "select": ("crowdblend.tasks.stages.count", "", "_drawn"),
     "count": ("crowdblend.tasks.stages.count", "", "group_counts"),
     "publish": ("crowdblend.tasks.stages.release_files", "", "bring_into_view"),
     "close": ("crowdblend.accounting.ledger.writer", "LedgerWriter", "mark_published"),  # in view, and not closed

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from crowdblend.accounting.ledger.database.schema import DERIVED_TABLES, METADATA, entry
 from crowdblend.accounting.ledger.entries.codec import KINDS
-from crowdblend.accounting.ledger.entries.releases import ReleaseRefused
+from crowdblend.accounting.ledger.entries.kinds import ReleaseRefused
 from sqlalchemy import Connection, delete, update
 
 Document = dict[str, Any]
