@@ -112,11 +112,11 @@ def _table_2(printed: Mapping[str, Any]) -> list[str]:
             agreeing += recomputed == paper
             ratios.append(bound / exact)
             rows.append([rate, epsilon, paper, recomputed, f"{exact:.2e}", _ratio(bound / exact)])
-    words = SECOND_TABLE.format(
+    key_words = SECOND_TABLE.format(
         k=k, verdict=_verdict(agreeing, len(rows)), least=_ratio(min(ratios)), most=_ratio(max(ratios))
     )
     header = ["β", "ε", "δ printed", "δ recomputed", "δ exact", "recomputed / exact"]
-    return [words, _markdown(header, rows)]
+    return [key_words, _markdown(header, rows)]
 
 
 def _epsilon(text: str) -> Decimal:

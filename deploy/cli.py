@@ -73,45 +73,45 @@ def crowdblend() -> None:
 def main(arguments: list[str] | None = None) -> None:
     """Run the command line and leave with its exit code; never shows a traceback."""
     gc.set_threshold(OBJECTS_BETWEEN_COLLECTIONS, 50, 50)
-    words = sys.argv[1:] if arguments is None else arguments
-    exit_code = _exit_code(words)
+    command_line = sys.argv[1:] if arguments is None else arguments
+    exit_code = _exit_code(command_line)
     # Under `python -m`, CPython remembers an interruption that went through code made from text, such as a library's,
     # though it was handled, and would end by the signal instead of with the exit code; running any such code resets it.
     exec("")  # noqa: S102
     sys.exit(exit_code)
 
 
-def _exit_code(words: list[str]) -> int:
+def _exit_code(command_line: list[str]) -> int:
     try:
-        result = crowdblend.main(args=words, prog_name="crowdblend", standalone_mode=False)
+        result = crowdblend.main(args=command_line, prog_name="crowdblend", standalone_mode=False)
     except Refusal as refusal:
-        return _tell(words, refusal.message, where=refusal.where, exit_code=refusal.exit_code)
+        return _tell(command_line, refusal.message, where=refusal.where, exit_code=refusal.exit_code)
     except click.exceptions.Exit as leave:
         return leave.exit_code
     except click.ClickException as error:
-        return _tell_usage(words, error)
+        return _tell_usage(command_line, error)
     except (KeyboardInterrupt, click.Abort):
-        return _tell(words, f"Interrupted. {_left(words)}", where="", exit_code=1)
+        return _tell(command_line, f"Interrupted. {_left(command_line)}", where="", exit_code=1)
     except Exception as error:  # noqa: BLE001 - the last resort: a person must never be shown a traceback
         # PRIVACY: only the kind of the fault is told; its text could hold a value of the records.
-        if {"-v", "--verbose"} & set(words):
+        if {"-v", "--verbose"} & set(command_line):
             _show_frames(error)
         trace = error.__traceback__
         while trace is not None and trace.tb_next is not None:
             trace = trace.tb_next
         place = f"{trace.tb_frame.f_code.co_name}, line {trace.tb_lineno}" if trace else "an unknown place"
-        message = f"Internal fault ({type(error).__name__} in {place}). {_left(words)}"
-        return _tell(words, message, where="", exit_code=1)
+        message = f"Internal fault ({type(error).__name__} in {place}). {_left(command_line)}"
+        return _tell(command_line, message, where="", exit_code=1)
     return result if isinstance(result, int) else 0
 
 
-def _tell_usage(words: list[str], error: click.ClickException) -> int:
+def _tell_usage(command_line: list[str], error: click.ClickException) -> int:
     """What is wrong with the command line; a group without a command shows its help alone."""
     if isinstance(error, click.exceptions.NoArgsIsHelpError):
         click.echo(error.format_message(), err=True)
         return 2
     hint = f" Run '{error.ctx.command_path} --help'." if isinstance(error, click.UsageError) and error.ctx else ""
-    return _tell(words, f"{error.format_message()}{hint}", where="command line", exit_code=2)
+    return _tell(command_line, f"{error.format_message()}{hint}", where="command line", exit_code=2)
 
 
 def _show_frames(error: Exception) -> None:
@@ -120,16 +120,16 @@ def _show_frames(error: Exception) -> None:
         click.echo(f"crowdblend: {frame.f_code.co_filename}:{line} in {frame.f_code.co_name}", err=True)
 
 
-def _left(words: list[str]) -> str:
+def _left(command_line: list[str]) -> str:
     """What a command that broke off may have left behind."""
-    named = next((word for word in words if word in COMMANDS), "run")
+    named = next((word for word in command_line if word in COMMANDS), "run")
     return "What was charged stays charged." if named in MAY_CHARGE else "Nothing was charged."
 
 
-def _tell(words: list[str], message: str, *, where: str, exit_code: int) -> int:
+def _tell(command_line: list[str], message: str, *, where: str, exit_code: int) -> int:
     """Say the refusal on standard error, and as the one JSON object on standard output if asked."""
     click.echo(f"crowdblend: {message}", err=True)
-    if "--json" in words:
+    if "--json" in command_line:
         refusal = {"kind": KINDS[exit_code], "exit_code": exit_code, "where": where, "message": message}
         click.echo(json.dumps({"error": refusal}, ensure_ascii=False))
     return exit_code

@@ -83,10 +83,10 @@ def run_command(
         series: the series that pays for it, if any.
         ledger: the ledger's URL where it was given as an option.
     """
-    words = ["crowdblend", "run", str(spec), "--release-id", release_id]
+    argv = ["crowdblend", "run", str(spec), "--release-id", release_id]
     for option, value in (("--series", series), ("--output", output), ("--scheduler", scheduler)):
-        words += [] if value is None else [option, value]
-    return shlex.join(words) + _ledger_option(ledger)
+        argv += [] if value is None else [option, value]
+    return shlex.join(argv) + _ledger_option(ledger)
 
 
 def _ledger_option(ledger: str | None) -> str:

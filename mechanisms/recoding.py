@@ -89,7 +89,7 @@ class GeneralizationMap:
         return tuple(column.name for column in self.columns)
 
     @property
-    def words(self) -> int:
+    def key_words(self) -> int:
         """Number of 64-bit words of a key."""
         return self.placements[-1].word + 1
 
@@ -110,7 +110,7 @@ class GeneralizationMap:
         Returns:
             Shape (words, n).
         """
-        keys = np.zeros((self.words, codes[0].size), dtype=np.int64)
+        keys = np.zeros((self.key_words, codes[0].size), dtype=np.int64)
         for place, column_codes in zip(self.placements, codes, strict=True):
             keys[place.word] += column_codes * place.stride
         return keys
@@ -131,16 +131,16 @@ class GeneralizationMap:
 
 def _place(sizes: Sequence[int]) -> tuple[Placement, ...]:
     """Fill words from the first column on; within a word the last column has stride 1."""
-    words: list[list[int]] = [[]]
+    key_words: list[list[int]] = [[]]
     cells = 1
     for size in sizes:
         if cells * size >= _WORD_CELLS:
-            words.append([])
+            key_words.append([])
             cells = 1
-        words[-1].append(size)
+        key_words[-1].append(size)
         cells *= size
     placements: list[Placement] = []
-    for word, members in enumerate(words):
+    for word, members in enumerate(key_words):
         stride = 1
         strides: list[int] = []
         for size in reversed(members):

@@ -123,14 +123,14 @@ class Coins:
         self._drawn += records
         kept = [np.empty(0, dtype=np.int64)]
         buffer = bytearray(min(records, _BLOCK_RECORDS))
-        octets = np.frombuffer(buffer, dtype=np.uint8)
-        marks = np.empty(octets.size, dtype=np.bool_)
+        raw_bytes = np.frombuffer(buffer, dtype=np.uint8)
+        marks = np.empty(raw_bytes.size, dtype=np.bool_)
         for start in range(0, records, _BLOCK_RECORDS):
             size = min(_BLOCK_RECORDS, records - start)
             self._first_bytes.update_into(memoryview(_ZEROS)[:size], memoryview(buffer)[:size])
-            tied = np.flatnonzero(np.equal(octets[:size], self._top_byte, out=marks[:size]))
+            tied = np.flatnonzero(np.equal(raw_bytes[:size], self._top_byte, out=marks[:size]))
             dropped = tied[_tie_words(self._tie_bytes, tied.size) >= self._rest]
-            np.less_equal(octets[:size], self._top_byte, out=marks[:size])
+            np.less_equal(raw_bytes[:size], self._top_byte, out=marks[:size])
             marks[dropped] = False
             places = np.flatnonzero(marks[:size])
             places += start
@@ -155,9 +155,9 @@ def kept_positions(*, key: bytes, chunk: ChunkIdentity, records: int, rate: Deci
 
 def _tie_words(stream: CipherContext, ties: int) -> NDArray[np.uint64]:
     """The next `ties` 56-bit words of the tie stream."""
-    octets = np.zeros((ties, 8), dtype=np.uint8)
-    octets[:, 1:] = np.frombuffer(stream.update(bytes(_TIE_BYTES * ties)), dtype=np.uint8).reshape(ties, 7)
-    return octets.view(">u8").reshape(ties).astype(np.uint64)
+    raw_bytes = np.zeros((ties, 8), dtype=np.uint8)
+    raw_bytes[:, 1:] = np.frombuffer(stream.update(bytes(_TIE_BYTES * ties)), dtype=np.uint8).reshape(ties, 7)
+    return raw_bytes.view(">u8").reshape(ties).astype(np.uint64)
 
 
 def _keystream(key: bytes, chunk: ChunkIdentity, space: int) -> CipherContext:

@@ -37,12 +37,12 @@ def count_keys(keys: NDArray[np.int64], *, cells: int) -> GroupCounts:
         keys: one key per record, shape (words, n).
         cells: number of possible groups; keys of one word lie below it.
     """
-    words, records = keys.shape
-    if words == 1 and cells <= _dense_cells(records):
+    key_words, records = keys.shape
+    if key_words == 1 and cells <= _dense_cells(records):
         tally = np.bincount(keys[0], minlength=1)
         present = np.flatnonzero(tally)
         return GroupCounts(present.reshape(1, -1), tally[present])
-    ordered = np.sort(keys) if words == 1 else keys[:, np.lexsort(keys[::-1])]
+    ordered = np.sort(keys) if key_words == 1 else keys[:, np.lexsort(keys[::-1])]
     starts = _starts(ordered)
     return GroupCounts(ordered[:, starts], np.diff(starts, append=records))
 

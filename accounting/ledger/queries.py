@@ -237,12 +237,12 @@ def _states(connection: Connection, *conditions: ColumnElement[bool]) -> tuple[R
     known = rows_in(connection, select(release).where(*conditions).order_by(release.c.position))
     of_release = release_stage.c.release_id == release.c.release_id
     passed = rows_in(connection, select(release_stage).join(release, of_release).where(*conditions))
-    told = or_(release_stage.c.stage == "charged", release_stage.c.outcome == "published")
+    reported = or_(release_stage.c.stage == "charged", release_stage.c.outcome == "published")
     bodies = (
         select(entry)
         .join(release_stage, release_stage.c.position == entry.c.position)
         .join(release, of_release)
-        .where(told, *conditions)
+        .where(reported, *conditions)
     )
     links = {row["position"]: row for row in rows_in(connection, bodies)}
     state, outcomes = SignedState(connection), dict[str, dict[str, Mapping[str, Any]]]()

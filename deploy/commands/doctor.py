@@ -179,10 +179,10 @@ def _asked(address: str) -> datetime | None:
     try:
         health = f"{address.rstrip('/')}/health"
         with urllib.request.urlopen(health, timeout=PATIENCE_SECONDS) as answer:  # noqa: S310 - the scheme was checked
-            told = answer.headers.get("Date")
+            reported = answer.headers.get("Date")
     except (OSError, ValueError, urllib.error.URLError):
         return None
-    return datetime.now(UTC) if told is None else parsedate_to_datetime(told)
+    return datetime.now(UTC) if reported is None else parsedate_to_datetime(reported)
 
 
 def _dask(places: StatePaths) -> Check:

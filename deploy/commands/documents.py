@@ -139,9 +139,9 @@ def private(
             on_progress=stages.on_progress,
         )
     if as_json:
-        told = {"release_id": made.release_id, "report": str(made.path), "look": made.look}
-        told["measures"] = dataclasses.asdict(made.measures)
-        click.echo(json.dumps(told, ensure_ascii=False, default=_plain))
+        reported = {"release_id": made.release_id, "report": str(made.path), "look": made.look}
+        reported["measures"] = dataclasses.asdict(made.measures)
+        click.echo(json.dumps(reported, ensure_ascii=False, default=_plain))
         return
     click.echo(
         f"The private report of release {made.release_id}: {made.path}\n"

@@ -341,15 +341,15 @@ def _domain(path: Path | None, lower: int | None, upper: int | None, *, encoding
 
 
 def _checked(read: PeerRows, faults: list[HierarchyFault], remarks: list[HierarchyFault]) -> dict[str, Any]:
-    def told(found: list[HierarchyFault]) -> list[dict[str, Any]]:
+    def reported(found: list[HierarchyFault]) -> list[dict[str, Any]]:
         return [{"line": None if one.row is None else read.lines[one.row], "what": _worded(read, one)} for one in found]
 
     width = max(len(row) for row in read.rows)
     levels = [len({row[level] for row in read.rows if len(row) > level}) for level in range(width)]
     return {
         "ok": not faults,
-        "findings": told(faults),
-        "remarks": told(remarks),
+        "findings": reported(faults),
+        "remarks": reported(remarks),
         "values": len(read.rows),
         "labels_per_level": levels,
         "separator": read.separator,

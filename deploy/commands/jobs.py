@@ -56,9 +56,9 @@ def submit(
     )
     job = submit_job(arguments, release_id=_new_id(spec) if release_id is None else _id(release_id), state_paths=places)
     if detach:
-        told = {"release_id": job.release_id, "state": "running"}
+        reported = {"release_id": job.release_id, "state": "running"}
         follow = f"Follow it: crowdblend status {job.release_id}\nCancel it: crowdblend cancel {job.release_id}"
-        click.echo(json.dumps(told) if as_json else f"Job {job.release_id} runs.\n{follow}")
+        click.echo(json.dumps(reported) if as_json else f"Job {job.release_id} runs.\n{follow}")
         return 0
     click.echo(f"crowdblend: job {job.release_id}", err=True)
     try:
@@ -80,7 +80,7 @@ def status(release_id: str, ledger_url: str | None, as_json: bool) -> int:
     job = job_of(release_id, state_paths=places)
     alive, end, progress = job.process() is not None, job.end(), job.progress()
     state = "running" if alive and end is None else "killed" if end is None else _state_of(end)
-    told = {
+    reported = {
         "release_id": release_id,
         "state": state,
         "stage": None if progress is None else progress["stage"],
@@ -89,10 +89,10 @@ def status(release_id: str, ledger_url: str | None, as_json: bool) -> int:
         "cost": None if alive and end is None else _cost(release_id, places),
     }
     if as_json:
-        click.echo(json.dumps(told, ensure_ascii=False))
+        click.echo(json.dumps(reported, ensure_ascii=False))
         return 0
-    stage = f" ({told['stage']})" if state == "running" and told["stage"] else ""
-    lines = [f"Job {release_id}: {state}{stage}.", told["message"], told["cost"]]
+    stage = f" ({reported['stage']})" if state == "running" and reported["stage"] else ""
+    lines = [f"Job {release_id}: {state}{stage}.", reported["message"], reported["cost"]]
     click.echo("\n".join(str(line) for line in lines if line))
     return 0
 
@@ -142,14 +142,14 @@ def _followed(job: Job) -> dict[str, Any] | None:
 
 
 def _stage_followed(job: Job, stages: Any, stage: str) -> None:  # noqa: ANN401
-    told = ""
+    reported = ""
     while job.end() is None and job.process() is not None:
         progress = job.progress()
         if progress is not None and progress["stage"] != stage:
             return
-        if progress is not None and progress["note"] not in ("", told):
-            told = progress["note"]
-            stages.tell(told)
+        if progress is not None and progress["note"] not in ("", reported):
+            reported = progress["note"]
+            stages.tell(reported)
         if progress is not None and progress["total"]:
             stages.on_progress(progress["done"], progress["total"])
         time.sleep(LOOKED_EVERY_SECONDS)
@@ -186,9 +186,16 @@ def _tell_ledger_status(release_id: str, places: StatePaths, *, ledger: str | No
     state = stage if stage in ("published", "abandoned") else "running" if held else "interrupted"
     finish = f"crowdblend run SPEC.toml --release-id {release_id}"
     ways = commands_for(release_id, stage, finish=finish, ledger=ledger) if state == "interrupted" else ()
-    told = {"release_id": release_id, "state": state, "stage": None, "exit_code": None, "message": None, "cost": cost}
+    reported = {
+        "release_id": release_id,
+        "state": state,
+        "stage": None,
+        "exit_code": None,
+        "message": None,
+        "cost": cost,
+    }
     if as_json:
-        click.echo(json.dumps(told, ensure_ascii=False))
+        click.echo(json.dumps(reported, ensure_ascii=False))
     else:
         click.echo("\n".join([f"Release {release_id}: {state}.", cost, *ways]))
     return 0
@@ -206,13 +213,13 @@ def _tell_end(job: Job, end: dict[str, Any] | None, places: StatePaths, *, as_js
 
         tell_result(end["result"], as_json=as_json)
         return 0
-    told = end or {"exit_code": 1, "where": "", "message": "The job's process was killed."}
-    code = int(told["exit_code"])
-    message = f"{told['message']} {_cost(job.release_id, places)}" if code == 1 else str(told["message"])
+    reported = end or {"exit_code": 1, "where": "", "message": "The job's process was killed."}
+    code = int(reported["exit_code"])
+    message = f"{reported['message']} {_cost(job.release_id, places)}" if code == 1 else str(reported["message"])
     print(f"crowdblend: {message}", file=sys.stderr)
     if as_json:
         kind = {1: "failed", 2: "input", 3: "accountant"}[code]
-        error = {"kind": kind, "exit_code": code, "where": told["where"], "message": message}
+        error = {"kind": kind, "exit_code": code, "where": reported["where"], "message": message}
         click.echo(json.dumps({"error": error, "release_id": job.release_id}, ensure_ascii=False))
     return code
 

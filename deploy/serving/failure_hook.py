@@ -46,11 +46,11 @@ class FailureHook:
     PRIVACY: an address may have a token in it, so neither is ever shown.
 
     Args:
-        words: the command and its arguments, or the one address.
+        argv: the command and its arguments, or the one address.
         shown: what it is called.
     """
 
-    words: tuple[str, ...] = field(repr=False)
+    argv: tuple[str, ...] = field(repr=False)
     shown: str
 
     def tell(self, facts: FailureFacts) -> str | None:
@@ -61,18 +61,20 @@ class FailureHook:
         Args:
             facts: what failed.
         """
-        told = {name: str(value) for name, value in asdict(facts).items()} | {"exit_code": facts.exit_code}
-        body = json.dumps(told, ensure_ascii=False).encode()
+        reported = {name: str(value) for name, value in asdict(facts).items()} | {"exit_code": facts.exit_code}
+        body = json.dumps(reported, ensure_ascii=False).encode()
         try:
             if self.shown == "command":
-                return self._started(body, {f"CROWDBLEND_FAILED_{name.upper()}": str(told[name]) for name in told})
+                return self._started(
+                    body, {f"CROWDBLEND_FAILED_{name.upper()}": str(reported[name]) for name in reported}
+                )
             return self._sent(body)
         except (OSError, ValueError, subprocess.TimeoutExpired) as error:
             return f"the {self.shown} of --on-failure failed ({type(error).__name__})"
 
     def _started(self, body: bytes, environment: dict[str, str]) -> str | None:
         done = subprocess.run(  # noqa: S603 - the steward's own command, and no shell is involved
-            self.words,
+            self.argv,
             input=body,
             env=os.environ | environment,
             stdout=subprocess.DEVNULL,
@@ -84,7 +86,7 @@ class FailureHook:
 
     def _sent(self, body: bytes) -> str | None:
         request = urllib.request.Request(  # noqa: S310 - http or https, by `hook_of`
-            self.words[0], data=body, headers={"Content-Type": "application/json"}, method="POST"
+            self.argv[0], data=body, headers={"Content-Type": "application/json"}, method="POST"
         )
         try:
             with urllib.request.urlopen(request, timeout=_WITHIN_SECONDS):  # noqa: S310
@@ -105,15 +107,15 @@ def hook_of(text: str | None) -> FailureHook | None:
     if text is None:
         return None
     if text.startswith(("http://", "https://")):
-        return FailureHook(words=(text,), shown="webhook")
+        return FailureHook(argv=(text,), shown="webhook")
     try:
-        words = tuple(shlex.split(text))
+        argv = tuple(shlex.split(text))
     except ValueError:
-        words = ()
-    if not words or shutil.which(words[0]) is None:
+        argv = ()
+    if not argv or shutil.which(argv[0]) is None:
         raise InputRefused(
             "the command's program isn't there or may not be run.",
             where="--on-failure",
             remedy="Name a program with its arguments, or an address that begins with https://.",
         )
-    return FailureHook(words=words, shown="command")
+    return FailureHook(argv=argv, shown="command")

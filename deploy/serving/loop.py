@@ -192,29 +192,29 @@ class ScheduleLoop:
             self._failed(name, {"exit_code": 1, "cause": "killed", "message": f"its process died ({how}). {cost}"})
         self._running = None
 
-    def _tell(self, name: str, told: dict[str, Any]) -> bool:
+    def _tell(self, name: str, reported: dict[str, Any]) -> bool:
         """Say an event of a release's process; whether it is its end."""
-        match told["event"]:
+        match reported["event"]:
             case "note":
-                say(f"Release {name}: {told['message']}.")
+                say(f"Release {name}: {reported['message']}.")
             case "waiting":
-                say(f"Waiting: release {name}: {told['message']} Tried again until {told['until']}.")
+                say(f"Waiting: release {name}: {reported['message']} Tried again until {reported['until']}.")
             case "published":
-                say(f"Published release {name} ({told['place']}): {told['output']}")
+                say(f"Published release {name} ({reported['place']}): {reported['output']}")
                 return True
             case "interrupted":
                 self._failed(name, {"exit_code": 1, "cause": "interrupted", "message": "its process was interrupted."})
                 return True
             case _:
-                self._failed(name, told)
+                self._failed(name, reported)
                 return True
         return False
 
-    def _failed(self, name: str, told: dict[str, Any]) -> None:
+    def _failed(self, name: str, reported: dict[str, Any]) -> None:
         """Say that a release was refused or failed, what it costs, and tell the hook."""
-        refused = told["exit_code"] != 1
+        refused = reported["exit_code"] != 1
         stage, cost = cost_so_far(name, self.state_paths)
-        say(f"{'Refused' if refused else 'Failed'}: release {name}: {told['message']}")
+        say(f"{'Refused' if refused else 'Failed'}: release {name}: {reported['message']}")
         if stage in ("charged", "reading"):
             say(
                 f"{cost} Finish it at no new charge by serving the series again, or give it up: "
@@ -226,8 +226,8 @@ class ScheduleLoop:
             release_id=name,
             dataset=self.dataset,
             series=self.series,
-            exit_code=told["exit_code"],
-            cause=told["cause"],
+            exit_code=reported["exit_code"],
+            cause=reported["cause"],
         )
         if (fault := self.hook.tell(facts)) is not None:
             say(f"Nobody was told: {fault}.")

@@ -55,7 +55,7 @@ def _attempts(
     attempt: Callable[[], dict[str, Any]], *, retry_seconds: float, tell: Callable[..., None]
 ) -> dict[str, Any]:
     """Try a release until it is published, or until time can't mend what is wrong or the window has ended."""
-    begun, told = time.monotonic(), ""
+    begun, reported = time.monotonic(), ""
     while True:
         try:
             return attempt()
@@ -64,21 +64,21 @@ def _attempts(
             left = begun + window - time.monotonic()
             if left <= 0:
                 raise
-            if refusal.message != told:
-                told = refusal.message
+            if refusal.message != reported:
+                reported = refusal.message
                 until = datetime.fromtimestamp(time.time() + left, UTC)
-                tell(event="waiting", message=told, until=f"{until:%Y-%m-%dT%H:%M:%SZ}")
+                tell(event="waiting", message=reported, until=f"{until:%Y-%m-%dT%H:%M:%SZ}")
         time.sleep(min(TRIED_EVERY_SECONDS, max(window / 20, 1.0), left))
 
 
 def _main(flow_run_id: str, retry_seconds: float) -> int:
-    told = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    reported = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
     threading.Thread(target=_end_with_the_parent, daemon=True).start()
 
     def tell(**what: Any) -> None:  # noqa: ANN401 - JSON
-        told.write(json.dumps(what, ensure_ascii=False) + "\n")
-        told.flush()
+        reported.write(json.dumps(what, ensure_ascii=False) + "\n")
+        reported.flush()
 
     from prefect import flow
     from prefect.client.orchestration import get_client

@@ -102,8 +102,8 @@ def print_datasets(datasets: list[dict[str, Any]]) -> None:
     for row in datasets:
         for raised in row["raises"]:
             budget = f"ε = {amount_shown(raised['epsilon'])}, δ = {amount_shown(raised['delta'])}"
-            told = f"raised to {budget} on {raised['day']} by {raised['by']}: {raised['reason']}"
-            click.echo(f"  '{row['dataset']}': {told}")
+            reported = f"raised to {budget} on {raised['day']} by {raised['by']}: {raised['reason']}"
+            click.echo(f"  '{row['dataset']}': {reported}")
 
 
 def print_releases(releases: list[dict[str, Any]]) -> None:

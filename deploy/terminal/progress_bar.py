@@ -20,36 +20,36 @@ __all__ = ["pace", "progress_bar"]
 READING = ("select", "count")
 
 
-def progress_bar(name: str, *, console: Console, records: int | None, octets: int) -> Progress:
+def progress_bar(name: str, *, console: Console, records: int | None, n_bytes: int) -> Progress:
     """A bar for one stage, to be entered; those that read records also tell their pace and what is left.
 
     Args:
         name: the stage.
         console: where it is drawn.
         records: records in all, None where it is not known.
-        octets: bytes of the input, 0 where it is not known.
+        n_bytes: bytes of the input, 0 where it is not known.
     """
     columns: list[ProgressColumn] = [SpinnerColumn(), TextColumn("{task.description}"), BarColumn()]
     columns.append(TimeElapsedColumn())
-    if octets and name in READING:
-        columns += [TextColumn("left"), TimeRemainingColumn(), _Pace(records, octets)]
+    if n_bytes and name in READING:
+        columns += [TextColumn("left"), TimeRemainingColumn(), _Pace(records, n_bytes)]
     bar = Progress(*columns, console=console)
     bar.add_task(f"{name:8}", total=None)
     return bar
 
 
-def pace(*, share: float, seconds: float, records: int | None, octets: int) -> str:
+def pace(*, share: float, seconds: float, records: int | None, n_bytes: int) -> str:
     """How fast a stage goes, for the steward's eyes: `2.1 M rows/s, 11.4 MB/s`; empty while nothing is done.
 
     Args:
         share: how much is done, 0 … 1.
         seconds: since the stage's beginning.
         records: records in all, None where it is not known.
-        octets: bytes of the input.
+        n_bytes: bytes of the input.
     """
     if share <= 0 or seconds <= 0:
         return ""
-    flow = f"{_short(octets * share / seconds)}B/s"
+    flow = f"{_short(n_bytes * share / seconds)}B/s"
     return flow if records is None else f"{_short(records * share / seconds).rstrip()} rows/s, {flow}"
 
 
@@ -63,11 +63,11 @@ def _short(number: float) -> str:
 class _Pace(ProgressColumn):
     """The pace of a stage whose work is known."""
 
-    def __init__(self, records: int | None, octets: int) -> None:
+    def __init__(self, records: int | None, n_bytes: int) -> None:
         super().__init__()
-        self._records, self._octets = records, octets
+        self._records, self._n_bytes = records, n_bytes
 
     def render(self, task: Task) -> Text:
         """Draw it."""
         share = task.completed / task.total if task.total else 0.0
-        return Text(pace(share=share, seconds=task.elapsed or 0.0, records=self._records, octets=self._octets))
+        return Text(pace(share=share, seconds=task.elapsed or 0.0, records=self._records, n_bytes=self._n_bytes))

@@ -79,10 +79,10 @@ def process_begun() -> float:
 
     Where the system does not tell (it is not Linux), now.
     """
-    told = Path("/proc/self/stat")
-    if not told.exists():
+    reported = Path("/proc/self/stat")
+    if not reported.exists():
         return time.perf_counter()
-    ticks = int(told.read_text(encoding="ascii", errors="replace").rpartition(")")[2].split()[19])
+    ticks = int(reported.read_text(encoding="ascii", errors="replace").rpartition(")")[2].split()[19])
     age = time.clock_gettime(time.CLOCK_BOOTTIME) - ticks / os.sysconf("SC_CLK_TCK")
     return time.perf_counter() - max(age, 0.0)
 
@@ -105,7 +105,7 @@ class Stages:
         self._quiet = is_quiet()
         self._progress: Progress | None = None
         self._records: int | None = None
-        self._octets = 0
+        self._n_bytes = 0
         self.release_id: str | None = None
 
     @cached_property
@@ -128,14 +128,14 @@ class Stages:
         else:
             self._progress.console.print(f"crowdblend: {text}", markup=False, highlight=False, soft_wrap=True)
 
-    def expect(self, *, records: int | None, octets: int) -> None:
+    def expect(self, *, records: int | None, n_bytes: int) -> None:
         """Be told how much the stages that read records have before them.
 
         Args:
             records: records in all, None where it is not known.
-            octets: bytes of the input.
+            n_bytes: bytes of the input.
         """
-        self._records, self._octets = records, octets
+        self._records, self._n_bytes = records, n_bytes
 
     @contextmanager
     def stage(self, name: str) -> Iterator[None]:
@@ -164,7 +164,7 @@ class Stages:
             return
         from .progress_bar import progress_bar
 
-        bar = progress_bar(name, console=self._console, records=self._records, octets=self._octets)
+        bar = progress_bar(name, console=self._console, records=self._records, n_bytes=self._n_bytes)
         try:
             with bar as self._progress:
                 yield

@@ -152,12 +152,12 @@ def _stray_spaces(rows: Sequence[Sequence[str]]) -> Iterator[HierarchyFault]:
 def _same_but_for_spelling(rows: Sequence[Sequence[str]]) -> Iterator[HierarchyFault]:
     for level in range(len(rows[0])):
         first: dict[str, str] = {}
-        told: set[str] = set()
+        reported: set[str] = set()
         for number, row in enumerate(rows):
             plain = " ".join(unicodedata.normalize("NFKC", row[level]).casefold().split())
             other = first.setdefault(plain, row[level])
-            if other != row[level] and plain not in told:
-                told.add(plain)
+            if other != row[level] and plain not in reported:
+                reported.add(plain)
                 what = f"{row[level]!r} and {other!r} at level {level} differ in case, spaces or composition alone"
                 yield HierarchyFault(what=what, row=number)
 

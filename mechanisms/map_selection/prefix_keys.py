@@ -35,25 +35,25 @@ class PrefixLayout:
         order: the columns from the most significant digits on.
         masks: per column, per level from its finest one, the bits of its digits that are left.
         word_of: per column, the word that has its digits.
-        words: number of 64-bit words of a key, the first the most significant.
+        key_words: number of 64-bit words of a key, the first the most significant.
     """
 
     finest: Levels
     order: tuple[int, ...]
     masks: tuple[tuple[int, ...], ...]
     word_of: tuple[int, ...]
-    words: int
+    key_words: int
 
     def live(self, levels: Levels) -> tuple[int, ...]:
         """Per word, the bits that keys of a map may have set."""
-        bits = [0] * self.words
+        bits = [0] * self.key_words
         for masks, word, level, finest in zip(self.masks, self.word_of, levels, self.finest, strict=True):
             bits[word] |= masks[level - finest]
         return tuple(bits)
 
     def leading(self, levels: Levels, columns: int) -> tuple[int, ...]:
         """Per word, the bits of the first columns of the order at some levels, and of the next at its coarsest."""
-        bits = [0] * self.words
+        bits = [0] * self.key_words
         for place, column in enumerate(self.order[: columns + 1]):
             level = levels[column] - self.finest[column] if place < columns else -1
             bits[self.word_of[column]] |= self.masks[column][level]
@@ -176,7 +176,7 @@ def prefix_keys(counts: GroupCounts, *, lattice: Lattice) -> PrefixKeys | None:
     """
     finest = lattice.finest
     generalization = lattice.map_of(finest)
-    if counts.keys.shape[0] != generalization.words:
+    if counts.keys.shape[0] != generalization.key_words:
         raise ValueError("these groups are not of the lattice's finest map")
     if int(counts.counts.sum()) > _MOST_RECORDS:
         raise ValueError("qualities are exact up to 2**42 records, and here are more")
@@ -188,7 +188,7 @@ def prefix_keys(counts: GroupCounts, *, lattice: Lattice) -> PrefixKeys | None:
     if any(path.bits > _WORD_BITS for path in paths):
         return None
     layout, shifts = _layout(paths, lattice)
-    keys = np.zeros((layout.words, counts.counts.size), dtype=np.uint64)
+    keys = np.zeros((layout.key_words, counts.counts.size), dtype=np.uint64)
     tables = [path.table << np.uint64(shift) for path, shift in zip(paths, shifts, strict=True)]
     for part in _parts(counts.counts.size):
         decoded = _decoded(generalization, counts.keys[:, part])
@@ -261,13 +261,13 @@ def _layout(paths: Sequence[_Paths], lattice: Lattice) -> tuple[PrefixLayout, li
     others = [column for column in by_labels if column != last]
     late = [max(reversed(others[1:]), key=lambda column: spans[column])] if len(others) > 1 else []
     order = [*(column for column in others if column not in late), *late, last]
-    words: list[list[int]] = [[]]
+    key_words: list[list[int]] = [[]]
     for column in order:
-        if sum(paths[member].bits for member in (*words[-1], column)) > _WORD_BITS:
-            words.append([])
-        words[-1].append(column)
+        if sum(paths[member].bits for member in (*key_words[-1], column)) > _WORD_BITS:
+            key_words.append([])
+        key_words[-1].append(column)
     word_of, shifts = [0] * len(paths), [0] * len(paths)
-    for word, members in enumerate(words):
+    for word, members in enumerate(key_words):
         shift = 0
         for column in reversed(members):
             word_of[column], shifts[column] = word, shift
@@ -277,7 +277,7 @@ def _layout(paths: Sequence[_Paths], lattice: Lattice) -> tuple[PrefixLayout, li
         order=tuple(order),
         masks=tuple(path.masks(shift) for path, shift in zip(paths, shifts, strict=True)),
         word_of=tuple(word_of),
-        words=len(words),
+        key_words=len(key_words),
     )
     return layout, shifts
 

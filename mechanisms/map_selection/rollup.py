@@ -115,7 +115,7 @@ class _Piece:
         columns = len(self.groups.layout.order)
         numbers: list[int] = []
         values: list[int] = []
-        if self.place == columns - 1 and self.groups.layout.words == 1:
+        if self.place == columns - 1 and self.groups.layout.key_words == 1:
             return _along_last(self)
         if self.place == columns:
             return [self.candidates[0][1]], [excess(self.groups.counts, self.threshold)]

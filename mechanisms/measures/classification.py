@@ -266,10 +266,10 @@ def _score(
         [np.searchsorted(known, test_codes[number]) for known, number in zip(dense, others, strict=True)]
     )
     right, counts = np.searchsorted(labels, test_codes[place]), tested.groups.counts
-    told = np.argmax(logs, axis=1) == right
+    reported = np.argmax(logs, axis=1) == right
     return ClassifierScore(
         trained_on=name,
         trained_records=trained.records,
-        accuracy=float(counts[told].sum() / counts.sum()),
+        accuracy=float(counts[reported].sum() / counts.sum()),
         log_loss=float(-(counts * logs[np.arange(right.size), right]).sum() / counts.sum()),
     )

@@ -149,7 +149,7 @@ def utility_of(
     if np.any(published > population):
         raise NotOfTheseRecordsError("the release has groups that these records don't have")
     suppressed = max(0, round(sampling_rate * before.records) - released.records)
-    told = target or default_target(released)
+    reported = target or default_target(released)
     columns = len(before.map.columns)
     return UtilityMeasures(
         k=k,
@@ -163,7 +163,7 @@ def utility_of(
         queries=counting_query_errors(
             coarsened, released, sampling_rate=sampling_rate, ways=3 if columns <= MOST_COLUMNS_FOR_THREE else 2
         ),
-        classification=None if told is None else classification(before, released, target=told),
+        classification=None if reported is None else classification(before, released, target=reported),
     )
 
 

@@ -120,7 +120,7 @@ def counted_chunks(chunks: tuple[Chunk, ...], *, job: CountJob) -> GroupCounts:
         ColumnCoder(column=column, placement=place, reading=reading)
         for column, place in zip(job.map.columns, job.map.placements, strict=True)
     ]
-    parts = [empty_counts(job.map.words)]
+    parts = [empty_counts(job.map.key_words)]
     waiting: list[NDArray[np.int64]] = []
     held = 0
     for keys in _keys(chunks, coders=coders, key=key, job=job):
@@ -132,9 +132,9 @@ def counted_chunks(chunks: tuple[Chunk, ...], *, job: CountJob) -> GroupCounts:
     return merge_counts([*parts, _counted(waiting, job)])
 
 
-def empty_counts(words: int) -> GroupCounts:
+def empty_counts(key_words: int) -> GroupCounts:
     """No groups."""
-    return GroupCounts(np.empty((words, 0), dtype=np.int64), np.empty(0, dtype=np.int64))
+    return GroupCounts(np.empty((key_words, 0), dtype=np.int64), np.empty(0, dtype=np.int64))
 
 
 def frame_of_counts(groups: GroupCounts) -> pd.DataFrame:
@@ -147,8 +147,8 @@ def frame_of_counts(groups: GroupCounts) -> pd.DataFrame:
 
 def counts_of_frame(frame: pd.DataFrame) -> GroupCounts:
     """The inverse of `frame_of_counts`; where frames were put together, groups may repeat."""
-    words = [frame[name].to_numpy(dtype=np.int64) for name in frame.columns if name != "count"]
-    return GroupCounts(np.array(words, dtype=np.int64), frame["count"].to_numpy(dtype=np.int64))
+    key_words = [frame[name].to_numpy(dtype=np.int64) for name in frame.columns if name != "count"]
+    return GroupCounts(np.array(key_words, dtype=np.int64), frame["count"].to_numpy(dtype=np.int64))
 
 
 def _keys(
@@ -156,15 +156,15 @@ def _keys(
 ) -> Iterator[NDArray[np.int64]]:
     row_groups = [chunk for chunk in chunks if isinstance(chunk, ParquetChunk)]
     for _, group in groupby(row_groups, key=lambda chunk: chunk.path):
-        yield from parquet_keys(list(group), coders=coders, words=job.map.words, key=key, rate=job.rate)
+        yield from parquet_keys(list(group), coders=coders, key_words=job.map.key_words, key=key, rate=job.rate)
     for chunk in chunks:
         if isinstance(chunk, CsvChunk):
-            yield from csv_keys(chunk, coders=coders, words=job.map.words, key=key, rate=job.rate)
+            yield from csv_keys(chunk, coders=coders, key_words=job.map.key_words, key=key, rate=job.rate)
 
 
 def _counted(waiting: Sequence[NDArray[np.int64]], job: CountJob) -> GroupCounts:
     if not waiting:
-        return empty_counts(job.map.words)
+        return empty_counts(job.map.key_words)
     keys = waiting[0] if len(waiting) == 1 else np.concatenate(waiting, axis=1)
     return count_keys(keys, cells=job.map.cells)
 
@@ -239,7 +239,7 @@ def partial_counts(groups: Sequence[tuple[Chunk, ...]], *, job: CountJob) -> dd.
             count_chunks,
             list(groups),
             job=job,
-            meta=frame_of_counts(empty_counts(job.map.words)),
+            meta=frame_of_counts(empty_counts(job.map.key_words)),
             label=f"count-{job.release_id}",
             enforce_metadata=False,
         )
@@ -278,7 +278,7 @@ def group_counts(
         ReleaseFailed: the records cannot be read, or the workers were lost.
     """
     if not chunks:
-        return empty_counts(job.map.words)
+        return empty_counts(job.map.key_words)
     chunks = with_quote_states(chunks, executor=executor, on_progress=on_progress)
     if isinstance(executor, LocalThreads):
         graph, last = counting_graph(group_chunks(chunks), job=job)

@@ -238,17 +238,17 @@ def header_of(head: bytes, *, path: str, reading: RecordReading) -> CsvHeader:
 
 def _bounds(head: bytes, mark: bytes, *, quoted: bool, whole: bool, where: str) -> tuple[int, int]:
     """Where the header's content ends, and what follows it begins."""
-    octets = np.frombuffer(head, dtype=np.uint8)
-    breaks = np.flatnonzero((octets == _LINE_FEED) | (octets == _CARRIAGE_RETURN))
+    raw_bytes = np.frombuffer(head, dtype=np.uint8)
+    breaks = np.flatnonzero((raw_bytes == _LINE_FEED) | (raw_bytes == _CARRIAGE_RETURN))
     if quoted:
-        breaks = breaks[~Quotes(octets, separator=mark).within(breaks, QuoteState.FRESH)]
+        breaks = breaks[~Quotes(raw_bytes, separator=mark).within(breaks, QuoteState.FRESH)]
     if not breaks.size:
         if not whole:
             remedy = "Does a quote in it not close?" if quoted and b'"' in head else ""
             raise InputRefused(f"the header line is longer than {LINE_LIMIT} bytes.", where=where, remedy=remedy)
         return len(head), len(head)
     end = int(breaks[0])
-    if octets[end] == _LINE_FEED:
+    if raw_bytes[end] == _LINE_FEED:
         return end, end + 1
     if head[end + 1 : end + 2] == b"\n":
         return end, end + 2

@@ -97,7 +97,7 @@ class SourceLayout:
         return sum(known) if len(known) == len(counts) else None
 
     @property
-    def octets(self) -> int:
+    def n_bytes(self) -> int:
         """Bytes of all files."""
         return sum(file.size for file in self.source.files)
 

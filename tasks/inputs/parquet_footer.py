@@ -193,9 +193,9 @@ def _footer(file: BinaryIO) -> pq.FileMetaData:
         footer = pq.read_metadata(file)
     else:
         file.seek(size - _TAIL - length)
-        octets = file.read(length)
-        if not page_decoder.sound_footer(octets):
+        raw_bytes = file.read(length)
+        if not page_decoder.sound_footer(raw_bytes):
             raise pa.ArrowInvalid("the footer is damaged or encrypted")
-        footer = pq.read_metadata(pa.BufferReader(octets + tail))
+        footer = pq.read_metadata(pa.BufferReader(raw_bytes + tail))
     _check_records(footer)
     return footer

@@ -40,8 +40,8 @@ _NUMPY: Mapping[pa.DataType, np.dtype[Any]] = {type_: kind for kind, type_ in _A
 
 def arrow_of(numbers: NDArray[Any]) -> pa.Array:
     """An Arrow array of some numbers of shape (n,), none of them null."""
-    octets = pa.py_buffer(np.ascontiguousarray(numbers))
-    return pa.Array.from_buffers(_ARROW[numbers.dtype], numbers.size, [None, octets])
+    raw_bytes = pa.py_buffer(np.ascontiguousarray(numbers))
+    return pa.Array.from_buffers(_ARROW[numbers.dtype], numbers.size, [None, raw_bytes])
 
 
 def numbers_of(values: pa.Array) -> NDArray[Any]:
@@ -58,12 +58,12 @@ def texts_of(texts: Sequence[str]) -> pa.Array:
     Raises:
         OverflowError: together they have 2 GiB or more.
     """
-    octets = [text.encode("utf-8") for text in texts]
-    ends = _offsets(octets)
+    raw_bytes = [text.encode("utf-8") for text in texts]
+    ends = _offsets(raw_bytes)
     if ends[-1] > np.iinfo(np.int32).max:
         raise OverflowError("texts of 2 GiB or more don't fit one Arrow array")
-    buffers = [None, pa.py_buffer(ends.astype(np.int32)), pa.py_buffer(b"".join(octets))]
-    return pa.Array.from_buffers(pa.string(), len(octets), buffers)
+    buffers = [None, pa.py_buffer(ends.astype(np.int32)), pa.py_buffer(b"".join(raw_bytes))]
+    return pa.Array.from_buffers(pa.string(), len(raw_bytes), buffers)
 
 
 def octets_of(values: Sequence[bytes]) -> pa.Array:
@@ -171,9 +171,9 @@ class ColumnCoder:
         """
         known = self.known_entries(type_name)
         fresh = {entry: code for entry, code in zip(entries, table.tolist(), strict=False) if entry not in known.codes}
-        octets = sum(len(entry) + _ENTRY_BYTES for entry in fresh)
-        if self._known_entries_bytes + octets <= _KNOWN_BYTES:
-            self._known_entries_bytes += octets
+        raw_bytes = sum(len(entry) + _ENTRY_BYTES for entry in fresh)
+        if self._known_entries_bytes + raw_bytes <= _KNOWN_BYTES:
+            self._known_entries_bytes += raw_bytes
             known.codes.update(fresh)
             known.index = b""
 
@@ -230,30 +230,30 @@ class ColumnCoder:
     def _codes_of_texts(self, values: pa.Array) -> NDArray[np.int64]:
         if pa.types.is_string_view(values.type):
             values = values.cast(pa.large_string())
-        octets = values.cast(pa.large_binary())
-        if len(octets) < _KNOWN_FROM:
-            return self._codes_of_bytes(octets.to_pylist())
-        places = pc.index_in(octets, value_set=self._known)
+        raw_bytes = values.cast(pa.large_binary())
+        if len(raw_bytes) < _KNOWN_FROM:
+            return self._codes_of_bytes(raw_bytes.to_pylist())
+        places = pc.index_in(raw_bytes, value_set=self._known)
         if places.null_count:
             # Small row groups of a file have much the same dictionary, each in an order of its own.
-            unknown = octets.filter(places.is_null()).unique()
+            unknown = raw_bytes.filter(places.is_null()).unique()
             if self._known.nbytes + unknown.nbytes > _KNOWN_BYTES:
-                return self._codes_of_octets(octets)
+                return self._codes_of_octets(raw_bytes)
             self._known = pa.concat_arrays([self._known, unknown])
             self._known_codes = np.append(self._known_codes, self._codes_of_octets(unknown))
-            places = pc.index_in(octets, value_set=self._known)
+            places = pc.index_in(raw_bytes, value_set=self._known)
         return self._known_codes.take(numbers_of(places))
 
-    def _codes_of_octets(self, octets: pa.Array) -> NDArray[np.int64]:
-        if len(octets) < _MANY_TEXTS:
-            return self._codes_of_bytes(octets.to_pylist())
+    def _codes_of_octets(self, raw_bytes: pa.Array) -> NDArray[np.int64]:
+        if len(raw_bytes) < _MANY_TEXTS:
+            return self._codes_of_bytes(raw_bytes.to_pylist())
         # Long lists are mostly numbers, for which no Python object need be made.
-        numeric = filled(pc.match_substring_regex(octets, _CANONICAL_PATTERN), 0)
+        numeric = filled(pc.match_substring_regex(raw_bytes, _CANONICAL_PATTERN), 0)
         chosen = numbers_of(numeric.cast(pa.uint8())).astype(np.bool_)
-        codes = np.empty(len(octets), dtype=np.int64)
-        numbers = octets.filter(numeric).cast(pa.large_string()).cast(pa.int64())
+        codes = np.empty(len(raw_bytes), dtype=np.int64)
+        numbers = raw_bytes.filter(numeric).cast(pa.large_string()).cast(pa.int64())
         codes[chosen] = self._codes_of_integers(numbers)
-        codes[~chosen] = self._codes_of_bytes(octets.filter(pc.invert(numeric)).to_pylist())
+        codes[~chosen] = self._codes_of_bytes(raw_bytes.filter(pc.invert(numeric)).to_pylist())
         return codes
 
     def _codes_of_bytes(self, texts: Sequence[bytes | None]) -> NDArray[np.int64]:

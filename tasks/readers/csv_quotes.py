@@ -65,17 +65,17 @@ class Quotes:
     in an improperly quoted file, the runs of quotes are followed (`_QuoteRuns`).
 
     Args:
-        octets: the block; uint8, shape (n,).
+        raw_bytes: the block; uint8, shape (n,).
         separator: one byte.
     """
 
     __slots__ = ("_begins", "_octets", "_parity", "_quotes", "_separator")
 
-    def __init__(self, octets: NDArray[np.uint8], *, separator: bytes) -> None:
-        self._octets = octets
+    def __init__(self, raw_bytes: NDArray[np.uint8], *, separator: bytes) -> None:
+        self._octets = raw_bytes
         self._separator = separator[0]
-        self._quotes = _bits(octets == _QUOTE)
-        self._begins = _bits((octets == self._separator) | (octets == _LINE_FEED))
+        self._quotes = _bits(raw_bytes == _QUOTE)
+        self._begins = _bits((raw_bytes == self._separator) | (raw_bytes == _LINE_FEED))
         self._parity = _odd_until(self._quotes)
 
     def within(self, places: NDArray[np.int64], state: QuoteState) -> NDArray[np.bool_]:
@@ -184,16 +184,16 @@ class _QuoteRuns:
     afterwards: it closes, or its quotes are ordinary.
 
     Args:
-        octets: the block; uint8, shape (n,).
+        raw_bytes: the block; uint8, shape (n,).
         separator: one byte.
     """
 
     __slots__ = ("_entry_run", "_octets", "_opens", "_run_opens", "_run_start", "_separator", "_starts")
 
-    def __init__(self, octets: NDArray[np.uint8], *, separator: int) -> None:
-        self._octets = octets
+    def __init__(self, raw_bytes: NDArray[np.uint8], *, separator: int) -> None:
+        self._octets = raw_bytes
         self._separator = separator
-        quotes = np.flatnonzero(octets == _QUOTE)
+        quotes = np.flatnonzero(raw_bytes == _QUOTE)
         places = np.flatnonzero(np.diff(quotes, prepend=-2) != 1)
         odd = np.diff(places, append=quotes.size) % 2 == 1
         starts = quotes[places]

@@ -47,19 +47,19 @@ class RecordBlock:
     """Consecutive whole records; each begins where the one before ends.
 
     Args:
-        octets: bytes that hold the records, the first record at offset 0; uint8.
+        raw_bytes: bytes that hold the records, the first record at offset 0; uint8.
         starts: offset of each record's first byte.
         ends: offset of the line feed that ends it, or of the end of the file; where it is longer than a record may
             be, an offset beyond the limit will do.
     """
 
-    octets: NDArray[np.uint8]
+    raw_bytes: NDArray[np.uint8]
     starts: NDArray[np.int64]
     ends: NDArray[np.int64]
 
     def content_ends(self) -> NDArray[np.int64]:
         """Where each record ends without its line break: LF with an optional CR before it."""
-        last = self.octets[np.maximum(self.ends - 1, 0)]
+        last = self.raw_bytes[np.maximum(self.ends - 1, 0)]
         returned = (self.ends > self.starts) & (last == _CARRIAGE_RETURN)
         ends: NDArray[np.int64] = self.ends - returned
         return ends
@@ -109,12 +109,12 @@ def record_blocks(
             skipping, block = False, block[end + 1 :]
         block = open_record + block
         first = position - len(block)
-        octets = np.frombuffer(block, dtype=np.uint8)
-        ends = _record_ends(block, octets, state=QuoteState.FRESH, separator=separator, quoted=quoted)
+        raw_bytes = np.frombuffer(block, dtype=np.uint8)
+        ends = _record_ends(block, raw_bytes, state=QuoteState.FRESH, separator=separator, quoted=quoted)
         starts = np.concatenate((np.zeros(1, dtype=np.int64), ends + 1))
         whole = min(ends.size, int(np.searchsorted(starts, stop - first)))
         if whole:
-            yield RecordBlock(octets=octets, starts=starts[:whole], ends=ends[:whole])
+            yield RecordBlock(raw_bytes=raw_bytes, starts=starts[:whole], ends=ends[:whole])
         if first + int(starts[-1]) >= stop:
             return
         open_record = block[int(starts[-1]) :]
@@ -127,12 +127,12 @@ def record_blocks(
 
 
 def _record_ends(
-    block: bytes, octets: NDArray[np.uint8], *, state: QuoteState, separator: bytes, quoted: bool
+    block: bytes, raw_bytes: NDArray[np.uint8], *, state: QuoteState, separator: bytes, quoted: bool
 ) -> NDArray[np.int64]:
     """Offsets of the line feeds that end a record, for a block that begins in a state."""
     if quoted and (state is QuoteState.QUOTED or b'"' in block):
-        return Quotes(octets, separator=separator).record_ends(state)
-    return np.flatnonzero(octets == _LINE_FEED)
+        return Quotes(raw_bytes, separator=separator).record_ends(state)
+    return np.flatnonzero(raw_bytes == _LINE_FEED)
 
 
 def _first_end(block: bytes, *, state: QuoteState, separator: bytes, quoted: bool) -> int:
@@ -145,7 +145,7 @@ def _first_end(block: bytes, *, state: QuoteState, separator: bytes, quoted: boo
 
 def _single(record: bytes) -> RecordBlock:
     return RecordBlock(
-        octets=np.frombuffer(record, dtype=np.uint8),
+        raw_bytes=np.frombuffer(record, dtype=np.uint8),
         starts=np.zeros(1, dtype=np.int64),
         ends=np.full(1, len(record), dtype=np.int64),
     )
@@ -159,12 +159,12 @@ class TakenRecords:
     """Records copied out of a block, one after the other.
 
     Args:
-        octets: their bytes, line breaks included; uint8.
+        raw_bytes: their bytes, line breaks included; uint8.
         starts: offset of each record; shape (n,).
         ends: where its content ends, before the line break; shape (n,).
     """
 
-    octets: NDArray[np.uint8]
+    raw_bytes: NDArray[np.uint8]
     starts: NDArray[np.int64]
     ends: NDArray[np.int64]
 
@@ -174,12 +174,12 @@ class RegularRecords:
     """Records of as many fields as the header has, none with a quote that its reader would rewrite.
 
     Args:
-        octets: bytes that hold the fields; uint8.
+        raw_bytes: bytes that hold the fields; uint8.
         starts: offset of each field, without an opening quote; shape (records, fields).
         ends: end of each field, without a closing quote; shape (records, fields).
     """
 
-    octets: NDArray[np.uint8]
+    raw_bytes: NDArray[np.uint8]
     starts: NDArray[np.int64]
     ends: NDArray[np.int64]
 
@@ -192,22 +192,22 @@ class RegularRecords:
         bounds[-1] = bounds[-2] if count else 0
         # Entries alternate: the field, then what lies between it and the next record's.
         everything = pa.Array.from_buffers(
-            pa.large_binary(), 2 * count, [None, pa.py_buffer(bounds), pa.py_buffer(self.octets)]
+            pa.large_binary(), 2 * count, [None, pa.py_buffer(bounds), pa.py_buffer(self.raw_bytes)]
         )
         return everything.take(arrow_of(np.arange(0, 2 * count, 2, dtype=np.int64)))
 
 
 def take_records(block: RecordBlock, chosen: NDArray[np.int64]) -> TakenRecords:
     """Copy the chosen records of a block, given by ascending numbers of shape (chosen,)."""
-    bounds = np.append(block.starts, min(int(block.ends[-1]) + 1, block.octets.size))
+    bounds = np.append(block.starts, min(int(block.ends[-1]) + 1, block.raw_bytes.size))
     lines = pa.Array.from_buffers(
-        pa.large_binary(), block.starts.size, [None, pa.py_buffer(bounds), pa.py_buffer(block.octets)]
+        pa.large_binary(), block.starts.size, [None, pa.py_buffer(bounds), pa.py_buffer(block.raw_bytes)]
     ).take(arrow_of(chosen))
-    _, offsets, octets = lines.buffers()
+    _, offsets, raw_bytes = lines.buffers()
     starts = np.frombuffer(offsets, dtype=np.int64)[lines.offset : lines.offset + chosen.size + 1]
     lengths = block.content_ends()[chosen] - block.starts[chosen]
-    taken = np.frombuffer(octets, dtype=np.uint8)[: starts[-1]] if chosen.size else np.empty(0, dtype=np.uint8)
-    return TakenRecords(octets=taken, starts=starts[:-1], ends=starts[:-1] + lengths)
+    taken = np.frombuffer(raw_bytes, dtype=np.uint8)[: starts[-1]] if chosen.size else np.empty(0, dtype=np.uint8)
+    return TakenRecords(raw_bytes=taken, starts=starts[:-1], ends=starts[:-1] + lengths)
 
 
 def sort_records(records: TakenRecords, layout: CsvLayout) -> tuple[RegularRecords, NDArray[np.int64]]:
@@ -219,13 +219,13 @@ def sort_records(records: TakenRecords, layout: CsvLayout) -> tuple[RegularRecor
     Returns:
         The regular records, and the numbers of the others that have as many fields as the header, shape (others,).
     """
-    octets = records.octets
-    bounds = np.append(records.starts, octets.size)
-    marks = np.flatnonzero(octets == layout.separator[0])
-    quotes = np.flatnonzero(octets == _QUOTE) if layout.quoted else np.empty(0, dtype=np.int64)
+    raw_bytes = records.raw_bytes
+    bounds = np.append(records.starts, raw_bytes.size)
+    marks = np.flatnonzero(raw_bytes == layout.separator[0])
+    quotes = np.flatnonzero(raw_bytes == _QUOTE) if layout.quoted else np.empty(0, dtype=np.int64)
     if quotes.size:
         # Each record begins behind the line feed that ended another.
-        within = Quotes(octets, separator=layout.separator).within(marks, QuoteState.FRESH)
+        within = Quotes(raw_bytes, separator=layout.separator).within(marks, QuoteState.FRESH)
         marks = marks[~within]
     marks_of_record = np.diff(np.searchsorted(marks, bounds))
     regular = marks_of_record == layout.fields - 1
@@ -235,27 +235,27 @@ def sort_records(records: TakenRecords, layout: CsvLayout) -> tuple[RegularRecor
     ends = np.column_stack((between, records.ends[regular]))
     others = np.empty(0, dtype=np.int64)
     if quotes.size:
-        opened = (ends > starts) & (octets[np.minimum(starts, octets.size - 1)] == _QUOTE)
-        closed = (ends - starts >= 2) & (octets[ends - 1] == _QUOTE)
+        open_file = (ends > starts) & (raw_bytes[np.minimum(starts, raw_bytes.size - 1)] == _QUOTE)
+        closed = (ends - starts >= 2) & (raw_bytes[ends - 1] == _QUOTE)
         in_field = np.searchsorted(quotes, ends) - np.searchsorted(quotes, starts)
-        simple = np.all(~opened | (closed & (in_field == 2)), axis=1)
-        starts, ends = (starts + opened)[simple], (ends - opened)[simple]
+        simple = np.all(~open_file | (closed & (in_field == 2)), axis=1)
+        starts, ends = (starts + open_file)[simple], (ends - open_file)[simple]
         others = np.flatnonzero(regular)[~simple]
-    return RegularRecords(octets=octets, starts=starts, ends=ends), others
+    return RegularRecords(raw_bytes=raw_bytes, starts=starts, ends=ends), others
 
 
 _WINDOW_BYTES = 8 << 20
 
 
 def csv_keys(
-    chunk: CsvChunk, *, coders: Sequence[ColumnCoder], words: int, key: bytes | None, rate: Decimal | None
+    chunk: CsvChunk, *, coders: Sequence[ColumnCoder], key_words: int, key: bytes | None, rate: Decimal | None
 ) -> Iterator[NDArray[np.int64]]:
     """Give the keys of the range's sampled records, window by window; each of shape (words, n).
 
     Args:
         chunk: the range.
         coders: one per released column, in the order of `chunk.layout.positions`.
-        words: 64-bit words of a key.
+        key_words: 64-bit words of a key.
         key: the release's secret; None where every record is wanted.
         rate: sampling rate; None is every record.
 
@@ -265,7 +265,7 @@ def csv_keys(
     coins = _coins(chunk, key=key, rate=rate)
     try:
         yield from keys_of_range(
-            chunk, coders=coders, words=words, coins=coins, record_limit=LINE_LIMIT, window=_WINDOW_BYTES
+            chunk, coders=coders, key_words=key_words, coins=coins, record_limit=LINE_LIMIT, window=_WINDOW_BYTES
         )
     except (OSError, ImportError, ValueError, IndexError, pa.ArrowException) as error:
         raise ReleaseFailed(
@@ -279,7 +279,7 @@ def keys_of_range(
     chunk: CsvChunk,
     *,
     coders: Sequence[ColumnCoder],
-    words: int,
+    key_words: int,
     coins: Coins | None,
     record_limit: int,
     window: int,
@@ -295,7 +295,7 @@ def keys_of_range(
     """
     with open_input(chunk.path) as file:
         for block in blocks_of_range(file, chunk, record_limit=record_limit, window=window):
-            yield _block_keys(block, chunk.layout, coders=coders, words=words, coins=coins, limit=record_limit)
+            yield _block_keys(block, chunk.layout, coders=coders, key_words=key_words, coins=coins, limit=record_limit)
 
 
 def blocks_of_range(file: BinaryIO, chunk: CsvChunk, *, record_limit: int, window: int) -> Iterator[RecordBlock]:
@@ -350,13 +350,13 @@ def _block_keys(
     layout: CsvLayout,
     *,
     coders: Sequence[ColumnCoder],
-    words: int,
+    key_words: int,
     coins: Coins | None,
     limit: int,
 ) -> NDArray[np.int64]:
     records = np.flatnonzero(is_record(block, layout))
     sampled = records if coins is None else records[coins.kept(records.size)]
-    keys = np.zeros((words, sampled.size), dtype=np.int64)  # the bucket's code is 0 in every column
+    keys = np.zeros((key_words, sampled.size), dtype=np.int64)  # the bucket's code is 0 in every column
     usable = sampled[block.ends[sampled] - block.starts[sampled] <= limit]
     taken = take_records(block, usable)
     regular, others = sort_records(taken, layout)
@@ -374,9 +374,9 @@ def _block_keys(
 
 def _parsed_alone(records: TakenRecords, chosen: NDArray[np.int64], layout: CsvLayout) -> list[list[bytes]]:
     """Fields of the records that have to be split one by one; ill-formed ones are left out."""
-    octets = records.octets
+    raw_bytes = records.raw_bytes
     parsed = (
-        split_line(octets[records.starts[number] : records.ends[number]].tobytes(), layout.separator)
+        split_line(raw_bytes[records.starts[number] : records.ends[number]].tobytes(), layout.separator)
         for number in chosen.tolist()
     )
     return [fields for fields in parsed if fields is not None and len(fields) == layout.fields]

@@ -30,7 +30,7 @@ def parquet_keys(
     chunks: Sequence[ParquetChunk],
     *,
     coders: Sequence[ColumnCoder],
-    words: int,
+    key_words: int,
     key: bytes | None,
     rate: Decimal | None,
 ) -> Iterator[NDArray[np.int64]]:
@@ -41,32 +41,34 @@ def parquet_keys(
     Args:
         chunks: row groups; those of one file stand together.
         coders: one per released column.
-        words: 64-bit words of a key.
+        key_words: 64-bit words of a key.
         key: the release's secret; None where every record is wanted.
         rate: sampling rate; None is every record.
 
     Raises:
         ReleaseFailed: a page cannot be read, or the file is not the one that was planned.
     """
-    opened: _OpenFile | None = None
+    open_file: _OpenFile | None = None
     for chunk in chunks:
         place = f"{chunk.path}, row group {chunk.identity.block}"
         with _reading(place):
-            if opened is None or opened.path != chunk.path:
+            if open_file is None or open_file.path != chunk.path:
                 blocks = [other.identity.block for other in chunks if other.path == chunk.path]
-                opened = _OpenFile(chunk.path, blocks, [coder.column.name for coder in coders])
-            footer = opened.parquet.metadata
+                open_file = _OpenFile(chunk.path, blocks, [coder.column.name for coder in coders])
+            footer = open_file.parquet.metadata
             if chunk.identity.block >= footer.num_row_groups:
                 raise _changed(place)
             if footer.row_group(chunk.identity.block).num_rows != chunk.records:
                 raise _changed(place)
         positions = _positions(chunk, key=key, rate=rate)
         wanted = chunk.records if positions is None else positions.size
-        if opened.pages is not None and wanted <= _WHOLE_RECORDS:
+        if open_file.pages is not None and wanted <= _WHOLE_RECORDS:
             with _reading(place):
-                yield _keys_by_pages(opened, opened.pages, chunk, positions, place=place, coders=coders, words=words)
+                yield _keys_by_pages(
+                    open_file, open_file.pages, chunk, positions, place=place, coders=coders, key_words=key_words
+                )
         else:
-            yield from _keys_by_batches(opened, chunk, positions, place=place, coders=coders, words=words)
+            yield from _keys_by_batches(open_file, chunk, positions, place=place, coders=coders, key_words=key_words)
 
 
 class _OpenFile:
@@ -96,45 +98,47 @@ class _OpenFile:
 
 
 def _keys_by_pages(
-    opened: _OpenFile,
+    open_file: _OpenFile,
     pages: SampledPages,
     chunk: ParquetChunk,
     positions: NDArray[np.int64] | None,
     *,
     place: str,
     coders: Sequence[ColumnCoder],
-    words: int,
+    key_words: int,
 ) -> NDArray[np.int64]:
     """Keys of a row group's wanted records, column by column; pyarrow reads the columns that pages are no use for."""
     wanted = np.arange(chunk.records, dtype=np.int64) if positions is None else positions
-    keys = np.zeros((words, wanted.size), dtype=np.int64)
+    keys = np.zeros((key_words, wanted.size), dtype=np.int64)
     left = pages.add_keys(coders, chunk.identity.block, wanted, keys)
     done = 0
-    for batch in _keys_by_batches(opened, chunk, positions, place=place, coders=left, words=words) if left else ():
+    for batch in (
+        _keys_by_batches(open_file, chunk, positions, place=place, coders=left, key_words=key_words) if left else ()
+    ):
         keys[:, done : done + batch.shape[1]] += batch
         done += batch.shape[1]
     return keys
 
 
 def _keys_by_batches(
-    opened: _OpenFile,
+    open_file: _OpenFile,
     chunk: ParquetChunk,
     positions: NDArray[np.int64] | None,
     *,
     place: str,
     coders: Sequence[ColumnCoder],
-    words: int,
+    key_words: int,
 ) -> Iterator[NDArray[np.int64]]:
     """Keys of a row group's wanted records, batch by batch, from what pyarrow decodes."""
     with _reading(place):
         names = [coder.column.name for coder in coders]
-        batches = opened.dictionaries.iter_batches(
+        batches = open_file.dictionaries.iter_batches(
             batch_size=_BATCH_RECORDS, row_groups=[chunk.identity.block], columns=names, use_threads=False
         )
     start = 0
     while (batch := _next_batch(batches, place)) is not None:
         with _reading(place):
-            keys = batch_keys(batch, _within(positions, start, batch.num_rows), coders=coders, words=words)
+            keys = batch_keys(batch, _within(positions, start, batch.num_rows), coders=coders, key_words=key_words)
         yield keys
         start += batch.num_rows
     if start != chunk.records:
@@ -142,11 +146,11 @@ def _keys_by_batches(
 
 
 def batch_keys(
-    batch: pa.RecordBatch, positions: NDArray[np.int64] | None, *, coders: Sequence[ColumnCoder], words: int
+    batch: pa.RecordBatch, positions: NDArray[np.int64] | None, *, coders: Sequence[ColumnCoder], key_words: int
 ) -> NDArray[np.int64]:
     """Keys of the records at some positions of a batch, None at all; its columns bear the released columns' names."""
     records = batch.num_rows if positions is None else positions.size
-    keys = np.zeros((words, records), dtype=np.int64)
+    keys = np.zeros((key_words, records), dtype=np.int64)
     for coder in coders:
         keys[coder.placement.word] += coder.scaled_codes(batch.column(coder.column.name), positions)
     return keys

@@ -144,8 +144,8 @@ def report_tasks(layout: SourceLayout, *, collection: Collection) -> tuple[Repor
 
 def _parquet_layout(file: SourceFile, collection: Collection) -> ParquetLayout:
     try:
-        with open_parquet(file.path) as opened:
-            schema, metadata = opened.schema_arrow, opened.metadata
+        with open_parquet(file.path) as open_file:
+            schema, metadata = open_file.schema_arrow, open_file.metadata
             rows = [metadata.row_group(number).num_rows for number in range(metadata.num_row_groups)]
     except (OSError, ImportError, pa.ArrowException, UnicodeDecodeError) as error:
         raise InputRefused(f"the footer cannot be read ({type(error).__name__}).", where=file.path) from None
@@ -292,11 +292,11 @@ def _numbers(digits: pa.LargeBinaryArray) -> NDArray[np.uint32]:
 
 def _joined(fields: pa.LargeBinaryArray) -> str:
     """All fields, one after the other."""
-    _, offsets, octets = fields.buffers()
-    if octets is None or not len(fields):
+    _, offsets, raw_bytes = fields.buffers()
+    if raw_bytes is None or not len(fields):
         return ""
     bounds = np.frombuffer(offsets, dtype=np.int64)[fields.offset : fields.offset + len(fields) + 1]
-    text: bytes = octets.to_pybytes()[bounds[0] : bounds[-1]]
+    text: bytes = raw_bytes.to_pybytes()[bounds[0] : bounds[-1]]
     return text.decode("ascii")
 
 

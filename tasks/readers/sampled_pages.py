@@ -97,19 +97,19 @@ def stored_columns(footer: pq.FileMetaData, schema: pa.Schema) -> dict[str, Stor
     return known
 
 
-def dictionary_values(octets: memoryview, count: int, column: StoredColumn) -> pa.Array:
+def dictionary_values(raw_bytes: memoryview, count: int, column: StoredColumn) -> pa.Array:
     """The values of a dictionary page.
 
     Raises:
         ValueError: there are not `count` of them, or something else besides.
     """
     if column.physical == "BYTE_ARRAY":
-        offsets, texts = page_decoder.plain_texts(octets, count)
+        offsets, texts = page_decoder.plain_texts(raw_bytes, count)
         return pa.Array.from_buffers(pa.large_binary(), count, [None, pa.py_buffer(offsets), pa.py_buffer(texts)])
     stored = _WIDTHS[column.physical]
-    if count * stored.itemsize != octets.nbytes:
+    if count * stored.itemsize != raw_bytes.nbytes:
         raise ValueError("the dictionary has another length than its header says")
-    numbers = np.frombuffer(octets, dtype=stored)
+    numbers = np.frombuffer(raw_bytes, dtype=stored)
     if column.type_ == pa.date32():
         return arrow_of(numbers).cast(pa.date32())
     return arrow_of(numbers.astype(_NARROW.get(column.type_, stored)))
@@ -160,11 +160,11 @@ class _Pages:
     """A part's pages that hold chosen records, the dictionary before them.
 
     Args:
-        octets: the part.
+        raw_bytes: the part.
         headers: of the dictionary and of the pages.
     """
 
-    octets: memoryview
+    raw_bytes: memoryview
     headers: list[_PageHeader]
 
 
@@ -242,7 +242,7 @@ class SampledPages:
     ) -> list[ColumnCoder]:
         origin = bundle[0].start
         self._file.seek(origin)
-        octets = memoryview(self._file.read_buffer(max(part.stop for part in bundle) - origin))
+        raw_bytes = memoryview(self._file.read_buffer(max(part.stop for part in bundle) - origin))
         # Dask's workers give memory back at once, and fresh memory costs as much as the decoding.
         if self._codes.size < keys.size:
             self._codes = np.empty(keys.size, dtype=np.int64)
@@ -251,9 +251,9 @@ class SampledPages:
         try:
             pages = []
             for part in bundle:
-                own = octets[part.start - origin : part.stop - origin]
+                own = raw_bytes[part.start - origin : part.stop - origin]
                 headers = page_decoder.page_headers(own, records, part.codec, positions)
-                pages.append(_Pages(octets=own, headers=headers))
+                pages.append(_Pages(raw_bytes=own, headers=headers))
             contents = _all_unpacked(pages, bundle, self._frames)
             page_decoder.add_codes(_to_decode(bundle, pages, contents, list(codes)), positions)
         except _NOT_OURS:
@@ -298,19 +298,19 @@ def _to_decode(
     return asked
 
 
-def _table(octets: memoryview, count: int, column: StoredColumn, coder: ColumnCoder) -> bytes | NDArray[np.int64]:
+def _table(raw_bytes: memoryview, count: int, column: StoredColumn, coder: ColumnCoder) -> bytes | NDArray[np.int64]:
     """`ColumnCoder.table` of a dictionary page; small row groups repeat its entries, each in an order of its own."""
     width, null_code = column.width, BUCKET_CODE * coder.placement.stride
     known = coder.known_entries(column.type_name)
     if not known.index:
         known.index = page_decoder.entry_index(known.codes)
-    codes = page_decoder.known_codes(octets, count, width, known.index, null_code)
+    codes = page_decoder.known_codes(raw_bytes, count, width, known.index, null_code)
     if codes is not None:
         return codes
-    dictionary = dictionary_values(octets, count, column)
+    dictionary = dictionary_values(raw_bytes, count, column)
     table = coder.table(dictionary)
     if count <= _LEARNED:
-        numbers = [bytes(octets[at : at + width]) for at in range(0, count * width, width)] if width else None
+        numbers = [bytes(raw_bytes[at : at + width]) for at in range(0, count * width, width)] if width else None
         coder.learn_entries(column.type_name, dictionary.to_pylist() if numbers is None else numbers, table)
     return table
 
@@ -330,7 +330,7 @@ def _all_unpacked(pages: Sequence[_Pages], parts: Sequence[_Part], frames: bytea
     if apart or any(part.codec != _ZSTD for part in parts):
         unpackers = [pa.Codec(_NAMES[part.codec]) if part.codec else None for part in parts]
         return [
-            [_unpacked(own.octets, header, unpacker) for header in own.headers]
+            [_unpacked(own.raw_bytes, header, unpacker) for header in own.headers]
             for own, unpacker in zip(pages, unpackers, strict=True)
         ]
     packed = sum(header[2] for header in headers)
@@ -339,7 +339,7 @@ def _all_unpacked(pages: Sequence[_Pages], parts: Sequence[_Part], frames: bytea
     end = 0
     for own in pages:
         for header in own.headers:
-            frames[end : end + header[2]] = own.octets[header[1] : header[1] + header[2]]
+            frames[end : end + header[2]] = own.raw_bytes[header[1] : header[1] + header[2]]
             end += header[2]
     content = memoryview(pa.Codec(_NAMES[_ZSTD]).decompress(memoryview(frames)[:packed], sum(sizes)))
     places = zip(accumulate(sizes, initial=0), sizes, strict=False)
@@ -347,10 +347,10 @@ def _all_unpacked(pages: Sequence[_Pages], parts: Sequence[_Part], frames: bytea
     return [[next(every) for _ in own.headers] for own in pages]
 
 
-def _unpacked(octets: memoryview, header: _PageHeader, unpacker: pa.Codec | None) -> memoryview:
+def _unpacked(raw_bytes: memoryview, header: _PageHeader, unpacker: pa.Codec | None) -> memoryview:
     """A page's bytes without its compression; levels of the second version stand before the packed part."""
     _, start, packed_size, raw_size, _, levels, already, *_ = header
-    page = octets[start : start + packed_size]
+    page = raw_bytes[start : start + packed_size]
     if already or unpacker is None:
         return page
     if raw_size > _LARGEST:

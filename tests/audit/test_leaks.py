@@ -62,9 +62,9 @@ def test_the_search_finds_a_suppressed_value_in_a_certificate(neighbours) -> Non
 
     stand, traces, _ = neighbours
     place = scenes.CERTIFICATE
-    certificate = json.loads(traces.octets[place])
+    certificate = json.loads(traces.raw_bytes[place])
     certificate["notes"] = "vermilion-07 dropped"
-    leaked = replace(traces, octets=traces.octets | {place: json.dumps(certificate).encode()})
+    leaked = replace(traces, raw_bytes=traces.raw_bytes | {place: json.dumps(certificate).encode()})
     if not stand.scene.whole_domain:
         assert found(stand, leaked) == {"suppressed value": [place]}
 
@@ -100,9 +100,9 @@ def test_the_search_finds_a_planted_leak(neighbours, leak) -> None:
 def test_neighbours_differ_in_nothing_unexplained(neighbours) -> None:
     _, one, other = neighbours
     assert [apart for apart in differential.differences([one], [other]) if apart.reason is None] == []
-    tables = [place for place in one.octets if place.startswith("out/data")]
+    tables = [place for place in one.raw_bytes if place.startswith("out/data")]
     assert tables
-    assert all(one.octets[place] == other.octets[place] for place in [*tables, "out/certificate.json"])
+    assert all(one.raw_bytes[place] == other.raw_bytes[place] for place in [*tables, "out/certificate.json"])
 
 
 @pytest.mark.parametrize("place", ["log", "ledger.db (rows)", "prefect/prefect.db (rows)"])
@@ -117,7 +117,7 @@ def test_what_looks_like_a_time_but_follows_the_records_is_found() -> None:
 
     def run(seconds: str, other: str):
         line = f"took {seconds} seconds at 2026-03-04 12:00:0{other}".encode()
-        return Traces(lines={"log": line}, octets={})
+        return Traces(lines={"log": line}, raw_bytes={})
 
     differences = differential.differences
     assert differences([run("1.25", "1")], [run("1.75", "2")]) == []
@@ -140,7 +140,7 @@ def test_exact_numbers_below_noise_show_nowhere(prefect_template, tmp_path) -> N
     secrets = Secrets(numbers=numbers, texts={"id": rb"person-\d{6}"})
     assert scan(traces, secrets) == {}
     assert scan(traces.with_more("log", b" counted 70123 blue"), secrets) == {"blue": ["log"]}
-    [draw] = [content for place, content in traces.octets.items() if place.endswith("noise.draw.json")]
+    [draw] = [content for place, content in traces.raw_bytes.items() if place.endswith("noise.draw.json")]
     holding = traces.holding(re.compile(re.escape(draw)))
     assert holding
     assert not [place for place in holding if not place.startswith("home/")]

@@ -14,11 +14,11 @@ from rich.console import Console
 
 
 def test_the_pace_is_in_rows_and_bytes_a_second():
-    assert pace(share=0.5, seconds=2.0, records=10_000_000, octets=55_000_000) == "2.5 M rows/s, 13.8 MB/s"
-    assert pace(share=1.0, seconds=2.0, records=1_000, octets=2_000) == "500 rows/s, 1.0 kB/s"
-    assert pace(share=1.0, seconds=1.0, records=2_000, octets=2_000) == "2.0 k rows/s, 2.0 kB/s"
-    assert pace(share=0.25, seconds=1.0, records=None, octets=4_000_000) == "1.0 MB/s"
-    assert pace(share=0.0, seconds=1.0, records=5, octets=5) == ""
+    assert pace(share=0.5, seconds=2.0, records=10_000_000, n_bytes=55_000_000) == "2.5 M rows/s, 13.8 MB/s"
+    assert pace(share=1.0, seconds=2.0, records=1_000, n_bytes=2_000) == "500 rows/s, 1.0 kB/s"
+    assert pace(share=1.0, seconds=1.0, records=2_000, n_bytes=2_000) == "2.0 k rows/s, 2.0 kB/s"
+    assert pace(share=0.25, seconds=1.0, records=None, n_bytes=4_000_000) == "1.0 MB/s"
+    assert pace(share=0.0, seconds=1.0, records=5, n_bytes=5) == ""
 
 
 def drawn(*, terminal: bool, expect: bool) -> str:
@@ -27,7 +27,7 @@ def drawn(*, terminal: bool, expect: bool) -> str:
     shown = io.StringIO()
     stages._console = Console(file=shown, force_terminal=terminal, width=140)
     if expect:
-        stages.expect(records=1_000, octets=5_000)
+        stages.expect(records=1_000, n_bytes=5_000)
     with stages.stage("count"):
         stages.on_progress(5, 10)
     return shown.getvalue()

@@ -36,7 +36,7 @@ def test_decoding_inverts_and_order_is_by_columns(sizes, seed):
     for column, size in zip(codes, sizes, strict=True):
         column[:2] = (0, size - 1)
     keys = made.keys(codes)
-    assert keys.shape == (made.words, 40)
+    assert keys.shape == (made.key_words, 40)
     assert keys.min() >= 0
     for given_codes, decoded in zip(codes, made.decode(keys), strict=True):
         assert np.array_equal(given_codes, decoded)
@@ -44,18 +44,18 @@ def test_decoding_inverts_and_order_is_by_columns(sizes, seed):
 
 
 def test_a_word_holds_less_than_two_to_the_63_cells():
-    assert map_of([2**31, 2**31]).words == 1
-    assert map_of([2**31, 2**32]).words == 2
-    assert map_of([2**60, 7]).words == 1
-    assert map_of([2**60, 8]).words == 2
-    assert map_of([4, 2**60 + 3, 4, 4]).words == 1 + 1
+    assert map_of([2**31, 2**31]).key_words == 1
+    assert map_of([2**31, 2**32]).key_words == 2
+    assert map_of([2**60, 7]).key_words == 1
+    assert map_of([2**60, 8]).key_words == 2
+    assert map_of([4, 2**60 + 3, 4, 4]).key_words == 1 + 1
     thirty = GeneralizationMap(columns=tuple(MappedColumn(name=f"c{i}", hierarchy=FIVE, level=0) for i in range(30)))
-    assert (thirty.words, thirty.cells) == (2, 5**30)
+    assert (thirty.key_words, thirty.cells) == (2, 5**30)
 
 
 def test_columns_at_their_last_level_cost_no_room():
     flat = GeneralizationMap(columns=tuple(MappedColumn(name=f"c{i}", hierarchy=FIVE, level=1) for i in range(100)))
-    assert (flat.words, flat.cells) == (1, 1)
+    assert (flat.key_words, flat.cells) == (1, 1)
     assert flat.keys([np.zeros(3, dtype=np.int64)] * 100).tolist() == [[0, 0, 0]]
 
 

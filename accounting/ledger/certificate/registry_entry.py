@@ -80,20 +80,20 @@ def _amount(dumper: yaml.SafeDumper, amount: Decimal) -> yaml.ScalarNode:
 _ExactDumper.add_representer(Decimal, _amount)
 
 
-def registry_text(certificate: Mapping[str, Any], words: StewardsWords) -> str:
+def registry_text(certificate: Mapping[str, Any], statements: StewardsWords) -> str:
     """The entry as YAML; every text that the steward must still write begins with `FILL IN`.
 
     PRIVACY: everything in it is the certificate's, which is public, or the steward's own words.
 
     Args:
         certificate: a certificate that verifies.
-        words: what the steward adds.
+        statements: what the steward adds.
 
     Raises:
         ReleaseFailed: a field has another form than a release writes, whoever signed it.
     """
     try:
-        entry = _entry(certificate, words)
+        entry = _entry(certificate, statements)
         return str(yaml.dump(entry, Dumper=_ExactDumper, sort_keys=False, allow_unicode=True, width=math.inf))
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError):
         raise ReleaseFailed(
@@ -103,12 +103,12 @@ def registry_text(certificate: Mapping[str, Any], words: StewardsWords) -> str:
         ) from None
 
 
-def _entry(certificate: Mapping[str, Any], words: StewardsWords) -> dict[str, Value]:
+def _entry(certificate: Mapping[str, Any], statements: StewardsWords) -> dict[str, Value]:
     slug = re.sub(r"[^a-z0-9]+", "-", f"{certificate['name']}-{certificate['day']}".lower()).strip("-")
     return {
         "url_slug": slug,
         "deployment": {
-            "basic": _basic(certificate, words),
+            "basic": _basic(certificate, statements),
             "dp_variant": {
                 "variant_name": "Approximate DP",
                 **_domain(certificate),
@@ -116,24 +116,24 @@ def _entry(certificate: Mapping[str, Any], words: StewardsWords) -> dict[str, Va
             "privacy_loss": _privacy_loss(certificate),
             "deployment_model": _model(certificate),
             "implementation": _implementation(certificate),
-            "administrative": _administrative(certificate, words),
+            "administrative": _administrative(certificate, statements),
         },
     }
 
 
-def _basic(certificate: Mapping[str, Any], words: StewardsWords) -> dict[str, Value]:
+def _basic(certificate: Mapping[str, Any], statements: StewardsWords) -> dict[str, Value]:
     curator: dict[str, Value] = {
-        "data_curator_name": words.curator or f"{FILL_IN}: who publishes this",
-        "data_curator_type": words.curator_type or f"{FILL_IN}: for example Government or Nonprofit",
+        "data_curator_name": statements.curator or f"{FILL_IN}: who publishes this",
+        "data_curator_type": statements.curator_type or f"{FILL_IN}: for example Government or Nonprofit",
     }
     return {
         "name": certificate["name"],
         "data_curators": [curator],
-        "description": words.description or f"{FILL_IN}: what the data product is",
-        "intended_use": words.intended_use or f"{FILL_IN}: what it is for",
+        "description": statements.description or f"{FILL_IN}: what the data product is",
+        "intended_use": statements.intended_use or f"{FILL_IN}: what it is for",
         "data_product_type": "Dataset" if certificate["published"]["form"] == "microdata" else "Summary statistics",
-        "data_product_region": words.region or f"{FILL_IN}: the region that the data describe",
-        "data_product_sector": words.sector or f"{FILL_IN}: for example Healthcare or Education",
+        "data_product_region": statements.region or f"{FILL_IN}: the region that the data describe",
+        "data_product_sector": statements.sector or f"{FILL_IN}: for example Healthcare or Education",
         "publication_date": certificate["day"],
     }
 
@@ -195,10 +195,10 @@ def _implementation(certificate: Mapping[str, Any]) -> dict[str, Value]:
     parameters = ", ".join(f"{name} = {value}" for name, value in sorted(mechanism.items()) if name != "kind")
     looks = certificate.get("private_looks")
     told_published = published_text(mechanism["kind"], groups=published["groups"], records=published["records"])
-    told = "" if looks is None else f" Private looks recorded before the charge: {looks['count']}."
+    reported = "" if looks is None else f" Private looks recorded before the charge: {looks['count']}."
     return {
         "preprocessing_and_hyperparameter_tuning": f"{FILL_IN}: how the parameters were chosen. The certificate says: "
-        f"{guarantee['limits']}{told}",
+        f"{guarantee['limits']}{reported}",
         "mechanisms": f"{mechanism['kind']} with {parameters}. Samples are drawn by {certificate['sampler_layout']}. "
         f"Software: crowdblend {certificate['code_version']}. SHA-256 of the generalization map: "
         f"{certificate['map']['sha256']}.",
@@ -211,7 +211,7 @@ def _implementation(certificate: Mapping[str, Any]) -> dict[str, Value]:
     }
 
 
-def _administrative(certificate: Mapping[str, Any], words: StewardsWords) -> dict[str, Value]:
+def _administrative(certificate: Mapping[str, Any], statements: StewardsWords) -> dict[str, Value]:
     place, key_id = certificate["ledger"], certificate["signature"]["key_id"]
     evidence: dict[str, Value] = {
         "evidence_source_type": f"{FILL_IN}: the registry's word for a signed certificate",
@@ -224,6 +224,6 @@ def _administrative(certificate: Mapping[str, Any], words: StewardsWords) -> dic
     return {
         "evidence_sources": {"certificate": evidence},
         "status": "Draft",
-        "registry_authors": [words.author or f"{FILL_IN}: who writes this entry"],
+        "registry_authors": [statements.author or f"{FILL_IN}: who writes this entry"],
         "tier": 3,
     }

@@ -116,13 +116,13 @@ def _columns(generalization: GeneralizationMap) -> Iterator[dict[str, Any]]:
     room = MOST_CARRIED
     for column in generalization.columns:
         description = column.hierarchy.description()
-        octets = canonical_bytes(description)
-        carried = len(octets) <= room and _is_exact_everywhere(description)
-        room -= len(octets) if carried else 0
+        raw_bytes = canonical_bytes(description)
+        carried = len(raw_bytes) <= room and _is_exact_everywhere(description)
+        room -= len(raw_bytes) if carried else 0
         yield {
             "column": column.name,
             "level": column.level,
-            "hierarchy_sha256": hashlib.sha256(octets).hexdigest(),
+            "hierarchy_sha256": hashlib.sha256(raw_bytes).hexdigest(),
             "hierarchy": description if carried else None,
         }
 

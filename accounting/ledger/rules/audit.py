@@ -258,7 +258,7 @@ def verify_ledger(connection: Connection, *, dialect: str) -> tuple[Finding, ...
     derived, whole = DerivedRows(connection), WholeState()
     gaps: dict[int, _Gap] = {}
     broken = check_links(_links(connection, derived, whole, findings, gaps))
-    findings.extend([gaps[one.position].told(one) if one.position in gaps else one for one in list(broken)])
+    findings.extend([gaps[one.position].reported(one) if one.position in gaps else one for one in list(broken)])
     findings.extend(derived.check_rest())
     if not findings:  # else the state can only be another one
         findings.extend(check_state(connection, whole))
@@ -282,7 +282,7 @@ class _Gap:
     rows: tuple[Row, ...]
     groundless: list[int] = field(default_factory=list)
 
-    def told(self, finding: Finding) -> Finding:
+    def reported(self, finding: Finding) -> Finding:
         """The finding of the gap, with its consequences."""
         parts = []
         if self.rows:

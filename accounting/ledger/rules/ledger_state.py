@@ -76,12 +76,12 @@ class LedgerState(Protocol):
     def release_of_sample(self, sample_id: str) -> str | None:
         """The release that a sample serves, None for a sample that serves none."""
 
-    def standing(self, dataset: str, *, alone: bool) -> str | None:
+    def standing(self, dataset: str, *, exclusive: bool) -> str | None:
         """Some release of a data set whose cost was not given back, None where there is none.
 
         Args:
             dataset: its name.
-            alone: whether a release counts only if its price holds for it alone; a data set with one has no other.
+            exclusive: whether a release counts only if its price holds for it alone; a data set with one has no other.
         """
 
     def revoked(self, token_id: str) -> bool | None:

@@ -95,9 +95,9 @@ class Replay:
         """The release that a sample serves."""
         return self.samples.get(sample_id)
 
-    def standing(self, dataset: str, *, alone: bool) -> str | None:
+    def standing(self, dataset: str, *, exclusive: bool) -> str | None:
         """The earliest release whose cost was not given back."""
-        return next(iter(self.unrefunded.get((dataset, alone), ())), None)
+        return next(iter(self.unrefunded.get((dataset, exclusive), ())), None)
 
     def revoked(self, token_id: str) -> bool | None:
         """Whether a token was revoked."""
@@ -170,12 +170,12 @@ class Replay:
                 self.tokens[entry.token_id] = isinstance(entry, TokenRevoked)
             case ReleaseCharged():
                 self.charges[entry.release_id] = entry
-                for alone in {False, is_exclusive(entry.mechanism)}:
-                    self.unrefunded.setdefault((entry.dataset, alone), {})[entry.release_id] = None
+                for exclusive in {False, is_exclusive(entry.mechanism)}:
+                    self.unrefunded.setdefault((entry.dataset, exclusive), {})[entry.release_id] = None
             case ReleaseAbandoned(refunded=True):
-                for alone in (False, True):
+                for exclusive in (False, True):
                     charge = self.charges[entry.release_id]
-                    self.unrefunded.get((charge.dataset, alone), {}).pop(entry.release_id, None)
+                    self.unrefunded.get((charge.dataset, exclusive), {}).pop(entry.release_id, None)
             case _:
                 pass
 

@@ -80,9 +80,9 @@ class StoredState:
         row = SignedState(self._connection).row(sample, sample_id, what="a sample")
         return None if row is None else str(row["release_id"])
 
-    def standing(self, dataset: str, *, alone: bool) -> str | None:
+    def standing(self, dataset: str, *, exclusive: bool) -> str | None:
         """Some release whose cost was not given back; none is looked for where the signed state counts none."""
-        if SignedState(self._connection).count("alone" if alone else "released", dataset) == 0:
+        if SignedState(self._connection).count("alone" if exclusive else "released", dataset) == 0:
             return None
         found = select(release.c.release_id).where(release.c.dataset == dataset, ~was_refunded(release)).limit(1)
         release_id: str | None = self._connection.execute(found).scalar()

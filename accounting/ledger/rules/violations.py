@@ -464,7 +464,7 @@ def _of_budget(
         )
     # INVARIANT: a release that must stand alone is charged where the data set has no other, and none is charged after
     # it. So any one release tells, at a cost that does not grow with the ledger.
-    other = state.standing(name, alone=not released_once(dataset, mechanism))
+    other = state.standing(name, exclusive=not released_once(dataset, mechanism))
     if other is not None:
         yield _beside(mechanism, dataset=dataset, other=other)
     after = account.charged(epsilon=price.epsilon, delta=price.delta)

@@ -196,7 +196,7 @@ def forecast(request: Request, mechanism: Suppressing, crowd: ReferencePopulatio
 
     same = ((sampling_rate, _least_k(request, mechanism, sampling_rate)) for sampling_rate in rates)
     return Forecast(
-        crowd=crowd.told,
+        crowd=crowd.origin,
         remarks=crowd.remarks,
         people=crowd.people,
         levels=dict(zip(crowd.names, levels, strict=True)),
@@ -305,13 +305,13 @@ def _worst(
                 )[0]
                 for row, place in enumerate(places)
             ]
-            told = Lost(
+            lost = Lost(
                 columns=tuple(crowd.names[groups.columns[place]] for place in places),
                 labels=tuple(labels),
                 people=float(people[one]) * crowd.scale,
                 suppressed=float(gone[one] / people[one]),
             )
-            found.append((float(excess[one]), told))
+            found.append((float(excess[one]), lost))
     return [one for _, one in sorted(found, key=lambda pair: -pair[0])]
 
 
@@ -346,15 +346,15 @@ class Suggestion:
 
 
 def suggestions(
-    request: Request, mechanism: Suppressing, crowd: ReferencePopulation, told: Forecast
+    request: Request, mechanism: Suppressing, crowd: ReferencePopulation, prediction: Forecast
 ) -> tuple[Suggestion, ...]:
     """What would help, most helpful kinds first; empty where nothing does."""
-    levels = tuple(told.levels.values())
-    found = [*_another_map(request, mechanism, crowd, told, levels)]
-    found += sorted(_steps(request, crowd, told, levels), key=lambda one: -one.information * (1.0 - one.suppressed))[
-        :MOST_STEPS
-    ]
-    return (*found, *_other_spending(crowd, request, told, levels))
+    levels = tuple(prediction.levels.values())
+    found = [*_another_map(request, mechanism, crowd, prediction, levels)]
+    found += sorted(
+        _steps(request, crowd, prediction, levels), key=lambda one: -one.information * (1.0 - one.suppressed)
+    )[:MOST_STEPS]
+    return (*found, *_other_spending(crowd, request, prediction, levels))
 
 
 def best_levels(request: Request, mechanism: Suppressing, crowd: ReferencePopulation) -> Levels | None:
@@ -418,19 +418,21 @@ def _information(request: Request, crowd: ReferencePopulation, levels: Levels) -
     return kept / most if most else 0.0
 
 
-def _suggestion(request: Request, crowd: ReferencePopulation, told: Forecast, levels: Levels, what: str) -> Suggestion:
-    then = suppression_at(crowd, levels, k=told.k, rate=told.rate)
+def _suggestion(
+    request: Request, crowd: ReferencePopulation, prediction: Forecast, levels: Levels, what: str
+) -> Suggestion:
+    then = suppression_at(crowd, levels, k=prediction.k, rate=prediction.rate)
     return Suggestion(
         what=what,
         suppressed=then.suppressed,
         records=then.records,
         information=_information(request, crowd, levels),
-        epsilon=told.epsilon,
+        epsilon=prediction.epsilon,
     )
 
 
 def _another_map(
-    request: Request, mechanism: Suppressing, crowd: ReferencePopulation, told: Forecast, levels: Levels
+    request: Request, mechanism: Suppressing, crowd: ReferencePopulation, prediction: Forecast, levels: Levels
 ) -> Iterator[Suggestion]:
     best = best_levels(request, mechanism, crowd)
     if best is None or best == levels:
@@ -438,10 +440,12 @@ def _another_map(
     words = ", ".join(
         f"{name} {then}" for name, now, then in zip(crowd.names, levels, best, strict=True) if now != then
     )
-    yield _suggestion(request, crowd, told, best, f"Of all maps this one keeps most on this crowd; levels: {words}")
+    yield _suggestion(
+        request, crowd, prediction, best, f"Of all maps this one keeps most on this crowd; levels: {words}"
+    )
 
 
-def _steps(request: Request, crowd: ReferencePopulation, told: Forecast, levels: Levels) -> Iterator[Suggestion]:
+def _steps(request: Request, crowd: ReferencePopulation, prediction: Forecast, levels: Levels) -> Iterator[Suggestion]:
     """One level more for one column, where that saves enough to be worth it; one less, where little is lost."""
     lattice = _lattice(request, crowd)
     if lattice.candidates is not None:
@@ -450,21 +454,23 @@ def _steps(request: Request, crowd: ReferencePopulation, told: Forecast, levels:
         coarser = (*levels[:place], levels[place] + 1, *levels[place + 1 :])
         finer = (*levels[:place], levels[place] - 1, *levels[place + 1 :])
         if levels[place] < column.max_level:
-            step = _suggestion(request, crowd, told, coarser, f"Publish {column.name} at level {levels[place] + 1}")
-            if told.estimate.suppressed - step.suppressed > LITTLE:
+            step = _suggestion(
+                request, crowd, prediction, coarser, f"Publish {column.name} at level {levels[place] + 1}"
+            )
+            if prediction.estimate.suppressed - step.suppressed > LITTLE:
                 yield step
         if levels[place] > column.min_level:
-            step = _suggestion(request, crowd, told, finer, f"Publish {column.name} at level {levels[place] - 1}")
-            if step.suppressed < min(1.0, told.estimate.suppressed + LITTLE):
+            step = _suggestion(request, crowd, prediction, finer, f"Publish {column.name} at level {levels[place] - 1}")
+            if step.suppressed < min(1.0, prediction.estimate.suppressed + LITTLE):
                 yield step
 
 
 def _other_spending(
-    crowd: ReferencePopulation, request: Request, told: Forecast, levels: Levels
+    crowd: ReferencePopulation, request: Request, prediction: Forecast, levels: Levels
 ) -> Iterator[Suggestion]:
     """Another rate with its least k at no higher price, where it publishes clearly more."""
-    best = max(told.same_price, key=lambda point: point.records, default=None)
-    if best is None or best.epsilon is None or best.records <= (1.0 + LITTLE) * told.estimate.records:
+    best = max(prediction.same_price, key=lambda point: point.records, default=None)
+    if best is None or best.epsilon is None or best.records <= (1.0 + LITTLE) * prediction.estimate.records:
         return
     yield Suggestion(
         what=f"Spend the same ε on rate {best.rate:g} with k = {best.k}",

@@ -87,7 +87,7 @@ class ReferencePopulation:
         codes: for each column the groups' codes at that level; each of shape (groups,).
         counts: records of each group; shape (groups,).
         scale: how many people a counted record stands for.
-        told: what this is, in words.
+        origin: what this is, in words.
         remarks: what has to be borne in mind, a sentence each.
     """
 
@@ -97,7 +97,7 @@ class ReferencePopulation:
     codes: tuple[NDArray[np.int64], ...]
     counts: NDArray[np.int64]
     scale: float
-    told: str
+    origin: str
     remarks: tuple[str, ...]
 
     @property
@@ -301,7 +301,7 @@ def crowd_of_records(
         codes=tuple(mapped.decode(counts.keys)),
         counts=counts.counts,
         scale=scale,
-        told=f"{records:,} public or synthetic records ({source})",
+        origin=f"{records:,} public or synthetic records ({source})",
         remarks=tuple(remarks),
     )
 
@@ -346,23 +346,23 @@ def crowd_of_release(request: Request, folder: Path) -> ReferencePopulation:
         codes=tuple(codes),
         counts=counts,
         scale=scale,
-        told=f"the release {certificate['release_id']} ({certificate['name']}), {counts.sum():,} records as published",
+        origin=f"the release {certificate['release_id']} ({certificate['name']}), {counts.sum():,} published records",
         remarks=tuple(_remarks(reading, finest=finest, base=base)),
     )
 
 
 def _remarks(reading: TableReading, *, finest: Levels, base: Levels) -> list[str]:
-    told = []
+    origin = []
     if reading.noise is not None:
-        told.append("Its counts have noise; those below 0 were taken for 0.")
+        origin.append("Its counts have noise; those below 0 were taken for 0.")
     else:
-        told.append(
+        origin.append(
             "What that release suppressed is missing here, so more will be suppressed than is foretold, above all at "
             "its own levels."
         )
     if any(published > wanted for published, wanted in zip(base, finest, strict=True)):
-        told.append("Levels finer than that release's can't be foretold from it.")
-    return told
+        origin.append("Levels finer than that release's can't be foretold from it.")
+    return origin
 
 
 def _columns(request: Request) -> tuple[tuple[str, ...], tuple[Hierarchy, ...], Levels]:

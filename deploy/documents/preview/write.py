@@ -73,12 +73,16 @@ class PreviewTable:
 
 
 def preview_tables(
-    told: Forecast, helpful: Sequence[Suggestion], *, number: Callable[[float], str], percent: Callable[[float], str]
+    prediction: Forecast,
+    helpful: Sequence[Suggestion],
+    *,
+    number: Callable[[float], str],
+    percent: Callable[[float], str],
 ) -> dict[str, PreviewTable]:
     """The tables that have rows, by a word for each, in their order.
 
     Args:
-        told: the preview.
+        prediction: the preview.
         helpful: what would help.
         number: how a number of people or records is written.
         percent: how a share is written that is not drawn as a bar.
@@ -108,7 +112,7 @@ def preview_tables(
             headers=("column", "suppressed without it", "saves"),
             rows=tuple(
                 PreviewRow(cells=(cost.column, cost.suppressed, f"{100 * cost.saved:.1f} points"))
-                for cost in told.by_column
+                for cost in prediction.by_column
             ),
         ),
         "levels": PreviewTable(
@@ -120,7 +124,7 @@ def preview_tables(
                     cells=(row.column, _marked(f"{row.level}", row.chosen), percent(row.kept), row.suppressed),
                     chosen=row.chosen,
                 )
-                for row in told.by_level
+                for row in prediction.by_level
             ),
         ),
         "lost": PreviewTable(
@@ -136,31 +140,33 @@ def preview_tables(
                         lost.suppressed,
                     )
                 )
-                for lost in (*told.by_label, *told.by_pair)
+                for lost in (*prediction.by_label, *prediction.by_pair)
             ),
         ),
-        "by_k": _priced("Other thresholds at this rate", told.by_k, number),
-        "by_rate": _priced("Other rates at this threshold", told.by_rate, number),
-        "same_price": _priced("Other rates at no higher price, each with its least threshold", told.same_price, number),
+        "by_k": _priced("Other thresholds at this rate", prediction.by_k, number),
+        "by_rate": _priced("Other rates at this threshold", prediction.by_rate, number),
+        "same_price": _priced(
+            "Other rates at no higher price, each with its least threshold", prediction.same_price, number
+        ),
     }
     return {name: table for name, table in tables.items() if table.rows}
 
 
-def print_forecast(told: Forecast, helpful: Sequence[Suggestion], console: Console | None = None) -> None:
+def print_forecast(prediction: Forecast, helpful: Sequence[Suggestion], console: Console | None = None) -> None:
     """Write a preview to the console (standard output where none is given)."""
     out = console or Console(highlight=False)
-    now = told.estimate
+    now = prediction.estimate
     out.print(Text(f"Of the sampled records {now.suppressed:.1%} would be suppressed.", style="bold"))
     out.print(
         Text(
-            f"Looked at: {told.crowd}, standing for {told.people:,.0f} people. About {now.records:,.0f} records in "
-            f"{now.groups:,.0f} groups would be published, for ε = {amount_shown(told.epsilon)} at δ = "
-            f"{amount_shown(told.delta)}."
+            f"Looked at: {prediction.crowd}, standing for {prediction.people:,.0f} people. About "
+            f"{now.records:,.0f} records in {now.groups:,.0f} groups would be published, for "
+            f"ε = {amount_shown(prediction.epsilon)} at δ = {amount_shown(prediction.delta)}."
         )
     )
-    for remark in told.remarks:
+    for remark in prediction.remarks:
         out.print(Text(remark, style="dim"))
-    tables = preview_tables(told, helpful, number="{:,.0f}".format, percent="{:.1%}".format)
+    tables = preview_tables(prediction, helpful, number="{:,.0f}".format, percent="{:.1%}".format)
     suggested = tables.pop("suggested", None)
     for table in (*tables.values(), *([suggested] if suggested else [])):
         shown = Table(*table.headers, title=table.title, title_justify="left", title_style="bold")
@@ -234,13 +240,13 @@ class Preview:
         Raises:
             InputRefused: nothing may be written there.
         """
-        told = self.forecast
+        prediction = self.forecast
         curves = {
-            "k": [(float(one.k), 100.0 * one.suppressed, one.chosen) for one in told.by_k],
-            "rate": [(one.rate, 100.0 * one.suppressed, one.chosen) for one in told.by_rate],
+            "k": [(float(one.k), 100.0 * one.suppressed, one.chosen) for one in prediction.by_k],
+            "rate": [(one.rate, 100.0 * one.suppressed, one.chosen) for one in prediction.by_rate],
         }
-        tables = preview_tables(told, self.suggestions, number=grouped, percent=percent)
-        text = page("preview.html", told=told, name=self.request.label, tables=tables, curves=curves)
+        tables = preview_tables(prediction, self.suggestions, number=grouped, percent=percent)
+        text = page("preview.html", prediction=prediction, name=self.request.label, tables=tables, curves=curves)
         write_new(Path(path), text, request=self.request)
 
 
@@ -277,8 +283,10 @@ def preview(
     else:
         home = resolve_paths().home
         crowd = crowd_of_records(request, str(public), separator=separator, population=population, home=home)
-    told = forecast(request, mechanism, crowd, levels=_levels(request, mechanism, crowd, levels or {}))
-    return Preview(forecast=told, suggestions=tuple(suggestions(request, mechanism, crowd, told)), request=request)
+    prediction = forecast(request, mechanism, crowd, levels=_levels(request, mechanism, crowd, levels or {}))
+    return Preview(
+        forecast=prediction, suggestions=tuple(suggestions(request, mechanism, crowd, prediction)), request=request
+    )
 
 
 def require_place(html: Path, *, spec: Path) -> None:
