@@ -170,7 +170,7 @@ def test_columns_share_a_word_where_their_paths_fit_64_bits(levels, words) -> No
     codes = [np.resize(np.arange(1, one.size(0)), 70) for one in made]
     counts, row_of = numbered(lattice, codes)
     base = prefix_keys(counts, lattice=lattice)
-    assert base.layout.words == words
+    assert base.layout.key_words == words
     assert len(set(zip(*base.keys.tolist(), strict=True))) == len(row_of)
     for to in (1, 20, 62):
         wanted = tuple(min(to, top) for top in lattice.coarsest)

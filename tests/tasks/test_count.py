@@ -99,7 +99,7 @@ def as_counter(groups) -> Counter:
 def test_the_tree_adds_up_what_the_chunks_hold(tmp_path, key, kind):
     chunks = chunks_of(tmp_path / "in", kind=kind)
     job = job_of(key)
-    assert MAP.words == 2
+    assert MAP.key_words == 2
     expected: Counter = Counter()
     for chunk in chunks:
         expected.update(as_counter(counts_of_frame(count_chunks((chunk,), job=job))))

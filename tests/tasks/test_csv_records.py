@@ -68,7 +68,7 @@ def parsed(
     for chunk in ranges_of(path, range_bytes=range_bytes, reading=reading):
         coins = Coins(key=KEY, chunk=chunk.identity, rate=RATE)
         for keys in keys_of_range(
-            chunk, coders=coders(), words=MAP.words, coins=coins, record_limit=record_limit, window=window
+            chunk, coders=coders(), key_words=MAP.key_words, coins=coins, record_limit=record_limit, window=window
         ):
             found.update(labelled(keys, chunk.identity.block))
     return found
@@ -221,7 +221,7 @@ def everything(path: Path) -> list[tuple]:
     chunks = with_quote_states(planned, executor=LocalThreads(workers=1))
     found: list[tuple] = []
     for chunk in chunks:
-        for keys in csv_keys(chunk, coders=coders(), words=MAP.words, key=KEY, rate=ALL):
+        for keys in csv_keys(chunk, coders=coders(), key_words=MAP.key_words, key=KEY, rate=ALL):
             found.extend(row[1:] for row in labelled(keys, 0))
     return found
 
@@ -273,7 +273,7 @@ def test_a_single_column_works_too(tmp_path):
     alone = GeneralizationMap(columns=MAP.columns[:1])
     chunks = plan_chunks(check_metadata(list_source(str(path), base=path), columns=["letter"], reading=READING))
     coder = ColumnCoder(column=alone.columns[0], placement=alone.placements[0], reading=READING)
-    keys = np.concatenate(list(csv_keys(chunks[0], coders=[coder], words=1, key=KEY, rate=ALL)), axis=1)
+    keys = np.concatenate(list(csv_keys(chunks[0], coders=[coder], key_words=1, key=KEY, rate=ALL)), axis=1)
     assert sorted(alone.columns[0].hierarchy.labels(keys[0], 0)) == ["*", "*", "a", "a;b", "b"]
 
 
@@ -294,7 +294,7 @@ def test_a_file_that_goes_away_is_a_failure_without_a_value(tmp_path):
     (chunk,) = plan_chunks(check_metadata(list_source(str(path), base=path), columns=MAP.names, reading=READING))
     path.unlink()
     with pytest.raises(ReleaseFailed, match="cannot be read") as failure:
-        list(csv_keys(chunk, coders=coders(), words=MAP.words, key=KEY, rate=RATE))
+        list(csv_keys(chunk, coders=coders(), key_words=MAP.key_words, key=KEY, rate=RATE))
     assert "gone.csv" in failure.value.message
     assert "SECRET" not in failure.value.message
 

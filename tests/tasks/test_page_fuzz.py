@@ -66,7 +66,7 @@ def outcome(chunks: list[ParquetChunk], rate: str | None) -> list[int] | None:
     ]
     asked = {"key": None if rate is None else KEY, "rate": None if rate is None else Decimal(rate)}
     try:
-        return np.concatenate(list(parquet_keys(chunks, coders=coders, words=1, **asked)), axis=1)[0].tolist()
+        return np.concatenate(list(parquet_keys(chunks, coders=coders, key_words=1, **asked)), axis=1)[0].tolist()
     except ReleaseFailed:
         return None
 

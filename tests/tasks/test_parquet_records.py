@@ -134,7 +134,7 @@ def keys_of(path, *, rate: str = "0.3") -> tuple[Counter, list]:
         for column, place in zip(MAP.columns, MAP.placements, strict=True)
     ]
     found: Counter = Counter()
-    for keys in parquet_keys(chunks, coders=coders, words=1, key=KEY, rate=Decimal(rate)):
+    for keys in parquet_keys(chunks, coders=coders, key_words=1, key=KEY, rate=Decimal(rate)):
         names = [
             column.hierarchy.labels(codes, column.level)
             for column, codes in zip(MAP.columns, MAP.decode(keys), strict=True)
@@ -236,7 +236,7 @@ def test_a_file_that_changed_since_it_was_listed_fails(tmp_path):
     chunks = plan_chunks(check_metadata(list_source(str(path), base=path), columns=MAP.names, reading=READING))
     pq.write_table(table_of(99, seed=1), path)
     with pytest.raises(ReleaseFailed, match="changed"):
-        list(parquet_keys(chunks, coders=[], words=1, key=KEY, rate=Decimal("0.5")))
+        list(parquet_keys(chunks, coders=[], key_words=1, key=KEY, rate=Decimal("0.5")))
     path.unlink()
     with pytest.raises(ReleaseFailed, match="cannot be read"):
-        list(parquet_keys(chunks, coders=[], words=1, key=KEY, rate=Decimal("0.5")))
+        list(parquet_keys(chunks, coders=[], key_words=1, key=KEY, rate=Decimal("0.5")))

@@ -305,13 +305,13 @@ def _worst(
                 )[0]
                 for row, place in enumerate(places)
             ]
-            lost = Lost(
+            entry = Lost(
                 columns=tuple(crowd.names[groups.columns[place]] for place in places),
                 labels=tuple(labels),
                 people=float(people[one]) * crowd.scale,
                 suppressed=float(gone[one] / people[one]),
             )
-            found.append((float(excess[one]), lost))
+            found.append((float(excess[one]), entry))
     return [one for _, one in sorted(found, key=lambda pair: -pair[0])]
 
 
