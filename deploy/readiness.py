@@ -9,7 +9,7 @@ from ..accounting.ledger.charge import charged_price
 from ..accounting.ledger.entries.kinds import ChargedPrice
 from ..accounting.ledger.queries import DatasetState
 from ..accounting.ledger.reader import open_reader
-from ..flows.dry_run import metadata_remarks
+from ..flows.metadata_remarks import metadata_remarks
 from ..flows.paths import StatePaths
 from ..flows.prepare import layout_of_source
 from ..mechanisms.errors import Refusal

@@ -171,7 +171,7 @@ def prepared_release(
         remarks: tuple[str, ...] = ()
         if not published:
             from ..tasks.inputs.list import source_metadata_bytes  # what reads files is loaded where they are looked at
-            from .dry_run import metadata_remarks
+            from .metadata_remarks import metadata_remarks
 
             layout = layout_of_source(request)
             check_output(request.output, own=name if state is not None else None, keys=state_paths.anchoring.keys)

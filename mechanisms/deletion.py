@@ -233,7 +233,7 @@ def deletion_variance(noise: DeletionNoise) -> Fraction:
     return square - expected_deletion(noise) ** 2
 
 
-def draw_deletions(noise: DeletionNoise, groups: int, randomness: Randomness) -> Counts:
+def draw_deletions(noise: DeletionNoise, groups: int, *, randomness: Randomness) -> Counts:
     """Z for each of a number of groups: exactly by the integer weights.
 
     Each draw is a uniform whole number below 2¹²⁸, 16 bytes, the first the most significant; Z is the number of

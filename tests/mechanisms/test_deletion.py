@@ -91,7 +91,7 @@ def test_draws_are_exact_on_both_sides_of_every_cumulative_weight(noise):
     for edge in edges[:-1]:
         values += [edge - 1, edge, edge ^ 1, (edge >> 64) << 64, edge | (2**64 - 1)]
     stream = b"".join(value.to_bytes(16, "big") for value in values)
-    drawn = draw_deletions(noise, len(values), lambda size: stream[:size])
+    drawn = draw_deletions(noise, len(values), randomness=lambda size: stream[:size])
     assert drawn.tolist() == [bisect_right(edges, value) for value in values]
 
 
@@ -102,11 +102,11 @@ def test_many_draws_take_sixteen_bytes_each_in_order():
         asked.append(size)
         return bytes(size)
 
-    drawn = draw_deletions(OPTIMAL, 600_000, zeros)
+    drawn = draw_deletions(OPTIMAL, 600_000, randomness=zeros)
     assert sum(asked) == 16 * 600_000
     assert drawn.shape == (600_000,)
     assert not drawn.any()
-    assert draw_deletions(OPTIMAL, 0, zeros).shape == (0,)
+    assert draw_deletions(OPTIMAL, 0, randomness=zeros).shape == (0,)
 
 
 @given(

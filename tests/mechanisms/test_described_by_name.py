@@ -40,7 +40,11 @@ def _own(thing: object, module: str) -> bool:
 
 def faults(made: type) -> list[str]:
     """What keeps a class from being a description: frozen, without room for more, its fields given by name."""
-    if issubclass(made, Exception | tuple) or getattr(made, "_is_protocol", False) or made.__name__ in STREAMS:
+    if (
+        issubclass(made, Exception | tuple)
+        or getattr(made, "_is_protocol", False)
+        or made.__name__ in {*STREAMS, "Mechanism"}
+    ):
         return []
     if "__dataclass_params__" not in vars(made):
         return ["no dataclass"]

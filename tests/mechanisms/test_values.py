@@ -11,7 +11,7 @@ import pytest
 
 # A replay and a comparison grow as they go; weights keep what they have computed; pairs of numbers need no names.
 GROWING = {"_Gap", "Replay", "_Differences"}
-WITH_MEMORY = {"MapWeights"}
+WITH_MEMORY = {"FiniteLosses", "MapWeights"}
 BY_PLACE = {"_Group"}
 
 

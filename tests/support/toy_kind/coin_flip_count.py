@@ -10,8 +10,7 @@ from ..composition.amplification import Guarantee
 from ..composition.group_privacy import summed_group_price
 from ..cost import Price
 from .answers import price_coin_flip_count
-from .kind import CHOSEN, WHOLE, MechanismKind, Published, Statements
-from .records import RecordForm
+from .kind import CHOSEN, WHOLE, MechanismKind, Published, RecordForm, Statements
 
 __all__ = ["KIND", "CoinFlipCount"]
 
