@@ -12,7 +12,7 @@ import pytest
 # A replay and a comparison grow as they go; weights keep what they have computed; pairs of numbers need no names.
 GROWING = {"_Gap", "Replay", "_Differences"}
 WITH_MEMORY = {"FiniteLosses", "MapWeights"}
-BY_PLACE = {"_Group"}
+BY_PLACE = {"_Form", "_Group"}
 
 
 def dataclasses_of(package):
