@@ -179,13 +179,13 @@ def without_hierarchies(traces: Traces) -> Traces:
 
     That they are the declared ones, whatever the records have, is shown where neighbours' certificates are compared.
     """
-    if CERTIFICATE not in traces.octets:
+    if CERTIFICATE not in traces.raw_bytes:
         return traces
-    certificate = json.loads(traces.octets[CERTIFICATE])
+    certificate = json.loads(traces.raw_bytes[CERTIFICATE])
     for column in certificate["map"]["columns"]:
         column.pop("hierarchy")
     rest = json.dumps(certificate, ensure_ascii=False).encode()
-    return replace(traces, lines=traces.lines | {CERTIFICATE: rest}, octets=traces.octets | {CERTIFICATE: rest})
+    return replace(traces, lines=traces.lines | {CERTIFICATE: rest}, raw_bytes=traces.raw_bytes | {CERTIFICATE: rest})
 
 
 def secrets_of(scene: Scene, *, records: int, published: int) -> Secrets:

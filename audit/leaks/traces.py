@@ -28,20 +28,20 @@ class Traces:
 
     Args:
         lines: place → text that a comparison can go through line by line.
-        octets: place → bytes as they lie there, and what is packed into them; for searching alone.
+        raw_bytes: place → bytes as they lie there, and what is packed into them; for searching alone.
     """
 
     lines: dict[str, bytes]
-    octets: dict[str, bytes]
+    raw_bytes: dict[str, bytes]
 
     def with_more(self, place: str, content: bytes) -> Traces:
         """The same, with something added at a place."""
         lines = self.lines | {place: self.lines.get(place, b"") + b"\n" + content}
-        return Traces(lines=lines, octets=self.octets | {place: lines[place]})
+        return Traces(lines=lines, raw_bytes=self.raw_bytes | {place: lines[place]})
 
     def holding(self, pattern: re.Pattern[bytes]) -> list[str]:
         """The places where a pattern is found."""
-        everything = [*self.lines.items(), *self.octets.items()]
+        everything = [*self.lines.items(), *self.raw_bytes.items()]
         return sorted({place for place, content in everything if pattern.search(content)})
 
 
@@ -53,14 +53,14 @@ def traces_of(folder: Path, *, leaving_out: frozenset[str]) -> Traces:
         leaving_out: names, below the folder, of what holds the records themselves.
     """
     lines: dict[str, bytes] = {}
-    octets: dict[str, bytes] = {}
+    raw_bytes: dict[str, bytes] = {}
     for path in sorted(folder.rglob("*")):
         place = str(path.relative_to(folder))
         if not path.is_file() or place in leaving_out:
             continue
         content = path.read_bytes()
-        octets[place] = content
-        octets[f"{place} (unpacked)"] = b"\n".join(_unpacked(content))
+        raw_bytes[place] = content
+        raw_bytes[f"{place} (unpacked)"] = b"\n".join(_unpacked(content))
         if content.startswith(SQLITE):
             lines[f"{place} (rows)"] = _rows(path)
         elif content[:4] == b"PAR1":
@@ -68,7 +68,7 @@ def traces_of(folder: Path, *, leaving_out: frozenset[str]) -> Traces:
         elif not place.endswith(BESIDE_SQLITE):
             lines[place] = content
     lines["names and sizes"] = "\n".join(_listing(folder, lines)).encode()
-    return Traces(lines=lines, octets=octets)
+    return Traces(lines=lines, raw_bytes=raw_bytes)
 
 
 def _rows(path: Path) -> bytes:

@@ -69,10 +69,10 @@ class Quotes:
         separator: one byte.
     """
 
-    __slots__ = ("_begins", "_octets", "_parity", "_quotes", "_separator")
+    __slots__ = ("_begins", "_raw_bytes", "_parity", "_quotes", "_separator")
 
     def __init__(self, raw_bytes: NDArray[np.uint8], *, separator: bytes) -> None:
-        self._octets = raw_bytes
+        self._raw_bytes = raw_bytes
         self._separator = separator[0]
         self._quotes = _bits(raw_bytes == _QUOTE)
         self._begins = _bits((raw_bytes == self._separator) | (raw_bytes == _LINE_FEED))
@@ -87,13 +87,13 @@ class Quotes:
         """
         inside = self._inside(state)
         if inside is None:
-            return _QuoteRuns(self._octets, separator=self._separator).within(places, state)
+            return _QuoteRuns(self._raw_bytes, separator=self._separator).within(places, state)
         found: NDArray[np.bool_] = (inside[places >> 6] >> (places & 63).astype(np.uint64) & _ONE).astype(np.bool_)
         return found
 
     def record_ends(self, state: QuoteState) -> NDArray[np.int64]:
         """Offsets of the line feeds that end a record, ascending."""
-        ends = self._octets == _LINE_FEED
+        ends = self._raw_bytes == _LINE_FEED
         inside = self._inside(state)
         if inside is None:
             places = np.flatnonzero(ends)
@@ -111,7 +111,7 @@ class Quotes:
         A byte after the first quote that stands alone, and behind no field's beginning, all states have become one:
         it closes a field, or is an ordinary character. So where there is such a quote, one state's end is that of all.
         """
-        if not self._octets.size:
+        if not self._raw_bytes.size:
             return UNCHANGED
         if self._merges():
             for state in (QuoteState.FRESH, QuoteState.QUOTED):
@@ -119,13 +119,13 @@ class Quotes:
                 if inside is not None:
                     end = self._end(inside)
                     return QuoteTransition(ends=(end, end, end))
-        runs = _QuoteRuns(self._octets, separator=self._separator)
+        runs = _QuoteRuns(self._raw_bytes, separator=self._separator)
         fresh, plain, quoted = (runs.after(state) for state in QuoteState)
         return QuoteTransition(ends=(fresh, plain, quoted))
 
     def _inside(self, state: QuoteState) -> NDArray[np.uint64] | None:
         """Bits of the bytes behind which a reader is within quotes; None where a quote is an ordinary character."""
-        if not self._octets.size:
+        if not self._raw_bytes.size:
             return self._parity
         inside = ~self._parity if state is QuoteState.QUOTED else self._parity
         opening = self._quotes & inside
@@ -137,15 +137,15 @@ class Quotes:
         before = _shifted(self._begins | self._quotes, first=True)
         behind = self._quotes >> _ONE
         behind[:-1] |= self._quotes[1:] << _LAST
-        last = self._octets.size - 1
+        last = self._raw_bytes.size - 1
         behind[last >> 6] |= _ONE << np.uint64(last & 63)
         return bool(np.any(self._quotes & ~before & ~behind))
 
     def _end(self, inside: NDArray[np.uint64]) -> QuoteState:
-        place = self._octets.size - 1
+        place = self._raw_bytes.size - 1
         if inside[place >> 6] >> np.uint64(place & 63) & _ONE:
             return QuoteState.QUOTED
-        begun = int(self._octets[-1]) in (_QUOTE, self._separator, _LINE_FEED)
+        begun = int(self._raw_bytes[-1]) in (_QUOTE, self._separator, _LINE_FEED)
         return QuoteState.FRESH if begun else QuoteState.PLAIN
 
 
@@ -188,10 +188,10 @@ class _QuoteRuns:
         separator: one byte.
     """
 
-    __slots__ = ("_entry_run", "_octets", "_opens", "_run_opens", "_run_start", "_separator", "_starts")
+    __slots__ = ("_entry_run", "_raw_bytes", "_opens", "_run_opens", "_run_start", "_separator", "_starts")
 
     def __init__(self, raw_bytes: NDArray[np.uint8], *, separator: int) -> None:
-        self._octets = raw_bytes
+        self._raw_bytes = raw_bytes
         self._separator = separator
         quotes = np.flatnonzero(raw_bytes == _QUOTE)
         places = np.flatnonzero(np.diff(quotes, prepend=-2) != 1)
@@ -220,7 +220,7 @@ class _QuoteRuns:
         inside = self._inside(state)
         if inside[-1] if inside.size else state is QuoteState.QUOTED:
             return QuoteState.QUOTED
-        last = int(self._octets[-1])
+        last = int(self._raw_bytes[-1])
         if last != _QUOTE:
             return QuoteState.FRESH if last in (self._separator, _LINE_FEED) else QuoteState.PLAIN
         opens = state is QuoteState.FRESH if self._run_start == 0 else self._run_opens
@@ -229,7 +229,7 @@ class _QuoteRuns:
         return QuoteState.FRESH if opens or quoted else QuoteState.PLAIN
 
     def _begins_field(self, places: NDArray[np.int64]) -> NDArray[np.bool_]:
-        before = self._octets[np.maximum(places - 1, 0)] if places.size else np.empty(0, dtype=np.uint8)
+        before = self._raw_bytes[np.maximum(places - 1, 0)] if places.size else np.empty(0, dtype=np.uint8)
         found: NDArray[np.bool_] = (places > 0) & ((before == self._separator) | (before == _LINE_FEED))
         return found
 
