@@ -31,7 +31,8 @@ def test_the_page_of_hierarchies(desk) -> None:
     (desk.folder / "ages.csv").write_text("".join(f"{age};*\n" for age in range(120)))
     (desk.folder / "zip-codes.txt").write_text("75001\n75002\n69001\n")
     (desk.folder / "industries.txt").write_text("62.01\n62.02\n01.11\n")
-    outline = [line[2:] for line in blocks("hierarchies.md", "text")[0].splitlines()]
+    page = (DOCS / "hierarchies.md").read_text(encoding="utf-8")
+    outline = [line[8:] for line in page.splitlines() if line.startswith(" " * 8)]
     (desk.folder / "outline.txt").write_text("\n".join(outline))
     (desk.folder / "codes.csv").write_text("A;\nA00;A\nA01;A\nB;\n")
     (desk.folder / "arx-hierarchy.csv").write_text("Lyon;South;*\nLille;North;*\n")
