@@ -172,7 +172,7 @@ def fail_once(desk, monkeypatch, name: str, *, edit) -> None:
         raise ReleaseFailed("the lights went out.")
 
     with monkeypatch.context() as dark:
-        dark.setattr(select if hasattr(select, name) else release, name, fail)
+        dark.setattr(release if hasattr(release, name) else select, name, fail)
         answer = desk("run", desk.write_spec(edit=edit), "--release-id", "one")
         assert answer.code == 1, answer.err
 
