@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,12 +18,16 @@ if TYPE_CHECKING:
 
 __all__ = ["verify_release"]
 
+STAGE = "stage"
+"""The column that says which stage of a chain a row is of."""
+
 
 def verify_release(path: Path, *, trusted: tuple[PublicKey, ...] | None) -> CertificateCheck:
     """Check a release without ledger, private store or network.
 
     After `verify_certificate` the table is read: its labels must be among those of the hierarchies that the
-    certificate carries, or `*`. Points and local reports have no labels.
+    certificate carries, or `*`; where there are several stages, at the levels of their row's stage. Points and local
+    reports have no labels.
 
     Args:
         path: the certificate; the release's files lie in the same folder.
@@ -54,28 +59,76 @@ def _label_findings(certificate: Mapping[str, Any], columns: list[Mapping[str, A
     if figures is None:
         return
     carried = {
-        column["column"]: (described_hierarchy(column["hierarchy"]), column["level"])
+        column["column"]: described_hierarchy(column["hierarchy"])
         for column in columns
         if column["hierarchy"] is not None and column["column"] not in figures
     }
+    try:
+        stages = _levels_of_stages(certificate)
+    except (AttributeError, LookupError, TypeError, ValueError):
+        yield "its stages are not those of its mechanism and its map"
+        return
     name = next((name for name in ("data.parquet", "data.csv") if name in certificate["files"]), None)
     if name is None or not carried:
         return
     import pyarrow as pa
 
-    labels: dict[str, set[str | None]] = {}
+    labels: dict[tuple[str, int], set[str | None]] = {}
+    names = frozenset(carried) | ({STAGE} if len(stages) > 1 else set())
     try:
-        for batch in _batches(folder / name, frozenset(carried)):
-            for column in batch.schema.names:
-                labels.setdefault(column, set()).update(batch.column(column).cast(pa.string()).unique().to_pylist())
-    except (OSError, pa.ArrowException):
+        for batch in _batches(folder / name, names):
+            for number, rows in _by_stage(batch, stages=len(stages)):
+                for column in carried.keys() & set(rows.schema.names):
+                    texts = rows.column(column).cast(pa.string()).unique().to_pylist()
+                    labels.setdefault((column, number), set()).update(texts)
+    except (OSError, ValueError, pa.ArrowException):
         yield f"{name} can't be read as a table"
         return
-    for column, found in labels.items():
-        hierarchy, level = carried[column]
-        texts = {label for label in found if label is not None}
-        if len(texts) < len(found) or labels_beyond(hierarchy, texts, level=level):
-            yield f"column {column!r} of {name} has labels that its hierarchy doesn't have at level {level}"
+    for column, hierarchy in carried.items():
+        for number, stage in enumerate(stages):
+            found, level = labels.get((column, number), set()), stage[column]
+            known = {label for label in found if label is not None}
+            if len(known) < len(found) or labels_beyond(hierarchy, known, level=level):
+                yield f"column {column!r} of {name} has labels that its hierarchy doesn't have at level {level}"
+
+
+def _levels_of_stages(certificate: Mapping[str, Any]) -> list[Mapping[str, int]]:
+    """The level of each column at each stage; there is one stage where the mechanism has none.
+
+    Raises:
+        ValueError: stages that can't be the mechanism's, or not of the map's columns, or finer than the one before.
+    """
+    first = {column["column"]: column["level"] for column in certificate["map"]["columns"]}
+    number = certificate["mechanism"].get("stages")
+    if number is None:
+        return [first]
+    stages = [stage["levels"] for stage in certificate["published"]["stages"]]
+    if len(stages) != number or stages[0] != first or any(stage.keys() != first.keys() for stage in stages):
+        raise ValueError("these are other stages")
+    if any(after[name] < level for before, after in pairwise(stages) for name, level in before.items()):
+        raise ValueError("a stage is finer than the one before")
+    return stages
+
+
+def _by_stage(batch: pa.RecordBatch, *, stages: int) -> Iterator[tuple[int, pa.RecordBatch]]:
+    """The rows of each stage, numbered from 0; all are of the first where there is one.
+
+    Raises:
+        ValueError: a row is of no stage.
+    """
+    if stages == 1:
+        yield 0, batch
+        return
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if STAGE not in batch.schema.names:
+        raise ValueError("there is no column of stages")
+    numbers = batch.column(STAGE).cast(pa.int64())
+    if not set(numbers.unique().to_pylist()) <= set(range(1, stages + 1)):
+        raise ValueError("a row is of no stage")
+    for number in range(stages):
+        yield number, batch.filter(pc.equal(numbers, number + 1))
 
 
 def _batches(path: Path, names: frozenset[str]) -> Iterator[pa.RecordBatch]:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from decimal import Decimal
+from itertools import pairwise
 from pathlib import Path
 
+from ..mechanisms.amounts import counted
 from ..mechanisms.errors import InputRefused
 from ..mechanisms.hierarchies.declare import Hierarchy, ValueHierarchy
 from ..mechanisms.hierarchies.intervals import IntervalHierarchy
@@ -16,7 +18,14 @@ from ..tasks.inputs.hierarchy_files import read_hierarchy
 from ..tasks.readers.values import RecordReading
 from .spec_tables import ColumnTable, IntervalTable, SelectionTable, SpecTables
 
-__all__ = ["check_declared_values", "declared_choice", "declared_map", "record_reading", "require_cells"]
+__all__ = [
+    "check_declared_values",
+    "declared_chain",
+    "declared_choice",
+    "declared_map",
+    "record_reading",
+    "require_cells",
+]
 
 MOST_CELLS = 1_000_000
 ONLY_WITH_SELECTION = ("min_level", "max_level", "weight")
@@ -35,18 +44,91 @@ def declared_map(path: Path, columns: Mapping[str, ColumnTable], *, base: Path) 
     """
     mapped = []
     for where, name, column, hierarchy in _declared(path, columns, base):
-        for key in ONLY_WITH_SELECTION:
-            if getattr(column, key) is not None:
-                raise InputRefused(
-                    "this goes with a choice of the map, and there is no [selection].",
-                    where=f"{where}.{key}",
-                    remedy="Give a level, or add [selection].",
-                )
+        _refuse_bounds(column, where=where)
+        _refuse_stages(column, where=where)
         if column.level is None:
             raise InputRefused("this is required and missing.", where=f"{where}.level")
         _require_level(hierarchy, column.level, where=f"{where}.level")
         mapped.append(MappedColumn(name=name, hierarchy=hierarchy, level=column.level))
     return GeneralizationMap(columns=tuple(mapped))
+
+
+def declared_chain(
+    path: Path, columns: Mapping[str, ColumnTable], *, base: Path, refused: Sequence[str]
+) -> tuple[GeneralizationMap, ...]:
+    """The maps of a chain, each a coarsening of the one before: of each column one level, or one for each stage.
+
+    INVARIANT: a column's levels never fall. Hierarchies are monotone, so that a label at a stage, `*` of unseen values
+    among them, is a function of the label at the stage before.
+
+    Args:
+        path: the specification's file, for messages.
+        columns: its columns, in order.
+        base: folder that relative paths start from.
+        refused: names that no column may have.
+
+    Raises:
+        InputRefused: a column's name, hierarchy or levels are wrong, or columns differ in their number of stages; with
+            file and key.
+    """
+    chained: list[tuple[str, Hierarchy, list[int]]] = []
+    for where, name, column, hierarchy in _declared(path, columns, base):
+        if name in refused:
+            raise InputRefused(f"a released column can't be called {name}.", where=where, remedy="Rename it.")
+        _refuse_bounds(column, where=where)
+        if (column.level is None) is (column.levels is None):
+            both = column.level is not None
+            raise InputRefused(
+                "level and levels exclude each other." if both else "this is required and missing.",
+                where=f"{where}.{'levels' if both else 'level'}",
+                remedy="Give a level for a single stage, or levels, one for each stage.",
+            )
+        levels = [column.level] if column.level is not None else list(column.levels or ())
+        key = f"{where}.{'level' if column.levels is None else 'levels'}"
+        for level in levels:
+            _require_level(hierarchy, level, where=key)
+        for before, level in pairwise(levels):
+            if level < before:
+                raise InputRefused(
+                    f"level {level} comes after level {before} and is finer: a label of a stage must follow from the "
+                    "label of the stage before.",
+                    where=key,
+                    remedy="Give the levels in ascending order, the finest stage first.",
+                )
+        if chained and len(levels) != len(chained[0][2]):
+            raise InputRefused(
+                f"this column has {counted(len(levels), 'stage')}, and {chained[0][0]!r} has {len(chained[0][2])}.",
+                where=key,
+                remedy="Give every column as many levels as there are stages.",
+            )
+        chained.append((name, hierarchy, levels))
+    return tuple(
+        GeneralizationMap(
+            columns=tuple(
+                MappedColumn(name=name, hierarchy=hierarchy, level=levels[stage]) for name, hierarchy, levels in chained
+            )
+        )
+        for stage in range(len(chained[0][2]))
+    )
+
+
+def _refuse_bounds(column: ColumnTable, *, where: str) -> None:
+    for key in ONLY_WITH_SELECTION:
+        if getattr(column, key) is not None:
+            raise InputRefused(
+                "this goes with a choice of the map, and there is no [selection].",
+                where=f"{where}.{key}",
+                remedy="Give a level, or add [selection].",
+            )
+
+
+def _refuse_stages(column: ColumnTable, *, where: str) -> None:
+    if column.levels is not None:
+        raise InputRefused(
+            "levels are the stages of a deletion release, and there is no [deletion].",
+            where=f"{where}.levels",
+            remedy="Give a level, or add [deletion].",
+        )
 
 
 def declared_choice(
@@ -66,6 +148,7 @@ def declared_choice(
     """
     bounded = []
     for where, name, column, hierarchy in _declared(path, columns, base):
+        _refuse_stages(column, where=where)
         if column.level is not None:
             raise InputRefused(
                 "a fixed level and [selection] exclude each other.",

@@ -136,7 +136,7 @@ def _made(request: Request, *, work: ReleaseWork, observer: Observer) -> tuple[G
     generalization = kind.count_columns(request, work, observer)
     draw = None
     if kind.draws is not None:
-        draw = noise_draw(request, numbers=kind.draws(request), sample_id=work.receipt.sample_id)
+        draw = noise_draw(request, fits=partial(kind.draws, request), sample_id=work.receipt.sample_id)
     with observer.stage("count"):
         return generalization, count_stage(
             work=work,

@@ -53,7 +53,9 @@ def read_spec(path: Path, *, output: Output | None, releases: int = 1) -> Reques
     _check_sampling(path, tables, unequal_rates=kind.unequal_rates(own))
     if releases > 1 and not kind.series:
         raise InputRefused(
-            "a series is of microdata releases.", where=f"{path}: [{name}]", remedy="Charge each release for itself."
+            "a series is of microdata or of deletion releases.",
+            where=f"{path}: [{name}]",
+            remedy="Charge each release for itself.",
         )
     given = GivenSpec(path=path, tables=tables, own=own, base=path.resolve().parent, output=output, releases=releases)
     request = kind.request(given)
@@ -111,9 +113,11 @@ def _kind_of(path: Path, tables: SpecTables) -> str:
             raise InputRefused(
                 f"this table and {other} exclude each other.", where=f"{path}: [{table}]", remedy="Remove one of them."
             )
-    if kinds and "form" in tables.release.model_fields_set:
+    if kinds and not release_kind(name).forms and "form" in tables.release.model_fields_set:
         raise InputRefused(
-            f"a form is of microdata, and [{name}] has its own.", where=f"{path}: [release].form", remedy="Remove it."
+            f"a form is of microdata or of [deletion], and [{name}] has its own.",
+            where=f"{path}: [release].form",
+            remedy="Remove it.",
         )
     return name
 

@@ -125,6 +125,7 @@ class ColumnTable(SpecTable):
     bounds: BoundsTable | None = None
     fold_case: bool = False
     level: int | None = Field(default=None, ge=0)
+    levels: list[int] | None = Field(default=None, min_length=1, max_length=100)
     min_level: int | None = Field(default=None, ge=0)
     max_level: int | None = Field(default=None, ge=0)
     weight: Exact | None = Field(default=None, ge=0, le=10**6)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from .hierarchies.declare import Hierarchy
 
-__all__ = ["GeneralizationMap", "MappedColumn", "Placement"]
+__all__ = ["GeneralizationMap", "MappedColumn", "Placement", "coarsened"]
 
 _WORD_CELLS = 1 << 63
 
@@ -127,6 +127,40 @@ class GeneralizationMap:
         columns = [[column.name, column.hierarchy.digest(), column.level] for column in self.columns]
         text = json.dumps({"kind": "map/1", "columns": columns}, sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(text.encode()).hexdigest()
+
+
+def coarsened(
+    keys: NDArray[np.int64], *, finer: GeneralizationMap, coarser: GeneralizationMap
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """The groups of a coarser map that some groups become part of.
+
+    Args:
+        keys: groups of the finer map, shape (words, n).
+        finer: the map that they are keys of.
+        coarser: one of the same columns, none at a lower level.
+
+    Returns:
+        The keys of the coarser groups, distinct and ascending, shape (words, m); and for each group that was given
+        the place of its own among them, shape (n,).
+
+    Raises:
+        ValueError: a column has a lower level.
+    """
+    codes = [
+        before.hierarchy.coarser(column_codes, level=before.level, to=after.level)
+        for before, after, column_codes in zip(finer.columns, coarser.columns, finer.decode(keys), strict=True)
+    ]
+    every = coarser.keys(codes)
+    if every.shape[0] == 1:
+        single, places = np.unique(every[0], return_inverse=True)
+        return single.reshape(1, -1), places.reshape(-1)
+    order = np.lexsort(every[::-1])
+    ordered = every[:, order]
+    first = np.ones(order.size, dtype=np.bool_)
+    first[1:] = np.any(ordered[:, 1:] != ordered[:, :-1], axis=0)
+    places = np.empty(order.size, dtype=np.int64)
+    places[order] = np.cumsum(first) - 1
+    return ordered[:, first], places
 
 
 def _place(sizes: Sequence[int]) -> tuple[Placement, ...]:

@@ -83,6 +83,11 @@ class Request(ABC):
         return None
 
     @property
+    def names_sample(self) -> bool:
+        """Whether the result of a run names the commitment to its sample."""
+        return True
+
+    @property
     def source_columns(self) -> Sequence[MappedColumn | LatticeColumn]:
         """The columns that the source's records must have."""
         return self.recoding.columns

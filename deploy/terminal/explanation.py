@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from decimal import Decimal
 from typing import Any, assert_never
 
@@ -30,6 +30,7 @@ def explanation(request: Request) -> dict[str, Any]:
     PRIVACY: nothing here is of the records: the source is not opened, and there need be none.
     """
     mechanism, charged, paper = request.mechanism, request.price, request.paper_price
+    told = release_kind(request.kind).explain(request)
     return {
         "dataset": request.dataset,
         "mechanism": mechanism_record(mechanism),
@@ -38,16 +39,19 @@ def explanation(request: Request) -> dict[str, Any]:
         "epsilon_paper": None if paper is None else float(paper.epsilon),
         "rule": charged.rule,
         "releases": charged.releases,
-        "columns": list(_columns(request.recoding)),
-        **release_kind(request.kind).explain(request),
+        "columns": list(_columns(request.recoding, stages=[one["levels"] for one in told.get("stages", [])])),
+        **told,
     }
 
 
-def _columns(recoding: GeneralizationMap | MapChoice) -> Iterator[dict[str, Any]]:
+def _columns(
+    recoding: GeneralizationMap | MapChoice, *, stages: Sequence[Mapping[str, int]]
+) -> Iterator[dict[str, Any]]:
     match recoding:
         case GeneralizationMap(columns=fixed):
             for column in fixed:
-                yield _column(column.name, column.hierarchy, {column.level}, weight=None)
+                possible = {column.level, *(levels[column.name] for levels in stages)}
+                yield _column(column.name, column.hierarchy, possible, weight=None)
         case MapChoice(lattice=lattice):
             for place, candidate in enumerate(lattice.columns):
                 possible = set(range(candidate.min_level, candidate.max_level + 1))
@@ -123,13 +127,14 @@ def _costs(explained: Mapping[str, Any]) -> Table:
 def _parameters(explained: Mapping[str, Any]) -> Iterator[tuple[str, object, str]]:
     """What the mechanism has, with a meaning for each."""
     mechanism, selection = explained["mechanism"], explained["selection"]
-    if "cells" not in explained:
+    if "cells" not in explained and "sampling_rate" in mechanism:
         yield "maps", explained["maps"], "fixed beforehand" if selection is None else "candidates for the draw"
         yield "k", mechanism["k"], "groups with fewer sampled records are dropped"
         yield "sampling rate", mechanism["sampling_rate"], "probability that a record is sampled"
         return
     yield "mechanism", mechanism["kind"], "docs/mechanisms says what it publishes and guarantees"
-    yield "cells", explained["cells"], "declared, and all of them published"
+    if "cells" in explained:
+        yield "cells", explained["cells"], "declared, and all of them published"
     meanings = kind_of_mechanism(mechanism_of_record(mechanism)).meanings
     for name, value in mechanism.items():
         if name in meanings:
@@ -137,6 +142,12 @@ def _parameters(explained: Mapping[str, Any]) -> Iterator[tuple[str, object, str
     if "half_width" in explained:
         width, share = explained["half_width"], explained["confidence"]
         yield "accuracy", f"± {width:.6g}", f"of each answer before any scaling up, with confidence {share:g}"
+    if "largest_deletion" in explained:
+        yield "expected deletion", f"{explained['expected_deletion']:.1f}", "records that a group loses at a stage"
+        yield "largest deletion", explained["largest_deletion"], "records that a group loses at a stage"
+        for number, stage in enumerate(explained["stages"], start=1):
+            levels = ", ".join(f"{column} {level}" for column, level in stage["levels"].items())
+            yield f"stage {number}", levels, "the levels of what it publishes"
     if "people_for_1_percent" in explained:
         people = explained["people_for_1_percent"]
         yield "people", f"{people:,}", "so many reports make every standard error at most 1% of them"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from decimal import Decimal
@@ -225,13 +225,15 @@ class ReleaseKind:
         allows: the other tables that it knows, besides [release], [data] and [cluster].
         mechanisms: what it charges.
         series: whether it can be one of a series.
+        forms: whether [release].form says if rows or counts are published.
         unequal_rates: whether a release with this table has a price where records are included at unequal rates.
         request: what a specification asks for; refuses what is wrong with it.
         layout: the source's files by their metadata; refuses a source that isn't what is asked for.
         count_columns: the map that the records are counted with, chosen first where it isn't fixed.
         count: counts exactly, on the workers.
         protect: gives of exact counts what may be published, its random draws included.
-        draws: how many numbers `protect` draws, which are stored before they are used; None where it draws none.
+        draws: whether numbers can be what `protect` gave, which are stored before they are used; None where nothing in
+            it is drawn.
         finish: makes the publication of what `protect` gave.
         explain: what `explain` tells of a request besides price and columns; how many "cells" there are, where all
             that are declared are published.
@@ -246,13 +248,14 @@ class ReleaseKind:
     allows: frozenset[str]
     mechanisms: tuple[type, ...]
     series: bool
+    forms: bool
     unequal_rates: Callable[[Any], bool]
     request: Callable[[GivenSpec], Request]
     layout: Callable[[Any], SourceLayout]
     count_columns: Callable[[Any, ReleaseWork, Observer], GeneralizationMap]
     count: Callable[[Any, ReleaseWork, GeneralizationMap], Any]
     protect: Callable[[Any, ReleaseWork, Any], Any]
-    draws: Callable[[Any], int] | None
+    draws: Callable[[Any, Sequence[int]], bool] | None
     finish: Callable[[Any, GeneralizationMap, Any], Publication]
     explain: Callable[[Any], dict[str, Any]]
     meanings: Mapping[str, str]

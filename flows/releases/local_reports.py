@@ -286,6 +286,7 @@ KIND = ReleaseKind(
     allows=frozenset({"privacy"}),
     mechanisms=(CountMeanSketch, KRandomization, OutcomeCounts),
     series=False,
+    forms=False,
     unequal_rates=lambda _: False,
     request=_request,
     layout=_layout,

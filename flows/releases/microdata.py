@@ -226,6 +226,7 @@ KIND = ReleaseKind(
     allows=frozenset({"sampling", "suppression", "privacy", "selection", "columns"}),
     mechanisms=(StronglySafeRelease, EpsilonSafeRelease),
     series=True,
+    forms=True,
     unequal_rates=lambda _: False,
     request=_request,
     layout=record_layout,

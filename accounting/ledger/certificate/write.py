@@ -31,7 +31,7 @@ def write_certificate(
     chain_hash: str,
     generalization: GeneralizationMap,
     choice: MapChoice | None,
-    published: Mapping[str, str | int | None],
+    published: Mapping[str, Any],
     code_sources: str,
     key: SigningKey,
 ) -> None:
