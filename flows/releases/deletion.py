@@ -124,15 +124,18 @@ def _priced(given: GivenSpec, *, stages: int) -> tuple[DeletionRelease, Price]:
         raise InputRefused("this is required and missing.", where=f"{given.path}: [privacy].epsilon")
     noise = _given_noise(given)
     if noise is None:
-        plan = plan_deletion(
-            epsilon=privacy.epsilon,
-            delta=privacy.delta,
-            stages=stages,
-            releases=given.releases,
-            rows_per_person=rows,
-            k=k,
-            shape=table.shape,
-        )
+        try:
+            plan = plan_deletion(
+                epsilon=privacy.epsilon,
+                delta=privacy.delta,
+                stages=stages,
+                releases=given.releases,
+                rows_per_person=rows,
+                k=k,
+                shape=table.shape,
+            )
+        except InputRefused as refusal:
+            raise InputRefused(refusal.what, where=f"{given.path}: [privacy].epsilon", remedy=refusal.remedy) from None
         return plan.mechanism, plan.price
     mechanism = DeletionRelease(stages=stages, k=k, noise=noise)
     charged = price(mechanism, delta=privacy.delta, releases=given.releases, rows_per_person=rows)
@@ -219,6 +222,8 @@ def _published(request: DeletionRequest, numbers: Sequence[int]) -> list[GroupCo
         rows = np.array(own, dtype=np.int64).reshape(height, groups)
         if groups and int(rows[-1].min()) < request.mechanism.k:
             raise ValueError("a group is below k")
+        if not np.array_equal(generalization.keys(generalization.decode(rows[:-1])), rows[:-1]):
+            raise ValueError("a key is of no group")
         stages.append(GroupCounts(rows[:-1], rows[-1]))
         place += 1 + groups * height
     if place != len(numbers):

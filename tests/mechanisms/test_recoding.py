@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from crowdblend.mechanisms.hierarchies.declare import ValueHierarchy
 from crowdblend.mechanisms.hierarchies.intervals import IntervalHierarchy
-from crowdblend.mechanisms.recoding import GeneralizationMap, MappedColumn
+from crowdblend.mechanisms.recoding import GeneralizationMap, MappedColumn, coarsened
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -87,3 +87,36 @@ def test_the_digest_names_columns_levels_and_hierarchies():
         digest(("x", FIVE, 0)),
     }
     assert len(others | {base}) == 6
+
+
+@settings(derandomize=True, max_examples=50)
+@given(columns=st.integers(1, 30), seed=st.integers(0, 2**32 - 1))
+def test_coarser_groups_are_those_of_the_coarser_codes(columns, seed):
+    rng = np.random.default_rng(seed)
+    hierarchy = IntervalHierarchy(lower=0, upper=100, widths=(10, 50))
+    finer, coarser = (
+        GeneralizationMap(
+            columns=tuple(
+                MappedColumn(name=f"c{i}", hierarchy=hierarchy, level=level) for i, level in enumerate(levels)
+            )
+        )
+        for levels in ([i % 2 for i in range(columns)], [i % 2 + 1 + i % 3 // 2 for i in range(columns)])
+    )
+    codes = [rng.integers(0, min(4, column.size), 60) for column in finer.columns]
+    keys = np.unique(finer.keys(codes), axis=1)
+    above, places = coarsened(keys, finer=finer, coarser=coarser)
+    for before, after, fine, coarse in zip(
+        finer.columns, coarser.columns, finer.decode(keys), coarser.decode(above[:, places]), strict=True
+    ):
+        assert np.array_equal(coarse, hierarchy.coarser(fine, level=before.level, to=after.level))
+    assert np.array_equal(above, np.unique(above, axis=1))
+    assert set(places.tolist()) == set(range(above.shape[1]))
+    with pytest.raises(ValueError, match="finer than level"):
+        coarsened(above, finer=coarser, coarser=finer)
+
+
+def test_no_groups_have_no_coarser_ones():
+    flat = map_of([4, 2**60, 2**60])
+    keys = flat.keys([np.zeros(0, dtype=np.int64)] * 3)
+    above, places = coarsened(keys, finer=flat, coarser=flat)
+    assert (above.shape, places.shape) == ((flat.key_words, 0), (0,))

@@ -1,0 +1,329 @@
+"""Deletion releases: all records but a secret random number of each group, published once at most, never redrawn."""
+
+from __future__ import annotations
+
+import csv
+import importlib
+import json
+from collections import Counter
+from dataclasses import replace
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+from crowdblend.accounting.ledger.certificate.verify import read_certificate
+from crowdblend.deploy import release_check
+from crowdblend.flows import release
+from crowdblend.flows.releases.registry import KINDS
+from crowdblend.flows.spec import read_spec
+from crowdblend.mechanisms.deletion import expected_deletion
+from crowdblend.mechanisms.errors import ReleaseFailed
+from crowdblend.tasks.stages.table import write_table
+
+SPEC = """
+[release]
+name = "kept"
+form = "{form}"
+format = "{file_format}"
+output = "{output}"
+[data]
+dataset = "people"
+source = "people.csv"
+separator = ";"
+[deletion]
+{deletion}
+[privacy]
+epsilon = 1
+delta = 1e-6
+[suppression]
+k = 2
+[columns.colour]
+values = ["blue", "green", "red"]
+{colour}
+[columns.age]
+interval = {{ lower = 0, upper = 100, widths = [10, 50] }}
+{age}
+[columns.town]
+hierarchy = "towns.csv"
+{town}
+"""
+ONE = {"colour": "level = 0", "age": "level = 1", "town": "level = 1"}
+CHAIN = {"colour": "levels = [0, 0, 1]", "age": "levels = [0, 1, 3]", "town": "levels = [0, 1, 1]"}
+NAMES = ("colour", "age", "town")
+
+
+def spec_of(desk, *, edit=lambda text: text, file: str = "kept.toml", **changes: str) -> Path:
+    path = desk.folder / file
+    given = {"form": "microdata", "file_format": "parquet", "output": "out", "deletion": ""} | CHAIN | changes
+    path.write_text(edit(SPEC.format(**given)), encoding="utf-8")
+    return path
+
+
+@pytest.fixture
+def people(desk) -> list[tuple[str, ...]]:
+    """20,000 records in groups of very different sizes, some with values that are unseen or missing."""
+    coins = np.random.default_rng(22)
+    colours, towns = ("blue", "green", "red", "mauve", ""), ("Lyon", "Lille", "Paris", "Rome")
+    ages = np.minimum(coins.geometric(0.03, 20_000), 130)
+    chosen = zip(
+        coins.choice(colours, 20_000, p=(0.6, 0.25, 0.1, 0.03, 0.02)),
+        ages.astype(str),
+        coins.choice(towns, 20_000, p=(0.5, 0.3, 0.15, 0.05)),
+        strict=True,
+    )
+    records = [tuple(str(value) for value in record) for record in chosen]
+    lines = [";".join(record) for record in [NAMES, *records]]
+    (desk.folder / "people.csv").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    desk.add_dataset()
+    return records
+
+
+def labels_of(spec: Path, records: list[tuple[str, ...]]) -> list[list[tuple[str, ...]]]:
+    """The labels of each record at each stage, by the hierarchies and not by what is folded for the release."""
+    found = []
+    for one in read_spec(spec, output=None).maps:
+        columns = []
+        for place, column in enumerate(one.columns):
+            texts = [record[place].encode() for record in records]
+            codes = column.hierarchy.codes_of_texts([text or None for text in texts], column.level)
+            columns.append(column.hierarchy.labels(codes, column.level))
+        found.append(list(zip(*columns, strict=True)))
+    return found
+
+
+def published(folder: Path) -> list[dict]:
+    if (folder / "data.csv").exists():
+        with (folder / "data.csv").open(encoding="utf-8") as file:
+            return list(csv.DictReader(file))
+    return pq.read_table(folder / "data.parquet").to_pylist()
+
+
+def ran(desk, spec: Path, *words: str) -> dict:
+    return desk.succeed("run", spec, "--json", *words).json
+
+
+def test_one_stage_publishes_all_but_z_of_each_group_with_its_weight(desk, people) -> None:
+    spec = spec_of(desk, form="counts", **ONE)
+    result = ran(desk, spec)
+    assert result["sample_id"] is None
+    assert result["mechanism"]["kind"] == "deletion-release/1"
+    [stage] = result["stages"]
+    assert stage["levels"] == result["levels"] == {"colour": 0, "age": 1, "town": 1}
+    assert stage["largest_deletion"] == 27
+    table = pq.read_table(Path(result["output"]) / "data.parquet")
+    assert table.column_names == [*NAMES, "weight", "count"]
+    [labels] = labels_of(spec, people)
+    true, expected = Counter(labels), expected_deletion(read_spec(spec, output=None).mechanism.noise)
+    rows = {tuple(row[name] for name in NAMES): row for row in table.to_pylist()}
+    assert len(rows) == table.num_rows == stage["published_groups"] == result["published_groups"]
+    assert sum(row["count"] for row in rows.values()) == stage["published_records"] == result["published_records"]
+    for group, records in true.items():
+        count = rows[group]["count"] if group in rows else 0
+        assert (2 <= count <= records) if count else records <= 27 + 1, "only groups of up to 27 + k − 1 can be absent"
+        assert not count or 0 <= records - count <= 27
+        if count:
+            assert rows[group]["weight"] == pytest.approx(float(1 + expected / count), rel=1e-12)
+    assert rows.keys() <= true.keys()
+    assert expected == pytest.approx(Fraction(13.0675), abs=1e-3)
+    desk.succeed("verify", result["certificate"])
+    desk.succeed("ledger", "verify")
+
+
+@pytest.mark.parametrize(("form", "file_format"), [("microdata", "parquet"), ("counts", "csv")])
+def test_three_stages_publish_every_record_at_most_once(desk, people, form, file_format) -> None:
+    spec = spec_of(desk, form=form, file_format=file_format)
+    result = ran(desk, spec)
+    assert [stage["levels"]["age"] for stage in result["stages"]] == [0, 1, 3]
+    largest = {stage["largest_deletion"] for stage in result["stages"]}
+    assert largest == {78}
+    rows = published(Path(result["output"]))
+    stages = labels_of(spec, people)
+    told: list[Counter] = [Counter(), Counter(), Counter()]
+    for row in rows:
+        told[int(row["stage"]) - 1][tuple(row[name] for name in NAMES)] += int(row.get("count", 1))
+    assert [sum(one.values()) for one in told] == [stage["published_records"] for stage in result["stages"]]
+    assert [len(one) for one in told] == [stage["published_groups"] for stage in result["stages"]]
+    assert all(sum(one.values()) for one in told), "each stage publishes something"
+    assert max(row["weight"] for row in rows if int(row["stage"]) < 3) in (1.0, "1.0")
+    assert min(float(row["weight"]) for row in rows if int(row["stage"]) == 3) > 1.0
+    left = Counter(stages[0])
+    for number, one in enumerate(told):
+        assert one.keys() <= left.keys()
+        for group, records in left.items():
+            assert 0 <= records - one[group] <= 78 + 1, "what is left is what was deleted, or a group below k"
+        if number < 2:
+            above = dict(zip(stages[number], stages[number + 1], strict=True))
+            after: Counter = Counter()
+            for group, records in left.items():
+                after[above[group]] += records - one[group]
+            left = +after
+    order = [int(row["stage"]) for row in rows]
+    assert order == sorted(order)
+    desk.succeed("verify", result["certificate"])
+    again = ran(desk, spec, "--release-id", result["release_id"])
+    assert again["looked_up"]
+    assert again["stages"] == result["stages"]
+
+
+@pytest.mark.parametrize("form", ["microdata", "counts"])
+def test_no_records_are_a_release_of_nothing(desk, people, form) -> None:
+    (desk.folder / "people.csv").write_text(";".join(NAMES) + "\n")
+    result = ran(desk, spec_of(desk, form=form))
+    assert [stage["published_groups"] for stage in result["stages"]] == [0, 0, 0]
+    assert published(Path(result["output"])) == []
+    desk.succeed("verify", result["certificate"])
+
+
+def attempts(desk, monkeypatch, spec: Path) -> tuple[bytes, bytes]:
+    """The table of an attempt that was cut off before it wrote it, and the one that a retry published."""
+
+    def fail(*, publication, **_) -> None:
+        write_table(publication.table, folder=desk.folder, file_format=publication.file_format)
+        raise ReleaseFailed("the lights went out.")
+
+    with monkeypatch.context() as dark:
+        dark.setattr(release, "write_output", fail)
+        assert "the lights went out" in desk("run", spec, "--release-id", "one").err
+    ran(desk, spec, "--release-id", "one")
+    return (desk.folder / "data.parquet").read_bytes(), (desk.folder / "out" / "data.parquet").read_bytes()
+
+
+def test_a_retry_publishes_the_same_bytes_and_z_is_kept_nowhere(desk, people, monkeypatch) -> None:
+    spec = spec_of(desk, form="counts")
+    first, second = attempts(desk, monkeypatch, spec)
+    assert first == second
+    [stored] = desk.home.rglob("noise.draw.json")
+    numbers = json.loads(stored.read_text())["numbers"]
+    rows = published(desk.folder / "out")
+    groups = [sum(row["stage"] == stage for row in rows) for stage in (1, 2, 3)]
+    assert len(numbers) == 3 + 2 * sum(groups), "one key and one published count a group, and nothing of the others"
+    assert Counter(numbers[1 + groups[0] : 1 + 2 * groups[0]]) == Counter(r["count"] for r in rows if r["stage"] == 1)
+
+
+def test_a_redraw_is_caught(desk, people, monkeypatch) -> None:
+    """The control of the test above."""
+    module = importlib.import_module(KINDS["deletion"])
+    monkeypatch.setattr(module, "KIND", replace(module.KIND, draws=None))
+    first, second = attempts(desk, monkeypatch, spec_of(desk, form="counts"))
+    assert first != second
+
+
+@pytest.mark.parametrize("damage", ["count", "short", "long", "below k", "text"])
+def test_a_stored_draw_that_is_no_draw_is_refused(desk, people, monkeypatch, damage) -> None:
+    module = importlib.import_module(KINDS["deletion"])
+    request = read_spec(spec_of(desk), output=None)
+    whole = [2, 5, 9, 7, 2, 0, 1, 3, 40]
+    assert module.KIND.draws(request, whole)
+    changed = {
+        "count": [3, *whole[1:]],
+        "short": whole[:-1],
+        "long": [*whole, 0],
+        "below k": [*whole[:4], 1, *whole[5:]],
+        "text": [],
+    }[damage]
+    assert not module.KIND.draws(request, changed)
+
+
+def test_verify_holds_labels_against_the_levels_of_their_stage(desk, people) -> None:
+    result = ran(desk, spec_of(desk))
+    path = Path(result["certificate"])
+    certificate = json.loads(json.dumps(read_certificate(path)))
+
+    def findings() -> list[str]:
+        columns = certificate["map"]["columns"]
+        return list(release_check._label_findings(certificate, columns, path.parent))
+
+    assert findings() == []
+    stages = certificate["published"]["stages"]
+    stages[1]["levels"]["age"] = 2
+    assert findings() == ["column 'age' of data.parquet has labels that its hierarchy doesn't have at level 2"]
+    stages[1]["levels"]["age"] = 3
+    stages[2]["levels"]["age"] = 1
+    assert findings() == ["its stages are not those of its mechanism and its map"]
+    del stages[2]
+    assert findings() == ["its stages are not those of its mechanism and its map"]
+
+
+REFUSED = {
+    "finer": ({"age": "levels = [1, 0, 2]"}, "[columns.age].levels: level 0 comes after level 1 and is finer"),
+    "fewer": ({"age": "levels = [0, 1]"}, "[columns.age].levels: this column has 2 stages, and 'colour' has 3"),
+    "one": ({"town": "level = 0"}, "[columns.town].level: this column has 1 stage, and 'colour' has 3"),
+    "both": ({"age": "level = 0\nlevels = [0, 1, 2]"}, "[columns.age].levels: level and levels exclude each other"),
+    "none": ({"age": ""}, "[columns.age].level: this is required and missing"),
+    "absent": ({"town": "levels = [0, 1, 3]"}, "[columns.town].levels: level 3 does not exist"),
+    "weighted": ({"town": "levels = [0, 1, 1]\nweight = 1"}, "[columns.town].weight: this goes with a choice"),
+    "too much": ({}, "[privacy].epsilon: epsilon must be above 0 and at most 50"),
+    "dear": ({"deletion": 'shape = "geometric"\nepsilon = 1\nwidth = 9'}, "[privacy].epsilon: "),
+    "shapeless": ({"deletion": "width = 9"}, "[deletion].shape: parameters of a noise go with its shape"),
+    "half": ({"deletion": 'shape = "gaussian"\nwidth = 9'}, "[deletion].scale: this is missing"),
+    "foreign": (
+        {"deletion": 'shape = "gaussian"\nscale = 9\nwidth = 40\ndelta = 1e-9'},
+        "[deletion].delta: this is not",
+    ),
+}
+
+
+@pytest.mark.parametrize("fault", REFUSED)
+def test_what_is_no_chain_or_no_noise_is_refused(desk, fault) -> None:
+    changes, said = REFUSED[fault]
+    much = fault == "too much"
+    answer = desk("explain", spec_of(desk, **changes, edit=lambda text: text.replace("= 1\n", "= 51\n", much)))
+    assert answer.code == 2
+    assert said in answer.err, answer.err
+
+
+@pytest.mark.parametrize("name", ["stage", "weight", "count"])
+def test_columns_called_as_figures_are_refused(desk, name) -> None:
+    spec = spec_of(desk, edit=lambda text: text.replace("[columns.town]", f"[columns.{name}]"))
+    answer = desk("explain", spec)
+    assert answer.code == 2
+    assert f"a released column can't be called {name}" in answer.err
+
+
+def test_epsilon_is_required_and_levels_are_of_deletion_alone(desk) -> None:
+    answer = desk("explain", spec_of(desk, edit=lambda text: text.replace("epsilon = 1\n", "")))
+    assert (answer.code, "[privacy].epsilon: this is required" in answer.err) == (2, True), answer.err
+    spec = desk.write_spec(edit=lambda text: text.replace("level = 0", "levels = [0]", 1))
+    answer = desk("explain", spec)
+    assert (answer.code, "[columns.colour].levels: levels are the stages of a deletion release" in answer.err) == (
+        2,
+        True,
+    )
+
+
+def test_given_noise_is_taken_and_explained(desk) -> None:
+    given = 'shape = "gaussian"\nscale = 7.8\nwidth = 40'
+    explained = desk.succeed("explain", spec_of(desk, deletion=given), "--json").json
+    assert explained["mechanism"]["noise"] == "gaussian"
+    assert (explained["expected_deletion"], explained["largest_deletion"]) == (40.0, 80)
+    assert [stage["levels"]["age"] for stage in explained["stages"]] == [0, 1, 3]
+    [age] = [column for column in explained["columns"] if column["column"] == "age"]
+    assert [level["possible"] for level in age["levels"]] == [True, True, False, True]
+    told = desk.succeed("explain", spec_of(desk)).out
+    assert "largest deletion" in told
+    assert "stage 3" in told
+    dry = desk("run", spec_of(desk), "--dry-run")
+    assert dry.code == 2, "there is no ledger yet"
+
+
+def test_a_series_pays_once_and_fixes_the_chain(desk, people) -> None:
+    spec = spec_of(desk)
+    series = desk.succeed("series", "add", "monthly", spec, "--releases", "2", "--json").json
+    assert 0.9 < series["epsilon"] <= 1
+    results = [ran(desk, spec, "--series", "monthly", "--output", month) for month in ("january", "february")]
+    for number, result in enumerate(results, start=1):
+        assert result["series"] == {"name": "monthly", "number": number, "releases": 2}
+        assert result["epsilon"] == series["epsilon"]
+        desk.succeed("verify", result["certificate"])
+    tables = [(desk.folder / month / "data.parquet").read_bytes() for month in ("january", "february")]
+    assert tables[0] != tables[1], "Z is drawn anew"
+    [dataset] = desk("ledger", "show", "--json").json["datasets"]
+    assert dataset["epsilon_spent"] == series["epsilon"]
+    desk.succeed("series", "add", "weekly", spec, "--releases", "3")
+    for changes in ({"age": "levels = [0, 2, 3]"}, {"form": "counts"}):
+        answer = desk("run", spec_of(desk, file="other.toml", **changes), "--series", "weekly", "--output", "march")
+        assert answer.code == 3, answer.err
+        assert "differs from the one that was registered" in answer.err
+    desk.succeed("ledger", "verify")
