@@ -105,7 +105,7 @@ class PublishedRelease:
             ("δ", amount_shown(self.delta)),
             *((name, str(mechanism[name])) for name in ("k", "sampling_rate") if name in mechanism),
             ("levels", ", ".join(f"{name} {level}" for name, level in self.levels.items())),
-            *((name, str(value)) for name, value in published.items()),
+            *((name, str(value)) for name, value in published.items() if not isinstance(value, list)),
             ("folder", str(self.folder)),
         ]
         return FactTable(title=f"Release {self.release_id}", headers=("", "value"), rows=tuple(rows))
