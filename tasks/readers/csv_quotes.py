@@ -69,7 +69,7 @@ class Quotes:
         separator: one byte.
     """
 
-    __slots__ = ("_begins", "_raw_bytes", "_parity", "_quotes", "_separator")
+    __slots__ = ("_begins", "_parity", "_quotes", "_raw_bytes", "_separator")
 
     def __init__(self, raw_bytes: NDArray[np.uint8], *, separator: bytes) -> None:
         self._raw_bytes = raw_bytes
@@ -188,7 +188,7 @@ class _QuoteRuns:
         separator: one byte.
     """
 
-    __slots__ = ("_entry_run", "_raw_bytes", "_opens", "_run_opens", "_run_start", "_separator", "_starts")
+    __slots__ = ("_entry_run", "_opens", "_raw_bytes", "_run_opens", "_run_start", "_separator", "_starts")
 
     def __init__(self, raw_bytes: NDArray[np.uint8], *, separator: int) -> None:
         self._raw_bytes = raw_bytes
