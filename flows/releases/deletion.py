@@ -123,8 +123,8 @@ def _priced(given: GivenSpec, *, stages: int) -> tuple[DeletionRelease, Price]:
     if privacy.epsilon is None:
         raise InputRefused("this is required and missing.", where=f"{given.path}: [privacy].epsilon")
     noise = _given_noise(given)
-    if noise is None:
-        try:
+    try:
+        if noise is None:
             plan = plan_deletion(
                 epsilon=privacy.epsilon,
                 delta=privacy.delta,
@@ -134,11 +134,12 @@ def _priced(given: GivenSpec, *, stages: int) -> tuple[DeletionRelease, Price]:
                 k=k,
                 shape=table.shape,
             )
-        except InputRefused as refusal:
-            raise InputRefused(refusal.what, where=f"{given.path}: [privacy].epsilon", remedy=refusal.remedy) from None
-        return plan.mechanism, plan.price
-    mechanism = DeletionRelease(stages=stages, k=k, noise=noise)
-    charged = price(mechanism, delta=privacy.delta, releases=given.releases, rows_per_person=rows)
+            return plan.mechanism, plan.price
+        mechanism = DeletionRelease(stages=stages, k=k, noise=noise)
+        charged = price(mechanism, delta=privacy.delta, releases=given.releases, rows_per_person=rows)
+    except InputRefused as refusal:
+        where = f"{given.path}: {'[privacy].epsilon' if noise is None else '[deletion]'}"
+        raise InputRefused(refusal.what, where=where, remedy=refusal.remedy) from None
     if charged.epsilon > privacy.epsilon:
         together = "" if given.releases == 1 else f" for {given.releases} releases"
         raise InputRefused(

@@ -255,7 +255,8 @@ REFUSED = {
     "absent": ({"town": "levels = [0, 1, 3]"}, "[columns.town].levels: level 3 does not exist"),
     "weighted": ({"town": "levels = [0, 1, 1]\nweight = 1"}, "[columns.town].weight: this goes with a choice"),
     "too much": ({}, "[privacy].epsilon: epsilon must be above 0 and at most 50"),
-    "dear": ({"deletion": 'shape = "geometric"\nepsilon = 1\nwidth = 9'}, "[privacy].epsilon: "),
+    "dear": ({"deletion": 'shape = "geometric"\nepsilon = 1\nwidth = 60'}, "[privacy].epsilon: this noise costs ε = "),
+    "narrow": ({"deletion": 'shape = "geometric"\nepsilon = 1\nwidth = 9'}, "[deletion]: no epsilon is enough"),
     "shapeless": ({"deletion": "width = 9"}, "[deletion].shape: parameters of a noise go with its shape"),
     "half": ({"deletion": 'shape = "gaussian"\nwidth = 9'}, "[deletion].scale: this is missing"),
     "foreign": (
