@@ -72,6 +72,8 @@ def key_advice(place: Sequence[object], *, model: type[BaseModel], is_table: boo
     own, column = _table_path(around, {one.table for one in every})
     known = [one for one in every if one.subtables or not is_table]
     page = f"All keys are in {PAGE}."
+    if own and any(one.table == own and one.name == f"{key}s" for one in known):
+        return f"Did you mean {key}s? {page}"
     homes = _homes([one for one in known if one.name == key and one.table != own], own=own, column=column)
     if homes:
         return f"It belongs {homes}. {page}"

@@ -126,6 +126,11 @@ def test_one_stage_publishes_all_but_z_of_each_group_with_its_weight(desk, peopl
         if count:
             assert rows[group]["weight"] == pytest.approx(float(1 + expected / count), rel=1e-12)
     assert rows.keys() <= true.keys()
+    deleted = [records - rows[group]["count"] for group, records in true.items() if records >= 27 + 2]
+    assert len(deleted) > 40
+    # Of 40 draws the mean lies 6 standard errors from E[Z] = 13.07 once in 5e8; the sd of one is 1.38.
+    assert abs(np.mean(deleted) - 13.07) < 6 * 1.38 / len(deleted) ** 0.5
+    assert len(set(deleted)) > 2, "each group has a draw of its own"
     assert expected == pytest.approx(Fraction(13.0675), abs=1e-3)
     desk.succeed("verify", result["certificate"])
     desk.succeed("ledger", "verify")

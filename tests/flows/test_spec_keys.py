@@ -32,7 +32,9 @@ EXAMPLES = sorted((Path(__file__).resolve().parents[2] / "examples").rglob("*.to
         (("columns", "a.b", "interval", "level"), "It belongs in [columns.a.b]."),
         (("columns", "age", "interval", "lowr"), "Did you mean lower?"),
         (("columns", "age", "levle"), "Did you mean level?"),
-        (("data", "delt"), "Did you mean delta, in [privacy]?"),
+        (("data", "delt"), "Did you mean delta, in [privacy] or in [deletion]?"),
+        (("data", "nul"), "Did you mean null?"),
+        (("columns", "age", "interval", "width"), "Did you mean widths?"),
         (("selection", "candidates", 0, "xyz"), "All keys are in"),
     ],
 )
