@@ -16,6 +16,7 @@ import numpy as np
 from crowdblend.accounting.theory.kinds.survey_counts import price_biased_counts
 from crowdblend.mechanisms.answers import CountAnswer, answered, estimates, half_width, tallied
 from crowdblend.mechanisms.biased_sampling import BiasedSampleCounts
+from crowdblend.mechanisms.deletion import OptimalDeletion, deletion_weights
 from crowdblend.mechanisms.histogram import (
     NoisyHistogram,
     OutlierPrivateHistogram,
@@ -33,6 +34,7 @@ from crowdblend.mechanisms.microdata import StronglySafeRelease
 from crowdblend.mechanisms.noise import LaplaceNoise
 from crowdblend.mechanisms.points import SyntheticPoints, cell_numbers, points_of_counts
 from matplotlib.figure import Figure
+from scipy import stats
 
 from audit.theory.noise_ratio import GaussianNoise, OneSidedGeometricNoise, log_probability
 
@@ -111,6 +113,27 @@ def local_reports(figure: Figure) -> None:
     right.set_xticks(range(8), labels, rotation=45)
     right.set(title="K-randomization of 3 questions, q = 0.25", xlabel="smokes, cycles, votes")
     right.legend(frameon=False)
+
+
+def deletion(figure: Figure) -> None:
+    """A group of each size at one price: the chance that it appears, and how many of its records are published."""
+    epsilon, k, rate = Decimal("0.182989"), 20, 0.1
+    weights = np.array(deletion_weights(OptimalDeletion(epsilon=epsilon, delta=Decimal("1e-6"))), dtype=float)
+    deleted = weights / weights.sum()
+    sizes = np.arange(1, 401)
+    left = np.maximum(sizes[:, np.newaxis] - np.arange(deleted.size), 0)
+    sampled = [stats.binom.pmf(np.arange(n + 1), n, rate)[k:] for n in sizes]
+    appears, published = figure.subplots(1, 2)
+    appears.plot(sizes, (left > 0) @ deleted, color=ORANGE, label="deletion")
+    appears.plot(sizes, [part.sum() for part in sampled], color=BLUE, label="sampled, k = 20, β = 0.1")
+    appears.set(xlabel="records of a group", ylabel="chance that the group appears")
+    published.plot(sizes, left @ deleted, color=ORANGE)
+    published.plot(sizes, [part @ np.arange(k, k + part.size) for part in sampled], color=BLUE)
+    published.plot(sizes, sizes, color=GREY, linestyle="--", label="all")
+    published.set(xlabel="records of a group", ylabel="published records, expected")
+    appears.set_title("both at ε = 0.183, δ = 1e-6", fontsize=9)
+    appears.legend(frameon=False, loc="lower right")
+    published.legend(frameon=False)
 
 
 def points(figure: Figure) -> None:
@@ -195,6 +218,7 @@ PICTURES: dict[str, Callable[[Figure], None]] = {
     "answers": answers,
     "local-reports": local_reports,
     "points": points,
+    "deletion": deletion,
     "biased-samples": biased_samples,
     "not-to-be-used": not_to_be_used,
 }

@@ -26,7 +26,7 @@ def test_every_picture_is_drawn(benchmark, tmp_path):
 
 def test_every_page_has_its_picture_and_every_link_its_file():
     pages = sorted(PAGES.glob("*.md"))
-    assert len(pages) == 7
+    assert len(pages) == 8
     for page in pages:
         text = page.read_text(encoding="utf-8")
         for link in re.findall(r"\]\(([^)#]+)\)", text):
