@@ -77,7 +77,7 @@ def run_release(
             stages.expect(records=prepared.layout.records, n_bytes=prepared.layout.n_bytes)
             from ..flows.cluster import cluster_of_spec
             from .cluster import chosen_cluster, opened_executor, require_reachable  # a refusal doesn't need Dask
-            from .prefect.environment import configure_prefect, settled_api
+            from .prefect.environment import configure_prefect, configured_api
 
             choice = chosen_cluster(scheduler=scheduler, of_spec=cluster_of_spec(spec))
             require_reachable(choice)
@@ -89,7 +89,7 @@ def run_release(
             with opened_executor(choice, tell=stages.tell) as executor:
                 wait_for_prefect()
                 gc.freeze()  # what is loaded by now stays: no collection has to walk it again
-                with settled_api():
+                with configured_api():
                     try:
                         published = run_flow(prepared, executor=executor, randomness=randomness, observer=stages)
                     except (httpx.HTTPError, RuntimeError) as error:

@@ -1,4 +1,4 @@
-"""Prefect's own folder, settled before Prefect is imported: it makes one in the user's home, which may not be there."""
+"""Prefect's own folder, set before Prefect is imported: it makes one in the user's home, which may not be there."""
 
 from __future__ import annotations
 

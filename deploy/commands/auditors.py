@@ -117,8 +117,8 @@ def add(name: str, expires: timedelta, ledger_url: str | None, as_json: bool) ->
     """Let somebody look; prints the token once, and the ledger keeps its digest alone."""
     from ...accounting.ledger.writer import open_writer
 
-    settled, today = resolve_paths(ledger_url=ledger_url), _today()
-    with open_writer(settled.ledger_url, anchoring=settled.anchoring) as writer:
+    state_paths, today = resolve_paths(ledger_url=ledger_url), _today()
+    with open_writer(state_paths.ledger_url, anchoring=state_paths.anchoring) as writer:
         text = writer.add_token(
             name=name, expires=today + expires, by=getpass.getuser(), day=today, randomness=secrets.token_bytes
         )
@@ -169,8 +169,8 @@ def revoke(name: str, ledger_url: str | None) -> None:
     """Revoke a token by its NAME or id; it opens nothing from the next request on."""
     from ...accounting.ledger.writer import open_writer
 
-    settled = resolve_paths(ledger_url=ledger_url)
-    with open_writer(settled.ledger_url, anchoring=settled.anchoring) as writer:
+    state_paths = resolve_paths(ledger_url=ledger_url)
+    with open_writer(state_paths.ledger_url, anchoring=state_paths.anchoring) as writer:
         token_id = writer.revoke_token(name=name, by=getpass.getuser(), day=_today())
     click.echo(f"The token {token_id} opens nothing any more.")
 

@@ -70,12 +70,12 @@ def add(
     from ...mechanisms.amounts import amount_exact
     from ..python import ledger as ledger_api
 
-    settled = resolve_paths(ledger_url=ledger_url)
+    state_paths = resolve_paths(ledger_url=ledger_url)
     _require_budget(epsilon, delta)
     if survey_rate is not None and rows_per_person > 1:  # also the writer's rule; here before a ledger is created
         raise no_price_for_surveyed_group(rows_per_person, where=f"dataset '{name}'")
-    if not ledger_exists(settled.ledger_url):
-        _tell_of_second_ledger(settled)
+    if not ledger_exists(state_paths.ledger_url):
+        _tell_of_second_ledger(state_paths)
     ledger_api.add_dataset(
         name,
         epsilon=epsilon,
@@ -148,9 +148,9 @@ def init(ledger_url: str | None) -> None:
     """Create an empty ledger, and the signing key where there is none."""
     from ...accounting.ledger.database.creation import create_ledger
 
-    settled = resolve_paths(ledger_url=ledger_url)
-    settled.anchoring.keys.create_where_none(secrets.token_bytes)
-    create_ledger(settled.ledger_url, anchoring=settled.anchoring)
+    state_paths = resolve_paths(ledger_url=ledger_url)
+    state_paths.anchoring.keys.create_where_none(secrets.token_bytes)
+    create_ledger(state_paths.ledger_url, anchoring=state_paths.anchoring)
     click.echo("The ledger is ready. Give a data set its budget with: crowdblend dataset add")
 
 
@@ -160,9 +160,9 @@ def anchor(ledger_url: str | None) -> None:
     """Begin an anchor at the ledger's present head, where it has none; what came before it nobody vouches for."""
     from ...accounting.ledger.database.creation import begin_anchor
 
-    settled = resolve_paths(ledger_url=ledger_url)
-    head = begin_anchor(settled.ledger_url, anchoring=settled.anchoring)
-    place = settled.anchoring.anchor_of(head.ledger_id).path
+    state_paths = resolve_paths(ledger_url=ledger_url)
+    head = begin_anchor(state_paths.ledger_url, anchoring=state_paths.anchoring)
+    place = state_paths.anchoring.anchor_of(head.ledger_id).path
     click.echo(f"The anchor begins at entry {head.position}: {place}")
 
 
@@ -244,10 +244,10 @@ def verify(ledger_url: str | None, anchor_file: Path | None, public_key: Path | 
     from ...accounting.ledger.reader import open_reader
     from ...mechanisms.amounts import counted
 
-    settled = resolve_paths(ledger_url=ledger_url)
-    with open_reader(settled.ledger_url) as reader:
+    state_paths = resolve_paths(ledger_url=ledger_url)
+    with open_reader(state_paths.ledger_url) as reader:
         if anchor_file is None:
-            anchor_file = _own_anchor(reader, settled)
+            anchor_file = _own_anchor(reader, state_paths)
         if public_key is not None and anchor_file is None:
             raise InputRefused(
                 "a public key checks an anchor, and this private store has none of this ledger.",
@@ -258,7 +258,7 @@ def verify(ledger_url: str | None, anchor_file: Path | None, public_key: Path | 
         if anchor_file is None:
             unchecked = [NO_ANCHOR]
         else:
-            trusted = read_public_keys(public_key) if public_key else settled.anchoring.keys.public_keys()
+            trusted = read_public_keys(public_key) if public_key else state_paths.anchoring.keys.public_keys()
             check = reader.verify_anchor(anchor_file, trusted=trusted)
             findings += check.findings
             unchecked = list(check.unchecked)
@@ -288,10 +288,10 @@ def export(ledger_url: str | None) -> None:
             click.echo(json.dumps({"position": link.position, "hash": link.hash, "entry": body}, ensure_ascii=True))
 
 
-def _own_anchor(reader: LedgerReader, settled: StatePaths) -> Path | None:
+def _own_anchor(reader: LedgerReader, state_paths: StatePaths) -> Path | None:
     """The anchor that this private store has of a ledger; None where it has none, or the ledger can't say its id."""
     try:
-        path = settled.anchoring.anchor_of(reader.ledger_id).path
+        path = state_paths.anchoring.anchor_of(reader.ledger_id).path
     except ReleaseFailed:
         return None
     return path if path.is_file() else None
@@ -304,17 +304,17 @@ def _require_budget(epsilon: Decimal, delta: Decimal) -> None:
         raise InputRefused(f"a budget's δ must be at least 0 and below 1, not {delta}.", where="--delta")
 
 
-def _tell_of_second_ledger(settled: StatePaths) -> None:
+def _tell_of_second_ledger(state_paths: StatePaths) -> None:
     """Say, before a ledger is created, that there may be one elsewhere; ask where this private store knows of one."""
     from ...accounting.ledger.database.store import locate
 
-    _, shown = locate(settled.ledger_url)
+    _, shown = locate(state_paths.ledger_url)
     click.echo(
         f"crowdblend: there is no ledger at {shown} yet, so one is created. If the ledger is elsewhere, name it by "
         "--ledger, CROWDBLEND_LEDGER or crowdblend.toml: a second ledger is a second budget.",
         err=True,
     )
-    others = len(list((settled.home / "anchors").glob("*.jsonl")))
+    others = len(list((state_paths.home / "anchors").glob("*.jsonl")))
     if others and sys.stdin.isatty():
         click.confirm(
             f"This private store signs {others} other {'ledger' if others == 1 else 'ledgers'}. Create a new one?",
@@ -334,8 +334,8 @@ def migrate(ledger_url: str | None, as_json: bool) -> None:
     """
     from ...accounting.ledger.database.creation import migrate_ledger
 
-    settled = resolve_paths(ledger_url=ledger_url)
-    done = migrate_ledger(settled.ledger_url, anchoring=settled.anchoring)
+    state_paths = resolve_paths(ledger_url=ledger_url)
+    done = migrate_ledger(state_paths.ledger_url, anchoring=state_paths.anchoring)
     if as_json:
         click.echo(json.dumps({"before": done.before, "after": done.after, "entries": done.entries}))
     elif done.before == done.after:
@@ -363,8 +363,8 @@ def roles(writer: str, auditor: str, apply: bool, ledger_url: str | None) -> Non
         wanted = Roles(writer=writer, auditor=auditor)
     except ValueError as error:
         raise InputRefused(f"{error}.", where="--writer, --auditor") from None
-    settled = resolve_paths(ledger_url=ledger_url)
-    statements = grant_roles(settled.ledger_url, wanted, anchoring=settled.anchoring, apply=apply)
+    state_paths = resolve_paths(ledger_url=ledger_url)
+    statements = grant_roles(state_paths.ledger_url, wanted, anchoring=state_paths.anchoring, apply=apply)
     for statement in statements:
         click.echo(f"{statement};")
     if apply:

@@ -37,8 +37,8 @@ __all__ = [
     "InProcessServer",
     "changed_settings",
     "configure_prefect",
+    "configured_api",
     "settle_lasting_prefect",
-    "settled_api",
     "start_in_process",
 ]
 
@@ -262,8 +262,8 @@ def settle_lasting_prefect(private_home: Path) -> Callable[[], None]:
     return server.wait
 
 
-def settled_api() -> AbstractContextManager[object]:
-    """Hold Prefect to the server that was settled on, also where it was imported before that."""
+def configured_api() -> AbstractContextManager[object]:
+    """Hold Prefect to the server that was configured, also where it was imported before that."""
     if "PREFECT_API_URL" not in os.environ:
         return _own[0].held()
     from prefect.settings import get_current_settings

@@ -61,11 +61,11 @@ def release(
             where=place,
             remedy="Name a folder, or run it by `crowdblend run`.",
         )
-    settled = resolve_paths(ledger_url=ledger_url, home=home)
+    state_paths = resolve_paths(ledger_url=ledger_url, home=home)
     with _surrounding_prefect():
         result = run_release(
             path,
-            state_paths=settled,
+            state_paths=state_paths,
             output=None if output is None else str(output),
             scheduler=scheduler,
             release_id=release_id,

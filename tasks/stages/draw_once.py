@@ -93,7 +93,7 @@ def store_draw(draw: StoredDraw, numbers: Sequence[int], *, folder: ReleaseFolde
         AccountantRefused: this draw is stored already.
         ReleaseFailed: it can't be written.
     """
-    folder.draws.settle(draw.name, {**draw.drawn_for, draw.field: list(numbers)})
+    folder.draws.store_draw(draw.name, {**draw.drawn_for, draw.field: list(numbers)})
 
 
 def load_draw(draw: StoredDraw, *, folder: ReleaseFolder) -> tuple[int, ...] | None:
@@ -106,7 +106,7 @@ def load_draw(draw: StoredDraw, *, folder: ReleaseFolder) -> tuple[int, ...] | N
     Raises:
         ReleaseFailed: what is stored is damaged, or was drawn for something else.
     """
-    stored = folder.draws.settled(draw.name)
+    stored = folder.draws.load_draw(draw.name)
     if stored is None:
         return None
     numbers = stored.pop(draw.field, None)

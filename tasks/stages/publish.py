@@ -209,7 +209,7 @@ class Staged:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class StagedRelease:
-    """A release whose bytes are settled, in view or about to be.
+    """A release whose bytes are final, in view or about to be.
 
     Args:
         sample_id: commitment to its sample.

@@ -16,7 +16,7 @@ PROGRAM = """
 import json, os, sys
 import psutil
 from pathlib import Path
-from crowdblend.deploy.prefect.environment import configure_prefect, settled_api
+from crowdblend.deploy.prefect.environment import configure_prefect, configured_api
 wait = configure_prefect(Path(sys.argv[1]))
 from prefect import flow, task
 from prefect.runtime import flow_run
@@ -34,7 +34,7 @@ def told():
     work()
 wait()
 for _ in range(2):
-    with settled_api():
+    with configured_api():
         told()
 home = Path(os.environ["PREFECT_HOME"])
 seen |= {"home": str(home), "mode": oct(home.stat().st_mode), "database": (home / "prefect.db").exists()}

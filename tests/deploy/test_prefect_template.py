@@ -15,14 +15,14 @@ from crowdblend.deploy.prefect.server import lay_out_database
 SERVER = """
 import sys
 from pathlib import Path
-from crowdblend.deploy.prefect.environment import configure_prefect, settled_api
+from crowdblend.deploy.prefect.environment import configure_prefect, configured_api
 wait = configure_prefect(Path(sys.argv[1]))
 from prefect import flow
 @flow(name="told")
 def told():
     pass
 wait()
-with settled_api():
+with configured_api():
     told()
 """
 

@@ -8,7 +8,7 @@ import sys
 PROGRAM = """
 import sys
 from pathlib import Path
-from crowdblend.deploy.prefect.environment import configure_prefect, settled_api
+from crowdblend.deploy.prefect.environment import configure_prefect, configured_api
 from crowdblend.tasks.stages.stage import stage
 wait = configure_prefect(Path(sys.argv[1]))
 from prefect import flow
@@ -24,7 +24,7 @@ def counted(labels, *, more):
 def release():
     return counted(Labels("abc"), more={"map": Labels("de")})
 wait()
-with settled_api():
+with configured_api():
     print(release(), Labels.walked, counted.fn([1], more=()))
 """
 

@@ -148,17 +148,17 @@ class DrawStore:
 
     folder: Path
 
-    def settle(self, draw: str, value: Mapping[str, Any]) -> None:
+    def store_draw(self, draw: str, value: Mapping[str, Any]) -> None:
         """Make a random draw durable, before anything depends on it.
 
-        INVARIANT: a settled draw is never replaced: a retry takes it, so that nobody draws until one pleases.
+        INVARIANT: a stored draw is never replaced: a retry takes it, so that nobody draws until one pleases.
 
         Args:
             draw: its name, for example "map".
             value: what was drawn, name → JSON value.
 
         Raises:
-            AccountantRefused: this draw is settled.
+            AccountantRefused: this draw is stored already.
             ReleaseFailed: it can't be written.
         """
         content = json.dumps(dict(value), sort_keys=True, allow_nan=False).encode("utf-8")
@@ -171,8 +171,8 @@ class DrawStore:
         except OSError as error:
             raise store_failed(error) from None
 
-    def settled(self, draw: str) -> dict[str, Any] | None:
-        """What was drawn; None where this draw is not settled.
+    def load_draw(self, draw: str) -> dict[str, Any] | None:
+        """What was drawn; None where this draw is not stored.
 
         Raises:
             ReleaseFailed: it can't be read.

@@ -151,7 +151,7 @@ def test_a_raise_stands_on_the_data_sets_page(served, town) -> None:
     assert "raised" not in other.text
 
 
-def settled(served, path: str) -> dict:
+def computed_page(served, path: str) -> dict:
     """A page's JSON once nothing on it is being computed any more."""
     for _ in range(150):
         page = served.get(f"/api/v1{path}").json()
@@ -163,7 +163,7 @@ def settled(served, path: str) -> dict:
 
 def test_a_curve_passes_through_the_price_and_the_paper_lies_above_it(served) -> None:
     for release_id, theorem in (("people-spring", "Theorem 3.9"), ("people-chosen", "Theorem 3.11")):
-        page = settled(served, f"/releases/{release_id}")
+        page = computed_page(served, f"/releases/{release_id}")
         curve, row = page["curve"], page["release"]
         assert (curve["theorem"], curve["why_not"]) == (theorem, None)
         points = curve["points"]
@@ -178,7 +178,7 @@ def test_a_curve_passes_through_the_price_and_the_paper_lies_above_it(served) ->
 
 
 def test_no_curve_of_one_record_stands_for_several(served) -> None:
-    page = settled(served, "/releases/families-spring")
+    page = computed_page(served, "/releases/families-spring")
     assert page["curve"]["points"] == []
     assert "several records" in page["curve"]["why_not"]
     assert "at most 3" in page["guarantee"]

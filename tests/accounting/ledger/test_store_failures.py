@@ -51,7 +51,7 @@ def full_disk(monkeypatch) -> Callable[[], None]:
     [
         lambda folder: folder.create_selection_key(secrets.token_bytes),
         lambda folder: folder.remember({"after": True}),
-        lambda folder: folder.draws.settle("other", {"levels": [2]}),
+        lambda folder: folder.draws.store_draw("other", {"levels": [2]}),
         lambda folder: folder.draws.forget(),
         lambda folder: folder.destroy_key(),
     ],
@@ -60,7 +60,7 @@ def full_disk(monkeypatch) -> Callable[[], None]:
 def test_a_full_disk_ends_a_release_and_keeps_what_is_there(folder, full_disk, monkeypatch, step) -> None:
     key = folder.create_key(lambda size: b"k" * size)
     folder.remember({"before": True})
-    folder.draws.settle("map", {"levels": [1]})
+    folder.draws.store_draw("map", {"levels": [1]})
     full_disk()
     with pytest.raises(ReleaseFailed) as failed:
         step(folder)
@@ -70,14 +70,14 @@ def test_a_full_disk_ends_a_release_and_keeps_what_is_there(folder, full_disk, m
     assert not folder.selection_key.exists()
     assert folder.remembered() == {"before": True}
     assert (folder.path / "map.draw.json").exists()
-    assert folder.draws.settled("other") is None
+    assert folder.draws.load_draw("other") is None
 
 
 @pytest.mark.parametrize(
     ("name", "step"),
     [
         ("record.json", lambda folder: folder.remembered()),
-        ("map.draw.json", lambda folder: folder.draws.settled("map")),
+        ("map.draw.json", lambda folder: folder.draws.load_draw("map")),
         ("map.draw.json", lambda folder: folder.draws.forget()),
         ("sampling.key", lambda folder: folder.destroy_key()),
     ],

@@ -19,28 +19,28 @@ def folder(tmp_path):
 
 
 def test_a_settled_draw_comes_back_and_is_never_replaced(folder) -> None:
-    assert folder.draws.settled("map") is None
-    folder.draws.settle("map", {"levels": [1, 2]})
+    assert folder.draws.load_draw("map") is None
+    folder.draws.store_draw("map", {"levels": [1, 2]})
     with pytest.raises(AccountantRefused, match="drawn already"):
-        folder.draws.settle("map", {"levels": [0, 0]})
-    assert folder.draws.settled("map") == {"levels": [1, 2]}
+        folder.draws.store_draw("map", {"levels": [0, 0]})
+    assert folder.draws.load_draw("map") == {"levels": [1, 2]}
     [path] = folder.path.glob("*.draw.json")
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
 
 
 def test_damage_is_told_and_nothing_is_drawn_in_its_place(folder) -> None:
-    folder.draws.settle("map", {"levels": [1, 2]})
+    folder.draws.store_draw("map", {"levels": [1, 2]})
     for damage in (b"", b"[1]", b"\xff", b"{"):
         (folder.path / "map.draw.json").write_bytes(damage)
         with pytest.raises(ReleaseFailed, match="never drawn again"):
-            folder.draws.settled("map")
+            folder.draws.load_draw("map")
         with pytest.raises(AccountantRefused):
-            folder.draws.settle("map", {"levels": [1, 2]})
+            folder.draws.store_draw("map", {"levels": [1, 2]})
 
 
 def test_forgotten_draws_are_gone(folder) -> None:
     for draw in ("map", "map-step-0"):
-        folder.draws.settle(draw, {"levels": [1]})
+        folder.draws.store_draw(draw, {"levels": [1]})
     folder.draws.forget()
     assert not list(folder.path.glob("*.draw.json"))
     folder.draws.forget()
@@ -50,13 +50,13 @@ def test_a_crash_between_the_two_names_of_a_file_destroys_neither(tmp_path) -> N
     """A complete file has its draft's name too for a moment; the next holder removes that name and nothing else."""
     store = PrivateStore(tmp_path / "home")
     with store.hold(ledger_id=LEDGER, release_id="one") as folder:
-        folder.draws.settle("map", {"levels": [1, 2]})
+        folder.draws.store_draw("map", {"levels": [1, 2]})
         folder.create_key(lambda size: b"k" * size)
         for name in ("map.draw.json", "sampling.key"):
             os.link(folder.path / name, folder.path / f".{name}.77.draft")
         (folder.path / ".record.json.77.draft").write_bytes(b"begun")
     with store.hold(ledger_id=LEDGER, release_id="one") as folder:
-        assert folder.draws.settled("map") == {"levels": [1, 2]}
+        assert folder.draws.load_draw("map") == {"levels": [1, 2]}
         assert folder.key.load() == b"k" * 32
         assert not list(folder.path.glob(".*.draft"))
 
