@@ -24,12 +24,12 @@ from crowdblend.deploy.prefect.server import SCHEDULING, start_server
 from .census_data import COLUMNS, generate
 from .record_path_contestants import Question, duckdb
 
-__all__ = ["main"]
+__all__ = ["main", "write_between"]
 
 STAGES = ("start", "charge", "select", "count", "publish", "close")
 WORK = ("charge", "count", "publish", "close")
 SUM, WHOLE = "charge, count, publish and close", "the whole command"
-BEGIN, END = "<!-- begin of benchmarks/whole_run.py -->", "<!-- end of benchmarks/whole_run.py -->"
+BY = "benchmarks/whole_run.py"
 PROGRAM = [sys.executable, "-m", "crowdblend.deploy"]
 SPEC = """\
 [release]
@@ -168,12 +168,13 @@ def machine() -> str:
     return f"{os.cpu_count()} processors ({platform.machine()}), load average {os.getloadavg()[0]:.1f}"
 
 
-def write_between(file: Path, lines: Sequence[str]) -> None:
-    """Put lines between the two marks of a page, instead of those that are there."""
-    before, begin, rest = file.read_text(encoding="utf-8").partition(BEGIN)
-    _, end, after = rest.partition(END)
+def write_between(file: Path, lines: Sequence[str], *, by: str) -> None:
+    """Put lines between the two marks of a page that name a program, instead of those that are there."""
+    marks = f"<!-- begin of {by} -->", f"<!-- end of {by} -->"
+    before, begin, rest = file.read_text(encoding="utf-8").partition(marks[0])
+    _, end, after = rest.partition(marks[1])
     if not end:
-        raise ValueError(f"{file} has no place for the table: {BEGIN} … {END}")
+        raise ValueError(f"{file} has no place for the table: {' … '.join(marks)}")
     file.write_text("\n".join([f"{before}{begin}", *lines, f"{end}{after}"]), encoding="utf-8")
 
 
@@ -209,7 +210,7 @@ def main(argv: list[str] | None = None) -> None:
                 cpu = f"{processor:.2f}" if name == WHOLE else ""
                 tell(f"| {asked.rows:,} records: {name} | {seconds:.2f} | {cpu} |")
     if asked.write is not None:
-        write_between(asked.write, lines)
+        write_between(asked.write, lines, by=BY)
 
 
 if __name__ == "__main__":
