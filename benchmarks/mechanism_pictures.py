@@ -36,6 +36,7 @@ from crowdblend.mechanisms.points import SyntheticPoints, cell_numbers, points_o
 from matplotlib.figure import Figure
 from scipy import stats
 
+from audit.exhibits.unsafe_mechanisms import LADDER_K, LADDER_RATE, ladder_delta
 from audit.theory.noise_ratio import GaussianNoise, OneSidedGeometricNoise, log_probability
 
 __all__ = ["PICTURES", "main"]
@@ -191,8 +192,8 @@ def _biased_price(k: int, spread: float) -> float:
 
 
 def not_to_be_used(figure: Figure) -> None:
-    """The loss at each output for three kinds of noise; the neighbours' exact answers are 0 and 1."""
-    axes = figure.subplots()
+    """The loss of three kinds of noise, the neighbours' exact answers 0 and 1; δ of levels on one sample."""
+    axes, ladder = figure.subplots(1, 2, width_ratios=(3, 2))
     kinds = (
         ("Laplace, b = 2", LaplaceNoise(scale=2.0), BLUE),
         ("Gauss, σ = 2", GaussianNoise(standard_deviation=2.0), ORANGE),
@@ -202,10 +203,17 @@ def not_to_be_used(figure: Figure) -> None:
     for name, noise, colour in kinds:
         losses = [_loss(noise, float(x)) for x in outputs]
         axes.plot(outputs, losses, color=colour, marker="o", markersize=3, label=name)
-    axes.annotate("certainty: impossible under one neighbour", (0, 3.5), (1, 3.7), arrowprops={"arrowstyle": "->"})
+    axes.annotate("certainty", (0, 3.5), (1.2, 3.42))
     axes.plot([0], [3.5], color=GREEN, marker="^")
-    axes.set(xlabel="output", ylabel="loss ln(P/Q), absolute", ylim=(0, 4))
-    axes.legend(frameon=False, loc=(0.36, 0.4))
+    axes.set(xlabel="output", ylabel="loss ln(P/Q), absolute", ylim=(0, 5.6))
+    axes.legend(frameon=False, loc="upper center")
+    siblings = np.arange(LADDER_K, 501)
+    deltas = [float(ladder_delta(k=LADDER_K, rate=LADDER_RATE, siblings=int(people))) for people in siblings]
+    ladder.plot(siblings, deltas, color=PURPLE)
+    ladder.axhline(1e-6, color="0.3", linewidth=0.7, linestyle="--")
+    ladder.annotate("δ claimed", (230, 1e-6), (0, 4), textcoords="offset points", ha="center")
+    ladder.set(xlabel="people in the sibling group", ylabel="δ at every ε", yscale="log", ylim=(1e-12, 1))
+    ladder.set_title(f"a ladder of levels on one sample,\nk = {LADDER_K}, β = {float(LADDER_RATE):g}", fontsize=9)
 
 
 def _loss(noise: LaplaceNoise | GaussianNoise | OneSidedGeometricNoise, output: float) -> float:

@@ -1,4 +1,4 @@
-"""Exhibits: groups made from the records themselves, and maps chosen by looking at them."""
+"""Exhibits: groups made from the records themselves, maps chosen by looking at them, and levels group by group."""
 
 from __future__ import annotations
 
@@ -8,9 +8,13 @@ from decimal import Decimal
 
 import numpy as np
 from crowdblend.accounting.theory.kinds.epsilon_safe import price_selected
+from crowdblend.accounting.theory.planning.deletion import plan_deletion
+from crowdblend.accounting.theory.price import price as price_of
+from crowdblend.mechanisms.deletion import DeletionRelease, delete_records, draw_deletions
 from crowdblend.mechanisms.hierarchies.intervals import IntervalHierarchy
 from crowdblend.mechanisms.map_selection.draw import draw_map
 from crowdblend.mechanisms.map_selection.lattice import group_threshold
+from crowdblend.mechanisms.microdata import StronglySafeRelease
 from crowdblend.mechanisms.recoding import GeneralizationMap, MappedColumn
 from crowdblend.mechanisms.sampling import ChunkIdentity, kept_positions
 from crowdblend.mechanisms.suppression import count_keys, suppress
@@ -20,7 +24,7 @@ from ..statistics.confidence import epsilon_lower
 from . import unsafe_mechanisms as unsafe
 from .exhibit import Exhibit
 
-__all__ = ["extreme_values", "map_of_own_sample", "published_optimum"]
+__all__ = ["extreme_values", "ladder_on_one_sample", "map_of_own_sample", "published_optimum"]
 
 ALARM = 1e-6
 RUNS = 400
@@ -144,4 +148,55 @@ def published_optimum() -> Exhibit:
         f"person and in {coarser[1] / runs:.1%} without; ε is at least {bound:.3f}, and {epsilon} was paid",
         other_betrays=best[0] != best[1],
         ours_betrays=bound > float(epsilon),
+    )
+
+
+def ladder_on_one_sample() -> Exhibit:
+    """What a finer level leaves out goes on to a coarser one: on one suppressed sample, and as a deletion release."""
+    k, rate, siblings, runs = unsafe.LADDER_K, unsafe.LADDER_RATE, unsafe.LADDER_SIBLINGS, 20_000
+    delta = Decimal("1e-6")
+    strongly_safe = StronglySafeRelease(k=k, sampling_rate=Decimal(1) / rate.denominator)
+    claimed = float(price_of(strongly_safe, delta=delta).epsilon)
+    rng = np.random.default_rng(190)
+    shown = []
+    for person in (1, 0):
+        drawn = zip(rng.binomial(person, float(rate), runs), rng.binomial(siblings, float(rate), runs), strict=True)
+        shown.append(sum(unsafe.ladder_of_sample((int(t), int(others)), k)[1] > 0 for t, others in drawn))
+    least = epsilon_lower(shown[0], runs, shown[1], runs, delta=float(delta), alarm=ALARM)
+    exact = float(unsafe.ladder_delta(k=k, rate=rate, siblings=siblings))
+    plan = plan_deletion(epsilon=Decimal(str(round(claimed, 3))), delta=delta, stages=2)
+    found = [_published_by_ladder(np.array([person, siblings]), plan.mechanism, runs) for person in (1, 0)]
+    bounds = []
+    for records in range(siblings + 1):
+        hits = [int(np.count_nonzero(published > records)) for published in found]
+        for one, other in (hits, hits[::-1], [runs - hit for hit in hits], [runs - hit for hit in hits[::-1]]):
+            bounds.append(epsilon_lower(one, runs, other, runs, delta=float(delta), alarm=ALARM / (4 * siblings + 4)))
+    return Exhibit(
+        name="ladder-on-one-sample",
+        title="Coarser levels for those whom one sample leaves out",
+        other_way=f"groups below k = {k} of a sample at rate {float(rate)} are published at a coarser level, the price "
+        f"of one release claimed: ({claimed:.3f}, {delta})",
+        from_other=f"a person alone beside {siblings} others: the coarser level shows a group in {shown[0] / runs:.2%} "
+        f"of the runs with the person and in {shown[1]} of {runs:,} without; ε is at least {least:.1f}, and δ is "
+        f"exactly {exact:.6f} at every ε",
+        from_ours=f"a deletion release with these two stages at ({plan.price.epsilon:.3f}, {delta}): no number of "
+        f"published records tells more than ε = {max(bounds):.3f} in {runs:,} releases each",
+        other_betrays=least > claimed and exact > float(delta),
+        ours_betrays=max(bounds) > float(plan.price.epsilon),
+    )
+
+
+def _published_by_ladder(counts: np.ndarray, mechanism: DeletionRelease, runs: int) -> np.ndarray:
+    """The records that a deletion release publishes of two groups and of their parent, by run."""
+    fine = draw_deletions(mechanism.noise, 2 * runs, randomness=os.urandom).reshape(runs, 2)
+    coarse = draw_deletions(mechanism.noise, runs, randomness=os.urandom)
+    parents = [np.zeros(2, dtype=np.int64)]
+    return np.array(
+        [
+            sum(
+                int(stage.sum())
+                for stage in delete_records(counts, release=mechanism, parents=parents, deletions=[one, coarse[[run]]])
+            )
+            for run, one in enumerate(fine)
+        ]
     )

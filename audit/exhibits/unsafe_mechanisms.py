@@ -1,19 +1,35 @@
-"""Runs what is refused on invented records, to show how it betrays a person: clustering, local recoding, bad noise."""
+"""Runs what is refused on invented records, to show how it betrays a person.
+
+Clustering, local recoding, a ladder of levels on one suppressed sample, and bad noise.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
 from decimal import Decimal
+from fractions import Fraction
 
 from crowdblend.accounting.theory.refused_mechanisms import REFUSED
 from crowdblend.mechanisms.noise import LaplaceNoise, TwoSidedGeometricNoise
 
 from ..theory.noise_ratio import GaussianNoise, OneSidedGeometricNoise, worst_ratio
 
-__all__ = ["INCOMES", "RICH", "clustered", "local_recoding", "main"]
+__all__ = [
+    "INCOMES",
+    "LADDER_K",
+    "LADDER_RATE",
+    "LADDER_SIBLINGS",
+    "RICH",
+    "clustered",
+    "ladder_delta",
+    "ladder_of_sample",
+    "local_recoding",
+    "main",
+]
 
 K = 5
+LADDER_K, LADDER_RATE, LADDER_SIBLINGS = 20, Fraction(1, 10), 190
 INCOMES = tuple(18_000 + 1_700 * i + 90 * (i * i % 7) for i in range(40))
 RICH = 9_000_000
 
@@ -36,6 +52,31 @@ def clustered(incomes: Sequence[int], k: int) -> list[tuple[int, int]]:
     return [(round(sum(part) / len(part)), len(part)) for part in parts]
 
 
+def ladder_of_sample(sampled: Sequence[int], k: int) -> tuple[list[int], int]:
+    """Two levels on one suppressed sample: a fine group is published from k records on, the rest at its parent.
+
+    Args:
+        sampled: the sampled records of each fine group of one parent.
+        k: suppression threshold of both levels.
+
+    Returns:
+        Published records of each fine group and of the parent, 0 where there are none.
+    """
+    fine = [records if records >= k else 0 for records in sampled]
+    rest = sum(sampled) - sum(fine)
+    return fine, rest if rest >= k else 0
+
+
+def ladder_delta(*, k: int, rate: Fraction, siblings: int) -> Fraction:
+    """δ of that ladder at every ε, exactly: the person alone in a group, beside one of `siblings` people.
+
+    β·Pr[Y = k − 1], Y the siblings' sampled count: then the parent shows k records if the person is sampled, which
+    nothing but the person can make it show. Everything else looks the same with the person and without.
+    """
+    chance = math.comb(siblings, k - 1) * rate ** (k - 1) * (1 - rate) ** (siblings - k + 1)
+    return rate * chance
+
+
 def main() -> None:
     """Print what each publishes with the rich person and without."""
     print(f"{len(INCOMES)} people, and perhaps one more, with an income of {RICH:,}; k = {K}.\n")
@@ -45,6 +86,15 @@ def main() -> None:
         print(f"{name}, last group with the person:    {with_rich[-1]}")
         print("  The second is impossible without the person: k-anonymous, and delta is 1.")
         print(f"  Refused: {REFUSED[name][0]}.\n")
+    k, rate, siblings = LADDER_K, LADDER_RATE, LADDER_SIBLINGS
+    print(
+        f"a ladder of two levels on one sample at rate {float(rate)}, k = {k}: a person alone, {siblings} in a sibling."
+    )
+    print(f"  With {k - 1} siblings and the person in the sample: {ladder_of_sample([1, k - 1], k)}")
+    print(f"  With {k - 1} siblings, without the person:          {ladder_of_sample([0, k - 1], k)}")
+    delta = ladder_delta(k=k, rate=rate, siblings=siblings)
+    print("  The parent shows nothing without the person. This happens with a chance of rate * Pr[Y = k - 1], so that")
+    print(f"  delta is {float(delta):.6f} at every epsilon, exactly. A deletion release may have such a ladder.\n")
     noises = {
         "two-sided geometric": TwoSidedGeometricNoise(epsilon=Decimal("0.5")),
         "Laplace": LaplaceNoise(scale=2.0),
