@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from pathlib import Path
 
-from crowdblend.flows.code_sources import ROOMS, code_sources, digest_of_sources
+from crowdblend.flows.release import ROOMS, code_sources, digest_of_sources
 
 __all__ = ["bench_digest", "detectors_digest", "sources_digest"]
 

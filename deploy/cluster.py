@@ -11,8 +11,8 @@ from typing import Any
 
 import dask.config
 
-from ..flows.cluster import CLASSES, ExistingCluster, StartedCluster
 from ..flows.paths import resolved_settings
+from ..flows.spec_tables import CLASSES, ExistingCluster, StartedCluster
 from ..mechanisms.errors import InputRefused
 from ..tasks.counting.executors import DaskCluster, Executor, LocalThreads
 

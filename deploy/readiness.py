@@ -9,9 +9,8 @@ from ..accounting.ledger.charge import charged_price
 from ..accounting.ledger.entries.kinds import ChargedPrice
 from ..accounting.ledger.queries import DatasetState
 from ..accounting.ledger.reader import open_reader
-from ..flows.metadata_remarks import metadata_remarks
 from ..flows.paths import StatePaths
-from ..flows.prepare import layout_of_source
+from ..flows.prepare import layout_of_source, metadata_remarks
 from ..mechanisms.errors import Refusal
 from ..tasks.inputs.list import SourceLayout
 from ..tasks.request import Request

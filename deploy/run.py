@@ -75,7 +75,7 @@ def run_release(
         else:
             stages.begin(prepared.release_id)
             stages.expect(records=prepared.layout.records, n_bytes=prepared.layout.n_bytes)
-            from ..flows.cluster import cluster_of_spec
+            from ..flows.spec_tables import cluster_of_spec
             from .cluster import chosen_cluster, opened_executor, require_reachable  # a refusal doesn't need Dask
             from .prefect.environment import configure_prefect, configured_api
 

@@ -14,12 +14,12 @@ from ..mechanisms.amounts import amount_shown
 from ..tasks.inputs.list import SourceLayout, source_metadata_bytes
 from ..tasks.request import Request
 from ..tasks.stages.publish import Output
-from .metadata_remarks import metadata_remarks
 from .paths import StatePaths
 from .prepare import (
     check_output,
     check_release_id,
     layout_of_source,
+    metadata_remarks,
     release_violation,
     request_of_series,
     require_apart,

@@ -1,12 +1,9 @@
 """Everything that happens before a release is charged: the checks, in the order that protects people.
 
-A release's output and its records lie apart: neither may be inside of the other.
-
-Everything that happens before a release is charged: the checks, in the order that protects people.
-
 First the specification and its hierarchies, then the signing key, the ledger's anchor and a read-only look at the
 budget with the source unopened, then metadata of the source alone. Whatever is refused here has cost nothing.
-"""
+What seems wrong by the metadata and may be right is told, and decides nothing. A release's output and its records lie
+apart: neither may be inside of the other."""
 
 from __future__ import annotations
 
@@ -26,6 +23,7 @@ from ..accounting.ledger.private_store.signing import SigningKeys
 from ..accounting.ledger.reader import LedgerReader, ReleaseState, SeriesState, open_reader
 from ..accounting.ledger.rules.violations import Violation
 from ..mechanisms.errors import InputRefused
+from ..mechanisms.hierarchies.declare import BUCKET_CODE, Hierarchy, ValueHierarchy
 from ..tasks.inputs.open import is_url
 from ..tasks.request import Request
 from ..tasks.stages.publish import ObjectPrefix, Output, require_free
@@ -34,6 +32,8 @@ from .releases.registry import release_kind
 from .spec import read_spec
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from ..tasks.inputs.list import SourceLayout
 
 __all__ = [
@@ -41,6 +41,7 @@ __all__ = [
     "check_output",
     "check_release_id",
     "layout_of_source",
+    "metadata_remarks",
     "prepared_release",
     "release_violation",
     "request_of_series",
@@ -171,7 +172,6 @@ def prepared_release(
         remarks: tuple[str, ...] = ()
         if not published:
             from ..tasks.inputs.list import source_metadata_bytes  # what reads files is loaded where they are looked at
-            from .metadata_remarks import metadata_remarks
 
             layout = layout_of_source(request)
             check_output(request.output, own=name if state is not None else None, keys=state_paths.anchoring.keys)
@@ -308,3 +308,52 @@ def check_output(output: Output, *, own: str | None, keys: SigningKeys) -> None:
         tempfile.TemporaryFile(dir=parent).close()  # without a name, so that a crash leaves nothing
     except OSError as error:
         raise InputRefused(f"the output can't be written ({error.strerror}).", where=str(output)) from None
+
+
+_DAY = re.compile(rb"[0-9]{4}-[0-9]{2}-[0-9]{2}")
+_TRUTHS = (b"true", b"false")
+
+
+def metadata_remarks(layout: SourceLayout, request: Request) -> tuple[str, ...]:
+    """Sentences about headers that look like records, and columns whose type has none of the declared values.
+
+    PRIVACY: headers and Parquet schemas alone are looked at, and nothing of a header is quoted.
+
+    Args:
+        layout: the source's metadata.
+        request: what is asked for.
+    """
+    from ..tasks.inputs.csv_header import CsvLayout  # what reads files is loaded where they are looked at
+    from ..tasks.inputs.parquet_footer import ParquetLayout
+
+    found: list[str] = []
+    for file, part in zip(layout.source.files, layout.layouts, strict=True):
+        match part:
+            case CsvLayout(remarks=remarks):
+                found.extend(f"{file.path}, line 1: {remark}." for remark in remarks)
+            case ParquetLayout(types=types) if request.source_columns:
+                found.extend(f"{file.path}: {remark}." for remark in _impossible_columns(types, request))
+    return tuple(found)
+
+
+def _impossible_columns(types: tuple[pa.DataType, ...], request: Request) -> Iterator[str]:
+    for column, type_ in zip(request.source_columns, types, strict=True):
+        if _unseen(type_, column.hierarchy):
+            yield f"the column {column.name!r} has the type {type_}, and no value of it is declared: all would be `*`"
+
+
+def _unseen(type_: pa.DataType, hierarchy: Hierarchy) -> bool:
+    """Whether every value of a type has the bucket's code."""
+    import pyarrow as pa
+
+    if pa.types.is_dictionary(type_):
+        return _unseen(type_.value_type, hierarchy)
+    if pa.types.is_null(type_):
+        return True
+    if pa.types.is_boolean(type_):
+        return bool((hierarchy.codes_of_texts(_TRUTHS, 0) == BUCKET_CODE).all())
+    if pa.types.is_date(type_):
+        return not isinstance(hierarchy, ValueHierarchy) or not any(map(_DAY.fullmatch, hierarchy.leaf_of_text))
+    if pa.types.is_integer(type_) or pa.types.is_floating(type_):
+        return isinstance(hierarchy, ValueHierarchy) and hierarchy.leaf_of_integer.numbers.size == 0
+    return False

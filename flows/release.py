@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import hashlib
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
-from functools import partial
+from functools import cache, partial
 from importlib.metadata import version
+from pathlib import Path
 
 import prefect.task_engine  # noqa: F401 - Prefect loads it with the first task, which would be inside the charge
 from prefect import flow
 
+from .. import accounting, mechanisms, tasks
 from ..mechanisms.errors import ReleaseFailed
 from ..mechanisms.recoding import GeneralizationMap
 from ..tasks.counting.executors import Executor
@@ -21,12 +24,11 @@ from ..tasks.stages.draw_once import noise_draw
 from ..tasks.stages.publish import StagedRelease, remembered_release
 from ..tasks.stages.release_files import publish, write_output
 from ..tasks.stages.table import Publication
-from .code_sources import code_sources
 from .prepare import PreparedRelease
 from .releases.kind import Observer
 from .releases.registry import release_kind
 
-__all__ = ["run_flow"]
+__all__ = ["ROOMS", "code_sources", "digest_of_sources", "run_flow"]
 
 
 def run_flow(
@@ -145,3 +147,36 @@ def _made(request: Request, *, work: ReleaseWork, observer: Observer) -> tuple[G
             draw=draw,
             finish=partial(kind.finish, request, generalization),
         )
+
+
+ROOMS: Mapping[str, Path] = {
+    "accounting": Path(str(accounting.__file__)).parent,
+    "flows": Path(__file__).parent,
+    "mechanisms": Path(str(mechanisms.__file__)).parent,
+    "tasks": Path(str(tasks.__file__)).parent,
+}
+"""The rooms that decide what a release is and what it costs, and where they lie."""
+
+
+@cache
+def code_sources() -> str:
+    """The digest of all of them.
+
+    PRIVACY: a function of the installed software alone.
+    """
+    return digest_of_sources(ROOMS)
+
+
+def digest_of_sources(rooms: Mapping[str, Path]) -> str:
+    """SHA-256 (hex) over names and contents of the Python files of some rooms, by room and path.
+
+    Args:
+        rooms: name and folder of each.
+    """
+    whole = hashlib.sha256()
+    for room, root in sorted(rooms.items()):
+        files = {path.relative_to(root).as_posix(): path for path in root.rglob("*.py")}
+        for name in sorted(files):
+            content = hashlib.sha256(files[name].read_bytes()).hexdigest()
+            whole.update(f"{room}/{name}\0{content}\n".encode())
+    return whole.hexdigest()

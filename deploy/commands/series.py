@@ -146,9 +146,9 @@ def _serve(
     os.environ["CROWDBLEND_HOME"] = str(places.home)
     if places.anchor is not None:
         os.environ["CROWDBLEND_ANCHOR"] = str(places.anchor)
-    from ..prefect.environment import settle_lasting_prefect
+    from ..prefect.environment import configure_lasting_prefect
 
-    wait = settle_lasting_prefect(places.home)
+    wait = configure_lasting_prefect(places.home)
     taken, releases = state.taken, state.registered.price.releases
     say(f"crowdblend {version('crowdblend')} serves the series '{series}': {taken} of {releases} releases are taken.")
     coming = next_times(cron, count=3)

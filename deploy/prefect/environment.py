@@ -1,13 +1,9 @@
-"""Prefect for a release from the command line: quiet settings, and a server inside this process.
+"""Prefect for a release from the command line: quiet, offline and forgetting, with a server in this process.
 
-A Prefect server inside this process, for one run whose records go with it: no port, no second interpreter.
-
-It is made of Prefect's own parts: its routes for flows and flow runs, its orchestration rules, its models, and a
-database of its own schema. What a single run has no use for is not loaded: other routes, pages, services, the queue of
-background work, and the stream of events. Requests reach it over ASGI, so no other user or process can.
-
-Prefect's settings for a release run from the command line: quiet, offline, and forgetting.
-"""
+The server has no port and no second interpreter. It is made of Prefect's own parts: its routes for flows and flow runs,
+its orchestration rules, its models, and a database of its own schema. What a single run has no use for is not loaded:
+other routes, pages, services, the queue of background work, and the stream of events. Requests reach it over ASGI, so
+no other user or process can."""
 
 from __future__ import annotations
 
@@ -15,6 +11,8 @@ import asyncio
 import atexit
 import contextvars
 import os
+import shutil
+import tempfile
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -23,22 +21,22 @@ from typing import TYPE_CHECKING, Any
 
 import httpx
 
-from ...flows.prefect_home import own_folder, settle_prefect_home
+from ...mechanisms.errors import InputRefused
 from .server import SCHEDULING, lay_out_database, start_server, template_in
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
-
-    pass
 
 __all__ = [
     "NO_HEARTBEATS",
     "QUIET",
     "InProcessServer",
     "changed_settings",
+    "configure_lasting_prefect",
     "configure_prefect",
+    "configure_prefect_home",
     "configured_api",
-    "settle_lasting_prefect",
+    "own_folder",
     "start_in_process",
 ]
 
@@ -211,10 +209,10 @@ def configure_prefect(private_home: Path) -> Callable[[], None]:
     for name, value in (QUIET | PATIENCE).items():
         os.environ.setdefault(name, value)
     if "PREFECT_API_URL" in os.environ or _own:
-        settle_prefect_home(private_home)
+        configure_prefect_home(private_home)
         return _no_wait
     kept = any(os.environ.get(name) not in (None, own_folder()) for name in KEPT)
-    settle_prefect_home(private_home, whatever_is_there=True)
+    configure_prefect_home(private_home, whatever_is_there=True)
     folder = Path(os.environ["PREFECT_HOME"])
     if kept:
         return _start_complete(folder, private_home)
@@ -239,7 +237,7 @@ def _start_complete(home: Path, private_home: Path) -> Callable[[], None]:
     return server.wait
 
 
-def settle_lasting_prefect(private_home: Path) -> Callable[[], None]:
+def configure_lasting_prefect(private_home: Path) -> Callable[[], None]:
     """As `configure_prefect`, but a server of this process's own keeps its records and runs Prefect's schedules.
 
     Args:
@@ -251,7 +249,7 @@ def settle_lasting_prefect(private_home: Path) -> Callable[[], None]:
     for name, value in QUIET.items():
         os.environ.setdefault(name, value)
     if "PREFECT_API_URL" in os.environ:
-        settle_prefect_home(private_home)
+        configure_prefect_home(private_home)
         return _no_wait
     lasting = private_home / "prefect"
     lasting.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -274,3 +272,55 @@ def configured_api() -> AbstractContextManager[object]:
 
 def _no_wait() -> None:
     """A server that somebody else runs is there or not."""
+
+
+HOME = "PREFECT_HOME"
+_made: list[str] = []
+
+
+def own_folder() -> str | None:
+    """The folder that `configure_prefect_home` has made in this process; None where somebody else's is used."""
+    return _made[-1] if _made else None
+
+
+def configure_prefect_home(private_home: Path, *, whatever_is_there: bool = False) -> None:
+    """See to a folder for Prefect, before anything imports it; call it again as often as you like.
+
+    A folder that PREFECT_HOME names is used, and so is the user's own one (~/.prefect) where it is there already: it
+    may say how a server is reached. Else Prefect has a folder in the private store, which goes with this process. So
+    a user without a home folder, or with one that can't be written, is no fault, and nothing is made in a home folder.
+
+    Args:
+        private_home: the private store's folder (0700).
+        whatever_is_there: whether the user's own folder is left aside, for a server of this process's own.
+
+    Raises:
+        InputRefused: the folder that PREFECT_HOME names, or the private store, can't be made.
+    """
+    if HOME in os.environ:
+        _make(Path(os.environ[HOME]), where=HOME)
+    elif whatever_is_there or not _users_own():
+        _make(private_home, where=str(private_home))
+        folder = tempfile.mkdtemp(prefix="prefect-", dir=private_home)
+        os.environ[HOME] = folder
+        _made.append(folder)
+        atexit.register(shutil.rmtree, folder, ignore_errors=True)
+
+
+def _users_own() -> bool:
+    """Whether the user has a folder of Prefect's that can be read."""
+    try:
+        return os.access(Path("~/.prefect").expanduser(), os.R_OK | os.X_OK)
+    except RuntimeError:  # a user that nobody knows
+        return False
+
+
+def _make(folder: Path, *, where: str) -> None:
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputRefused(
+            f"the folder {folder} can't be made for Prefect's own files ({error.strerror}).",
+            where=where,
+            remedy="Name another one in PREFECT_HOME.",
+        ) from None

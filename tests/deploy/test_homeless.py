@@ -9,8 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from crowdblend.deploy.prefect.environment import configure_prefect, settle_lasting_prefect
-from crowdblend.flows.prefect_home import settle_prefect_home
+from crowdblend.deploy.prefect.environment import configure_lasting_prefect, configure_prefect, configure_prefect_home
 from crowdblend.mechanisms.errors import InputRefused
 
 HOMES = ["absent", *(pytest.param(kind, marks=pytest.mark.slow) for kind in ("a file", "unwritable"))]
@@ -72,13 +71,13 @@ def forgotten(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
 
 def test_the_users_own_folder_is_used_where_it_is_there(forgotten, tmp_path) -> None:
     (tmp_path / "user" / ".prefect").mkdir(parents=True)
-    settle_prefect_home(forgotten)
+    configure_prefect_home(forgotten)
     assert "PREFECT_HOME" not in os.environ
-    settle_prefect_home(forgotten, whatever_is_there=True)
+    configure_prefect_home(forgotten, whatever_is_there=True)
     assert Path(os.environ["PREFECT_HOME"]).parent == forgotten
 
 
-@pytest.mark.parametrize("settle", [configure_prefect, settle_lasting_prefect])
+@pytest.mark.parametrize("settle", [configure_prefect, configure_lasting_prefect])
 def test_a_server_of_ones_own_comes_with_a_folder_too(forgotten, monkeypatch, settle) -> None:
     monkeypatch.setenv("PREFECT_API_URL", "http://127.0.0.1:1/api")
     settle(forgotten)
@@ -87,9 +86,9 @@ def test_a_server_of_ones_own_comes_with_a_folder_too(forgotten, monkeypatch, se
 
 def test_nothing_is_made_in_a_home_folder(forgotten, tmp_path) -> None:
     (tmp_path / "user").mkdir()
-    settle_prefect_home(forgotten)
+    configure_prefect_home(forgotten)
     first = os.environ["PREFECT_HOME"]
-    settle_prefect_home(forgotten)
+    configure_prefect_home(forgotten)
     assert os.environ["PREFECT_HOME"] == first
     assert not list((tmp_path / "user").iterdir())
 
@@ -97,8 +96,8 @@ def test_nothing_is_made_in_a_home_folder(forgotten, tmp_path) -> None:
 def test_a_folder_that_cannot_be_made_is_refused(forgotten, tmp_path, monkeypatch) -> None:
     (tmp_path / "private").write_text("")
     with pytest.raises(InputRefused, match="can't be made"):
-        settle_prefect_home(forgotten)
+        configure_prefect_home(forgotten)
     monkeypatch.setenv("PREFECT_HOME", "/proc/prefect")
     with pytest.raises(InputRefused, match="can't be made") as refused:
-        settle_prefect_home(tmp_path)
+        configure_prefect_home(tmp_path)
     assert refused.value.where == "PREFECT_HOME"

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from crowdblend.flows.cluster import StartedCluster, cluster_of_spec
+from crowdblend.flows.spec_tables import StartedCluster, cluster_of_spec
 
 ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"
@@ -148,7 +148,7 @@ def test_every_environment_variable_is_documented_once() -> None:
 
 
 def test_the_extras_of_the_cluster_classes_exist() -> None:
-    from crowdblend.flows.cluster import CLASSES
+    from crowdblend.flows.spec_tables import CLASSES
 
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
     for named in CLASSES.values():

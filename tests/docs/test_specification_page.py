@@ -10,8 +10,7 @@ from typing import Literal, get_args, get_origin
 
 import pytest
 from annotated_types import Ge, Gt, Le, Lt, MaxLen, MinLen
-from crowdblend.flows.spec import spec_model
-from crowdblend.flows.spec_keys import PAGE, SpecKey, keys_of
+from crowdblend.flows.spec import PAGE, SpecKey, keys_of, spec_model
 from pydantic import ValidationError, create_model
 from pydantic_core import PydanticUndefined
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-from crowdblend.flows.code_sources import ROOMS, code_sources, digest_of_sources
+from crowdblend.flows.release import ROOMS, code_sources, digest_of_sources
 
 
 def copied(folder: Path) -> dict[str, Path]:

@@ -8,8 +8,7 @@ from decimal import Decimal
 from pathlib import Path
 
 import pytest
-from crowdblend.flows.spec import spec_model
-from crowdblend.flows.spec_keys import key_advice, keys_of
+from crowdblend.flows.spec import key_advice, keys_of, spec_model
 from jsonschema import Draft202012Validator
 
 EXAMPLES = sorted((Path(__file__).resolve().parents[2] / "examples").rglob("*.toml"))

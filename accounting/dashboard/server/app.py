@@ -35,8 +35,7 @@ from ..jobs.work import JobQueue
 from ..views.ledger_follower import Follower
 from ..views.state import DashboardState, NotSound, PublicationDelay
 from .access import Access, Options
-from .rendering import STATIC, fault_page
-from .routes import API, router
+from .routes import API, STATIC, fault_page, router
 
 __all__ = ["SECURITY_HEADERS", "Gate", "Observer", "dashboard", "serve", "to_standard_error"]
 

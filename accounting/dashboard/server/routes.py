@@ -2,23 +2,138 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from functools import wraps
-from typing import Annotated, Any
+import csv
+import io
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import fields
+from functools import cache, wraps
+from pathlib import Path
+from typing import Annotated, Any, Literal, assert_never
 
-from fastapi import APIRouter, Depends, Path, Query, Request
+from fastapi import APIRouter, Depends, Query, Request
+from fastapi import Path as PathParameter
 from fastapi.responses import HTMLResponse, RedirectResponse, Response
+from jinja2 import Environment
 
+from ..jobs.chain_watch import ChainState
 from ..pages.calculator import Asked, CalculatorPage, calculator_page
 from ..pages.chain import EntryPage, VerificationPage, entry_page, verification_page
-from ..pages.dataset import DatasetPage, dataset_page
-from ..pages.overview import OverviewPage, overview_page
+from ..pages.overview import DatasetPage, OverviewPage, dataset_page, overview_page
 from ..pages.releases import ReleasePage, ReleasesPage, certificate_of, release_page, releases_page
 from ..pages.samples import RefusalsPage, SamplesPage, refusals_page, samples_page
+from ..templating import environment
+from ..views.pictures import budget_bar, curve_picture, timeline_picture
+from ..views.rows import Amount
 from ..views.state import DashboardState, PageRequest
-from .rendering import Form, Page, csv_of, html_of
 
-__all__ = ["API", "router"]
+__all__ = ["API", "STATIC", "Page", "csv_of", "fault_page", "html_of", "router", "rows_of_page"]
+
+HERE = Path(__file__).parents[1]
+STATIC = HERE / "static"
+
+Page = (
+    OverviewPage
+    | DatasetPage
+    | ReleasesPage
+    | ReleasePage
+    | SamplesPage
+    | RefusalsPage
+    | VerificationPage
+    | EntryPage
+    | CalculatorPage
+)
+Form = Literal["page", "report"]
+TEMPLATES: Mapping[type[Page], str] = {
+    OverviewPage: "overview.html",
+    DatasetPage: "dataset.html",
+    ReleasesPage: "releases.html",
+    ReleasePage: "release.html",
+    SamplesPage: "samples.html",
+    RefusalsPage: "refusals.html",
+    VerificationPage: "verification.html",
+    EntryPage: "entry.html",
+    CalculatorPage: "calculator.html",
+}
+# A spreadsheet takes a cell that begins so for a formula.
+FORMULA = ("=", "+", "-", "@", "\t", "\r")
+
+
+def html_of(page: Page, *, path: str, query: str, form: Form) -> str:
+    """A page as HTML.
+
+    Args:
+        page: its context.
+        path: the page's address without query.
+        query: the address's query, with its question mark, or empty.
+        form: "report" for one without navigation, to be printed or kept.
+    """
+    template = _environment().get_template(TEMPLATES[type(page)])
+    return template.render(page=page, frame=page.frame, path=path, query=query, form=form)
+
+
+def fault_page(*, status: int, title: str, text: str, path: str, chain: ChainState | None) -> str:
+    """A page that says why there is none; with what a verification found where the ledger does not hold."""
+    template = _environment().get_template("fault.html")
+    return template.render(
+        status=status, title=title, text=text, path=path, chain=chain, frame=None, form="page", query=""
+    )
+
+
+def csv_of(page: Page) -> str:
+    """A page's main table as CSV, with a header; text that a spreadsheet would take for a formula is quoted."""
+    rows = [dict(_flat(row)) for row in rows_of_page(page)]
+    sink = io.StringIO()
+    writer = csv.writer(sink, lineterminator="\n")
+    if rows:
+        writer.writerow(rows[0])
+    writer.writerows(map(_harmless, row.values()) for row in rows)
+    return sink.getvalue()
+
+
+def rows_of_page(page: Page) -> tuple[object, ...]:  # noqa: PLR0911 - one return for each page
+    """The rows of a page's main table."""
+    match page:
+        case OverviewPage():
+            return page.datasets
+        case DatasetPage():
+            return page.timeline
+        case ReleasesPage():
+            return page.releases
+        case ReleasePage():
+            return (page.release,)
+        case SamplesPage():
+            return page.samples
+        case RefusalsPage():
+            return page.refusals
+        case VerificationPage():
+            return page.entries
+        case EntryPage():
+            return ({name: getattr(page, name) for name in ("position", "kind", "previous", "hash", "body", "what")},)
+        case CalculatorPage():
+            return page.prices
+        case _:
+            assert_never(page)
+
+
+def _flat(row: object) -> Iterable[tuple[str, object]]:
+    named = (
+        row.items() if isinstance(row, Mapping) else ((field.name, getattr(row, field.name)) for field in fields(row))  # type: ignore[arg-type]
+    )
+    for name, value in named:
+        yield name, value.exact if isinstance(value, Amount) else value
+
+
+def _harmless(value: object) -> str:
+    text = "" if value is None else str(value)
+    return f"'{text}" if isinstance(value, str) and text.startswith(FORMULA) else text
+
+
+@cache
+def _environment() -> Environment:
+    made = environment(HERE / "templates", short=lambda digest: f"{digest[:12]}…")
+    made.globals.update(budget_bar=budget_bar, curve_picture=curve_picture, timeline_picture=timeline_picture)
+    return made
+
 
 API = "/api/v1"
 LAST = 2**53
@@ -31,10 +146,12 @@ def _seen(request: Request) -> Iterator[PageRequest]:
 
 
 OneState = Annotated[PageRequest, Depends(_seen)]
-Position = Annotated[int, Path(ge=0, le=LAST, description="Place of an entry in the chain, from 0.")]
+Position = Annotated[int, PathParameter(ge=0, le=LAST, description="Place of an entry in the chain, from 0.")]
 Before = Annotated[int | None, Query(ge=0, le=LAST, description="Only what stands before this place in the chain.")]
 After = Annotated[int | None, Query(ge=0, le=LAST, description="Only what stands after this place in the chain.")]
-ReleaseId = Annotated[str, Path(pattern=r"^[A-Za-z0-9][A-Za-z0-9._:+@-]{0,127}$", description="A release's id.")]
+ReleaseId = Annotated[
+    str, PathParameter(pattern=r"^[A-Za-z0-9][A-Za-z0-9._:+@-]{0,127}$", description="A release's id.")
+]
 Cause = Annotated[str | None, Query(min_length=1, max_length=200, description="The rule that refused.")]
 Number = Annotated[str, Query(max_length=60)]
 
