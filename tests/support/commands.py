@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import signal
 import socket
 import subprocess
@@ -18,6 +17,7 @@ from pathlib import Path
 from typing import IO
 
 import pytest
+from support.shared import common_folder, started_once
 
 PROGRAM = Path(__file__).with_name("fork_server.py")
 
@@ -141,26 +141,31 @@ class Commands:
 
 
 @pytest.fixture(scope="session")
-def fork_server() -> Iterator[Path]:
-    """Where the process listens that forks the others."""
-    folder = Path(tempfile.mkdtemp(prefix="crowdblend-fork-", dir="/tmp"))  # a socket's path must be short
-    place = folder / "socket"
-    surroundings = {name: value for name, value in os.environ.items() if name != "PREFECT_API_URL"}
-    own = {"PREFECT_HOME": str(folder), "OPENBLAS_NUM_THREADS": "1"}  # who forks must have no threads
-    with (folder / "log").open("wb") as log:
-        process = subprocess.Popen(
-            [sys.executable, "-W", "ignore", str(PROGRAM), str(place)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=log,
-            env=surroundings | own,
-        )
-    with process:
+def fork_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Where the process listens that forks the others; all processes of tests share it."""
+    told = common_folder(tmp_path_factory) / "fork-server"
+
+    def start(lifeline: int) -> subprocess.Popen:
+        folder = Path(tempfile.mkdtemp(prefix="crowdblend-fork-", dir="/tmp"))  # a socket's path must be short
+        surroundings = {name: value for name, value in os.environ.items() if name != "PREFECT_API_URL"}
+        own = {"PREFECT_HOME": str(folder), "OPENBLAS_NUM_THREADS": "1"}  # who forks must have no threads
+        with (folder / "log").open("wb") as log:
+            process = subprocess.Popen(
+                [sys.executable, "-W", "ignore", str(PROGRAM), str(folder / "socket")],
+                stdin=lifeline,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                env=surroundings | own,
+                start_new_session=True,
+            )
         assert process.stdout is not None
-        assert process.stdout.readline() == b"ready\n", (folder / "log").read_text()
-        yield place
-        process.communicate(timeout=60)
-    shutil.rmtree(folder)
+        with process.stdout:
+            assert process.stdout.readline() == b"ready\n", (folder / "log").read_text()
+        told.write_text(str(folder), encoding="utf-8")
+        return process
+
+    with started_once(told.with_suffix(".pipe"), start):
+        yield Path(told.read_text(encoding="utf-8")) / "socket"
 
 
 @pytest.fixture

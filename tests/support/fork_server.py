@@ -13,6 +13,7 @@ import importlib
 import json
 import os
 import selectors
+import shutil
 import signal
 import socket
 import sys
@@ -155,3 +156,4 @@ def serve(place: str) -> None:
 if __name__ == "__main__":
     load()
     serve(sys.argv[1])
+    shutil.rmtree(Path(sys.argv[1]).parent)

@@ -1,4 +1,4 @@
-"""Real Prefect servers on loopback: one that the tests of a process share, and one that a module may stop and start."""
+"""Real Prefect servers on loopback: one that all tests share, and one that a module may stop and start."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 from crowdblend.deploy.prefect.environment import NO_HEARTBEATS, QUIET, changed_settings
 from crowdblend.deploy.prefect.server import template_in
+from support.shared import KEEPER, common_folder, made_once, started_once
 
 LEAN = {"PREFECT_UI_ENABLED": "0", "PREFECT__SERVER_EPHEMERAL": "1", "PREFECT__SERVER_FINAL": "1"}
 """A server without pages and without the services of schedules, which cost processor time while nothing runs."""
@@ -46,7 +47,9 @@ class PrefectServer:
     def environment(self) -> dict[str, str]:
         return os.environ | QUIET | {"PREFECT_HOME": str(self.folder), "PREFECT_API_URL": self.api_url}
 
-    def start(self) -> None:
+    def start(self, lifeline: int | None = None) -> None:
+        """Start it and wait until it answers; with a lifeline, it ends when that end of a pipe does."""
+        kept = [] if lifeline is None else [sys.executable, "-S", "-c", KEEPER]
         words = ["--factory", "prefect.server.api.server:create_app", "--host", "127.0.0.1", "--port", str(self.port)]
         environment = self.environment | self.settings
         environment.pop("PREFECT_API_URL")
@@ -54,9 +57,11 @@ class PrefectServer:
             shutil.copyfile(self.template, self.folder / "prefect.db")
         with (self.folder / "server.log").open("ab") as log:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "uvicorn", *words, "--log-level", "warning"],
+                [*kept, sys.executable, "-m", "uvicorn", *words, "--log-level", "warning"],
                 env=environment,
                 cwd=self.folder,
+                stdin=subprocess.DEVNULL if lifeline is None else lifeline,
+                start_new_session=lifeline is not None,
                 stdout=log,
                 stderr=log,
             )
@@ -93,13 +98,13 @@ def _free_port() -> int:
 @pytest.fixture(scope="session")
 def prefect_template(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """An empty database of Prefect's, which takes seconds to migrate: made once for all processes of tests."""
-    own = tmp_path_factory.getbasetemp()
-    template = template_in(own.parent if "PYTEST_XDIST_WORKER" in os.environ else own)
-    if not template.exists():
+
+    def make(folder: Path) -> None:
         home = tmp_path_factory.mktemp("prefect-template")
-        words = [sys.executable, "-W", "ignore", "-c", MAKE_TEMPLATE, str(home), str(template)]
+        words = [sys.executable, "-W", "ignore", "-c", MAKE_TEMPLATE, str(home), str(template_in(folder))]
         subprocess.run(words, env=os.environ | QUIET | {"PREFECT_HOME": str(home)}, check=True)
-    return template
+
+    return template_in(made_once(tmp_path_factory, "prefect-template", make))
 
 
 @pytest.fixture
@@ -117,15 +122,27 @@ def give_template(prefect_template: Path) -> Callable[[Path], None]:
 
 @pytest.fixture(scope="session")
 def prefect_server(prefect_template: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[PrefectServer]:
-    """The server of all tests that are about releases and not about the server; this process uses it from now on."""
-    folder = tmp_path_factory.mktemp("prefect")
-    made = PrefectServer(folder=folder, port=_free_port(), template=prefect_template, settings=LEAN)
-    made.start()
-    os.environ["PREFECT_API_URL"] = made.api_url
-    os.environ["PREFECT_HOME"] = str(tmp_path_factory.mktemp("prefect-client"))
-    with changed_settings(flows=NO_HEARTBEATS):
-        yield made
-    made.stop()
+    """The server of all tests that are about releases and not about the server; this process uses it from now on.
+
+    All processes of tests share it: it ends, at once, with the last of them.
+    """
+    folder = common_folder(tmp_path_factory) / "prefect-server"
+    told = folder / "port"
+
+    def start(lifeline: int) -> subprocess.Popen:
+        folder.mkdir(exist_ok=True)
+        made = PrefectServer(folder=folder, port=_free_port(), template=prefect_template, settings=LEAN)
+        made.start(lifeline)
+        told.write_text(str(made.port), encoding="ascii")
+        assert made.process is not None
+        return made.process
+
+    with started_once(folder.with_suffix(".pipe"), start):
+        made = PrefectServer(folder=folder, port=int(told.read_text()), template=prefect_template, settings=LEAN)
+        os.environ["PREFECT_API_URL"] = made.api_url
+        os.environ["PREFECT_HOME"] = str(tmp_path_factory.mktemp("prefect-client"))
+        with changed_settings(flows=NO_HEARTBEATS):
+            yield made
 
 
 @pytest.fixture(scope="module")

@@ -34,6 +34,7 @@ from crowdblend.mechanisms.microdata import StronglySafeRelease
 from support.commands import Commands
 from support.desk import DEFAULTS, SPEC, CommandFolder
 from support.prefect_servers import PrefectServer
+from support.shared import made_once
 
 REPORTS = """
 [release]
@@ -184,9 +185,17 @@ def build(folder: Path, processes: Commands, prefect: str) -> Town:
 
 
 @pytest.fixture(scope="session")
-def town(tmp_path_factory: pytest.TempPathFactory, fork_server: Path, prefect_server: PrefectServer) -> Town:
-    """The ledger that most tests look at; nothing writes to it."""
-    return build(tmp_path_factory.mktemp("town"), Commands(fork_server), prefect_server.api_url)
+def town(tmp_path_factory: pytest.TempPathFactory, fork_server: Path, request: pytest.FixtureRequest) -> Town:
+    """The ledger that most tests look at; nothing writes to it. All processes of tests share it."""
+    processes = Commands(fork_server)
+
+    def make(folder: Path) -> None:
+        prefect: PrefectServer = request.getfixturevalue("prefect_server")
+        made = build(folder, processes, prefect.api_url)
+        (folder / "token").write_text(made.token, encoding="ascii")
+
+    folder = made_once(tmp_path_factory, "town", make)
+    return Town(folder=folder, processes=processes, token=(folder / "token").read_text(encoding="ascii"))
 
 
 HANGS = 600.0  # seconds; whatever takes longer hangs, also on a busy machine
