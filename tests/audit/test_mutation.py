@@ -62,17 +62,20 @@ def test_a_mutant_is_killed_by_a_test_that_notices_it_and_survives_another(told)
     assert told["none"] == ["not covered", None]
 
 
+@pytest.mark.slow
 def test_a_test_that_fails_on_the_product_itself_kills_nothing(told) -> None:
     assert told["broken"][1] == told["failing"]
     assert told["unsound"] == [told["failing"]]
 
 
+@pytest.mark.slow
 def test_results_of_another_version_are_not_taken_up_and_survivors_can_be_met_again(told) -> None:
     [first], then = told["taken up"]
     assert told["taken up"][0][first] == ["survived", None]
     assert then == {}
 
 
+@pytest.mark.slow
 def test_an_unexplained_survivor_is_a_finding(told) -> None:
     report = told["report"]
     assert report["outcome"] == "failed"

@@ -62,7 +62,9 @@ FAULTS = {
 }
 
 
-@pytest.mark.parametrize("name", ["ours", "DuckDB", "Polars", "dask.dataframe"])
+@pytest.mark.parametrize(
+    "name", ["ours", *(pytest.param(name, marks=pytest.mark.slow) for name in ("DuckDB", "Polars", "dask.dataframe"))]
+)
 def test_right_answers_pass_and_a_deliberate_error_in_any_contestant_does_not(name, asked, records):
     """False-alarm rate of the right answer below 6e-9. Each error is built into the contestant that is asked.
 

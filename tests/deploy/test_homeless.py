@@ -49,6 +49,7 @@ def test_commands_that_load_prefect_need_no_home_folder(desk, kind) -> None:
     assert not list(desk.home.glob("prefect-*")), "Prefect's folder goes with the process"
 
 
+@pytest.mark.slow
 def test_a_run_on_ones_own_server_needs_no_home_folder(desk) -> None:
     """The server isn't there, which is told as that."""
     desk.write_people(6_000)

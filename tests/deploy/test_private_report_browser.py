@@ -90,8 +90,8 @@ def page_file(tmp_path_factory) -> Path:
     return path
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("width", [320, 1280])
+@pytest.mark.parametrize("scheme", ["light", pytest.param("dark", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("width", [320, pytest.param(1280, marks=pytest.mark.slow)])
 def test_it_fits_and_nothing_is_cut_or_overlaps(browser, page_file: Path, width: int, scheme: str) -> None:
     context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme)
     page = context.new_page()
@@ -120,6 +120,7 @@ def test_it_fits_and_nothing_is_cut_or_overlaps(browser, page_file: Path, width:
     context.close()
 
 
+@pytest.mark.slow
 def test_every_printed_sheet_says_what_it_is(browser, page_file: Path, tmp_path: Path) -> None:
     from pypdf import PdfReader
 
@@ -138,6 +139,7 @@ def test_every_printed_sheet_says_what_it_is(browser, page_file: Path, tmp_path:
     context.close()
 
 
+@pytest.mark.slow
 def test_before_and_after_differ_in_grey_and_to_colour_blind_eyes(browser, page_file: Path) -> None:
     """Luminance alone tells the series apart (WCAG 2.1, contrast ratio of at least 3), in every scheme and on paper."""
     for scheme, media in (("light", "screen"), ("dark", "screen"), ("light", "print")):
@@ -162,7 +164,7 @@ def luminance(colour: str) -> float:
     return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("scheme", ["light", pytest.param("dark", marks=pytest.mark.slow)])
 def test_axe_finds_no_violation(browser, page_file: Path, scheme: str) -> None:
     from axe_playwright_python.sync_playwright import Axe
 

@@ -61,6 +61,7 @@ def modules_of(program: str, folder, *, code: int = 0) -> list[str]:
     return json.loads(done.stdout.splitlines()[-1])
 
 
+@pytest.mark.slow
 def test_a_microdata_release_on_threads_loads_what_it_uses(desk, give_template):
     give_template(desk.home)
     desk.add_dataset()

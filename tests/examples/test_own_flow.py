@@ -63,7 +63,11 @@ print(is_telemetry_enabled(), get_current_settings().server.analytics_enabled)
 
 
 @pytest.mark.parametrize(
-    ("edit", "told"), [(str, "False False"), (lambda text: text.replace("environ.", "environ.copy()."), "True True")]
+    ("edit", "told"),
+    [
+        (str, "False False"),
+        pytest.param(lambda text: text.replace("environ.", "environ.copy()."), "True True", marks=pytest.mark.slow),
+    ],
 )
 def test_it_has_prefect_report_nothing_to_its_makers(tmp_path: Path, edit, told: str) -> None:
     """Prefect's own switches, without the variables that tests set; the second shows that they are the example's."""

@@ -66,6 +66,7 @@ def test_result_and_ledger_say_the_same(desk) -> None:
     desk.succeed("verify", result["certificate"])
 
 
+@pytest.mark.slow
 def test_every_form_and_format_tells_the_same(desk) -> None:
     """The same coins, injected here only, in four ledgers."""
     counted = []

@@ -47,6 +47,7 @@ def test_ten_processes_race_for_one_release_id(desk) -> None:
     desk.succeed("ledger", "verify")
 
 
+@pytest.mark.slow
 def test_the_last_of_a_budget_serves_one(desk) -> None:
     desk.write_spec()
     price = desk("plan", "--k", "20", "--sampling-rate", "0.1", "--delta", "1e-6", "--json").json["epsilon"]

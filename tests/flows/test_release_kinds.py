@@ -189,7 +189,9 @@ def bytes_of_two_attempts(desk, monkeypatch, spec: Path) -> tuple[bytes, bytes]:
     return (desk.folder / "data.parquet").read_bytes(), (desk.folder / "out" / "data.parquet").read_bytes()
 
 
-@pytest.mark.parametrize("name", RELEASES)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.slow if " " in name else ()) for name in RELEASES]
+)
 def test_a_retry_publishes_what_the_first_attempt_would_have_and_every_document_is_there_or_says_why(
     desk, monkeypatch, name
 ) -> None:

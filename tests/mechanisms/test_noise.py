@@ -32,7 +32,10 @@ def geometric_mass(noise):
     return lambda x: (1 - alpha) / (1 + alpha) * alpha ** abs(x)
 
 
-@pytest.mark.parametrize(("epsilon", "sensitivity"), [("1", 1), ("0.3", 1), ("2.5", 1), ("1", 4)])
+@pytest.mark.parametrize(
+    ("epsilon", "sensitivity"),
+    [("1", 4), *(pytest.param(epsilon, 1, marks=pytest.mark.slow) for epsilon in ("1", "0.3", "2.5"))],
+)
 def test_two_sided_geometric_noise_has_its_formula(fit, epsilon, sensitivity):
     noise = TwoSidedGeometricNoise(epsilon=Decimal(epsilon), sensitivity=sensitivity)
     drawn = add_two_sided_geometric([0] * DRAWS, noise)

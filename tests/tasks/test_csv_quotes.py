@@ -97,6 +97,7 @@ def test_a_range_whose_quotes_were_not_followed_is_not_read(tmp_path, monkeypatc
         list(csv_records.csv_keys(plan_chunks(layout)[1], coders=[], key_words=1, key=None, rate=None))
 
 
+@pytest.mark.slow
 def test_processes_and_a_cluster_count_what_threads_count(tmp_path, monkeypatch):
     from distributed import Client, LocalCluster
 

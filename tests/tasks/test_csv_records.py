@@ -165,7 +165,7 @@ PIECES = [
 ]  # fmt: skip
 
 
-@settings(derandomize=True, max_examples=600)
+@settings(derandomize=True, max_examples=300)
 @given(
     body=st.one_of(st.binary(max_size=120), st.lists(st.sampled_from(PIECES), max_size=40).map(b"".join)),
     quoting=st.sampled_from(["rfc4180", "none"]),

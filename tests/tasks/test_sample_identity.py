@@ -137,6 +137,7 @@ def test_threads_and_processes_give_the_same_sample(folder, chunks, expected, ex
     assert sample_of(group_counts(chunks, job=job_of(folder), executor=executor)) == expected
 
 
+@pytest.mark.slow
 def test_a_mix_of_threads_and_processes_gives_the_same_sample(folder, chunks, expected):
     job = job_of(folder)
     first = group_counts(chunks[::2], job=job, executor=LocalProcesses(workers=2))

@@ -101,7 +101,9 @@ def differences(path: Path) -> tuple[list[str], list[str]]:
     return [name for name in names if name not in left], [name for name in names if name in left]
 
 
-@pytest.mark.parametrize("codec", ["NONE", "snappy", "zstd", "gzip"])
+@pytest.mark.parametrize(
+    "codec", ["snappy", *(pytest.param(codec, marks=pytest.mark.slow) for codec in ("NONE", "zstd", "gzip"))]
+)
 @pytest.mark.parametrize("version", ["1.0", "2.0"])
 @pytest.mark.parametrize(
     "layout",

@@ -5,6 +5,8 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import pytest
+
 PROGRAM = """
 import sys
 from pathlib import Path
@@ -29,6 +31,7 @@ with configured_api():
 """
 
 
+@pytest.mark.slow
 def test_prefect_walks_no_argument_of_a_stage(tmp_path):
     """It looks for futures in every argument, twice, down to each label of a hierarchy."""
     done = subprocess.run(

@@ -61,8 +61,8 @@ def warm(served, paths) -> None:
             pytest.fail(f"{path} is still being computed")
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("width", [320, 1600])
+@pytest.mark.parametrize("scheme", ["light", pytest.param("dark", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("width", [320, pytest.param(1600, marks=pytest.mark.slow)])
 def test_every_page_opens_and_fits(browser, served, paths, width, scheme) -> None:
     warm(served, paths)
     watched = Watched(browser, viewport={"width": width, "height": 900}, color_scheme=scheme)

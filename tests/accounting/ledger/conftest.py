@@ -6,6 +6,7 @@ import dataclasses
 import hashlib
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -35,12 +36,23 @@ from sqlalchemy.pool import NullPool
 from support.golden_ledger import put_golden_ledger
 from support.guards import past_guards
 
+ALSO_QUICK_ON_POSTGRESQL = ("test_ledger_contract", "test_ledger_guards", "test_ledger_races", "test_ledger_roles")
+"""Files whose tests on PostgreSQL are part of `make test`: what the database itself must keep."""
 DAY = date(2026, 3, 4)
 DELTA = Decimal("1e-6")
 MECHANISM = StronglySafeRelease(k=20, sampling_rate=Decimal("0.1"))
 CHOSEN = EpsilonSafeRelease(
     k=20, sampling_rate=Decimal("0.1"), selection_epsilon=Decimal("0.1"), selection_rate=Decimal("0.05")
 )
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Leave to `make check` what repeats on PostgreSQL a rule that SQLite's copy of the test keeps."""
+    for item in items:
+        here = Path(__file__).parent in item.path.parents and item.path.stem not in ALSO_QUICK_ON_POSTGRESQL
+        if here and "postgresql" in re.split(r"[\[\]-]", item.name):
+            item.add_marker(pytest.mark.slow)
 
 
 @cache

@@ -61,7 +61,10 @@ def charged(mechanism: Mechanism) -> dict[str, object]:
     }
 
 
-@pytest.mark.parametrize("name", [*SAMPLED, *WHOLE])
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=pytest.mark.slow if name == "unequal rates" else ()) for name in (*SAMPLED, *WHOLE)],
+)
 def test_each_kind_is_charged_its_price_and_the_chain_verifies(sqlite_books, name) -> None:
     mechanism = (SAMPLED | WHOLE)[name]
     sqlite_books.add()
@@ -101,6 +104,7 @@ def test_a_survey_price_needs_a_survey(books) -> None:
     assert books.findings() == []
 
 
+@pytest.mark.slow
 def test_the_replay_finds_a_survey_price_that_was_written_past_the_rules(sqlite_books) -> None:
     sqlite_books.add()
     forged = sqlite_books.request(**charged(SURVEY)).entry

@@ -51,7 +51,10 @@ def keep(page, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["preview", "sheet"])
-@pytest.mark.parametrize(("width", "scheme"), [(1100, "light"), (1100, "dark"), (320, "light")])
+@pytest.mark.parametrize(
+    ("width", "scheme"),
+    [(320, "light"), *(pytest.param(1100, scheme, marks=pytest.mark.slow) for scheme in ("light", "dark"))],
+)
 def test_it_fits_and_fetches_nothing(browser, documents, name: str, width: int, scheme: str) -> None:
     context = browser.new_context(viewport={"width": width, "height": 1_400}, color_scheme=scheme)
     page = context.new_page()
