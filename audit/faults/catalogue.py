@@ -9,6 +9,7 @@ __all__ = ["FAULTS", "Fault"]
 SAFE = "audit statistics safe-k5-rate0.2 0.05"
 FLOW = "audit statistics flow-safe-csv 0.4"
 FILES = "audit exhibits files"
+DELETION = "pytest tests/mechanisms/test_deletion.py"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -243,6 +244,73 @@ FAULTS = (
         old="self.epsilon_spent <= self.epsilon_budget and self.delta_spent <= self.delta_budget",
         new="self.epsilon_spent <= self.epsilon_budget",
         detectors=("pytest tests/accounting/ledger/test_ledger_budget.py",),
+    ),
+    Fault(
+        name="deletion-from-the-parents-count",
+        what="a later stage deletes from all records of a group, published ones among them",
+        file="mechanisms/deletion.py",
+        old="np.add.at(left, parents, counts - published)",
+        new="np.add.at(left, parents, counts)",
+        detectors=(DELETION, "pytest tests/flows/test_deletion.py -k three_stages"),
+    ),
+    Fault(
+        name="deletion-counts-what-k-kept-back-twice",
+        what="records of groups that k kept back go on to the next stage twice",
+        file="mechanisms/deletion.py",
+        old="np.add.at(left, parents, counts - published)",
+        new="np.add.at(left, parents, counts - published + np.where(published, 0, counts))",
+        detectors=("audit statistics deletion-two-stages 0.05", DELETION),
+    ),
+    Fault(
+        name="deletion-tests-k-on-all-records",
+        what="k is tested on a group's records, not on what is left of them",
+        file="mechanisms/deletion.py",
+        old="np.where(kept >= max(k, 1), kept, 0)",
+        new="np.where(counts >= max(k, 1), np.maximum(kept, 0), 0)",
+        detectors=("audit statistics deletion-one-stage 0.05", DELETION),
+    ),
+    Fault(
+        name="deletion-draws-off-by-one",
+        what="one record fewer is deleted than drawn: none has the weight of none and of one",
+        file="mechanisms/deletion.py",
+        old="draws[start : start + size] = high\n",
+        new="draws[start : start + size] = np.maximum(high - 1, 0)\n",
+        detectors=("audit statistics deletion-one-stage 0.05", DELETION),
+    ),
+    Fault(
+        name="deletion-weights-of-the-stage-before",
+        what="records of the last stage but one stand for deleted ones, which were not lost",
+        file="mechanisms/deletion.py",
+        old="    if stage < release.stages:\n",
+        new="    if stage < release.stages - 1:\n",
+        detectors=(DELETION,),
+    ),
+    Fault(
+        name="deletion-drawn-again",
+        what="what a deletion left is not stored, so that a retry draws anew",
+        file="flows/releases/deletion.py",
+        old="    draws=_can_be_published,\n",
+        new="    draws=None,\n",
+        detectors=("pytest tests/flows/test_deletion.py -k retry",),
+    ),
+    Fault(
+        name="deletion-priced-by-another-law",
+        what="a deletion is priced by probabilities in floating point, not by the weights that are drawn from",
+        file="accounting/theory/kinds/deletion.py",
+        old="    weights, shift = deletion_weights(mechanism.noise), (0,) * records\n",
+        new="    weights, shift = tuple(int(float(w)) for w in deletion_weights(mechanism.noise)), (0,) * records\n",
+        detectors=("pytest tests/accounting/theory/test_deletion_prices.py",),
+    ),
+    Fault(
+        name="deletion-stages-uncounted",
+        what="a chain of stages is priced as one stage",
+        file="accounting/theory/kinds/deletion.py",
+        old="_least_epsilon(losses, available, mechanism.stages * releases)",
+        new="_least_epsilon(losses, available, releases)",
+        detectors=(
+            "audit statistics deletion-three-geometric 0.05",
+            "pytest tests/accounting/theory/test_deletion_prices.py",
+        ),
     ),
 )
 """In the order of the report."""

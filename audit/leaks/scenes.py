@@ -6,6 +6,7 @@ the records and the clock can make two runs differ.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import re
@@ -13,6 +14,7 @@ import shutil
 import subprocess
 import sys
 import time
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -21,7 +23,9 @@ from functools import cache
 from pathlib import Path
 
 from crowdblend.accounting.ledger.private_store.keys import PrivateStore
+from crowdblend.accounting.theory.planning.deletion import plan_deletion
 from crowdblend.deploy.prefect.server import template_in
+from crowdblend.mechanisms.deletion import draw_deletions
 from crowdblend.mechanisms.hierarchies.declare import ValueHierarchy
 from crowdblend.mechanisms.hierarchies.intervals import IntervalHierarchy
 from crowdblend.mechanisms.map_selection.lattice import Lattice, LatticeColumn, MapWeights, group_threshold
@@ -32,7 +36,17 @@ from crowdblend.mechanisms.suppression import count_keys
 from .scan import Secrets
 from .traces import Traces, traces_of
 
-__all__ = ["CERTIFICATE", "SCENES", "Scene", "Stand", "records_of_d", "secrets_of", "without_hierarchies"]
+__all__ = [
+    "CERTIFICATE",
+    "SCENES",
+    "Scene",
+    "Stand",
+    "deletions",
+    "group_counts",
+    "records_of_d",
+    "secrets_of",
+    "without_hierarchies",
+]
 
 KEYS = (bytes(range(100, 132)), bytes(range(180, 212)))
 RECORDS = 113_171
@@ -69,16 +83,30 @@ level = 1
 LEVELLESS = COLUMNS.replace("level = 0\n", "").replace("level = 1\n", "")
 HISTOGRAM = HEAD.replace('form = "{form}"\n', "").replace("[suppression]", '[histogram]\nkind = "suppressed"')
 POINTS = HISTOGRAM.replace("[histogram]", "[points]").replace("k = 20\n", "k = 60\ncells_per_side = 100\n")
+DELETION = (
+    HEAD.format(form="microdata", file_format="parquet")
+    .replace("[sampling]\nrate = 0.3\n", "[deletion]\n")
+    .replace("k = 20", "k = 60")
+    + "epsilon = 1\n"
+    + COLUMNS.replace("level = 0", "levels = [0, 0]").replace("level = 1", "levels = [1, 2]")
+)
 SCRIPT = """
+import hashlib
 import sys
 from pathlib import Path
 from crowdblend.deploy.run import run_release
 from crowdblend.flows.paths import resolve_paths
 {broken}
-keys = iter(sys.argv[2:])
+keys = sys.argv[2:]
+drawn = []
+def coins(size):
+    if keys:
+        return bytes.fromhex(keys.pop(0))[:size]
+    drawn.append(size)
+    return hashlib.shake_256(b"stage %d" % len(drawn)).digest(size)
 result = run_release(
     Path("spec.toml"), state_paths=resolve_paths(), output=None, scheduler=sys.argv[1] or None, release_id="leak-test",
-    randomness=lambda size: bytes.fromhex(next(keys))[:size],
+    randomness=coins,
 )
 print(result["published_records"], result["published_groups"])
 if sys.argv[1]:
@@ -101,6 +129,7 @@ class Scene:
         cluster: whether a Dask cluster counts.
         choosing: the sample that the map is chosen on: "whole", "fresh", None where it is fixed.
         broken: code that breaks the product first, for controls.
+        deleting: whether all records are counted, and some of each group deleted.
         whole_domain: whether every declared group is published, with a count of 0 if need be: then no value is secret.
     """
 
@@ -109,6 +138,7 @@ class Scene:
     cluster: bool = False
     choosing: str | None = None
     broken: str = ""
+    deleting: bool = False
     whole_domain: bool = False
 
 
@@ -135,6 +165,7 @@ SCENES = {
             spec=POINTS.format(file_format="parquet") + "[columns.age]\nbounds = { lower = 0, upper = 100 }\n",
         ),
         Scene(name="histogram", spec=HISTOGRAM.format(file_format="parquet") + COLUMNS, whole_domain=True),
+        Scene(name="deletion", spec=DELETION, deleting=True),
         Scene(name="cluster", spec=HEAD.format(form="microdata", file_format="parquet") + COLUMNS, cluster=True),
     )
 }
@@ -152,8 +183,8 @@ def people(records: int) -> list[str]:
 
 
 def one_more() -> str:
-    """The record t of the neighbouring data: sampled under the same coins, and alone in its group."""
-    return f"person-{RECORDS:06},{RARE[0]},88"
+    """The record t of the neighbouring data: sampled under the same coins, and alone in its group, the last of all."""
+    return f"person-{RECORDS:06},{RARE[-1]},88"
 
 
 @cache
@@ -190,6 +221,12 @@ def without_hierarchies(traces: Traces) -> Traces:
 
 def secrets_of(scene: Scene, *, records: int, published: int) -> Secrets:
     """What a run on so many records must not have left anywhere."""
+    if scene.deleting:
+        numbers = {f"records of {group}": count for group, count in group_counts(records).items()}
+        numbers |= {"rows read": records, "records not published": records - published}
+        texts = {"record's id": rb"person-\d{6}", "suppressed value": rb"vermilion-\d\d"}
+        keys = (KEYS[0], hashlib.shake_256(b"stage 1").digest(32))
+        return Secrets(keys=keys, texts=texts, numbers=numbers, positions=deletions())
     positions = kept(records, RATE, KEYS[0])
     numbers = {
         "sample size": len(positions),
@@ -204,6 +241,21 @@ def secrets_of(scene: Scene, *, records: int, published: int) -> Secrets:
     if not scene.whole_domain:
         texts["suppressed value"] = rb"vermilion-\d\d"
     return Secrets(keys=KEYS, texts=texts, numbers=numbers, positions=positions)
+
+
+@cache
+def group_counts(records: int) -> Counter[str]:
+    """How many records each group of the common values has."""
+    fields = [line.split(",") for line in people(records)]
+    return Counter(f"{colour}, {age[0]}0" for _, colour, age in fields if colour not in RARE)
+
+
+@cache
+def deletions() -> tuple[int, ...]:
+    """Z of the first groups of the first stage, in the order of their keys."""
+    plan = plan_deletion(epsilon=Decimal(1), delta=Decimal("1e-6"), stages=2, k=60)
+    drawn = draw_deletions(plan.mechanism.noise, 36, randomness=hashlib.shake_256(b"stage 1").digest)
+    return tuple(drawn.tolist())
 
 
 @cache
@@ -302,7 +354,8 @@ class Stand:
         os.utime(self.desk / "people.csv", (NOON, NOON))
         with _cluster(self.desk) if scene.cluster else _nothing() as address:
             code = SCRIPT.replace("{broken}", scene.broken)
-            words = [sys.executable, "-c", code, address, *(key.hex() for key in KEYS)]
+            keys = KEYS[:1] if scene.deleting else KEYS
+            words = [sys.executable, "-c", code, address, *(key.hex() for key in keys)]
             done = subprocess.run(words, cwd=self.desk, env=self.environment, check=False, capture_output=True)
         if done.returncode:
             raise RuntimeError(done.stderr.decode()[-3000:])

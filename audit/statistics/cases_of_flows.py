@@ -14,6 +14,7 @@ from numpy import array, full, int64, zeros
 
 from .cases import Case, Draw, Pair
 from .cases_of_counts import by_numpy, safe_case, suppressing
+from .cases_of_deletion import STAGED_SIZES, staged_case
 from .cases_of_noise import OUTLIER_SIZES, outlier_case, placed, sum_case
 
 __all__ = ["SIZES", "flow_cases", "twin_cases"]
@@ -27,6 +28,7 @@ SIZES: dict[str, tuple[int, ...]] = {
     "flow-twin-count": (1,),
     "flow-twin-outlier": OUTLIER_SIZES,
     "flow-twin-sum": (1,),
+    "flow-twin-deletion": STAGED_SIZES,
 }
 """Records of t's group, for each pair of a twin."""
 
@@ -93,12 +95,13 @@ def twin_cases(scale: float) -> list[Case]:
         ),
         replace(outlier, name="flow-twin-outlier"),
         replace(total, name="flow-twin-sum", pairs=total.pairs[:1]),
+        replace(staged_case(draws=0, scouts=times(1_000_000)), name="flow-twin-deletion"),
     ]
 
 
 def flow_cases(scale: float) -> dict[str, Case]:
     """The claims of the flows, by the flow's name."""
-    safe, tight, noisy, count, outlier, total = (replace(case, goal=0.0) for case in twin_cases(scale))
+    safe, tight, noisy, count, outlier, total, staged = (replace(case, goal=0.0) for case in twin_cases(scale))
     chosen = price_selected(
         StronglySafeRelease(k=5, sampling_rate=Decimal("0.2")),
         selection_epsilon=Decimal(1),
@@ -122,6 +125,7 @@ def flow_cases(scale: float) -> dict[str, Case]:
         "flow-points": (replace(safe, mechanism="synthetic points, one dimension, k = 5, β = 0.2"), "Parquet"),
         "flow-outlier-private": (outlier, "Parquet"),
         "flow-sum": (total, "CSV"),
+        "flow-deletion": (staged, "Parquet"),
     }
     return {
         name: replace(case, name=name, mechanism=f"whole flow from {source}: {case.mechanism}", coins=OURS)

@@ -95,10 +95,17 @@ def all_cases(scale: float) -> dict[str, Case]:
     """Every case by its name; draws are multiplied by `scale`."""
     from .cases_of_choices import choice_cases
     from .cases_of_counts import count_cases
+    from .cases_of_deletion import deletion_cases
     from .cases_of_flows import twin_cases
     from .cases_of_noise import noise_cases
 
-    cases = [*count_cases(scale), *noise_cases(scale), *choice_cases(scale), *twin_cases(scale)]
+    cases = [
+        *count_cases(scale),
+        *noise_cases(scale),
+        *choice_cases(scale),
+        *deletion_cases(scale),
+        *twin_cases(scale),
+    ]
     return {case.name: case for case in cases}
 
 

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from ..desk import Desk, Job, temporary_desk
 from .cases import Case
+from .cases_of_deletion import STAGED, kept_back, staged_outcomes
 from .cases_of_noise import SUM_WIDTH, placed
 
 __all__ = ["FLOWS", "Flow", "FlowRuns", "run_flows"]
@@ -55,6 +56,12 @@ POINTS = (
     '[sampling]\nrate = {rate}\n[points]\nkind = "suppressed"\nk = {k}\ncells_per_side = {places}\n'
     "[privacy]\ndelta = {delta}\n[columns.place]\nbounds = {{ lower = 0, upper = {places} }}\n"
 )
+SIBLINGS = tuple(f"sibling-{number}" for number in range(kept_back(STAGED)))
+DELETION = (
+    f'[deletion]\nshape = "optimal"\nepsilon = {STAGED.noise.epsilon}\ndelta = {STAGED.noise.delta}\n'
+    f"[suppression]\nk = {STAGED.k}\n[privacy]\nepsilon = 1\ndelta = {{delta}}\n"
+    f"[columns.value]\nvalues = {json.dumps(['a', *SIBLINGS])}\nlevels = [0, 1]\n" + PLACES + "levels = [0, 0]\n"
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,6 +79,7 @@ class Flow:
         rate: sampling rate; 0 where every record is read.
         published: the column of what is published of a place; empty where rows are counted.
         width: so many published values are one outcome; 0 where counts are the outcomes, which are never negative.
+        siblings: whether each place has more groups, of `STAGED.k` − 1 records, that its second stage takes up.
     """
 
     name: str
@@ -84,11 +92,12 @@ class Flow:
     rate: float = 0.0
     published: str = "count"
     width: int = 0
+    siblings: bool = False
 
     @property
     def binomial(self) -> bool:
         """Whether what is published of a group is a suppressed binomial count, whatever other groups have."""
-        return self.width == 0 and self.spec != CHOSEN
+        return self.width == 0 and self.spec not in (CHOSEN, DELETION)
 
 
 _ON_A_SAMPLE: dict[str, Any] = {"k": 5, "rate": 0.2}
@@ -178,6 +187,15 @@ FLOWS = (
         published="answer",
         width=SUM_WIDTH,
     ),
+    Flow(
+        name="flow-deletion",
+        twin="flow-twin-deletion",
+        spec=DELETION,
+        parquet=True,
+        groups=25_000,
+        runs=4,
+        siblings=True,
+    ),
 )
 
 
@@ -210,6 +228,10 @@ def _write_records(desk: Desk, flow: Flow, size: int, groups: int) -> str:
         values = np.where(kind == 0, "a", np.where(kind == 1, f"unseen-{record}", ""))
         amounts = np.full(present.size, 100)
         tables.append(pa.table({"place": present, "value": pa.array(values), "amount": amounts}))
+    if flow.siblings:
+        each = np.repeat(places, len(SIBLINGS) * (STAGED.k - 1))
+        labels = np.tile(np.repeat(SIBLINGS, STAGED.k - 1), places.size)
+        tables.append(pa.table({"place": each, "value": pa.array(labels), "amount": np.full(each.size, 100)}))
     if not flow.parquet:
         pacsv.write_csv(pa.concat_tables(tables), desk.folder / "people.csv")
         return "people.csv"
@@ -224,12 +246,12 @@ def _write_records(desk: Desk, flow: Flow, size: int, groups: int) -> str:
 
 
 def _spec(flow: Flow, *, source: str, delta: float, groups: int) -> str:
-    form = 'form = "counts"\n' if flow.spec in (FIXED, CHOSEN) else ""
+    form = 'form = "counts"\n' if flow.spec in (FIXED, CHOSEN, DELETION) else ""
     tables = flow.spec.format(rate=flow.rate, k=flow.k, delta=delta, places=2 * groups)
     return HEAD.format(form=form, source=source) + tables
 
 
-def _outcomes(table: Path, flow: Flow, groups: int) -> Counts:
+def _outcomes(table: Path, flow: Flow, size: int, groups: int) -> Counts:
     """What was published of each place; 0 where nothing was."""
     read = pacsv.read_csv(table, convert_options=pacsv.ConvertOptions(column_types={"place": pa.string()}))
     labels = read["place"].to_pylist()
@@ -239,7 +261,14 @@ def _outcomes(table: Path, flow: Flow, groups: int) -> Counts:
     known = np.array([label.isdigit() for label in labels])
     places = np.array([int(label) for label in labels if label.isdigit()], dtype=np.int64)
     inside = places < 2 * groups
-    np.add.at(whole, places[inside], read[flow.published].to_numpy()[known][inside].astype(np.int64))
+    figures = read[flow.published].to_numpy()[known][inside].astype(np.int64)
+    if flow.siblings:
+        stages = read["stage"].to_numpy()[known][inside]
+        shown = np.zeros((STAGED.stages, whole.size), dtype=np.int64)
+        np.add.at(shown, (stages - 1, places[inside]), figures)
+        first = size - shown[0]
+        return staged_outcomes([first, first + len(SIBLINGS) * (STAGED.k - 1) - shown[1]])
+    np.add.at(whole, places[inside], figures)
     return placed(whole, flow.width) if flow.width else whole
 
 
@@ -278,4 +307,4 @@ def _run(flow: Flow, *, size: int, delta: float, groups: int) -> list[Counts]:
         for result in desk.release(jobs):
             if "refused" in result:
                 raise RuntimeError(result["why"])
-        return [_outcomes(desk.folder / job.output / "data.csv", flow, groups) for job in jobs]
+        return [_outcomes(desk.folder / job.output / "data.csv", flow, size, groups) for job in jobs]

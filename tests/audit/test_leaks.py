@@ -34,7 +34,8 @@ level = 0
 
 
 @pytest.fixture(
-    scope="module", params=["fixed", *(pytest.param(name, marks=pytest.mark.slow) for name in ("drawn", "points"))]
+    scope="module",
+    params=["fixed", *(pytest.param(name, marks=pytest.mark.slow) for name in ("drawn", "points", "deletion"))],
 )
 def neighbours(request, prefect_template, tmp_path_factory):
     """Releases of D and of D with one more record, sampled under the same coins but of a suppressed group."""
@@ -69,7 +70,9 @@ def test_the_search_finds_a_suppressed_value_in_a_certificate(neighbours) -> Non
         assert found(stand, leaked) == {"suppressed value": [place]}
 
 
-@pytest.mark.parametrize("leak", ["key", "packed key", "size", "value", "id", "quality", "positions"])
+@pytest.mark.parametrize(
+    "leak", ["key", "packed key", "size", "value", "id", "quality", "positions", "group", "deletions"]
+)
 def test_the_search_finds_a_planted_leak(neighbours, leak) -> None:
     import base64
     import pickle
@@ -84,8 +87,12 @@ def test_the_search_finds_a_planted_leak(neighbours, leak) -> None:
         "id": b" person-000123 seen",
         "quality": f" the best map scores {max(scenes.qualities(scenes.records_of_d(), 'whole'))}".encode(),
         "positions": repr(list(positions[:9])).encode(),
+        "group": f" {scenes.group_counts(scenes.records_of_d())['blue, 30']} are blue".encode(),
+        "deletions": repr(list(scenes.deletions()[:9])).encode(),
     }
     if leak == "quality" and stand.scene.choosing is None:
+        return
+    if leak in (("size", "positions") if stand.scene.deleting else ("group", "deletions")):
         return
     if leak == "packed key":
         hidden = stand.folder / "hidden"

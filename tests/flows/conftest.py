@@ -41,6 +41,12 @@ HISTOGRAM = """
 kind = "noisy"
 epsilon = 0.5
 """
+DELETION = """
+[deletion]
+shape = "optimal"
+epsilon = 0.5
+delta = 5e-7
+"""
 QUIET = {
     "DO_NOT_TRACK": "1",
     "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
@@ -172,8 +178,8 @@ class Scene:
 
     @property
     def drawn(self) -> bool:
-        """Whether the release draws something that must be stored before it is used: a map, or noise."""
-        return self.variant in ("drawn", "noisy")
+        """Whether the release draws something that must be stored before it is used: a map, noise, or Z."""
+        return self.variant in ("drawn", "noisy", "deletion")
 
     def write_spec(self, **changes: str) -> None:
         """The release's specification; where the map is drawn, one of two candidates on a sample of its own."""
@@ -186,7 +192,12 @@ class Scene:
             lines = [line for line in text.splitlines() if not line.startswith("form")]
             return "\n".join(lines).replace("[suppression]", HISTOGRAM.strip()) + "\n"
 
-        edits = {"drawn": choose, "noisy": histogram}
+        def deletion(text: str) -> str:
+            stages = text.replace("level = 0", "levels = [0, 1]").replace("level = 1", "levels = [1, 1]")
+            sampled = stages.replace("[sampling]\nrate = 0.1", DELETION.strip())
+            return sampled.replace("[privacy]", "[privacy]\nepsilon = 1")
+
+        edits = {"drawn": choose, "noisy": histogram, "deletion": deletion}
         self.desk.write_spec(edit=edits.get(self.variant, str), **changes)
 
     @property
@@ -244,6 +255,7 @@ class Scene:
                 "sqlite-drawn",
                 "postgresql-drawn",
                 "sqlite-noisy",
+                "sqlite-deletion",
             )
         ),
     ]
@@ -251,7 +263,7 @@ class Scene:
 def scene(
     request: pytest.FixtureRequest, desk: Any, driver: Driver, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Scene]:
-    """A desk with a funded ledger, kept as "fresh"; perhaps with a series that pays, a map that is drawn, or noise."""
+    """A desk with a funded ledger, kept as "fresh"; perhaps with a series that pays, or with something drawn."""
     database, _, variant = request.param.partition("-")
     ledgers: SqliteLedgers | PostgresLedgers = SqliteLedgers(desk.folder)
     if database == "postgresql":

@@ -39,7 +39,7 @@ from crowdblend.deploy.run import run_release
 from crowdblend.flows import release
 from crowdblend.flows.abandon import abandon_release
 from crowdblend.flows.paths import StatePaths
-from crowdblend.flows.releases import histogram
+from crowdblend.flows.releases import deletion, histogram
 from crowdblend.mechanisms.errors import Refusal
 from crowdblend.tasks.counting import group_counts as chunk_counts
 from crowdblend.tasks.stages import charge as charge_stages
@@ -325,6 +325,10 @@ def child(job: dict, answers: int) -> None:
     noisy_counts = histogram.noisy_counts
     histogram.noisy_counts = lambda counts, event: (
         noisy_counts(counts, event) * 0 + counts + (counts < event.k) * job["draw"]  # told beforehand too
+    )
+    draw_deletions = deletion.draw_deletions
+    deletion.draw_deletions = lambda noise, groups, **_: draw_deletions(
+        noise, groups, randomness=hashlib.shake_256(f"{job['draw']}".encode()).digest
     )
     if job["version"] is not None:
         release.version = lambda name: job["version"]

@@ -28,8 +28,9 @@ CHANGES_NOTHING = {"fsync", "fdatasync", "os.utime", "fcntl.flock", "shutil.rmtr
 SLOW = pytest.mark.slow
 ON_SQLITE = pytest.mark.parametrize("scene", ["sqlite"], indirect=True)
 EACH_WAY_TO_PAY = pytest.mark.parametrize("scene", ["sqlite", pytest.param("sqlite-series", marks=SLOW)], indirect=True)
-EACH_DRAW = pytest.mark.parametrize("scene", ["sqlite-drawn", "sqlite-noisy"], indirect=True)
-NOISY_ON_SQLITE = pytest.mark.parametrize("scene", ["sqlite-noisy"], indirect=True)
+EACH_DRAW = pytest.mark.parametrize("scene", ["sqlite-drawn", "sqlite-noisy", "sqlite-deletion"], indirect=True)
+EACH_NOISE = pytest.mark.parametrize("scene", ["sqlite-noisy", "sqlite-deletion"], indirect=True)
+DELETION_ON_SQLITE = pytest.mark.parametrize("scene", ["sqlite-deletion"], indirect=True)
 DRAWN_ON_SQLITE = pytest.mark.parametrize("scene", ["sqlite-drawn"], indirect=True)
 
 
@@ -268,7 +269,7 @@ def test_the_places_to_be_killed_at_are_the_releases_own(scene: Any) -> None:
     assert sum(kind == "commit" for kind in seen.kinds) == 3
     touched = {(kind, Path(where.split()[-1]).name) for kind, where, *_ in seen.steps if where}
     assert touched >= {("os.link", "sampling.key"), ("os.remove", "sampling.key"), ("os.rename", "out")}
-    if scene.variant == "noisy":
+    if scene.variant in ("noisy", "deletion"):
         assert ("os.link", "noise.draw.json") in touched
     if scene.variant == "drawn":
         assert touched >= {("os.link", "selection.key"), ("os.link", "map.draw.json"), ("os.remove", "selection.key")}
@@ -318,6 +319,14 @@ def test_a_broken_release_is_caught(scene: Any, broken: str, place: Callable[[li
     assert any(fault in each for each in found), found
 
 
+@DELETION_ON_SQLITE
+def test_killed_once_its_draw_is_stored_a_deletion_release_never_draws_again(scene: Any) -> None:
+    matrix = Matrix.of(scene)
+    assert matrix.by_first.state.output != matrix.by_both.state.output
+    faults = matrix.faults([after_the_draw(matrix.by_first.steps)])
+    assert faults == [], "\n".join(faults)
+
+
 @pytest.mark.slow
 @EACH_DRAW
 def test_killed_around_its_draw_a_release_draws_once_and_ends_the_same(scene: Any) -> None:
@@ -346,7 +355,7 @@ def test_a_release_that_breaks_with_its_draw_is_caught(scene: Any, broken: str, 
 
 
 @pytest.mark.slow
-@NOISY_ON_SQLITE
+@EACH_NOISE
 def test_a_release_that_draws_its_noise_again_is_caught(scene: Any) -> None:
     steps = undisturbed(scene, FIRST, broken="redraw_noise").steps
     sound = Matrix.of(scene)
