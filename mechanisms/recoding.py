@@ -15,6 +15,7 @@ from .hierarchies.declare import Hierarchy
 __all__ = ["GeneralizationMap", "MappedColumn", "Placement", "coarsened"]
 
 _WORD_CELLS = 1 << 63
+_RECODED_AT_ONCE = 1 << 18
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -117,10 +118,22 @@ class GeneralizationMap:
 
     def decode(self, keys: NDArray[np.int64]) -> list[NDArray[np.int64]]:
         """Codes per column of keys of shape (words, n); the inverse of `keys`."""
-        return [
-            (keys[place.word] // place.stride) % column.size
-            for column, place in zip(self.columns, self.placements, strict=True)
-        ]
+        return [self.codes_of(keys, number) for number in range(len(self.columns))]
+
+    def codes_of(self, keys: NDArray[np.int64], number: int) -> NDArray[np.int64]:
+        """Codes of one column, by its number from 0, of keys of shape (words, n); shape (n,)."""
+        place = self.placements[number]
+        codes: NDArray[np.int64] = (keys[place.word] // place.stride) % self.columns[number].size
+        return codes
+
+    def holds(self, keys: NDArray[np.int64]) -> bool:
+        """Whether every one of some keys, shape (words, n), is of a group."""
+        cells = [0] * self.key_words
+        for place, column in zip(self.placements, self.columns, strict=True):
+            cells[place.word] = max(cells[place.word], place.stride * column.size)
+        return keys.size == 0 or all(
+            int(word.min()) >= 0 and int(word.max()) < most for word, most in zip(keys, cells, strict=True)
+        )
 
     def digest(self) -> str:
         """SHA-256 of the names, hierarchies and levels in canonical form, 64 hexadecimal digits."""
@@ -146,11 +159,16 @@ def coarsened(
     Raises:
         ValueError: a column has a lower level.
     """
-    codes = [
-        before.hierarchy.coarser(column_codes, level=before.level, to=after.level)
-        for before, after, column_codes in zip(finer.columns, coarser.columns, finer.decode(keys), strict=True)
-    ]
-    every = coarser.keys(codes)
+    every = np.empty((coarser.key_words, keys.shape[1]), dtype=np.int64)
+    for begin in range(0, max(1, keys.shape[1]), _RECODED_AT_ONCE):
+        block = slice(begin, begin + _RECODED_AT_ONCE)
+        codes = [
+            before.hierarchy.coarser(column_codes, level=before.level, to=after.level)
+            for before, after, column_codes in zip(
+                finer.columns, coarser.columns, finer.decode(keys[:, block]), strict=True
+            )
+        ]
+        every[:, block] = coarser.keys(codes)
     if every.shape[0] == 1:
         single, places = np.unique(every[0], return_inverse=True)
         return single.reshape(1, -1), places.reshape(-1)

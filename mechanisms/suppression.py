@@ -13,6 +13,8 @@ __all__ = ["GroupCounts", "count_keys", "merge_counts", "sum_counts", "suppress"
 _DENSE_CELLS = 1 << 16
 _DENSE_CELLS_PER_KEY = 8
 _DENSE_MOST_CELLS = 1 << 23
+_MERGED_AT_ONCE = 1 << 20
+_SAMPLED_EVERY = 1 << 10
 
 
 class GroupCounts(NamedTuple):
@@ -65,8 +67,30 @@ def merge_counts(parts: Sequence[GroupCounts]) -> GroupCounts:
         largest = max((int(part.keys[0, -1]) for part in parts if part.counts.size), default=0)
         if largest < _dense_cells(sum(part.counts.size for part in parts)):
             return _merge_dense(parts, largest + 1)
-    keys = np.concatenate([part.keys for part in parts], axis=1)
-    return sum_counts(keys, np.concatenate([part.counts for part in parts]))
+    return _merge_by_ranges(parts)
+
+
+def _merge_by_ranges(parts: Sequence[GroupCounts]) -> GroupCounts:
+    """Add up a range of keys after the other, so that little more than parts and result is in memory.
+
+    A range has `_MERGED_AT_ONCE` entries, or few more; keys with the same first word lie in one.
+    """
+    every = sum(part.counts.size for part in parts)
+    sampled = np.sort(np.concatenate([part.keys[0, ::_SAMPLED_EVERY] for part in parts]))
+    edges = np.unique(sampled[:: max(1, _MERGED_AT_ONCE // _SAMPLED_EVERY)][1:])
+    cuts = [[0, *np.searchsorted(part.keys[0], edges).tolist(), part.counts.size] for part in parts]
+    # What of these is never written takes no memory.
+    keys, counts = np.empty((parts[0].keys.shape[0], every), dtype=np.int64), np.empty(every, dtype=np.int64)
+    end = 0
+    for place in range(edges.size + 1):
+        bounds = [slice(*cut[place : place + 2]) for cut in cuts]
+        merged = sum_counts(
+            np.concatenate([part.keys[:, own] for part, own in zip(parts, bounds, strict=True)], axis=1),
+            np.concatenate([part.counts[own] for part, own in zip(parts, bounds, strict=True)]),
+        )
+        begin, end = end, end + merged.counts.size
+        keys[:, begin:end], counts[begin:end] = merged
+    return GroupCounts(keys[:, :end], counts[:end])
 
 
 def sum_counts(keys: NDArray[np.int64], counts: NDArray[np.int64]) -> GroupCounts:

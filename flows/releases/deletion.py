@@ -184,7 +184,7 @@ def _given_noise(given: GivenSpec) -> DeletionNoise | None:
         raise InputRefused(f"{error}.", where=where) from None
 
 
-def _protected(request: DeletionRequest, work: ReleaseWork, counts: GroupCounts) -> list[int]:
+def _protected(request: DeletionRequest, work: ReleaseWork, counts: GroupCounts) -> NDArray[np.int64]:
     """What each stage publishes, as `_published` reads it.
 
     PRIVACY: Z is drawn once for each group of each stage, here and nowhere else. What is stored is what is published
@@ -199,48 +199,49 @@ def _protected(request: DeletionRequest, work: ReleaseWork, counts: GroupCounts)
     noise = request.mechanism.noise
     deletions = [draw_deletions(noise, groups.shape[1], randomness=work.randomness) for groups in keys]
     kept = delete_records(counts.counts, release=request.mechanism, parents=parents, deletions=deletions)
-    numbers: list[int] = []
+    numbers: list[NDArray[np.int64]] = []
     for groups, records in zip(keys, kept, strict=True):
         there = np.flatnonzero(records)
-        numbers += [there.size, *groups[:, there].ravel().tolist(), *records[there].tolist()]
-    return numbers
+        numbers += [np.array([there.size], dtype=np.int64), groups[:, there].reshape(-1), records[there]]
+    return np.concatenate(numbers)
 
 
-def _published(request: DeletionRequest, numbers: Sequence[int]) -> list[GroupCounts]:
+def _published(request: DeletionRequest, numbers: Sequence[int] | NDArray[np.int64]) -> list[GroupCounts]:
     """What each stage publishes: for each the number of its groups, their keys word by word, and their records.
 
     Raises:
         ValueError: the numbers are nothing that this release can publish.
+        OverflowError: one has more than 64 bits.
     """
-    stages, place = [], 0
+    left = np.asarray(numbers, dtype=np.int64)
+    stages = []
     for generalization in request.maps:
-        if place >= len(numbers) or not 0 <= numbers[place] <= len(numbers):
-            raise ValueError("the number of groups is missing")
-        groups, height = numbers[place], generalization.key_words + 1
-        own = numbers[place + 1 : place + 1 + groups * height]
-        if len(own) != groups * height or not all(0 <= number < 1 << 63 for number in own):
+        height = generalization.key_words + 1
+        if not left.size or not 0 <= int(left[0]) * height < left.size:
             raise ValueError("groups are missing")
-        rows = np.array(own, dtype=np.int64).reshape(height, groups)
-        if groups and int(rows[-1].min()) < request.mechanism.k:
+        end = 1 + int(left[0]) * height
+        rows, left = left[1:end].reshape(height, -1), left[end:]
+        if rows.size and int(rows[-1].min()) < request.mechanism.k:
             raise ValueError("a group is below k")
-        if not np.array_equal(generalization.keys(generalization.decode(rows[:-1])), rows[:-1]):
+        if not generalization.holds(rows[:-1]):
             raise ValueError("a key is of no group")
         stages.append(GroupCounts(rows[:-1], rows[-1]))
-        place += 1 + groups * height
-    if place != len(numbers):
+    if left.size:
         raise ValueError("there are more numbers than groups")
     return stages
 
 
-def _can_be_published(request: DeletionRequest, numbers: Sequence[int]) -> bool:
+def _can_be_published(request: DeletionRequest, numbers: Sequence[int] | NDArray[np.int64]) -> bool:
     try:
         _published(request, numbers)
-    except ValueError:
+    except (ValueError, OverflowError):
         return False
     return True
 
 
-def _publication(request: DeletionRequest, _: GeneralizationMap, numbers: tuple[int, ...]) -> Publication:
+def _publication(
+    request: DeletionRequest, _: GeneralizationMap, numbers: Sequence[int] | NDArray[np.int64]
+) -> Publication:
     """Stage after stage, in each the groups in the order of their keys."""
     from ...tasks.stages.table import Publication, PublishedTable, figure_column, label_columns, stacked_columns
 

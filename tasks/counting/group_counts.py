@@ -290,33 +290,33 @@ def group_counts(
 
 
 def counting_graph(
-    groups: Sequence[tuple[Chunk, ...]], *, job: CountJob, split_every: int = _SPLIT_EVERY
+    groups: Sequence[tuple[Chunk, ...]], *, job: CountJob, together: int = _SPLIT_EVERY
 ) -> tuple[dict[Any, Any], Any]:
-    """The same tree as of `partial_counts` and `merged_counts`, as a Dask graph without dataframes.
+    """The sum of `partial_counts`, as a Dask graph without dataframes.
 
     Importing `dask.dataframe` takes longer than counting ten million records; threads can share arrays.
+
+    Each step adds the counts of the next few groups of chunks to the sum of all before. Of a tree, whose branches wait
+    for one another, several partial sums would be in memory at once, each with nearly all groups.
 
     Args:
         groups: at least one.
         job: as `count_job`.
-        split_every: branches of the tree.
+        together: how many are added in a step.
 
     Returns:
         The graph, and the key of its result.
     """
     name = "-".join(job.__dask_tokenize__())
-    level = [(name, 0, place) for place in range(len(groups))]
+    parts = [(name, 0, place) for place in range(len(groups))]
     graph: dict[Any, Any] = {
-        key: (partial(counted_chunks, group, job=job),) for key, group in zip(level, groups, strict=True)
+        key: (partial(counted_chunks, group, job=job),) for key, group in zip(parts, groups, strict=True)
     }
-    while len(level) > 1:
-        depth = level[0][1] + 1
-        above = [(name, depth, place) for place in range(-(-len(level) // split_every))]
-        for key in above:
-            below = level[key[2] * split_every : (key[2] + 1) * split_every]
-            graph[key] = (merge_counts, below)
-        level = above
-    return graph, level[0]
+    last: list[Any] = []
+    for step, first in enumerate(range(0, len(parts), together)):
+        graph[name, 1, step] = (merge_counts, [*last, *parts[first : first + together]])
+        last = [(name, 1, step)]
+    return graph, last[0]
 
 
 def _unchanged(frame: pd.DataFrame) -> pd.DataFrame:

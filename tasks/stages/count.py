@@ -173,7 +173,7 @@ def drawn_map(
         return _drawn(counts, choice=choice, mechanism=mechanism, work=work)
 
     draw = map_draw(choice, sample_id=work.receipt.sample_id)
-    return choice.lattice.map_of(draw_once(draw, drawn, folder=work.folder))
+    return choice.lattice.map_of(tuple(draw_once(draw, drawn, folder=work.folder)))
 
 
 def _drawn(counts: GroupCounts, *, choice: MapChoice, mechanism: EpsilonSafeRelease, work: ReleaseWork) -> Levels:
@@ -190,7 +190,7 @@ def _drawn(counts: GroupCounts, *, choice: MapChoice, mechanism: EpsilonSafeRele
 
     taken: list[Levels] = []
     while (levels := load_draw(step(len(taken)), folder=work.folder)) is not None:
-        taken.append(levels)
+        taken.append(tuple(levels))
 
     def keep(levels: Levels) -> None:
         store_draw(step(len(taken)), levels, folder=work.folder)

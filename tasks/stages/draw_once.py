@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import base64
+import binascii
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from ...accounting.ledger.private_store.keys import ReleaseFolder
 from ...mechanisms.errors import ReleaseFailed
@@ -11,7 +17,20 @@ from ...mechanisms.map_selection.draw import MapChoice
 from ...mechanisms.recoding import GeneralizationMap
 from ..request import Request
 
-__all__ = ["StoredDraw", "draw_once", "load_draw", "load_map", "map_draw", "noise_draw", "store_draw"]
+__all__ = [
+    "Numbers",
+    "StoredDraw",
+    "draw_once",
+    "load_draw",
+    "load_map",
+    "map_draw",
+    "noise_draw",
+    "store_draw",
+    "stored_numbers",
+]
+
+Numbers = Sequence[int] | NDArray[np.int64]
+"""What is drawn: few numbers, or an array of many."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -32,10 +51,10 @@ class StoredDraw:
     what: str
     again: str
     drawn_for: Mapping[str, str]
-    fits: Callable[[tuple[int, ...]], bool]
+    fits: Callable[[Numbers], bool]
 
 
-def noise_draw(request: Request, *, fits: Callable[[tuple[int, ...]], bool], sample_id: str) -> StoredDraw:
+def noise_draw(request: Request, *, fits: Callable[[Numbers], bool], sample_id: str) -> StoredDraw:
     """Where the published numbers of a release stand: counts or sums with their noise, or what deletion left of groups.
 
     PRIVACY: noisy numbers alone are kept, never the exact ones nor the noise by itself.
@@ -64,9 +83,9 @@ def map_draw(choice: MapChoice, *, sample_id: str, step: int | None = None) -> S
         step: number of a walk's step, from 0; None for the map itself.
     """
 
-    def fits(levels: tuple[int, ...]) -> bool:
+    def fits(levels: Numbers) -> bool:
         try:
-            choice.lattice.index_of(levels)
+            choice.lattice.index_of(tuple(levels))
         except ValueError:
             return False
         return True
@@ -81,8 +100,11 @@ def map_draw(choice: MapChoice, *, sample_id: str, step: int | None = None) -> S
     )
 
 
-def store_draw(draw: StoredDraw, numbers: Sequence[int], *, folder: ReleaseFolder) -> None:
+def store_draw(draw: StoredDraw, numbers: Numbers, *, folder: ReleaseFolder) -> None:
     """Store what was drawn, before anything depends on it.
+
+    Few numbers stand in the file as a list of JSON. An array stands there as its size, and the octets of its int64
+    numbers (little-endian) packed by Zstandard, in base64.
 
     Args:
         draw: its place.
@@ -93,11 +115,45 @@ def store_draw(draw: StoredDraw, numbers: Sequence[int], *, folder: ReleaseFolde
         AccountantRefused: this draw is stored already.
         ReleaseFailed: it can't be written.
     """
-    folder.draws.store_draw(draw.name, {**draw.drawn_for, draw.field: list(numbers)})
+    folder.draws.store_draw(draw.name, {**draw.drawn_for, draw.field: _stored_form(numbers)})
 
 
-def load_draw(draw: StoredDraw, *, folder: ReleaseFolder) -> tuple[int, ...] | None:
-    """What an earlier attempt has drawn; None where nothing is drawn yet.
+def _stored_form(numbers: Numbers) -> Any:  # noqa: ANN401 - what JSON has
+    if not isinstance(numbers, np.ndarray):
+        return list(numbers)
+    import pyarrow as pa
+
+    raw_bytes = np.ascontiguousarray(numbers, dtype="<i8").data.cast("B")
+    packed = pa.Codec("zstd").compress(raw_bytes, asbytes=True) if numbers.size else b""
+    return {"size": numbers.size, "zstd": base64.b64encode(packed).decode("ascii")}
+
+
+def stored_numbers(stored: Any) -> tuple[int, ...] | NDArray[np.int64]:  # noqa: ANN401 - what JSON has
+    """The numbers that stand in a draw's file; an array has the shape (n,).
+
+    Raises:
+        ValueError: it has none.
+    """
+    match stored:
+        case list() if all(type(number) is int for number in stored):
+            return tuple(stored)
+        case {"size": int(size), "zstd": str(packed)} if 0 <= size < 1 << 40:
+            import pyarrow as pa
+
+            try:
+                raw_bytes = base64.b64decode(packed, validate=True)
+                unpacked = pa.Codec("zstd").decompress(raw_bytes, 8 * size) if size else raw_bytes
+            except (binascii.Error, OSError, pa.ArrowException, MemoryError) as error:
+                raise ValueError("the array is damaged") from error
+            if memoryview(unpacked).nbytes != 8 * size:
+                raise ValueError("the array has another size")
+            return np.frombuffer(unpacked, dtype="<i8").astype(np.int64, copy=False)
+        case _:
+            raise ValueError("there are no numbers")
+
+
+def load_draw(draw: StoredDraw, *, folder: ReleaseFolder) -> tuple[int, ...] | NDArray[np.int64] | None:
+    """What an earlier attempt has drawn, an array in the shape (n,); None where nothing is drawn yet.
 
     Args:
         draw: its place.
@@ -109,22 +165,23 @@ def load_draw(draw: StoredDraw, *, folder: ReleaseFolder) -> tuple[int, ...] | N
     stored = folder.draws.load_draw(draw.name)
     if stored is None:
         return None
-    numbers = stored.pop(draw.field, None)
-    if (
-        stored != draw.drawn_for
-        or not isinstance(numbers, list)
-        or not all(type(number) is int for number in numbers)
-        or not draw.fits(tuple(numbers))
-    ):
+    try:
+        numbers = stored_numbers(stored.pop(draw.field, None))
+        known = stored == draw.drawn_for and draw.fits(numbers)
+    except ValueError:
+        known = False
+    if not known:
         raise ReleaseFailed(
             f"{draw.what} not drawn for this release.",
             remedy=f"{draw.again} never drawn again: the release can only be abandoned.",
         )
-    return tuple(numbers)
+    return numbers
 
 
-def draw_once(draw: StoredDraw, make: Callable[[], Sequence[int]], *, folder: ReleaseFolder) -> tuple[int, ...]:
-    """The stored draw, made and stored first where there is none.
+def draw_once(
+    draw: StoredDraw, make: Callable[[], Numbers], *, folder: ReleaseFolder
+) -> tuple[int, ...] | NDArray[np.int64]:
+    """The stored draw, made and stored first where there is none; an array has the shape (n,).
 
     INVARIANT: durable before it is used; what follows takes the stored draw and no other.
     PRIVACY: an attempt that ends before its draw is stored has given nothing away, so that the next one may draw.
@@ -160,4 +217,4 @@ def load_map(request: Request, *, folder: ReleaseFolder, sample_id: str) -> Gene
     if isinstance(request.recoding, GeneralizationMap):
         return request.recoding
     levels = load_draw(map_draw(request.recoding, sample_id=sample_id), folder=folder)
-    return None if levels is None else request.recoding.lattice.map_of(levels)
+    return None if levels is None else request.recoding.lattice.map_of(tuple(levels))

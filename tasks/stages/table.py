@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
@@ -31,6 +32,8 @@ __all__ = [
 ]
 
 ROWS_AT_ONCE = 1 << 20
+TEXT_ROWS_AT_ONCE = 1 << 16
+_DENSE_CODES = 1 << 16
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -80,12 +83,12 @@ class PublishedTable:
         """Names and types of the columns."""
         return pa.schema([pa.field(column.name, column.values.type) for column in self.columns])
 
-    def blocks(self) -> Iterator[pa.Table]:
-        """All published rows, at most ROWS_AT_ONCE at a time."""
+    def blocks(self, rows_at_once: int) -> Iterator[pa.Table]:
+        """All published rows, some at a time."""
         ends = None if self.times is None else np.cumsum(self.times)
         published = self.distinct if self.times is None else int(self.times.sum())
-        for first in range(0, published, ROWS_AT_ONCE):
-            rows = np.arange(first, min(first + ROWS_AT_ONCE, published), dtype=np.int64)
+        for first in range(0, published, rows_at_once):
+            rows = np.arange(first, min(first + rows_at_once, published), dtype=np.int64)
             taken = arrow_of(rows if ends is None else np.searchsorted(ends, rows, side="right"))
             yield pa.Table.from_arrays([column.values.take(taken) for column in self.columns], schema=self.schema)
 
@@ -126,12 +129,22 @@ def label_columns(keys: NDArray[np.int64], *, generalization: GeneralizationMap)
         generalization: the map that they are keys of.
     """
     columns = []
-    for column, codes in zip(generalization.columns, generalization.decode(keys), strict=True):
-        present, place = np.unique(codes, return_inverse=True)
+    for number, column in enumerate(generalization.columns):
+        present, place = _numbered(generalization.codes_of(keys, number), size=column.size)
         labels = texts_of(column.hierarchy.labels(present, column.level))
         values = pa.DictionaryArray.from_arrays(arrow_of(place.astype(np.int32)), labels)
         columns.append(TableColumn(name=column.name, values=values))
     return tuple(columns)
+
+
+def _numbered(codes: NDArray[np.int64], *, size: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """The distinct codes below `size`, ascending, and the place of each code among them."""
+    if size > max(_DENSE_CODES, codes.size):
+        present, place = np.unique(codes, return_inverse=True)
+        return present, place.reshape(-1)
+    there = np.zeros(size, dtype=np.bool_)
+    there[codes] = True
+    return np.flatnonzero(there), (np.cumsum(there) - 1)[codes]
 
 
 def stacked_columns(parts: Sequence[tuple[TableColumn, ...]]) -> tuple[TableColumn, ...]:
@@ -210,17 +223,56 @@ def write_table(table: PublishedTable, *, folder: Path, file_format: FileFormat)
     if file_format == "parquet":
         # PRIVACY: every dictionary entry and statistic in this file is of a published value.
         with pq.ParquetWriter(folder / name, table.schema, compression="zstd", store_schema=False) as writer:
-            for block in table.blocks():
+            for block in table.blocks(ROWS_AT_ONCE):
                 writer.write_table(block, row_group_size=ROWS_AT_ONCE)
         return name
     with (folder / name).open("wb") as file:
         file.write(_csv_line([column.name for column in table.columns]))
-        times = [1] * table.distinct if table.times is None else table.times.tolist()
-        for row, count in zip(zip(*(column.texts for column in table.columns), strict=True), times, strict=True):
-            line = _csv_line(row)
-            for first in range(0, count, ROWS_AT_ONCE):
-                file.write(line * min(ROWS_AT_ONCE, count - first))
+        known = [_shown_entries(column, table) for column in table.columns]
+        comma, nothing, line_feed = texts_of([",", "", "\n"]).cast(pa.large_string())
+        for block in table.blocks(TEXT_ROWS_AT_ONCE):
+            lines = pc.binary_join_element_wise(
+                *(
+                    _csv_fields(block.column(place).chunk(0), column, entries, table)
+                    for place, (column, entries) in enumerate(zip(table.columns, known, strict=True))
+                ),
+                comma,
+            )
+            file.write(_octets(pc.binary_join_element_wise(lines, line_feed, nothing)))
     return name
+
+
+def _shown_entries(column: TableColumn, table: PublishedTable) -> pa.Array | None:
+    """What CSV has for each entry of a column's dictionary; None where it has no dictionary."""
+    if not pa.types.is_dictionary(column.values.type):
+        return None
+    return _quoted([column.shown(entry) for entry in column.values.dictionary.to_pylist()], table)
+
+
+def _csv_fields(values: pa.Array, column: TableColumn, entries: pa.Array | None, table: PublishedTable) -> pa.Array:
+    """What CSV has for some values of a column, each distinct one shown once."""
+    if entries is not None:
+        return entries.take(values.indices)
+    # Told apart by their bits: -0.0 equals 0.0, and is shown as another number.
+    floating = pa.types.is_floating(values.type)
+    encoded = (values.view(pa.int64()) if values.type == pa.float64() else values).dictionary_encode()
+    distinct = encoded.dictionary.view(values.type) if floating else encoded.dictionary
+    return _quoted([column.shown(value) for value in distinct.to_pylist()], table).take(encoded.indices)
+
+
+def _quoted(texts: Sequence[str], table: PublishedTable) -> pa.Array:
+    """Texts as fields of CSV, with quotes where one needs them; one that is alone in its row needs some if empty."""
+    alone = len(table.columns) == 1
+    rest = b"\n" if alone else b",\n"
+    fields = [_csv_line([text] if alone else [text, ""]).removesuffix(rest).decode("utf-8") for text in texts]
+    return texts_of(fields).cast(pa.large_string())
+
+
+def _octets(lines: pa.Array) -> memoryview:
+    """The bytes of some texts, one after the other."""
+    _, ends, content = lines.buffers()
+    offsets = np.frombuffer(ends, dtype=np.int64)[lines.offset : lines.offset + len(lines) + 1]
+    return memoryview(content)[offsets[0] : offsets[-1]]
 
 
 def _csv_line(fields: tuple[str, ...] | list[str]) -> bytes:

@@ -14,12 +14,14 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 from crowdblend.accounting.ledger.certificate.verify import read_certificate
+from crowdblend.accounting.ledger.private_store.keys import ReleaseFolder
 from crowdblend.deploy import release_check
 from crowdblend.flows import release
 from crowdblend.flows.releases.registry import KINDS
 from crowdblend.flows.spec import read_spec
 from crowdblend.mechanisms.deletion import expected_deletion
 from crowdblend.mechanisms.errors import ReleaseFailed
+from crowdblend.tasks.stages.draw_once import StoredDraw, _stored_form, draw_once, stored_numbers
 from crowdblend.tasks.stages.table import write_table
 
 SPEC = """
@@ -200,7 +202,7 @@ def test_a_retry_publishes_the_same_bytes_and_z_is_kept_nowhere(desk, people, mo
     first, second = attempts(desk, monkeypatch, spec)
     assert first == second
     [stored] = desk.home.rglob("noise.draw.json")
-    numbers = json.loads(stored.read_text())["numbers"]
+    numbers = stored_numbers(json.loads(stored.read_text())["numbers"]).tolist()
     rows = published(desk.folder / "out")
     groups = [sum(row["stage"] == stage for row in rows) for stage in (1, 2, 3)]
     assert len(numbers) == 3 + 2 * sum(groups), "one key and one published count a group, and nothing of the others"
@@ -229,6 +231,46 @@ def test_a_stored_draw_that_is_no_draw_is_refused(desk, people, monkeypatch, dam
         "text": [],
     }[damage]
     assert not module.KIND.draws(request, changed)
+
+
+def stored_and_loaded(numbers, folder: Path, *, damage=lambda text: text):
+    """What `draw_once` gives of a draw of a release in a folder, stored before; and how its file begins."""
+    folder.mkdir(exist_ok=True)
+    held, of = ReleaseFolder(path=folder, fingerprint_key=b""), {"of": "it"}
+    draw = StoredDraw(name="noise", field="numbers", what="it was", again="", drawn_for=of, fits=lambda _: True)
+    draws = iter([numbers])
+    first = draw_once(draw, lambda: next(draws), folder=held)
+    path = folder / "noise.draw.json"
+    path.write_text(damage(path.read_text()))
+    return first, draw_once(draw, lambda: next(draws), folder=held), json.loads(path.read_text())["numbers"]
+
+
+@pytest.mark.parametrize("size", [0, 1, 100_000])
+def test_an_array_of_draws_is_stored_packed_and_comes_back_as_it_was(tmp_path, size) -> None:
+    numbers = np.cumsum(np.random.default_rng(1).integers(0, 2**40, size))
+    first, second, stored = stored_and_loaded(numbers, tmp_path)
+    assert np.array_equal(first, numbers)
+    assert np.array_equal(second, numbers)
+    assert stored["size"] == size
+    assert len(stored["zstd"]) <= 10 * size + 40
+    assert stored_and_loaded([2**70, -1], tmp_path / "few")[1:] == ((2**70, -1), [2**70, -1])
+
+
+@pytest.mark.parametrize("size", [2, 4, -1, 2**60, "3", None])
+def test_an_array_that_is_damaged_is_refused(tmp_path, size) -> None:
+    def damage(text: str) -> str:
+        return text.replace('"size": 3', f'"size": {json.dumps(size)}')
+
+    with pytest.raises(ReleaseFailed, match="not drawn for this release"):
+        stored_and_loaded(np.array([4, 5, 6]), tmp_path, damage=damage)
+
+
+@pytest.mark.parametrize("damage", [lambda packed: packed[:-8], lambda packed: "=" + packed, lambda _: "AAAA"])
+def test_octets_that_are_damaged_are_refused(damage) -> None:
+    stored = _stored_form(np.arange(1000))
+    assert stored_numbers(stored).tolist() == list(range(1000))
+    with pytest.raises(ValueError, match="the array"):
+        stored_numbers({**stored, "zstd": damage(stored["zstd"])})
 
 
 def test_verify_holds_labels_against_the_levels_of_their_stage(desk, people) -> None:

@@ -24,6 +24,7 @@ from crowdblend.flows.spec import EVERY_KIND, read_spec, spec_model
 from crowdblend.mechanisms.errors import InputRefused, ReleaseFailed
 from crowdblend.mechanisms.local_reports.krandomization import KRandomization, flipped
 from crowdblend.tasks.readers.report_files import vector_table
+from crowdblend.tasks.stages.draw_once import stored_numbers
 from crowdblend.tasks.stages.table import write_table
 
 TOY = Path(__file__).resolve().parents[1] / "support" / "toy_kind"
@@ -210,7 +211,7 @@ def check_retry_and_documents(desk, monkeypatch, name: str) -> Path:
     assert draws == ["noise.draw.json"] * (kind.draws is not None) + ["map.draw.json"] * ("map" in name)
     if kind.draws is not None:
         [stored] = desk.home.rglob("noise.draw.json")
-        assert kind.draws(request, json.loads(stored.read_text())["numbers"])
+        assert kind.draws(request, stored_numbers(json.loads(stored.read_text())["numbers"]))
     out = desk.folder / "out"
     assert desk("verify", out).code == desk("ledger", "verify").code == 0
     assert desk("explain", spec, "--json").json["maps"] >= 1

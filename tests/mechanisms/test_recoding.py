@@ -120,3 +120,16 @@ def test_no_groups_have_no_coarser_ones():
     keys = flat.keys([np.zeros(0, dtype=np.int64)] * 3)
     above, places = coarsened(keys, finer=flat, coarser=flat)
     assert (above.shape, places.shape) == ((flat.key_words, 0), (0,))
+
+
+@pytest.mark.parametrize("sizes", [[4, 7], [4, 2**60, 2**60]])
+def test_keys_of_no_group_are_known(sizes):
+    wide = map_of(sizes)
+    last = wide.keys([np.array([0, column.size - 1]) for column in wide.columns])
+    assert wide.holds(last)
+    assert wide.holds(last[:, :0])
+    for word in range(wide.key_words):
+        for step in (-1, 1):
+            beyond = last.copy()
+            beyond[word, (step + 1) // 2] += step
+            assert not wide.holds(beyond)

@@ -73,6 +73,24 @@ def test_one_word_is_added_up_wherever_its_keys_lie(parts):
     assert merged.counts.tolist() == [total[key] for key in sorted(total)]
 
 
+@pytest.mark.parametrize("key_words", [1, 2])
+def test_ranges_of_keys_are_added_up_as_the_whole(monkeypatch, key_words):
+    """Parts of different sizes, keys in many parts, and more with one first word than a range has room for."""
+    rng = np.random.default_rng(7)
+    sets = [rng.choice([9, 2**40, 2**62], (key_words, n)) + rng.integers(0, 300, (key_words, n)) for n in (900, 40, 0)]
+    parts = [count_keys(keys, cells=2**70) for keys in sets]
+    ranges, whole = [], suppression.sum_counts
+    with monkeypatch.context() as small:
+        small.setattr(suppression, "_MERGED_AT_ONCE", 16)
+        small.setattr(suppression, "_SAMPLED_EVERY", 4)
+        small.setattr(suppression, "sum_counts", lambda keys, counts: ranges.append(counts.size) or whole(keys, counts))
+        merged = merge_counts(parts)
+    assert same(merged, count_keys(np.concatenate(sets, axis=1), cells=2**70))
+    assert sum(ranges) == sum(part.counts.size for part in parts)
+    assert len(ranges) > 20
+    assert max(ranges) <= (16 + 4 * len(parts) if key_words == 1 else 300)
+
+
 @settings(derandomize=True)
 @given(records=records_of, k=st.integers(1, 5), seed=st.integers(0, 99))
 def test_suppression_is_a_function_of_what_it_publishes(records, k, seed):

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import csv
+import io
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from crowdblend.mechanisms.hierarchies.declare import ValueHierarchy
 from crowdblend.mechanisms.recoding import GeneralizationMap, MappedColumn
 from crowdblend.mechanisms.suppression import suppress
+from crowdblend.tasks.readers.column_codes import arrow_of, texts_of
 from crowdblend.tasks.stages import table as table_module
-from crowdblend.tasks.stages.table import PublishedTable, count_table, write_table
+from crowdblend.tasks.stages.table import PublishedTable, TableColumn, count_table, figure_column, write_table
 
 COLOURS = ValueHierarchy.from_values(["blue", "green", "red, dark", "secret"])
 SIZES = ValueHierarchy.from_values(["L", "S"])
@@ -88,3 +91,46 @@ def test_more_rows_than_a_block(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         write_table(groups(SAMPLE, form="microdata"), folder=tmp_path, file_format=file_format)
     assert pq.read_table(tmp_path / "data.parquet").num_rows == 85
     assert (tmp_path / "data.csv").read_text().count("\n") == 86
+    assert len((tmp_path / "data.csv").read_bytes()) == len(b"colour,size\n") + 40 * 7 + 20 * 8 + 25 * 14
+
+
+ODD = ["", " ", "a,b", '"', 'x"y', "line\nfeed", "carriage\rreturn", "é…", "'", "None", "0", ";"]
+
+
+@pytest.mark.parametrize("alone", [True, False])
+def test_csv_is_what_pythons_writer_writes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, alone) -> None:
+    """Whatever the texts and numbers, in labels with a dictionary or without, in blocks of any size."""
+    weights = np.array([0.0, -0.0, 1.5, 1 / 3, 1e300, -1.0, 1e-5, 7.0, 2.0, 2.0, 1e16, 0.1])
+    columns = [
+        TableColumn(
+            name="odd, name",
+            values=pa.DictionaryArray.from_arrays(arrow_of(np.arange(12, dtype=np.int32)[::-1]), texts_of(ODD)),
+        ),
+        TableColumn(name="text", values=texts_of(ODD)),
+        figure_column("weight", weights),
+        TableColumn(name="shown", values=figure_column("", weights).values, shown=lambda value: f"{value:.1f}"),
+        figure_column("count", np.arange(12)),
+    ]
+    chosen = [columns[1:2], columns[:1]] if alone else [columns]
+    monkeypatch.setattr(table_module, "TEXT_ROWS_AT_ONCE", 5)
+    for own in chosen:
+        for times in (None, np.arange(12)[::-1]):
+            table = PublishedTable(columns=tuple(own), times=times)
+            write_table(table, folder=tmp_path, file_format="csv")
+            expected = io.StringIO()
+            writer = csv.writer(expected, lineterminator="\n", quoting=csv.QUOTE_MINIMAL)
+            writer.writerow([column.name for column in own])
+            rows = zip(*(column.texts for column in own), strict=True)
+            for row, count in zip(rows, [1] * 12 if times is None else times.tolist(), strict=True):
+                writer.writerows([row] * count)
+            assert (tmp_path / "data.csv").read_bytes() == expected.getvalue().encode()
+
+
+def test_labels_of_few_and_of_very_many_possible_codes_are_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    keys = MAP.keys([np.array([0, 3, 3, 1]), np.array([2, 0, 1, 2])])
+    dense = [column.values for column in table_module.label_columns(keys, generalization=MAP)]
+    monkeypatch.setattr(table_module, "_DENSE_CODES", 0)
+    sparse = [column.values for column in table_module.label_columns(keys, generalization=MAP)]
+    assert dense == sparse
+    assert dense[0].to_pylist() == ["*", "red, dark", "red, dark", "blue"]
+    assert dense[0].dictionary.to_pylist() == ["*", "blue", "red, dark"]
