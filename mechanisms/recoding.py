@@ -145,7 +145,7 @@ class GeneralizationMap:
 def coarsened(
     keys: NDArray[np.int64], *, finer: GeneralizationMap, coarser: GeneralizationMap
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """The groups of a coarser map that some groups become part of.
+    """The groups of a coarser map that some groups become part of; recoded some at a time, in little memory.
 
     Args:
         keys: groups of the finer map, shape (words, n).
@@ -159,21 +159,33 @@ def coarsened(
     Raises:
         ValueError: a column has a lower level.
     """
-    every = np.empty((coarser.key_words, keys.shape[1]), dtype=np.int64)
-    for begin in range(0, max(1, keys.shape[1]), _RECODED_AT_ONCE):
-        block = slice(begin, begin + _RECODED_AT_ONCE)
+    blocks = [slice(first, first + _RECODED_AT_ONCE) for first in range(0, keys.shape[1], _RECODED_AT_ONCE)]
+    places = np.empty(keys.shape[1], dtype=np.int64)
+    parts = [np.empty((coarser.key_words, 0), dtype=np.int64)]
+    for block in blocks:
         codes = [
             before.hierarchy.coarser(column_codes, level=before.level, to=after.level)
             for before, after, column_codes in zip(
                 finer.columns, coarser.columns, finer.decode(keys[:, block]), strict=True
             )
         ]
-        every[:, block] = coarser.keys(codes)
-    if every.shape[0] == 1:
-        single, places = np.unique(every[0], return_inverse=True)
-        return single.reshape(1, -1), places.reshape(-1)
-    order = np.lexsort(every[::-1])
-    ordered = every[:, order]
+        above, places[block] = _distinct(coarser.keys(codes))
+        parts.append(above)
+    whole, of_parts = _distinct(np.concatenate(parts, axis=1))
+    end = 0
+    for block, above in zip(blocks, parts[1:], strict=True):
+        begin, end = end, end + above.shape[1]
+        places[block] = of_parts[begin:end][places[block]]
+    return whole, places
+
+
+def _distinct(keys: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """The distinct ones of some keys, ascending, and the place of each key among them."""
+    if keys.shape[0] == 1:
+        single, inverse = np.unique(keys[0], return_inverse=True)
+        return single.reshape(1, -1), inverse.reshape(-1)
+    order = np.lexsort(keys[::-1])
+    ordered = keys[:, order]
     first = np.ones(order.size, dtype=np.bool_)
     first[1:] = np.any(ordered[:, 1:] != ordered[:, :-1], axis=0)
     places = np.empty(order.size, dtype=np.int64)

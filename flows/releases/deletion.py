@@ -38,6 +38,7 @@ from ..spec_tables import Exact, SpecTable
 from .kind import GivenSpec, ReleaseKind, Untold, count_records, fixed_columns, record_layout
 
 if TYPE_CHECKING:
+    from ...tasks.inputs.list import SourceLayout
     from ...tasks.stages.count import ReleaseWork
     from ...tasks.stages.table import Publication
 
@@ -184,6 +185,15 @@ def _given_noise(given: GivenSpec) -> DeletionNoise | None:
         raise InputRefused(f"{error}.", where=where) from None
 
 
+def _layout(request: DeletionRequest) -> SourceLayout:
+    """The files of records, which can't have more groups than there is memory for."""
+    from ...tasks.counting.group_counts import require_room
+
+    layout = record_layout(request)
+    require_room(layout, maps=request.maps)
+    return layout
+
+
 def _protected(request: DeletionRequest, work: ReleaseWork, counts: GroupCounts) -> NDArray[np.int64]:
     """What each stage publishes, as `_published` reads it.
 
@@ -305,7 +315,7 @@ KIND = ReleaseKind(
     forms=True,
     unequal_rates=lambda _: False,
     request=_request,
-    layout=record_layout,
+    layout=_layout,
     count_columns=fixed_columns,
     count=count_records,
     protect=_protected,

@@ -7,21 +7,26 @@ Group counts of the sampled records: partial counts by Dask, merged in a tree.
 
 from __future__ import annotations
 
+import math
+import os
 import uuid
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from decimal import Decimal
 from functools import partial
 from itertools import groupby
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ...mechanisms.errors import ReleaseFailed
+from ...mechanisms.errors import InputRefused, ReleaseFailed
 from ...mechanisms.recoding import GeneralizationMap
 from ...mechanisms.sampling import sample_commitment
 from ...mechanisms.suppression import GroupCounts, count_keys, merge_counts, sum_counts
+from ..inputs.list import SourceLayout
 from ..readers.column_codes import ColumnCoder
 from ..readers.csv_records import csv_keys
 from ..readers.parquet_records import parquet_keys
@@ -48,9 +53,15 @@ __all__ = [
     "group_counts",
     "merged_counts",
     "partial_counts",
+    "require_room",
 ]
 
 _KEYS_AT_ONCE = 1 << 21
+_GIB = 1 << 30
+_NUMBER_BYTES = 8
+_FEW_GROUPS = 1 << 20
+"""So many groups take less memory than reading the records does."""
+_CONTAINER_LIMIT = Path("/sys/fs/cgroup/memory.max")
 
 
 class KeySource(Protocol):
@@ -130,6 +141,65 @@ def counted_chunks(chunks: tuple[Chunk, ...], *, job: CountJob) -> GroupCounts:
             parts = [merge_counts([*parts, _counted(waiting, job)])]
             waiting, held = [], 0
     return merge_counts([*parts, _counted(waiting, job)])
+
+
+def require_room(layout: SourceLayout, *, maps: Sequence[GeneralizationMap]) -> None:
+    """Refuse records that may have more distinct groups than there is memory for; only metadata is looked at.
+
+    There are no more groups than combinations of labels, nor than records; CSV has at least a byte for each field. Of
+    each group of the first map key and count are in memory, twice while partial counts are merged, or once with five
+    more numbers while records are deleted; and of each group of a later stage a key and four numbers.
+
+    Args:
+        layout: the files of the records.
+        maps: the maps of the stages, at least one, the finest first.
+
+    Raises:
+        InputRefused: the groups may need more than CROWDBLEND_MEMORY says, or half of this machine's memory.
+    """
+    records = layout.records
+    if records is None:
+        records = layout.n_bytes // len(maps[0].columns)
+    groups = [min(records, one.cells) for one in maps]
+    numbers = groups[0] * max(2 * (maps[0].key_words + 1), maps[0].key_words + 6)
+    numbers += sum(many * (one.key_words + 4) for many, one in zip(groups[1:], maps[1:], strict=True))
+    needed, room = numbers * _NUMBER_BYTES, _memory()
+    if groups[0] > _FEW_GROUPS and needed > room:
+        raise InputRefused(
+            f"there may be so many distinct groups that they need {_rounded(needed)} GiB of memory, and "
+            f"{room / _GIB:.3g} GiB are meant for them.",
+            where="[columns]",
+            remedy="Begin with coarser levels or fewer columns; or, where there is more memory or there are surely "
+            f"fewer groups, set CROWDBLEND_MEMORY to {_rounded(needed)}.",
+        )
+
+
+def _rounded(n_bytes: int) -> int:
+    """GiB, the next power of two. PRIVACY: the number of records, which decides it, is told to its order alone."""
+    return 1 << max(0, (-(-n_bytes // _GIB) - 1).bit_length())
+
+
+def _memory() -> float:
+    """Bytes that groups may take: what the steward says, or half of what the machine or container has.
+
+    Raises:
+        InputRefused: what the steward says is no number of GiB.
+    """
+    said = os.environ.get("CROWDBLEND_MEMORY")
+    if said is not None:
+        try:
+            gib = float(said)
+        except ValueError:
+            gib = math.nan
+        if not 0 < gib < math.inf:
+            raise InputRefused(
+                "this is no number of GiB above 0.", where="CROWDBLEND_MEMORY", remedy="Write, for example, 4 or 0.5."
+            )
+        return gib * _GIB
+    machine = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    with suppress(OSError, ValueError):  # no such file, or "max"
+        machine = min(machine, int(_CONTAINER_LIMIT.read_text(encoding="ascii")))
+    return machine / 2
 
 
 def empty_counts(key_words: int) -> GroupCounts:

@@ -5,12 +5,15 @@ from __future__ import annotations
 import csv
 import importlib
 import json
+import os
 from collections import Counter
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
 from crowdblend.accounting.ledger.certificate.verify import read_certificate
@@ -21,6 +24,7 @@ from crowdblend.flows.releases.registry import KINDS
 from crowdblend.flows.spec import read_spec
 from crowdblend.mechanisms.deletion import expected_deletion
 from crowdblend.mechanisms.errors import ReleaseFailed
+from crowdblend.tasks.counting import group_counts
 from crowdblend.tasks.stages.draw_once import StoredDraw, _stored_form, draw_once, stored_numbers
 from crowdblend.tasks.stages.table import write_table
 
@@ -54,6 +58,7 @@ hierarchy = "towns.csv"
 ONE = {"colour": "level = 0", "age": "level = 1", "town": "level = 1"}
 CHAIN = {"colour": "levels = [0, 0, 1]", "age": "levels = [0, 1, 3]", "town": "levels = [0, 1, 1]"}
 NAMES = ("colour", "age", "town")
+SEMICOLONS = pa.csv.ParseOptions(delimiter=";")
 
 
 def spec_of(desk, *, edit=lambda text: text, file: str = "kept.toml", **changes: str) -> Path:
@@ -231,6 +236,38 @@ def test_a_stored_draw_that_is_no_draw_is_refused(desk, people, monkeypatch, dam
         "text": [],
     }[damage]
     assert not module.KIND.draws(request, changed)
+
+
+@pytest.mark.parametrize("kind", ["csv", "parquet"])
+def test_more_groups_than_memory_has_room_for_are_refused_before_the_charge(desk, people, monkeypatch, kind) -> None:
+    """By the number of records and of combinations that metadata tells of; the control has room for them."""
+    if kind == "parquet":
+        pq.write_table(pa.csv.read_csv(desk.folder / "people.csv", parse_options=SEMICOLONS), desk.folder / "p.parquet")
+    spec = spec_of(desk, edit=lambda text: text.replace("people.csv", "p.parquet") if kind == "parquet" else text)
+    monkeypatch.setattr(group_counts, "_FEW_GROUPS", 100)
+    monkeypatch.setenv("CROWDBLEND_MEMORY", "0.0001")
+    for words in (("run", spec), ("run", spec, "--dry-run")):
+        answer = desk(*words)
+        assert answer.code == 2, answer.err
+        assert "[columns]: there may be so many distinct groups that they need 1 GiB of memory" in answer.err
+        assert "and 0.0001 GiB are meant for them." in answer.err
+        assert "set CROWDBLEND_MEMORY to 1" in answer.err
+    assert desk("ledger", "show", "--json").json["releases"] == []
+    assert not list(desk.home.rglob("*.draw.json"))
+    monkeypatch.setenv("CROWDBLEND_MEMORY", "much")
+    assert "CROWDBLEND_MEMORY: this is no number of GiB above 0" in desk("run", spec).err
+    monkeypatch.setenv("CROWDBLEND_MEMORY", "0.01")
+    assert ran(desk, spec)["published_records"] > 15_000
+
+
+@pytest.mark.parametrize(("limit", "room"), [("4294967296\n", 2), ("max\n", None), (None, None)])
+def test_half_of_the_containers_or_the_machines_memory_is_for_groups(tmp_path, monkeypatch, limit, room) -> None:
+    monkeypatch.delenv("CROWDBLEND_MEMORY", raising=False)
+    monkeypatch.setattr(group_counts, "_CONTAINER_LIMIT", tmp_path / "memory.max")
+    machine = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
+    if limit is not None:
+        (tmp_path / "memory.max").write_text(limit)
+    assert group_counts._memory() / 2**30 == (min(machine, 4) / 2 if room else machine / 2)
 
 
 def stored_and_loaded(numbers, folder: Path, *, damage=lambda text: text):

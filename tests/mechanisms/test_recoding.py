@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from crowdblend.mechanisms import recoding
 from crowdblend.mechanisms.hierarchies.declare import ValueHierarchy
 from crowdblend.mechanisms.hierarchies.intervals import IntervalHierarchy
 from crowdblend.mechanisms.recoding import GeneralizationMap, MappedColumn, coarsened
@@ -105,6 +106,11 @@ def test_coarser_groups_are_those_of_the_coarser_codes(columns, seed):
     codes = [rng.integers(0, min(4, column.size), 60) for column in finer.columns]
     keys = np.unique(finer.keys(codes), axis=1)
     above, places = coarsened(keys, finer=finer, coarser=coarser)
+    with pytest.MonkeyPatch.context() as small:
+        small.setattr(recoding, "_RECODED_AT_ONCE", 7)
+        again = coarsened(keys, finer=finer, coarser=coarser)
+    assert np.array_equal(again[0], above)
+    assert np.array_equal(again[1], places)
     for before, after, fine, coarse in zip(
         finer.columns, coarser.columns, finer.decode(keys), coarser.decode(above[:, places]), strict=True
     ):
