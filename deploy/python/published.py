@@ -13,6 +13,8 @@ from rich.table import Table
 
 from ...accounting.ledger.certificate.verify import CertificateCheck, read_certificate
 from ...accounting.ledger.private_store.signing import read_public_keys
+from ...accounting.theory.kinds.registry import mechanism_of_record
+from ...flows.releases.registry import kind_of_mechanism
 from ...mechanisms.amounts import amount_shown
 from ...tasks.readers.released_groups import read_released_table
 from ..release_check import verify_release
@@ -68,16 +70,20 @@ class PublishedRelease:
 
     @property
     def levels(self) -> dict[str, int]:
-        """The level of each released column, 0 being the value itself."""
+        """The level of each released column, 0 being the value itself; of a chain of maps that of the finest."""
         return {column["column"]: column["level"] for column in self.certificate["map"]["columns"]}
 
     def groups(self) -> pa.Table:
         """The groups of a microdata release: one row each, with its labels and its number of records in `count`.
 
+        Those of a deletion release also have the `stage` that published them, where there are several, and the
+        `weight` of each of their records, both as numbers.
+
         Raises:
             InputRefused: there is no table of groups, or it can't be read.
         """
-        return read_released_table(self.folder)
+        kind = kind_of_mechanism(mechanism_of_record(self.certificate["mechanism"]))
+        return read_released_table(self.folder, figures=kind.figures or ())
 
     def findings(self, *, public_key: Path | None = None) -> tuple[str, ...]:
         """What does not hold of the certificate and the files, one sentence each; empty where all is well.

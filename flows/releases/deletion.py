@@ -35,7 +35,7 @@ from ...mechanisms.suppression import GroupCounts
 from ...tasks.request import Request
 from ..columns import declared_chain
 from ..spec_tables import Exact, SpecTable
-from .kind import GivenSpec, ReleaseKind, Untold, count_records, fixed_columns, record_layout
+from .kind import GivenSpec, ReleaseKind, TableReading, count_records, fixed_columns, record_layout
 
 if TYPE_CHECKING:
     from ...tasks.inputs.list import SourceLayout
@@ -51,7 +51,6 @@ PARAMETERS: Mapping[Shape, tuple[str, ...]] = {
     "gaussian": ("scale", "width"),
 }
 FIGURES = ("stage", "weight", "count")
-WITHOUT_DELETION = Untold(of=("deletion releases",))
 
 
 class DeletionTable(SpecTable):
@@ -306,6 +305,11 @@ def _explained(request: DeletionRequest) -> dict[str, Any]:
     }
 
 
+def _table_reading(mechanism: DeletionRelease, form: str) -> TableReading:
+    shape: Literal["microdata", "counts"] = "counts" if form == "counts" else "microdata"
+    return TableReading(shape=shape, rate=None, k=mechanism.k, suppresses=False, noise=None)
+
+
 KIND = ReleaseKind(
     name=DeletionRequest.kind,
     model=DeletionTable,
@@ -331,7 +335,7 @@ KIND = ReleaseKind(
         "scale": "σ of the noise",
         "width": "m: the noise lies in 0 to 2m",
     },
-    sheet=lambda *_: WITHOUT_DELETION,
-    preview=lambda _: WITHOUT_DELETION,
+    sheet=_table_reading,
+    preview=lambda mechanism: mechanism,
     figures=frozenset(FIGURES),
 )

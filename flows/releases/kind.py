@@ -26,6 +26,7 @@ from ..columns import record_reading
 from ..spec_tables import ColumnTable, PrivacyTable, SpecTables
 
 if TYPE_CHECKING:
+    from ...mechanisms.deletion import DeletionRelease
     from ...mechanisms.suppression import GroupCounts
     from ...tasks.inputs.list import SourceLayout
     from ...tasks.stages.count import ReleaseWork
@@ -239,7 +240,8 @@ class ReleaseKind:
             that are declared are published.
         meanings: field of its mechanisms' records → what it means, for those that `explain` shows.
         sheet: how a table is read, by mechanism and form; or why there is no sheet, and no preview by such a table.
-        preview: the suppression that can be foretold; None where nothing is suppressed; or why there is no preview.
+        preview: the suppression or deletion that can be foretold; None where there is neither; or why there is no
+            preview.
         figures: the published columns that have numbers and not the labels of a hierarchy; None where all have.
     """
 
@@ -260,7 +262,7 @@ class ReleaseKind:
     explain: Callable[[Any], dict[str, Any]]
     meanings: Mapping[str, str]
     sheet: Callable[[Any, str], TableReading | Untold]
-    preview: Callable[[Any], Suppressing | Untold | None]
+    preview: Callable[[Any], Suppressing | DeletionRelease | Untold | None]
     figures: frozenset[str] | None
 
 

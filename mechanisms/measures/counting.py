@@ -147,7 +147,8 @@ class SizeErrors:
         queries: how many there are.
         median: of their relative errors.
         high: the 95th percentile of their relative errors.
-        sampling_alone: the median that sampling would leave if nothing were suppressed, by normal approximation.
+        sampling_alone: the median that sampling would leave if nothing were suppressed, by normal approximation; None
+            where nothing was sampled.
         lost: share of them that the release answers with 0.
     """
 
@@ -156,7 +157,7 @@ class SizeErrors:
     queries: int
     median: float
     high: float
-    sampling_alone: float
+    sampling_alone: float | None
     lost: float
 
 
@@ -182,7 +183,7 @@ class QueryErrors:
 
 
 def counting_query_errors(
-    before: CountedRecords, after: CountedRecords, *, sampling_rate: Decimal, ways: int
+    before: CountedRecords, after: CountedRecords, *, sampling_rate: Decimal | None, ways: int
 ) -> QueryErrors:
     """Ask for every cell of every table of up to `ways` columns that holds a record, and compare.
 
@@ -190,8 +191,8 @@ def counting_query_errors(
 
     Args:
         before: all records, at the levels of the release.
-        after: the published records.
-        sampling_rate: β of the release.
+        after: the published records; where they have weights, what these add up to.
+        sampling_rate: β of the release; None where nothing was sampled.
         ways: 1 or more; more than there are columns is as many as there are.
 
     Raises:
@@ -203,7 +204,7 @@ def counting_query_errors(
     parts = list(_cells(before, after, ways))
     true = np.concatenate([np.zeros(0, dtype=np.int64), *(part[0] for part in parts)])
     published = np.concatenate([np.zeros(0, dtype=np.int64), *(part[1] for part in parts)])
-    rate = float(sampling_rate)
+    rate = 1.0 if sampling_rate is None else float(sampling_rate)
     errors = relative_errors(true, published, sampling_rate=rate, floor=floor)
     by_size = []
     for power in sorted({len(str(answer)) - 1 for answer in np.unique(true).tolist()}):
@@ -217,7 +218,9 @@ def counting_query_errors(
                 queries=int(chosen.sum()),
                 median=float(np.median(errors[chosen])),
                 high=float(np.quantile(errors[chosen], 0.95)),
-                sampling_alone=float(np.median(deviations) * MEDIAN_OF_ABSOLUTE_NORMAL),
+                sampling_alone=None
+                if sampling_rate is None
+                else float(np.median(deviations) * MEDIAN_OF_ABSOLUTE_NORMAL),
                 lost=float((published[chosen] == 0).mean()),
             )
         )

@@ -28,7 +28,15 @@ from .risk import (
     size_shares,
 )
 
-__all__ = ["CLASS_EDGES", "ClassMeasures", "ColumnUtility", "NotOfTheseRecordsError", "UtilityMeasures", "utility_of"]
+__all__ = [
+    "CLASS_EDGES",
+    "ClassMeasures",
+    "ColumnUtility",
+    "NotOfTheseRecordsError",
+    "StageUtility",
+    "UtilityMeasures",
+    "utility_of",
+]
 
 CLASS_EDGES = (1, 2, 5, 10, 20, 50, 100, 1000)
 """First sizes of the intervals in which class sizes are told."""
@@ -90,6 +98,25 @@ class ColumnUtility:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class StageUtility:
+    """One stage of a deletion release.
+
+    Args:
+        levels: of the columns, in their order.
+        found: records that the stages before left.
+        published: of these records.
+        groups: that all records are in at these levels.
+        published_groups: that the stage published.
+    """
+
+    levels: tuple[int, ...]
+    found: int
+    published: int
+    groups: int
+    published_groups: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class UtilityMeasures:
     """What a release keeps of its records, and what it risks.
 
@@ -97,9 +124,9 @@ class UtilityMeasures:
 
     Args:
         k: suppression threshold.
-        sampling_rate: β.
+        sampling_rate: β; None where all records were counted.
         suppressed: records of the sample that were left out, as the rate lets one expect: β · records − published, at
-            least 0. The sample itself is never known.
+            least 0. The sample itself is never known. Of all records, and exactly, where all were counted.
         before: all records with their values, as declared.
         coarsened: all records at the levels of the release.
         after: the release.
@@ -107,10 +134,11 @@ class UtilityMeasures:
         pairs: each pair of columns, coarsened against released.
         queries: errors of counting queries.
         classification: what classifiers learn; None where no column can be told.
+        stages: of a deletion release, the finest first; none of another one.
     """
 
     k: int
-    sampling_rate: Decimal
+    sampling_rate: Decimal | None
     suppressed: int
     before: ClassMeasures
     coarsened: ClassMeasures
@@ -119,6 +147,7 @@ class UtilityMeasures:
     pairs: tuple[PairDistance, ...]
     queries: QueryErrors
     classification: Classification | None
+    stages: tuple[StageUtility, ...]
 
 
 def utility_of(
@@ -126,7 +155,9 @@ def utility_of(
     released: CountedRecords,
     *,
     k: int,
-    sampling_rate: Decimal,
+    sampling_rate: Decimal | None,
+    weighted: CountedRecords | None = None,
+    stages: tuple[StageUtility, ...] = (),
     target: str | None = None,
     threshold: float = 0.2,
 ) -> UtilityMeasures:
@@ -136,7 +167,10 @@ def utility_of(
         before: all records at level 0 of the released columns.
         released: the published groups and counts.
         k: suppression threshold of the release.
-        sampling_rate: β of the release, between 0 and 1.
+        sampling_rate: β of the release, between 0 and 1; None where all records were counted.
+        weighted: the published groups with what their records' weights add up to, which answers the counting queries;
+            None takes the counts.
+        stages: of a deletion release.
         target: column that a classifier tells; None takes `default_target`.
         threshold: re-identification risk above which a record counts as at risk.
 
@@ -148,7 +182,8 @@ def utility_of(
     _keys, population, published = aligned_counts(coarsened, released)
     if np.any(published > population):
         raise NotOfTheseRecordsError("the release has groups that these records don't have")
-    suppressed = max(0, round(sampling_rate * before.records) - released.records)
+    counted = before.records if sampling_rate is None else round(sampling_rate * before.records)
+    suppressed = max(0, counted - released.records)
     reported = target or default_target(released)
     columns = len(before.map.columns)
     return UtilityMeasures(
@@ -161,9 +196,13 @@ def utility_of(
         columns=tuple(_column(before, coarsened, released, place) for place in range(columns)),
         pairs=pair_distances(coarsened, released),
         queries=counting_query_errors(
-            coarsened, released, sampling_rate=sampling_rate, ways=3 if columns <= MOST_COLUMNS_FOR_THREE else 2
+            coarsened,
+            weighted or released,
+            sampling_rate=sampling_rate,
+            ways=3 if columns <= MOST_COLUMNS_FOR_THREE else 2,
         ),
         classification=None if reported is None else classification(before, released, target=reported),
+        stages=stages,
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from pathlib import Path
 
 import numpy as np
@@ -17,26 +18,31 @@ from .column_codes import numbers_of
 __all__ = ["read_released_table", "released_groups"]
 
 COUNT = "count"
+NUMBERS = {COUNT: pa.int64(), "stage": pa.int64(), "weight": pa.float64()}
+"""The type of each column that may have numbers instead of labels."""
 
 
-def read_released_table(folder: Path) -> pa.Table:
+def read_released_table(folder: Path, *, figures: Collection[str] = (COUNT,)) -> pa.Table:
     """One row a published group, with the number of its records in the column `count`.
 
     Args:
-        folder: of a microdata release, `data.parquet` or `data.csv` in it, in either form.
+        folder: of a release of rows or of their counts, `data.parquet` or `data.csv` in it.
+        figures: names that, of those in `NUMBERS`, have numbers here; every other column has labels. A group is what
+            has the same labels and the same numbers, but for its count.
 
     Raises:
         InputRefused: there is no table, or it can't be read.
     """
+    numbers = NUMBERS.keys() & {COUNT, *figures}
     parquet, csv = folder / "data.parquet", folder / "data.csv"
     try:
-        table = pq.read_table(parquet) if parquet.is_file() else _read_csv(csv)
+        table = pq.read_table(parquet) if parquet.is_file() else _read_csv(csv, numbers)
     except (OSError, pa.ArrowInvalid) as error:
         raise InputRefused(f"the published table can't be read ({type(error).__name__}).", where=str(folder)) from None
     names = [name for name in table.column_names if name != COUNT]
     plain = pa.table(
         {
-            **{name: table[name].cast(pa.string()) for name in names},
+            **{name: table[name].cast(NUMBERS[name] if name in numbers else pa.string()) for name in names},
             COUNT: table[COUNT].cast(pa.int64()) if COUNT in table.column_names else pa.repeat(1, table.num_rows),
         }
     )
@@ -76,11 +82,8 @@ def released_groups(table: pa.Table, coarsened: CountedRecords) -> CountedRecord
     return CountedRecords(map=coarsened.map, groups=sum_counts(coarsened.map.keys(codes), counts))
 
 
-def _read_csv(path: Path) -> pa.Table:
+def _read_csv(path: Path, numbers: Collection[str]) -> pa.Table:
     with path.open("rb") as file:
         header = pc_csv.open_csv(file).schema.names
-    options = pc_csv.ConvertOptions(
-        column_types={name: pa.int64() if name == COUNT else pa.string() for name in header},
-        strings_can_be_null=False,
-    )
-    return pc_csv.read_csv(path, convert_options=options)
+    types = {name: NUMBERS[name] if name in numbers else pa.string() for name in header}
+    return pc_csv.read_csv(path, convert_options=pc_csv.ConvertOptions(column_types=types, strings_can_be_null=False))

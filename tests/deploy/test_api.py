@@ -48,6 +48,27 @@ def test_release_open_ledger_and_report_from_python(desk) -> None:
         api.release(desk.write_spec(k="25"), release_id="one")
 
 
+@pytest.mark.parametrize("file_format", ["csv", "parquet"])
+def test_groups_of_a_deletion_release_have_their_stage_and_weight_as_numbers(desk, file_format) -> None:
+    desk.add_dataset()
+
+    def deleting(text: str) -> str:
+        for level, levels in (("level = 0", "levels = [0, 1]"), ("level = 1", "levels = [0, 1]")):
+            text = text.replace(level, levels)
+        return text.replace("[sampling]\nrate = 0.1", "[deletion]").replace("delta =", "epsilon = 1\ndelta =")
+
+    desk.write_spec(edit=deleting, k="1", file_format=file_format)
+    published = api.release("spec.toml")
+    groups = published.groups()
+    assert groups.column_names == ["colour", "age", "town", "stage", "weight", "count"]
+    assert [str(groups.schema.field(name).type) for name in ("town", "stage", "weight", "count")] == [
+        "string", "int64", "double", "int64",
+    ]  # fmt: skip
+    assert set(groups["stage"].to_pylist()) == {1, 2}
+    assert sum(groups["count"].to_pylist()) == published.certificate["published"]["records"]
+    assert groups.num_rows == published.certificate["published"]["groups"]
+
+
 def test_numbers_are_taken_as_they_are_written() -> None:
     exactly = api.plan(k=20, sampling_rate=Decimal("0.1"), delta=Decimal("0.000001"))
     assert api.plan(k=20, sampling_rate="0.1", delta="1e-6") == exactly

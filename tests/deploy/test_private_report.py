@@ -171,7 +171,7 @@ def test_a_look_that_reads_other_records_stays_recorded(released) -> None:
             "[suppression]", '[histogram]\nkind = "suppressed"'
         )
     )
-    assert "about a microdata release" in desk("report", "private", histogram, "out").err
+    assert "about a microdata or a deletion release" in desk("report", "private", histogram, "out").err
 
 
 def test_records_that_cannot_be_read_leave_a_look_and_tell_the_kind_of_the_fault_alone(desk) -> None:
@@ -217,3 +217,50 @@ def test_prefect_is_not_even_loaded(released) -> None:
         [sys.executable, "-c", program], cwd=released.folder, env=os.environ, capture_output=True, text=True, check=True
     )
     assert run.stdout.splitlines()[-1] == "0 []", run.stdout + run.stderr
+
+
+@pytest.mark.parametrize("stages", [1, 3])
+def test_a_deletion_release_is_measured_stage_by_stage(desk, stages) -> None:
+    """Every figure by hand from the records and the published table."""
+    levels = {"colour": (0, 0, 1), "age": (0, 1, 3), "town": (0, 1, 1)}
+
+    def deleting(text: str) -> str:
+        text = text.replace("[sampling]\nrate = 0.1", "[deletion]").replace("delta =", "epsilon = 1\ndelta =")
+        head, *tables = text.replace("k = 20", "k = 2").split("[columns.")
+        lines = []
+        for table in tables:
+            name = table.partition("]")[0]
+            own = levels[name][1] if stages == 1 else list(levels[name])
+            kept = [line for line in table.splitlines() if not line.startswith("level")]
+            lines.append("\n".join([*kept, f"level = {own}" if stages == 1 else f"levels = {own}"]))
+        return "\n[columns.".join([head, *lines]) + "\n"
+
+    desk.add_dataset()
+    desk.succeed("run", desk.write_spec(edit=deleting))
+    told = desk.succeed("report", "private", "spec.toml", "out", "--json").json["measures"]
+    with (desk.folder / "people.csv").open(encoding="utf-8") as file:
+        people = [(row["colour"], int(row["age"]), row["town"]) for row in csv.DictReader(file, delimiter=";")]
+    region = {"Lyon": "South", "Marseille": "South", "Lille": "North", "Paris": "North"}
+    maps = [
+        lambda colour, age, town: (colour, age, town),
+        lambda colour, age, town: (colour, age // 10, region[town]),
+        lambda colour, age, town: (region[town],),
+    ]
+    rows = pq.read_table(desk.folder / "out" / "data.parquet").to_pylist()
+    left = len(people)
+    assert len(told["stages"]) == stages
+    for number, stage in enumerate(told["stages"], start=1):
+        own = [row for row in rows if row.get("stage", 1) == number]
+        label = maps[1 if stages == 1 else number - 1]
+        assert stage["groups"] == len({label(*person) for person in people})
+        assert (stage["found"], stage["published"]) == (left, len(own))
+        assert stage["published_groups"] == len({(row["colour"], row["age"], row["town"]) for row in own})
+        left -= len(own)
+    assert told["suppressed"] == left == len(people) - told["after"]["records"]
+    assert told["sampling_rate"] is None
+    # The answers are sums of weights: three colours in 4 groups each, exact but for the deletion's error and rounding.
+    assert 0 < told["queries"]["high"] < 0.2
+    assert all(one["sampling_alone"] is None for one in told["queries"]["by_size"])
+    page = next((desk.home / "reports").glob("*.html")).read_text(encoding="utf-8")
+    assert "Stage by stage" in page
+    assert "sampling alone" not in page

@@ -44,6 +44,7 @@ __all__ = [
     "rate_of",
     "suggestions",
     "suppression_at",
+    "worst_labels",
 ]
 
 THRESHOLDS = (5, 10, 20, 30, 50, 100)
@@ -210,8 +211,8 @@ def forecast(request: Request, mechanism: Suppressing, crowd: ReferencePopulatio
         same_price=tuple(at(least, sampling_rate) for sampling_rate, least in same if least is not None),
         by_level=tuple(_by_level(crowd, levels, k=k, rate=rate)),
         by_column=tuple(_by_column(crowd, levels, estimate, k=k, rate=rate)),
-        by_label=tuple(_worst(crowd, groups, levels, lost, together=1)[:MOST_LABELS]),
-        by_pair=tuple(_worst(crowd, groups, levels, lost, together=2)[:MOST_PAIRS])
+        by_label=tuple(worst_labels(crowd, groups, levels, lost, together=1)[:MOST_LABELS]),
+        by_pair=tuple(worst_labels(crowd, groups, levels, lost, together=2)[:MOST_PAIRS])
         if 1 < len(crowd.names) <= MOST_COLUMNS_PAIRED
         else (),
     )
@@ -283,10 +284,18 @@ def _by_column(
     return sorted(found, key=lambda one: -one.saved)
 
 
-def _worst(
+def worst_labels(
     crowd: ReferencePopulation, groups: Groups, levels: Levels, lost: NDArray[np.float64], *, together: int
 ) -> list[Lost]:
-    """Labels, one by one or in pairs, by how many more of their people are lost than if all lost alike."""
+    """Labels, one by one or in pairs, by how many more of their people are lost than if all lost alike.
+
+    Args:
+        crowd: whose they are.
+        groups: its groups at some levels.
+        levels: these levels, one for each column.
+        lost: share of each group that is lost, shape (groups,).
+        together: how many labels, 1 or 2.
+    """
     records = groups.counts.astype(np.float64)
     overall = float(records @ lost) / float(records.sum())
     found: list[tuple[float, Lost]] = []

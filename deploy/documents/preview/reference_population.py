@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
@@ -20,6 +21,7 @@ from ....accounting.theory.kinds.registry import mechanism_of_record
 from ....accounting.theory.profile.sampled_counts import record_survival
 from ....flows.releases.kind import TableReading, Untold
 from ....flows.releases.registry import kind_of_mechanism
+from ....mechanisms.deletion import DeletionRelease
 from ....mechanisms.errors import InputRefused, ReleaseFailed
 from ....mechanisms.hierarchies.declare import Hierarchy
 from ....mechanisms.map_selection.draw import MapChoice
@@ -32,6 +34,7 @@ from ....tasks.counting.group_counts import count_job, group_counts
 from ....tasks.inputs.csv_header import CsvLayout
 from ....tasks.inputs.list import SourceLayout, check_metadata, list_source, source_metadata_bytes
 from ....tasks.inputs.parquet_footer import ParquetLayout
+from ....tasks.readers.released_groups import read_released_table
 from ....tasks.request import Request
 
 __all__ = [
@@ -332,10 +335,12 @@ def crowd_of_release(request: Request, folder: Path) -> ReferencePopulation:
         raise InputRefused("answers have no groups to look at.", where=str(folder), not_done=NOT_DONE)
     names, hierarchies, finest = _columns(request)
     base = _levels_of_release(names, hierarchies, certificate, folder)
-    table = _table(folder, names)
-    mapped = _map(names, hierarchies, base)
-    codes = [_codes(table.column(name), column, folder) for name, column in zip(names, mapped.columns, strict=True)]
-    counts = np.maximum(table.column("count").to_numpy(), 0).astype(np.int64)
+    if isinstance(mechanism, DeletionRelease):
+        base, codes, counts = _weighted(folder, names, hierarchies, certificate)
+    else:
+        table = _table(folder, names)
+        codes = _all_codes(table, _map(names, hierarchies, base), folder)
+        counts = np.maximum(table.column("count").to_numpy(), 0).astype(np.int64)
     if not counts.sum():
         raise InputRefused("this release publishes no record.", where=str(folder), not_done=NOT_DONE)
     scale = 1.0 if reading.rate is None else 1.0 / float(reading.rate)
@@ -346,7 +351,8 @@ def crowd_of_release(request: Request, folder: Path) -> ReferencePopulation:
         codes=tuple(codes),
         counts=counts,
         scale=scale,
-        origin=f"the release {certificate['release_id']} ({certificate['name']}), {counts.sum():,} published records",
+        origin=f"the release {certificate['release_id']} ({certificate['name']}), "
+        f"{certificate['published']['records'] or counts.sum():,} published records",
         remarks=tuple(_remarks(reading, finest=finest, base=base)),
     )
 
@@ -418,6 +424,39 @@ def _table(folder: Path, names: tuple[str, ...]) -> pa.Table:
     columns = [table.column(name).cast(pa.string()).combine_chunks() for name in names]
     plain = pa.table([*columns, table.column("count").cast(pa.int64())], names=[*names, "count"])
     return plain.group_by(list(names)).aggregate([("count", "sum")]).rename_columns([*names, "count"])
+
+
+def _weighted(
+    folder: Path, names: tuple[str, ...], hierarchies: tuple[Hierarchy, ...], certificate: Mapping[str, Any]
+) -> tuple[Levels, list[NDArray[np.int64]], NDArray[np.int64]]:
+    """The groups of a deletion release at the levels of its last stage, each with what its records' weights add up to.
+
+    Returns:
+        These levels, the groups' codes of each column, and the counts, rounded.
+    """
+    table = read_released_table(folder, figures=("stage", "weight"))
+    stages = [tuple(int(stage["levels"][name]) for name in names) for stage in certificate["published"]["stages"]]
+    last, keys, counts = _map(names, hierarchies, stages[-1]), [], []
+    for number, levels in enumerate(stages, start=1):
+        rows = table.filter(pc.equal(table["stage"], number)) if len(stages) > 1 else table
+        codes = [
+            hierarchy.coarser(column_codes, level=level, to=to)
+            for hierarchy, column_codes, level, to in zip(
+                hierarchies,
+                _all_codes(rows, _map(names, hierarchies, levels), folder),
+                levels,
+                stages[-1],
+                strict=True,
+            )
+        ]
+        keys.append(last.keys(codes))
+        counts.append(np.rint(rows["weight"].to_numpy() * rows["count"].to_numpy()).astype(np.int64))
+    merged = sum_counts(np.concatenate(keys, axis=1), np.concatenate(counts))
+    return stages[-1], last.decode(merged.keys), merged.counts
+
+
+def _all_codes(table: pa.Table, mapped: GeneralizationMap, folder: Path) -> list[NDArray[np.int64]]:
+    return [_codes(table.column(column.name), column, folder) for column in mapped.columns]
 
 
 def _codes(labels: pa.ChunkedArray, column: MappedColumn, folder: Path) -> np.ndarray[Any, np.dtype[np.int64]]:

@@ -14,10 +14,12 @@ from rich.text import Text
 
 from ....accounting.dashboard.templating import grouped
 from ....flows.paths import resolve_paths
+from ....flows.releases.deletion import DeletionRequest
 from ....flows.releases.kind import Suppressing, Untold
 from ....flows.releases.registry import release_kind
 from ....flows.spec import parse_spec, read_spec
 from ....mechanisms.amounts import amount_shown
+from ....mechanisms.deletion import DeletionRelease
 from ....mechanisms.errors import InputRefused
 from ....mechanisms.map_selection.draw import MapChoice
 from ....mechanisms.map_selection.lattice import Levels
@@ -25,13 +27,15 @@ from ....mechanisms.recoding import GeneralizationMap
 from ....tasks.request import Request
 from ...commands.output_guard import require_elsewhere, write_new
 from ..rendering import page, percent
-from .forecast import MOST_MAPS, ByPrice, Forecast, Suggestion, best_levels, forecast, suggestions
+from .deletion import DeletionForecast, forecast_deletion
+from .forecast import MOST_MAPS, ByPrice, Forecast, Lost, Suggestion, best_levels, forecast, suggestions
 from .reference_population import REMEDY, WHY, ReferencePopulation, crowd_of_records, crowd_of_release
 
 __all__ = [
     "Preview",
     "PreviewRow",
     "PreviewTable",
+    "deletion_tables",
     "not_a_level",
     "preview",
     "preview_tables",
@@ -40,6 +44,7 @@ __all__ = [
 ]
 
 BAR = 16
+MOST_WITH_BARS = 5
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -132,16 +137,7 @@ def preview_tables(
             note="Labels, and pairs of labels, whose people are suppressed more often than all people together; those "
             "who lose most people first.",
             headers=("people with", "people", "suppressed"),
-            rows=tuple(
-                PreviewRow(
-                    cells=(
-                        ", ".join(f"{column} {label}" for column, label in zip(lost.columns, lost.labels, strict=True)),
-                        number(lost.people),
-                        lost.suppressed,
-                    )
-                )
-                for lost in (*prediction.by_label, *prediction.by_pair)
-            ),
+            rows=_lost((*prediction.by_label, *prediction.by_pair), number),
         ),
         "by_k": _priced("Other thresholds at this rate", prediction.by_k, number),
         "by_rate": _priced("Other rates at this threshold", prediction.by_rate, number),
@@ -152,9 +148,152 @@ def preview_tables(
     return {name: table for name, table in tables.items() if table.rows}
 
 
-def print_forecast(prediction: Forecast, helpful: Sequence[Suggestion], console: Console | None = None) -> None:
+def _lost(found: Iterable[Lost], number: Callable[[float], str]) -> tuple[PreviewRow, ...]:
+    return tuple(
+        PreviewRow(
+            cells=(
+                ", ".join(f"{column} {label}" for column, label in zip(lost.columns, lost.labels, strict=True)),
+                number(lost.people),
+                lost.suppressed,
+            )
+        )
+        for lost in found
+    )
+
+
+def deletion_tables(prediction: DeletionForecast, *, number: Callable[[float], str]) -> dict[str, PreviewTable]:
+    """The tables of a deletion release's preview; arguments and return as of `preview_tables`."""
+    tables = {
+        "stages": PreviewTable(
+            title="Stage by stage",
+            note="What a stage withholds goes on to the next; at the last it is deleted for good. Groups: combinations "
+            "of labels that somebody has.",
+            headers=("stage", "levels", "groups", "of them published", "records", "published", "withheld"),
+            rows=tuple(
+                PreviewRow(
+                    cells=(
+                        f"{stage.stage}",
+                        ", ".join(f"{name} {level}" for name, level in stage.levels.items()),
+                        number(stage.groups),
+                        number(stage.published_groups),
+                        number(stage.left),
+                        number(stage.published),
+                        stage.withheld,
+                    )
+                )
+                for stage in prediction.stages
+            ),
+        ),
+        "sampled": PreviewTable(
+            title="What sampling would publish at the same price",
+            note="By the map of each stage, at the rate that publishes most, with the least threshold that costs no "
+            "more. Suppressed: of the sampled records.",
+            headers=("release", "k", "rate", "records", "groups", "suppressed", "not published"),
+            rows=(
+                PreviewRow(
+                    cells=(
+                        "deletion, as specified •",
+                        f"{prediction.k}",
+                        "–",
+                        number(prediction.published),
+                        number(prediction.groups),
+                        "–",
+                        prediction.deleted,
+                    ),
+                    chosen=True,
+                ),
+                *(
+                    PreviewRow(
+                        cells=(
+                            f"sampled, map of stage {one.stage}" if len(prediction.stages) > 1 else "sampled, same map",
+                            f"{one.k}",
+                            f"{one.rate:g}",
+                            number(one.records),
+                            number(one.groups),
+                            f"{one.suppressed:.1%}",
+                            1.0 - one.records / prediction.people,
+                        )
+                    )
+                    for one in prediction.sampled
+                ),
+            )
+            if prediction.sampled
+            else (),
+        ),
+        "by_epsilon": PreviewTable(
+            title="Other prices at the same δ",
+            note="With the noise that follows from each; • marks the specification's.",
+            headers=("ε", "expected deletion", "at most", "records", "groups", "deleted"),
+            rows=tuple(
+                PreviewRow(
+                    cells=(
+                        _marked(amount_shown(one.epsilon), one.chosen),
+                        f"{one.expected_deletion:.1f}",
+                        f"{one.largest_deletion}",
+                        number(one.published),
+                        number(one.groups),
+                        one.deleted,
+                    ),
+                    chosen=one.chosen,
+                )
+                for one in prediction.by_epsilon
+            ),
+        ),
+        "lost": PreviewTable(
+            title="Who is lost more than others",
+            note="Labels of the last stage whose people are deleted more often than all people together; those who "
+            "lose most people first.",
+            headers=("people with", "people", "deleted"),
+            rows=_lost(prediction.by_label, number),
+        ),
+    }
+    return {name: table for name, table in tables.items() if table.rows}
+
+
+def print_forecast(
+    prediction: Forecast | DeletionForecast, helpful: Sequence[Suggestion], console: Console | None = None
+) -> None:
     """Write a preview to the console (standard output where none is given)."""
     out = console or Console(highlight=False)
+    if isinstance(prediction, DeletionForecast):
+        _print_deletion(prediction, out)
+    else:
+        _print_suppression(prediction, helpful, out)
+    out.print("The private records were not read, and nothing was charged.")
+
+
+def _print_deletion(prediction: DeletionForecast, out: Console) -> None:
+    out.print(Text(f"Of the records {prediction.deleted:.1%} would be deleted.", style="bold"))
+    out.print(
+        Text(
+            f"Looked at: {prediction.crowd}, standing for {prediction.people:,.0f} people. About "
+            f"{prediction.published:,.0f} records in {prediction.groups:,.0f} groups would be published, for "
+            f"ε = {amount_shown(prediction.epsilon)} at δ = {amount_shown(prediction.delta)}. A group loses "
+            f"{prediction.expected_deletion:.1f} records at a stage in expectation, and "
+            f"{prediction.largest_deletion} at most."
+        )
+    )
+    for remark in prediction.remarks:
+        out.print(Text(remark, style="dim"))
+    _print_tables(deletion_tables(prediction, number="{:,.0f}".format).values(), out)
+
+
+def _print_tables(tables: Iterable[PreviewTable], out: Console) -> None:
+    for table in tables:
+        shown = Table(*table.headers, title=table.title, title_justify="left", title_style="bold")
+        for row in table.rows:
+            shown.add_row(*(_cell(cell, narrow=len(row.cells) > MOST_WITH_BARS) for cell in row.cells))
+        out.print()
+        out.print(shown)
+
+
+def _cell(cell: str | float, *, narrow: bool) -> Text:
+    if isinstance(cell, str):
+        return Text(cell)
+    return Text(f"{cell:.1%}" if narrow else _bar(cell))
+
+
+def _print_suppression(prediction: Forecast, helpful: Sequence[Suggestion], out: Console) -> None:
     now = prediction.estimate
     out.print(Text(f"Of the sampled records {now.suppressed:.1%} would be suppressed.", style="bold"))
     out.print(
@@ -168,15 +307,9 @@ def print_forecast(prediction: Forecast, helpful: Sequence[Suggestion], console:
         out.print(Text(remark, style="dim"))
     tables = preview_tables(prediction, helpful, number="{:,.0f}".format, percent="{:.1%}".format)
     suggested = tables.pop("suggested", None)
-    for table in (*tables.values(), *([suggested] if suggested else [])):
-        shown = Table(*table.headers, title=table.title, title_justify="left", title_style="bold")
-        for row in table.rows:
-            shown.add_row(*(Text(_bar(cell) if isinstance(cell, float) else cell) for cell in row.cells))
-        out.print()
-        out.print(shown)
+    _print_tables((*tables.values(), *([suggested] if suggested else [])), out)
     if not suggested:
         out.print("No single step would help clearly.")
-    out.print("The private records were not read, and nothing was charged.")
 
 
 def _priced(title: str, points: Iterable[ByPrice], number: Callable[[float], str]) -> PreviewTable:
@@ -208,20 +341,23 @@ def _bar(share: float) -> str:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Preview:
-    """What a release would suppress, foretold on records that may be looked at.
+    """What a release would suppress or delete, foretold on records that may be looked at.
 
     Args:
-        forecast: what would be published and lost, by column, level, label, threshold and rate.
-        suggestions: what would lose less, each with its price.
+        forecast: what would be published and lost, by column, level, label, threshold and rate; of a deletion release
+            by stage, label and price.
+        suggestions: what would lose less, each with its price; none for a deletion release.
         request: the specification.
     """
 
-    forecast: Forecast
+    forecast: Forecast | DeletionForecast
     suggestions: tuple[Suggestion, ...]
     request: Request
 
     def __repr__(self) -> str:
-        """What would be suppressed, in short."""
+        """What would be suppressed, or deleted, in short."""
+        if isinstance(self.forecast, DeletionForecast):
+            return f"Preview(label={self.request.label!r}, deleted={self.forecast.deleted:.3f})"
         return f"Preview(label={self.request.label!r}, suppressed={self.forecast.estimate.suppressed:.3f})"
 
     @property
@@ -241,6 +377,19 @@ class Preview:
             InputRefused: nothing may be written there.
         """
         prediction = self.forecast
+        if isinstance(prediction, DeletionForecast):
+            text = page(
+                "preview_deletion.html",
+                prediction=prediction,
+                name=self.request.label,
+                tables=deletion_tables(prediction, number=grouped),
+                curves={
+                    "deleted": [(one.epsilon, 100.0 * one.deleted, one.chosen) for one in prediction.by_epsilon],
+                    "groups": [(one.epsilon, one.groups, one.chosen) for one in prediction.by_epsilon],
+                },
+            )
+            write_new(Path(path), text, request=self.request)
+            return
         curves = {
             "k": [(float(one.k), 100.0 * one.suppressed, one.chosen) for one in prediction.by_k],
             "rate": [(one.rate, 100.0 * one.suppressed, one.chosen) for one in prediction.by_rate],
@@ -259,7 +408,7 @@ def preview(
     population: int | None = None,
     levels: Mapping[str, int] | None = None,
 ) -> Preview:
-    """Foretell what a release would suppress; never on the private records, and nothing is charged.
+    """Foretell what a release would suppress or delete; never on the private records, and nothing is charged.
 
     Args:
         spec: the specification's file.
@@ -273,7 +422,7 @@ def preview(
         InputRefused: the specification, the records or a level is wrong; or the records are the private ones.
     """
     request = _request(Path(spec))
-    mechanism = _suppressing(request)
+    mechanism = _foretold(request)
     if (public is None) is (release is None):
         _refuse_without_crowd(request, both=public is not None)
     if release is not None:
@@ -283,6 +432,8 @@ def preview(
     else:
         home = resolve_paths().home
         crowd = crowd_of_records(request, str(public), separator=separator, population=population, home=home)
+    if isinstance(mechanism, DeletionRelease):
+        return _of_deletion(request, crowd, levels or {})
     prediction = forecast(request, mechanism, crowd, levels=_levels(request, mechanism, crowd, levels or {}))
     return Preview(
         forecast=prediction, suggestions=tuple(suggestions(request, mechanism, crowd, prediction)), request=request
@@ -312,7 +463,7 @@ def _request(spec: Path) -> Request:
     return read_spec(spec, output=spec.parent / "preview" if parse_spec(spec).release.output is None else None)
 
 
-def _suppressing(request: Request) -> Suppressing:
+def _foretold(request: Request) -> Suppressing | DeletionRelease:
     foretold = release_kind(request.kind).preview(request.mechanism)
     if isinstance(foretold, Untold):
         raise InputRefused(
@@ -339,6 +490,20 @@ def _refuse_without_crowd(request: Request, *, both: bool) -> NoReturn:
     )
 
 
+def _of_deletion(request: Request, crowd: ReferencePopulation, wanted: Mapping[str, int]) -> Preview:
+    """By the levels of each stage; others can be asked for where there is a single one."""
+    if not isinstance(request, DeletionRequest):
+        raise TypeError("another kind of release was charged as a deletion")
+    if wanted and len(request.maps) > 1:
+        raise InputRefused(
+            "a release with several stages is previewed as it is specified.",
+            where="--level",
+            remedy="Change the levels of its columns in the specification.",
+        )
+    chain = tuple(_previewed([column.level for column in one.columns], crowd, wanted) for one in request.maps)
+    return Preview(forecast=forecast_deletion(request, crowd, chain=chain), suggestions=(), request=request)
+
+
 def _levels(request: Request, mechanism: Suppressing, crowd: ReferencePopulation, wanted: Mapping[str, int]) -> Levels:
     """The levels of the previewed map: the specification's, or the best that a draw could give; or those asked for."""
     match request.recoding:
@@ -353,6 +518,11 @@ def _levels(request: Request, mechanism: Suppressing, crowd: ReferencePopulation
                     remedy="Name levels, for example --level age=2; columns that are not named have their coarsest.",
                 )
             levels = list(best or lattice.coarsest)
+    return _previewed(levels, crowd, wanted)
+
+
+def _previewed(levels: list[int], crowd: ReferencePopulation, wanted: Mapping[str, int]) -> Levels:
+    """The levels with those that are asked for; refused where they can't be previewed."""
     for name, level in wanted.items():
         if name not in crowd.names or level < 0:
             raise not_a_level()

@@ -22,11 +22,13 @@ from ....accounting.theory.profile.sampled_counts import record_survival
 from ....flows.releases.kind import Shape, Untold
 from ....flows.releases.registry import kind_of_mechanism
 from ....mechanisms.amounts import counted
+from ....mechanisms.deletion import DeletionRelease
 from ....mechanisms.errors import InputRefused, ReleaseFailed
 from ....mechanisms.hierarchies.build import described_hierarchy
 from ....mechanisms.hierarchies.declare import Hierarchy, ValueHierarchy
 from ....mechanisms.hierarchies.intervals import IntervalHierarchy
 from ...release_check import verify_release
+from .deletion import DeletionFacts, deletion_facts
 
 __all__ = [
     "Attempt",
@@ -68,6 +70,7 @@ class ColumnCodebook:
     Args:
         name: the column's.
         level: at which it is published.
+        stages: that publish it at this level, where there are several.
         rule: how labels come of values, in words.
         labels: the first labels with their values; empty where the rule says all.
         more: how many other labels there are.
@@ -76,6 +79,7 @@ class ColumnCodebook:
 
     name: str
     level: int
+    stages: tuple[int, ...]
     rule: str
     labels: tuple[CodebookLabel, ...]
     more: int
@@ -83,7 +87,7 @@ class ColumnCodebook:
 
 
 def codebook(certificate: Mapping[str, Any], *, names: Sequence[str]) -> tuple[ColumnCodebook, ...]:
-    """The codebook of a release's columns.
+    """The codebook of a release's columns, at each level that a stage publishes them at.
 
     PRIVACY: from the hierarchies alone, which were declared before the records were read. The table has no part in
     it, so it doesn't tell which values anybody has.
@@ -93,11 +97,27 @@ def codebook(certificate: Mapping[str, Any], *, names: Sequence[str]) -> tuple[C
         names: the columns to be described.
     """
     stated = {column["column"]: column for column in certificate["map"]["columns"]}
-    return tuple(_column(stated[name]) for name in names)
+    return tuple(
+        _column(stated[name], level=level, stages=stages)
+        for name in names
+        for level, stages in _levels(certificate, stated[name]).items()
+    )
 
 
-def _column(column: Mapping[str, Any]) -> ColumnCodebook:
-    level, description = column["level"], column.get("hierarchy")
+def _levels(certificate: Mapping[str, Any], column: Mapping[str, Any]) -> dict[int, tuple[int, ...]]:
+    """The levels of a column, finest first, each with the stages that publish it; none where there is a single one."""
+    stages = certificate.get("published", {}).get("stages", ())
+    if len(stages) < 2:
+        return {column["level"]: ()}
+    levels = [stage["levels"][column["column"]] for stage in stages]
+    return {
+        level: tuple(number for number, own in enumerate(levels, start=1) if own == level)
+        for level in sorted({*levels})
+    }
+
+
+def _column(column: Mapping[str, Any], *, level: int, stages: tuple[int, ...]) -> ColumnCodebook:
+    description = column.get("hierarchy")
     labels: list[CodebookLabel] = []
     if description is None:
         rule = "The certificate doesn't carry this hierarchy, only its SHA-256: ask the publisher for it."
@@ -109,6 +129,7 @@ def _column(column: Mapping[str, Any]) -> ColumnCodebook:
     return ColumnCodebook(
         name=column["column"],
         level=level,
+        stages=stages,
         rule=rule,
         labels=tuple(labels[:MOST_LABELS]),
         more=max(0, len(labels) - MOST_LABELS),
@@ -170,14 +191,14 @@ class PublishedColumn:
 
     Args:
         name: its name.
-        level: at which it is published.
+        levels: at which it is published, the finest first.
         labels: how many different labels the table has.
         examples: a few of them.
         starred: whether `*` is among them.
     """
 
     name: str
-    level: int
+    levels: tuple[int, ...]
     labels: int
     examples: tuple[str, ...]
     starred: bool
@@ -250,6 +271,7 @@ class SheetFacts:
         errors: of counts.
         chances: of small groups.
         attempts: what the guarantee leaves to somebody who looks for a person.
+        deletion: what was deleted, and what that means for counts; None where nothing was.
     """
 
     certificate: Mapping[str, Any]
@@ -267,6 +289,7 @@ class SheetFacts:
     errors: tuple[CountError, ...]
     chances: tuple[Chance, ...]
     attempts: tuple[Attempt, ...]
+    deletion: DeletionFacts | None
 
     @property
     def noise_deviation(self) -> float | None:
@@ -335,6 +358,7 @@ def sheet_facts(folder: Path, *, trusted: tuple[PublicKey, ...] | None) -> Sheet
         errors=() if rate is None or reading.shape == "answers" else tuple(_errors(rate, k)),
         chances=tuple(_chances(rate, k)) if rate is not None and k is not None and reading.suppresses else (),
         attempts=tuple(_attempts(float(certificate["guarantee"]["epsilon"]), float(certificate["guarantee"]["delta"]))),
+        deletion=deletion_facts(mechanism, certificate, table) if isinstance(mechanism, DeletionRelease) else None,
     )
 
 
@@ -357,7 +381,7 @@ def _table(folder: Path, certificate: Mapping[str, Any]) -> tuple[str, pa.Table]
 
 
 def _columns(table: pa.Table, certificate: Mapping[str, Any], *, figures: frozenset[str]) -> list[PublishedColumn]:
-    levels = {column["column"]: column["level"] for column in certificate["map"]["columns"]}
+    levels = {column["column"]: tuple(_levels(certificate, column)) for column in certificate["map"]["columns"]}
     found = []
     for name in table.column_names:
         if name in figures or name not in levels:
@@ -368,7 +392,7 @@ def _columns(table: pa.Table, certificate: Mapping[str, Any], *, figures: frozen
         found.append(
             PublishedColumn(
                 name=name,
-                level=levels[name],
+                levels=levels[name],
                 labels=len(labels),
                 examples=tuple(plain[place] for place in places)[:MOST_EXAMPLES],
                 starred="*" in labels,

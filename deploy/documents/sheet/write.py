@@ -11,6 +11,7 @@ from ....accounting.ledger.private_store.signing import read_public_keys
 from ...commands.groups import RELEASE_FOLDER
 from ...commands.output_guard import make_folder_elsewhere, require_elsewhere, write_new
 from ..rendering import page, plain_text
+from .deletion import DeletionFacts, Loading, deletion_code
 from .facts import SheetFacts, bibtex, citation, sheet_facts
 
 __all__ = ["Snippet", "snippets", "write_sheet"]
@@ -35,6 +36,8 @@ def snippets(facts: SheetFacts) -> tuple[Snippet, ...]:
     """The same estimate in each tool: people by the first column, with standard errors; answers are only loaded."""
     if facts.shape == "answers" or not facts.columns:
         return tuple(_loading(facts))
+    if facts.deletion is not None:
+        return tuple(_of_deletion(facts, facts.deletion))
     column = facts.columns[0].name
     counted = facts.shape != "microdata"
     return (
@@ -43,6 +46,20 @@ def snippets(facts: SheetFacts) -> tuple[Snippet, ...]:
         _duckdb(facts, column, counted),
         _r(facts, column, counted),
     )
+
+
+def _of_deletion(facts: SheetFacts, deletion: DeletionFacts) -> list[Snippet]:
+    codes = deletion_code(
+        deletion,
+        labels=[column.name for column in facts.columns],
+        counts=facts.shape == "counts",
+        loading=Loading(_pandas_load(facts), _polars_load(facts), _duckdb_source(facts), _r_load(facts)),
+        literal=_literal,
+    )
+    return [
+        Snippet(tool=tool, language={"DuckDB": "sql", "R": "r"}.get(tool, "python"), code=code)
+        for tool, code in codes.items()
+    ]
 
 
 def _pandas(facts: SheetFacts, column: str, counted: bool) -> Snippet:

@@ -94,15 +94,17 @@ def query_picture(errors: QueryErrors) -> Markup:
     lines = [
         ("high", "95 of 100 below", [(at, max(one.high, LEAST_ERROR)) for at, one in points]),
         ("median", "median", [(at, max(one.median, LEAST_ERROR)) for at, one in points]),
-        ("alone", "median by sampling alone", [(at, max(one.sampling_alone, LEAST_ERROR)) for at, one in points]),
     ]
+    alone = [(at, max(one.sampling_alone, LEAST_ERROR)) for at, one in points if one.sampling_alone is not None]
+    if alone:
+        lines.append(("alone", "median by sampling alone", alone))
     values = [up for _, _, places in lines for _, up in places]
     x = log_axis(errors.by_size[0].least, errors.by_size[-1].below, name="true answer, in records", across=True)
     y = log_axis(min(values), max(values), name="error", across=False)
     dots = [dot(*place, x=x, y=y, radius=4, style=f"dot {style}") for style, _, places in lines for place in places]
     said = " ".join(
-        f"Answers of {one.least} to {one.below - 1}: median error {one.median:.3g}, 95 of 100 below {one.high:.3g}, "
-        f"by sampling alone {one.sampling_alone:.3g}."
+        f"Answers of {one.least} to {one.below - 1}: median error {one.median:.3g}, 95 of 100 below {one.high:.3g}"
+        + (f", by sampling alone {one.sampling_alone:.3g}." if one.sampling_alone is not None else ".")
         for one in errors.by_size
     )
     return line_chart(

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
 from html import escape
 from pathlib import Path
 from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from ....accounting.ledger.certificate.verify import check_certificate, read_certificate
 from ....accounting.ledger.private_store.keys import PrivateStore
@@ -17,10 +21,13 @@ from ....accounting.ledger.writer import open_writer
 from ....accounting.theory.kinds.registry import mechanism_of_record
 from ....flows.paths import StatePaths
 from ....flows.spec import read_spec
+from ....mechanisms.deletion import DeletionRelease
 from ....mechanisms.errors import InputRefused, ReleaseFailed
-from ....mechanisms.measures.utility import NotOfTheseRecordsError, UtilityMeasures, utility_of
+from ....mechanisms.measures.counting import CountedRecords
+from ....mechanisms.measures.utility import NotOfTheseRecordsError, StageUtility, UtilityMeasures, utility_of
 from ....mechanisms.microdata import Microdata
 from ....mechanisms.recoding import GeneralizationMap, MappedColumn
+from ....mechanisms.suppression import sum_counts
 from ....tasks.counting.executors import LocalThreads, OnProgress
 from ....tasks.counting.private_counts import private_counts
 from ....tasks.inputs.list import check_metadata, list_source
@@ -31,6 +38,7 @@ from .page import MARK, PrivateReport, report_page
 __all__ = ["MadeReport", "run_private_report"]
 
 CERTIFICATE = "certificate.json"
+NOT_REPORTED = "a private report is about a microdata or a deletion release."
 NOT_WRITTEN = "No report was written; the look stays recorded."
 
 
@@ -90,13 +98,14 @@ def run_private_report(
         ReleaseFailed: the records can't be read, or the report can't be written; the look stays recorded.
     """
     request = read_spec(spec, output=release)
-    if not isinstance(request.mechanism, Microdata):
-        raise InputRefused("a private report is about a microdata release.", where=str(spec))
+    if not isinstance(request.mechanism, Microdata | DeletionRelease):
+        raise InputRefused(NOT_REPORTED, where=str(spec))
     certificate = _certificate(release, request, state_paths)
     mechanism = mechanism_of_record(certificate["mechanism"])
-    if not isinstance(mechanism, Microdata):
-        raise InputRefused("a private report is about a microdata release.", where=str(release))
-    generalization = _map_of(certificate, request)
+    if not isinstance(mechanism, Microdata | DeletionRelease):
+        raise InputRefused(NOT_REPORTED, where=str(release))
+    maps = _maps_of(certificate, request)
+    generalization = maps[-1]
     if target is not None and target not in generalization.names:
         raise InputRefused(f"the release has no column '{target}'.", where="--target")
     release_id = str(certificate["release_id"])
@@ -104,7 +113,8 @@ def run_private_report(
     layout = check_metadata(
         list_source(request.source, base=request.base), columns=generalization.names, reading=request.reading
     )
-    table = read_released_table(release)
+    deleted = isinstance(mechanism, DeletionRelease)
+    table = read_released_table(release, figures=("stage", "weight") if deleted else ())
     with open_writer(state_paths.ledger_url, anchoring=state_paths.anchoring) as writer:
         look = writer.record_look(
             dataset=request.dataset, what=f"private utility report of release {release_id}", by=by, day=today
@@ -122,13 +132,16 @@ def run_private_report(
         again = "Run the command again when the cause is removed; that is another look."
         raise ReleaseFailed(failure.what, where=failure.where, not_done=NOT_WRITTEN, remedy=again) from None
     try:
-        measures = utility_of(
-            before,
-            released_groups(table, before.recoded(generalization)),
-            k=mechanism.k,
-            sampling_rate=mechanism.sampling_rate,
-            target=target,
-        )
+        if isinstance(mechanism, DeletionRelease):
+            measures = _of_stages(before, table, maps, k=mechanism.k, target=target)
+        else:
+            measures = utility_of(
+                before,
+                released_groups(table, before.recoded(generalization)),
+                k=mechanism.k,
+                sampling_rate=mechanism.sampling_rate,
+                target=target,
+            )
     except NotOfTheseRecordsError:
         raise InputRefused(
             "the release has groups that are larger than in the source now.",
@@ -176,8 +189,64 @@ def _certificate(release: Path, request: Request, state_paths: StatePaths) -> Ma
     return certificate
 
 
-def _map_of(certificate: Mapping[str, Any], request: Request) -> GeneralizationMap:
-    """The release's map, with the specification's hierarchies, which must be those that it was made with."""
+def _of_stages(
+    before: CountedRecords, table: pa.Table, maps: Sequence[GeneralizationMap], *, k: int, target: str | None
+) -> UtilityMeasures:
+    """Measure a deletion release: all its records at the levels of the last stage, and each stage by itself.
+
+    Args:
+        before: all records at level 0.
+        table: the published groups of all stages, with `weight`, and with `stage` where there are several.
+        maps: of the stages.
+        k: the smallest number of records that is published of a group.
+        target: as of `utility_of`.
+
+    Raises:
+        InputRefused: the release has labels that no record has.
+        NotOfTheseRecordsError: it has more records of a group than there are.
+    """
+    left, stages = before.records, []
+    released: list[CountedRecords] = []
+    weighted: list[CountedRecords] = []
+    for number, own in enumerate(maps, start=1):
+        rows = table.filter(pc.equal(table["stage"], number)) if len(maps) > 1 else table
+        all_records = before.recoded(own)
+        sums = pc.round(pc.multiply(rows["weight"], rows["count"].cast(pa.float64()))).cast(pa.int64())
+        labels = [column.name for column in own.columns]
+        counted = released_groups(rows.select([*labels, "count"]), all_records)
+        adding_up = released_groups(rows.select(labels).append_column("count", sums), all_records)
+        stages.append(
+            StageUtility(
+                levels=tuple(column.level for column in own.columns),
+                found=left,
+                published=counted.records,
+                groups=int(all_records.class_sizes.size),
+                published_groups=int(counted.class_sizes.size),
+            )
+        )
+        left -= counted.records
+        released.append(counted.recoded(maps[-1]))
+        weighted.append(adding_up.recoded(maps[-1]))
+    return utility_of(
+        before,
+        _together(released),
+        k=k,
+        sampling_rate=None,
+        weighted=_together(weighted),
+        stages=tuple(stages),
+        target=target,
+    )
+
+
+def _together(parts: Sequence[CountedRecords]) -> CountedRecords:
+    """The records of all parts, which have one map."""
+    keys = np.concatenate([part.groups.keys for part in parts], axis=1)
+    counts = np.concatenate([part.groups.counts for part in parts])
+    return CountedRecords(map=parts[0].map, groups=sum_counts(keys, counts))
+
+
+def _maps_of(certificate: Mapping[str, Any], request: Request) -> tuple[GeneralizationMap, ...]:
+    """The release's map, or that of each stage, with the specification's hierarchies, which must be its own."""
     declared, stated = request.source_columns, certificate["map"]["columns"]
     own = [(column.name, column.hierarchy.digest()) for column in declared]
     if own != [(column["column"], column["hierarchy_sha256"]) for column in stated]:
@@ -186,11 +255,15 @@ def _map_of(certificate: Mapping[str, Any], request: Request) -> GeneralizationM
             where="[columns]",
             remedy="Restore the specification and the hierarchies that it was made with.",
         )
-    return GeneralizationMap(
-        columns=tuple(
-            MappedColumn(name=column.name, hierarchy=column.hierarchy, level=int(one["level"]))
-            for column, one in zip(declared, stated, strict=True)
+    single = {column["column"]: column["level"] for column in stated}
+    return tuple(
+        GeneralizationMap(
+            columns=tuple(
+                MappedColumn(name=column.name, hierarchy=column.hierarchy, level=int(levels[column.name]))
+                for column in declared
+            )
         )
+        for levels in [stage["levels"] for stage in certificate["published"].get("stages", ())] or [single]
     )
 
 

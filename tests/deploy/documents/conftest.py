@@ -35,6 +35,31 @@ level = {level}
 interval = {{ lower = 0, upper = 100, widths = [10, 50] }}
 level = 1
 """
+DELETION = """
+[release]
+name = "{name}"
+form = "{form}"
+format = "{file_format}"
+output = "{name}"
+
+[data]
+dataset = "people"
+source = "people.csv"
+
+[deletion]
+
+[privacy]
+epsilon = 1
+delta = 1e-6
+
+[columns."the town"]
+hierarchy = "towns.csv"
+{town}
+
+[columns.age]
+interval = {{ lower = 0, upper = 100, widths = [10, 50] }}
+{age}
+"""
 # Nobody lives in Nantes or Metz, nor anywhere in the East.
 TOWNS = "Lyon;South;*\nNice;South;*\nLille;North;*\nNantes;North;*\nParis;North;*\nMetz;East;*\n"
 PLANTED = "Zanzibar7"
@@ -74,8 +99,17 @@ class Office(CommandFolder):
         return path
 
     def release(self, name: str, **options) -> Path:
-        result = json.loads(self("run", str(self.spec(name, **options)), "--json"))
-        return Path(result["output"])
+        return self.run(self.spec(name, **options))
+
+    def run(self, spec: Path) -> Path:
+        return Path(json.loads(self("run", str(spec), "--json"))["output"])
+
+    def deletion(self, name: str, **changes: str) -> Path:
+        """A specification of a deletion release; of a single stage unless the columns' levels are named."""
+        given = {"form": "counts", "file_format": "csv", "town": "level = 1", "age": "level = 1"} | changes
+        path = self.folder / f"{name}.toml"
+        path.write_text(DELETION.format(name=name, **given))
+        return path
 
 
 @pytest.fixture(scope="session")
@@ -94,3 +128,16 @@ def noisy(office: Office) -> Path:
     """A noisy histogram as CSV."""
     mechanism = '[histogram]\nkind = "noisy"\nk = 30\nepsilon = 0.5\n'
     return office.release("noisy", file_format="csv", form="", level=0, mechanism=mechanism)
+
+
+@pytest.fixture(scope="session")
+def kept(office: Office) -> Path:
+    """Counts of a deletion release with a single stage, as CSV."""
+    return office.run(office.deletion("kept"))
+
+
+@pytest.fixture(scope="session")
+def chain(office: Office) -> Path:
+    """Rows of a deletion release with three stages, as Parquet."""
+    levels = {"town": "levels = [0, 1, 1]", "age": "levels = [0, 1, 2]"}
+    return office.run(office.deletion("chain", form="microdata", file_format="parquet", **levels))

@@ -324,3 +324,131 @@ def test_a_release_that_suppresses_nothing_is_told_so(desk) -> None:
     answer = desk("preview", desk.write_spec(edit=edit), "--public", "public.csv")
     assert answer.code == 2
     assert "crowdblend explain" in answer.err
+
+
+def deleting(columns: dict[str, str], *, k: int = 2):
+    """An edit of the specification into that of a deletion release with these levels."""
+
+    def edit(text: str) -> str:
+        text = text.replace("[sampling]\nrate = 0.1", "[deletion]").replace("delta =", "epsilon = 1\ndelta =")
+        head, *tables = text.replace("k = 20", f"k = {k}").split("[columns.")
+        made = []
+        for table in tables:
+            name = table.partition("]")[0]
+            lines = [line for line in table.splitlines() if not line.startswith("level")]
+            made.append("\n".join([*lines, columns[name]]) + "\n")
+        return "[columns.".join([head, *made])
+
+    return edit
+
+
+CHAIN = {"colour": "levels = [0, 0, 1]", "age": "levels = [0, 1, 3]", "town": "levels = [0, 1, 1]"}
+
+
+def write_towns(desk, *, rows: int = 3_000) -> list[tuple[str, int, str]]:
+    """Invented records in groups of very different sizes."""
+    draws = np.random.default_rng(7)
+    ages = np.minimum(draws.geometric(0.08, rows), 99)
+    records = list(zip(
+        draws.choice(["blue", "green", "red"], rows, p=[0.6, 0.3, 0.1]),
+        ages.tolist(),
+        draws.choice(["Lyon", "Lille", "Paris"], rows, p=[0.6, 0.3, 0.1]),
+        strict=True,
+    ))  # fmt: skip
+    lines = ["colour;age;town", *(f"{colour};{age};{town}" for colour, age, town in records)]
+    (desk.folder / "public.csv").write_text("\n".join(lines) + "\n")
+    return records
+
+
+def simulated_deletion(records, weights, *, k: int, drawn: int = 300, share: float = 1.0):
+    """Groups and records of each of CHAIN's stages over many draws of Z, by hand: means and their standard errors."""
+    draws = np.random.default_rng(23)
+    region = {"Lyon": "South", "Lille": "North", "Paris": "North"}
+    stages = [
+        lambda colour, age, town: (colour, age, town),
+        lambda colour, age, town: (colour, age // 10, region[town]),
+        lambda colour, age, town: region[town],
+    ]
+    finest = Counter(records)
+    found = np.zeros((drawn, 3, 2))
+    for trial in range(drawn):
+        left = {one: int(draws.binomial(count, share)) for one, count in finest.items()}
+        for number, label in enumerate(stages):
+            groups: dict = {}
+            for one, count in left.items():
+                groups.setdefault(label(*one), []).append((one, count))
+            left = {}
+            for members in groups.values():
+                there = sum(count for _, count in members)
+                kept = there - int(draws.choice(len(weights), p=weights))
+                kept = kept if kept >= k else 0
+                found[trial, number] += (kept > 0, kept)
+                left[members[0][0]] = there - kept  # any of its records: all have this label from now on
+    return found.mean(axis=0), found.std(axis=0) / drawn**0.5
+
+
+def test_each_stage_of_a_deletion_release_is_foretold_as_drawn_releases_are(desk) -> None:
+    from crowdblend.flows.spec import read_spec
+    from crowdblend.mechanisms.deletion import WEIGHT_TOTAL, deletion_weights
+
+    records = write_towns(desk)
+    spec = desk.write_spec(edit=deleting(CHAIN))
+    weights = [weight / WEIGHT_TOTAL for weight in deletion_weights(read_spec(spec, output=None).mechanism.noise)]
+    for words, share in (((), 1.0), (("--population", "1800"), 0.6)):
+        told = desk.succeed("preview", spec, "--public", "public.csv", *words, "--json").json
+        mean, error = simulated_deletion(records, np.array(weights) / sum(weights), k=2, share=share)
+        stages = told["stages"]
+        assert told["people"] == pytest.approx(3_000 * share)
+        assert stages[0]["left"] == pytest.approx(told["people"])
+        for number, stage in enumerate(stages):
+            for figure, place in (("published_groups", 0), ("published", 1)):
+                slack = SIGMAS * error[number, place] + 1e-9
+                assert abs(stage[figure] - mean[number, place]) < slack, (number, figure, share)
+        assert told["published"] == pytest.approx(sum(stage["published"] for stage in stages))
+        assert told["deleted"] == pytest.approx(1 - told["published"] / told["people"])
+        assert min(stage["published"] for stage in stages) > 20, "each stage has something to tell"
+    wrong, error = simulated_deletion(records, np.array(weights) / sum(weights), k=9)
+    right = desk.succeed("preview", spec, "--public", "public.csv", "--json").json["stages"][1]
+    assert abs(right["published_groups"] - wrong[1, 0]) > SIGMAS * error[1, 0], "another k would be noticed"
+
+
+def test_a_deletion_release_is_foretold_beside_sampling_and_other_prices(desk) -> None:
+    write_towns(desk)
+    single = {"colour": "level = 0", "age": "level = 1", "town": "level = 1"}
+    spec = desk.write_spec(edit=deleting(single))
+    told = desk.succeed("preview", spec, "--public", "public.csv", "--json").json
+    [sampled] = told["sampled"]
+    same = desk.write_spec(rate=str(sampled["rate"]), k=str(sampled["k"]), file="sampled.toml")
+    instead = desk.succeed("preview", same, "--public", "public.csv", "--json").json
+    assert instead["epsilon"] == pytest.approx(sampled["epsilon"])
+    assert sampled["epsilon"] <= told["epsilon"]
+    assert instead["estimate"]["records"] == pytest.approx(sampled["records"])
+    assert instead["estimate"]["suppressed"] == pytest.approx(sampled["suppressed"])
+    assert told["published"] > sampled["records"]
+    published = [row["published"] for row in told["by_epsilon"]]
+    assert published == sorted(published)
+    [own] = [row for row in told["by_epsilon"] if row["chosen"]]
+    assert (own["published"], own["epsilon"]) == (told["published"], told["epsilon"])
+    coarser = desk.succeed("preview", spec, "--public", "public.csv", "--level", "age=3", "--json").json
+    assert coarser["published"] > told["published"]
+    page = desk.folder / "page.html"
+    assert "Stage by stage" in desk.succeed("preview", spec, "--public", "public.csv", "--html", page).out
+    assert "Deleted share by ε" in page.read_text()
+    chain = desk.write_spec(edit=deleting(CHAIN), file="chain.toml")
+    refused = desk("preview", chain, "--public", "public.csv", "--level", "age=1")
+    assert (refused.code, "several stages" in refused.err) == (2, True)
+
+
+def test_a_deletion_release_foretells_the_next_at_its_last_levels(desk) -> None:
+    desk.write_people(6_000)
+    desk.add_dataset()
+    chain = {"colour": "levels = [0, 1]", "age": "levels = [0, 1]", "town": "levels = [0, 1]"}
+    desk.succeed("run", desk.write_spec(edit=deleting(chain), output="first"))
+    following = desk.write_spec(edit=lambda text: text.replace("k = 20", "k = 10"), file="next.toml")
+    told = desk.succeed("preview", following, "--release", "first", "--level", "colour=1", "--json").json
+    # Three of 12 groups of 500 leave some 79 records to each group of the last stage, which is published for certain:
+    # 4 independent errors, each with a deviation of 2.8.
+    assert abs(told["people"] - 6_000) < 40
+    assert told["by_column"][0]["column"] in ("colour", "age", "town")
+    refused = desk("preview", following, "--release", "first", "--level", "colour=1", "--level", "age=0")
+    assert (refused.code, "known at level 1" in refused.err) == (2, True)

@@ -223,3 +223,100 @@ def test_sheets_of_counts_and_answers(office) -> None:
     page = written(office, answers)[1]
     assert "Don't weight them" in page
     assert "## Small groups" not in page
+
+
+REGIONS = {"Lyon": "South", "Nice": "South", "Lille": "North", "Nantes": "North", "Paris": "North", "Metz": "East"}
+"""The towns of the records, by hand."""
+
+
+def deleted_by_hand(release: Path) -> dict[str, tuple[float, int]]:
+    """Of each region the sum of the weights, and how many of its groups the last stage published."""
+    if (release / "data.parquet").exists():
+        rows = pq.read_table(release / "data.parquet").to_pylist()
+    else:
+        with (release / "data.csv").open(newline="") as file:
+            rows = list(csv.DictReader(file))
+    found: dict[str, tuple[float, set]] = {}
+    last = max(int(row.get("stage", 1)) for row in rows)
+    for row in rows:
+        stage, town, weight = int(row.get("stage", 1)), row["the town"], float(row["weight"])
+        region = REGIONS.get(town, town) if stage == 1 and last > 1 else town
+        people, groups = found.setdefault(region, (0.0, set()))
+        if stage == last:
+            groups.add((town, row["age"]))
+        found[region] = (people + weight * int(row.get("count", 1)), groups)
+    return {region: (people, len(groups)) for region, (people, groups) in found.items()}
+
+
+@pytest.mark.parametrize("name", ["kept", "chain"])
+def test_the_code_for_a_deletion_release_adds_weights_up_with_their_error(needs, office, request, name, monkeypatch):
+    release = request.getfixturevalue(name)
+    code = code_of(written(office, release)[1])
+    deviation = sheet_facts(release, trusted=None).deletion.deviation
+    by_hand = deleted_by_hand(release)
+    assert {"North", "South"} <= by_hand.keys()
+    assert "Lyon" not in by_hand
+    expected = {region: (people, deviation * groups**0.5) for region, (people, groups) in by_hand.items()}
+    monkeypatch.chdir(release)
+    spaces: list[dict] = [{}, {}]
+    exec(code["pandas"], spaces[0])  # noqa: S102 - what a researcher would run
+    exec(code["Polars"], spaces[1])  # noqa: S102
+    framed = spaces[1]["counts"].to_dicts()
+    found = [
+        {label: (people, spaces[0]["error"][label]) for label, people in spaces[0]["people"].items()},
+        {row["the town"]: (row["people"], deviation * row["groups"] ** 0.5) for row in framed},
+        {row[0]: row[1:] for row in duckdb.sql(code["DuckDB"]).fetchall()},
+    ]
+    needs(shutil.which("Rscript") is not None, "R", "CROWDBLEND_TEST_R")
+    if name == "kept":  # without R's arrow
+        done = subprocess.run(["Rscript", "-e", code["R"]], capture_output=True, text=True, check=True)
+        lines = [line.split() for line in done.stdout.splitlines()[1:]]
+        by_r = {label: (float(people), float(error)) for label, people, error in lines}
+        assert by_r == {label: pytest.approx(pair, rel=1e-4) for label, pair in expected.items()}
+    for one in found:
+        assert {label: pytest.approx(pair) for label, pair in expected.items()} == one
+
+
+def test_what_is_told_of_small_groups_and_weights_is_of_the_very_noise(kept, chain) -> None:
+    """At (1, 10⁻⁶) E[Z] is 13.0675, sd(Z) 1.3799, Z at most 27; five people who happen to be there give 14.6."""
+    facts = sheet_facts(kept, trusted=None).deletion
+    assert (facts.expected, facts.deviation) == (pytest.approx(13.0675, abs=1e-4), pytest.approx(1.3799, abs=1e-4))
+    assert (facts.largest, facts.unbiased_from) == (27, 28)
+    five = facts.small[0]
+    assert (five.people, round(five.estimate, 1)) == (5, 14.6)
+    assert facts.small[-1].people == 28
+    assert (facts.small[-1].published, facts.small[-1].estimate) == (1.0, pytest.approx(28))
+    # The noise once more, by the recursion in floating point: π(i + 1) = min(e π(i) + δ, 1 − (1 − π(i) − δ)/e, 1).
+    below = [0.0]
+    while below[-1] < 1:
+        below.append(min(math.e * below[-1] + 1e-6, 1 - (1 - below[-1] - 1e-6) / math.e, 1.0))
+    weights = np.diff(below)
+    for group in facts.small:
+        there = weights[: group.people]
+        kept_people = group.people - np.arange(there.size)
+        assert group.published == pytest.approx(there.sum(), rel=1e-6)
+        assert group.estimate == pytest.approx((kept_people * there).sum() / there.sum() + 13.0675, abs=1e-3)
+    for row in facts.errors:
+        assert row.error * row.published == pytest.approx(1.3799, abs=1e-4)
+        assert row.weight * row.published == pytest.approx(row.people)
+        assert row.people == pytest.approx(row.published + 13.0675, abs=1e-4)
+        low, high = row.low - row.published, row.high - row.published
+        assert below[low] <= 0.025 < below[low + 1]
+        assert below[high] < 0.975 <= below[high + 1]
+    assert [stage.number for stage in sheet_facts(chain, trusted=None).deletion.stages] == [1, 2, 3]
+
+
+def test_the_sheet_of_a_chain_tells_its_stages_and_the_codebook_of_each_level(office, chain) -> None:
+    markdown = written(office, chain)[1]
+    facts = sheet_facts(chain, trusted=None)
+    certificate = json.loads((chain / "certificate.json").read_text())
+    told = re.findall(r"^\| (\d) \| (\d) \| (\d) \| ([\d\u202f]+) \| ([\d\u202f]+) \|$", markdown, re.MULTILINE)
+    published = certificate["published"]["stages"]
+    assert [row[:3] for row in told] == [("1", "0", "0"), ("2", "1", "1"), ("3", "1", "2")]
+    for row, stage in zip(told, published, strict=True):
+        numbers = [int(number.replace("\u202f", "")) for number in row[3:]]
+        assert numbers == [stage["published_groups"], stage["published_records"]]
+    assert [(one.name, one.level, one.stages) for one in facts.codebook] == [
+        ("the town", 0, (1,)), ("the town", 1, (2, 3)), ("age", 0, (1,)), ("age", 1, (2,)), ("age", 2, (3,)),
+    ]  # fmt: skip
+    assert PLANTED not in markdown

@@ -1,0 +1,422 @@
+"""What a deletion release would publish at each stage, in expectation; and what sampling would at the same price."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ....accounting.theory.planning.deletion import DeletionPlan, plan_deletion
+from ....accounting.theory.planning.planner import least_k
+from ....accounting.theory.price import price
+from ....flows.releases.deletion import DeletionRequest
+from ....mechanisms.deletion import (
+    WEIGHT_TOTAL,
+    DeletionRelease,
+    deletion_weights,
+    expected_deletion,
+    largest_deletion,
+)
+from ....mechanisms.errors import InputRefused
+from ....mechanisms.map_selection.lattice import Levels
+from ....mechanisms.microdata import StronglySafeRelease
+from ....mechanisms.recoding import GeneralizationMap, MappedColumn, coarsened
+from .forecast import MOST_LABELS, RATES, Lost, worst_labels
+from .reference_population import Groups, ReferencePopulation
+
+__all__ = ["ByEpsilon", "DeletionForecast", "SampledInstead", "StageForecast", "forecast_deletion"]
+
+EPSILONS = tuple(Decimal(epsilon) for epsilon in ("0.1", "0.2", "0.5", "1", "2", "4"))
+SAMPLED_RATES = (*RATES, Decimal("0.6"), Decimal("0.7"), Decimal("0.8"))
+WIDEST = 2_000
+"""Prices whose noise is wider are not tried: they would take long, and publish next to nothing."""
+BLOCK = 1 << 21
+"""So many numbers are convolved at once."""
+
+Numbers = NDArray[np.float64]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class StageForecast:
+    """One stage, in expectation.
+
+    Args:
+        stage: 1 for the finest.
+        levels: of each column.
+        groups: that have a record in the population, at these levels.
+        published_groups: that would be published.
+        left: records that the stage finds.
+        published: records that it would publish.
+        withheld: share of those it finds that it would not: they go on, or at the last stage are deleted for good.
+    """
+
+    stage: int
+    levels: dict[str, int]
+    groups: int
+    published_groups: float
+    left: float
+    published: float
+    withheld: float
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SampledInstead:
+    """The sampled release by the map of a stage that publishes most at no higher price, among some rates.
+
+    Args:
+        stage: whose map it is.
+        k: its threshold, the least at this rate and price.
+        rate: its sampling rate.
+        epsilon: what it would be charged.
+        records: that it would publish.
+        groups: the same.
+        suppressed: share of the sampled records that it would leave out.
+    """
+
+    stage: int
+    k: int
+    rate: float
+    epsilon: float
+    records: float
+    groups: float
+    suppressed: float
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ByEpsilon:
+    """Another ε at the same δ, with the noise that follows from it.
+
+    Args:
+        epsilon: the most that would be charged.
+        expected_deletion: of a group at each stage.
+        largest_deletion: the same.
+        published: records that would be published in all.
+        groups: groups in all stages.
+        deleted: share of all records.
+        chosen: whether this is the specification's.
+    """
+
+    epsilon: float
+    expected_deletion: float
+    largest_deletion: int
+    published: float
+    groups: float
+    deleted: float
+    chosen: bool
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class DeletionForecast:
+    """A whole preview.
+
+    Args:
+        crowd: what was looked at, in words.
+        remarks: what has to be borne in mind.
+        people: how many people it stands for.
+        k: the smallest number of records that would be published of a group.
+        epsilon: what the release would be charged.
+        delta: the same.
+        expected_deletion: E[Z] of a group at each stage.
+        largest_deletion: of a group at a stage.
+        published: records that would be published in all.
+        groups: groups in all stages.
+        deleted: share of all records that no stage would publish.
+        stages: each of them.
+        sampled: what sampling would publish instead; none where it has no such price.
+        by_epsilon: this and other prices, with the noise that follows from them.
+        by_label: labels that lose more than others, worst first.
+    """
+
+    crowd: str
+    remarks: tuple[str, ...]
+    people: float
+    k: int
+    epsilon: float
+    delta: float
+    expected_deletion: float
+    largest_deletion: int
+    published: float
+    groups: float
+    deleted: float
+    stages: tuple[StageForecast, ...]
+    sampled: tuple[SampledInstead, ...]
+    by_epsilon: tuple[ByEpsilon, ...]
+    by_label: tuple[Lost, ...]
+
+
+def forecast_deletion(
+    request: DeletionRequest, crowd: ReferencePopulation, *, chain: Sequence[Levels]
+) -> DeletionForecast:
+    """Foretell a release on a public crowd.
+
+    Args:
+        request: the specification.
+        crowd: who stands for the private records.
+        chain: the levels of each stage, nowhere finer than the crowd's.
+    """
+    mechanism, charged = request.mechanism, request.price
+    groups = _chained(crowd, chain)
+    own = _expected(mechanism, crowd, groups)
+    plans = [DeletionPlan(mechanism=mechanism, price=charged), *_plans(request)]
+    last = groups[-1].groups
+    lost = own[-1].withheld / np.maximum(last.counts * crowd.scale, 1e-300)
+    return DeletionForecast(
+        crowd=crowd.origin,
+        remarks=crowd.remarks,
+        people=crowd.people,
+        k=mechanism.k,
+        epsilon=float(charged.epsilon),
+        delta=float(charged.delta),
+        expected_deletion=float(expected_deletion(mechanism.noise)),
+        largest_deletion=largest_deletion(mechanism.noise),
+        published=float(sum(stage.published.sum() for stage in own)),
+        groups=float(sum(stage.there.sum() for stage in own)),
+        deleted=_share(float(own[-1].withheld.sum()), crowd.people),
+        stages=tuple(
+            StageForecast(
+                stage=number,
+                levels=dict(zip(crowd.names, levels, strict=True)),
+                groups=int(one.groups.counts.size),
+                published_groups=float(stage.there.sum()),
+                left=float(stage.left.sum()),
+                published=float(stage.published.sum()),
+                withheld=_share(float(stage.withheld.sum()), float(stage.left.sum())),
+            )
+            for number, (levels, one, stage) in enumerate(zip(chain, groups, own, strict=True), start=1)
+        ),
+        sampled=tuple(_sampled(request, crowd, groups)),
+        by_epsilon=tuple(
+            sorted((_at(plan, crowd, groups, chosen=plan is plans[0]) for plan in plans), key=lambda one: one.epsilon)
+        ),
+        by_label=tuple(worst_labels(crowd, last, chain[-1], lost, together=1)[:MOST_LABELS]),
+    )
+
+
+def _at(plan: DeletionPlan, crowd: ReferencePopulation, groups: Sequence[_Chained], *, chosen: bool) -> ByEpsilon:
+    stages = _expected(plan.mechanism, crowd, groups)
+    return ByEpsilon(
+        epsilon=float(plan.price.epsilon),
+        expected_deletion=plan.expected_deletion,
+        largest_deletion=plan.largest_deletion,
+        published=float(sum(stage.published.sum() for stage in stages)),
+        groups=float(sum(stage.there.sum() for stage in stages)),
+        deleted=_share(float(stages[-1].withheld.sum()), crowd.people),
+        chosen=chosen,
+    )
+
+
+def _share(part: float, whole: float) -> float:
+    return min(1.0, max(0.0, part / whole)) if whole else 0.0
+
+
+def _plans(request: DeletionRequest) -> Iterator[DeletionPlan]:
+    """The noise that follows from other prices, where there is one."""
+    mechanism, charged = request.mechanism, request.price
+    for epsilon in EPSILONS:
+        try:
+            plan = plan_deletion(
+                epsilon=epsilon,
+                delta=charged.delta,
+                stages=mechanism.stages,
+                rows_per_person=charged.rows_per_person,
+                k=mechanism.k,
+            )
+        except InputRefused:
+            continue
+        if plan.mechanism.noise != mechanism.noise and plan.largest_deletion <= WIDEST:
+            yield plan
+
+
+def _sampled(
+    request: DeletionRequest, crowd: ReferencePopulation, groups: Sequence[_Chained]
+) -> Iterator[SampledInstead]:
+    """For each stage's map the rate of `SAMPLED_RATES` that publishes most with the least k that costs no more."""
+    charged = request.price
+    if charged.rows_per_person > 1:
+        return
+    releases = []
+    for rate in SAMPLED_RATES:
+        try:
+            k = least_k(sampling_rate=rate, epsilon=charged.epsilon, delta=charged.delta)
+        except InputRefused:
+            continue
+        releases.append(StronglySafeRelease(k=k, sampling_rate=rate))
+    for stage, one in enumerate(groups, start=1):
+        found = [
+            (crowd.suppression_estimate(one.groups, k=release.k, rate=float(release.sampling_rate)), release)
+            for release in releases
+        ]
+        if found:
+            best, release = max(found, key=lambda pair: pair[0].records)
+            yield SampledInstead(
+                stage=stage,
+                k=release.k,
+                rate=float(release.sampling_rate),
+                epsilon=float(price(release, delta=charged.delta).epsilon),
+                records=best.records,
+                groups=best.groups,
+                suppressed=best.suppressed,
+            )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Chained:
+    """The groups of a stage's map, and which of the next one's theirs become part of; none at the last.
+
+    Args:
+        groups: of the population.
+        parents: shape (groups,), or None.
+    """
+
+    groups: Groups
+    parents: NDArray[np.int64] | None
+
+
+def _chained(crowd: ReferencePopulation, chain: Sequence[Levels]) -> list[_Chained]:
+    maps = [
+        GeneralizationMap(
+            columns=tuple(
+                MappedColumn(name=name, hierarchy=hierarchy, level=level)
+                for name, hierarchy, level in zip(crowd.names, crowd.hierarchies, levels, strict=True)
+            )
+        )
+        for levels in chain
+    ]
+    here, found = crowd.at(chain[0]), []
+    for finer, coarser in pairwise(maps):
+        above, parents = coarsened(finer.keys(list(here.codes)), finer=finer, coarser=coarser)
+        found.append(_Chained(groups=here, parents=parents))
+        counts = np.zeros(above.shape[1], dtype=np.int64)
+        np.add.at(counts, parents, here.counts)
+        here = Groups(columns=here.columns, codes=tuple(coarser.decode(above)), counts=counts)
+    return [*found, _Chained(groups=here, parents=None)]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Stage:
+    """What a stage does in expectation, for each of its groups; all of shape (groups,).
+
+    Args:
+        left: records that it finds.
+        there: the probability that the group is published.
+        published: records.
+        withheld: records.
+    """
+
+    left: Numbers
+    there: Numbers
+    published: Numbers
+    withheld: Numbers
+
+
+def _expected(mechanism: DeletionRelease, crowd: ReferencePopulation, groups: Sequence[_Chained]) -> list[_Stage]:
+    """Each stage in expectation, exactly but for rounding; nothing is simulated.
+
+    How many records are left of a group has a law: at the first stage the group's size, later the sum of what its parts
+    have left, which are independent. A group of max Z + k records or more is published for certain, so that a law is
+    kept for fewer than that, and the mean.
+    """
+    noise = _Noise.of(mechanism)
+    law = _law_of_counts(groups[0].groups.counts, crowd.scale, noise.certain)
+    mean: Numbers = groups[0].groups.counts * np.float64(crowd.scale)
+    stages: list[_Stage] = []
+    for one in groups:
+        certain = np.maximum(1.0 - law.sum(axis=1), 0.0)
+        of_certain = np.maximum(mean - law @ np.arange(noise.certain), 0.0) - certain * noise.mean
+        published = law @ noise.published + np.where(certain > 0.0, of_certain, 0.0)
+        stages.append(
+            _Stage(left=mean, there=law @ noise.there + certain, published=published, withheld=mean - published)
+        )
+        if one.parents is not None:
+            law = _sums(law @ noise.withheld + certain[:, np.newaxis] * noise.weights, one.parents)
+            mean = np.zeros(law.shape[0])
+            np.add.at(mean, one.parents, stages[-1].withheld)
+    return stages
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Noise:
+    """What the noise does to a group of r records, for each r below `certain`.
+
+    Args:
+        certain: max Z + k; a group of so many records is published whatever Z is.
+        mean: E[Z].
+        weights: Pr[Z = z] for z below `certain`.
+        there: the probability that the group is published, shape (certain,).
+        published: its published records in expectation, shape (certain,).
+        withheld: the probability that so many of r are withheld, shape (certain, certain).
+    """
+
+    certain: int
+    mean: float
+    weights: Numbers
+    there: Numbers
+    published: Numbers
+    withheld: Numbers
+
+    @staticmethod
+    def of(mechanism: DeletionRelease) -> _Noise:
+        """Of a mechanism, by its integer weights."""
+        own = np.array([weight / WEIGHT_TOTAL for weight in deletion_weights(mechanism.noise)])
+        certain = own.size - 1 + mechanism.k
+        weights = np.zeros(certain)
+        weights[: own.size] = own
+        sizes = np.arange(certain)
+        kept = sizes[:, np.newaxis] - sizes
+        law = np.where(kept >= mechanism.k, weights, 0.0)
+        there = law.sum(axis=1)
+        return _Noise(
+            certain=certain,
+            mean=float(weights @ sizes),
+            weights=weights,
+            there=there,
+            published=(kept * law).sum(axis=1),
+            withheld=law + np.diag(1.0 - there),
+        )
+
+
+def _law_of_counts(counts: NDArray[np.int64], scale: float, below: int) -> Numbers:
+    """For groups of counted records the probability of each number of records below a bound, shape (groups, below).
+
+    Where a counted record stands for less than one person, each is one with that probability; where for more, the
+    group is taken to be that much larger.
+    """
+    sizes = np.arange(below)
+    if scale >= 1.0:
+        return np.asarray(np.rint(counts * scale)[:, np.newaxis] == sizes, dtype=np.float64)
+    from scipy.stats import binom  # SciPy loads slowly, and most previews do without it
+
+    return np.asarray(binom.pmf(sizes, counts[:, np.newaxis], scale), dtype=np.float64)
+
+
+def _sums(laws: Numbers, owners: NDArray[np.int64]) -> Numbers:
+    """The law of the sum of independent numbers with one owner each, for every owner; shape (owners, as given).
+
+    Numbers aren't negative, so what lies beyond the laws' last place never comes back.
+
+    Args:
+        laws: shape (n, places).
+        owners: 0, 1, …, each at least once; shape (n,).
+    """
+    order = np.argsort(owners, kind="stable")
+    laws, owners = laws[order], owners[order]
+    while np.any(same := owners[1:] == owners[:-1]):
+        starts = np.flatnonzero(np.concatenate(([True], ~same)))
+        rank = np.arange(owners.size) - np.repeat(starts, np.diff(np.append(starts, owners.size)))
+        first = np.flatnonzero(rank % 2 == 0)
+        pairs = first[(first + 1 < owners.size) & (owners[np.minimum(first + 1, owners.size - 1)] == owners[first])]
+        for block in np.array_split(pairs, max(1, pairs.size * laws.shape[1] // BLOCK)):
+            laws[block] = _convolved(laws[block], laws[block + 1])
+        laws, owners = laws[first], owners[first]
+    return laws
+
+
+def _convolved(one: Numbers, other: Numbers) -> Numbers:
+    places = one.shape[1]
+    long = 2 * places
+    both = np.fft.irfft(np.fft.rfft(one, long) * np.fft.rfft(other, long), long)[:, :places]
+    return np.maximum(both, 0.0)
