@@ -158,7 +158,7 @@ def points(figure: Figure) -> None:
 
 
 def biased_samples(figure: Figure) -> None:
-    """What a sample with unequal rates publishes; what it costs at δ = 1e-6 as its rates become less certain."""
+    """What a sample with unequal rates publishes, and its cost at δ = 1e-6 by the highest rate, with exceptions too."""
     shown, axes = figure.subplots(1, 2)
     draws = np.random.default_rng(10)
     names = ["North\nmonthly", "North\nweekly", "Island\nmonthly", "Island\nweekly", "Island\nnever"]
@@ -175,18 +175,25 @@ def biased_samples(figure: Figure) -> None:
     shown.set_xticks(range(5), names, fontsize=7)
     shown.set(ylabel="records", title="rates 0.1 and 0.2", ylim=(0, 560))
     shown.legend(frameon=False)
-    spreads = np.linspace(1.0, 1.4, 5)
+    highest = np.linspace(0.1, 0.2, 6)
     for k, colour, mark in ((20, BLUE, "o"), (40, ORANGE, "s"), (80, GREEN, "^")):
-        prices = [_biased_price(k, spread) for spread in spreads]
-        axes.plot(spreads, prices, color=colour, marker=mark, markersize=4, label=f"k = {k}")
-    axes.set(title="the price", xlabel="p′/p, with p = 0.1 and p_max = p′", ylabel="ε at δ = 1e-6", ylim=(0, None))
+        for few, line in ((0, "-"), (2, ":")):
+            prices = [_biased_price(k, rate, few) for rate in highest]
+            label = f"k = {k}" if few == 0 else None
+            axes.plot(highest, prices, color=colour, marker=mark, markersize=4, linestyle=line, label=label)
+    axes.set(title="the price", xlabel="p′, the highest rate", ylabel="ε at δ = 1e-6", ylim=(0, 1.25))
+    axes.plot([], [], color="0.4", linestyle=":", label="up to 2p′ for 3 of a group")
     axes.legend(frameon=False)
 
 
-def _biased_price(k: int, spread: float) -> float:
-    highest = Decimal("0.1") * Decimal(str(round(spread, 3)))
+def _biased_price(k: int, rate: float, exceptions: int) -> float:
+    highest = Decimal(str(round(rate, 3)))
     event = BiasedSampleCounts(
-        k=k, lowest_rate=Decimal("0.1"), highest_rate=highest, largest_rate=highest, exceptions=0
+        k=k,
+        lowest_rate=Decimal(0),
+        highest_rate=highest,
+        largest_rate=2 * highest if exceptions else highest,
+        exceptions=exceptions,
     )
     return float(price_biased_counts(event, delta=Decimal("1e-6")).epsilon)
 

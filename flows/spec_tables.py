@@ -215,7 +215,7 @@ class _Data(SpecTable):
 class DesignTable(SpecTable):
     """[sampling].design: how a data set that is a sample itself was drawn."""
 
-    lowest: Exact = Field(gt=0, lt=1)
+    lowest: Exact = Field(default=Decimal(0), ge=0, lt=1)
     highest: Exact = Field(gt=0, lt=1)
     largest: Exact | None = Field(default=None, gt=0, lt=1)
     exceptions: int = Field(default=0, ge=0, le=10**9)

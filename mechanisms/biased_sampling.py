@@ -44,10 +44,10 @@ class BiasedSampleCounts(Mechanism):
 
     Args:
         k: suppression threshold, at least 1.
-        lowest_rate: p, the least rate but for the exceptions, above 0.
+        lowest_rate: p, the least rate but for the exceptions; 0 where nothing is known of it.
         highest_rate: p′, the greatest but for the exceptions, at least p.
         largest_rate: p_max, which no record exceeds, p′ ≤ p_max < 1.
-        exceptions: ℓ, how many other records of a group may have rates outside [p, p′].
+        exceptions: ℓ, how many other records of a group may have rates outside [p, p′], up to p_max.
 
     Raises:
         ValueError: a field outside its range.
@@ -64,9 +64,9 @@ class BiasedSampleCounts(Mechanism):
     def __post_init__(self) -> None:
         if self.k < 1 or self.exceptions < 0:
             raise ValueError(f"k must be at least 1 and the exceptions at least 0, not {self.k}, {self.exceptions}")
-        if not 0 < self.lowest_rate <= self.highest_rate <= self.largest_rate < 1:
+        if not (0 <= self.lowest_rate <= self.highest_rate <= self.largest_rate < 1 and self.highest_rate > 0):
             raise ValueError(
-                "rates must satisfy 0 < lowest ≤ highest ≤ largest < 1, not "
+                "rates must satisfy 0 ≤ lowest ≤ highest ≤ largest < 1 and 0 < highest, not "
                 f"{self.lowest_rate}, {self.highest_rate}, {self.largest_rate}"
             )
 
@@ -81,7 +81,7 @@ class UnequalRatesHistogram(Mechanism):
     Args:
         k: suppression threshold, at least 1.
         sampling_rate: p′, the highest rate, below 1.
-        lowest_rate: p, 0 < p ≤ p′.
+        lowest_rate: p, 0 ≤ p ≤ p′.
 
     Raises:
         ValueError: a field outside its range.

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from decimal import Decimal
+from typing import Any
 
 from ...mechanisms.errors import InputRefused
 from ...mechanisms.mechanism import Mechanism
 from .composition.group_privacy import check_records
 from .cost import Price, check_request
+from .kinds.kind import MechanismKind
 from .kinds.registry import kind_of
 
-__all__ = ["paper_price", "price"]
+__all__ = ["paper_price", "price", "recorded_price"]
 
 
 def price(mechanism: Mechanism, *, delta: Decimal, releases: int = 1, rows_per_person: int = 1) -> Price:
@@ -34,6 +36,38 @@ def price(mechanism: Mechanism, *, delta: Decimal, releases: int = 1, rows_per_p
         InputRefused: δ, T or M is out of range, no finite ε has this δ, the parameters are beyond double precision, or
             no price is proved for M (a survey's own sampling, the counts of local reports).
     """
+    kind = _checked_kind(mechanism, delta, releases, rows_per_person)
+    if rows_per_person == 1:
+        return kind.price(mechanism, delta, releases)
+    return kind.group_price(mechanism, delta, releases, rows_per_person)
+
+
+def recorded_price(
+    mechanism: Mechanism, *, rule: str, delta: Decimal, releases: int = 1, rows_per_person: int = 1
+) -> Price:
+    """The price that a record with this rule must have: by that rule if earlier versions charged by it, else `price`.
+
+    An earlier rule is proved as well, and charged more.
+
+    Args:
+        mechanism: the release.
+        rule: the versioned rule that the record names, for several records of a person with its prefix.
+        delta: δ over all releases together, 0 < δ < 1; 0 for an answer or local reports.
+        releases: T ≥ 1.
+        rows_per_person: M ≥ 1, the most records of one person in a delivery.
+
+    Raises:
+        InputRefused: as `price`.
+    """
+    by_rule = kind_of(mechanism).earlier.get(rule.rpartition("+")[2])
+    if by_rule is None:
+        return price(mechanism, delta=delta, releases=releases, rows_per_person=rows_per_person)
+    _checked_kind(mechanism, delta, releases, rows_per_person)
+    return by_rule(mechanism, delta, releases, rows_per_person)
+
+
+def _checked_kind(mechanism: Mechanism, delta: Decimal, releases: int, rows_per_person: int) -> MechanismKind[Any]:
+    """The kind, if it has a price for so many releases and records at all."""
     kind = kind_of(mechanism)
     check_records(rows_per_person)
     if releases != 1 and kind.statements.series is None:
@@ -42,9 +76,7 @@ def price(mechanism: Mechanism, *, delta: Decimal, releases: int = 1, rows_per_p
         )
     if kind.pure and delta != 0:
         raise InputRefused(f"the price of an answer or of local reports has delta 0, not {delta}.")
-    if rows_per_person == 1:
-        return kind.price(mechanism, delta, releases)
-    return kind.group_price(mechanism, delta, releases, rows_per_person)
+    return kind
 
 
 def paper_price(mechanism: Mechanism, *, delta: Decimal, releases: int = 1, rows_per_person: int = 1) -> Price | None:

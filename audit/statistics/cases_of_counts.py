@@ -209,7 +209,7 @@ def _biased(draws: int, scouts: int) -> Case:
         claim=float(charged.epsilon),
         delta=float(delta),
         rule=charged.rule,
-        exact=None,
+        exact=epsilon_exact(k=20, sampling_rate=0.11, delta=1e-3),
         pairs=tuple(
             Pair(name=f"{others} others at rate {rate}, t at 0.11", draw=draw(others, rate))
             for others in (19, 40, 70, 100, 140, 180)

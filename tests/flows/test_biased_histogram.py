@@ -188,7 +188,7 @@ def test_an_auditor_finds_a_survey_price_where_there_is_no_survey() -> None:
         (DESIGN + "\nlargest = 0.15", "suppressed", "k = 12", "rates must satisfy"),
         (DESIGN.replace("= 0.2", "= 1"), "suppressed", "k = 12", "[sampling.design].highest"),
         (DESIGN.replace("= 1", "= -1"), "suppressed", "k = 12", "[sampling.design].exceptions"),
-        (DESIGN.replace("lowest = 0.1", "lowest = 1e-30"), "suppressed", "k = 12", "no epsilon is enough"),
+        (DESIGN.replace("= 0.2", "= 0.9"), "suppressed", "k = 12", "no epsilon is enough"),
     ],
 )
 def test_rates_without_a_price_are_refused_and_nothing_is_charged(desk, sampling, kind, parameters, said) -> None:

@@ -8,7 +8,7 @@ from functools import lru_cache
 from ....mechanisms.errors import InputRefused
 from ...theory.cost import Price
 from ...theory.kinds.registry import mechanism_of_record
-from ...theory.price import paper_price, price
+from ...theory.price import paper_price, recorded_price
 from ..entries.kinds import ChargedPrice, Fields
 
 __all__ = ["price_faults"]
@@ -25,12 +25,13 @@ def price_faults(
 
     Args:
         mechanism: the mechanism's versioned record.
-        price: as recorded; its δ and its number of releases are taken as given.
+        price: as recorded; its δ and its number of releases are taken as given, and its rule where earlier versions
+            charged by it.
         epsilon_paper: the published bound's ε as recorded, None where it was said to give no guarantee.
         rows_per_person: the most records of one person in a delivery, as declared of the data set.
     """
     try:
-        exact, paper = _prices(mechanism, price.delta, price.releases, rows_per_person)
+        exact, paper = _prices(mechanism, price.rule, price.delta, price.releases, rows_per_person)
     except InputRefused as error:
         return (f"the mechanism can't be priced: {error.what}",)
     except ValueError as error:
@@ -53,10 +54,12 @@ def price_faults(
 
 
 @lru_cache(maxsize=1024)
-def _prices(record: Fields, delta: Decimal, releases: int, rows_per_person: int) -> tuple[Price, Price | None]:
+def _prices(
+    record: Fields, rule: str, delta: Decimal, releases: int, rows_per_person: int
+) -> tuple[Price, Price | None]:
     mechanism = mechanism_of_record(dict(record))
     return (
-        price(mechanism, delta=delta, releases=releases, rows_per_person=rows_per_person),
+        recorded_price(mechanism, rule=rule, delta=delta, releases=releases, rows_per_person=rows_per_person),
         paper_price(mechanism, delta=delta, releases=releases, rows_per_person=rows_per_person),
     )
 

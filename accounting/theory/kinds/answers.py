@@ -87,6 +87,7 @@ KIND: MechanismKind[Answer] = MechanismKind(
     samples=lambda _: 1,
     survey_rate=None,
     exclusive=False,
+    earlier={},
     theorems={
         "pure-noise/1": f"{_LAPLACE}; proved in docs/proofs/answers.md",
         "pure-noise-amplified/1": f"{_LAPLACE}, proved in docs/proofs/answers.md, amplified by Li, Qardaji, Su, "

@@ -184,6 +184,7 @@ KIND: MechanismKind[DeletionRelease] = MechanismKind(
     samples=lambda _: 1,
     survey_rate=None,
     exclusive=False,
+    earlier={},
     theorems={
         "deletion-exact/1": f"optimal partition selection of Desfontaines, Voss, Gipson, Mandayam, arXiv:2006.03684, "
         f"Theorem 1, as deletion; {_PROVED}",

@@ -230,6 +230,7 @@ KIND: MechanismKind[EpsilonSafeRelease] = MechanismKind(
     samples=lambda mechanism: 1 if mechanism.selection_rate is None else 2,
     survey_rate=None,
     exclusive=False,
+    earlier={},
     theorems={
         "exact-profile-selection/1": _EXACT,
         "pld-selection/1": f"{_EXACT}, composed by Zhu, Dong, Wang, arXiv:2106.08567",

@@ -276,6 +276,8 @@ class MechanismKind(Generic[M]):
         survey_rate: the largest rate of the data set's own sampling that its price leans on; None where it draws its
             own coins. Such a data set can be released once, ever.
         exclusive: whether its price holds only while nothing else is ever published of its records.
+        earlier: rule by which earlier versions charged more → (mechanism, δ, releases, M) → the price by it, so that
+            what was charged is still found to be right.
         theorems: rule of a price → where it is proved.
         statements: what certificates and pages say of it.
     """
@@ -292,6 +294,7 @@ class MechanismKind(Generic[M]):
     samples: Callable[[M], int]
     survey_rate: Callable[[M], Decimal] | None
     exclusive: bool
+    earlier: Mapping[str, Callable[[M, Decimal, int, int], Price]]
     theorems: Mapping[str, str]
     statements: Statements[M]
 

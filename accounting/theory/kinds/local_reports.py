@@ -86,6 +86,7 @@ KIND: MechanismKind[LocalReport] = MechanismKind(
     samples=lambda _: 1,
     survey_rate=None,
     exclusive=False,
+    earlier={},
     theorems={
         LOCAL_RULE: "randomized response on the device (Apple, Learning with Privacy at Scale, 2017; Zhilyaev, Zeber, "
         "K-Randomization, 2016); proved in docs/proofs/local.md"

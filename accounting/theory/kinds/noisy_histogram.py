@@ -217,6 +217,7 @@ KIND: MechanismKind[NoisyHistogram] = MechanismKind(
     samples=lambda _: 1,
     survey_rate=None,
     exclusive=False,
+    earlier={},
     theorems=NOISY_THEOREMS,
     statements=Statements(
         done=lambda _: f"{SAMPLED} {_DONE}",

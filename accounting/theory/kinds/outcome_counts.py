@@ -209,6 +209,7 @@ KIND: MechanismKind[OutcomeCounts] = MechanismKind(
     # PRIVACY: the proof uses the coins of everybody's report. A second publication made from the same reports, even one
     # with noise of its own, can give those coins away: the two prices don't add up (docs/proofs/outcome-counts.md).
     exclusive=True,
+    earlier={},
     theorems={
         _EXACT: "Zhilyaev, Zeber, K-Randomization, 2016; exact form proved in docs/proofs/outcome-counts.md",
         _SHUFFLED: "Feldman, McMillan, Talwar, arXiv:2012.12803, Theorem 3.1; used as in docs/proofs/outcome-counts.md",

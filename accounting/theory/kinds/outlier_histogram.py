@@ -143,6 +143,7 @@ KIND: MechanismKind[OutlierPrivateHistogram] = MechanismKind(
     samples=lambda _: 1,
     survey_rate=None,
     exclusive=False,
+    earlier={},
     theorems={
         "outlier-exact/1": "Lui, Pass, Outlier Privacy, TCC 2015; exact form proved in docs/proofs/outlier-privacy.md"
     },

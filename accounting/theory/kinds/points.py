@@ -66,6 +66,7 @@ KIND: MechanismKind[SyntheticPoints] = MechanismKind(
     samples=lambda _: 1,
     survey_rate=None,
     exclusive=False,
+    earlier={},
     theorems={"exact-profile/1": EXACT_PROFILE, **NOISY_THEOREMS},
     statements=Statements(
         done=_done,

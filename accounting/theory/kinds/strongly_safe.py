@@ -28,6 +28,7 @@ __all__ = [
     "KIND",
     "RECORDS",
     "SERIES",
+    "group_price_fixed",
     "no_finite_price",
     "paper_price_fixed",
     "price_fixed",
@@ -167,8 +168,18 @@ def _price(mechanism: StronglySafeRelease, delta: Decimal, releases: int) -> Pri
     return price_fixed(mechanism, delta=delta, releases=releases)
 
 
-def _group_price(mechanism: StronglySafeRelease, delta: Decimal, releases: int, records: int) -> Price:
-    """The price for M records of a person: for one release by the best split of ε over them."""
+def group_price_fixed(mechanism: StronglySafeRelease, delta: Decimal, releases: int, records: int) -> Price:
+    """The price for M records of a person: for one release by the best split of ε over them.
+
+    Args:
+        mechanism: the release.
+        delta: δ over all releases together.
+        releases: T ≥ 1.
+        records: M > 1.
+
+    Raises:
+        InputRefused: as `price_fixed`.
+    """
     if releases != 1:
         return even_group_price(_price)(mechanism, delta, releases, records)
     check_request(delta, releases)
@@ -201,7 +212,7 @@ KIND: MechanismKind[StronglySafeRelease] = MechanismKind(
     records={"strongly-safe-release/1": RecordForm(mechanism=StronglySafeRelease)},
     pure=False,
     price=_price,
-    group_price=_group_price,
+    group_price=group_price_fixed,
     paper_price=lambda mechanism, delta, releases: paper_price_fixed(mechanism, delta=delta, releases=releases),
     losses=lambda mechanism: (mechanism,),
     curves=Curves(theorem="Theorem 3.9", of=_curve),
@@ -210,6 +221,7 @@ KIND: MechanismKind[StronglySafeRelease] = MechanismKind(
     samples=lambda _: 1,
     survey_rate=None,
     exclusive=False,
+    earlier={},
     theorems={
         "lqs-theorem-3.9/1": "Li, Qardaji, Su, arXiv:1101.2604v2, Theorem 3.9",
         "exact-profile/1": EXACT_PROFILE,

@@ -57,6 +57,7 @@ KIND: MechanismKind[SuppressedHistogram] = MechanismKind(
     samples=lambda _: 1,
     survey_rate=None,
     exclusive=False,
+    earlier={},
     theorems={"exact-profile/1": EXACT_PROFILE},
     statements=Statements(
         done=lambda _: f"{SAMPLED} {SUPPRESSED}",

@@ -14,8 +14,10 @@ from ..composition.amplification import epsilon_zero_knowledge_robust
 from ..composition.group_privacy import no_price_for_surveyed_group
 from ..cost import RELATION, Price, check_request
 from ..numerics.binomial import ULP, log_binomial_pmf, tail_up
-from ..numerics.rounding import decimal_up, float_down, float_up
+from ..numerics.rounding import decimal_up, float_down, float_up, log_down
 from ..numerics.search import least_epsilon
+from ..profile.sampled_counts import epsilon_of_log_delta
+from ..profile.unequal_rates import delta_unequal
 from .kind import CELLS, CHOSEN, MechanismKind, RecordForm, Statements, not_composed
 
 __all__ = [
@@ -24,15 +26,17 @@ __all__ = [
     "delta_biased",
     "delta_robust",
     "price_biased_counts",
+    "price_robust_counts",
     "survey_statement",
     "zero_knowledge_epsilon_biased",
     "zero_knowledge_holds",
 ]
 
-ROBUST_THEOREMS = {
-    "robust-counts/1": "inclusion rates within bounds, the setting of Gehrke, Hay, Lui, Pass, CRYPTO 2012, Theorem 2; "
+_BOUNDED = (
+    "inclusion rates within bounds, the setting of Gehrke, Hay, Lui, Pass, CRYPTO 2012, Theorem 2; "
     "the price is proved in docs/proofs/robust-sampling.md"
-}
+)
+ROBUST_THEOREMS = {"unequal-rates/1": _BOUNDED, "robust-counts/1": _BOUNDED}
 _DONE = (
     "Every record was read; no sample was drawn for this release. The data set is itself a sample, whose secret coins, "
     "independent and with rates within the declared bounds, are the protection: so it is released once. Counts of "
@@ -174,8 +178,8 @@ def delta_biased(event: BiasedSampleCounts, *, epsilon: float, target: float | N
 
 
 def zero_knowledge_holds(event: BiasedSampleCounts) -> bool:
-    """Whether the hypotheses of CBP, Theorem 2 hold: k ≥ 2 and ℓ < k − 1."""
-    return event.k >= 2 and event.exceptions < event.k - 1
+    """Whether the hypotheses of CBP, Theorem 2 hold: p > 0, k ≥ 2 and ℓ < k − 1."""
+    return event.lowest_rate > 0 and event.k >= 2 and event.exceptions < event.k - 1
 
 
 def zero_knowledge_epsilon_biased(event: BiasedSampleCounts) -> Decimal:
@@ -188,8 +192,8 @@ def zero_knowledge_epsilon_biased(event: BiasedSampleCounts) -> Decimal:
     """
     if not zero_knowledge_holds(event):
         raise InputRefused(
-            "zero-knowledge privacy is proved for k of at least 2 and fewer than k - 1 exceptions, not for "
-            f"k = {event.k} and {event.exceptions}."
+            "zero-knowledge privacy is proved for rates above 0, k of at least 2 and fewer than k - 1 exceptions, not "
+            f"for {event.lowest_rate}, k = {event.k} and {event.exceptions}."
         )
     return epsilon_zero_knowledge_robust(
         Decimal(0), lowest_rate=event.lowest_rate, highest_rate=event.highest_rate, largest_rate=event.largest_rate
@@ -197,7 +201,54 @@ def zero_knowledge_epsilon_biased(event: BiasedSampleCounts) -> Decimal:
 
 
 def price_biased_counts(event: BiasedSampleCounts, *, delta: Decimal) -> Price:
-    """What the release costs under add/remove ("robust-counts/1"); the data set's own sample is spent by it.
+    """What the release costs under add/remove ("unequal-rates/1"); the data set's own sample is spent by it.
+
+    [Ours] The least ε ≥ 0 with `delta_unequal` at most δ: the exact price for all rates up to p′, but for the
+    exceptions up to p_max; no lower bound of the rates is used (docs/proofs/robust-sampling.md).
+
+    Raises:
+        InputRefused: δ out of range, or no ε is enough.
+    """
+    check_request(delta, 1)
+    try:
+        found = _least_epsilon(event, delta)
+    except ValueError as fault:
+        raise InputRefused(f"this release has no price: {fault}.") from fault
+    if found is None:
+        raise _no_epsilon(event, delta)
+    return Price(epsilon=decimal_up(found), delta=delta, relation=RELATION, rule="unequal-rates/1", releases=1)
+
+
+def _least_epsilon(event: BiasedSampleCounts, delta: Decimal) -> float | None:
+    rate, top = float_up(event.highest_rate), float_up(event.largest_rate)
+    if rate == top:
+        return epsilon_of_log_delta(k=event.k, sampling_rate=top, log_delta=log_down(delta))
+    target = float_down(delta)
+
+    def evaluated(epsilon: float) -> float:
+        return delta_unequal(
+            k=event.k,
+            highest_rate=rate,
+            largest_rate=top,
+            exceptions=event.exceptions,
+            epsilon=epsilon,
+            target=target,
+        )
+
+    return least_epsilon(evaluated, target, high=_LARGEST_EPSILON)
+
+
+def _no_epsilon(event: BiasedSampleCounts, delta: Decimal) -> InputRefused:
+    few = f", and up to {event.largest_rate} for {event.exceptions} records" if event.exceptions else ""
+    return InputRefused(
+        f"no epsilon is enough for delta {amount_exact(delta)} with k = {event.k} and rates up to "
+        f"{event.highest_rate}{few}.",
+        remedy="Raise k or delta, or bound the rates more tightly.",
+    )
+
+
+def price_robust_counts(event: BiasedSampleCounts, *, delta: Decimal) -> Price:
+    """What earlier versions charged ("robust-counts/1"), by a looser bound that needs a lowest rate.
 
     [Ours] The least ε from −ln(1 − p_max) on with `delta_biased` at most δ (docs/proofs/robust-sampling.md).
 
@@ -219,19 +270,14 @@ def price_biased_counts(event: BiasedSampleCounts, *, delta: Decimal) -> Price:
 
     found = least if evaluated(least) <= target else least_epsilon(evaluated, target, high=_LARGEST_EPSILON)
     if found is None:
-        raise InputRefused(
-            f"no epsilon is enough for delta {amount_exact(delta)} with rates from "
-            f"{event.lowest_rate} to {event.highest_rate}, and "
-            f"up to {event.largest_rate} for {event.exceptions} records.",
-            remedy="Raise k, or bound the rates more tightly.",
-        )
+        raise _no_epsilon(event, delta)
     return Price(epsilon=decimal_up(found), delta=delta, relation=RELATION, rule="robust-counts/1", releases=1)
 
 
 def survey_statement(event: BiasedSampleCounts) -> str:
     """The crowd-blending guarantee where rates are unequal, and the zero-knowledge one where its theorem holds.
 
-    CBP, Theorem 2, whose δ has no stated constant: it needs k ≥ 2 and ℓ < k − 1, and its δ falls with k − ℓ.
+    CBP, Theorem 2, whose δ has no stated constant: it needs p > 0, k ≥ 2 and ℓ < k − 1, and its δ falls with k − ℓ.
     """
     few = f" but for at most {event.exceptions} of its records" if event.exceptions else ""
     lowest, highest = event.lowest_rate, event.highest_rate
@@ -257,6 +303,12 @@ def _group_price(_mechanism: BiasedSampleCounts, _delta: Decimal, _releases: int
     raise no_price_for_surveyed_group(records)
 
 
+def _robust_price(mechanism: BiasedSampleCounts, delta: Decimal, _releases: int, records: int) -> Price:
+    if records > 1:
+        raise no_price_for_surveyed_group(records)
+    return price_robust_counts(mechanism, delta=delta)
+
+
 KIND: MechanismKind[BiasedSampleCounts] = MechanismKind(
     records={"biased-sample-counts/1": RecordForm(mechanism=BiasedSampleCounts)},
     pure=False,
@@ -270,6 +322,7 @@ KIND: MechanismKind[BiasedSampleCounts] = MechanismKind(
     samples=lambda _: 1,
     survey_rate=lambda mechanism: mechanism.largest_rate,
     exclusive=False,
+    earlier={"robust-counts/1": _robust_price},
     theorems=ROBUST_THEOREMS,
     statements=Statements(
         done=lambda _: _DONE,

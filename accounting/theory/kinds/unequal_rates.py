@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from decimal import Decimal
 
-from ....mechanisms.biased_sampling import UnequalRatesHistogram
-from ..composition.group_privacy import even_group_price
+from ....mechanisms.biased_sampling import BiasedSampleCounts, UnequalRatesHistogram
+from ....mechanisms.microdata import StronglySafeRelease
+from ..composition.group_privacy import even_group_price, rule_for_group
 from ..cost import Price
-from .kind import CELLS, CHOSEN, SUPPRESSED, MechanismKind, RecordForm, Statements, not_composed
-from .survey_counts import ROBUST_THEOREMS, price_biased_counts, survey_statement
+from .kind import CELLS, CHOSEN, SUPPRESSED, MechanismKind, RecordForm, Statements
+from .strongly_safe import group_price_fixed
+from .survey_counts import ROBUST_THEOREMS, price_biased_counts, price_robust_counts, survey_statement
 
 __all__ = ["KIND"]
 
@@ -18,23 +21,43 @@ _SAMPLED = (
 )
 
 
+def _release(mechanism: UnequalRatesHistogram) -> StronglySafeRelease:
+    """The release at the highest rate: lower rates are the same of fewer records, each left out by its own coin."""
+    return StronglySafeRelease(k=mechanism.k, sampling_rate=mechanism.sampling_rate)
+
+
 def _price(mechanism: UnequalRatesHistogram, delta: Decimal, _releases: int) -> Price:
     return price_biased_counts(mechanism.as_survey, delta=delta)
+
+
+def _group_price(mechanism: UnequalRatesHistogram, delta: Decimal, releases: int, records: int) -> Price:
+    at_one_rate = group_price_fixed(_release(mechanism), delta, releases, records)
+    return replace(at_one_rate, rule=rule_for_group("unequal-rates/1", even=False))
+
+
+def _robust_price(mechanism: UnequalRatesHistogram, delta: Decimal, releases: int, records: int) -> Price:
+    def of_one(survey: BiasedSampleCounts, share: Decimal, _releases: int) -> Price:
+        return price_robust_counts(survey, delta=share)
+
+    if records == 1:
+        return of_one(mechanism.as_survey, delta, releases)
+    return even_group_price(of_one)(mechanism.as_survey, delta, releases, records)
 
 
 KIND: MechanismKind[UnequalRatesHistogram] = MechanismKind(
     records={"unequal-rates-histogram/1": RecordForm(mechanism=UnequalRatesHistogram)},
     pure=False,
     price=_price,
-    group_price=even_group_price(_price),
+    group_price=_group_price,
     paper_price=None,
-    losses=not_composed,
+    losses=lambda mechanism: (_release(mechanism),),
     curves=None,
     tunable=None,
     sampling_rate=lambda mechanism: mechanism.sampling_rate,
     samples=lambda _: 1,
     survey_rate=None,
     exclusive=False,
+    earlier={"robust-counts/1": _robust_price},
     theorems=ROBUST_THEOREMS,
     statements=Statements(
         done=lambda _: f"{_SAMPLED} {SUPPRESSED}",

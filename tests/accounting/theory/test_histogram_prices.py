@@ -23,6 +23,7 @@ from crowdblend.accounting.theory.kinds.registry import kind_of
 from crowdblend.accounting.theory.kinds.survey_counts import (
     delta_biased,
     price_biased_counts,
+    price_robust_counts,
     survey_statement,
     zero_knowledge_epsilon_biased,
 )
@@ -203,24 +204,24 @@ BIASED = BiasedSampleCounts(
 )
 
 
-def test_the_price_of_a_biased_sample_is_the_least_epsilon():
-    charged = price_biased_counts(BIASED, delta=Decimal("1e-6"))
+def test_the_earlier_price_of_a_biased_sample_is_the_least_epsilon():
+    charged = price_robust_counts(BIASED, delta=Decimal("1e-6"))
     assert charged.relation == "add/remove"
     assert delta_biased(BIASED, epsilon=float(charged.epsilon)) <= 1e-6
     assert delta_biased(BIASED, epsilon=float(charged.epsilon) * 0.999) > 1e-6
     assert charged.epsilon >= Decimal("0.2231"), "never below -ln(1 - p_max)"
 
 
-def test_a_generous_delta_costs_the_least_epsilon_of_the_theorem():
+def test_a_generous_delta_costs_the_least_epsilon_of_the_earlier_bound():
     one_rate = BiasedSampleCounts(
         k=30, lowest_rate=Decimal("0.1"), highest_rate=Decimal("0.1"), largest_rate=Decimal("0.1"), exceptions=0
     )
-    charged = price_biased_counts(one_rate, delta=Decimal("0.01"))
+    charged = price_robust_counts(one_rate, delta=Decimal("0.01"))
     assert float(charged.epsilon) == pytest.approx(-math.log(0.9), rel=1e-9)
     for rate in map(Decimal, ("0.01", "0.02", "0.05", "0.13", "0.2", "0.35", "0.6")):
         event = BiasedSampleCounts(k=900, lowest_rate=rate, highest_rate=rate, largest_rate=rate, exceptions=0)
         least = -(1 - rate).ln()
-        assert price_biased_counts(event, delta=Decimal("0.01")).epsilon == decimal_up(least), "to the last digit"
+        assert price_robust_counts(event, delta=Decimal("0.01")).epsilon == decimal_up(least), "to the last digit"
 
 
 def test_zero_knowledge_epsilon_of_theorem_2():
@@ -233,9 +234,10 @@ def test_rates_too_far_apart_have_no_price():
     wild = BiasedSampleCounts(
         k=3, lowest_rate=Decimal("1e-20"), highest_rate=Decimal("0.999"), largest_rate=Decimal("0.9999"), exceptions=0
     )
-    with pytest.raises(InputRefused, match="no epsilon"):
-        price_biased_counts(wild, delta=Decimal("1e-6"))
-    for change in ({"k": 0}, {"exceptions": -1}, {"lowest_rate": Decimal(0)}, {"largest_rate": Decimal(1)}):
+    for priced in (price_biased_counts, price_robust_counts):
+        with pytest.raises(InputRefused, match="no epsilon"):
+            priced(wild, delta=Decimal("1e-6"))
+    for change in ({"k": 0}, {"exceptions": -1}, {"lowest_rate": Decimal(-1)}, {"largest_rate": Decimal(1)}):
         fields = {name: getattr(BIASED, name) for name in BIASED.__slots__}
         with pytest.raises(ValueError, match="must"):
             BiasedSampleCounts(**fields | change)

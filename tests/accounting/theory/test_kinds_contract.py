@@ -152,6 +152,17 @@ def check_price(name: str, kind: MechanismKind[Any], mechanism: Mechanism) -> No
         assert charged(worse).epsilon >= found.epsilon, f"{name}: `price` falls where {field} is {value}"
 
 
+def check_earlier_rules(name: str, kind: MechanismKind[Any], mechanism: Mechanism) -> None:
+    """What earlier versions charged has a theorem, is priced by its own rule, and never below what is charged now."""
+    for rule, by_rule in kind.earlier.items():
+        assert rule in kind.theorems, f"{name}: `theorems` lacks {rule}, which is in `earlier`"
+        releases = 1 if kind.statements.series is None else 2
+        found, now = by_rule(mechanism, DELTA, releases, 1), charged(mechanism, releases=releases)
+        assert found.epsilon >= now.epsilon, f"{name}: `earlier` has a price below today's"
+        assert (found.releases, found.delta, found.relation) == (now.releases, now.delta, now.relation), name
+        assert found.rule in kind.earlier, f"{name}: `earlier` gives the rule {found.rule}"
+
+
 def check_more_releases_and_records(name: str, kind: MechanismKind[Any], mechanism: Mechanism) -> None:
     """Two releases, or a person's two records, cost more than one, or have no price."""
     one, delta = charged(mechanism), delta_of(kind)
@@ -213,6 +224,7 @@ def check_statements(name: str, kind: MechanismKind[Any], mechanism: Mechanism) 
 LAWS = (
     check_records,
     check_price,
+    check_earlier_rules,
     check_more_releases_and_records,
     check_losses,
     check_samples,

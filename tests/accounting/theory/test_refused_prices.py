@@ -237,14 +237,15 @@ def test_the_papers_bound_is_for_one_record_of_whatever_answer() -> None:
             paper_price(mechanism, delta=delta, rows_per_person=0)
 
 
-def test_points_are_composed_as_their_counts_and_unequal_rates_are_not_composed() -> None:
+def test_points_and_unequal_rates_are_composed_as_a_release_and_surveys_are_not() -> None:
     points = SyntheticPoints(dimensions=2, cells_per_side=4, counts=RELEASE)
     assert parts_of_mechanism(points) == parts_of_mechanism(RELEASE) == (RELEASE,)
     tenth = Decimal("0.1")
     survey = BiasedSampleCounts(k=20, lowest_rate=tenth, highest_rate=tenth, largest_rate=tenth, exceptions=1)
     unequal = UnequalRatesHistogram(k=20, sampling_rate=tenth, lowest_rate=Decimal("0.09"))
     noisy_points = SyntheticPoints(dimensions=2, cells_per_side=4, counts=NOISY)
-    for mechanism in (survey, unequal, noisy_points, NOISY):
+    assert parts_of_mechanism(unequal) == (StronglySafeRelease(k=20, sampling_rate=tenth),)
+    for mechanism in (survey, noisy_points, NOISY):
         with pytest.raises(InputRefused, match="losses are not composed"):
             parts_of_mechanism(mechanism)
 

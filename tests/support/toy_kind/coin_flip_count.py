@@ -45,6 +45,7 @@ KIND: MechanismKind[CoinFlipCount] = MechanismKind(
     samples=lambda _: 1,
     survey_rate=None,
     exclusive=False,
+    earlier={},
     theorems={"coin-flip-noise/1": "Notes-DP, Example 1"},
     statements=Statements(
         done=lambda _: f"{WHOLE} The records were counted, with noise made of coin flips.",
