@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
+import hashlib
+import itertools
 import json
+import signal
 import socket
+import sqlite3
 import subprocess
 import sys
 import threading
 import time
 from collections import Counter
+from pathlib import Path
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -96,6 +102,8 @@ KINDS = {
     '[histogram]\nkind = "suppressed"\nk = 20\n[privacy]\ndelta = 1e-3\n{columns}',
     "points": '[sampling]\nrate = 0.1\n[points]\nkind = "suppressed"\nk = 20\ncells_per_side = 4\n'
     "[privacy]\ndelta = 1e-6\n[columns.age]\nbounds = {{ lower = 0, upper = 100 }}\n",
+    "deletion": "[deletion]\n[privacy]\nepsilon = 1\ndelta = 1e-6\n"
+    '[columns.colour]\nvalues = ["blue", "green", "red"]\nlevels = [0, 1]\n',
     # Pr[noise ≠ 0] is below 1e-40 at this ε.
     "answer": '[answer]\nkind = "count"\nby = ["colour"]\nepsilon = 100\n{columns}',
 }
@@ -119,6 +127,68 @@ def test_a_cluster_makes_of_every_kind_what_threads_make(desk, cluster, kind) ->
         found.append(pq.read_table(f"{result['output']}/data.parquet").to_pylist())
     assert found[0] == found[1]
     assert found[0]
+
+
+DELETION = """
+[release]
+name = "kept"
+form = "counts"
+[data]
+dataset = "people"
+source = "many"
+separator = ";"
+[deletion]
+[privacy]
+epsilon = 1
+delta = 1e-6
+[columns.colour]
+values = ["blue", "green", "red"]
+levels = [0, 1]
+[columns.age]
+interval = { lower = 0, upper = 100, widths = [10, 50] }
+levels = [1, 1]
+[columns.town]
+hierarchy = "towns.csv"
+levels = [0, 1]
+"""
+
+
+def kill_at_reading(ledger: Path, worker: subprocess.Popen) -> None:
+    """SIGKILL as soon as the ledger knows that the records are read."""
+    while worker.poll() is None:
+        with contextlib.suppress(sqlite3.OperationalError), contextlib.closing(sqlite3.connect(ledger)) as database:
+            if database.execute("SELECT * FROM release_stage WHERE outcome = 'reading'").fetchall():
+                worker.kill()
+        time.sleep(0.005)
+
+
+@pytest.mark.slow
+def test_a_deletion_release_that_loses_a_worker_publishes_what_threads_publish(desk, cluster) -> None:
+    """With the same draws of Z the same rows, stage by stage: no record is counted twice or left out."""
+    address, folder = cluster
+    (desk.folder / "many").mkdir()
+    for number in range(8):
+        desk.write_people(40_000, file=f"many/{number}.csv", shift=number)
+    spec = desk.folder / "kept.toml"
+    spec.write_text(DELETION)
+    command = [sys.executable, "-m", "distributed.cli.dask_worker", address, "--nthreads", "1", "--no-dashboard"]
+    with (folder / "lost.log").open("wb") as log:
+        lost = subprocess.Popen([*command, "--no-nanny"], stdout=log, stderr=subprocess.STDOUT, cwd=folder)
+    while "Registered to" not in (folder / "lost.log").read_text():
+        time.sleep(0.1)
+    found = []
+    killing = threading.Thread(target=kill_at_reading, args=(desk.folder / "cluster.db", lost))
+    for name, scheduler in (("threads", None), ("cluster", address)):
+        if scheduler is not None:
+            killing.start()
+        numbers = itertools.count()
+        coins = {"ledger": name, "coins": lambda size, of=numbers: hashlib.shake_256(b"%d" % next(of)).digest(size)}
+        result = desk.release(spec, output=name, scheduler=scheduler, **coins)
+        found.append(pq.read_table(f"{result['output']}/data.parquet").to_pylist())
+    killing.join()
+    assert lost.wait() == -signal.SIGKILL
+    assert found[0] == found[1]
+    assert {row["stage"] for row in found[0]} == {1, 2}
 
 
 @pytest.mark.slow

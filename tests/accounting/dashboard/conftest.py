@@ -30,6 +30,7 @@ from crowdblend.accounting.theory.price import paper_price, price
 from crowdblend.mechanisms.errors import AccountantRefused
 from crowdblend.mechanisms.local_reports.design import QuestionDesign, ReportDesign, design_of_table
 from crowdblend.mechanisms.local_reports.device import header, question_report, report
+from crowdblend.mechanisms.mechanism import Mechanism
 from crowdblend.mechanisms.microdata import StronglySafeRelease
 from support.commands import Commands
 from support.desk import DEFAULTS, SPEC, CommandFolder
@@ -84,11 +85,10 @@ class Town(CommandFolder):
         dataset: str = "people",
         sample: str | None = None,
         label: str = "x",
-        mechanism: StronglySafeRelease = CHARGED,
+        mechanism: Mechanism = CHARGED,
     ) -> None:
         """Charge a release that is never read, as a process does that dies after the charge."""
         paper = paper_price(mechanism, delta=Decimal("1e-6"))
-        assert paper is not None
         with self.writer() as writer:
             writer.charge(
                 ReleaseCharge(
@@ -98,7 +98,7 @@ class Town(CommandFolder):
                     sample_id=sample or os.urandom(32).hex(),
                     mechanism=mechanism,
                     price=price(mechanism, delta=Decimal("1e-6")),
-                    epsilon_paper=paper.epsilon,
+                    epsilon_paper=None if paper is None else paper.epsilon,
                     spec_digest="a" * 64,
                     map_digest="b" * 64,
                     code_version="0.1.0",

@@ -11,6 +11,7 @@ from crowdblend.accounting.ledger.charge import ReleaseCharge
 from crowdblend.accounting.theory.price import paper_price, price
 from crowdblend.mechanisms.answers import CountAnswer
 from crowdblend.mechanisms.biased_sampling import BiasedSampleCounts, UnequalRatesHistogram
+from crowdblend.mechanisms.deletion import DeletionRelease, OptimalDeletion
 from crowdblend.mechanisms.histogram import NoisyHistogram, OutlierPrivateHistogram, SuppressedHistogram
 from crowdblend.mechanisms.microdata import StronglySafeRelease
 from crowdblend.mechanisms.points import SyntheticPoints
@@ -26,6 +27,7 @@ KINDS = {
         k=20, lowest_rate=RATE, highest_rate=RATE, largest_rate=RATE, exceptions=1
     ),
     "synthetic-points/1": SyntheticPoints(dimensions=2, cells_per_side=4, counts=SAFE),
+    "deletion-release/1": DeletionRelease(stages=2, k=1, noise=OptimalDeletion(epsilon=HALF, delta=Decimal("5e-7"))),
     "count-answer/1": CountAnswer(epsilon=HALF, groups=3, sampling_rate=None, relation="add/remove"),
 }
 

@@ -6,8 +6,10 @@ import html
 import json
 import subprocess
 import sys
+from decimal import Decimal
 
 import pytest
+from crowdblend.mechanisms.deletion import DeletionRelease, OptimalDeletion
 
 CHEAPER = """UPDATE entry SET body = replace(body, '"k":20', '"k":40')
     WHERE position = (SELECT position FROM release WHERE release_id = 'people-spring')"""
@@ -78,6 +80,19 @@ def test_every_page_shows_the_findings_and_no_figure(serve, copied, paths) -> No
 @pytest.mark.parametrize("statement", list(DAMAGES.values())[1:], ids=list(DAMAGES)[1:])
 def test_no_figure_is_shown_whatever_is_damaged(opened, copied, paths, statement) -> None:
     copied.past_the_guards(statement)
+    with opened(copied.ledger) as pages:
+        chain = pages.verified()
+        assert chain["verdict"] == "broken"
+        shows_findings_alone(pages, paths, chain)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("was", "is_now"), [("optimal", "geometric"), ('"k":1', '"k":5')])
+def test_no_figure_is_shown_of_a_forged_deletion(opened, copied, paths, was, is_now) -> None:
+    noise = OptimalDeletion(epsilon=Decimal("0.1"), delta=Decimal("1e-6"))
+    copied.charge("people-kept", mechanism=DeletionRelease(stages=1, k=1, noise=noise))
+    place = "(SELECT position FROM release WHERE release_id = 'people-kept')"
+    copied.past_the_guards(f"UPDATE entry SET body = replace(body, '{was}', '{is_now}') WHERE position = {place}")
     with opened(copied.ledger) as pages:
         chain = pages.verified()
         assert chain["verdict"] == "broken"
