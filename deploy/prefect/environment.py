@@ -16,6 +16,8 @@ import tempfile
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from functools import partial
+from inspect import signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -264,10 +266,30 @@ def configured_api() -> AbstractContextManager[object]:
     """Hold Prefect to the server that was configured, also where it was imported before that."""
     if "PREFECT_API_URL" not in os.environ:
         return _own[0].held()
+    return _held_to(os.environ["PREFECT_API_URL"])
+
+
+@contextmanager
+def _held_to(url: str) -> Iterator[None]:
+    """Hold Prefect to a server at an address; a flow's end doesn't wait for the thread of its heartbeats.
+
+    That thread sleeps a second at a time, and sends nothing once the flow has ended. Prefect waits for it at the end of
+    a synchronous flow, and doesn't for an asynchronous one.
+    """
+    from prefect import flow_engine
     from prefect.settings import get_current_settings
 
-    url = os.environ["PREFECT_API_URL"]
-    return nullcontext() if get_current_settings().api.url == url else changed_settings(api={"url": url})
+    known = getattr(flow_engine, "_send_heartbeats", None)
+    settings = nullcontext() if get_current_settings().api.url == url else changed_settings(api={"url": url})
+    with settings:
+        if known is None or "join_on_exit" not in signature(known).parameters:  # another version of Prefect waits
+            yield
+            return
+        flow_engine._send_heartbeats = partial(known, join_on_exit=False)
+        try:
+            yield
+        finally:
+            flow_engine._send_heartbeats = known
 
 
 def _no_wait() -> None:

@@ -228,18 +228,27 @@ def write_table(table: PublishedTable, *, folder: Path, file_format: FileFormat)
         return name
     with (folder / name).open("wb") as file:
         file.write(_csv_line([column.name for column in table.columns]))
-        known = [_shown_entries(column, table) for column in table.columns]
-        comma, nothing, line_feed = texts_of([",", "", "\n"]).cast(pa.large_string())
-        for block in table.blocks(TEXT_ROWS_AT_ONCE):
-            lines = pc.binary_join_element_wise(
-                *(
-                    _csv_fields(block.column(place).chunk(0), column, entries, table)
-                    for place, (column, entries) in enumerate(zip(table.columns, known, strict=True))
-                ),
-                comma,
-            )
-            file.write(_octets(pc.binary_join_element_wise(lines, line_feed, nothing)))
+        for number, lines in enumerate(_csv_lines(table)):
+            if table.times is None:
+                file.write(_octets(lines))
+                continue
+            times = table.times[number * TEXT_ROWS_AT_ONCE :][: len(lines)].tolist()
+            for line, count in zip(lines.cast(pa.large_binary()).to_pylist(), times, strict=True):
+                for first in range(0, count, ROWS_AT_ONCE):
+                    file.write(line * min(ROWS_AT_ONCE, count - first))
     return name
+
+
+def _csv_lines(table: PublishedTable) -> Iterator[pa.Array]:
+    """The lines of the distinct rows, TEXT_ROWS_AT_ONCE at a time."""
+    known = [_shown_entries(column, table) for column in table.columns]
+    comma, nothing, line_feed = texts_of([",", "", "\n"]).cast(pa.large_string())
+    for block in PublishedTable(columns=table.columns, times=None).blocks(TEXT_ROWS_AT_ONCE):
+        fields = [
+            _csv_fields(block.column(place).chunk(0), column, entries, table)
+            for place, (column, entries) in enumerate(zip(table.columns, known, strict=True))
+        ]
+        yield pc.binary_join_element_wise(pc.binary_join_element_wise(*fields, comma), line_feed, nothing)
 
 
 def _shown_entries(column: TableColumn, table: PublishedTable) -> pa.Array | None:

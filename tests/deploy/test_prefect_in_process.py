@@ -13,15 +13,23 @@ from pathlib import Path
 import pytest
 
 PROGRAM = """
-import json, os, sys
+import json, os, sys, threading
 import psutil
 from pathlib import Path
 from crowdblend.deploy.prefect.environment import configure_prefect, configured_api
 wait = configure_prefect(Path(sys.argv[1]))
-from prefect import flow, task
+from prefect import flow, flow_engine, task
 from prefect.runtime import flow_run
 from prefect.settings import get_current_settings
-seen = {}
+seen = {"beats": 0, "waited": False}
+join, emit = threading.Thread.join, flow_engine.BaseFlowRunEngine._emit_flow_run_heartbeat
+def joined(thread, timeout=None):
+    seen["waited"] |= sys._getframe(1).f_code.co_name == "_send_heartbeats"
+    join(thread, timeout)
+def emitted(*words):
+    seen["beats"] += 1
+    emit(*words)
+threading.Thread.join, flow_engine.BaseFlowRunEngine._emit_flow_run_heartbeat = joined, emitted
 @task
 def work():
     this = psutil.Process()
@@ -97,6 +105,7 @@ def test_records_that_are_kept_are_complete(tmp_path, give_template):
     kept.mkdir()
     seen = seen_by(PROGRAM, tmp_path / "private", PREFECT_HOME=str(kept))
     assert (seen["home"], seen["children"], seen["heartbeats"]) == (str(kept), 1, True)
+    assert (seen["beats"], seen["waited"]) == (2, False), "it sends a heartbeat, and no flow waits for its thread"
     with closing(sqlite3.connect(kept / "prefect.db")) as database:
         assert database.execute("SELECT state_type FROM flow_run").fetchall() == [("COMPLETED",)] * 2
         assert database.execute("SELECT state_type FROM task_run").fetchall() == [("COMPLETED",)] * 2

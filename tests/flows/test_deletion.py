@@ -222,7 +222,7 @@ def test_a_redraw_is_caught(desk, people, monkeypatch) -> None:
     assert first != second
 
 
-@pytest.mark.parametrize("damage", ["count", "short", "long", "below k", "text"])
+@pytest.mark.parametrize("damage", ["count", "short", "long", "below k", "text", "key", "below zero", "wide"])
 def test_a_stored_draw_that_is_no_draw_is_refused(desk, people, monkeypatch, damage) -> None:
     module = importlib.import_module(KINDS["deletion"])
     request = read_spec(spec_of(desk), output=None)
@@ -234,6 +234,9 @@ def test_a_stored_draw_that_is_no_draw_is_refused(desk, people, monkeypatch, dam
         "long": [*whole, 0],
         "below k": [*whole[:4], 1, *whole[5:]],
         "text": [],
+        "key": [*whole[:1], 10**12, *whole[2:]],
+        "below zero": [*whole[:1], -1, *whole[2:]],
+        "wide": [*whole[:1], 2**70, *whole[2:]],
     }[damage]
     assert not module.KIND.draws(request, changed)
 
