@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 __all__ = ["Traces", "traces_of"]
 
 SQLITE = b"SQLite format 3\x00"
+ZSTANDARD = b"\x28\xb5\x2f\xfd"
 BESIDE_SQLITE = ("-wal", "-shm", "-journal")
 PACKED = re.compile(rb"[A-Za-z0-9+/_-]{24,}={0,2}")
 SHIPPED = "block_"  # tables of block types that Prefect ships, in an order of their own
@@ -105,13 +106,17 @@ def _listing(folder: Path, lines: dict[str, bytes]) -> Iterator[str]:
 
 
 def _unpacked(content: bytes) -> Iterator[bytes]:
-    """What Base64 and gzip hide from a search, such as pickled results."""
+    """What Base64, gzip and Zstandard hide from a search, such as pickled results and stored draws."""
     if content[:2] == b"\x1f\x8b":
         yield gzip.decompress(content)
     for match in PACKED.finditer(content):
         text = match.group().rstrip(b"=")
         for altchars in (b"+/", b"-_"):
             try:
-                yield base64.b64decode(text + b"=" * (-len(text) % 4), altchars=altchars, validate=True)
+                unpacked = base64.b64decode(text + b"=" * (-len(text) % 4), altchars=altchars, validate=True)
             except binascii.Error:
                 continue
+            yield unpacked
+            if unpacked.startswith(ZSTANDARD):
+                with pa.CompressedInputStream(pa.BufferReader(unpacked), "zstd") as stream:
+                    yield stream.read()

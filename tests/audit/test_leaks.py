@@ -6,10 +6,13 @@ whose inputs differ in one suppressed record, against each other. Each must also
 
 from __future__ import annotations
 
+import json
 import re
 from dataclasses import replace
 
+import numpy as np
 import pytest
+from crowdblend.tasks.stages.draw_once import _stored_form
 
 from audit.leaks import controls, differential, scenes
 from audit.leaks.run import controlled, found_in
@@ -59,8 +62,6 @@ def test_no_secret_shows_anywhere(neighbours) -> None:
 
 def test_the_search_finds_a_suppressed_value_in_a_certificate(neighbours) -> None:
     """What the certificate carries of the declared domain is no finding; the same value anywhere else in it is."""
-    import json
-
     stand, traces, _ = neighbours
     place = scenes.CERTIFICATE
     certificate = json.loads(traces.raw_bytes[place])
@@ -102,6 +103,16 @@ def test_the_search_finds_a_planted_leak(neighbours, leak) -> None:
         assert "sampling key (bytes)" in found(stand, traces_of(hidden, leaving_out=frozenset()))
         return
     assert found(stand, traces.with_more("log", planted[leak]))
+
+
+def test_the_search_finds_deletions_in_a_stored_draw(tmp_path) -> None:
+    """Packed as draws are stored."""
+    drawn = scenes.deletions()
+    form = json.dumps({"numbers": _stored_form(np.array(drawn))})
+    (tmp_path / "noise.draw.json").write_text(form)
+    traces = traces_of(tmp_path, leaving_out=frozenset())
+    assert scan(traces, Secrets(positions=drawn))
+    assert not scan(traces, Secrets(positions=tuple(z + 100 for z in drawn)))
 
 
 def test_neighbours_differ_in_nothing_unexplained(neighbours) -> None:

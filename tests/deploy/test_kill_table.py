@@ -15,6 +15,7 @@ from decimal import Decimal
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from crowdblend.flows.spec import read_spec
@@ -25,6 +26,7 @@ from crowdblend.tasks.counting.chunks import plan_chunks
 from crowdblend.tasks.counting.executors import LocalThreads
 from crowdblend.tasks.counting.group_counts import count_job, group_counts
 from crowdblend.tasks.inputs.list import check_metadata, list_source
+from crowdblend.tasks.stages.draw_once import stored_numbers
 from crowdblend.tasks.stages.table import count_table, write_table
 
 RECORDS = 2_000_000
@@ -232,3 +234,58 @@ def test_what_another_key_publishes_is_told_apart(desk, rig) -> None:
     except Refusal as refusal:
         pytest.fail(refusal.message)
     assert one != other
+
+
+DELETION = """
+[release]
+name = "kept"
+form = "counts"
+[data]
+dataset = "people"
+source = "many"
+[deletion]
+[privacy]
+epsilon = 1
+delta = 1e-6
+[columns.colour]
+values = ["blue", "green", "red"]
+levels = [0, 1]
+[columns.town]
+hierarchy = "towns.csv"
+levels = [0, 1]
+"""
+
+
+@pytest.mark.slow
+def test_a_deletion_release_on_a_cluster_with_tls_that_loses_a_worker_counts_each_record_once(
+    desk, cluster, command, rig
+) -> None:
+    """What is published is what is stored; and of each group, at each stage, no more is missing than Z can be."""
+    rig.write_records(desk.folder / "many", 600_000)
+    desk.add_dataset()
+    (desk.folder / "kept.toml").write_text(DELETION)
+    words = ("run", "kept.toml", "--release-id", "one", "--output", "out", "--scheduler", cluster.address, "--json")
+    running = command(*words, environment=cluster.environment)
+    rig.await_stage(desk.folder / "ledger.db", "one", "reading")
+    cluster.kill("worker-0")
+    code, out, err = running.finish()
+    assert (code, "Traceback" in err) == (0, False), err
+    result = json.loads(out)
+    largest = {stage["largest_deletion"] for stage in result["stages"]}
+    rows = pq.read_table(desk.folder / "out" / "data.parquet").to_pylist()
+    [stored] = desk.home.rglob("noise.draw.json")
+    numbers = stored_numbers(json.loads(stored.read_text())["numbers"]).tolist()
+    fine, coarse = ([row for row in rows if row["stage"] == stage] for stage in (1, 2))
+    assert numbers[0] == len(fine)
+    assert sorted(numbers[1 + len(fine) : 1 + 2 * len(fine)]) == sorted(row["count"] for row in fine)
+    records = pa.concat_tables(pq.read_table(path) for path in (desk.folder / "many").iterdir())
+    true = {
+        (row["colour"], row["town"]): row["age_count"]
+        for row in records.group_by(["colour", "town"]).aggregate([("age", "count")]).to_pylist()
+    }
+    deleted = [true[row["colour"], row["town"]] - row["count"] for row in fine]
+    assert len(deleted) == len(true) == 12
+    assert {0 <= z <= max(largest) for z in deleted} == {True}
+    assert 0 <= sum(deleted) - sum(row["count"] for row in coarse) <= max(largest) * 2, "of the north and of the south"
+    assert desk("ledger", "show", "--json").json["datasets"][0]["epsilon_spent"] == result["epsilon"]
+    desk.succeed("verify", result["certificate"])
