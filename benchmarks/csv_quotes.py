@@ -16,15 +16,13 @@ from decimal import Decimal
 from pathlib import Path
 
 import numpy as np
-from crowdblend.mechanisms.hierarchies.declare import ValueHierarchy
-from crowdblend.mechanisms.hierarchies.intervals import IntervalHierarchy
+from crowdblend.mechanisms.hierarchies.declare import IntervalHierarchy, ValueHierarchy
 from crowdblend.mechanisms.recoding import GeneralizationMap, MappedColumn
 from crowdblend.mechanisms.sampling import sample_commitment
-from crowdblend.tasks.counting.chunks import plan_chunks
+from crowdblend.tasks.counting.chunks import plan_chunks, with_quote_states
 from crowdblend.tasks.counting.executors import LocalThreads
 from crowdblend.tasks.counting.group_counts import count_job, group_counts
 from crowdblend.tasks.inputs.list import SourceLayout, check_metadata, list_source
-from crowdblend.tasks.readers.quote_states import with_quote_states
 from crowdblend.tasks.readers.values import Quoting, RecordReading
 
 __all__ = ["main"]

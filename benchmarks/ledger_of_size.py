@@ -10,9 +10,9 @@ from decimal import Decimal
 from functools import cache
 from itertools import count
 
-from crowdblend.accounting.ledger.chain.anchoring import Anchoring
-from crowdblend.accounting.ledger.chain.append import head_of
+from crowdblend.accounting.ledger.chain.anchor import Anchoring
 from crowdblend.accounting.ledger.chain.hashing import link_hash
+from crowdblend.accounting.ledger.chain.signed_state import head_of
 from crowdblend.accounting.ledger.charge import ReleaseCharge, SeriesRegistration
 from crowdblend.accounting.ledger.database.schema import DERIVED_TABLES, entry
 from crowdblend.accounting.ledger.database.store import open_store
@@ -25,10 +25,9 @@ from crowdblend.accounting.ledger.entries.kinds import (
     ReleaseReading,
     ReleaseRefused,
 )
-from crowdblend.accounting.ledger.rules.audit import build_state
-from crowdblend.accounting.ledger.rules.replay import Replay
-from crowdblend.accounting.theory.cost import Price
-from crowdblend.accounting.theory.price import paper_price, price
+from crowdblend.accounting.ledger.rules.audit import Replay, build_state
+from crowdblend.accounting.theory.kinds.kind import Price
+from crowdblend.accounting.theory.kinds.registry import paper_price, price
 from crowdblend.mechanisms.microdata import StronglySafeRelease
 from sqlalchemy import Connection, Table, insert, select
 

@@ -19,8 +19,8 @@ import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from crowdblend.accounting.ledger.chain.anchor import AnchorFile, Head, line_of_head
-from crowdblend.accounting.ledger.chain.anchoring import Anchoring
+from crowdblend.accounting.ledger.chain.anchor import AnchorFile, Anchoring, line_of_head
+from crowdblend.accounting.ledger.chain.hashing import Head
 from crowdblend.accounting.ledger.database.creation import create_ledger
 from crowdblend.accounting.ledger.private_store.signing import SigningKeys
 from crowdblend.accounting.ledger.reader import open_reader

@@ -25,8 +25,7 @@ from crowdblend.mechanisms.histogram import (
     outlier_private_counts,
     suppressed_counts,
 )
-from crowdblend.mechanisms.local_reports.design import QuestionDesign, answer_labels, estimated
-from crowdblend.mechanisms.local_reports.encoding import QuestionEncoding
+from crowdblend.mechanisms.local_reports.design import QuestionDesign, QuestionEncoding, answer_labels, estimated
 from crowdblend.mechanisms.local_reports.krandomization import KRandomization, flipped, outcome_counts
 from crowdblend.mechanisms.local_reports.sketch import CountMeanSketch, encode, estimated_counts, standard_error, summed
 from crowdblend.mechanisms.mechanism import ADD_REMOVE

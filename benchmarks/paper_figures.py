@@ -9,8 +9,13 @@ from pathlib import Path
 
 import matplotlib as mpl
 import numpy as np
-from crowdblend.accounting.theory.profile.paper_bound import delta_paper, epsilon_paper, least_epsilon_of_paper
-from crowdblend.accounting.theory.profile.sampled_counts import delta_exact, epsilon_exact
+from crowdblend.accounting.theory.privacy_profile import (
+    delta_exact,
+    delta_paper,
+    epsilon_exact,
+    epsilon_paper,
+    least_epsilon_of_paper,
+)
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D

@@ -10,10 +10,9 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+from crowdblend.accounting.theory.arithmetic import log_up
 from crowdblend.accounting.theory.composition.amplification import Guarantee, amplified
-from crowdblend.accounting.theory.numerics.rounding import log_up
-from crowdblend.accounting.theory.profile.paper_bound import delta_paper
-from crowdblend.accounting.theory.profile.sampled_counts import delta_exact
+from crowdblend.accounting.theory.privacy_profile import delta_exact, delta_paper
 
 from .paper_figures import PICTURES, write_picture
 

@@ -20,7 +20,7 @@ from pathlib import Path
 
 import numpy as np
 from crowdblend.accounting.theory.kinds.epsilon_safe import price_selected
-from crowdblend.accounting.theory.price import price
+from crowdblend.accounting.theory.kinds.registry import price
 from crowdblend.mechanisms.errors import InputRefused
 from crowdblend.mechanisms.map_selection.draw import draw_map
 from crowdblend.mechanisms.map_selection.lattice import (
@@ -31,8 +31,7 @@ from crowdblend.mechanisms.map_selection.lattice import (
     information_kept,
 )
 from crowdblend.mechanisms.map_selection.rollup import scores
-from crowdblend.mechanisms.microdata import StronglySafeRelease
-from crowdblend.mechanisms.suppression import GroupCounts, sum_counts
+from crowdblend.mechanisms.microdata import GroupCounts, StronglySafeRelease, sum_counts
 from crowdblend.tasks.counting.chunks import plan_chunks
 from crowdblend.tasks.counting.executors import LocalThreads
 from crowdblend.tasks.counting.group_counts import count_job, group_counts

@@ -18,8 +18,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from crowdblend.deploy.prefect.environment import QUIET
-from crowdblend.deploy.prefect.server import SCHEDULING, start_server
+from crowdblend.deploy.prefect.environment import QUIET, SCHEDULING, start_server
 
 from .census_data import COLUMNS, generate
 from .record_path_contestants import Question, duckdb

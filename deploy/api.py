@@ -12,15 +12,14 @@ from __future__ import annotations
 
 from ..accounting.ledger.certificate.verify import CertificateCheck
 from ..accounting.ledger.queries import DatasetState, SeriesState
-from ..accounting.theory.cost import Price
+from ..accounting.theory.kinds.kind import Price
+from ..accounting.theory.kinds.registry import paper_price, price
 from ..accounting.theory.planning.planner import Plan
-from ..accounting.theory.price import paper_price, price
 from ..flows.dry_run import DryRun
 from ..flows.paths import StatePaths, resolve_paths
 from ..mechanisms.errors import AccountantRefused, InputRefused, Refusal, ReleaseFailed
 from ..mechanisms.hierarchies.build import day_rows, interval_rows, outline_rows, parent_rows, prefix_rows, written_day
-from ..mechanisms.hierarchies.declare import HierarchyError, ValueHierarchy
-from ..mechanisms.hierarchies.intervals import IntervalHierarchy
+from ..mechanisms.hierarchies.declare import HierarchyError, IntervalHierarchy, ValueHierarchy
 from ..mechanisms.measures.counting import CountedRecords
 from ..mechanisms.measures.risk import (
     ReidentificationRisk,
@@ -30,9 +29,8 @@ from ..mechanisms.measures.risk import (
     reidentification_risk,
 )
 from ..mechanisms.measures.utility import UtilityMeasures, utility_of
-from ..mechanisms.microdata import EpsilonSafeRelease, StronglySafeRelease
+from ..mechanisms.microdata import EpsilonSafeRelease, GroupCounts, StronglySafeRelease, count_keys, suppress
 from ..mechanisms.recoding import GeneralizationMap, MappedColumn
-from ..mechanisms.suppression import GroupCounts, count_keys, suppress
 from .documents.preview.write import Preview, preview
 from .documents.sheet.write import write_sheet
 from .documents.utility_report.write import MadeReport

@@ -53,7 +53,7 @@ def verify_release(path: Path, *, trusted: tuple[PublicKey, ...] | None) -> Cert
 
 def _label_findings(certificate: Mapping[str, Any], columns: list[Mapping[str, Any]], folder: Path) -> Iterator[str]:
     from ..accounting.theory.kinds.registry import mechanism_of_record
-    from ..flows.releases.registry import kind_of_mechanism  # with it comes what reads specifications
+    from ..flows.releases.kind import kind_of_mechanism  # with it comes what reads specifications
 
     figures = kind_of_mechanism(mechanism_of_record(certificate["mechanism"])).figures
     if figures is None:

@@ -1,25 +1,44 @@
-"""One release from the command line: prepared, run as a flow on Prefect, told as a result."""
+"""One release from the command line: prepared, counted here or on a cluster, run on Prefect, told as a result."""
 
 from __future__ import annotations
 
+import asyncio
 import gc
-from collections.abc import Callable
+import importlib
+import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from ..accounting.ledger.entries.kinds import published_text
 from ..accounting.ledger.reader import open_reader
 from ..accounting.theory.kinds.registry import mechanism_record
-from ..flows.paths import StatePaths
+from ..flows.paths import StatePaths, resolved_settings
 from ..flows.prepare import PreparedRelease, prepared_release
+from ..flows.spec_tables import CLASSES, ExistingCluster, StartedCluster
+from ..mechanisms.amounts import amount_shown
 from ..mechanisms.errors import AccountantRefused, InputRefused, ReleaseFailed
 from ..mechanisms.recoding import GeneralizationMap
+from ..tasks.request import output_at
 from ..tasks.stages.draw_once import load_map
-from ..tasks.stages.publish import StagedRelease, certificate_of, output_at, remembered_release
+from ..tasks.stages.publish import StagedRelease, certificate_of, remembered_release
 from .terminal.stages import Stages
 
-__all__ = ["run_release"]
+if TYPE_CHECKING:
+    from ..tasks.counting.executors import Executor
+
+__all__ = [
+    "Choice",
+    "chosen_cluster",
+    "levels_text",
+    "opened_executor",
+    "require_reachable",
+    "result_text",
+    "run_release",
+]
 
 PREFECT_ABSENT = "Failed to reach API"
 """How the RuntimeError begins by which Prefect tells that its server doesn't answer at all."""
@@ -76,7 +95,6 @@ def run_release(
             stages.begin(prepared.release_id)
             stages.expect(records=prepared.layout.records, n_bytes=prepared.layout.n_bytes)
             from ..flows.spec_tables import cluster_of_spec
-            from .cluster import chosen_cluster, opened_executor, require_reachable  # a refusal doesn't need Dask
             from .prefect.environment import configure_prefect, configured_api
 
             choice = chosen_cluster(scheduler=scheduler, of_spec=cluster_of_spec(spec))
@@ -191,3 +209,185 @@ def _series(prepared: PreparedRelease) -> dict[str, Any] | None:
         return None
     place, price = state.charge.series, state.charge.price
     return {"name": place.name, "number": place.number, "releases": price.releases}
+
+
+Choice = ExistingCluster | StartedCluster | None
+ANSWERED_WITHIN_SECONDS = 5
+CONNECTED_WITHIN_SECONDS = 10
+CANT_CONNECT = (OSError, ValueError, TypeError, RuntimeError)
+
+
+def chosen_cluster(*, scheduler: str | None, of_spec: Choice) -> Choice:
+    """The cluster: the command's, else the specification's, else Dask's own setting, else crowdblend.toml's, else none.
+
+    Args:
+        scheduler: address given on the command line.
+        of_spec: the specification's [cluster].
+    """
+    import dask.config  # a refusal doesn't need Dask
+
+    if scheduler is not None:
+        return ExistingCluster(address=scheduler)
+    if of_spec is not None:
+        return of_spec
+    address = dask.config.get("scheduler-address", None)  # DASK_SCHEDULER_ADDRESS, or Dask's files
+    address = address or resolved_settings()["scheduler"].value
+    return None if address is None else ExistingCluster(address=str(address))
+
+
+def require_reachable(choice: Choice) -> None:
+    """See that a scheduler that exists answers and trusts this process; the first thing to do with a cluster.
+
+    It comes before a `Client` tries at length and noisily, and before a Prefect server is started in vain.
+
+    Args:
+        choice: as `chosen_cluster`; anything but an existing cluster passes.
+
+    Raises:
+        InputRefused: it can't be reached.
+    """
+    if not isinstance(choice, ExistingCluster):
+        return
+    from distributed.core import connect
+    from distributed.security import Security
+
+    address = _address(choice)
+
+    async def answered() -> None:
+        talk = await connect(address, timeout=ANSWERED_WITHIN_SECONDS, **Security().get_connection_args("client"))
+        await talk.close()
+
+    try:
+        asyncio.run(answered())
+    except Exception as error:  # noqa: BLE001 - whatever answers there may not be a scheduler: its bytes can be anything
+        raise _unreachable(address, error) from None
+
+
+@contextmanager
+def opened_executor(choice: Choice, *, tell: Callable[[str], None]) -> Iterator[Executor]:
+    """Connect to the cluster, or start it, and see that all its machines run this version.
+
+    PRIVACY: this comes before the charge, so a cluster that can't be used costs nothing.
+
+    Args:
+        choice: as `chosen_cluster`, seen to be reachable.
+        tell: says to the steward that the work has no workers.
+
+    Raises:
+        InputRefused: it can't be started or reached, its workers don't come, or one runs another version.
+    """
+    from ..tasks.counting.executors import LocalThreads
+
+    match choice:
+        case None:
+            yield LocalThreads()
+        case ExistingCluster():
+            address = _address(choice)
+            with _connected(address, choice, shown=address, tell=tell) as executor:
+                yield executor
+        case StartedCluster():
+            with _started(choice) as cluster, _connected(cluster, choice, shown=choice.cls, tell=tell) as executor:
+                yield executor
+
+
+@contextmanager
+def _connected(
+    where: object, choice: ExistingCluster | StartedCluster, *, shown: str, tell: Callable[[str], None]
+) -> Iterator[Executor]:
+    from distributed import Client
+
+    from ..tasks.counting.executors import DaskCluster
+    from ..tasks.counting.workers import require_same_everywhere
+
+    try:
+        client = Client(where, set_as_default=False, timeout=CONNECTED_WITHIN_SECONDS)
+    except CANT_CONNECT as error:
+        raise _unreachable(shown, error) from None
+    with client:
+        try:
+            client.wait_for_workers(choice.workers, timeout=choice.wait_seconds)
+        except TimeoutError:
+            raise InputRefused(
+                f"fewer than {choice.workers} workers joined within {choice.wait_seconds} seconds.",
+                where=shown,
+                remedy="Start workers, or change workers and wait_seconds in [cluster].",
+            ) from None
+        require_same_everywhere(client)
+        yield DaskCluster(client=client, tell=tell)
+
+
+def _address(choice: ExistingCluster) -> str:
+    if choice.scheduler_file is None:
+        return str(choice.address)
+    try:
+        return str(json.loads(choice.scheduler_file.read_text(encoding="utf-8"))["address"])
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise InputRefused(
+            f"the scheduler file can't be read ({type(error).__name__}).", where=str(choice.scheduler_file)
+        ) from None
+
+
+def _unreachable(where: str, error: Exception) -> InputRefused:
+    kind = type(error).__name__ if isinstance(error, CANT_CONNECT) else "what answers there is no scheduler of Dask's"
+    return InputRefused(
+        f"the scheduler can't be reached ({kind}).",
+        where=where,
+        remedy="Check that it runs, its address, and Dask's TLS settings (distributed.comm.tls).",
+        cause="scheduler-unreachable",
+    )
+
+
+@contextmanager
+def _started(choice: StartedCluster) -> Iterator[Any]:
+    module, _, name = choice.cls.rpartition(".")
+    try:
+        kind = getattr(importlib.import_module(module), name)
+    except ImportError:
+        raise InputRefused(
+            f"{choice.cls} is not installed.",
+            where="[cluster].class",
+            remedy=f"Install {CLASSES[choice.cls]}.",
+        ) from None
+    settings = {"dashboard_address": "127.0.0.1:0"} if choice.cls == "distributed.LocalCluster" else {}
+    try:
+        cluster = kind(**(settings | choice.kwargs))
+    except Exception as error:  # noqa: BLE001 - other people's code: whatever it raises, nothing was charged yet
+        raise InputRefused(
+            f"{choice.cls} can't be started ({type(error).__name__}: {error}).", where="[cluster].kwargs"
+        ) from None
+    with cluster:
+        if choice.adapt is not None:
+            cluster.adapt(**choice.adapt)
+        elif choice.scale is not None:
+            cluster.scale(choice.scale)
+        yield cluster
+
+
+def levels_text(levels: dict[str, int], *, drawn: bool) -> str:
+    """The level of each column: `age 2, town 1 (drawn privately)`."""
+    named = ", ".join(f"{column} {level}" for column, level in levels.items())
+    return f"{named} (drawn privately)" if drawn else named
+
+
+def result_text(result: dict[str, Any]) -> str:
+    """What `crowdblend run` says of a result that it has as `--json` prints it."""
+    kind, paper, series = result["mechanism"]["kind"], result["epsilon_paper"], result["series"]
+    what = published_text(kind, groups=result["published_groups"], records=result["published_records"])
+    cost = f"ε = {amount_shown(result['epsilon'])}, δ = {amount_shown(result['delta'])}"
+    if paper is not None:
+        cost += f" (by the paper's bound ε = {amount_shown(paper)})"
+    payer = f"charged to '{result['dataset']}': {cost}."
+    if series is not None:
+        place = f"release {series['number']} of {series['releases']} of the series '{series['name']}'"
+        payer = f"{place}, charged whole to '{result['dataset']}': {cost}."
+    if result["looked_up"]:
+        lines = [
+            f"Published before: {what}: {result['output']}",
+            f"Nothing was read or charged now. When it was made: {payer}",
+        ]
+    else:
+        lines = [f"Published {what}: {result['output']}", payer[0].upper() + payer[1:]]
+    if result["levels"]:
+        lines.append(f"Levels: {levels_text(result['levels'], drawn=kind.startswith('epsilon-safe-'))}.")
+    lines.append(f"Release {result['release_id']}; check it with: crowdblend verify {result['certificate']}")
+    return "\n".join(lines)

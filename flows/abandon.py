@@ -10,8 +10,9 @@ from pathlib import Path
 from ..accounting.ledger.private_store.keys import PrivateStore, ReleaseFolder
 from ..accounting.ledger.reader import open_reader
 from ..mechanisms.errors import AccountantRefused
+from ..tasks.request import ObjectPrefix, output_at
 from ..tasks.stages.charge import give_up
-from ..tasks.stages.publish import ObjectPrefix, discard, output_at, remembered_release, staging_folder
+from ..tasks.stages.publish import discard, remembered_release, staging_folder
 from .paths import StatePaths
 
 __all__ = ["abandon_release"]

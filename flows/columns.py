@@ -9,8 +9,7 @@ from pathlib import Path
 
 from ..mechanisms.amounts import counted
 from ..mechanisms.errors import InputRefused
-from ..mechanisms.hierarchies.declare import Hierarchy, ValueHierarchy
-from ..mechanisms.hierarchies.intervals import IntervalHierarchy
+from ..mechanisms.hierarchies.declare import Hierarchy, IntervalHierarchy, ValueHierarchy
 from ..mechanisms.map_selection.draw import MapChoice, epsilon_shares
 from ..mechanisms.map_selection.lattice import LARGEST_ENUMERATED, Lattice, LatticeColumn
 from ..mechanisms.recoding import GeneralizationMap, MappedColumn

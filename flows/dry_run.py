@@ -12,8 +12,7 @@ from ..accounting.ledger.queries import DatasetState
 from ..accounting.ledger.reader import ReleaseState, open_reader
 from ..mechanisms.amounts import amount_shown
 from ..tasks.inputs.list import SourceLayout, source_metadata_bytes
-from ..tasks.request import Request
-from ..tasks.stages.publish import Output
+from ..tasks.request import Output, Request
 from .paths import StatePaths
 from .prepare import (
     check_output,

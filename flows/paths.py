@@ -21,7 +21,7 @@ from platformdirs import user_data_path
 from ..mechanisms.errors import InputRefused
 
 if TYPE_CHECKING:
-    from ..accounting.ledger.chain.anchoring import Anchoring
+    from ..accounting.ledger.chain.anchor import Anchoring
 
 __all__ = [
     "DEFAULTS",
@@ -178,7 +178,7 @@ class StatePaths:
     @property
     def anchoring(self) -> Anchoring:
         """Who signs the heads of the chain, and where they are copied to."""
-        from ..accounting.ledger.chain.anchoring import (
+        from ..accounting.ledger.chain.anchor import (
             Anchoring,  # with it comes the ledger, which a job's terminal doesn't need
         )
 

@@ -24,11 +24,11 @@ from ..accounting.ledger.reader import LedgerReader, ReleaseState, SeriesState, 
 from ..accounting.ledger.rules.violations import Violation
 from ..mechanisms.errors import InputRefused
 from ..mechanisms.hierarchies.declare import BUCKET_CODE, Hierarchy, ValueHierarchy
-from ..tasks.inputs.open import is_url
-from ..tasks.request import Request
-from ..tasks.stages.publish import ObjectPrefix, Output, require_free
+from ..tasks.inputs.files import is_url
+from ..tasks.request import ObjectPrefix, Output, Request
+from ..tasks.stages.publish import require_free
 from .paths import StatePaths
-from .releases.registry import release_kind
+from .releases.kind import release_kind
 from .spec import read_spec
 
 if TYPE_CHECKING:

@@ -21,12 +21,10 @@ from ..tasks.request import Request
 from ..tasks.stages.charge import begin_reading, close, reserve
 from ..tasks.stages.count import ReleaseWork, count_stage
 from ..tasks.stages.draw_once import noise_draw
-from ..tasks.stages.publish import StagedRelease, remembered_release
-from ..tasks.stages.release_files import publish, write_output
+from ..tasks.stages.publish import StagedRelease, publish, remembered_release, write_output
 from ..tasks.stages.table import Publication
 from .prepare import PreparedRelease
-from .releases.kind import Observer
-from .releases.registry import release_kind
+from .releases.kind import Observer, release_kind
 
 __all__ = ["ROOMS", "code_sources", "digest_of_sources", "run_flow"]
 

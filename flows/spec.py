@@ -17,11 +17,9 @@ from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 from pydantic_core import core_schema
 
 from ..mechanisms.errors import InputRefused
-from ..tasks.request import Request
-from ..tasks.stages.publish import Output
+from ..tasks.request import Output, Request
 from .columns import check_declared_values
-from .releases.kind import GivenSpec
-from .releases.registry import DEFAULT_KIND, KINDS, release_kind
+from .releases.kind import DEFAULT_KIND, KINDS, GivenSpec, release_kind
 from .spec_tables import SpecTables, tables_model
 
 __all__ = [

@@ -17,8 +17,7 @@ from math import inf, nextafter
 import numpy as np
 from numpy.typing import NDArray
 
-from .hierarchies.declare import BUCKET_CODE
-from .hierarchies.intervals import NumberSteps
+from .hierarchies.declare import BUCKET_CODE, NumberSteps
 from .local_reports.krandomization import WORD, biased_coins, word_threshold_up
 from .mechanism import Mechanism, Randomness
 from .recoding import MappedColumn

@@ -16,8 +16,7 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-from .hierarchies.declare import BUCKET_CODE
-from .hierarchies.intervals import NumberSteps
+from .hierarchies.declare import BUCKET_CODE, NumberSteps
 from .histogram import NoisyHistogram
 from .mechanism import Mechanism
 from .microdata import StronglySafeRelease

@@ -11,17 +11,15 @@ from decimal import Decimal
 from pathlib import Path
 from typing import ClassVar, Literal
 
-from ..accounting.theory.cost import Price
-from ..accounting.theory.kinds.registry import kind_of, mechanism_record
-from ..accounting.theory.price import paper_price
+from ..accounting.theory.kinds.kind import Price
+from ..accounting.theory.kinds.registry import kind_of, mechanism_record, paper_price
 from ..mechanisms.map_selection.draw import MapChoice
 from ..mechanisms.map_selection.lattice import LatticeColumn
 from ..mechanisms.mechanism import Mechanism
 from ..mechanisms.recoding import GeneralizationMap, MappedColumn
 from .readers.values import RecordReading
-from .stages.publish import Output
 
-__all__ = ["FileFormat", "Request"]
+__all__ = ["FileFormat", "ObjectPrefix", "Output", "Request", "output_at"]
 
 FileFormat = Literal["parquet", "csv"]
 """In which a table is published."""
@@ -148,3 +146,35 @@ class Request(ABC):
 def _digest(domain: bytes, canonical: Mapping[str, object]) -> str:
     text = json.dumps(canonical, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
     return hashlib.sha256(domain + text.encode("ascii")).hexdigest()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ObjectPrefix:
+    """A place for a release in an object store: all its objects begin with it.
+
+    Args:
+        url: fsspec URL without a slash at its end, for example s3://bucket/releases/census.
+    """
+
+    url: str
+
+    def __str__(self) -> str:
+        """The URL."""
+        return self.url
+
+
+Output = Path | ObjectPrefix
+"""Where a release is published: a folder of this machine, or a place in an object store."""
+
+
+def output_at(location: str, *, base: Path) -> Output:
+    """The place that a text names.
+
+    Args:
+        location: a path, or an fsspec URL.
+        base: folder that a relative path starts from.
+    """
+    local = location.removeprefix("file://").removeprefix("local://")
+    if "://" in local:
+        return ObjectPrefix(url=local.rstrip("/"))
+    return (base / local).absolute()

@@ -1,23 +1,30 @@
-"""What is handed to the ledger for a charge, the receipt that it gives back, and what it said of the data set.
-
-What is handed to the ledger for a charge or a series, and the receipt that it gives back for a charge.
-
-What the ledger said of a data set when a release was charged; its certificate says it too.
-"""
+"""What is handed to the ledger for a charge or a series, whether its price is right and fits, and the receipt."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
 from datetime import date
 from decimal import Decimal
+from functools import lru_cache
 
+from ...mechanisms.amounts import amount_left
+from ...mechanisms.errors import InputRefused
 from ...mechanisms.mechanism import Mechanism
-from ..theory.cost import Price
-from ..theory.kinds.registry import mechanism_record
+from ..theory.kinds.kind import Price
+from ..theory.kinds.registry import kind_of, mechanism_of_record, mechanism_record, paper_price, recorded_price
 from .entries.codec import sorted_fields
-from .entries.kinds import ChargedPrice, ReleaseCharged, ReleaseChargedTwoSamples, SeriesPlace, SeriesRegistered
+from .entries.kinds import ChargedPrice, Fields, ReleaseCharged, ReleaseChargedTwoSamples, SeriesPlace, SeriesRegistered
+from .entries.values import Account
 
-__all__ = ["DatasetContext", "Receipt", "ReleaseCharge", "SeriesRegistration", "charged_price"]
+__all__ = [
+    "DatasetContext",
+    "Receipt",
+    "ReleaseCharge",
+    "SeriesRegistration",
+    "charged_price",
+    "price_faults",
+    "what_fits",
+]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -219,3 +226,88 @@ class DatasetContext:
 
     rows_per_person: int
     look_days: tuple[date, ...]
+
+
+# Prices are computed in binary floating point and rounded up to 12 digits: another processor or library may
+# differ in the last ones. What could be gained within this tolerance is a billionth of a price.
+TOLERANCE = Decimal("1e-9")
+
+
+def price_faults(
+    *, mechanism: Fields, price: ChargedPrice, epsilon_paper: Decimal | None, rows_per_person: int
+) -> tuple[str, ...]:
+    """What is wrong with a recorded price, in sentences; nothing where it is its mechanism's.
+
+    Args:
+        mechanism: the mechanism's versioned record.
+        price: as recorded; its δ and its number of releases are taken as given, and its rule where earlier versions
+            charged by it.
+        epsilon_paper: the published bound's ε as recorded, None where it was said to give no guarantee.
+        rows_per_person: the most records of one person in a delivery, as declared of the data set.
+    """
+    try:
+        exact, paper = _prices(mechanism, price.rule, price.delta, price.releases, rows_per_person)
+    except InputRefused as error:
+        return (f"the mechanism can't be priced: {error.what}",)
+    except ValueError as error:
+        return (f"the mechanism can't be priced: {error}",)
+    except ArithmeticError:
+        return ("the mechanism can't be priced: its numbers are too large or too small to compute with",)
+    faults = []
+    for name, found, expected in (
+        ("rule", price.rule, exact.rule),
+        ("neighbouring relation", price.relation, exact.relation),
+    ):
+        if found != expected:
+            faults.append(f"the {name} is recorded as '{found}', but its mechanism's is '{expected}'")
+    if _differ(price.epsilon, exact.epsilon):
+        faults.append(f"ε is recorded as {price.epsilon}, but its mechanism's is {exact.epsilon}")
+    if _differ(epsilon_paper, None if paper is None else paper.epsilon):
+        shown = "none" if paper is None else str(paper.epsilon)
+        faults.append(f"the paper's ε is recorded as {epsilon_paper}, but its mechanism's is {shown}")
+    return tuple(faults)
+
+
+@lru_cache(maxsize=1024)
+def _prices(
+    record: Fields, rule: str, delta: Decimal, releases: int, rows_per_person: int
+) -> tuple[Price, Price | None]:
+    mechanism = mechanism_of_record(dict(record))
+    return (
+        recorded_price(mechanism, rule=rule, delta=delta, releases=releases, rows_per_person=rows_per_person),
+        paper_price(mechanism, delta=delta, releases=releases, rows_per_person=rows_per_person),
+    )
+
+
+def _differ(recorded: Decimal | None, expected: Decimal | None) -> bool:
+    if recorded is None or expected is None:
+        return recorded is not expected
+    return abs(recorded - expected) > TOLERANCE * max(recorded, expected)
+
+
+ASK = "Lower the rate, raise k, or ask the data owner."
+
+
+def what_fits(account: Account, price: ChargedPrice, *, mechanism: Fields, rows_per_person: int) -> str:
+    """What to do about a price that is past a budget, in sentences: what is left, and what would fit.
+
+    Args:
+        account: before the charge.
+        price: what would be charged.
+        mechanism: the mechanism's versioned record.
+        rows_per_person: the most records of one person that the price covers.
+    """
+    epsilon, delta = account.epsilon_left, account.delta_left
+    left = f"Left are ε = {amount_left(epsilon)} and δ = {amount_left(delta)}."
+    found = mechanism_of_record(dict(mechanism))
+    tunable = kind_of(found).tunable if rows_per_person == 1 else None
+    if tunable is None:
+        return f"{left} {ASK}"
+    at = min(price.delta, delta)
+    from ..theory.planning.inversion import changes_that_fit  # numerics, for a refusal alone
+
+    changes = changes_that_fit(tunable(found), epsilon=epsilon, delta=at, releases=price.releases)
+    if not changes:
+        return f"{left} No rate and no k would fit. Ask the data owner."
+    lower = "" if at == price.delta else f"[privacy].delta = {amount_left(at)} and "
+    return f"{left} With all else as it is, {lower}{' or '.join(changes)} would fit. Or ask the data owner."

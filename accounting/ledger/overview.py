@@ -16,9 +16,8 @@ from typing import TYPE_CHECKING
 from sqlalchemy import ColumnElement, Connection, func, select
 
 from ...mechanisms.errors import InputRefused
-from ..theory.numerics.rounding import decimal_up, float_down
-from .chain.append import Place, head_of
-from .chain.signed_state import ForgedState, SignedState, rows_in
+from ..theory.arithmetic import decimal_up, float_down
+from .chain.signed_state import ForgedState, Place, SignedState, head_of, rows_in
 from .database.schema import DERIVED_TABLES, entry, release, release_stage, series, series_release
 from .entries.kinds import Fields, ReleaseCharged, SeriesRegistered
 from .entries.values import Account

@@ -31,11 +31,11 @@ from .entries.kinds import (
     TokenAdded,
     TokenRevoked,
 )
-from .entries.values import Account
-from .rules.ledger_state import AccountAt, account_of_row
+from .entries.values import Account, AccountAt, account_of_row
 
 __all__ = [
     "DatasetState",
+    "RecordedLook",
     "ReleaseState",
     "SeriesState",
     "Stage",
@@ -49,6 +49,7 @@ __all__ = [
     "holders_of",
     "ledger_id_of",
     "open_releases",
+    "private_looks",
     "recorded",
     "registration_of",
     "release_of",
@@ -457,3 +458,25 @@ def _series_states(connection: Connection, *conditions: ColumnElement[bool]) -> 
         registered = entry_at(signed, row["position"], SeriesRegistered, what=what)
         states.append(SeriesState(registered=registered, position=row["position"], taken=taken))
     return tuple(states)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RecordedLook:
+    """A private look and its place in the chain.
+
+    Args:
+        position: from 0.
+        look: what was recorded.
+    """
+
+    position: int
+    look: DataAccess
+
+
+def private_looks(connection: Connection) -> tuple[RecordedLook, ...]:
+    """All private looks, in their order.
+
+    Raises:
+        ForgedState: they are not those of the signed chain.
+    """
+    return tuple(RecordedLook(position=position, look=look) for position, look in entries_of(connection, DataAccess))

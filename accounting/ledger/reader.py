@@ -10,22 +10,22 @@ from sqlalchemy import select
 
 from ...mechanisms.errors import ReleaseFailed
 from ...mechanisms.mechanism import Mechanism
-from ..theory.cost import Price
+from ..theory.kinds.kind import Price
 from ..theory.kinds.registry import mechanism_record
-from .chain.anchoring import Anchoring
-from .chain.append import Place, head_of
+from .chain.anchor import Anchoring
 from .chain.check import AnchorCheck, check_anchor
 from .chain.hashing import Finding
+from .chain.signed_state import Place, head_of
 from .charge import DatasetContext, Receipt, charged_price
 from .database.schema import entry as entry_table
 from .database.store import OpenedLedger, open_store, present_head
 from .entries.codec import entry_of_bytes, sorted_fields
 from .entries.kinds import BudgetRaised, Entry
 from .overview import Overview, overview_of
-from .private_looks import RecordedLook, circumstances_of, private_looks
 from .private_store.signing import PublicKey
 from .queries import (
     DatasetState,
+    RecordedLook,
     ReleaseState,
     SeriesState,
     all_series,
@@ -35,12 +35,14 @@ from .queries import (
     free_number,
     ledger_id_of,
     open_releases,
+    private_looks,
+    registration_of,
     release_of,
     releases_of,
     series_of,
 )
 from .rules.audit import STREAMED
-from .rules.stored_state import StoredState
+from .rules.ledger_state import StoredState
 from .rules.violations import (
     Violation,
     all_releases_taken,
@@ -137,7 +139,15 @@ class LedgerReader(OpenedLedger):
             InputRefused: the receipt is not of this ledger.
         """
         with self._store.looking() as connection:
-            return circumstances_of(connection, receipt)
+            looks, dataset = private_looks(connection), registration_of(connection, receipt.dataset)
+        if dataset is None:
+            raise unknown_dataset(receipt.dataset).refusal
+        days = (
+            known.look.day
+            for known in looks
+            if known.position < receipt.position and known.look.dataset == receipt.dataset
+        )
+        return DatasetContext(rows_per_person=dataset.rows_per_person, look_days=tuple(days))
 
     def private_looks(self) -> tuple[RecordedLook, ...]:
         """All private looks that were recorded, in their order."""

@@ -11,9 +11,10 @@ from sqlalchemy import Connection
 
 from ...mechanisms.errors import AccountantRefused, InputRefused, Refusal, ReleaseFailed
 from ..theory.composition.group_privacy import no_price_for_surveyed_group
-from .chain.anchoring import Anchoring
-from .chain.append import Place, append_entry
-from .charge import Receipt, ReleaseCharge, SeriesRegistration
+from .chain.anchor import Anchoring
+from .chain.append import append_entry
+from .chain.signed_state import Place
+from .charge import Receipt, ReleaseCharge, SeriesRegistration, price_faults
 from .database.store import OpenedLedger, Store, open_store
 from .entries.kinds import (
     BudgetRaised,
@@ -30,10 +31,8 @@ from .entries.kinds import (
     TokenAdded,
     TokenRevoked,
 )
-from .private_looks import RecordedLook
-from .queries import ReleaseState, free_number, ledger_id_of, series_of
-from .rules.repricing import price_faults
-from .rules.stored_state import StoredState
+from .queries import RecordedLook, ReleaseState, free_number, ledger_id_of, series_of
+from .rules.ledger_state import StoredState
 from .rules.violations import unknown_release, unknown_series, unknown_token, violations
 from .tokens import secret_digest, token_text, tokens_of
 

@@ -8,16 +8,15 @@ from decimal import Decimal
 
 import numpy as np
 from crowdblend.accounting.theory.kinds.epsilon_safe import price_selected
+from crowdblend.accounting.theory.kinds.registry import price as price_of
 from crowdblend.accounting.theory.planning.deletion import plan_deletion
-from crowdblend.accounting.theory.price import price as price_of
 from crowdblend.mechanisms.deletion import DeletionRelease, delete_records, draw_deletions
-from crowdblend.mechanisms.hierarchies.intervals import IntervalHierarchy
+from crowdblend.mechanisms.hierarchies.declare import IntervalHierarchy
 from crowdblend.mechanisms.map_selection.draw import draw_map
 from crowdblend.mechanisms.map_selection.lattice import group_threshold
-from crowdblend.mechanisms.microdata import StronglySafeRelease
+from crowdblend.mechanisms.microdata import StronglySafeRelease, count_keys, suppress
 from crowdblend.mechanisms.recoding import GeneralizationMap, MappedColumn
 from crowdblend.mechanisms.sampling import ChunkIdentity, kept_positions
-from crowdblend.mechanisms.suppression import count_keys, suppress
 
 from ..statistics.cases_of_choices import LATTICE, LEAVES_OF_G, RELEASE, qualities, records_by_leaf, tied_pair
 from ..statistics.confidence import epsilon_lower

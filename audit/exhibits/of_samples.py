@@ -8,7 +8,7 @@ import os
 from decimal import Decimal
 
 import numpy as np
-from crowdblend.accounting.theory.price import price
+from crowdblend.accounting.theory.kinds.registry import price
 from crowdblend.mechanisms.answers import CountAnswer, Tally, answered
 from crowdblend.mechanisms.microdata import StronglySafeRelease
 from crowdblend.mechanisms.sampling import ChunkIdentity, kept_positions, sample_commitment

@@ -39,7 +39,7 @@ FAULTS = (
     Fault(
         name="k-off-by-one",
         what="groups of k − 1 sampled records are published",
-        file="mechanisms/suppression.py",
+        file="mechanisms/microdata.py",
         old="np.flatnonzero(counts >= k)",
         new="np.flatnonzero(counts >= k - 1)",
         detectors=(SAFE, "pytest tests/mechanisms/test_suppression.py"),
@@ -208,7 +208,7 @@ FAULTS = (
     Fault(
         name="one-direction-forgotten",
         what="the profile is that of removing a record alone",
-        file="accounting/theory/profile/sampled_counts.py",
+        file="accounting/theory/privacy_profile.py",
         old="return np.asarray(np.maximum(adding, removing), dtype=np.float64)",
         new="return np.where(adding < removing, adding, removing - 1e-3)",
         detectors=(SAFE, "pytest tests/accounting/theory/test_exact_profile.py"),
@@ -224,7 +224,7 @@ FAULTS = (
     Fault(
         name="records-of-a-person-ignored",
         what="a price for several records of a person is that for one",
-        file="accounting/theory/price.py",
+        file="accounting/theory/kinds/registry.py",
         old="    if rows_per_person == 1:\n        return kind.price(",
         new="    if rows_per_person < 10_000:\n        return kind.price(",
         detectors=("audit statistics two-records 0.2", "pytest tests/accounting/theory/test_group_privacy.py"),

@@ -15,7 +15,7 @@ from datetime import date
 from decimal import Decimal
 from pathlib import Path
 
-from crowdblend.accounting.ledger.chain.anchoring import Anchoring
+from crowdblend.accounting.ledger.chain.anchor import Anchoring
 from crowdblend.accounting.ledger.database.creation import create_ledger
 from crowdblend.accounting.ledger.private_store.signing import SigningKeys
 from crowdblend.accounting.ledger.reader import open_reader

@@ -19,7 +19,7 @@ from crowdblend.accounting.ledger.charge import DatasetContext, ReleaseCharge
 from crowdblend.accounting.ledger.entries.codec import bytes_of_entry, entry_of_bytes
 from crowdblend.accounting.ledger.private_store.signing import canonical_bytes, read_public_keys
 from crowdblend.accounting.ledger.reader import open_reader
-from crowdblend.accounting.theory.price import paper_price, price
+from crowdblend.accounting.theory.kinds.registry import paper_price, price
 from crowdblend.flows.prepare import prepared_release
 from crowdblend.mechanisms.errors import InputRefused, Refusal
 from crowdblend.mechanisms.hierarchies.declare import ValueHierarchy

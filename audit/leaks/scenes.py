@@ -24,14 +24,13 @@ from pathlib import Path
 
 from crowdblend.accounting.ledger.private_store.keys import PrivateStore
 from crowdblend.accounting.theory.planning.deletion import plan_deletion
-from crowdblend.deploy.prefect.server import template_in
+from crowdblend.deploy.prefect.environment import template_in
 from crowdblend.mechanisms.deletion import draw_deletions
-from crowdblend.mechanisms.hierarchies.declare import ValueHierarchy
-from crowdblend.mechanisms.hierarchies.intervals import IntervalHierarchy
+from crowdblend.mechanisms.hierarchies.declare import IntervalHierarchy, ValueHierarchy
 from crowdblend.mechanisms.map_selection.lattice import Lattice, LatticeColumn, MapWeights, group_threshold
 from crowdblend.mechanisms.map_selection.rollup import scores
+from crowdblend.mechanisms.microdata import count_keys
 from crowdblend.mechanisms.sampling import ChunkIdentity, kept_positions
-from crowdblend.mechanisms.suppression import count_keys
 
 from .scan import Secrets
 from .traces import Traces, traces_of

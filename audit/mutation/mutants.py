@@ -38,14 +38,14 @@ SCOPE = _sources("mechanisms", "accounting/theory", *(f"accounting/ledger/{place
 DECISIVE = frozenset(
     _sources(
         "mechanisms/sampling.py",
-        "mechanisms/suppression.py",
+        "mechanisms/microdata.py",
         "accounting/ledger/charge.py",
         "accounting/ledger/entries/values.py",
-        "accounting/ledger/rules/replay.py",
+        "accounting/ledger/rules/audit.py",
         "accounting/ledger/rules/violations.py",
         "accounting/theory/kinds/strongly_safe.py",
-        "accounting/theory/price.py",
-        "accounting/theory/profile/sampled_counts.py",
+        "accounting/theory/kinds/registry.py",
+        "accounting/theory/privacy_profile.py",
     )
 )
 LEFT_OUT = ("core/NoOp",)

@@ -12,8 +12,7 @@ from crowdblend.mechanisms.hierarchies.declare import ValueHierarchy
 from crowdblend.mechanisms.map_selection.draw import draw_map, walk
 from crowdblend.mechanisms.map_selection.lattice import Lattice, LatticeColumn, Levels, group_threshold
 from crowdblend.mechanisms.map_selection.rollup import scores
-from crowdblend.mechanisms.microdata import StronglySafeRelease
-from crowdblend.mechanisms.suppression import GroupCounts
+from crowdblend.mechanisms.microdata import GroupCounts, StronglySafeRelease
 from numpy.typing import NDArray
 
 from .cases import Case, Draw, Pair

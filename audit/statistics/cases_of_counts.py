@@ -7,15 +7,14 @@ from collections.abc import Callable, Sequence
 from decimal import Decimal
 
 import numpy as np
+from crowdblend.accounting.theory.kinds.registry import price
 from crowdblend.accounting.theory.kinds.survey_counts import price_biased_counts
-from crowdblend.accounting.theory.price import price
-from crowdblend.accounting.theory.profile.sampled_counts import epsilon_exact
+from crowdblend.accounting.theory.privacy_profile import epsilon_exact
 from crowdblend.mechanisms.biased_sampling import BiasedSampleCounts
 from crowdblend.mechanisms.histogram import SuppressedHistogram, suppressed_counts
-from crowdblend.mechanisms.microdata import StronglySafeRelease
+from crowdblend.mechanisms.microdata import StronglySafeRelease, count_keys, suppress
 from crowdblend.mechanisms.points import SyntheticPoints, cell_numbers, points_of_counts
 from crowdblend.mechanisms.sampling import ChunkIdentity, kept_positions
-from crowdblend.mechanisms.suppression import count_keys, suppress
 from numpy.typing import NDArray
 from scipy.stats import binom
 

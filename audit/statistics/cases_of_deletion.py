@@ -9,7 +9,7 @@ from __future__ import annotations
 from decimal import Decimal
 
 import numpy as np
-from crowdblend.accounting.theory.price import price
+from crowdblend.accounting.theory.kinds.registry import price
 from crowdblend.mechanisms.deletion import (
     DeletionNoise,
     DeletionRelease,

@@ -6,7 +6,7 @@ from dataclasses import replace
 from decimal import Decimal
 
 from crowdblend.accounting.theory.kinds.epsilon_safe import price_selected
-from crowdblend.accounting.theory.price import price
+from crowdblend.accounting.theory.kinds.registry import price
 from crowdblend.mechanisms.answers import CountAnswer, Tally, answered
 from crowdblend.mechanisms.histogram import NoisyHistogram, noisy_counts
 from crowdblend.mechanisms.microdata import StronglySafeRelease

@@ -8,7 +8,7 @@ from decimal import Decimal
 
 import numpy as np
 from crowdblend.accounting.theory.kinds.answers import price_coin_flip_count
-from crowdblend.accounting.theory.price import price
+from crowdblend.accounting.theory.kinds.registry import price
 from crowdblend.mechanisms.answers import Answer, CountAnswer, MeanAnswer, SumAnswer, Tally, answered
 from crowdblend.mechanisms.histogram import (
     NoisyHistogram,

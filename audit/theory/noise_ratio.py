@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import assert_never
 
-from crowdblend.accounting.theory.numerics.rounding import decimal_up, divide_up, log_up, multiply_up
+from crowdblend.accounting.theory.arithmetic import decimal_up, divide_up, log_up, multiply_up
 from crowdblend.mechanisms.amounts import amount_shown
 from crowdblend.mechanisms.errors import InputRefused
 from crowdblend.mechanisms.noise import CoinFlipNoise, LaplaceNoise, TwoSidedGeometricNoise

@@ -23,7 +23,7 @@ from packaging.requirements import Requirement
 from ...flows.paths import StatePaths, resolve_paths
 from ...mechanisms.amounts import counted
 from ...mechanisms.errors import Refusal
-from .groups import AS_JSON, LEDGER
+from ..cli import AS_JSON, LEDGER
 
 __all__ = ["Check", "doctor", "doctor_checks"]
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ...mechanisms.errors import InputRefused
-from .groups import AS_JSON, FILE, CommandGroup
+from ..cli import AS_JSON, FILE, CommandGroup
 
 if TYPE_CHECKING:
     from rich.tree import Tree

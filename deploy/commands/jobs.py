@@ -14,8 +14,8 @@ import click
 
 from ...flows.paths import StatePaths, resolve_paths
 from ...mechanisms.errors import InputRefused
+from ..cli import AS_JSON, FILE, LEDGER
 from ..jobs.submit import Job, JobArguments, job_exists, job_of, submit_job
-from .groups import AS_JSON, FILE, LEDGER
 
 __all__ = ["cancel", "status", "submit"]
 

@@ -14,7 +14,7 @@ import click
 from ...flows.paths import StatePaths, resolve_paths
 from ...mechanisms.errors import InputRefused, ReleaseFailed
 from ...mechanisms.mechanism import ADD_REMOVE, MOST_RECORDS, REPLACEMENT
-from .groups import AS_JSON, FILE, LEDGER, CommandGroup, ExactNumber
+from ..cli import AS_JSON, FILE, LEDGER, CommandGroup, ExactNumber
 
 if TYPE_CHECKING:
     from ...accounting.ledger.reader import LedgerReader

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 from ...mechanisms.errors import InputRefused
 
 if TYPE_CHECKING:
-    from ...tasks.request import Request
-    from ...tasks.stages.publish import Output
+    from ...tasks.request import Output, Request
 
 __all__ = ["make_folder_elsewhere", "require_elsewhere", "write_new"]
 
@@ -30,7 +29,7 @@ def require_elsewhere(path: Path, *, request: Request | None = None) -> None:
     Raises:
         InputRefused: nothing may be written there.
     """
-    from ...tasks.inputs.open import is_url
+    from ...tasks.inputs.files import is_url
 
     remedy = "Name a file elsewhere."
     if is_url(str(path)):

@@ -13,7 +13,7 @@ import click
 
 from ...flows.paths import StatePaths, resolve_paths
 from ...mechanisms.errors import InputRefused
-from .groups import AS_JSON, FILE, LEDGER, ExactNumber
+from ..cli import AS_JSON, FILE, LEDGER, ExactNumber
 
 if TYPE_CHECKING:
     from ...accounting.theory.planning.planner import Plan
@@ -159,7 +159,7 @@ def _survival(result: Plan, group_sizes: Path) -> float:
     """The share of the sampled records that would survive suppression."""
     if result.k is None:
         raise InputRefused("a bare guarantee has no k, so nothing is suppressed.", where="--group-sizes")
-    from ...accounting.theory.profile.sampled_counts import survival_share
+    from ...accounting.theory.privacy_profile import survival_share
     from ...mechanisms.microdata import StronglySafeRelease
 
     mechanism = StronglySafeRelease(k=result.k, sampling_rate=result.sampling_rate)

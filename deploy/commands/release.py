@@ -11,7 +11,7 @@ import click
 
 from ...flows.paths import StatePaths, resolve_paths
 from ...mechanisms.errors import InputRefused
-from .groups import AS_JSON, FILE, LEDGER, RELEASE_CERTIFICATE, CommandGroup
+from ..cli import AS_JSON, FILE, LEDGER, RELEASE_CERTIFICATE, CommandGroup
 
 __all__ = ["abandon", "demo", "release", "run", "tell_result", "verify"]
 
@@ -96,7 +96,7 @@ def tell_result(result: dict[str, Any], *, as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps(result, ensure_ascii=False))
         return
-    from ..terminal.results import result_text
+    from ..run import result_text
 
     click.echo(result_text(result))
 
@@ -105,8 +105,8 @@ def _dry_run(
     spec: Path, *, places: StatePaths, output: str | None, release_id: str | None, series: str | None, as_json: bool
 ) -> None:
     from ...flows.dry_run import dry_run
-    from ...tasks.stages.publish import output_at
-    from ..terminal.results import tell_dry_run
+    from ...tasks.request import output_at
+    from ..terminal.dry_run import tell_dry_run
 
     place = None if output is None else output_at(output, base=Path.cwd())
     found = dry_run(spec, state_paths=places, output=place, release_id=release_id, series=series)
@@ -203,9 +203,9 @@ def list_releases(dataset: str | None, latest: int, everything: bool, ledger_url
     """List the releases in the order of their charges, each with its output and its levels."""
     from ...accounting.ledger.reader import open_reader
     from ..python.release_list import listed_release
+    from ..run import levels_text
     from ..terminal.facts import FactTable, print_uncut
     from ..terminal.ledger_tables import tell_of_more
-    from ..terminal.results import levels_text
 
     places = resolve_paths(ledger_url=ledger_url)
     with open_reader(places.ledger_url) as reader:

@@ -15,9 +15,9 @@ import click
 
 from ...flows.paths import StatePaths, resolve_paths
 from ...mechanisms.errors import AccountantRefused, InputRefused
+from ..cli import AS_JSON, FILE, LEDGER, CommandGroup
 from ..serving.cron import EXHAUSTED, exhausted_sentence, next_times, require_five_fields, say
 from ..serving.failure_hook import FailureHook, hook_of
-from .groups import AS_JSON, FILE, LEDGER, CommandGroup
 
 __all__ = ["series", "serve"]
 
@@ -186,7 +186,7 @@ def _serve(
 @contextmanager
 def _alone(places: StatePaths, *, series: str) -> Iterator[None]:
     """Be the only `serve` of a series with this private store: what runs for it elsewhere would seem left by a kill."""
-    from ...accounting.ledger.private_store.draws import private_folder
+    from ...accounting.ledger.private_store.keys import private_folder
 
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}", series):
         raise InputRefused("a series has no such name.", where=f"--series {series}")

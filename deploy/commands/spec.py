@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from ...mechanisms.errors import InputRefused
-from .groups import FILE, CommandGroup
+from ..cli import FILE, CommandGroup
 
 __all__ = ["spec"]
 
@@ -43,8 +43,7 @@ def new(
     IN, and `explain` refuses the file until it is written.
     """
     from ...mechanisms.amounts import counted
-    from ...tasks.inputs.open import is_url
-    from ...tasks.inputs.refused_formats import foreign_source
+    from ...tasks.inputs.files import foreign_source, is_url
     from ...tasks.inputs.schema import read_names
     from ..documents.spec_sketch import FILL_IN, sketched_spec
     from ..python.hierarchies import named_hierarchies

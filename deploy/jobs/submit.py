@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ...accounting.ledger.private_store.draws import private_folder, replace_private
+from ...accounting.ledger.private_store.keys import private_folder, replace_private
 from ...flows.paths import StatePaths
 from ...mechanisms.errors import AccountantRefused, InputRefused
 

@@ -14,7 +14,7 @@ from rich.table import Table
 from ...accounting.ledger.certificate.verify import CertificateCheck, read_certificate
 from ...accounting.ledger.private_store.signing import read_public_keys
 from ...accounting.theory.kinds.registry import mechanism_of_record
-from ...flows.releases.registry import kind_of_mechanism
+from ...flows.releases.kind import kind_of_mechanism
 from ...mechanisms.amounts import amount_shown
 from ...tasks.readers.released_groups import read_released_table
 from ..release_check import verify_release

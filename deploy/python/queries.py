@@ -17,7 +17,7 @@ from ...flows.dry_run import dry_run as dry_run_of
 from ...flows.paths import resolve_paths
 from ...flows.spec import read_spec
 from ...mechanisms.amounts import Number, amount_shown, counted, exact_number
-from ...tasks.stages.publish import output_at
+from ...tasks.request import output_at
 from ..terminal.explanation import explanation
 from ..terminal.facts import FactTable
 

@@ -12,12 +12,12 @@ from ...accounting.ledger.private_store.keys import remembered_facts
 from ...accounting.ledger.queries import ReleaseState
 from ...mechanisms.amounts import amount_shown
 from ...mechanisms.errors import InputRefused
-from ...tasks.inputs.open import is_url
+from ...tasks.inputs.files import is_url
 from ...tasks.readers.released_groups import read_released_table
 from ...tasks.stages.publish import digest_of_file
+from ..run import levels_text
 from ..terminal.facts import FactTable
 from ..terminal.ledger_tables import release_rows
-from ..terminal.results import levels_text
 
 __all__ = ["LargestGroups", "facts_of_release", "largest_groups", "listed_release"]
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from ...flows.paths import resolve_paths
 from ...flows.spec import parse_spec
 from ...mechanisms.errors import InputRefused
-from ...tasks.inputs.open import is_url
+from ...tasks.inputs.files import is_url
 from ..documents.utility_report.write import MadeReport, run_private_report
 from .published import PublishedRelease, open_release
 

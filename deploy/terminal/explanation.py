@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.table import Table
 
 from ...accounting.theory.kinds.registry import mechanism_of_record, mechanism_record
-from ...flows.releases.registry import kind_of_mechanism, release_kind
+from ...flows.releases.kind import kind_of_mechanism, release_kind
 from ...mechanisms.amounts import amount_shown
 from ...mechanisms.hierarchies.declare import Hierarchy
 from ...mechanisms.map_selection.draw import MapChoice

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from ...accounting.ledger.entries.kinds import BudgetRaised
-from ...accounting.ledger.private_looks import RecordedLook
+from ...accounting.ledger.queries import RecordedLook
 from ...accounting.ledger.reader import DatasetState, ReleaseState, SeriesState
 from ...mechanisms.amounts import amount_left, amount_shown, double_left
 from .facts import FactTable, print_uncut

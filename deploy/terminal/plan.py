@@ -11,12 +11,11 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
+from ...accounting.theory.arithmetic import float_up
 from ...accounting.theory.kinds.registry import mechanism_record
-from ...accounting.theory.numerics.rounding import float_up
 from ...accounting.theory.planning.inversion import Target, frontier
 from ...accounting.theory.planning.planner import Plan
-from ...accounting.theory.profile.paper_bound import delta_paper, least_epsilon_of_paper
-from ...accounting.theory.profile.sampled_counts import exp_up, log_profile
+from ...accounting.theory.privacy_profile import delta_paper, exp_up, least_epsilon_of_paper, log_profile
 from ...mechanisms.amounts import amount_shown, counted
 from ...mechanisms.errors import InputRefused
 

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from ...accounting.theory.price import price
+from ...accounting.theory.kinds.registry import price
 from ...accounting.theory.refused_mechanisms import refuse_unknown_noise
 from ...mechanisms.answers import (
     Answer,
@@ -28,11 +28,10 @@ from ...mechanisms.answers import (
     tallied,
 )
 from ...mechanisms.errors import InputRefused
-from ...mechanisms.hierarchies.declare import BUCKET_CODE
-from ...mechanisms.hierarchies.intervals import IntervalHierarchy
+from ...mechanisms.hierarchies.declare import BUCKET_CODE, IntervalHierarchy
 from ...mechanisms.mechanism import ADD_REMOVE, Relation
+from ...mechanisms.microdata import GroupCounts
 from ...mechanisms.recoding import GeneralizationMap, MappedColumn
-from ...mechanisms.suppression import GroupCounts
 from ...tasks.request import Request
 from ..columns import declared_map, require_cells
 from ..spec_tables import Exact, SpecTable

@@ -12,9 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from ...accounting.theory.cost import Price
+from ...accounting.theory.kinds.kind import Price
+from ...accounting.theory.kinds.registry import price
 from ...accounting.theory.planning.deletion import plan_deletion
-from ...accounting.theory.price import price
 from ...mechanisms.amounts import amount_exact, amount_shown
 from ...mechanisms.deletion import (
     LARGEST_DELETION,
@@ -30,8 +30,8 @@ from ...mechanisms.deletion import (
     record_weights,
 )
 from ...mechanisms.errors import InputRefused
+from ...mechanisms.microdata import GroupCounts
 from ...mechanisms.recoding import GeneralizationMap, coarsened
-from ...mechanisms.suppression import GroupCounts
 from ...tasks.request import Request
 from ..columns import declared_chain
 from ..spec_tables import Exact, SpecTable

@@ -32,8 +32,8 @@ from ...mechanisms.histogram import (
     suppressed_counts,
 )
 from ...mechanisms.mechanism import Randomness
+from ...mechanisms.microdata import GroupCounts
 from ...mechanisms.recoding import GeneralizationMap
-from ...mechanisms.suppression import GroupCounts
 from ...tasks.request import Request
 from ..columns import declared_map, require_cells
 from ..spec_tables import Exact, SpecTable

@@ -1,4 +1,4 @@
-"""What every kind of release must say of itself: its table, how it counts, and which documents tell of it."""
+"""What every kind of release must say of itself: its table, how it counts, which documents tell of it; all kinds."""
 
 from __future__ import annotations
 
@@ -6,13 +6,14 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from decimal import Decimal
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypedDict
 
 from pydantic import BaseModel
 
-from ...accounting.theory.cost import Price
-from ...accounting.theory.price import price
+from ...accounting.theory.kinds.kind import Price
+from ...accounting.theory.kinds.registry import price
 from ...mechanisms.amounts import amount_exact, amount_shown
 from ...mechanisms.errors import InputRefused
 from ...mechanisms.histogram import SuppressedHistogram
@@ -20,19 +21,20 @@ from ...mechanisms.mechanism import Mechanism
 from ...mechanisms.microdata import EpsilonSafeRelease, StronglySafeRelease
 from ...mechanisms.recoding import GeneralizationMap
 from ...tasks.readers.values import RecordReading
-from ...tasks.request import FileFormat, Request
-from ...tasks.stages.publish import Output, output_at
+from ...tasks.request import FileFormat, Output, Request, output_at
 from ..columns import record_reading
 from ..spec_tables import ColumnTable, PrivacyTable, SpecTables
 
 if TYPE_CHECKING:
     from ...mechanisms.deletion import DeletionRelease
-    from ...mechanisms.suppression import GroupCounts
+    from ...mechanisms.microdata import GroupCounts
     from ...tasks.inputs.list import SourceLayout
     from ...tasks.stages.count import ReleaseWork
     from ...tasks.stages.table import Publication
 
 __all__ = [
+    "DEFAULT_KIND",
+    "KINDS",
     "K_MEANS",
     "NOISE_MEANS",
     "RATE_MEANS",
@@ -46,8 +48,46 @@ __all__ = [
     "Untold",
     "count_records",
     "fixed_columns",
+    "kind_of_mechanism",
     "record_layout",
+    "release_kind",
 ]
+
+DEFAULT_KIND = "microdata"
+"""The kind of a specification that has no table of another kind."""
+
+KINDS = {
+    "microdata": f"{__package__}.microdata",
+    "histogram": f"{__package__}.histogram",
+    "points": f"{__package__}.points",
+    "answer": f"{__package__}.answer",
+    "deletion": f"{__package__}.deletion",
+    "reports": f"{__package__}.local_reports",
+}
+"""Name of the kind → its module, which has a `KIND`. A new kind is a line here."""
+
+
+def release_kind(name: str) -> ReleaseKind:
+    """A kind of release by its name.
+
+    Raises:
+        KeyError: there is no such kind.
+    """
+    kind: ReleaseKind = import_module(KINDS[name]).KIND
+    return kind
+
+
+def kind_of_mechanism(mechanism: Mechanism) -> ReleaseKind:
+    """The kind of release that charges a mechanism.
+
+    Raises:
+        LookupError: none does.
+    """
+    for kind in map(release_kind, KINDS):
+        if isinstance(mechanism, kind.mechanisms):
+            return kind
+    raise LookupError(f"no kind of release charges a {type(mechanism).__name__}")
+
 
 Suppressing = StronglySafeRelease | EpsilonSafeRelease | SuppressedHistogram
 """Mechanisms whose suppression can be foretold on records that may be looked at."""

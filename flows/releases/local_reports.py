@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from pydantic import Field
 
-from ...accounting.theory.cost import Price
-from ...accounting.theory.price import price
+from ...accounting.theory.kinds.kind import Price
+from ...accounting.theory.kinds.registry import price
 from ...mechanisms.amounts import amount_exact, amount_shown
 from ...mechanisms.errors import InputRefused, ReleaseFailed
 from ...mechanisms.hierarchies.declare import HierarchyError, ValueHierarchy

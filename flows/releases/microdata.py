@@ -9,15 +9,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from ...accounting.theory.kinds.epsilon_safe import selection_cost
+from ...accounting.theory.kinds.registry import price
 from ...accounting.theory.planning.planner import largest_sampling_rate, least_k
-from ...accounting.theory.price import price
 from ...mechanisms.amounts import amount_exact, amount_shown
 from ...mechanisms.errors import InputRefused, ReleaseFailed
 from ...mechanisms.map_selection.draw import MapChoice
 from ...mechanisms.map_selection.lattice import group_threshold
-from ...mechanisms.microdata import EpsilonSafeRelease, Microdata, StronglySafeRelease
+from ...mechanisms.microdata import EpsilonSafeRelease, GroupCounts, Microdata, StronglySafeRelease, suppress
 from ...mechanisms.recoding import GeneralizationMap
-from ...mechanisms.suppression import GroupCounts, suppress
 from ...tasks.request import Request
 from ..columns import declared_choice, declared_map
 from ..spec_tables import SelectionTable

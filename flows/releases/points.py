@@ -15,10 +15,9 @@ from pydantic import Field
 from ...accounting.theory.refused_mechanisms import refuse_unknown_noise, refuse_unsafe
 from ...mechanisms.errors import InputRefused
 from ...mechanisms.histogram import NoisyHistogram, SuppressedHistogram, noisy_counts, suppressed_counts
-from ...mechanisms.microdata import StronglySafeRelease
+from ...mechanisms.microdata import GroupCounts, StronglySafeRelease
 from ...mechanisms.points import PointAxis, SyntheticPoints, axis_steps, cells_of_codes, centres, stated_moved_share
 from ...mechanisms.recoding import GeneralizationMap, MappedColumn
-from ...mechanisms.suppression import GroupCounts
 from ...tasks.request import Request
 from ..columns import require_cells
 from ..spec_tables import Exact, SpecTable

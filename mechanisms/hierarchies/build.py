@@ -14,8 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from .declare import BUCKET_LABEL, Hierarchy, HierarchyError, ValueHierarchy
-from .intervals import IntervalHierarchy, NumberSteps
+from .declare import BUCKET_LABEL, Hierarchy, HierarchyError, IntervalHierarchy, NumberSteps, ValueHierarchy
 
 __all__ = [
     "DAY_LEVELS",

@@ -8,8 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from ..amounts import counted
-from ..integers import canonical_integer
-from .declare import BUCKET_LABEL
+from .declare import BUCKET_LABEL, canonical_integer
 
 __all__ = ["HierarchyFault", "domain_faults", "domain_remarks", "hierarchy_faults", "hierarchy_remarks"]
 

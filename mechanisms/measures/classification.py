@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import optimize, sparse, special
 
+from ..microdata import GroupCounts
 from ..recoding import GeneralizationMap, MappedColumn
-from ..suppression import GroupCounts
 from .counting import CountedRecords
 
 __all__ = [

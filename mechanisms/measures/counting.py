@@ -15,8 +15,8 @@ from itertools import combinations
 import numpy as np
 from numpy.typing import NDArray
 
+from ..microdata import GroupCounts, sum_counts
 from ..recoding import GeneralizationMap
-from ..suppression import GroupCounts, sum_counts
 
 __all__ = ["CountedRecords", "QueryErrors", "SizeErrors", "aligned_counts", "counting_query_errors", "relative_errors"]
 

@@ -23,16 +23,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...mechanisms.errors import InputRefused, ReleaseFailed
+from ...mechanisms.microdata import GroupCounts, count_keys, merge_counts, sum_counts
 from ...mechanisms.recoding import GeneralizationMap
 from ...mechanisms.sampling import sample_commitment
-from ...mechanisms.suppression import GroupCounts, count_keys, merge_counts, sum_counts
 from ..inputs.list import SourceLayout
 from ..readers.column_codes import ColumnCoder
 from ..readers.csv_records import csv_keys
 from ..readers.parquet_records import parquet_keys
-from ..readers.quote_states import with_quote_states
 from ..readers.values import RecordReading
-from .chunks import Chunk, CsvChunk, ParquetChunk, group_chunks, shared_chunks
+from .chunks import Chunk, CsvChunk, ParquetChunk, group_chunks, shared_chunks, with_quote_states
 from .executors import Executor, LocalThreads, OnProgress, computed, computed_on_threads, tasks_at_once
 from .workers import telling_kinds_only
 

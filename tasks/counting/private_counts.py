@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...accounting.ledger.private_looks import RecordedLook
+from ...accounting.ledger.queries import RecordedLook
 from ...mechanisms.errors import ReleaseFailed
 from ...mechanisms.measures.counting import CountedRecords
 from ...mechanisms.recoding import GeneralizationMap, MappedColumn

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from ...mechanisms.local_reports.krandomization import KRandomization, outcome_counts
 from ...mechanisms.local_reports.sketch import CountMeanSketch, SketchSums, empty_sums, summed
-from ..readers.quote_states import with_quote_states
 from ..readers.report_files import Collection, ReportTask, sketch_batches, vector_batches
+from .chunks import with_quote_states
 from .executors import Executor, OnProgress, computed
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ import numpy as np
 from ...mechanisms.errors import InputRefused
 from ..readers.csv_quotes import Quotes, QuoteState
 from ..readers.values import RecordReading
-from .open import open_input
+from .files import open_input
 
 __all__ = [
     "LINE_LIMIT",

@@ -17,7 +17,7 @@ from pathlib import Path
 from ...mechanisms.errors import InputRefused
 from ...mechanisms.hierarchies.declare import HierarchyError, ValueHierarchy
 from .csv_header import split_line
-from .open import open_input
+from .files import open_input
 
 __all__ = ["PeerRows", "hierarchy_text", "is_utf8", "read_hierarchy", "read_lines", "read_peer_rows"]
 

@@ -14,9 +14,8 @@ from pathlib import Path, PurePosixPath
 from ...mechanisms.errors import InputRefused
 from ..readers.values import RecordReading
 from .csv_header import CsvLayout, read_csv_layout, separator_byte
-from .open import is_url
+from .files import LocalFolders, foreign_source, is_url, refuse_stored_tables
 from .parquet_footer import ParquetLayout, read_parquet_layout
-from .refused_formats import LocalFolders, foreign_source, refuse_stored_tables
 
 __all__ = [
     "RecordFormat",

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ...mechanisms.errors import InputRefused
-from .open import is_url, open_input
+from .files import is_url, open_input
 
 try:
     from ..readers import page_decoder

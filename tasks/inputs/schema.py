@@ -12,9 +12,9 @@ import pyarrow as pa
 from ...mechanisms.errors import InputRefused
 from ..readers.values import RecordReading
 from .csv_header import CsvHeader, header_of, likeness, read_head
+from .files import foreign_source
 from .list import RecordFormat, list_source
 from .parquet_footer import open_parquet
-from .refused_formats import foreign_source
 
 __all__ = ["ColumnKind", "NamedColumn", "SourceNames", "read_names"]
 

@@ -15,9 +15,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from ...mechanisms.hierarchies.declare import BUCKET_CODE
-from ...mechanisms.hierarchies.intervals import NumberSteps, number_of_text
-from ...mechanisms.integers import INT64_MAX, INT64_MIN, canonical_integer
+from ...mechanisms.hierarchies.declare import (
+    BUCKET_CODE,
+    INT64_MAX,
+    INT64_MIN,
+    NumberSteps,
+    canonical_integer,
+    number_of_text,
+)
 from ...mechanisms.recoding import MappedColumn, Placement
 from .values import RecordReading
 

@@ -20,7 +20,7 @@ from ...mechanisms.errors import ReleaseFailed
 from ...mechanisms.sampling import Coins
 from ..counting.chunks import CsvChunk
 from ..inputs.csv_header import LINE_LIMIT, CsvLayout, split_line
-from ..inputs.open import open_input
+from ..inputs.files import open_input
 from .column_codes import ColumnCoder, arrow_of, octets_of
 from .csv_quotes import Quotes, QuoteState, transition_over
 

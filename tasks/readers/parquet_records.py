@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from ...mechanisms.errors import ReleaseFailed
 from ...mechanisms.sampling import kept_positions
 from ..counting.chunks import ParquetChunk
-from ..inputs.open import is_url
+from ..inputs.files import is_url
 from ..inputs.parquet_footer import dictionary_columns, open_parquet
 from .column_codes import ColumnCoder
 from .sampled_pages import AVAILABLE, SampledPages

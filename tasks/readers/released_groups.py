@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 
 from ...mechanisms.errors import InputRefused
 from ...mechanisms.measures.counting import CountedRecords
-from ...mechanisms.suppression import sum_counts
+from ...mechanisms.microdata import sum_counts
 from .column_codes import numbers_of
 
 __all__ = ["read_released_table", "released_groups"]

@@ -23,8 +23,8 @@ from ...mechanisms.local_reports.krandomization import KRandomization
 from ...mechanisms.local_reports.sketch import CountMeanSketch, SketchReports
 from ..counting.chunks import CsvChunk, plan_chunks
 from ..inputs.csv_header import LINE_LIMIT, CsvLayout, read_csv_layout, separator_byte
+from ..inputs.files import open_input
 from ..inputs.list import RecordFormat, Source, SourceFile, SourceLayout
-from ..inputs.open import open_input
 from ..inputs.parquet_footer import ParquetLayout, open_parquet
 from .csv_records import blocks_of_range, is_record, sort_records, take_records
 from .values import RecordReading

@@ -8,7 +8,7 @@ from datetime import date
 from decimal import Decimal
 from typing import NoReturn
 
-from ...accounting.ledger.chain.anchoring import Anchoring
+from ...accounting.ledger.chain.anchor import Anchoring
 from ...accounting.ledger.charge import DatasetContext, Receipt, ReleaseCharge
 from ...accounting.ledger.entries.kinds import ReleaseCharged
 from ...accounting.ledger.private_store.keys import KeyRef, ReleaseFolder

@@ -19,9 +19,8 @@ from ...mechanisms.map_selection.draw import MapChoice, draw_map, walk
 from ...mechanisms.map_selection.lattice import Levels, group_threshold
 from ...mechanisms.map_selection.rollup import scorer, scores
 from ...mechanisms.mechanism import Randomness
-from ...mechanisms.microdata import EpsilonSafeRelease
+from ...mechanisms.microdata import EpsilonSafeRelease, GroupCounts
 from ...mechanisms.recoding import GeneralizationMap
-from ...mechanisms.suppression import GroupCounts
 from ..counting.chunks import plan_chunks
 from ..counting.executors import DaskCluster, Executor, OnProgress
 from ..counting.group_counts import KeySource, count_job, group_counts

@@ -1,9 +1,4 @@
-"""Publishing: table and certificate appear together, or not at all, in a folder or in an object store.
-
-A release in an object store: its objects come first, and the certificate that makes them a release comes last.
-
-Publishing: the surviving groups and their certificate appear together, or not at all.
-"""
+"""Publishing: table and certificate appear together or not at all, in a folder or an object store."""
 
 from __future__ import annotations
 
@@ -15,62 +10,40 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from ...accounting.ledger.certificate.write import write_certificate
+from ...accounting.ledger.charge import DatasetContext, Receipt
+from ...accounting.ledger.entries.kinds import ReleaseCharged
 from ...accounting.ledger.private_store.keys import ReleaseFolder
+from ...accounting.ledger.private_store.signing import SigningKey, SigningKeys
 from ...mechanisms.errors import InputRefused, ReleaseFailed
+from ...mechanisms.map_selection.draw import MapChoice
+from ...mechanisms.recoding import GeneralizationMap
+from ..request import ObjectPrefix, Output, Request, output_at
+from .stage import stage
+
+if TYPE_CHECKING:
+    from .table import Publication
 
 __all__ = [
-    "ObjectPrefix",
-    "Output",
     "Staged",
     "StagedRelease",
     "bring_into_view",
     "certificate_of",
     "discard",
     "in_view",
-    "output_at",
+    "publish",
     "put_into_view",
     "remembered_release",
     "require_free",
     "staging_folder",
+    "write_output",
     "write_staged",
 ]
 
 MANIFEST = "certificate.json"
 READ_AT_ONCE = 1 << 22
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ObjectPrefix:
-    """A place for a release in an object store: all its objects begin with it.
-
-    Args:
-        url: fsspec URL without a slash at its end, for example s3://bucket/releases/census.
-    """
-
-    url: str
-
-    def __str__(self) -> str:
-        """The URL."""
-        return self.url
-
-
-Output = Path | ObjectPrefix
-"""Where a release is published: a folder of this machine, or a place in an object store."""
-
-
-def output_at(location: str, *, base: Path) -> Output:
-    """The place that a text names.
-
-    Args:
-        location: a path, or an fsspec URL.
-        base: folder that a relative path starts from.
-    """
-    local = location.removeprefix("file://").removeprefix("local://")
-    if "://" in local:
-        return ObjectPrefix(url=local.rstrip("/"))
-    return (base / local).absolute()
 
 
 def certificate_of(output: Output) -> str:
@@ -354,3 +327,97 @@ def _sync(path: Path) -> None:
         os.fsync(handle)
     finally:
         os.close(handle)
+
+
+@stage("write")
+def write_output(
+    *,
+    receipt: Receipt,
+    charge: ReleaseCharged,
+    circumstances: DatasetContext,
+    request: Request,
+    generalization: GeneralizationMap,
+    publication: Publication,
+    folder: ReleaseFolder,
+    code_sources: str,
+    signing: SigningKeys,
+) -> StagedRelease:
+    """Write the table and its certificate where nobody looks yet, and remember them durably.
+
+    Args:
+        receipt: proof of payment.
+        charge: the ledger's entry of the charge.
+        circumstances: what the ledger said of the data set at the charge.
+        request: what is asked for.
+        generalization: the map that the records were recoded with.
+        publication: what may be published, its table and what the certificate says of it.
+        folder: the release's folder in the private store.
+        code_sources: digest of the software's sources, for the certificate.
+        signing: the private store's signing keys; the private one is read here and nowhere kept.
+
+    Raises:
+        ReleaseFailed: the signing key is gone.
+    """
+    from .table import write_table  # loads pyarrow, which a refusal does without
+
+    key = _key_that_signs(signing)
+
+    def write(place: Path) -> None:
+        write_table(publication.table, folder=place, file_format=publication.file_format)
+        write_certificate(
+            place,
+            charge=charge,
+            circumstances=circumstances,
+            position=receipt.position,
+            chain_hash=receipt.hash,
+            generalization=generalization,
+            choice=request.recoding if isinstance(request.recoding, MapChoice) else None,
+            published=publication.facts,
+            code_sources=code_sources,
+            key=key,
+        )
+
+    place = staging_folder(request.output, sample_id=receipt.sample_id, private=folder.path)
+    staged = write_staged(place, day=charge.day, write=write)
+    folder.remember(
+        {
+            "published": {
+                "sample_id": receipt.sample_id,
+                "output": str(request.output),
+                "groups": publication.groups,
+                "records": publication.records,
+                "staging": str(staged.folder),
+                "hashes": staged.hashes,
+                "details": dict(publication.details),
+            }
+        }
+    )
+    return StagedRelease(
+        sample_id=receipt.sample_id,
+        output=request.output,
+        groups=publication.groups,
+        records=publication.records,
+        staged=staged,
+        details=publication.details,
+    )
+
+
+def _key_that_signs(signing: SigningKeys) -> SigningKey:
+    try:
+        return signing.current()
+    except InputRefused as refusal:
+        raise ReleaseFailed(
+            refusal.what,
+            where=refusal.where,
+            remedy="Restore it, or make one with `crowdblend key rotate`, and run again with the same release id.",
+        ) from None
+
+
+@stage("publish")
+def publish(*, release: StagedRelease) -> None:
+    """Bring the release's folder into view in one step.
+
+    Raises:
+        ReleaseFailed: something else is in its place, or its bytes are not what they were.
+    """
+    bring_into_view(release.staged, release.output)

@@ -7,7 +7,7 @@ from functools import cache
 
 import numpy as np
 import pytest
-from crowdblend.accounting.theory.price import price
+from crowdblend.accounting.theory.kinds.registry import price
 from crowdblend.mechanisms import deletion
 
 from audit.statistics.cases import Case

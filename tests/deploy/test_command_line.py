@@ -11,8 +11,7 @@ from pathlib import Path
 
 import click
 import pytest
-from crowdblend.deploy.cli import COMMANDS, SECTIONS, crowdblend, main
-from crowdblend.deploy.commands.groups import first_sentence
+from crowdblend.deploy.cli import COMMANDS, SECTIONS, crowdblend, first_sentence, main
 
 HEAVY = {"alembic", "cryptography", "dask", "distributed", "fastapi", "fsspec", "httpx", "jinja2", "numpy", "opendp"}
 HEAVY |= {"pandas", "prefect", "pyarrow", "pydantic", "scipy", "sqlalchemy"}

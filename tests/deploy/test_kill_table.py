@@ -20,8 +20,8 @@ import pyarrow.parquet as pq
 import pytest
 from crowdblend.flows.spec import read_spec
 from crowdblend.mechanisms.errors import Refusal
+from crowdblend.mechanisms.microdata import suppress
 from crowdblend.mechanisms.sampling import sample_commitment
-from crowdblend.mechanisms.suppression import suppress
 from crowdblend.tasks.counting.chunks import plan_chunks
 from crowdblend.tasks.counting.executors import LocalThreads
 from crowdblend.tasks.counting.group_counts import count_job, group_counts

@@ -16,8 +16,9 @@ from pathlib import Path
 import fsspec
 import pytest
 from crowdblend.mechanisms.errors import InputRefused, ReleaseFailed
+from crowdblend.tasks.request import ObjectPrefix
 from crowdblend.tasks.stages import publish as objects
-from crowdblend.tasks.stages.publish import ObjectPrefix, discard, in_view, put_into_view, require_free
+from crowdblend.tasks.stages.publish import discard, in_view, put_into_view, require_free
 
 PYTHON = "/usr/bin/python3"
 PROGRAM = Path(__file__).with_name("swift_store.py")

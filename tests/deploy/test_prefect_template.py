@@ -10,7 +10,7 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from crowdblend.deploy.prefect.server import lay_out_database
+from crowdblend.deploy.prefect.environment import lay_out_database
 
 SERVER = """
 import sys

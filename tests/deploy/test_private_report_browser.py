@@ -9,13 +9,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from crowdblend.deploy.documents.utility_report.write import MARK, PrivateReport, report_page
-from crowdblend.mechanisms.hierarchies.declare import ValueHierarchy
-from crowdblend.mechanisms.hierarchies.intervals import IntervalHierarchy
+from crowdblend.deploy.documents.utility_report.page import MARK, PrivateReport, report_page
+from crowdblend.mechanisms.hierarchies.declare import IntervalHierarchy, ValueHierarchy
 from crowdblend.mechanisms.measures.counting import CountedRecords
 from crowdblend.mechanisms.measures.utility import utility_of
+from crowdblend.mechanisms.microdata import GroupCounts, count_keys, suppress
 from crowdblend.mechanisms.recoding import GeneralizationMap, MappedColumn
-from crowdblend.mechanisms.suppression import GroupCounts, count_keys, suppress
 
 KEEP = "CROWDBLEND_SCREENSHOTS"
 FAULTS_OF_PICTURES = """() => {

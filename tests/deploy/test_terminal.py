@@ -8,7 +8,8 @@ import sys
 import time
 
 import pytest
-from crowdblend.deploy.terminal.stages import Stages, pace
+from crowdblend.deploy.terminal.progress_bar import pace
+from crowdblend.deploy.terminal.stages import Stages
 from rich.console import Console
 
 

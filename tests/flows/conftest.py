@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from crowdblend.accounting.ledger.chain.anchoring import Anchoring
+from crowdblend.accounting.ledger.chain.anchor import Anchoring
 from crowdblend.accounting.ledger.database.creation import create_ledger
 from crowdblend.accounting.ledger.reader import ReleaseState, open_reader
 from crowdblend.accounting.ledger.writer import open_writer

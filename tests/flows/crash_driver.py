@@ -30,7 +30,7 @@ import psycopg
 import pyarrow.fs
 import pyarrow.parquet
 import sqlalchemy
-from crowdblend.accounting.ledger.chain.append import head_of
+from crowdblend.accounting.ledger.chain.signed_state import head_of
 from crowdblend.accounting.ledger.charge import Receipt
 from crowdblend.accounting.ledger.private_store.keys import ReleaseFolder
 from crowdblend.accounting.ledger.writer import LedgerWriter

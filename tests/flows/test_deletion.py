@@ -20,7 +20,7 @@ from crowdblend.accounting.ledger.certificate.verify import read_certificate
 from crowdblend.accounting.ledger.private_store.keys import ReleaseFolder
 from crowdblend.deploy import release_check
 from crowdblend.flows import release
-from crowdblend.flows.releases.registry import KINDS
+from crowdblend.flows.releases.kind import KINDS
 from crowdblend.flows.spec import read_spec
 from crowdblend.mechanisms.deletion import expected_deletion
 from crowdblend.mechanisms.errors import ReleaseFailed

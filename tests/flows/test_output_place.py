@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 from crowdblend.flows.prepare import require_apart
 from crowdblend.mechanisms.errors import InputRefused
-from crowdblend.tasks.stages.publish import output_at
+from crowdblend.tasks.request import output_at
 
 APART = [
     ("people.csv", "out"),

@@ -17,9 +17,8 @@ from crowdblend.accounting.theory.kinds import registry as mechanism_kinds
 from crowdblend.accounting.theory.kinds.registry import mechanism_record
 from crowdblend.deploy.documents.sheet.facts import sheet_facts
 from crowdblend.flows import release
-from crowdblend.flows.releases import registry
-from crowdblend.flows.releases.kind import ReleaseKind, Untold
-from crowdblend.flows.releases.registry import DEFAULT_KIND, KINDS, kind_of_mechanism, release_kind
+from crowdblend.flows.releases import kind as release_kinds
+from crowdblend.flows.releases.kind import DEFAULT_KIND, KINDS, ReleaseKind, Untold, kind_of_mechanism, release_kind
 from crowdblend.flows.spec import EVERY_KIND, read_spec, spec_model
 from crowdblend.mechanisms.errors import InputRefused, ReleaseFailed
 from crowdblend.mechanisms.local_reports.krandomization import KRandomization, flipped
@@ -252,11 +251,11 @@ def test_a_column_of_labels_may_be_called_as_another_kind_calls_its_figures(desk
 
 def test_a_new_kind_is_its_modules_and_a_line_in_each_registry(desk, monkeypatch) -> None:
     """The toy's two modules lie beside the others as far as Python knows; nothing else is touched."""
-    for package in (mechanism_kinds, registry):
+    for package in (mechanism_kinds, release_kinds):
         folder = importlib.import_module(package.__package__)
         monkeypatch.setattr(folder, "__path__", [*folder.__path__, str(TOY)])
     monkeypatch.setitem(mechanism_kinds.KINDS, "coin_flip_count", ("coin-flip-count/1",))
-    monkeypatch.setitem(KINDS, "coin-flips", f"{registry.__package__}.coin_flip_release")
+    monkeypatch.setitem(KINDS, "coin-flips", f"{release_kinds.__package__}.coin_flip_release")
     monkeypatch.setitem(RELEASES, "coin-flips", "[coin-flips]\nleast_count = 3\n" + COLOUR)
     test_a_kind_is_found_by_its_name_and_by_what_it_charges("coin-flips")
     spec = check_retry_and_documents(desk, monkeypatch, "coin-flips")

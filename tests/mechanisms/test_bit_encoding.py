@@ -7,7 +7,7 @@ from decimal import Decimal
 
 import numpy as np
 import pytest
-from crowdblend.mechanisms.local_reports.encoding import BloomEncoding, OneHotEncoding, QuestionEncoding
+from crowdblend.mechanisms.local_reports.design import BloomEncoding, OneHotEncoding, QuestionEncoding
 from crowdblend.mechanisms.local_reports.krandomization import (
     KRandomization,
     estimated_distribution,

@@ -10,7 +10,7 @@ import pytest
 CLIENT = """
 import os, sys
 from decimal import Decimal
-from crowdblend.mechanisms.local_reports.encoding import BloomEncoding, OneHotEncoding
+from crowdblend.mechanisms.local_reports.design import BloomEncoding, OneHotEncoding
 from crowdblend.mechanisms.local_reports.sketch import CountMeanSketch, encode
 from crowdblend.mechanisms.local_reports.device import header, report
 from crowdblend.mechanisms.local_reports.krandomization import KRandomization, flipped

@@ -6,8 +6,7 @@ import pickle
 
 import numpy as np
 import pytest
-from crowdblend.mechanisms.hierarchies.declare import HierarchyError, ValueHierarchy
-from crowdblend.mechanisms.integers import IntegerIndex, canonical_integer
+from crowdblend.mechanisms.hierarchies.declare import HierarchyError, IntegerIndex, ValueHierarchy, canonical_integer
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 from crowdblend.mechanisms.hierarchies.build import day_rows, interval_rows, outline_rows, parent_rows, prefix_rows
 from crowdblend.mechanisms.hierarchies.check import hierarchy_faults
-from crowdblend.mechanisms.hierarchies.declare import HierarchyError, ValueHierarchy
-from crowdblend.mechanisms.hierarchies.intervals import IntervalHierarchy
+from crowdblend.mechanisms.hierarchies.declare import HierarchyError, IntervalHierarchy, ValueHierarchy
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

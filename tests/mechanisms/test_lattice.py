@@ -6,8 +6,7 @@ from dataclasses import replace
 from decimal import Decimal
 
 import pytest
-from crowdblend.mechanisms.hierarchies.declare import ValueHierarchy
-from crowdblend.mechanisms.hierarchies.intervals import IntervalHierarchy
+from crowdblend.mechanisms.hierarchies.declare import IntervalHierarchy, ValueHierarchy
 from crowdblend.mechanisms.map_selection.lattice import LARGEST_ENUMERATED, Lattice, LatticeColumn
 
 COLOURS = ValueHierarchy.from_rows([("red", "warm", "*"), ("pink", "warm", "*"), ("blue", "cold", "*")])

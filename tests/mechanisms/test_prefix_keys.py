@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from crowdblend.mechanisms.hierarchies.declare import ValueHierarchy
 from crowdblend.mechanisms.map_selection.lattice import Lattice, LatticeColumn
-from crowdblend.mechanisms.map_selection.prefix_keys import PrefixKeys, ordered_groups, prefix_keys
-from crowdblend.mechanisms.suppression import GroupCounts, count_keys
+from crowdblend.mechanisms.map_selection.rollup import PrefixKeys, ordered_groups, prefix_keys
+from crowdblend.mechanisms.microdata import GroupCounts, count_keys
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

@@ -8,8 +8,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from crowdblend.mechanisms.hierarchies.declare import ValueHierarchy
-from crowdblend.mechanisms.hierarchies.intervals import IntervalHierarchy
+from crowdblend.mechanisms.hierarchies.declare import IntervalHierarchy, ValueHierarchy
 from crowdblend.mechanisms.map_selection.lattice import (
     WEIGHT_UNIT,
     Lattice,
@@ -19,7 +18,7 @@ from crowdblend.mechanisms.map_selection.lattice import (
     information_kept,
 )
 from crowdblend.mechanisms.map_selection.rollup import scores
-from crowdblend.mechanisms.suppression import count_keys
+from crowdblend.mechanisms.microdata import count_keys
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

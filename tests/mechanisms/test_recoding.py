@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from crowdblend.mechanisms import recoding
-from crowdblend.mechanisms.hierarchies.declare import ValueHierarchy
-from crowdblend.mechanisms.hierarchies.intervals import IntervalHierarchy
+from crowdblend.mechanisms.hierarchies.declare import IntervalHierarchy, ValueHierarchy
 from crowdblend.mechanisms.recoding import GeneralizationMap, MappedColumn, coarsened
 from hypothesis import given, settings
 from hypothesis import strategies as st

@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 from crowdblend.mechanisms.answers import SumAnswer, standard_errors
 from crowdblend.mechanisms.hierarchies.build import interval_rows
-from crowdblend.mechanisms.hierarchies.declare import ValueHierarchy
-from crowdblend.mechanisms.hierarchies.intervals import IntervalHierarchy
+from crowdblend.mechanisms.hierarchies.declare import IntervalHierarchy, ValueHierarchy
 from crowdblend.mechanisms.local_reports.sketch import CountMeanSketch
 from crowdblend.mechanisms.map_selection.draw import MapChoice
 from crowdblend.mechanisms.map_selection.lattice import LARGEST_ENUMERATED, Lattice, LatticeColumn

@@ -11,6 +11,7 @@ from crowdblend.mechanisms.local_reports.design import (
     BloomDesign,
     ChoiceDesign,
     QuestionDesign,
+    QuestionEncoding,
     SketchDesign,
     answer_labels,
     design_of_table,
@@ -20,7 +21,6 @@ from crowdblend.mechanisms.local_reports.design import (
     reports_added_up,
 )
 from crowdblend.mechanisms.local_reports.device import header, question_report, report
-from crowdblend.mechanisms.local_reports.encoding import QuestionEncoding
 from crowdblend.mechanisms.local_reports.krandomization import (
     KRandomization,
     estimated_ones,

@@ -7,13 +7,11 @@ from decimal import Decimal
 
 import numpy as np
 import pytest
-from crowdblend.mechanisms.hierarchies.declare import Hierarchy, ValueHierarchy
-from crowdblend.mechanisms.hierarchies.intervals import IntervalHierarchy
+from crowdblend.mechanisms.hierarchies.declare import Hierarchy, IntervalHierarchy, ValueHierarchy
 from crowdblend.mechanisms.map_selection import rollup
 from crowdblend.mechanisms.map_selection.lattice import LARGEST_ENUMERATED, Lattice, LatticeColumn, MapWeights
-from crowdblend.mechanisms.map_selection.prefix_keys import prefix_keys
-from crowdblend.mechanisms.map_selection.rollup import scorer, scores
-from crowdblend.mechanisms.suppression import GroupCounts, count_keys
+from crowdblend.mechanisms.map_selection.rollup import prefix_keys, scorer, scores
+from crowdblend.mechanisms.microdata import GroupCounts, count_keys
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

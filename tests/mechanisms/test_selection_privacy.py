@@ -20,8 +20,7 @@ from crowdblend.mechanisms.hierarchies.declare import ValueHierarchy
 from crowdblend.mechanisms.map_selection.draw import Rule, draw_map, neighbours, walk
 from crowdblend.mechanisms.map_selection.lattice import Lattice, LatticeColumn, Levels, group_threshold
 from crowdblend.mechanisms.map_selection.rollup import scores
-from crowdblend.mechanisms.microdata import StronglySafeRelease
-from crowdblend.mechanisms.suppression import GroupCounts
+from crowdblend.mechanisms.microdata import GroupCounts, StronglySafeRelease
 from scipy.stats import beta as beta_distribution
 
 RUNS = 4_000

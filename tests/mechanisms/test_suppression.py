@@ -7,8 +7,8 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from crowdblend.mechanisms import suppression
-from crowdblend.mechanisms.suppression import GroupCounts, count_keys, merge_counts, suppress
+from crowdblend.mechanisms import microdata
+from crowdblend.mechanisms.microdata import GroupCounts, count_keys, merge_counts, suppress
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -52,8 +52,8 @@ def test_counts_are_those_of_a_counter_and_splits_do_not_matter(data):
 def test_dense_and_sorted_counting_agree(monkeypatch):
     keys = np.random.default_rng(5).integers(0, 1000, (1, 5000))
     dense = count_keys(keys, cells=1000)
-    monkeypatch.setattr(suppression, "_DENSE_CELLS", 0)
-    monkeypatch.setattr(suppression, "_DENSE_CELLS_PER_KEY", 0)
+    monkeypatch.setattr(microdata, "_DENSE_CELLS", 0)
+    monkeypatch.setattr(microdata, "_DENSE_CELLS_PER_KEY", 0)
     assert same(dense, count_keys(keys, cells=1000))
 
 
@@ -79,11 +79,11 @@ def test_ranges_of_keys_are_added_up_as_the_whole(monkeypatch, key_words):
     rng = np.random.default_rng(7)
     sets = [rng.choice([9, 2**40, 2**62], (key_words, n)) + rng.integers(0, 300, (key_words, n)) for n in (900, 40, 0)]
     parts = [count_keys(keys, cells=2**70) for keys in sets]
-    ranges, whole = [], suppression.sum_counts
+    ranges, whole = [], microdata.sum_counts
     with monkeypatch.context() as small:
-        small.setattr(suppression, "_MERGED_AT_ONCE", 16)
-        small.setattr(suppression, "_SAMPLED_EVERY", 4)
-        small.setattr(suppression, "sum_counts", lambda keys, counts: ranges.append(counts.size) or whole(keys, counts))
+        small.setattr(microdata, "_MERGED_AT_ONCE", 16)
+        small.setattr(microdata, "_SAMPLED_EVERY", 4)
+        small.setattr(microdata, "sum_counts", lambda keys, counts: ranges.append(counts.size) or whole(keys, counts))
         merged = merge_counts(parts)
     assert same(merged, count_keys(np.concatenate(sets, axis=1), cells=2**70))
     assert sum(ranges) == sum(part.counts.size for part in parts)

@@ -6,7 +6,7 @@ import json
 import shutil
 from pathlib import Path
 
-from crowdblend.accounting.ledger.chain.anchoring import Anchoring
+from crowdblend.accounting.ledger.chain.anchor import Anchoring
 from crowdblend.accounting.ledger.chain.hashing import GENESIS, link_hash
 from crowdblend.accounting.ledger.chain.signed_state import sign_state, vouched
 from crowdblend.accounting.ledger.database.creation import upgrade_tables
@@ -14,8 +14,7 @@ from crowdblend.accounting.ledger.database.schema import entry
 from crowdblend.accounting.ledger.database.store import keep_write_ahead_log, open_database, present_head
 from crowdblend.accounting.ledger.entries.codec import entry_of_bytes
 from crowdblend.accounting.ledger.private_store.signing import SigningKeys
-from crowdblend.accounting.ledger.rules.audit import build_state
-from crowdblend.accounting.ledger.rules.replay import Replay
+from crowdblend.accounting.ledger.rules.audit import Replay, build_state
 from sqlalchemy import insert
 
 GOLDEN = Path(__file__).parents[1] / "vectors" / "ledger"

@@ -15,8 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
-from crowdblend.deploy.prefect.environment import NO_HEARTBEATS, QUIET, changed_settings
-from crowdblend.deploy.prefect.server import template_in
+from crowdblend.deploy.prefect.environment import NO_HEARTBEATS, QUIET, changed_settings, template_in
 from support.shared import KEEPER, common_folder, made_once, started_once
 
 LEAN = {"PREFECT_UI_ENABLED": "0", "PREFECT__SERVER_EPHEMERAL": "1", "PREFECT__SERVER_FINAL": "1"}

@@ -18,8 +18,7 @@ import pyarrow.parquet as pq
 import pytest
 from crowdblend.accounting.ledger.private_store.keys import KeyRef
 from crowdblend.mechanisms.errors import ReleaseFailed
-from crowdblend.mechanisms.hierarchies.declare import ValueHierarchy
-from crowdblend.mechanisms.hierarchies.intervals import IntervalHierarchy
+from crowdblend.mechanisms.hierarchies.declare import IntervalHierarchy, ValueHierarchy
 from crowdblend.mechanisms.recoding import GeneralizationMap, MappedColumn
 from crowdblend.mechanisms.sampling import sample_commitment
 from crowdblend.tasks.counting import group_counts as chunk_counts

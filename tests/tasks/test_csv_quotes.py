@@ -19,7 +19,7 @@ from crowdblend.tasks.counting.chunks import plan_chunks
 from crowdblend.tasks.counting.executors import DaskCluster, LocalProcesses, LocalThreads
 from crowdblend.tasks.counting.group_counts import count_job, group_counts
 from crowdblend.tasks.inputs.list import check_metadata, list_source
-from crowdblend.tasks.readers import csv_records, quote_states
+from crowdblend.tasks.readers import csv_records
 from crowdblend.tasks.readers import csv_records as csv_blocks
 from crowdblend.tasks.readers.csv_quotes import Quotes, QuoteState, QuoteTransition, transition_over
 from crowdblend.tasks.readers.values import RecordReading
@@ -77,7 +77,7 @@ def test_ignoring_quotes_at_the_borders_of_ranges_is_noticed(tmp_path, monkeypat
     many_lines(path, records=100)
     monkeypatch.setattr(chunks_module, "RANGE_BYTES", 33)
     nothing = QuoteTransition(ends=(QuoteState.FRESH,) * 3)
-    monkeypatch.setattr(quote_states, "range_transition", lambda scanned: nothing)
+    monkeypatch.setattr(chunks_module, "range_transition", lambda scanned: nothing)
     assert counted(path) != {("F",): 100}
 
 
@@ -217,7 +217,7 @@ def test_a_sample_takes_a_record_where_its_first_byte_lies(tmp_path, monkeypatch
     path.write_bytes(b"sex,note\n" + b'F,"a\nb"\n' * 4)  # records begin at 9, 17, 25, 33
     monkeypatch.setattr(chunks_module, "RANGE_BYTES", 20)
     layout = check_metadata(list_source(str(path), base=tmp_path), columns=["sex"], reading=READING)
-    chunks = quote_states.with_quote_states(plan_chunks(layout), executor=LocalThreads(workers=1))
+    chunks = chunks_module.with_quote_states(plan_chunks(layout), executor=LocalThreads(workers=1))
     found = [
         sum(keys.shape[1] for keys in csv_records.csv_keys(chunk, coders=[], key_words=1, key=None, rate=None))
         for chunk in chunks_without_columns(chunks)

@@ -11,19 +11,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 from crowdblend.mechanisms.errors import ReleaseFailed
-from crowdblend.mechanisms.hierarchies.declare import ValueHierarchy
-from crowdblend.mechanisms.hierarchies.intervals import IntervalHierarchy
+from crowdblend.mechanisms.hierarchies.declare import IntervalHierarchy, ValueHierarchy
 from crowdblend.mechanisms.recoding import GeneralizationMap, MappedColumn
 from crowdblend.mechanisms.sampling import ChunkIdentity, Coins, kept_positions
 from crowdblend.tasks.counting import chunks as chunks_module
-from crowdblend.tasks.counting.chunks import CsvChunk, csv_ranges, plan_chunks
+from crowdblend.tasks.counting.chunks import CsvChunk, csv_ranges, plan_chunks, with_quote_states
 from crowdblend.tasks.counting.executors import LocalThreads
 from crowdblend.tasks.inputs.csv_header import LINE_LIMIT, read_csv_layout
 from crowdblend.tasks.inputs.list import SourceFile, check_metadata, list_source
 from crowdblend.tasks.readers import csv_records
 from crowdblend.tasks.readers.column_codes import ColumnCoder
 from crowdblend.tasks.readers.csv_records import RecordBlock, csv_keys, keys_of_range
-from crowdblend.tasks.readers.quote_states import with_quote_states
 from crowdblend.tasks.readers.values import RecordReading
 from hypothesis import example, given, settings
 from hypothesis import strategies as st

@@ -11,8 +11,7 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
 from crowdblend.accounting.ledger.private_store.keys import KeyRef
-from crowdblend.mechanisms.hierarchies.declare import ValueHierarchy
-from crowdblend.mechanisms.hierarchies.intervals import IntervalHierarchy
+from crowdblend.mechanisms.hierarchies.declare import IntervalHierarchy, ValueHierarchy
 from crowdblend.mechanisms.map_selection.lattice import Lattice, LatticeColumn
 from crowdblend.mechanisms.sampling import sample_commitment
 from crowdblend.tasks.counting.chunks import plan_chunks

@@ -11,8 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from crowdblend.mechanisms.errors import ReleaseFailed
-from crowdblend.mechanisms.hierarchies.declare import ValueHierarchy
-from crowdblend.mechanisms.hierarchies.intervals import IntervalHierarchy
+from crowdblend.mechanisms.hierarchies.declare import IntervalHierarchy, ValueHierarchy
 from crowdblend.mechanisms.recoding import GeneralizationMap, MappedColumn, Placement
 from crowdblend.mechanisms.sampling import ChunkIdentity, kept_positions
 from crowdblend.tasks.counting.chunks import plan_chunks

@@ -11,8 +11,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from crowdblend.mechanisms.hierarchies.declare import ValueHierarchy
+from crowdblend.mechanisms.microdata import suppress
 from crowdblend.mechanisms.recoding import GeneralizationMap, MappedColumn
-from crowdblend.mechanisms.suppression import suppress
 from crowdblend.tasks.readers.column_codes import arrow_of, texts_of
 from crowdblend.tasks.stages import table as table_module
 from crowdblend.tasks.stages.table import PublishedTable, TableColumn, count_table, figure_column, write_table

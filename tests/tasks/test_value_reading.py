@@ -11,8 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from crowdblend.mechanisms.errors import InputRefused
-from crowdblend.mechanisms.hierarchies.declare import HierarchyError, ValueHierarchy
-from crowdblend.mechanisms.hierarchies.intervals import IntervalHierarchy, NumberSteps
+from crowdblend.mechanisms.hierarchies.declare import HierarchyError, IntervalHierarchy, NumberSteps, ValueHierarchy
 from crowdblend.mechanisms.recoding import GeneralizationMap, MappedColumn
 from crowdblend.tasks.counting.chunks import plan_chunks
 from crowdblend.tasks.counting.executors import LocalThreads

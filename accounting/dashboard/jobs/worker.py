@@ -22,7 +22,7 @@ from ...ledger.private_store.signing import PublicKey
 from ...ledger.reader import open_reader
 from ...theory.kinds.registry import kind_of, mechanism_of_record
 from ...theory.planning.planner import plan
-from ...theory.profile.sampled_counts import exp_up
+from ...theory.privacy_profile import exp_up
 
 __all__ = ["main"]
 

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 
 from ....mechanisms.errors import InputRefused
-from ...ledger.certificate.statements import guarantee_in_words, limits_in_words, theorem_of
+from ...ledger.certificate.write import guarantee_in_words, limits_in_words, theorem_of
 from ...ledger.charge import DatasetContext
 from ...ledger.entries.kinds import DatasetAdded, ReleaseCharged, ReleasePublished
 from ...ledger.entries.values import amount_text

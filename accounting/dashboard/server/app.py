@@ -26,8 +26,7 @@ from fastapi.staticfiles import StaticFiles
 from starlette.exceptions import HTTPException
 
 from ....mechanisms.errors import InputRefused, ReleaseFailed
-from ...ledger.chain.append import head_of
-from ...ledger.chain.signed_state import ForgedState
+from ...ledger.chain.signed_state import ForgedState, head_of
 from ...ledger.database.store import open_store
 from ..jobs.certificates import Certificates
 from ..jobs.chain_watch import ChainState, ChainWatch

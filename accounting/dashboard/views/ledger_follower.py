@@ -14,8 +14,7 @@ from typing import Any
 
 from sqlalchemy import Connection, select
 
-from ...ledger.chain.append import head_of
-from ...ledger.chain.signed_state import ForgedState
+from ...ledger.chain.signed_state import ForgedState, head_of
 from ...ledger.database.schema import as_stored
 from ...ledger.database.schema import entry as entry_table
 from ...ledger.entries.kinds import BudgetRaised, DataAccess, Fields, ReleaseAbandoned, ReleaseRefused, SeriesRegistered

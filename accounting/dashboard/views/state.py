@@ -18,8 +18,7 @@ from typing import Any, TypeVar
 from sqlalchemy import Connection, Select, Table, func, select
 
 from ....mechanisms.errors import ReleaseFailed
-from ...ledger.chain.append import Place, head_of
-from ...ledger.chain.signed_state import ForgedState, SignedState, rows_in
+from ...ledger.chain.signed_state import ForgedState, Place, SignedState, head_of, rows_in
 from ...ledger.database.schema import (
     DERIVED_TABLES,
     account,
@@ -34,9 +33,8 @@ from ...ledger.database.schema import entry as entry_table
 from ...ledger.database.store import Store
 from ...ledger.entries.codec import entry_of_bytes
 from ...ledger.entries.kinds import Entry
-from ...ledger.entries.values import Account
+from ...ledger.entries.values import Account, account_of_row
 from ...ledger.queries import ledger_id_of
-from ...ledger.rules.ledger_state import account_of_row
 from ...ledger.tokens import TokenState, vouched_tokens
 from ..jobs.certificates import Certificates
 from ..jobs.chain_watch import ChainState, ChainWatch

@@ -9,13 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from ....mechanisms.errors import InputRefused
+from ..charge import price_faults
 from ..entries.codec import sorted_fields
 from ..entries.kinds import ChargedPrice, SeriesPlace
 from ..entries.values import amount_of_text
 from ..private_store.signing import ALGORITHM, PublicKey
-from ..rules.repricing import price_faults
-from .statements import map_findings
-from .write import DOMAIN, FORMAT, certificate_bytes, sha256_of_file, signed_bytes
+from .write import DOMAIN, FORMAT, certificate_bytes, map_findings, sha256_of_file, signed_bytes
 
 __all__ = ["CertificateCheck", "check_certificate", "read_certificate", "verify_certificate"]
 

@@ -1,22 +1,42 @@
-"""The certificate of a release: what was done, what it guarantees, what the files must hash to, and who says so."""
+"""The certificate of a release: what was done, what it guarantees and omits, what the files hash to, who says it."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+from ....mechanisms.errors import InputRefused
+from ....mechanisms.hierarchies.build import described_hierarchy
 from ....mechanisms.map_selection.draw import MapChoice
+from ....mechanisms.map_selection.lattice import QUALITY, group_threshold
+from ....mechanisms.mechanism import REPLACEMENT
+from ....mechanisms.microdata import EpsilonSafeRelease
 from ....mechanisms.recoding import GeneralizationMap
+from ...theory.kinds.registry import kind_of, kind_of_record, mechanism_of_record
 from ..charge import DatasetContext
 from ..entries.kinds import ReleaseCharged
 from ..entries.values import amount_text
 from ..private_store.signing import ALGORITHM, SigningKey, canonical_bytes
-from .statements import guarantee_in_words, limits_in_words, map_fields, records_in_words, theorem_of
 
-__all__ = ["DOMAIN", "FORMAT", "certificate_bytes", "sha256_of_file", "signed_bytes", "write_certificate"]
+__all__ = [
+    "DOMAIN",
+    "FORMAT",
+    "MOST_CARRIED",
+    "certificate_bytes",
+    "guarantee_in_words",
+    "limits_in_words",
+    "map_fields",
+    "map_findings",
+    "records_in_words",
+    "sha256_of_file",
+    "signed_bytes",
+    "theorem_of",
+    "write_certificate",
+]
 
 FORMAT = "crowdblend-certificate/5"
 DOMAIN = b"crowdblend certificate 5\n"
@@ -126,3 +146,271 @@ def _looks(circumstances: DatasetContext) -> dict[str, Any]:
     """How many private looks came before the charge, and when; what was looked at stays in the ledger."""
     days = circumstances.look_days
     return {"count": len(days), "last_day": max(days).isoformat() if days else None}
+
+
+MOST_CARRIED = 1 << 16
+"""Bytes of hierarchies that a certificate carries, in canonical form and over all columns."""
+
+CHOICE_IN_WORDS = {
+    "permute-and-flip": "One of the candidates was drawn by permute-and-flip (McKenna and Sheldon, "
+    "arXiv:2010.12603v1), which is epsilon-private at the epsilon given here.",
+    "exponential": "One of the candidates was drawn by the exponential mechanism, which is epsilon-private at the "
+    "epsilon given here.",
+    "walk": "The map is the last draw of a walk whose steps are exponential mechanisms with equal shares of the "
+    "epsilon given here.",
+}
+LARGEST_EXACT = (1 << 53) - 1
+MAP_FIELDS = frozenset({"sha256", "columns"})
+COLUMN_FIELDS = frozenset({"column", "hierarchy", "hierarchy_sha256", "level"})
+SELECTION_FIELDS = frozenset(
+    {
+        "draw",
+        "epsilon",
+        "in_words",
+        "lattice",
+        "lattice_sha256",
+        "maps",
+        "quality",
+        "rate",
+        "sample_id",
+        "steps",
+        "threshold",
+    }
+)
+
+
+def map_fields(
+    charge: ReleaseCharged, *, generalization: GeneralizationMap, choice: MapChoice | None
+) -> dict[str, Any]:
+    """The certificate's part about the map.
+
+    PRIVACY: candidates, bounds, weights and draw are public before the records are read; the levels are the draw
+    that is published. No quality of any map is here. The hierarchies are as they were declared, with the values that
+    no record has, and nothing tells which those are.
+
+    Hierarchies are carried whole, in the order of the columns, as long as all that are carried have no more than
+    `MOST_CARRIED` bytes; one that doesn't fit is left out and named by its digest alone. So is one with a number that
+    readers of JSON who know doubles alone, `jq` for one, would read as another: RFC 8259, section 6.
+
+    Args:
+        charge: the release's charge, as the ledger has it.
+        generalization: the map that the records were recoded with.
+        choice: how it was chosen; None where it was fixed beforehand.
+
+    Raises:
+        ValueError: a choice that the charge has not paid for.
+    """
+    columns = list(_columns(generalization))
+    fields: dict[str, Any] = {"sha256": generalization.digest(), "columns": columns}
+    if choice is None:
+        return fields
+    mechanism = mechanism_of_record(dict(charge.mechanism))
+    if not isinstance(mechanism, EpsilonSafeRelease):
+        raise ValueError("the charge has paid for no choice of the map")  # noqa: TRY004 - of two entries, not of types
+    rate = mechanism.selection_rate
+    where = "all records" if rate is None else "a fresh sample of the records that served nothing else"
+    fields["selection"] = {
+        "epsilon": str(mechanism.selection_epsilon),
+        "draw": choice.draw,
+        "steps": choice.steps,
+        "rate": None if rate is None else str(rate),
+        "sample_id": dict(charge.samples).get("selection"),
+        "maps": choice.lattice.size,
+        "lattice": choice.lattice.description(),
+        "lattice_sha256": charge.map_digest,
+        "quality": QUALITY,
+        "threshold": group_threshold(mechanism.k, mechanism.sampling_rate, rate),
+        "in_words": f"{CHOICE_IN_WORDS[choice.draw]} The draw was made on {where}, with coins of its own, before the "
+        "release's sample was read; it is the map that is published.",
+    }
+    return fields
+
+
+def _columns(generalization: GeneralizationMap) -> Iterator[dict[str, Any]]:
+    room = MOST_CARRIED
+    for column in generalization.columns:
+        description = column.hierarchy.description()
+        raw_bytes = canonical_bytes(description)
+        carried = len(raw_bytes) <= room and _is_exact_everywhere(description)
+        room -= len(raw_bytes) if carried else 0
+        yield {
+            "column": column.name,
+            "level": column.level,
+            "hierarchy_sha256": hashlib.sha256(raw_bytes).hexdigest(),
+            "hierarchy": description if carried else None,
+        }
+
+
+def _is_exact_everywhere(description: Mapping[str, Any]) -> bool:
+    numbers = (*description.values(), *description.get("widths", ()))
+    return all(abs(number) <= LARGEST_EXACT for number in numbers if type(number) is int)
+
+
+def map_findings(certificate: Mapping[str, Any]) -> tuple[str, ...]:
+    """What does not hold of a certificate's map: nothing here needs the ledger."""
+    try:
+        findings = _column_findings(certificate["map"]["columns"])
+        return tuple(findings + _findings(certificate["map"], certificate["mechanism"]))
+    except (ArithmeticError, AttributeError, InputRefused, KeyError, TypeError, ValueError):
+        return ("its map can't be read",)
+
+
+def _column_findings(columns: Sequence[Mapping[str, Any]]) -> list[str]:
+    findings = []
+    for number, column in enumerate(columns, start=1):
+        if column.keys() != COLUMN_FIELDS:
+            findings.append(f"column {number} of its map has other fields than its format")
+        elif column["hierarchy"] is not None and not _is_carried(column):
+            findings.append(f"the hierarchy of column {number} of its map is not the one that digest and level name")
+    return findings
+
+
+def _is_carried(column: Mapping[str, Any]) -> bool:
+    """Whether a column's hierarchy has the digest that is named, in its one form, and the level."""
+    description, named, level = column["hierarchy"], column["hierarchy_sha256"], column["level"]
+    if _digest(description) != named:
+        return False
+    hierarchy = described_hierarchy(description)
+    return hierarchy.digest() == named and type(level) is int and 0 <= level < hierarchy.levels
+
+
+def _findings(stated: Mapping[str, Any], record: Mapping[str, object]) -> list[str]:
+    columns = [(column["column"], column["hierarchy_sha256"], column["level"]) for column in stated["columns"]]
+    digest = _digest({"kind": "map/1", "columns": [list(column) for column in columns]})
+    findings = [] if digest == stated["sha256"] else ["its map's digest is not that of the levels and hierarchies"]
+    mechanism = mechanism_of_record(record)
+    selected = isinstance(mechanism, EpsilonSafeRelease)
+    if stated.keys() != (MAP_FIELDS | {"selection"} if selected else MAP_FIELDS):
+        return [*findings, "it names a choice of the map exactly where its mechanism has one, and here it does not"]
+    if not isinstance(mechanism, EpsilonSafeRelease):
+        return findings
+    chosen, lattice = stated["selection"], stated["selection"]["lattice"]
+    if chosen.keys() != SELECTION_FIELDS:
+        return [*findings, "its choice of the map has other fields than its format"]
+    if _digest(lattice) != chosen["lattice_sha256"]:
+        findings.append("its lattice's digest is not that of its candidates")
+    if not _is_candidate(columns, lattice) or chosen["maps"] != _size(lattice):
+        findings.append("its map is none of the candidates that it names")
+    rate = mechanism.selection_rate
+    threshold = group_threshold(mechanism.k, mechanism.sampling_rate, rate)
+    stated_choice = (chosen["epsilon"], chosen["rate"], chosen["threshold"], chosen["quality"])
+    if stated_choice != (str(mechanism.selection_epsilon), None if rate is None else str(rate), threshold, QUALITY):
+        findings.append("its choice of the map is not the one of its mechanism")
+    if (rate is None) is not (chosen["sample_id"] is None):
+        findings.append("it names a sample for the choice exactly where its mechanism reads one, and here it does not")
+    if chosen["draw"] not in CHOICE_IN_WORDS or (chosen["draw"] == "walk") is not (type(chosen["steps"]) is int):
+        findings.append("its draw is none that this version knows")
+    return findings
+
+
+def _is_candidate(columns: Sequence[tuple[str, str, int]], lattice: Mapping[str, Any]) -> bool:
+    """Whether a map's columns are the lattice's, at levels that one of its candidates has."""
+    bounds = lattice["columns"]
+    if [(name, hierarchy) for name, hierarchy, _ in columns] != [(one["name"], one["hierarchy"]) for one in bounds]:
+        return False
+    levels = [level for _, _, level in columns]
+    if any(type(level) is not int for level in levels) or any(Decimal(one["weight"]) < 0 for one in bounds):
+        return False
+    if lattice["candidates"] is not None:
+        return levels in lattice["candidates"]
+    return all(one["min_level"] <= level <= one["max_level"] for one, level in zip(bounds, levels, strict=True))
+
+
+def _size(lattice: Mapping[str, Any]) -> int:
+    if lattice["candidates"] is not None:
+        return len(lattice["candidates"])
+    size = 1
+    for one in lattice["columns"]:
+        size *= one["max_level"] - one["min_level"] + 1
+    return size
+
+
+def _digest(description: Mapping[str, object]) -> str:
+    return hashlib.sha256(canonical_bytes(description)).hexdigest()
+
+
+GUARANTEE = (
+    "Whoever sees this release, whatever else they know, has almost the same chance of seeing it had "
+    "{unit} been absent: every event's probability differs by a factor of at most "
+    "e^epsilon, plus at most delta. "
+)
+VALUES_GUARANTEE = (
+    "Whoever sees this release, whatever else they know, has almost the same chance of seeing it had {unit} had any "
+    "other values, the number of people being public: every event's probability differs by a factor of at most "
+    "e^epsilon, plus at most delta. "
+)
+SURVEY_GUARANTEE = (
+    "Whoever sees this release, whatever else they know but who was sampled, has almost the same chance of seeing it "
+    "had {unit} been absent from the population that was sampled: every event's probability differs by a factor of at "
+    "most e^epsilon, plus at most delta. "
+)
+SERIES_GUARANTEE = (
+    "This is one release of a series, and the guarantee is for the whole series: whoever sees all its {releases} "
+    "releases, whatever else they know, has almost the same chance of seeing them had {unit} been absent from all of "
+    "them: every event's probability differs by a factor of at most e^epsilon, plus at most delta. The series' "
+    "parameters were fixed before its first release. "
+)
+LIMITS = (
+    "The guarantee is for {records} a person and for this release alone; what other releases of the "
+    "data set cost adds up in the ledger. It doesn't cover {chosen} made by "
+    "looking at the records."
+)
+SERIES_LIMITS = (
+    "The guarantee is for {records} a person in each release and for this series alone; what other releases of the "
+    "data set cost adds up in the ledger. It doesn't cover {chosen} made by looking at the records."
+)
+LOOKED = (
+    " Before this release was charged, {looks} at this data set's records, the last on {day}: parameters may "
+    "have been chosen after private inspection, which the guarantee doesn't cover."
+)
+GROUP_THEOREM = "carried over to several records of a person by group privacy, proved in docs/proofs"
+
+
+def theorem_of(charge: ReleaseCharged) -> str:
+    """Where the price's theorem is proved; a rule for several records names the one for a single record after a +."""
+    theorems = kind_of_record(dict(charge.mechanism).get("kind")).theorems
+    group, plus, inner = charge.price.rule.rpartition("+")
+    proved = theorems.get(inner, inner)
+    return f"{proved}; {GROUP_THEOREM} ({group})" if plus else proved
+
+
+def records_in_words(circumstances: DatasetContext) -> str:
+    """The most records of a person, as a noun."""
+    count = circumstances.rows_per_person
+    return "one record" if count == 1 else f"{count} records"
+
+
+def guarantee_in_words(charge: ReleaseCharged, circumstances: DatasetContext) -> str:
+    """The guarantee and what was done for it.
+
+    Args:
+        charge: the release's charge, as the ledger has it.
+        circumstances: what the ledger said of the data set at the charge.
+    """
+    if circumstances.rows_per_person == 1:
+        unit = "any one person's record" if charge.series is None else "any one person's records"
+    else:
+        each = "" if charge.series is None else " in each release"
+        unit = f"all of any one person's records, at most {circumstances.rows_per_person}{each},"
+    mechanism = mechanism_of_record(dict(charge.mechanism))
+    kind = kind_of(mechanism)
+    if charge.series is not None:
+        return f"{SERIES_GUARANTEE.format(unit=unit, releases=charge.price.releases)}{kind.statements.series or ''}"
+    template = VALUES_GUARANTEE if charge.price.relation == REPLACEMENT else GUARANTEE
+    if kind.survey_rate is not None:
+        template = SURVEY_GUARANTEE
+    proved = kind.statements.proved(mechanism, charge.price.rule) if circumstances.rows_per_person == 1 else ""
+    return f"{template.format(unit=unit)}{kind.statements.done(mechanism)}{proved and ' '}{proved}"
+
+
+def limits_in_words(charge: ReleaseCharged, circumstances: DatasetContext) -> str:
+    """What the guarantee doesn't cover; arguments as of `guarantee_in_words`."""
+    chosen = kind_of_record(dict(charge.mechanism).get("kind")).statements.chosen
+    words = LIMITS if charge.series is None else SERIES_LIMITS
+    few = records_in_words(circumstances)
+    limits = words.format(records=few if circumstances.rows_per_person == 1 else f"at most {few}", chosen=chosen)
+    days = circumstances.look_days
+    if not days:
+        return limits
+    looks = "1 private look was recorded" if len(days) == 1 else f"{len(days)} private looks were recorded"
+    return limits + LOOKED.format(looks=looks, day=max(days).isoformat())

@@ -18,8 +18,7 @@ from ..private_store.signing import PublicKey
 from ..queries import ledger_id_of
 from ..rules.audit import STREAMED
 from .anchor import LONGEST_LINE, ClaimedHead, claim_of_line
-from .append import head_of
-from .signed_state import signer_of
+from .signed_state import head_of, signer_of
 
 __all__ = ["AnchorCheck", "check_anchor"]
 

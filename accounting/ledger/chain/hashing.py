@@ -17,11 +17,14 @@ import re
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from ..entries.values import require_digest
+
 __all__ = [
     "EMPTY_NODE",
     "EMPTY_ROOT",
     "GENESIS",
     "Finding",
+    "Head",
     "Link",
     "NodeForged",
     "StateTree",
@@ -264,3 +267,24 @@ def _nodes_below(facts: Sequence[bytes], begin: int, end: int, path: str) -> Gen
     text = ",".join(children)
     yield path, text
     return node_digest(text)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Head:
+    """Where a ledger's chain ended at some moment.
+
+    Args:
+        ledger_id: which ledger, 64 hexadecimal digits.
+        position: place of the last entry, from 0.
+        hash: its link's hash, which binds all entries before it.
+    """
+
+    ledger_id: str
+    position: int
+    hash: str
+
+    def __post_init__(self) -> None:
+        require_digest(self.ledger_id, "ledger's id")
+        require_digest(self.hash, "head's hash")
+        if type(self.position) is not int or self.position < 0:
+            raise ValueError("a head's position is a whole number from 0")

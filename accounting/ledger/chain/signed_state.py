@@ -19,17 +19,18 @@ from ....mechanisms.errors import AccountantRefused
 from ..database.schema import as_stored, entry, signed_state, state_node
 from ..entries.values import require_digest
 from ..private_store.signing import PublicKey, SigningKey, read_statement, signed_statement
-from .anchor import Head
-from .hashing import EMPTY_NODE, EMPTY_ROOT, GENESIS, NodeForged, StateTree
+from .hashing import EMPTY_NODE, EMPTY_ROOT, GENESIS, Head, NodeForged, StateTree
 
 __all__ = [
     "KEEP_NODE",
     "Count",
     "ForgedState",
+    "Place",
     "SignedState",
     "Vouched",
     "begin_state",
     "count_fact",
+    "head_of",
     "is_new",
     "row_fact",
     "rows_in",
@@ -334,3 +335,24 @@ def signer_of(connection: Connection, head: Head) -> PublicKey:
         raise ForgedState(f"no signature holds over the last entry, {head.position}, and the state of the tables")
     vouch(connection, Vouched(position=head.position, hash=head.hash, root=root))
     return key
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Place:
+    """Where an entry stands in the chain.
+
+    Args:
+        position: from 0.
+        hash: its link's hash, 64 hexadecimal digits.
+    """
+
+    position: int
+    hash: str
+
+
+def head_of(connection: Connection) -> Place:
+    """The last entry's place; position -1 before the first."""
+    head = connection.execute(
+        select(entry.c.position, entry.c.hash).order_by(entry.c.position.desc()).limit(1)
+    ).one_or_none()
+    return Place(position=-1, hash=GENESIS) if head is None else Place(position=head.position, hash=head.hash)

@@ -15,12 +15,12 @@ from pathlib import Path
 from sqlalchemy import Connection, inspect
 
 from ....mechanisms.errors import AccountantRefused, InputRefused, ReleaseFailed
-from ..chain.anchor import AnchorFile, Head
-from ..chain.anchoring import Anchoring
-from ..chain.append import append_entry, head_of
-from ..chain.signed_state import begin_state, sign_state, signer_of, vouched
+from ..chain.anchor import AnchorFile, Anchoring
+from ..chain.append import append_entry
+from ..chain.hashing import Head
+from ..chain.signed_state import begin_state, head_of, sign_state, signer_of, vouched
 from ..entries.kinds import LedgerCreated
-from ..rules.stored_state import StoredState
+from ..rules.ledger_state import StoredState
 from .schema import EARLIER_REVISIONS, SCHEMA_REVISION, VERSION_TABLE, entry
 from .store import keep_write_ahead_log, locate, open_database, open_store, present_head, revision_of
 

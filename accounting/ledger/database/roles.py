@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from sqlalchemy import Connection, text
 
 from ....mechanisms.errors import InputRefused
-from ..chain.anchoring import Anchoring
+from ..chain.anchor import Anchoring
 from ..entries.values import require_name
 from .schema import APPEND_ONLY, VERSION_TABLE, signed_state, state_node
 from .store import Store, open_store

@@ -25,10 +25,9 @@ from sqlalchemy.exc import ArgumentError, DatabaseError, IntegrityError, NoSuchM
 from sqlalchemy.pool import NullPool
 
 from ....mechanisms.errors import AccountantRefused, InputRefused, ReleaseFailed
-from ..chain.anchor import Head
-from ..chain.anchoring import Anchoring
-from ..chain.append import head_of
-from ..chain.signed_state import ForgedState, sign_state, signer_of, vouched
+from ..chain.anchor import Anchoring
+from ..chain.hashing import Head
+from ..chain.signed_state import ForgedState, head_of, sign_state, signer_of, vouched
 from ..queries import ledger_id_of
 from .schema import EARLIER_REVISIONS, SCHEMA_REVISION, VERSION_TABLE, entry
 

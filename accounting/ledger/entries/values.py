@@ -8,11 +8,14 @@ The forms that names, ids, digests and days in the ledger may have.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import Context, Decimal, Inexact, InvalidOperation, Overflow, Rounded
 
 __all__ = [
     "Account",
+    "AccountAt",
+    "account_of_row",
     "amount_of_text",
     "amount_text",
     "require_amount",
@@ -204,3 +207,33 @@ def require_text(text: str, what: str) -> None:
     """
     if not 1 <= len(text) <= 2000 or not text.isprintable() or not text.strip():
         raise ValueError(f"the {what} must be 1 to 2000 printable characters on one line")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class AccountAt:
+    """A data set's account after its latest change.
+
+    Args:
+        sequence: how many changes came before, from 0.
+        account: what is spent and what may be.
+    """
+
+    sequence: int
+    account: Account
+
+
+def account_of_row(values: Mapping[str, str | int]) -> AccountAt:
+    """Read an account back from its row.
+
+    Raises:
+        ValueError: an amount is not in its one form.
+    """
+    return AccountAt(
+        sequence=int(values["sequence"]),
+        account=Account(
+            epsilon_spent=amount_of_text(str(values["epsilon_spent"])),
+            delta_spent=amount_of_text(str(values["delta_spent"])),
+            epsilon_budget=amount_of_text(str(values["epsilon_budget"])),
+            delta_budget=amount_of_text(str(values["delta_budget"])),
+        ),
+    )

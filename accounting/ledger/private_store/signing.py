@@ -16,8 +16,7 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
 from ....mechanisms.errors import InputRefused
-from .draws import create_private, private_folder, replace_private
-from .keys import PrivateStore
+from .keys import PrivateStore, create_private, private_folder, replace_private
 
 __all__ = [
     "ALGORITHM",

@@ -1,45 +1,20 @@
-"""What is asked of the entries before the next one: by the rules, and by what follows from an entry."""
+"""What rules ask of the entries before the next one, answered from the tables and held against the signed state."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Set
-from dataclasses import dataclass
+from collections.abc import Set
 from typing import Protocol
 
+from sqlalchemy import Connection, select
+
+from ..chain.signed_state import ForgedState, SignedState, vouched
+from ..database.schema import release, sample
 from ..entries.kinds import DatasetAdded, ReleaseCharged, SeriesRegistered
-from ..entries.values import Account, amount_of_text
+from ..entries.values import AccountAt
+from ..queries import ReleaseState, account_of, holders_of, registration_of, release_of, series_of, was_refunded
+from ..tokens import tokens_of
 
-__all__ = ["AccountAt", "LedgerState", "account_of_row"]
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class AccountAt:
-    """A data set's account after its latest change.
-
-    Args:
-        sequence: how many changes came before, from 0.
-        account: what is spent and what may be.
-    """
-
-    sequence: int
-    account: Account
-
-
-def account_of_row(values: Mapping[str, str | int]) -> AccountAt:
-    """Read an account back from its row.
-
-    Raises:
-        ValueError: an amount is not in its one form.
-    """
-    return AccountAt(
-        sequence=int(values["sequence"]),
-        account=Account(
-            epsilon_spent=amount_of_text(str(values["epsilon_spent"])),
-            delta_spent=amount_of_text(str(values["delta_spent"])),
-            epsilon_budget=amount_of_text(str(values["epsilon_budget"])),
-            delta_budget=amount_of_text(str(values["delta_budget"])),
-        ),
-    )
+__all__ = ["LedgerState", "StoredState"]
 
 
 class LedgerState(Protocol):
@@ -86,3 +61,83 @@ class LedgerState(Protocol):
 
     def revoked(self, token_id: str) -> bool | None:
         """Whether a token was revoked, None where it was never added."""
+
+
+class StoredState:
+    """A ledger's state in one transaction, until something is written in it; the methods are those of `LedgerState`.
+
+    What is looked up twice is read once. A look-up raises `ForgedState` for what doesn't follow from the signed chain.
+
+    Args:
+        connection: a connection in a transaction whose signed state is checked.
+    """
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._datasets: dict[str, DatasetAdded | None] = {}
+        self._releases: dict[str, ReleaseState | None] = {}
+
+    @property
+    def position(self) -> int:
+        """Place of the next entry."""
+        return vouched(self._connection).position + 1
+
+    def dataset(self, name: str) -> DatasetAdded | None:
+        """A data set's registration."""
+        if name not in self._datasets:
+            self._datasets[name] = registration_of(self._connection, name)
+        return self._datasets[name]
+
+    def account(self, name: str) -> AccountAt | None:
+        """A data set's account."""
+        return None if self.dataset(name) is None else account_of(self._connection, name)
+
+    def series(self, name: str) -> SeriesRegistered | None:
+        """A series' registration."""
+        known = series_of(self._connection, name)
+        return None if known is None else known.registered
+
+    def holder(self, series: str, number: int) -> str | None:
+        """The release that has a place: the last that took it, unless it gave the place back."""
+        holders = holders_of(self._connection, series, number)
+        return holders[-1] if holders and "refunded" not in self.outcomes(holders[-1]) else None
+
+    def turn(self, series: str, number: int) -> int:
+        """How many releases have taken a place."""
+        return len(holders_of(self._connection, series, number))
+
+    def release(self, release_id: str) -> ReleaseState | None:
+        """A release with all that is known of it."""
+        if release_id not in self._releases:
+            self._releases[release_id] = release_of(self._connection, release_id)
+        return self._releases[release_id]
+
+    def charge(self, release_id: str) -> ReleaseCharged | None:
+        """What was charged for a release."""
+        known = self.release(release_id)
+        return None if known is None else known.charge
+
+    def outcomes(self, release_id: str) -> Set[str]:
+        """What a release has passed."""
+        known = self.release(release_id)
+        return frozenset() if known is None else known.outcomes
+
+    def release_of_sample(self, sample_id: str) -> str | None:
+        """The release that a sample serves."""
+        row = SignedState(self._connection).row(sample, sample_id, what="a sample")
+        return None if row is None else str(row["release_id"])
+
+    def standing(self, dataset: str, *, exclusive: bool) -> str | None:
+        """Some release whose cost was not given back; none is looked for where the signed state counts none."""
+        if SignedState(self._connection).count("alone" if exclusive else "released", dataset) == 0:
+            return None
+        found = select(release.c.release_id).where(release.c.dataset == dataset, ~was_refunded(release)).limit(1)
+        release_id: str | None = self._connection.execute(found).scalar()
+        if release_id is None:
+            raise ForgedState(f"a release of data set '{dataset}' is missing, and the signed chain has it")
+        return release_id
+
+    def revoked(self, token_id: str) -> bool | None:
+        """Whether a token was revoked."""
+        known = [token for token in tokens_of(self._connection) if token.added.token_id == token_id]
+        return known[0].revoked is not None if known else None

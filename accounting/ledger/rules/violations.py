@@ -10,7 +10,8 @@ from typing import assert_never
 from ....mechanisms.amounts import amount_shown
 from ....mechanisms.errors import AccountantRefused, InputRefused, Refusal
 from ...theory.kinds.registry import kind_of, mechanism_of_record
-from ..database.projections import is_exclusive, released_once
+from ..chain.append import is_exclusive, released_once
+from ..charge import price_faults, what_fits
 from ..entries.kinds import (
     BudgetRaised,
     ChargedPrice,
@@ -32,8 +33,6 @@ from ..entries.kinds import (
 from ..entries.values import Account
 from ..queries import stage_of
 from .ledger_state import LedgerState
-from .repricing import price_faults
-from .what_fits import what_fits
 
 __all__ = [
     "Violation",

@@ -14,7 +14,7 @@ from decimal import Decimal
 import numpy as np
 
 from ....mechanisms.errors import InputRefused
-from ..numerics.rounding import (
+from ..arithmetic import (
     add_down,
     add_up,
     decimal_up,

@@ -12,8 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ..numerics.binomial import ULP
-from ..numerics.rounding import divide_up, log_up
+from ..arithmetic import ULP, divide_up, log_up
 
 __all__ = ["FiniteLosses", "LossesInDoubles"]
 

@@ -14,13 +14,12 @@ from numpy.typing import NDArray
 from ....mechanisms.amounts import amount_exact
 from ....mechanisms.errors import InputRefused
 from ....mechanisms.mechanism import MOST_RECORDS
-from ..cost import Price, check_request
-from ..numerics.rounding import add_up, decimal_up, divide_down, exp_up, log_down, multiply_up
+from ..arithmetic import add_up, decimal_up, divide_down, exp_up, log_down, multiply_up
+from ..kinds.kind import Price, check_request
 
 __all__ = [
     "MOST_RECORDS",
     "best_split",
-    "check_records",
     "even_group_price",
     "even_split",
     "no_price_for_group",
@@ -43,16 +42,6 @@ Inner = TypeVar("Inner")
 M = TypeVar("M")
 PriceOfOne = Callable[[M, Decimal, int], Price]
 PriceOfGroup = Callable[[M, Decimal, int, int], Price]
-
-
-def check_records(records: int) -> None:
-    """Whether a number of records of one person can be priced at all.
-
-    Raises:
-        InputRefused: it is below 1 or above `MOST_RECORDS`.
-    """
-    if not 1 <= records <= MOST_RECORDS:
-        raise InputRefused(f"the records of a person must be 1 to {MOST_RECORDS}, not {records}.")
 
 
 def no_price_for_group(delta: Decimal, records: int) -> InputRefused:

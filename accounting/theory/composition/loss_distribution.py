@@ -16,9 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ....mechanisms.microdata import StronglySafeRelease
-from ..numerics.binomial import ULP, convolution_slack, convolve_direct
-from ..numerics.rounding import float_up
-from ..profile.sampled_counts import check_parameters, farthest_epsilon, least_log_delta, log_adding, log_removing
+from ..arithmetic import ULP, convolution_slack, convolve_direct, float_up
+from ..privacy_profile import check_parameters, farthest_epsilon, least_log_delta, log_adding, log_removing
 from .amplification import Guarantee
 from .finite_losses import FiniteLosses, LossesInDoubles
 

@@ -7,11 +7,10 @@ from typing import assert_never
 
 from ....mechanisms.answers import Answer, CountAnswer, MeanAnswer, SumAnswer
 from ....mechanisms.mechanism import ADD_REMOVE
+from ..arithmetic import decimal_up, log_up
 from ..composition.amplification import Guarantee, amplified
 from ..composition.group_privacy import summed_group_price
-from ..cost import Price
-from ..numerics.rounding import decimal_up, log_up
-from .kind import CHOSEN, SAMPLED, WHOLE, MechanismKind, Published, RecordForm, Statements
+from .kind import CHOSEN, SAMPLED, WHOLE, MechanismKind, Price, Published, RecordForm, Statements
 
 __all__ = ["KIND", "price_answer", "price_coin_flip_count"]
 

@@ -16,12 +16,11 @@ from ....mechanisms.deletion import (
     deletion_weights,
 )
 from ....mechanisms.errors import InputRefused
+from ..arithmetic import add_up, decimal_up, divide_down, exp_up, float_down, multiply_down, multiply_up
 from ..composition.finite_losses import FiniteLosses
 from ..composition.group_privacy import rule_for_group
 from ..composition.releases import COMPOSED_FLOOR, epsilon_composed
-from ..cost import RELATION, Price, check_request
-from ..numerics.rounding import add_up, decimal_up, divide_down, exp_up, float_down, multiply_down, multiply_up
-from .kind import MechanismKind, Published, RecordForm, Statements
+from .kind import RELATION, MechanismKind, Price, Published, RecordForm, Statements, check_request
 
 __all__ = ["KIND", "deletion_losses", "price_deletion"]
 

@@ -10,14 +10,13 @@ from numpy.typing import NDArray
 
 from ....mechanisms.errors import InputRefused
 from ....mechanisms.microdata import EpsilonSafeRelease, StronglySafeRelease
+from ..arithmetic import add_up, decimal_up, float_down, float_up, log_down, multiply_up
 from ..composition.amplification import Guarantee, amplified
 from ..composition.group_privacy import even_group_price
 from ..composition.loss_distribution import Part
 from ..composition.releases import COMPOSED_FLOOR, epsilon_composed
-from ..cost import RELATION, Price, check_request
-from ..numerics.rounding import add_up, decimal_up, float_down, float_up, log_down, multiply_up
-from ..profile.sampled_counts import check_parameters, log_adding, log_removing
-from .kind import Curves, MechanismKind, PrivacyCurve, RecordForm, Statements, Tunable
+from ..privacy_profile import check_parameters, log_adding, log_removing
+from .kind import RELATION, Curves, MechanismKind, Price, PrivacyCurve, RecordForm, Statements, Tunable, check_request
 from .strongly_safe import DONE, RECORDS, SERIES, paper_price_fixed, price_fixed, release_curve
 
 __all__ = ["KIND", "log_profile_selected", "paper_price_selected", "price_selected", "selection_cost"]

@@ -7,11 +7,10 @@ from decimal import Decimal
 from ....mechanisms.local_reports.krandomization import KRandomization
 from ....mechanisms.local_reports.sketch import CountMeanSketch
 from ....mechanisms.mechanism import REPLACEMENT
+from ..arithmetic import add_up, decimal_up, divide_up, log_up, multiply_up
 from ..composition.amplification import Guarantee
 from ..composition.group_privacy import summed_group_price
-from ..cost import Price
-from ..numerics.rounding import add_up, decimal_up, divide_up, log_up, multiply_up
-from .kind import CHOSEN, MechanismKind, Published, RecordForm, Statements
+from .kind import CHOSEN, MechanismKind, Price, Published, RecordForm, Statements
 
 __all__ = [
     "ESTIMATES",

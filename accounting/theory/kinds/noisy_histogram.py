@@ -13,13 +13,21 @@ from ....mechanisms.amounts import amount_exact, amount_shown
 from ....mechanisms.errors import InputRefused
 from ....mechanisms.histogram import NoisyHistogram
 from ....mechanisms.noise import TwoSidedGeometricNoise
+from ..arithmetic import ULP, decimal_up, float_down, float_up, least_epsilon, log_binomial_pmf
 from ..composition.amplification import crowd_blending_statement
 from ..composition.group_privacy import even_group_price
-from ..cost import RELATION, Price, check_request
-from ..numerics.binomial import ULP, log_binomial_pmf
-from ..numerics.rounding import decimal_up, float_down, float_up
-from ..numerics.search import least_epsilon
-from .kind import CHOSEN, SAMPLED, MechanismKind, Published, RecordForm, Statements, not_composed
+from .kind import (
+    CHOSEN,
+    RELATION,
+    SAMPLED,
+    MechanismKind,
+    Price,
+    Published,
+    RecordForm,
+    Statements,
+    check_request,
+    not_composed,
+)
 
 __all__ = ["KIND", "NOISY_CELLS", "NOISY_THEOREMS", "NoisyProfile", "noisy_statement", "price_noisy_histogram"]
 

@@ -11,12 +11,21 @@ from ....mechanisms.amounts import amount_exact, amount_shown
 from ....mechanisms.errors import InputRefused
 from ....mechanisms.local_reports.krandomization import KRandomization, OutcomeCounts
 from ....mechanisms.mechanism import REPLACEMENT
+from ..arithmetic import (
+    ULP,
+    add_down,
+    add_up,
+    decimal_up,
+    divide_up,
+    exp_up,
+    float_down,
+    least_epsilon,
+    log_binomial_pmf,
+    log_up,
+    multiply_up,
+)
 from ..composition.loss_distribution import Part
-from ..cost import Price, check_request
-from ..numerics.binomial import ULP, log_binomial_pmf
-from ..numerics.rounding import add_down, add_up, decimal_up, divide_up, exp_up, float_down, log_up, multiply_up
-from ..numerics.search import least_epsilon
-from .kind import CHOSEN, MechanismKind, RecordForm, Statements
+from .kind import CHOSEN, MechanismKind, Price, RecordForm, Statements, check_request
 from .local_reports import ESTIMATES, LOCAL_RULE, REPORTS, local_epsilon, local_statement
 
 __all__ = [

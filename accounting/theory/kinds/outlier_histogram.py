@@ -8,11 +8,9 @@ from decimal import Decimal
 from ....mechanisms.amounts import amount_exact
 from ....mechanisms.errors import InputRefused
 from ....mechanisms.histogram import OutlierPrivateHistogram
+from ..arithmetic import decimal_up, float_down, least_epsilon
 from ..composition.group_privacy import even_group_price
-from ..cost import RELATION, Price, check_request
-from ..numerics.rounding import decimal_up, float_down
-from ..numerics.search import least_epsilon
-from .kind import CHOSEN, WHOLE, MechanismKind, RecordForm, Statements, not_composed
+from .kind import CHOSEN, RELATION, WHOLE, MechanismKind, Price, RecordForm, Statements, check_request, not_composed
 from .noisy_histogram import NOISY_CELLS
 
 __all__ = [

@@ -9,8 +9,7 @@ from ....mechanisms.microdata import StronglySafeRelease
 from ....mechanisms.points import SyntheticPoints
 from ..composition.group_privacy import even_group_price
 from ..composition.loss_distribution import Part
-from ..cost import Price
-from .kind import SAMPLED, MechanismKind, Published, RecordForm, Statements, not_composed
+from .kind import SAMPLED, MechanismKind, Price, Published, RecordForm, Statements, not_composed
 from .noisy_histogram import NOISY_THEOREMS, noisy_statement, price_noisy_histogram
 from .strongly_safe import EXACT_PROFILE, paper_price_fixed, price_fixed
 

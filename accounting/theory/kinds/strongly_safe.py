@@ -14,13 +14,30 @@ from numpy.typing import NDArray
 from ....mechanisms.amounts import amount_exact, amount_of_log10
 from ....mechanisms.errors import InputRefused
 from ....mechanisms.microdata import StronglySafeRelease
+from ..arithmetic import decimal_up, divide_down, float_down, float_up, log_down, multiply_up
 from ..composition.group_privacy import best_split, even_group_price, no_price_for_group, rule_for_group
 from ..composition.releases import COMPOSED_FLOOR, epsilon_composed
-from ..cost import RELATION, Price, check_request
-from ..numerics.rounding import decimal_up, divide_down, float_down, float_up, log_down, multiply_up
-from ..profile.paper_bound import delta_paper, epsilon_paper, least_epsilon_of_paper
-from ..profile.sampled_counts import epsilon_of_log_delta, farthest_epsilon, log_profile
-from .kind import CHOSEN, Curves, MechanismKind, PrivacyCurve, Published, RecordForm, Statements, Tunable
+from ..privacy_profile import (
+    delta_paper,
+    epsilon_of_log_delta,
+    epsilon_paper,
+    farthest_epsilon,
+    least_epsilon_of_paper,
+    log_profile,
+)
+from .kind import (
+    CHOSEN,
+    RELATION,
+    Curves,
+    MechanismKind,
+    Price,
+    PrivacyCurve,
+    Published,
+    RecordForm,
+    Statements,
+    Tunable,
+    check_request,
+)
 
 __all__ = [
     "DONE",

@@ -10,8 +10,7 @@ from ....mechanisms.microdata import StronglySafeRelease
 from ..composition.amplification import crowd_blending_statement
 from ..composition.group_privacy import even_group_price
 from ..composition.loss_distribution import Part
-from ..cost import Price
-from .kind import CELLS, CHOSEN, SAMPLED, SUPPRESSED, MechanismKind, RecordForm, Statements, not_composed
+from .kind import CELLS, CHOSEN, SAMPLED, SUPPRESSED, MechanismKind, Price, RecordForm, Statements, not_composed
 from .strongly_safe import EXACT_PROFILE, paper_price_fixed, price_fixed
 
 __all__ = ["KIND"]

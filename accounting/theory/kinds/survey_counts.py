@@ -10,15 +10,12 @@ import numpy as np
 from ....mechanisms.amounts import amount_exact, amount_shown
 from ....mechanisms.biased_sampling import BiasedSampleCounts
 from ....mechanisms.errors import InputRefused
+from ..arithmetic import ULP, decimal_up, float_down, float_up, least_epsilon, log_binomial_pmf, log_down, tail_up
 from ..composition.amplification import epsilon_zero_knowledge_robust
 from ..composition.group_privacy import no_price_for_surveyed_group
-from ..cost import RELATION, Price, check_request
-from ..numerics.binomial import ULP, log_binomial_pmf, tail_up
-from ..numerics.rounding import decimal_up, float_down, float_up, log_down
-from ..numerics.search import least_epsilon
-from ..profile.sampled_counts import epsilon_of_log_delta
-from ..profile.unequal_rates import delta_unequal
-from .kind import CELLS, CHOSEN, MechanismKind, RecordForm, Statements, not_composed
+from ..privacy_profile import epsilon_of_log_delta
+from ..unequal_rates_profile import delta_unequal
+from .kind import CELLS, CHOSEN, RELATION, MechanismKind, Price, RecordForm, Statements, check_request, not_composed
 
 __all__ = [
     "KIND",

@@ -8,8 +8,7 @@ from decimal import Decimal
 from ....mechanisms.biased_sampling import BiasedSampleCounts, UnequalRatesHistogram
 from ....mechanisms.microdata import StronglySafeRelease
 from ..composition.group_privacy import even_group_price, rule_for_group
-from ..cost import Price
-from .kind import CELLS, CHOSEN, SUPPRESSED, MechanismKind, RecordForm, Statements
+from .kind import CELLS, CHOSEN, SUPPRESSED, MechanismKind, Price, RecordForm, Statements
 from .strongly_safe import group_price_fixed
 from .survey_counts import ROBUST_THEOREMS, price_biased_counts, price_robust_counts, survey_statement
 

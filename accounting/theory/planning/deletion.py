@@ -21,10 +21,9 @@ from ....mechanisms.deletion import (
     largest_deletion,
 )
 from ....mechanisms.errors import InputRefused
-from ..composition.group_privacy import check_records
-from ..cost import Price, check_request
+from ..arithmetic import add_up, divide_down, exp_up, multiply_up
 from ..kinds.deletion import price_deletion
-from ..numerics.rounding import add_up, divide_down, exp_up, multiply_up
+from ..kinds.kind import Price, check_records, check_request
 
 __all__ = ["DeletionPlan", "DeletionShape", "plan_deletion"]
 

@@ -20,17 +20,24 @@ import numpy as np
 from ....mechanisms.amounts import amount_exact
 from ....mechanisms.errors import InputRefused
 from ....mechanisms.microdata import StronglySafeRelease
+from ..arithmetic import (
+    add_up,
+    decimal_up,
+    divide_down,
+    first_whole,
+    float_down,
+    float_up,
+    last_real,
+    log_down,
+    multiply_up,
+)
 from ..composition.amplification import Guarantee
 from ..composition.loss_distribution import Part
 from ..composition.releases import COMPOSED_FLOOR, delta_composed, estimated_log_delta
-from ..cost import Price
 from ..kinds.epsilon_safe import log_profile_selected, price_selected, selection_cost
-from ..kinds.kind import Tunable
+from ..kinds.kind import Price, Tunable
 from ..kinds.strongly_safe import price_fixed
-from ..numerics.rounding import add_up, decimal_up, divide_down, float_down, float_up, log_down, multiply_up
-from ..numerics.search import first_whole, last_real
-from ..profile.paper_bound import delta_paper, least_epsilon_of_paper
-from ..profile.sampled_counts import exp_up, log_profile
+from ..privacy_profile import delta_paper, exp_up, least_epsilon_of_paper, log_profile
 
 __all__ = [
     "LARGEST_K",

@@ -8,10 +8,10 @@ from decimal import Decimal
 from ....mechanisms.amounts import amount_shown
 from ....mechanisms.errors import InputRefused
 from ....mechanisms.microdata import StronglySafeRelease
+from ..arithmetic import decimal_up, multiply_up
 from ..composition.amplification import Guarantee, amplified
 from ..kinds.epsilon_safe import paper_price_selected
 from ..kinds.strongly_safe import paper_price_fixed, price_fixed
-from ..numerics.rounding import decimal_up, multiply_up
 from .inversion import Target, delta_of_paper, least_delta, least_k_of_paper, most_releases, price_of
 from .inversion import largest_sampling_rate as largest_rate_of
 from .inversion import least_k as least_k_of

@@ -10,9 +10,9 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
+from ....accounting.theory.kinds.registry import price
 from ....accounting.theory.planning.deletion import DeletionPlan, plan_deletion
 from ....accounting.theory.planning.planner import least_k
-from ....accounting.theory.price import price
 from ....flows.releases.deletion import DeletionRequest
 from ....mechanisms.deletion import (
     WEIGHT_TOTAL,

@@ -17,17 +17,16 @@ from operator import ge
 import numpy as np
 from numpy.typing import NDArray
 
+from ....accounting.theory.kinds.registry import price
 from ....accounting.theory.planning.planner import least_k
-from ....accounting.theory.price import price
 from ....flows.releases.kind import Suppressing
 from ....mechanisms.errors import InputRefused
 from ....mechanisms.histogram import SuppressedHistogram
 from ....mechanisms.map_selection.draw import MapChoice
 from ....mechanisms.map_selection.lattice import Lattice, LatticeColumn, Levels, information_kept
 from ....mechanisms.map_selection.rollup import scores
-from ....mechanisms.microdata import EpsilonSafeRelease
+from ....mechanisms.microdata import EpsilonSafeRelease, GroupCounts
 from ....mechanisms.recoding import GeneralizationMap
-from ....mechanisms.suppression import GroupCounts
 from ....tasks.request import Request
 from .reference_population import Groups, ReferencePopulation, SuppressionEstimate
 

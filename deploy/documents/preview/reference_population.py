@@ -18,16 +18,15 @@ from numpy.typing import NDArray
 from ....accounting.ledger.certificate.verify import read_certificate, verify_certificate
 from ....accounting.ledger.private_store.keys import known_names_of_source
 from ....accounting.theory.kinds.registry import mechanism_of_record
-from ....accounting.theory.profile.sampled_counts import record_survival
-from ....flows.releases.kind import TableReading, Untold
-from ....flows.releases.registry import kind_of_mechanism
+from ....accounting.theory.privacy_profile import record_survival
+from ....flows.releases.kind import TableReading, Untold, kind_of_mechanism
 from ....mechanisms.deletion import DeletionRelease
 from ....mechanisms.errors import InputRefused, ReleaseFailed
 from ....mechanisms.hierarchies.declare import Hierarchy
 from ....mechanisms.map_selection.draw import MapChoice
 from ....mechanisms.map_selection.lattice import Levels
+from ....mechanisms.microdata import sum_counts
 from ....mechanisms.recoding import GeneralizationMap, MappedColumn
-from ....mechanisms.suppression import sum_counts
 from ....tasks.counting.chunks import plan_chunks
 from ....tasks.counting.executors import LocalThreads
 from ....tasks.counting.group_counts import count_job, group_counts

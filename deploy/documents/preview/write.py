@@ -15,8 +15,7 @@ from rich.text import Text
 from ....accounting.dashboard.templating import grouped
 from ....flows.paths import resolve_paths
 from ....flows.releases.deletion import DeletionRequest
-from ....flows.releases.kind import Suppressing, Untold
-from ....flows.releases.registry import release_kind
+from ....flows.releases.kind import Suppressing, Untold, release_kind
 from ....flows.spec import parse_spec, read_spec
 from ....mechanisms.amounts import amount_shown
 from ....mechanisms.deletion import DeletionRelease

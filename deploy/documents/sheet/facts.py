@@ -18,15 +18,13 @@ import pyarrow.parquet as pq
 from ....accounting.ledger.certificate.verify import read_certificate
 from ....accounting.ledger.private_store.signing import PublicKey
 from ....accounting.theory.kinds.registry import mechanism_of_record
-from ....accounting.theory.profile.sampled_counts import record_survival
-from ....flows.releases.kind import Shape, Untold
-from ....flows.releases.registry import kind_of_mechanism
+from ....accounting.theory.privacy_profile import record_survival
+from ....flows.releases.kind import Shape, Untold, kind_of_mechanism
 from ....mechanisms.amounts import counted
 from ....mechanisms.deletion import DeletionRelease
 from ....mechanisms.errors import InputRefused, ReleaseFailed
 from ....mechanisms.hierarchies.build import described_hierarchy
-from ....mechanisms.hierarchies.declare import Hierarchy, ValueHierarchy
-from ....mechanisms.hierarchies.intervals import IntervalHierarchy
+from ....mechanisms.hierarchies.declare import Hierarchy, IntervalHierarchy, ValueHierarchy
 from ...release_check import verify_release
 from .deletion import DeletionFacts, deletion_facts
 

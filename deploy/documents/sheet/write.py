@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ....accounting.ledger.private_store.signing import read_public_keys
-from ...commands.groups import RELEASE_FOLDER
+from ...cli import RELEASE_FOLDER
 from ...commands.output_guard import make_folder_elsewhere, require_elsewhere, write_new
 from ..rendering import page, plain_text
 from .deletion import DeletionFacts, Loading, deletion_code

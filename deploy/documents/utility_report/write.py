@@ -25,9 +25,8 @@ from ....mechanisms.deletion import DeletionRelease
 from ....mechanisms.errors import InputRefused, ReleaseFailed
 from ....mechanisms.measures.counting import CountedRecords
 from ....mechanisms.measures.utility import NotOfTheseRecordsError, StageUtility, UtilityMeasures, utility_of
-from ....mechanisms.microdata import Microdata
+from ....mechanisms.microdata import Microdata, sum_counts
 from ....mechanisms.recoding import GeneralizationMap, MappedColumn
-from ....mechanisms.suppression import sum_counts
 from ....tasks.counting.executors import LocalThreads, OnProgress
 from ....tasks.counting.private_counts import private_counts
 from ....tasks.inputs.list import check_metadata, list_source

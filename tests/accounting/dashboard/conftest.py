@@ -22,11 +22,11 @@ import httpx
 import pytest
 from crowdblend.accounting.dashboard.server.access import Options
 from crowdblend.accounting.dashboard.server.app import Observer, dashboard
-from crowdblend.accounting.ledger.chain.anchoring import Anchoring
+from crowdblend.accounting.ledger.chain.anchor import Anchoring
 from crowdblend.accounting.ledger.charge import ReleaseCharge
 from crowdblend.accounting.ledger.reader import open_reader
 from crowdblend.accounting.ledger.writer import LedgerWriter, open_writer
-from crowdblend.accounting.theory.price import paper_price, price
+from crowdblend.accounting.theory.kinds.registry import paper_price, price
 from crowdblend.mechanisms.errors import AccountantRefused
 from crowdblend.mechanisms.local_reports.design import QuestionDesign, ReportDesign, design_of_table
 from crowdblend.mechanisms.local_reports.device import header, question_report, report

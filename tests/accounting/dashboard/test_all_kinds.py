@@ -8,7 +8,7 @@ from decimal import Decimal
 
 import pytest
 from crowdblend.accounting.ledger.charge import ReleaseCharge
-from crowdblend.accounting.theory.price import paper_price, price
+from crowdblend.accounting.theory.kinds.registry import paper_price, price
 from crowdblend.mechanisms.answers import CountAnswer
 from crowdblend.mechanisms.biased_sampling import BiasedSampleCounts, UnequalRatesHistogram
 from crowdblend.mechanisms.deletion import DeletionRelease, OptimalDeletion

@@ -6,7 +6,7 @@ import time
 
 import pytest
 from crowdblend.accounting.dashboard.views.state import PublicationDelay
-from crowdblend.accounting.ledger.chain.append import Place
+from crowdblend.accounting.ledger.chain.signed_state import Place
 
 MINUTES = 5.0
 SECONDS = 60 * MINUTES

@@ -19,15 +19,15 @@ from typing import Any
 
 import pytest
 from crowdblend.accounting.ledger.certificate.write import write_certificate
-from crowdblend.accounting.ledger.chain.anchoring import Anchoring
+from crowdblend.accounting.ledger.chain.anchor import Anchoring
 from crowdblend.accounting.ledger.charge import DatasetContext, Receipt, ReleaseCharge, SeriesRegistration
 from crowdblend.accounting.ledger.database.creation import create_ledger
 from crowdblend.accounting.ledger.entries.kinds import ReleaseCharged
 from crowdblend.accounting.ledger.private_store.signing import SigningKey, SigningKeys
 from crowdblend.accounting.ledger.reader import LedgerReader, SeriesState, open_reader
 from crowdblend.accounting.ledger.writer import LedgerWriter, open_writer
-from crowdblend.accounting.theory.cost import Price
-from crowdblend.accounting.theory.price import paper_price, price
+from crowdblend.accounting.theory.kinds.kind import Price
+from crowdblend.accounting.theory.kinds.registry import paper_price, price
 from crowdblend.mechanisms.hierarchies.declare import ValueHierarchy
 from crowdblend.mechanisms.microdata import EpsilonSafeRelease, StronglySafeRelease
 from crowdblend.mechanisms.recoding import GeneralizationMap, MappedColumn

@@ -18,15 +18,13 @@ from decimal import Decimal
 from pathlib import Path
 
 from crowdblend.accounting.ledger import writer as writer_module
-from crowdblend.accounting.ledger.chain.anchoring import Anchoring
+from crowdblend.accounting.ledger.chain.anchor import Anchoring
 from crowdblend.accounting.ledger.chain.append import append_entry
-from crowdblend.accounting.ledger.charge import ReleaseCharge, charged_price
+from crowdblend.accounting.ledger.charge import ReleaseCharge, charged_price, price_faults
 from crowdblend.accounting.ledger.entries.codec import sorted_fields
-from crowdblend.accounting.ledger.rules.repricing import price_faults
 from crowdblend.accounting.ledger.writer import open_writer
-from crowdblend.accounting.theory.cost import Price
-from crowdblend.accounting.theory.kinds.registry import kind_of, mechanism_record
-from crowdblend.accounting.theory.price import paper_price, price
+from crowdblend.accounting.theory.kinds.kind import Price
+from crowdblend.accounting.theory.kinds.registry import kind_of, mechanism_record, paper_price, price
 from crowdblend.mechanisms.answers import CountAnswer
 from crowdblend.mechanisms.errors import Refusal
 from crowdblend.mechanisms.histogram import SuppressedHistogram

@@ -13,8 +13,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from crowdblend.accounting.ledger.chain.anchor import AnchorFile, Head, head_of_line, line_of_head
-from crowdblend.accounting.ledger.chain.anchoring import Anchoring
+from crowdblend.accounting.ledger.chain.anchor import AnchorFile, Anchoring, head_of_line, line_of_head
+from crowdblend.accounting.ledger.chain.hashing import Head
 from crowdblend.accounting.ledger.database.creation import begin_anchor, create_ledger
 from crowdblend.accounting.ledger.private_store.signing import SigningKey, canonical_bytes
 from crowdblend.mechanisms.errors import AccountantRefused, InputRefused, ReleaseFailed

@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from crowdblend.accounting.ledger.chain.anchor import AnchorFile, Head, line_of_head
+from crowdblend.accounting.ledger.chain.anchor import AnchorFile, line_of_head
+from crowdblend.accounting.ledger.chain.hashing import Head
 from crowdblend.accounting.ledger.database.creation import begin_anchor
 from crowdblend.accounting.ledger.private_store.signing import SigningKey
 from crowdblend.mechanisms.errors import AccountantRefused, InputRefused, ReleaseFailed

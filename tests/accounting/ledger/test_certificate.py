@@ -9,7 +9,7 @@ from decimal import Decimal
 import pytest
 from crowdblend.accounting.ledger.certificate.verify import check_certificate, read_certificate
 from crowdblend.accounting.ledger.certificate.write import certificate_bytes, signed_bytes
-from crowdblend.accounting.theory.price import price
+from crowdblend.accounting.theory.kinds.registry import price
 from crowdblend.mechanisms.errors import InputRefused
 from crowdblend.mechanisms.microdata import StronglySafeRelease
 

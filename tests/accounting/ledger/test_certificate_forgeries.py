@@ -10,12 +10,18 @@ from typing import Any
 
 import pytest
 from crowdblend.accounting.ledger.certificate.registry_entry import StewardsWords, registry_text
-from crowdblend.accounting.ledger.certificate.statements import guarantee_in_words, map_fields, map_findings
 from crowdblend.accounting.ledger.certificate.verify import check_certificate, read_certificate
-from crowdblend.accounting.ledger.certificate.write import DOMAIN, certificate_bytes, signed_bytes
+from crowdblend.accounting.ledger.certificate.write import (
+    DOMAIN,
+    certificate_bytes,
+    guarantee_in_words,
+    map_fields,
+    map_findings,
+    signed_bytes,
+)
 from crowdblend.accounting.ledger.charge import DatasetContext
 from crowdblend.accounting.ledger.private_store.signing import SigningKey
-from crowdblend.accounting.theory.price import price
+from crowdblend.accounting.theory.kinds.registry import price
 from crowdblend.mechanisms.answers import CountAnswer, MeanAnswer, SumAnswer
 from crowdblend.mechanisms.errors import ReleaseFailed
 from crowdblend.mechanisms.hierarchies.declare import ValueHierarchy

@@ -10,14 +10,19 @@ from typing import Any
 
 import numpy as np
 import pytest
-from crowdblend.accounting.ledger.certificate.statements import MOST_CARRIED, map_fields, map_findings
 from crowdblend.accounting.ledger.certificate.verify import check_certificate
-from crowdblend.accounting.ledger.certificate.write import DOMAIN, certificate_bytes, signed_bytes
+from crowdblend.accounting.ledger.certificate.write import (
+    DOMAIN,
+    MOST_CARRIED,
+    certificate_bytes,
+    map_fields,
+    map_findings,
+    signed_bytes,
+)
 from crowdblend.accounting.ledger.private_store.signing import canonical_bytes
 from crowdblend.accounting.theory.kinds.registry import mechanism_record
 from crowdblend.mechanisms.hierarchies.build import described_hierarchy, labels_beyond
-from crowdblend.mechanisms.hierarchies.declare import Hierarchy, ValueHierarchy
-from crowdblend.mechanisms.hierarchies.intervals import IntervalHierarchy, NumberSteps
+from crowdblend.mechanisms.hierarchies.declare import Hierarchy, IntervalHierarchy, NumberSteps, ValueHierarchy
 from crowdblend.mechanisms.microdata import StronglySafeRelease
 from crowdblend.mechanisms.recoding import GeneralizationMap, MappedColumn
 

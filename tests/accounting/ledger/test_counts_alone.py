@@ -7,12 +7,11 @@ from decimal import Decimal
 from functools import cache
 
 import pytest
-from crowdblend.accounting.ledger.database.projections import released_once
+from crowdblend.accounting.ledger.chain.append import released_once
 from crowdblend.accounting.ledger.database.schema import survey_use
 from crowdblend.accounting.ledger.entries.codec import sorted_fields
-from crowdblend.accounting.ledger.rules.replay import Replay
-from crowdblend.accounting.theory.kinds.registry import mechanism_record
-from crowdblend.accounting.theory.price import price
+from crowdblend.accounting.ledger.rules.audit import Replay
+from crowdblend.accounting.theory.kinds.registry import mechanism_record, price
 from crowdblend.mechanisms.answers import CountAnswer
 from crowdblend.mechanisms.errors import AccountantRefused
 from crowdblend.mechanisms.local_reports.krandomization import KRandomization, OutcomeCounts

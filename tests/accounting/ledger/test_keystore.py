@@ -13,7 +13,7 @@ import warnings
 from pathlib import Path
 
 import pytest
-from crowdblend.accounting.ledger.private_store import draws as durable
+from crowdblend.accounting.ledger.private_store import keys as durable
 from crowdblend.accounting.ledger.private_store.keys import KeyRef, PrivateStore
 from crowdblend.mechanisms.errors import AccountantRefused, InputRefused, ReleaseFailed
 

@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from crowdblend.accounting.ledger.charge import price_faults
 from crowdblend.accounting.ledger.database.creation import MIGRATIONS
 from crowdblend.accounting.ledger.database.schema import DERIVED_TABLES
 from crowdblend.accounting.ledger.entries.kinds import TokenRevoked
-from crowdblend.accounting.ledger.rules.replay import Replay
-from crowdblend.accounting.ledger.rules.repricing import price_faults
+from crowdblend.accounting.ledger.rules.audit import Replay
 from crowdblend.mechanisms.errors import AccountantRefused
 
 DAY = date(2026, 3, 4)

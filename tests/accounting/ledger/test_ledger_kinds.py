@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 from crowdblend.accounting.ledger.chain.append import append_entry
 from crowdblend.accounting.ledger.entries.kinds import DatasetAdded
-from crowdblend.accounting.ledger.rules.replay import Replay
-from crowdblend.accounting.ledger.rules.stored_state import StoredState
-from crowdblend.accounting.theory.price import paper_price, price
+from crowdblend.accounting.ledger.rules.audit import Replay
+from crowdblend.accounting.ledger.rules.ledger_state import StoredState
+from crowdblend.accounting.theory.kinds.registry import paper_price, price
 from crowdblend.mechanisms.answers import CountAnswer, MeanAnswer, SumAnswer
 from crowdblend.mechanisms.biased_sampling import BiasedSampleCounts, UnequalRatesHistogram
 from crowdblend.mechanisms.errors import AccountantRefused, InputRefused

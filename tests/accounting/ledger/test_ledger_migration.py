@@ -59,7 +59,7 @@ EDITS = {
         'Column("release_id", WORDS, primary_key=True),\n    Column("dataset"': 'Column("release_id", WORDS, '
         'primary_key=True),\n    Column("label", WORDS, nullable=False),\n    Column("dataset"',
     },
-    "database/projections.py": {
+    "chain/append.py": {
         '"dataset": entry.dataset}),\n        *(': '"dataset": entry.dataset, "label": entry.label}),\n        *('
     },
 }

@@ -53,7 +53,7 @@ def test_ten_processes_create_one_ledger(tmp_path, anchoring) -> None:
     program = (
         "import os, sys\n"
         "from pathlib import Path\n"
-        "from crowdblend.accounting.ledger.chain.anchoring import Anchoring\n"
+        "from crowdblend.accounting.ledger.chain.anchor import Anchoring\n"
         "from crowdblend.accounting.ledger.database.creation import create_ledger\n"
         "from crowdblend.mechanisms.errors import InputRefused\n"
         "children = []\n"

@@ -8,7 +8,7 @@ from decimal import Decimal
 
 import pytest
 from crowdblend.accounting.ledger.entries.kinds import DatasetAdded, ReleaseAbandoned, ReleasePublished, ReleaseReading
-from crowdblend.accounting.ledger.rules.replay import Replay
+from crowdblend.accounting.ledger.rules.audit import Replay
 from crowdblend.accounting.ledger.rules.violations import unpaid_parts, violations
 from crowdblend.mechanisms.errors import AccountantRefused
 

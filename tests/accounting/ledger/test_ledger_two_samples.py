@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 from crowdblend.accounting.ledger.charge import ReleaseCharge
-from crowdblend.accounting.ledger.rules.replay import Replay
-from crowdblend.accounting.theory.price import price
+from crowdblend.accounting.ledger.rules.audit import Replay
+from crowdblend.accounting.theory.kinds.registry import price
 from crowdblend.mechanisms.errors import AccountantRefused
 from crowdblend.mechanisms.microdata import EpsilonSafeRelease
 from sqlalchemy import text

@@ -7,7 +7,7 @@ from decimal import Decimal
 
 from crowdblend.accounting.ledger import overview as odometer
 from crowdblend.accounting.ledger.overview import composed_estimate
-from crowdblend.accounting.theory.price import price
+from crowdblend.accounting.theory.kinds.registry import price
 
 TOO_LARGE = (
     ("epsilon", "1E+400"),

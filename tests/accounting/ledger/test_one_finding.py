@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from crowdblend.accounting.ledger.entries.kinds import ReleasePublished, ReleaseReading
-from crowdblend.accounting.ledger.rules.replay import Replay
+from crowdblend.accounting.ledger.rules.audit import Replay
 
 DAY = date(2026, 3, 5)
 FILES = (("data.csv", "c" * 64),)

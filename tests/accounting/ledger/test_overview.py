@@ -46,7 +46,7 @@ def test_the_work_at_a_glance_goes_to_the_smallest_first(three, monkeypatch, wor
 
 def test_different_mechanisms_are_more_work_than_runs_of_one(three, monkeypatch) -> None:
     """Two releases of two kinds are work of 4: within it by their number, past it by their work."""
-    from crowdblend.accounting.theory.price import price
+    from crowdblend.accounting.theory.kinds.registry import price
     from crowdblend.mechanisms.answers import CountAnswer
 
     answer = CountAnswer(epsilon=Decimal("0.1"), relation="add/remove", groups=1, sampling_rate=None)

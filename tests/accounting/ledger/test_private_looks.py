@@ -6,7 +6,7 @@ from datetime import date
 from decimal import Decimal
 
 import pytest
-from crowdblend.accounting.theory.price import price
+from crowdblend.accounting.theory.kinds.registry import price
 from crowdblend.mechanisms.errors import AccountantRefused, InputRefused
 from crowdblend.mechanisms.microdata import StronglySafeRelease
 

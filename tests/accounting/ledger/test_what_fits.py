@@ -7,9 +7,9 @@ import re
 from decimal import Decimal
 
 import pytest
+from crowdblend.accounting.ledger.charge import what_fits
 from crowdblend.accounting.ledger.entries.values import Account
-from crowdblend.accounting.ledger.rules.what_fits import what_fits
-from crowdblend.accounting.theory.price import paper_price, price
+from crowdblend.accounting.theory.kinds.registry import paper_price, price
 from crowdblend.mechanisms.amounts import amount_left
 from crowdblend.mechanisms.errors import AccountantRefused
 from crowdblend.mechanisms.microdata import StronglySafeRelease

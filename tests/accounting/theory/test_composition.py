@@ -7,6 +7,7 @@ from decimal import Decimal
 
 import numpy as np
 import pytest
+from crowdblend.accounting.theory.arithmetic import convolution_slack, convolve_direct
 from crowdblend.accounting.theory.composition.amplification import Guarantee
 from crowdblend.accounting.theory.composition.loss_distribution import (
     compose,
@@ -19,7 +20,6 @@ from crowdblend.accounting.theory.composition.loss_distribution import (
     power,
 )
 from crowdblend.accounting.theory.composition.releases import COMPOSED_FLOOR, delta_composed, epsilon_composed
-from crowdblend.accounting.theory.numerics.binomial import convolution_slack, convolve_direct
 from crowdblend.mechanisms.microdata import StronglySafeRelease
 from dp_accounting.pld import pld_pmf
 from hypothesis import given, settings

@@ -14,8 +14,8 @@ from crowdblend.accounting.theory.composition.finite_losses import FiniteLosses
 from crowdblend.accounting.theory.composition.releases import delta_composed
 from crowdblend.accounting.theory.kinds import deletion
 from crowdblend.accounting.theory.kinds.deletion import deletion_losses, price_deletion
+from crowdblend.accounting.theory.kinds.registry import price
 from crowdblend.accounting.theory.planning.deletion import plan_deletion
-from crowdblend.accounting.theory.price import price
 from crowdblend.mechanisms.deletion import (
     WEIGHT_TOTAL,
     DeletionRelease,

@@ -8,6 +8,8 @@ from fractions import Fraction
 import mpmath
 import numpy as np
 import pytest
+from crowdblend.accounting.theory import arithmetic
+from crowdblend.accounting.theory.arithmetic import ULP, convolution_slack, convolve_direct
 from crowdblend.accounting.theory.composition.loss_distribution import (
     LossDistribution,
     compose,
@@ -16,8 +18,6 @@ from crowdblend.accounting.theory.composition.loss_distribution import (
     from_curve,
     power,
 )
-from crowdblend.accounting.theory.numerics import binomial as convolution
-from crowdblend.accounting.theory.numerics.binomial import ULP, convolution_slack, convolve_direct
 
 
 def exact_delta(measure, epsilon):
@@ -94,7 +94,7 @@ def test_a_grid_that_shows_nothing_is_refused(spacing):
 @pytest.mark.parametrize("way", ["whole", "blocks"])
 @pytest.mark.parametrize("sizes", [(1, 1), (1, 9), (5, 128), (127, 3), (128, 129), (129, 300), (256, 257), (257, 256)])
 def test_both_ways_to_sum_keep_to_their_error_in_every_entry(sizes, way, monkeypatch):
-    monkeypatch.setattr(convolution, "_SMALL", {"whole": 1 << 20, "blocks": 0}[way])
+    monkeypatch.setattr(arithmetic, "_SMALL", {"whole": 1 << 20, "blocks": 0}[way])
     draws = np.random.default_rng(5)
     first, second = (np.exp(-60 * draws.random(size)) for size in sizes)
     found = convolve_direct(first, second)

@@ -11,14 +11,14 @@ import mpmath
 import numpy as np
 import pytest
 from crowdblend.accounting import theory
+from crowdblend.accounting.theory import privacy_profile
+from crowdblend.accounting.theory.arithmetic import tail_up
 from crowdblend.accounting.theory.kinds import noisy_histogram, survey_counts
 from crowdblend.accounting.theory.kinds.noisy_histogram import NoisyProfile
 from crowdblend.accounting.theory.kinds.outcome_counts import OnesProfile
 from crowdblend.accounting.theory.kinds.outlier_histogram import _one_way
 from crowdblend.accounting.theory.kinds.survey_counts import _at_group, _at_least, delta_robust
-from crowdblend.accounting.theory.numerics.binomial import tail_up
-from crowdblend.accounting.theory.profile import paper_bound
-from crowdblend.accounting.theory.profile.paper_bound import delta_paper, least_epsilon_of_paper
+from crowdblend.accounting.theory.privacy_profile import delta_paper, least_epsilon_of_paper
 from crowdblend.mechanisms.histogram import NoisyHistogram
 
 RATES = [(0.1, 0.1, 0.1), (0.1, 0.12, 0.2), (0.3, 0.3, 0.9), (0.45, 0.5, 0.55)]
@@ -276,8 +276,10 @@ def test_the_papers_divergence_is_bounded_from_below_and_nearly(rate, monkeypatc
     """It decides where the walk over group sizes may stop."""
     least = math.nextafter(least_epsilon_of_paper(rate), math.inf)
     handed = []
-    bounded = paper_bound._relative_entropy
-    monkeypatch.setattr(paper_bound, "_relative_entropy", lambda *given: handed.append(bounded(*given)) or handed[-1])
+    bounded = privacy_profile._relative_entropy
+    monkeypatch.setattr(
+        privacy_profile, "_relative_entropy", lambda *given: handed.append(bounded(*given)) or handed[-1]
+    )
     for epsilon in (least, 1.001 * least, 3 * least, least + 1e-9, least + 0.1, least + 1.0, least + 30.0, 1e4, 1e300):
         delta_paper(k=2, sampling_rate=rate, epsilon=epsilon)
         beta = mpmath.mpf(rate)

@@ -8,8 +8,8 @@ from fractions import Fraction
 import mpmath
 import numpy as np
 import pytest
-from crowdblend.accounting.theory.numerics.binomial import log_binomial_pmf
-from crowdblend.accounting.theory.profile.sampled_counts import (
+from crowdblend.accounting.theory.arithmetic import log_binomial_pmf
+from crowdblend.accounting.theory.privacy_profile import (
     delta_exact,
     epsilon_exact,
     epsilon_of_log_delta,

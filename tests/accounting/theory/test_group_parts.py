@@ -17,10 +17,10 @@ from crowdblend.accounting.theory.composition.group_privacy import (
     _on_chord,
     _ratios,
     best_split,
-    check_records,
     even_split,
     rule_for_group,
 )
+from crowdblend.accounting.theory.kinds.kind import check_records
 from crowdblend.mechanisms.errors import InputRefused
 
 

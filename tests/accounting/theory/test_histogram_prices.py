@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from crowdblend.accounting.theory.arithmetic import decimal_up
 from crowdblend.accounting.theory.composition.amplification import delta_zero_knowledge, epsilon_zero_knowledge
 from crowdblend.accounting.theory.kinds import noisy_histogram
 from crowdblend.accounting.theory.kinds.noisy_histogram import NoisyProfile, price_noisy_histogram
@@ -27,8 +28,7 @@ from crowdblend.accounting.theory.kinds.survey_counts import (
     survey_statement,
     zero_knowledge_epsilon_biased,
 )
-from crowdblend.accounting.theory.numerics.rounding import decimal_up
-from crowdblend.accounting.theory.profile.sampled_counts import delta_exact
+from crowdblend.accounting.theory.privacy_profile import delta_exact
 from crowdblend.mechanisms.biased_sampling import BiasedSampleCounts
 from crowdblend.mechanisms.errors import InputRefused
 from crowdblend.mechanisms.histogram import NoisyHistogram, OutlierPrivateHistogram, SuppressedHistogram

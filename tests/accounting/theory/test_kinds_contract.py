@@ -20,10 +20,16 @@ from crowdblend.accounting.theory import kinds
 from crowdblend.accounting.theory.composition.amplification import Guarantee
 from crowdblend.accounting.theory.composition.finite_losses import FiniteLosses
 from crowdblend.accounting.theory.composition.releases import epsilon_composed
-from crowdblend.accounting.theory.cost import Price
-from crowdblend.accounting.theory.kinds.kind import MechanismKind
-from crowdblend.accounting.theory.kinds.registry import KINDS, kind_of, load_kind, mechanism_of_record, mechanism_record
-from crowdblend.accounting.theory.price import paper_price, price
+from crowdblend.accounting.theory.kinds.kind import MechanismKind, Price
+from crowdblend.accounting.theory.kinds.registry import (
+    KINDS,
+    kind_of,
+    load_kind,
+    mechanism_of_record,
+    mechanism_record,
+    paper_price,
+    price,
+)
 from crowdblend.mechanisms.answers import CountAnswer, MeanAnswer, SumAnswer
 from crowdblend.mechanisms.biased_sampling import BiasedSampleCounts, UnequalRatesHistogram
 from crowdblend.mechanisms.deletion import DeletionRelease, GaussianDeletion, GeometricDeletion, OptimalDeletion
@@ -293,7 +299,7 @@ def test_a_kind_is_loaded_when_it_is_asked_for() -> None:
 import json, sys
 from decimal import Decimal
 from crowdblend.accounting.theory.kinds.registry import mechanism_of_record
-from crowdblend.accounting.theory.price import price
+from crowdblend.accounting.theory.kinds.registry import price
 def loaded():
     return sorted(name for name in sys.modules if ".kinds." in name and hasattr(sys.modules[name], "KIND"))
 before = loaded()

@@ -7,9 +7,14 @@ from decimal import Decimal
 
 import pytest
 from crowdblend.accounting.theory.composition.amplification import Guarantee, amplified
-from crowdblend.accounting.theory.price import paper_price, price
-from crowdblend.accounting.theory.profile.paper_bound import delta_paper, epsilon_paper, least_epsilon_of_paper
-from crowdblend.accounting.theory.profile.sampled_counts import delta_exact, epsilon_exact
+from crowdblend.accounting.theory.kinds.registry import paper_price, price
+from crowdblend.accounting.theory.privacy_profile import (
+    delta_exact,
+    delta_paper,
+    epsilon_exact,
+    epsilon_paper,
+    least_epsilon_of_paper,
+)
 from crowdblend.mechanisms.errors import InputRefused
 from crowdblend.mechanisms.microdata import StronglySafeRelease
 from hypothesis import given, settings

@@ -16,7 +16,7 @@ from crowdblend.accounting.theory.composition.amplification import (
     epsilon_zero_knowledge_robust,
 )
 from crowdblend.accounting.theory.kinds.survey_counts import delta_robust
-from crowdblend.accounting.theory.profile.sampled_counts import delta_exact, survival_share
+from crowdblend.accounting.theory.privacy_profile import delta_exact, survival_share
 from crowdblend.mechanisms.errors import InputRefused
 from crowdblend.mechanisms.microdata import StronglySafeRelease
 

@@ -7,10 +7,10 @@ import time
 from decimal import Decimal
 
 import pytest
-from crowdblend.accounting.theory.numerics.search import first_whole, last_real
+from crowdblend.accounting.theory.arithmetic import first_whole, last_real
+from crowdblend.accounting.theory.kinds.registry import price
 from crowdblend.accounting.theory.planning.inversion import Target, frontier
 from crowdblend.accounting.theory.planning.planner import Plan, largest_sampling_rate, least_k, plan
-from crowdblend.accounting.theory.price import price
 from crowdblend.mechanisms.errors import InputRefused
 from crowdblend.mechanisms.microdata import StronglySafeRelease
 

@@ -7,13 +7,11 @@ import math
 from decimal import Decimal
 
 import pytest
-from crowdblend.accounting.theory.cost import Price
-from crowdblend.accounting.theory.kinds.registry import mechanism_of_record, mechanism_record
+from crowdblend.accounting.theory.arithmetic import PRICE_DIGITS, decimal_up, float_down, float_up, log_down
+from crowdblend.accounting.theory.kinds.kind import Price
+from crowdblend.accounting.theory.kinds.registry import mechanism_of_record, mechanism_record, paper_price, price
 from crowdblend.accounting.theory.kinds.strongly_safe import paper_price_fixed, price_fixed
-from crowdblend.accounting.theory.numerics.rounding import PRICE_DIGITS, decimal_up, float_down, float_up, log_down
-from crowdblend.accounting.theory.price import paper_price, price
-from crowdblend.accounting.theory.profile.paper_bound import delta_paper, epsilon_paper, least_epsilon_of_paper
-from crowdblend.accounting.theory.profile.sampled_counts import delta_exact
+from crowdblend.accounting.theory.privacy_profile import delta_exact, delta_paper, epsilon_paper, least_epsilon_of_paper
 from crowdblend.mechanisms.errors import InputRefused
 from crowdblend.mechanisms.microdata import StronglySafeRelease
 from hypothesis import given, settings

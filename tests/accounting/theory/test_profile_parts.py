@@ -10,11 +10,10 @@ from fractions import Fraction
 import mpmath
 import numpy as np
 import pytest
-from crowdblend.accounting.theory.numerics.binomial import ULP, log_binomial_pmf
-from crowdblend.accounting.theory.price import price
-from crowdblend.accounting.theory.profile import sampled_counts as hockey_stick
-from crowdblend.accounting.theory.profile import sampled_counts as profile
-from crowdblend.accounting.theory.profile.sampled_counts import (
+from crowdblend.accounting.theory import privacy_profile
+from crowdblend.accounting.theory.arithmetic import ULP, log_binomial_pmf
+from crowdblend.accounting.theory.kinds.registry import price
+from crowdblend.accounting.theory.privacy_profile import (
     check_parameters,
     exp_up,
     farthest_epsilon,
@@ -38,8 +37,8 @@ def test_the_decisive_group_and_what_it_has_over_are_exact(k):
     near = np.clip((k - 1.0) / whole * (1.0 + draws.integers(-2, 3, 1_000) * ULP), (k - 1) / 2.0**50, 1.0 - ULP)
     factors = np.concatenate([near[near > 0.0], draws.uniform((k - 1) / 2.0**50, 1, 1_000)])
     for groups, least, over in (
-        (hockey_stick._groups_of_adding, k, lambda n, factor: k - factor * n),
-        (hockey_stick._groups_of_removing, 1, lambda n, factor: factor * n - (k - 1)),
+        (privacy_profile._groups_of_adding, k, lambda n, factor: k - factor * n),
+        (privacy_profile._groups_of_removing, 1, lambda n, factor: factor * n - (k - 1)),
     ):
         for n, theta, factor in zip(*groups(k, factors), map(Fraction, factors), strict=True):
             assert n >= least
@@ -62,8 +61,8 @@ def test_parameters_are_rounded_outward_by_the_margin_that_is_proved(rate, monke
         seen.append(factors)
         return np.full_like(factors, 3.0), np.ones_like(factors)
 
-    monkeypatch.setattr(hockey_stick, "_groups_of_adding", watched)
-    monkeypatch.setattr(hockey_stick, "_groups_of_removing", watched)
+    monkeypatch.setattr(privacy_profile, "_groups_of_adding", watched)
+    monkeypatch.setattr(privacy_profile, "_groups_of_removing", watched)
     epsilons = np.concatenate([np.linspace(0.0, -math.log1p(-rate), 7)[:6], [1e-12 * rate, 3.0, 40.0]])
     log_adding(k=3, sampling_rate=rate, epsilons=epsilons)
     log_removing(k=3, sampling_rate=rate, epsilons=epsilons)
@@ -87,9 +86,9 @@ def test_logarithms_are_raised_by_what_sums_and_additions_can_cost(rate):
     eta = rate - math.expm1(0.1) * (1.0 - rate) + 16.0 * ULP * rate
     [over] = (log_removing(k=1, sampling_rate=rate, epsilons=epsilons) - math.log(eta) - error) / ULP
     assert abs(over - (40 + 16)) <= 4
-    assert hockey_stick._MARGIN == 16.0 * ULP
-    assert hockey_stick._cost_of_sums(1) == 40.0 * ULP
-    assert hockey_stick._cost_of_sums(1_000) == 8_032.0 * ULP
+    assert privacy_profile._MARGIN == 16.0 * ULP
+    assert privacy_profile._cost_of_sums(1) == 40.0 * ULP
+    assert privacy_profile._cost_of_sums(1_000) == 8_032.0 * ULP
 
 
 @pytest.mark.parametrize(
@@ -105,7 +104,7 @@ def test_logarithms_are_raised_by_what_sums_and_additions_can_cost(rate):
     ],
 )
 def test_sums_have_as_many_terms_as_their_ratios_ask_for(top, bottom, odds, expected):
-    [found] = hockey_stick._terms(np.array([top]), np.array([bottom]), odds)
+    [found] = privacy_profile._terms(np.array([top]), np.array([bottom]), odds)
     assert 0 <= found - expected <= (expected == 2_000)
 
 
@@ -116,12 +115,12 @@ def test_blocks_are_as_large_as_allowed_and_no_larger():
         (most + 1, 1.0, [most, 1]),
         (most // 64 + 2, 64.0, [most // 64, 2]),
     ):
-        assert [rows.size for rows in hockey_stick._blocks(np.full(size, terms))] == blocks
+        assert [rows.size for rows in privacy_profile._blocks(np.full(size, terms))] == blocks
     uneven = np.array([most + 5.0, 1.0, most / 2.0, 7.0, most / 2.0])
-    found = [rows.tolist() for rows in hockey_stick._blocks(uneven)]
+    found = [rows.tolist() for rows in privacy_profile._blocks(uneven)]
     assert [sorted(rows) for rows in found] == [[1, 3], [2, 4], [0]]
     assert all(rows == sorted(rows, key=lambda row: uneven[row]) for rows in found)
-    assert list(hockey_stick._blocks(np.empty(0))) == []
+    assert list(privacy_profile._blocks(np.empty(0))) == []
 
 
 def test_a_group_beyond_counting_is_replaced_by_the_largest_one():
@@ -139,8 +138,8 @@ def test_a_group_beyond_counting_is_replaced_by_the_largest_one():
 def test_sums_do_not_depend_on_the_blocks_that_they_are_made_in(k, rate, block, monkeypatch):
     epsilons = np.sort(np.concatenate([EPSILONS, np.linspace(0.0, 0.3, 260)]))
     whole = [side(k=k, sampling_rate=rate, epsilons=epsilons) for side in (log_adding, log_removing)]
-    monkeypatch.setattr(hockey_stick, "_BLOCK", block)
-    made = hockey_stick._block_of_sums
+    monkeypatch.setattr(privacy_profile, "_BLOCK", block)
+    made = privacy_profile._block_of_sums
     blocks: list[tuple[int, int]] = []
 
     def watched(theta, top, bottom, odds, terms):
@@ -148,7 +147,7 @@ def test_sums_do_not_depend_on_the_blocks_that_they_are_made_in(k, rate, block, 
         blocks.append((theta.size, terms))
         return made(theta, top, bottom, odds, terms)
 
-    monkeypatch.setattr(hockey_stick, "_block_of_sums", watched)
+    monkeypatch.setattr(privacy_profile, "_block_of_sums", watched)
     for side, expected in zip((log_adding, log_removing), whole, strict=True):
         blocks.clear()
         assert np.allclose(expected, side(k=k, sampling_rate=rate, epsilons=epsilons), rtol=0, atol=1e-12)
@@ -170,7 +169,7 @@ def test_the_decisive_group_is_the_first_that_has_enough_records(k, rate, monkey
         seen.append((theta, top))
         return np.zeros_like(theta)
 
-    monkeypatch.setattr(hockey_stick, "_log_weighted_sum", watched)
+    monkeypatch.setattr(privacy_profile, "_log_weighted_sum", watched)
     for shift in np.arange(-20, 21) * ULP / 2.0:
         epsilons = np.maximum(removing + shift, 0.0)
         log_removing(k=k, sampling_rate=rate, epsilons=epsilons)
@@ -191,7 +190,7 @@ def test_the_decisive_group_is_the_first_that_has_enough_records(k, rate, monkey
 def test_what_a_sum_leaves_out_is_made_up_for(k, rate, decay, monkeypatch):
     """With tails cut off much too early the bounds stay bounds, and come near again as less is cut off."""
     whole = np.array([side(k=k, sampling_rate=rate, epsilons=EPSILONS) for side in (log_adding, log_removing)])
-    monkeypatch.setattr(hockey_stick, "_DECAY", decay)
+    monkeypatch.setattr(privacy_profile, "_DECAY", decay)
     short = np.array([side(k=k, sampling_rate=rate, epsilons=EPSILONS) for side in (log_adding, log_removing)])
     assert np.all(short >= whole - 1e-12)
     finite = np.isfinite(whole)
@@ -241,14 +240,14 @@ def test_powers_are_rounded_up_and_stay_probabilities():
 @pytest.mark.parametrize(("k", "rate", "delta"), [(20, 0.1, 1e-6), (1, 1e-299, 1.0000000001e-299), (1_000, 0.9, 0.5)])
 def test_the_search_for_epsilon_ends_soon_and_at_the_least_one(k, rate, delta, monkeypatch):
     asked: list[float] = []
-    made = profile.log_profile
+    made = privacy_profile.log_profile
 
     def watched(**given):
         asked.append(float(given["epsilons"][0]))
         return made(**given)
 
-    monkeypatch.setattr(profile, "log_profile", watched)
-    found = profile.epsilon_exact(k=k, sampling_rate=rate, delta=delta)
+    monkeypatch.setattr(privacy_profile, "log_profile", watched)
+    found = privacy_profile.epsilon_exact(k=k, sampling_rate=rate, delta=delta)
     assert found is not None
     assert asked.count(found) >= 1  # it has itself been evaluated
     assert len(asked) <= 60 + max(0.0, -math.log2(max(found, 1e-320)))
@@ -260,9 +259,9 @@ def test_the_search_for_epsilon_ends_soon_and_at_the_least_one(k, rate, delta, m
 
 def test_the_target_is_rounded_away_from_what_is_allowed(monkeypatch):
     asked: list[float] = []
-    monkeypatch.setattr(profile, "epsilon_of_log_delta", lambda **given: asked.append(given["log_delta"]))
+    monkeypatch.setattr(privacy_profile, "epsilon_of_log_delta", lambda **given: asked.append(given["log_delta"]))
     for delta in (0.9, 0.5, 1e-3, 1e-6, 1e-300):
-        profile.epsilon_exact(k=20, sampling_rate=0.1, delta=delta)
+        privacy_profile.epsilon_exact(k=20, sampling_rate=0.1, delta=delta)
         truth, found = Decimal(delta).ln(), asked.pop()
         assert isinstance(found, float)
         assert truth * (1 + Decimal("1e-14")) <= Decimal(found) <= truth
@@ -271,14 +270,14 @@ def test_the_target_is_rounded_away_from_what_is_allowed(monkeypatch):
 
 def test_an_epsilon_of_exactly_the_allowed_delta_holds():
     [at_zero] = log_profile(k=20, sampling_rate=0.1, epsilons=np.array([0.0]))
-    assert profile.epsilon_of_log_delta(k=20, sampling_rate=0.1, log_delta=at_zero) == 0.0
-    assert profile.epsilon_of_log_delta(k=20, sampling_rate=0.1, log_delta=np.nextafter(at_zero, -1e9)) > 0.0
+    assert privacy_profile.epsilon_of_log_delta(k=20, sampling_rate=0.1, log_delta=at_zero) == 0.0
+    assert privacy_profile.epsilon_of_log_delta(k=20, sampling_rate=0.1, log_delta=np.nextafter(at_zero, -1e9)) > 0.0
 
 
 @pytest.mark.parametrize("delta", [0.0, -0.1, 1.0, 1.5, math.nan, -math.inf])
 def test_a_delta_out_of_range_is_refused(delta):
     with pytest.raises(ValueError, match="delta must lie strictly between 0 and 1"):
-        profile.epsilon_exact(k=20, sampling_rate=0.1, delta=delta)
+        privacy_profile.epsilon_exact(k=20, sampling_rate=0.1, delta=delta)
 
 
 @pytest.mark.parametrize("releases", [0, -1])

@@ -7,6 +7,8 @@ from decimal import Decimal
 
 import numpy as np
 import pytest
+from crowdblend.accounting.theory import privacy_profile
+from crowdblend.accounting.theory.arithmetic import last_real, least_epsilon
 from crowdblend.accounting.theory.composition import amplification as crowd_blending
 from crowdblend.accounting.theory.composition import group_privacy
 from crowdblend.accounting.theory.composition import loss_distribution as losses
@@ -14,12 +16,17 @@ from crowdblend.accounting.theory.composition.amplification import Guarantee, de
 from crowdblend.accounting.theory.composition.group_privacy import even_split
 from crowdblend.accounting.theory.composition.loss_distribution import curves_of, grid_spacing
 from crowdblend.accounting.theory.composition.releases import delta_composed, epsilon_composed
-from crowdblend.accounting.theory.cost import Price
 from crowdblend.accounting.theory.kinds import noisy_histogram, outlier_histogram, survey_counts
+from crowdblend.accounting.theory.kinds.kind import Price
 from crowdblend.accounting.theory.kinds.noisy_histogram import NoisyProfile, price_noisy_histogram
 from crowdblend.accounting.theory.kinds.outlier_histogram import price_outlier_histogram
-from crowdblend.accounting.theory.kinds.registry import kind_of, mechanism_of_record, mechanism_record
-from crowdblend.accounting.theory.numerics.search import last_real, least_epsilon
+from crowdblend.accounting.theory.kinds.registry import (
+    kind_of,
+    mechanism_of_record,
+    mechanism_record,
+    paper_price,
+    price,
+)
 from crowdblend.accounting.theory.planning import inversion
 from crowdblend.accounting.theory.planning.inversion import (
     Target,
@@ -29,10 +36,7 @@ from crowdblend.accounting.theory.planning.inversion import (
     most_releases,
 )
 from crowdblend.accounting.theory.planning.planner import plan
-from crowdblend.accounting.theory.price import paper_price, price
-from crowdblend.accounting.theory.profile import paper_bound
-from crowdblend.accounting.theory.profile.paper_bound import delta_paper, epsilon_paper
-from crowdblend.accounting.theory.profile.sampled_counts import epsilon_exact
+from crowdblend.accounting.theory.privacy_profile import delta_paper, epsilon_exact, epsilon_paper
 from crowdblend.mechanisms.answers import CountAnswer
 from crowdblend.mechanisms.biased_sampling import BiasedSampleCounts, UnequalRatesHistogram
 from crowdblend.mechanisms.errors import InputRefused
@@ -217,7 +221,7 @@ def test_a_bound_over_thresholds_is_the_same_in_whatever_parts_they_are_looked_a
         ]
 
     whole = bounds()
-    for module in (crowd_blending, paper_bound):
+    for module in (crowd_blending, privacy_profile):
         monkeypatch.setattr(module, "_BATCH", 1)
     assert bounds() == whole
 

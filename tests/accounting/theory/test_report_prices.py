@@ -7,10 +7,15 @@ from decimal import Decimal
 
 import numpy as np
 import pytest
+from crowdblend.accounting.theory.arithmetic import log_binomial_pmf
 from crowdblend.accounting.theory.kinds.outcome_counts import outcome_statement, price_outcome_counts
-from crowdblend.accounting.theory.kinds.registry import kind_of, mechanism_of_record, mechanism_record
-from crowdblend.accounting.theory.numerics.binomial import log_binomial_pmf
-from crowdblend.accounting.theory.price import paper_price, price
+from crowdblend.accounting.theory.kinds.registry import (
+    kind_of,
+    mechanism_of_record,
+    mechanism_record,
+    paper_price,
+    price,
+)
 from crowdblend.mechanisms.errors import InputRefused
 from crowdblend.mechanisms.local_reports.krandomization import KRandomization, OutcomeCounts
 from crowdblend.mechanisms.local_reports.sketch import CountMeanSketch

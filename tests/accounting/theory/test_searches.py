@@ -7,7 +7,7 @@ import math
 from decimal import Decimal
 
 import pytest
-from crowdblend.accounting.theory.numerics.search import _power_share, first_whole, last_real, least_epsilon
+from crowdblend.accounting.theory.arithmetic import _power_share, first_whole, last_real, least_epsilon
 from crowdblend.accounting.theory.planning import inversion
 from crowdblend.accounting.theory.planning import inversion as smallest_delta
 from crowdblend.accounting.theory.planning.inversion import (

@@ -13,7 +13,7 @@ from crowdblend.accounting.theory.kinds.epsilon_safe import (
     price_selected,
     selection_cost,
 )
-from crowdblend.accounting.theory.price import price
+from crowdblend.accounting.theory.kinds.registry import price
 from crowdblend.mechanisms.errors import InputRefused
 from crowdblend.mechanisms.microdata import StronglySafeRelease
 

@@ -7,9 +7,14 @@ from decimal import Decimal
 
 import pytest
 from crowdblend.accounting.theory.kinds.epsilon_safe import price_selected, selection_cost
-from crowdblend.accounting.theory.kinds.registry import kind_of, mechanism_of_record, mechanism_record
+from crowdblend.accounting.theory.kinds.registry import (
+    kind_of,
+    mechanism_of_record,
+    mechanism_record,
+    paper_price,
+    price,
+)
 from crowdblend.accounting.theory.planning.planner import largest_sampling_rate, least_k, plan
-from crowdblend.accounting.theory.price import paper_price, price
 from crowdblend.mechanisms.errors import InputRefused
 from crowdblend.mechanisms.microdata import EpsilonSafeRelease, StronglySafeRelease
 

@@ -8,7 +8,7 @@ from math import comb
 
 import pytest
 from crowdblend.accounting.theory.composition.group_privacy import even_split
-from crowdblend.accounting.theory.price import paper_price, price
+from crowdblend.accounting.theory.kinds.registry import paper_price, price
 from crowdblend.mechanisms.biased_sampling import BiasedSampleCounts, UnequalRatesHistogram
 from crowdblend.mechanisms.errors import InputRefused
 

@@ -11,14 +11,13 @@ from fractions import Fraction
 import mpmath
 import numpy as np
 import pytest
+from crowdblend.accounting.ledger.charge import price_faults
 from crowdblend.accounting.ledger.entries.kinds import ChargedPrice
-from crowdblend.accounting.ledger.rules.repricing import price_faults
-from crowdblend.accounting.theory.kinds.registry import mechanism_record
+from crowdblend.accounting.theory import unequal_rates_profile as unequal_rates
+from crowdblend.accounting.theory.kinds.registry import mechanism_record, price, recorded_price
 from crowdblend.accounting.theory.kinds.survey_counts import price_robust_counts
-from crowdblend.accounting.theory.price import price, recorded_price
-from crowdblend.accounting.theory.profile import unequal_rates
-from crowdblend.accounting.theory.profile.sampled_counts import delta_exact
-from crowdblend.accounting.theory.profile.unequal_rates import MOST_EXCEPTIONS, _Counts, delta_unequal
+from crowdblend.accounting.theory.privacy_profile import delta_exact
+from crowdblend.accounting.theory.unequal_rates_profile import MOST_EXCEPTIONS, _Counts, delta_unequal
 from crowdblend.mechanisms.biased_sampling import BiasedSampleCounts, UnequalRatesHistogram
 from crowdblend.mechanisms.errors import InputRefused
 

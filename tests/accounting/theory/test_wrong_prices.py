@@ -16,8 +16,7 @@ from crowdblend.accounting.theory.composition.loss_distribution import (
     power,
 )
 from crowdblend.accounting.theory.composition.releases import epsilon_composed
-from crowdblend.accounting.theory.profile.paper_bound import delta_paper
-from crowdblend.accounting.theory.profile.sampled_counts import delta_exact, log_removing
+from crowdblend.accounting.theory.privacy_profile import delta_exact, delta_paper, log_removing
 from crowdblend.mechanisms.microdata import StronglySafeRelease
 
 K, RATE, EPSILON = 5, 0.3125, 0.2

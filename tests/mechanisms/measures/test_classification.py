@@ -10,8 +10,8 @@ from crowdblend.mechanisms.hierarchies.declare import ValueHierarchy
 from crowdblend.mechanisms.measures.classification import classification, every_nth, fitted_model
 from crowdblend.mechanisms.measures.counting import CountedRecords
 from crowdblend.mechanisms.measures.utility import utility_of
+from crowdblend.mechanisms.microdata import sum_counts
 from crowdblend.mechanisms.recoding import GeneralizationMap, MappedColumn
-from crowdblend.mechanisms.suppression import sum_counts
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import log_softmax

@@ -7,8 +7,7 @@ from decimal import Decimal
 
 import numpy as np
 import pytest
-from crowdblend.mechanisms.hierarchies.declare import ValueHierarchy
-from crowdblend.mechanisms.hierarchies.intervals import IntervalHierarchy
+from crowdblend.mechanisms.hierarchies.declare import IntervalHierarchy, ValueHierarchy
 from crowdblend.mechanisms.measures.classification import Classification, classification, default_target
 from crowdblend.mechanisms.measures.counting import CountedRecords, counting_query_errors
 from crowdblend.mechanisms.measures.information import (
@@ -20,8 +19,8 @@ from crowdblend.mechanisms.measures.information import (
 )
 from crowdblend.mechanisms.measures.risk import reidentification_risk
 from crowdblend.mechanisms.measures.utility import utility_of
+from crowdblend.mechanisms.microdata import sum_counts
 from crowdblend.mechanisms.recoding import GeneralizationMap, MappedColumn
-from crowdblend.mechanisms.suppression import sum_counts
 
 SIDES = ValueHierarchy.from_values(["left", "right"])
 

@@ -7,8 +7,7 @@ from decimal import Decimal
 
 import numpy as np
 import pytest
-from crowdblend.mechanisms.hierarchies.declare import ValueHierarchy
-from crowdblend.mechanisms.hierarchies.intervals import IntervalHierarchy
+from crowdblend.mechanisms.hierarchies.declare import IntervalHierarchy, ValueHierarchy
 from crowdblend.mechanisms.measures.counting import (
     CountedRecords,
     aligned_counts,
@@ -31,8 +30,8 @@ from crowdblend.mechanisms.measures.risk import (
     size_shares,
 )
 from crowdblend.mechanisms.measures.utility import NotOfTheseRecordsError, utility_of
+from crowdblend.mechanisms.microdata import GroupCounts, sum_counts
 from crowdblend.mechanisms.recoding import GeneralizationMap, MappedColumn
-from crowdblend.mechanisms.suppression import GroupCounts, sum_counts
 
 TOWNS = ValueHierarchy.from_rows(
     [("Lille", "North", "*"), ("Lyon", "South", "*"), ("Nice", "South", "*"), ("Toulon", "South", "*")]

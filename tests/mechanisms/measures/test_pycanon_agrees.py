@@ -10,8 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from crowdblend.mechanisms.hierarchies.declare import ValueHierarchy
-from crowdblend.mechanisms.hierarchies.intervals import IntervalHierarchy
+from crowdblend.mechanisms.hierarchies.declare import IntervalHierarchy, ValueHierarchy
 from crowdblend.mechanisms.measures.counting import CountedRecords
 from crowdblend.mechanisms.measures.risk import (
     average_class_size,
@@ -19,8 +18,8 @@ from crowdblend.mechanisms.measures.risk import (
     normalised_class_size,
     reidentification_risk,
 )
+from crowdblend.mechanisms.microdata import count_keys, suppress
 from crowdblend.mechanisms.recoding import GeneralizationMap, MappedColumn
-from crowdblend.mechanisms.suppression import count_keys, suppress
 
 PYCANON = "pycanon==1.3.6"  # pins an old pandas, so it can't stand beside ours
 DRIVER = Path(__file__).with_name("pycanon_driver.py")

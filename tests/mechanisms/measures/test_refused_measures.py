@@ -6,13 +6,13 @@ from decimal import Decimal
 
 import numpy as np
 import pytest
-from crowdblend.mechanisms.hierarchies.intervals import IntervalHierarchy
+from crowdblend.mechanisms.hierarchies.declare import IntervalHierarchy
 from crowdblend.mechanisms.measures.classification import fitted_model
 from crowdblend.mechanisms.measures.counting import CountedRecords, counting_query_errors
 from crowdblend.mechanisms.measures.information import association
 from crowdblend.mechanisms.measures.risk import normalised_class_size, reidentification_risk
+from crowdblend.mechanisms.microdata import sum_counts
 from crowdblend.mechanisms.recoding import GeneralizationMap, MappedColumn
-from crowdblend.mechanisms.suppression import sum_counts
 
 WIDE = IntervalHierarchy(lower=0, upper=300_000, widths=(1,))
 

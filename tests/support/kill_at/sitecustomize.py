@@ -12,7 +12,7 @@ STEPS = {
     "charged": ("crowdblend.accounting.ledger.writer", "LedgerWriter", "mark_reading"),
     "select": ("crowdblend.tasks.stages.count", "", "_drawn"),
     "count": ("crowdblend.tasks.stages.count", "", "group_counts"),
-    "publish": ("crowdblend.tasks.stages.release_files", "", "bring_into_view"),
+    "publish": ("crowdblend.tasks.stages.publish", "", "bring_into_view"),
     "close": ("crowdblend.accounting.ledger.writer", "LedgerWriter", "mark_published"),  # in view, and not closed
 }
 

@@ -8,9 +8,8 @@ from decimal import Decimal
 from ....mechanisms.mechanism import Mechanism
 from ..composition.amplification import Guarantee
 from ..composition.group_privacy import summed_group_price
-from ..cost import Price
 from .answers import price_coin_flip_count
-from .kind import CHOSEN, WHOLE, MechanismKind, Published, RecordForm, Statements
+from .kind import CHOSEN, WHOLE, MechanismKind, Price, Published, RecordForm, Statements
 
 __all__ = ["KIND", "CoinFlipCount"]
 

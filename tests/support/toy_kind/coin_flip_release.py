@@ -11,9 +11,9 @@ import numpy as np
 from pydantic import Field
 
 from ...accounting.theory.kinds.coin_flip_count import CoinFlipCount
-from ...accounting.theory.price import price
+from ...accounting.theory.kinds.registry import price
+from ...mechanisms.microdata import GroupCounts
 from ...mechanisms.recoding import GeneralizationMap
-from ...mechanisms.suppression import GroupCounts
 from ...tasks.request import Request
 from ..columns import declared_map
 from ..spec_tables import SpecTable

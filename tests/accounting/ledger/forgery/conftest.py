@@ -20,8 +20,7 @@ from crowdblend.accounting.ledger.database.store import present_head
 from crowdblend.accounting.ledger.entries.codec import entry_of_bytes
 from crowdblend.accounting.ledger.entries.values import amount_text
 from crowdblend.accounting.ledger.private_store.signing import PublicKey, SigningKey
-from crowdblend.accounting.ledger.rules.audit import build_state, verify_ledger
-from crowdblend.accounting.ledger.rules.replay import Replay
+from crowdblend.accounting.ledger.rules.audit import Replay, build_state, verify_ledger
 from crowdblend.mechanisms.errors import Refusal
 from sqlalchemy import Connection, Table, create_engine, delete, insert, select, text
 from sqlalchemy.exc import DBAPIError

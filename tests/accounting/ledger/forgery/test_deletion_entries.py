@@ -16,8 +16,8 @@ import pytest
 from crowdblend.accounting.ledger.certificate.verify import check_certificate
 from crowdblend.accounting.ledger.certificate.write import DOMAIN, certificate_bytes, signed_bytes
 from crowdblend.accounting.ledger.entries.codec import entry_of_bytes
-from crowdblend.accounting.ledger.rules.replay import Replay
-from crowdblend.accounting.theory.price import price
+from crowdblend.accounting.ledger.rules.audit import Replay
+from crowdblend.accounting.theory.kinds.registry import price
 from crowdblend.mechanisms.deletion import DeletionRelease, GaussianDeletion, GeometricDeletion, OptimalDeletion
 
 DELTA = Decimal("1e-4")

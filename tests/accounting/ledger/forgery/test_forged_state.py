@@ -17,14 +17,14 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
-from crowdblend.accounting.ledger.chain.append import append_entry, head_of
-from crowdblend.accounting.ledger.chain.signed_state import sign_state, signer_of
+from crowdblend.accounting.ledger.chain.append import append_entry
+from crowdblend.accounting.ledger.chain.signed_state import head_of, sign_state, signer_of
 from crowdblend.accounting.ledger.database.schema import METADATA, entry, signed_state
 from crowdblend.accounting.ledger.database.store import open_store, present_head
 from crowdblend.accounting.ledger.entries.kinds import BudgetRaised, DataAccess, TokenAdded
 from crowdblend.accounting.ledger.private_store.signing import SigningKey
 from crowdblend.accounting.ledger.queries import account_of, ledger_id_of
-from crowdblend.accounting.ledger.rules.stored_state import StoredState
+from crowdblend.accounting.ledger.rules.ledger_state import StoredState
 from crowdblend.mechanisms.errors import AccountantRefused, Refusal
 from sqlalchemy import Connection, create_engine, delete, func, insert, select, text
 from sqlalchemy.pool import NullPool

@@ -8,8 +8,8 @@ import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
-from ..numerics.binomial import ULP, log_binomial_pmf
-from .sampled_counts import LARGEST_GROUP, check_parameters, delta_exact
+from .arithmetic import ULP, log_binomial_pmf
+from .privacy_profile import LARGEST_GROUP, check_parameters, delta_exact
 
 __all__ = ["MOST_EXCEPTIONS", "delta_unequal"]
 

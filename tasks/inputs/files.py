@@ -1,13 +1,9 @@
-"""Sources that aren't read, each with the way round: lake tables, spreadsheets, databases, statistics packages.
+"""Opening inputs, on this machine or by URL; and those that aren't read, each with the way round.
 
-Tables of Delta Lake, Iceberg and Hudi: a folder of theirs is refused, since its files are not its records.
-
-A lake table is a log of which files, and which records of them, are the table. The files that it has replaced or
-deleted from stay in the folder, so reading all files publishes deleted people, and gives a person who was updated
-several records at the price of one.
-
-Sources that aren't read: spreadsheets, databases and statistics packages, with the way round for each.
-"""
+They are spreadsheets, databases, statistics packages, and tables of Delta Lake, Iceberg and Hudi. A lake table is a log
+of which files, and which records of them, are the table. The files that it has replaced or deleted from stay in the
+folder, so reading all files publishes deleted people, and gives a person who was updated several records at the price
+of one."""
 
 from __future__ import annotations
 
@@ -15,11 +11,11 @@ import os
 from collections.abc import Collection, Iterator
 from itertools import takewhile
 from pathlib import Path, PurePosixPath
-from typing import Any
+from typing import Any, BinaryIO, cast
 
 from ...mechanisms.errors import InputRefused
 
-__all__ = ["LocalFolders", "foreign_source", "refuse_stored_tables"]
+__all__ = ["LocalFolders", "foreign_source", "is_url", "open_input", "refuse_stored_tables"]
 
 DELTA, HUDI, ICEBERG = "Delta Lake", "Hudi", "Iceberg"
 PARTITION = ".hoodie_partition_metadata"
@@ -243,3 +239,23 @@ def foreign_source(location: str) -> InputRefused | None:
                 what, where=location, remedy=f"Write the table to Parquet first, its codes as text. {WAY}"
             )
     return None
+
+
+def is_url(location: str) -> bool:
+    """Whether a location names a protocol rather than a path on this machine."""
+    return "://" in location
+
+
+def open_input(location: str) -> BinaryIO:
+    """Open a file for reading bytes; it can be sought.
+
+    Raises:
+        OSError: it cannot be opened.
+        ValueError, ImportError: the URL's protocol is unknown or its driver not installed.
+    """
+    if not is_url(location):
+        return Path(location).open("rb")
+    import fsspec  # for URLs alone: most inputs are files of this machine
+
+    files, path = fsspec.core.url_to_fs(location)
+    return cast(BinaryIO, files.open(path, "rb"))

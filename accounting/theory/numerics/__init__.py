@@ -1,1 +1,0 @@
-"""Arithmetic that rounds against the one who spends: decimals, binomials, convolutions, searches."""

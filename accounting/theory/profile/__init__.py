@@ -1,1 +1,0 @@
-"""Exact privacy profiles and the papers' bounds, one module for each shape of mechanism."""
