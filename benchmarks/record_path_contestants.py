@@ -36,14 +36,14 @@ class Question:
 
     Args:
         files: Parquet files.
-        rate: sampling rate.
+        rate: sampling rate; None counts every record, as only this project and DuckDB are asked.
         k: groups below it are dropped.
         columns: with their labels.
         seed: of the coins, where a contestant has any use for it.
     """
 
     files: tuple[str, ...]
-    rate: float = 0.1
+    rate: float | None = 0.1
     k: int = 20
     columns: tuple[Column, ...] = field(default=COLUMNS)
     seed: int = 1
@@ -104,12 +104,13 @@ def _release(question: Question, executor: Executor) -> Callable[[], Answer]:
             path = Path(folder) / "sampling.key"
             key = np.random.default_rng([question.seed, time.perf_counter_ns()]).bytes(32)
             path.write_bytes(key)
-            with key_source_at(KeyRef(path=path), executor) as key_source:
+            rate = None if question.rate is None else Decimal(str(question.rate))
+            with key_source_at(None if rate is None else KeyRef(path=path), executor) as key_source:
                 job = count_job(
                     release_id="benchmark",
-                    sample_id=sample_commitment(key),
+                    sample_id=None if rate is None else sample_commitment(key),
                     generalization=generation,
-                    rate=Decimal(str(question.rate)),
+                    rate=rate,
                     reading=RecordReading(),
                     key_source=key_source,
                 )
@@ -147,9 +148,10 @@ def duckdb(question: Question) -> Callable[[], Answer]:
         f"JOIN lookup_{column.name} ON lookup_{column.name}.value = r.{column.name}" for column in question.columns
     )
     # The sample is drawn from the records, before any join.
+    sample = "" if question.rate is None else f"TABLESAMPLE BERNOULLI({question.rate * 100}%)"
     query = (
         f"SELECT {labels}, count(*) AS n FROM (SELECT * FROM read_parquet($files) "  # noqa: S608
-        f"TABLESAMPLE BERNOULLI({question.rate * 100}%)) r {joins} GROUP BY ALL HAVING count(*) >= {question.k}"
+        f"{sample}) r {joins} GROUP BY ALL HAVING count(*) >= {question.k}"
     )
 
     def release() -> Answer:
