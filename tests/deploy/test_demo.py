@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from decimal import Decimal
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -19,6 +21,19 @@ def test_the_demonstration_publishes_and_explains(desk) -> None:
     assert len(lines) <= 40
     assert max(len(line) for line in lines) <= 80
     assert lines[0].startswith("Published ")
+    # Beside it the deletion release: real, at the same price, of the same records, in two lines.
+    deleted = desk.folder / "shown" / "deletion"
+    kept = pq.read_table(deleted / "data.parquet")
+    assert kept.num_rows > 4 * table.num_rows
+    shown = [number for number, line in enumerate(answer.out.splitlines()) if "deletion release published" in line]
+    assert f"published {kept.num_rows:,} rows in " in answer.out.splitlines()[shown[0]]
+    assert "docs/sampled-or-deletion.md" in answer.out.splitlines()[shown[0] + 1]
+    prices = [
+        Decimal(json.loads((place / "certificate.json").read_text())["guarantee"]["epsilon"])
+        for place in (release, deleted)
+    ]
+    assert 0 <= prices[0] - prices[1] < Decimal("1e-6")
+    desk.succeed("verify", deleted / "certificate.json")
     desk.succeed("verify", release / "certificate.json")
     key = desk.folder / "shown" / "public-key.pem"
     desk.succeed("verify", release / "certificate.json", "--public-key", key)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-__all__ = ["CertificateColumn", "Certificates", "MapOfColumns", "columns_of"]
+__all__ = ["CertificateColumn", "CertificateStage", "Certificates", "MapOfColumns", "columns_of", "stages_of"]
 
 NAME = "certificate.json"
 LARGEST = 1 << 20
@@ -27,13 +27,26 @@ class CertificateColumn:
 
     Args:
         name: of the column.
-        level: of the hierarchy that was published.
+        level: of the hierarchy that was published; of several stages one after the other.
         hierarchy_sha256: digest of the hierarchy.
     """
 
     name: str
     level: str
     hierarchy_sha256: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CertificateStage:
+    """What a stage of a deletion release published, as its certificate has it.
+
+    Args:
+        groups: how many.
+        records: how many.
+    """
+
+    groups: int
+    records: int
 
 
 MapOfColumns = tuple[CertificateColumn, ...]
@@ -100,16 +113,34 @@ class Certificates:
 def columns_of(content: bytes) -> MapOfColumns:
     """The columns that a certificate describes; none where it can't be read."""
     try:
-        columns = json.loads(content)["map"]["columns"]
-        return tuple(_column(one) for one in columns)
-    except (KeyError, TypeError, ValueError, RecursionError):
+        certificate = json.loads(content)
+        stages = _stages(certificate) if "published" in certificate else []
+        return tuple(_column(one, stages) for one in certificate["map"]["columns"])
+    except (AttributeError, KeyError, TypeError, ValueError, RecursionError):
         return ()
 
 
-def _column(described: dict[str, Any]) -> CertificateColumn:
+def stages_of(content: bytes) -> tuple[CertificateStage, ...]:
+    """What each stage published, by a certificate; none where it has no stages or can't be read."""
+    try:
+        return tuple(
+            CertificateStage(groups=int(one["published_groups"]), records=int(one["published_records"]))
+            for one in _stages(json.loads(content))
+        )
+    except (AttributeError, KeyError, TypeError, ValueError, RecursionError):
+        return ()
+
+
+def _stages(certificate: dict[str, Any]) -> list[dict[str, Any]]:
+    stages: list[dict[str, Any]] = certificate["published"].get("stages", [])
+    return stages
+
+
+def _column(described: dict[str, Any], stages: list[dict[str, Any]]) -> CertificateColumn:
+    name = str(described["column"])
     return CertificateColumn(
-        name=str(described["column"]),
-        level=str(described["level"]),
+        name=name,
+        level=", ".join(str(one["levels"][name]) for one in stages) or str(described["level"]),
         hierarchy_sha256=str(described["hierarchy_sha256"]),
     )
 

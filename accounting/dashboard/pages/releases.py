@@ -5,14 +5,16 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from ....mechanisms.deletion import DeletionRelease, deletion_variance, expected_deletion, largest_deletion
 from ....mechanisms.errors import InputRefused
 from ...ledger.certificate.write import guarantee_in_words, limits_in_words, theorem_of
 from ...ledger.charge import DatasetContext
 from ...ledger.entries.kinds import DatasetAdded, ReleaseCharged, ReleasePublished
 from ...ledger.entries.values import amount_text
-from ..jobs.certificates import MapOfColumns, columns_of
+from ...theory.kinds.registry import mechanism_of_record
+from ..jobs.certificates import CertificateStage, MapOfColumns, columns_of, stages_of
 from ..views.pictures import Curve, curve_of
-from ..views.rows import ReleaseRow, amount, day_of, described, factor_shown, release_row, release_rows
+from ..views.rows import ReleaseRow, amount, day_of, described, draws_sample, factor_shown, release_row, release_rows
 from ..views.state import LedgerView, PageHeader, PageRequest, Stored
 
 __all__ = ["ReleasePage", "ReleasesPage", "certificate_of", "release_page", "releases_page"]
@@ -51,6 +53,21 @@ class Step:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Deleted:
+    """What a deletion release does to a group at each stage; of the mechanism alone, so it is no secret.
+
+    Args:
+        expected: records that are deleted of it in expectation.
+        deviation: standard deviation of that.
+        largest: the most.
+    """
+
+    expected: str
+    deviation: str
+    largest: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class File:
     """A published file.
 
@@ -71,6 +88,8 @@ class ReleasePage:
         frame: of the ledger.
         release: what its row in a table says.
         parameters: of the mechanism.
+        sampled: whether it draws a sample.
+        deleted: what it deletes of a group; None for another kind of release.
         rule: the versioned rule that gave the price.
         theorem: what proves it.
         relation: the neighbouring relation.
@@ -84,6 +103,7 @@ class ReleasePage:
         certificate: digest of its certificate, None before publication.
         certificate_here: whether these pages can give it out.
         columns: the generalization map by column; none where the certificate isn't here.
+        stages: what each stage published, where the certificate is here and tells.
         map_digest: SHA-256 (hex) of the map.
         spec_digest: SHA-256 (hex) of the specification.
         code_version: of the software.
@@ -94,6 +114,8 @@ class ReleasePage:
     frame: PageHeader
     release: ReleaseRow
     parameters: tuple[Parameter, ...]
+    sampled: bool
+    deleted: Deleted | None
     rule: str
     theorem: str
     relation: str
@@ -107,6 +129,7 @@ class ReleasePage:
     certificate: str | None
     certificate_here: bool
     columns: MapOfColumns
+    stages: tuple[CertificateStage, ...]
     map_digest: str
     spec_digest: str
     code_version: str
@@ -131,6 +154,8 @@ def release_page(seen: PageRequest, release_id: str) -> ReleasePage:
         frame=seen.frame(),
         release=row,
         parameters=tuple(Parameter(name=name, value=str(value)) for name, value in charge.mechanism),
+        sampled=draws_sample(dict(charge.mechanism)),
+        deleted=_deleted(charge),
         rule=charge.price.rule,
         theorem=theorem_of(charge),
         relation=charge.price.relation,
@@ -144,6 +169,7 @@ def release_page(seen: PageRequest, release_id: str) -> ReleasePage:
         certificate=digest,
         certificate_here=content is not None,
         columns=() if content is None else columns_of(content),
+        stages=() if content is None else stages_of(content),
         map_digest=charge.map_digest,
         spec_digest=charge.spec_digest,
         code_version=charge.code_version,
@@ -201,6 +227,17 @@ def _circumstances(seen: PageRequest, charge: ReleaseCharged, position: int) -> 
     added = seen.view.entries_of(DatasetAdded, [place])[place]
     looks = seen.around.follower.looks(charge.dataset, up_to=position - 1)
     return DatasetContext(rows_per_person=added.rows_per_person, look_days=tuple(day for _, day in looks))
+
+
+def _deleted(charge: ReleaseCharged) -> Deleted | None:
+    mechanism = mechanism_of_record(dict(charge.mechanism))
+    if not isinstance(mechanism, DeletionRelease):
+        return None
+    return Deleted(
+        expected=f"{float(expected_deletion(mechanism.noise)):.4g}",
+        deviation=f"{math.sqrt(deletion_variance(mechanism.noise)):.4g}",
+        largest=largest_deletion(mechanism.noise),
+    )
 
 
 def _bound(charge: ReleaseCharged) -> str:

@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
-from ...ledger.entries.kinds import ReleaseRefused
-from ..views.rows import Stage, stage_of
+from ...ledger.entries.kinds import ReleaseCharged, ReleaseRefused
+from ..views.rows import Stage, draws_sample, stage_of
 from ..views.state import LedgerView, PageHeader, PageRequest
 
 __all__ = [
@@ -119,7 +119,7 @@ def refusal_rows(view: LedgerView, positions: Iterable[int]) -> tuple[RefusalRow
 MOST_REFUSALS = 20
 REUSE = "sample-used"
 
-State = Literal["drawn", "consumed", "never read"]
+State = Literal["drawn", "consumed", "never read", "not drawn"]
 STATES: dict[Stage, State] = {
     "charged": "drawn",
     "reading": "consumed",
@@ -135,9 +135,11 @@ class SampleRow:
 
     Args:
         sample_id: commitment to the key that its coins come from.
-        purpose: what it serves there: "release", or "selection" for the choice of the map.
+        purpose: what it serves there: "release", or "selection" for the choice of the map; "none" where the release
+            reads all records.
         release_id: the one release that it serves.
-        state: "drawn" (reserved, nothing read), "consumed", or "never read" (given back, and never usable again).
+        state: "drawn" (reserved, nothing read), "consumed", or "never read" (given back, and never usable again); "not
+            drawn" where the release reads all records.
         stage: what became of the release.
         position: of the entry that reserved it.
     """
@@ -179,12 +181,16 @@ def samples_page(seen: PageRequest, *, before: int | None) -> SamplesPage:
     cut = found[ROWS_A_PAGE][3] if len(found) > ROWS_A_PAGE else -1
     shown = [row for row in found[:ROWS_A_PAGE] if row[3] != cut]
     outcomes = view.outcomes(release_id for _, _, release_id, _ in shown)
+    charges = view.entries_of(ReleaseCharged, {position for _, _, _, position in shown})
+    whole = {position for position, charge in charges.items() if not draws_sample(dict(charge.mechanism))}
     rows = tuple(
         SampleRow(
             sample_id=sample_id,
-            purpose=purpose,
+            purpose="none" if position in whole and purpose == "release" else purpose,
             release_id=release_id,
-            state=STATES[stage_of(outcomes.get(release_id, {}))],
+            state="not drawn"
+            if position in whole and purpose == "release"
+            else STATES[stage_of(outcomes.get(release_id, {}))],
             stage=stage_of(outcomes.get(release_id, {})),
             position=position,
         )

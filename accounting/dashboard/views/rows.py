@@ -25,6 +25,7 @@ from ...ledger.entries.kinds import (
     TokenRevoked,
 )
 from ...ledger.entries.values import amount_text
+from ...theory.kinds.registry import kind_of, mechanism_of_record
 from .state import LedgerView
 
 __all__ = [
@@ -35,6 +36,7 @@ __all__ = [
     "amount_or_none",
     "day_of",
     "described",
+    "draws_sample",
     "factor_shown",
     "mechanism_in_words",
     "release_row",
@@ -86,7 +88,8 @@ def described(entry: Entry) -> str:  # noqa: PLR0911, PLR0912 - one return for e
             return f"Series '{entry.series}' of {releases} was charged to '{entry.dataset}' whole."
         case ReleaseCharged():
             payer = f"series '{entry.series.name}'" if entry.series else f"'{entry.dataset}'"
-            return f"Release '{entry.release_id}' was charged to {payer}, and its sample reserved."
+            reserved = ", and its sample reserved" if draws_sample(dict(entry.mechanism)) else ""
+            return f"Release '{entry.release_id}' was charged to {payer}{reserved}."
         case ReleaseReading():
             return f"Release '{entry.release_id}' began to read records: its cost is spent for ever."
         case ReleasePublished():
@@ -136,8 +139,28 @@ def mechanism_in_words(record: Mapping[str, str | int]) -> str:
         of = "all records" if rate == "whole" else f"a fresh sample at rate {rate}"
         chosen = f"map chosen at ε {record.get('selection_epsilon')} on {of}"
         return f"k = {record.get('k')}, rate {record.get('sampling_rate')}, {chosen}"
+    if record.get("kind") == "deletion-release/1":
+        stages = counted(int(record.get("stages", 1)), "stage")
+        return f"deletion in {stages}, k = {record.get('k')}, {_noise_in_words(record)}"
     named = ", ".join(f"{name} {value}" for name, value in record.items() if name != "kind")
     return f"{record.get('kind')}: {named}"
+
+
+def _noise_in_words(record: Mapping[str, str | int]) -> str:
+    """The noise of a deletion release."""
+    match record.get("noise"):
+        case "optimal":
+            return f"optimal noise for ε {record.get('epsilon')} and δ {record.get('delta')} a stage"
+        case "geometric":
+            return f"geometric noise of ε {record.get('epsilon')}, m = {record.get('width')}"
+        case other:
+            return f"{other} noise of σ {record.get('scale')}, m = {record.get('width')}"
+
+
+def draws_sample(record: Mapping[str, str | int]) -> bool:
+    """Whether a mechanism draws a sample with coins of its own; it is reserved an id of one in any case."""
+    mechanism = mechanism_of_record(record)
+    return kind_of(mechanism).sampling_rate(mechanism) is not None
 
 
 def factor_shown(factor: float) -> str:

@@ -288,7 +288,7 @@ def _print_tables(tables: Iterable[PreviewTable], out: Console) -> None:
 
 def _cell(cell: str | float, *, narrow: bool) -> Text:
     if isinstance(cell, str):
-        return Text(cell)
+        return Text(cell, overflow="fold")
     return Text(f"{cell:.1%}" if narrow else _bar(cell))
 
 

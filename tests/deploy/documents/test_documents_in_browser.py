@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+NAMES = ("preview", "sheet", "preview-of-deletion", "sheet-of-deletion")
+WIDE = 1100
 KEEP = "CROWDBLEND_DOCUMENT_PICTURES"
 CUT = """() => [...document.querySelectorAll('th, td, dd, dt, p, li, pre, caption, figcaption, h1, h2, h3')]
     .filter(one => one.offsetParent && !(one.closest('thead') && one.closest('thead').clientWidth <= 1))
@@ -32,7 +34,7 @@ OVERLAP = """() => [...document.querySelectorAll('svg.picture')].flatMap(picture
 
 @pytest.fixture(scope="module")
 def documents(tmp_path_factory) -> dict[str, Path]:
-    """Both documents of the demonstration."""
+    """Both documents of the demonstration's sampled release, and of its deletion release."""
     place = tmp_path_factory.mktemp("documents")
 
     def run(*words: str) -> None:
@@ -41,7 +43,14 @@ def documents(tmp_path_factory) -> dict[str, Path]:
     run("demo", "--output", "demo")
     run("preview", "demo/census2000.toml", "--release", "demo/release", "--html", "preview.html")
     run("sheet", "demo/release", "--publisher", "A statistics office")
-    return {"preview": place / "preview.html", "sheet": next(place.glob("*-sheet.html"))}
+    run("preview", "demo/census2000-deletion.toml", "--release", "demo/release", "--html", "preview-of-deletion.html")
+    run("sheet", "demo/deletion", "--output", "of-deletion")
+    return {
+        "preview": place / "preview.html",
+        "sheet": next(place.glob("*-sheet.html")),
+        "preview-of-deletion": place / "preview-of-deletion.html",
+        "sheet-of-deletion": next(place.glob("of-deletion/*-sheet.html")),
+    }
 
 
 def keep(page, name: str) -> None:
@@ -50,7 +59,7 @@ def keep(page, name: str) -> None:
         page.screenshot(path=Path(folder) / f"{name}.png")
 
 
-@pytest.mark.parametrize("name", ["preview", "sheet"])
+@pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize(
     ("width", "scheme"),
     [(320, "light"), *(pytest.param(1100, scheme, marks=pytest.mark.slow) for scheme in ("light", "dark"))],
@@ -67,7 +76,7 @@ def test_it_fits_and_fetches_nothing(browser, documents, name: str, width: int, 
     assert page.evaluate(OVERLAP) == []
     assert (asked, faults) == ([documents[name].as_uri()], [])
     assert page.locator("script").count() == 0
-    if scheme == "light":
+    if scheme == "light" and (width == WIDE or "deletion" not in name):
         keep(page, f"{name}-{width}")
     context.close()
 
@@ -91,7 +100,7 @@ def test_printed_in_grey_kept_and_suppressed_are_told_apart(browser, documents, 
     context.close()
 
 
-@pytest.mark.parametrize("name", ["preview", "sheet"])
+@pytest.mark.parametrize("name", NAMES)
 def test_it_is_accessible(browser, documents, name: str) -> None:
     from axe_playwright_python.sync_playwright import Axe
 

@@ -346,9 +346,9 @@ CHAIN = {"colour": "levels = [0, 0, 1]", "age": "levels = [0, 1, 3]", "town": "l
 
 
 def write_towns(desk, *, rows: int = 3_000) -> list[tuple[str, int, str]]:
-    """Invented records in groups of very different sizes."""
+    """Invented records in groups of very different sizes; in the South each coarser group has one finer part."""
     draws = np.random.default_rng(7)
-    ages = np.minimum(draws.geometric(0.08, rows), 99)
+    ages = 10 * np.minimum(draws.geometric(0.3, rows), 10) - 5
     records = list(zip(
         draws.choice(["blue", "green", "red"], rows, p=[0.6, 0.3, 0.1]),
         ages.tolist(),
