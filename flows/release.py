@@ -110,7 +110,7 @@ def _stages(
             randomness=randomness,
             on_progress=observer.on_progress,
         )
-        generalization, publication = _made(request, work=work, observer=observer)
+        generalization, publication = _run_count(request, work=work, observer=observer)
         with observer.stage("publish"):
             release = write_output(
                 receipt=receipt,
@@ -130,7 +130,7 @@ def _stages(
     return release
 
 
-def _made(request: Request, *, work: ReleaseWork, observer: Observer) -> tuple[GeneralizationMap, Publication]:
+def _run_count(request: Request, *, work: ReleaseWork, observer: Observer) -> tuple[GeneralizationMap, Publication]:
     """The map that the records were read with, and what may be published."""
     kind = release_kind(request.kind)
     generalization = kind.count_columns(request, work, observer)

@@ -1,9 +1,4 @@
-"""Amounts and counts as people write and read them, the same in tables, refusals, documents and pages.
-
-How amounts and counts are written for people, the same in tables, refusals, documents and pages.
-
-Numbers from Python, taken as they are written.
-"""
+"""Amounts and counts as people write and read them, the same in tables, refusals, documents and pages."""
 
 from __future__ import annotations
 

@@ -1,9 +1,4 @@
-"""Counts of records that were included with unequal rates, and the column that states each record's rate.
-
-Counts of records that were included with unequal rates: by a survey that is over, or by coins of one's own.
-
-A column that says with what rate its record is or was included, and what is done with it.
-"""
+"""Counts of records included with unequal rates, by a survey that is over or by own coins, and their column."""
 
 from __future__ import annotations
 

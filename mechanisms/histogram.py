@@ -110,17 +110,17 @@ class OutlierPrivateHistogram(Mechanism):
         return TwoSidedGeometricNoise(epsilon=self.epsilon * self.margin, sensitivity=self.horizon - count)
 
 
-def suppressed_counts(counts: NDArray[np.int64], event: SuppressedHistogram) -> NDArray[np.int64]:
+def suppressed_counts(counts: NDArray[np.int64], mechanism: SuppressedHistogram) -> NDArray[np.int64]:
     """The counts with those below k replaced by 0, which says the same as an empty cell.
 
     Args:
         counts: one for each cell of the declared partition, empty cells too; shape (cells,).
-        event: the mechanism.
+        mechanism: the release.
     """
-    return np.where(counts >= event.k, counts, 0)
+    return np.where(counts >= mechanism.k, counts, 0)
 
 
-def noisy_counts(counts: NDArray[np.int64], event: NoisyHistogram) -> NDArray[np.int64]:
+def noisy_counts(counts: NDArray[np.int64], mechanism: NoisyHistogram) -> NDArray[np.int64]:
     """The counts with those below k replaced by noisy ones, which may be negative, or k and more.
 
     PRIVACY: empty cells must be among the counts, and which cells are noisy must not be told. OpenDP draws the
@@ -128,29 +128,29 @@ def noisy_counts(counts: NDArray[np.int64], event: NoisyHistogram) -> NDArray[np
 
     Args:
         counts: one for each cell of the declared partition, empty cells too; shape (cells,).
-        event: the mechanism.
+        mechanism: the release.
     """
     published = counts.copy()
-    small = np.flatnonzero(counts < event.k)
-    noise = TwoSidedGeometricNoise(epsilon=event.epsilon)
+    small = np.flatnonzero(counts < mechanism.k)
+    noise = TwoSidedGeometricNoise(epsilon=mechanism.epsilon)
     published[small] = add_two_sided_geometric(counts[small].tolist(), noise)
     return published
 
 
-def outlier_private_counts(counts: NDArray[np.int64], event: OutlierPrivateHistogram) -> NDArray[np.int64]:
+def outlier_private_counts(counts: NDArray[np.int64], mechanism: OutlierPrivateHistogram) -> NDArray[np.int64]:
     """Every count with the noise of its own size.
 
     PRIVACY: as in `noisy_counts`; no cell's scale may be told.
 
     Args:
         counts: one for each cell of the declared partition, empty cells too; shape (cells,).
-        event: the mechanism.
+        mechanism: the release.
     """
     published = counts.copy()
-    level = np.minimum(counts, event.horizon - event.margin)
+    level = np.minimum(counts, mechanism.horizon - mechanism.margin)
     for count in np.unique(level).tolist():
         cells = np.flatnonzero(level == count)
-        published[cells] = add_two_sided_geometric(counts[cells].tolist(), event.noise(count))
+        published[cells] = add_two_sided_geometric(counts[cells].tolist(), mechanism.noise(count))
     return published
 
 

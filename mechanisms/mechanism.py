@@ -1,8 +1,6 @@
-"""What all mechanisms have in common, and the two relations between data sets in which prices are stated.
+"""What all mechanisms have in common: each is a value that says everything that its price depends on.
 
-What all mechanisms have in common: each is a value that says everything that its price depends on.
-
-The two relations between data sets in which prices are stated, and where exact random bytes come from.
+And the two relations between data sets in which prices are stated, and where exact random bytes come from.
 """
 
 from __future__ import annotations

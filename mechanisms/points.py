@@ -1,9 +1,4 @@
-"""Synthetic points in the unit cube, from the counts of a declared grid whose axes are columns.
-
-Synthetic points in the unit cube, from the counts of a declared grid, for averages of smooth functions.
-
-Columns as the axes of a cube: declared bounds, equal cells between them, and the centres that are published.
-"""
+"""Synthetic points in the unit cube, from the counts of a declared grid whose axes are columns."""
 
 from __future__ import annotations
 

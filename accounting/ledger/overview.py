@@ -1,9 +1,4 @@
-"""A ledger at a glance: every budget, the latest of what grows, and the composed estimate beside each account.
-
-What everything charged to a data set costs when composed tightly: an estimate beside the account, never a rule.
-
-A ledger at a glance: every budget, and the latest of what grows, at a cost that doesn't grow much with it.
-"""
+"""A ledger at a glance: every budget, the latest of what grows, and beside each account a composed estimate."""
 
 from __future__ import annotations
 

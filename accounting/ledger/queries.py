@@ -1,9 +1,4 @@
-"""What the ledger knows now, by look-ups whose cost does not grow with it; series and their next free place.
-
-What the ledger knows now, by look-ups whose cost does not grow with it.
-
-Series of releases as the ledger knows them, and the next free place in one.
-"""
+"""What the ledger knows now, by look-ups whose cost does not grow with it; series and their next free place."""
 
 from __future__ import annotations
 
@@ -223,14 +218,17 @@ def releases_of(connection: Connection, *, latest: int | None = None) -> tuple[R
     Raises:
         ForgedState: what is stored of one does not follow from the signed chain, or one was added or removed.
     """
-    SignedState(connection).require_rows(
-        release, connection.execute(select(func.count()).select_from(release)).scalar_one()
-    )
+    return _states(connection, *_of_the_latest(connection, release, latest))
+
+
+def _of_the_latest(connection: Connection, table: Table, latest: int | None) -> tuple[ColumnElement[bool], ...]:
+    """The condition for a table's latest so many rows, none for all; no row may have been added or removed."""
+    rows = connection.execute(select(func.count()).select_from(table)).scalar_one()
+    SignedState(connection).require_rows(table, rows)
     if latest is None:
-        return _states(connection)
-    places = select(release.c.position).order_by(release.c.position.desc()).limit(latest)
-    first = min(connection.execute(places).scalars(), default=0)
-    return _states(connection, release.c.position >= first)
+        return ()
+    places = select(table.c.position).order_by(table.c.position.desc()).limit(latest)
+    return (table.c.position >= min(connection.execute(places).scalars(), default=0),)
 
 
 def _states(connection: Connection, *conditions: ColumnElement[bool]) -> tuple[ReleaseState, ...]:
@@ -376,14 +374,7 @@ def all_series(connection: Connection, *, latest: int | None = None) -> tuple[Se
     Raises:
         ForgedState: what is stored of one does not follow from the signed chain, or one was added or removed.
     """
-    SignedState(connection).require_rows(
-        series, connection.execute(select(func.count()).select_from(series)).scalar_one()
-    )
-    if latest is None:
-        return _series_states(connection)
-    places = select(series.c.position).order_by(series.c.position.desc()).limit(latest)
-    first = min(connection.execute(places).scalars(), default=0)
-    return _series_states(connection, series.c.position >= first)
+    return _series_states(connection, *_of_the_latest(connection, series, latest))
 
 
 def free_number(connection: Connection, state: SeriesState) -> int | None:

@@ -155,8 +155,8 @@ def _forge(path: Path, bodies: list[Any], place: int, body: bytes) -> None:
             connection.execute(f"DROP TRIGGER {name}")
         previous = connection.execute("SELECT previous FROM entry WHERE position = 0").fetchone()[0]
         for position, one in enumerate(bodies):
-            octets = one if isinstance(one, bytes) else one.encode()
-            own = link_hash(previous=previous, position=position, body=octets)
+            raw_bytes = one if isinstance(one, bytes) else one.encode()
+            own = link_hash(previous=previous, position=position, body=raw_bytes)
             row = (position, previous, own, "budget-raised/1", one)
             if position >= place:
                 connection.execute("DELETE FROM entry WHERE position = ?", row[:1])

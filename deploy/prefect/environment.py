@@ -309,12 +309,12 @@ def _no_wait() -> None:
 
 
 HOME = "PREFECT_HOME"
-_made: list[str] = []
+_own_folders: list[str] = []
 
 
 def own_folder() -> str | None:
     """The folder that `configure_prefect_home` has made in this process; None where somebody else's is used."""
-    return _made[-1] if _made else None
+    return _own_folders[-1] if _own_folders else None
 
 
 def configure_prefect_home(private_home: Path, *, whatever_is_there: bool = False) -> None:
@@ -337,7 +337,7 @@ def configure_prefect_home(private_home: Path, *, whatever_is_there: bool = Fals
         _make(private_home, where=str(private_home))
         folder = tempfile.mkdtemp(prefix="prefect-", dir=private_home)
         os.environ[HOME] = folder
-        _made.append(folder)
+        _own_folders.append(folder)
         atexit.register(shutil.rmtree, folder, ignore_errors=True)
 
 

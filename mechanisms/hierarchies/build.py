@@ -1,9 +1,4 @@
-"""Hierarchies made from what is declared, or made again from their description.
-
-Rows of a hierarchy from what is declared: cut points, days, prefixes of codes, an outline, or codes with parents.
-
-A hierarchy made again from its description, and which published labels are none of its own.
-"""
+"""Hierarchies made from what is declared: cut points, days, prefixes, an outline, parents, a description."""
 
 from __future__ import annotations
 

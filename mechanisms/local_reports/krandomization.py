@@ -1,9 +1,4 @@
-"""K-randomization: every bit of a person's vector flipped by an exact biased coin, and the outcomes' counts published.
-
-Biased coins from random bytes, exactly: many at once, about one byte each.
-
-K-randomization: every bit of a person's vector flipped by a coin, and the counts of the outcomes published.
-"""
+"""Biased coins from random bytes, exactly: many at once, about one byte each."""
 
 from __future__ import annotations
 

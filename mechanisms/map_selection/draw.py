@@ -1,9 +1,4 @@
-"""How a release's map is chosen: the candidates' qualities, and the private draw that picks one.
-
-The private draw of a map: permute-and-flip or the exponential mechanism over exact integer qualities.
-
-How a release's map is chosen: the candidates, and the draw that picks one of them.
-"""
+"""How a release's map is chosen: candidates, and the private draw that picks one by exact qualities."""
 
 from __future__ import annotations
 

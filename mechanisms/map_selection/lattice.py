@@ -1,9 +1,4 @@
-"""The candidate maps of a private choice, and their quality in exact integers.
-
-The candidate maps of a private choice: the levels that each column may take, all declared beforehand.
-
-The quality of a candidate map in exact integers: information kept times records above a threshold.
-"""
+"""The candidate maps of a private choice, and their quality in exact integers."""
 
 from __future__ import annotations
 

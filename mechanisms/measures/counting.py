@@ -1,9 +1,4 @@
-"""Records as distinct combinations with their counts, and the errors of counting queries.
-
-Records as distinct combinations with their counts, which every measure of a table can be computed from.
-
-Errors of counting queries: what a count on the release, scaled up by the sampling rate, says of the records.
-"""
+"""Records as distinct combinations with their counts, and the errors of counting queries."""
 
 from __future__ import annotations
 

@@ -1,9 +1,4 @@
-"""What coarsening loses: granularity, entropy, ambiguity, and distances of marginals and pairs.
-
-How far the published marginals and pairs of columns lie from those before, and how far columns belong together.
-
-Measures of what coarsening loses: granularity, non-uniform entropy, ambiguity.
-"""
+"""What coarsening loses: granularity, entropy, ambiguity, and distances of marginals and pairs."""
 
 from __future__ import annotations
 

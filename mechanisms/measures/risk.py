@@ -1,9 +1,4 @@
-"""Equivalence classes and the re-identification risk that their sizes mean.
-
-Measures of equivalence classes: their average size, and how many pairs of records can't be told apart.
-
-Re-identification risk by class sizes: of a prosecutor, a journalist and a marketer.
-"""
+"""Equivalence classes and the re-identification risk that their sizes mean."""
 
 from __future__ import annotations
 

@@ -1,8 +1,6 @@
-"""Group counts: what a worker does with its chunks, and partial counts merged in a tree.
+"""Group counts of the sampled records: what a worker does with its chunks, and partial counts merged in a tree.
 
-What a worker does: read the key, draw its chunks' coins, count groups; records stay where they are.
-
-Group counts of the sampled records: partial counts by Dask, merged in a tree.
+A worker reads the key, draws its chunks' coins and counts groups; records stay where they are.
 """
 
 from __future__ import annotations

@@ -1,10 +1,6 @@
 """What must be the same on every worker, and what a fault on one may tell.
 
-What a fault on a worker may tell: its kind, since its text travels through the scheduler and into logs.
-
-What decides which coin a record has: the layout of the coins, and how records are numbered within a chunk.
-
-What must be the same on every machine of a cluster: the software's version and the sampler's layout.
+It tells its kind alone: its text travels through the scheduler and into logs.
 """
 
 from __future__ import annotations

@@ -1,9 +1,4 @@
-"""Hierarchies as files: read strictly, written, and read leniently from other tools.
-
-Hierarchies as files: no header, one line a value, from the value to its most general label.
-
-Hierarchy files of other tools, read leniently, so that all that is wrong with them can be told at once.
-"""
+"""Hierarchies as files: no header, one line a value, from the value to its most general label; peers' leniently."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ from ...mechanisms.hierarchies.declare import (
 from ...mechanisms.recoding import MappedColumn, Placement
 from .values import RecordReading
 
-__all__ = ["ColumnCoder", "KnownEntries", "arrow_of", "filled", "numbers_of", "octets_of", "texts_of"]
+__all__ = ["ColumnCoder", "KnownEntries", "arrow_of", "bytes_of", "filled", "numbers_of", "texts_of"]
 
 _ARROW: Mapping[np.dtype[Any], pa.DataType] = {
     np.dtype(np.int8): pa.int8(),
@@ -71,7 +71,7 @@ def texts_of(texts: Sequence[str]) -> pa.Array:
     return pa.Array.from_buffers(pa.string(), len(raw_bytes), buffers)
 
 
-def octets_of(values: Sequence[bytes]) -> pa.Array:
+def bytes_of(values: Sequence[bytes]) -> pa.Array:
     """An Arrow array of type large_binary of some values, none of them null; shape (n,)."""
     buffers = [None, pa.py_buffer(_offsets(values)), pa.py_buffer(b"".join(values))]
     return pa.Array.from_buffers(pa.large_binary(), len(values), buffers)
@@ -135,7 +135,7 @@ class ColumnCoder:
         inside = [number for number in numbers if number is not None and INT64_MIN <= number <= INT64_MAX]
         self._null_integers = np.array(inside, dtype=np.int64)
         self._null_numbers = np.array([number_of_text(text) for text in null_values], dtype=np.float64)
-        self._known = octets_of([])
+        self._known = bytes_of([])
         self._known_codes: NDArray[np.int64] = np.empty(0, dtype=np.int64)
         self._known_entries: defaultdict[str, KnownEntries] = defaultdict(KnownEntries)
         self._known_entries_bytes = 0
@@ -243,13 +243,13 @@ class ColumnCoder:
             # Small row groups of a file have much the same dictionary, each in an order of its own.
             unknown = raw_bytes.filter(places.is_null()).unique()
             if self._known.nbytes + unknown.nbytes > _KNOWN_BYTES:
-                return self._codes_of_octets(raw_bytes)
+                return self._codes_of_array(raw_bytes)
             self._known = pa.concat_arrays([self._known, unknown])
-            self._known_codes = np.append(self._known_codes, self._codes_of_octets(unknown))
+            self._known_codes = np.append(self._known_codes, self._codes_of_array(unknown))
             places = pc.index_in(raw_bytes, value_set=self._known)
         return self._known_codes.take(numbers_of(places))
 
-    def _codes_of_octets(self, raw_bytes: pa.Array) -> NDArray[np.int64]:
+    def _codes_of_array(self, raw_bytes: pa.Array) -> NDArray[np.int64]:
         if len(raw_bytes) < _MANY_TEXTS:
             return self._codes_of_bytes(raw_bytes.to_pylist())
         # Long lists are mostly numbers, for which no Python object need be made.

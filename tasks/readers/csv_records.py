@@ -1,9 +1,4 @@
-"""The records of a CSV range, or a sample of them, as group keys: a total parser that splits wanted records only.
-
-The records of a CSV file that begin within a range of bytes, read in windows of bounded size.
-
-Splitting many records at once: the offsets of every field, where nothing in it has to be rewritten.
-"""
+"""The records of a CSV range, or a sample of them, as group keys: a total parser that splits wanted records only."""
 
 from __future__ import annotations
 
@@ -21,7 +16,7 @@ from ...mechanisms.sampling import Coins
 from ..counting.chunks import CsvChunk
 from ..inputs.csv_header import LINE_LIMIT, CsvLayout, split_line
 from ..inputs.files import open_input
-from .column_codes import ColumnCoder, arrow_of, octets_of
+from .column_codes import ColumnCoder, arrow_of, bytes_of
 from .csv_quotes import Quotes, QuoteState, transition_over
 
 __all__ = [
@@ -367,7 +362,7 @@ def _block_keys(
         fields = regular.column(position)
         word[:split] += coder.scaled_codes(fields, None)
         if alone:
-            values = octets_of([fields[position] for fields in alone])
+            values = bytes_of([fields[position] for fields in alone])
             word[split : split + len(alone)] += coder.scaled_codes(values, None)
     return keys
 

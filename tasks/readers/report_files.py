@@ -1,9 +1,4 @@
-"""Files of local reports: their columns, their check by metadata, and a total parser that passes over each bad report.
-
-Files of local reports, Parquet or CSV: their columns, their check by footer or header alone, and their tasks.
-
-The reports of one task, a few megabytes at a time: a total parser that passes over each bad report alone.
-"""
+"""Files of local reports, Parquet or CSV: their columns, their check by footer or header alone, and their tasks."""
 
 from __future__ import annotations
 

@@ -1,9 +1,4 @@
-"""Parquet columns decoded at the sampled positions only, from the stored types that are known here.
-
-How Parquet stores the columns that are known here: their types, and the entries of their dictionaries.
-
-Parquet columns decoded at the sampled positions only; whatever is not known here is left to pyarrow.
-"""
+"""Parquet columns decoded at the sampled positions only; types not known here are left to pyarrow."""
 
 from __future__ import annotations
 

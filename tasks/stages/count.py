@@ -1,8 +1,6 @@
-"""The stages that see records: the counts behind a private choice of the map, and the release's own counts.
+"""The stages that see records: what comes back from the workers is counts, and what leaves may be published.
 
-The stage that sees records: what comes back from the workers is counts, and what leaves it may be published.
-
-The stage that draws the map: joint counts, scores and draw stay in this process; the draw is stored, then used.
+Joint counts, scores and the draw of a map stay in this process; the draw is stored, then used.
 """
 
 from __future__ import annotations

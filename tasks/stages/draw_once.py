@@ -103,7 +103,7 @@ def map_draw(choice: MapChoice, *, sample_id: str, step: int | None = None) -> S
 def store_draw(draw: StoredDraw, numbers: Numbers, *, folder: ReleaseFolder) -> None:
     """Store what was drawn, before anything depends on it.
 
-    Few numbers stand in the file as a list of JSON. An array stands there as its size, and the octets of its int64
+    Few numbers stand in the file as a list of JSON. An array stands there as its size, and the raw bytes of its int64
     numbers (little-endian) packed by Zstandard, in base64.
 
     Args:

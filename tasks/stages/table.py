@@ -230,7 +230,7 @@ def write_table(table: PublishedTable, *, folder: Path, file_format: FileFormat)
         file.write(_csv_line([column.name for column in table.columns]))
         for number, lines in enumerate(_csv_lines(table)):
             if table.times is None:
-                file.write(_octets(lines))
+                file.write(_bytes(lines))
                 continue
             times = table.times[number * TEXT_ROWS_AT_ONCE :][: len(lines)].tolist()
             for line, count in zip(lines.cast(pa.large_binary()).to_pylist(), times, strict=True):
@@ -277,7 +277,7 @@ def _quoted(texts: Sequence[str], table: PublishedTable) -> pa.Array:
     return texts_of(fields).cast(pa.large_string())
 
 
-def _octets(lines: pa.Array) -> memoryview:
+def _bytes(lines: pa.Array) -> memoryview:
     """The bytes of some texts, one after the other."""
     _, ends, content = lines.buffers()
     offsets = np.frombuffer(ends, dtype=np.int64)[lines.offset : lines.offset + len(lines) + 1]

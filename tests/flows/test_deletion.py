@@ -306,7 +306,7 @@ def test_an_array_that_is_damaged_is_refused(tmp_path, size) -> None:
 
 
 @pytest.mark.parametrize("damage", [lambda packed: packed[:-8], lambda packed: "=" + packed, lambda _: "AAAA"])
-def test_octets_that_are_damaged_are_refused(damage) -> None:
+def test_bytes_that_are_damaged_are_refused(damage) -> None:
     stored = _stored_form(np.arange(1000))
     assert stored_numbers(stored).tolist() == list(range(1000))
     with pytest.raises(ValueError, match="the array"):

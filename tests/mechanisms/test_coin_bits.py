@@ -20,8 +20,8 @@ def test_the_threshold_is_the_least_that_is_not_below(probability):
 @pytest.mark.parametrize("word", [0, 1, 2**56 - 1, 2**56, 2**63, 2**64 - 1, 0x19_9999_9999_9999_9A, 5 << 56])
 @pytest.mark.parametrize("threshold", [0, 1, 2**56, 5 << 56, (5 << 56) + 7, 2**63, 2**64 - 1])
 def test_a_coin_is_the_comparison_of_one_word(word, threshold):
-    octets = word.to_bytes(8, "big")
-    parts = [octets[:1], octets[1:]]
+    raw_bytes = word.to_bytes(8, "big")
+    parts = [raw_bytes[:1], raw_bytes[1:]]
 
     def randomness(count):
         assert count in (0, 1, 7)

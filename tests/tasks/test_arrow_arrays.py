@@ -8,15 +8,15 @@ import sys
 import numpy as np
 import pyarrow as pa
 import pytest
-from crowdblend.tasks.readers.column_codes import arrow_of, filled, numbers_of, octets_of, texts_of
+from crowdblend.tasks.readers.column_codes import arrow_of, bytes_of, filled, numbers_of, texts_of
 from hypothesis import given
 from hypothesis import strategies as st
 
 WITHOUT_PANDAS = """
 import sys
 import numpy as np
-from crowdblend.tasks.readers.column_codes import arrow_of, filled, octets_of, texts_of
-texts_of(["a", ""]), octets_of([])
+from crowdblend.tasks.readers.column_codes import arrow_of, filled, bytes_of, texts_of
+texts_of(["a", ""]), bytes_of([])
 numbers = arrow_of(np.arange(3)).take(arrow_of(np.array([2, 0])))
 filled(numbers, 7), filled(numbers.is_null(), 0)
 assert "pandas" not in sys.modules
@@ -24,12 +24,12 @@ assert "pandas" not in sys.modules
 
 
 @given(st.lists(st.text(st.characters(exclude_categories=["Cs"]))))
-def test_texts_and_octets_are_those_of_pyarrow(texts):
+def test_texts_and_bytes_are_those_of_pyarrow(texts):
     assert texts_of(texts).equals(pa.array(texts, type=pa.string()))
-    octets = [text.encode() for text in texts]
-    assert octets_of(octets).equals(pa.array(octets, type=pa.large_binary()))
+    raw_bytes = [text.encode() for text in texts]
+    assert bytes_of(raw_bytes).equals(pa.array(raw_bytes, type=pa.large_binary()))
     texts_of(texts).validate(full=True)
-    octets_of(octets).validate(full=True)
+    bytes_of(raw_bytes).validate(full=True)
 
 
 @pytest.mark.parametrize("values", [[1, None, 3], [None, 2.5], [True, None, False], []])

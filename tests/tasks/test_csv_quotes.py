@@ -84,7 +84,7 @@ def test_ignoring_quotes_at_the_borders_of_ranges_is_noticed(tmp_path, monkeypat
 def test_ignoring_quotes_within_a_range_is_noticed(tmp_path, monkeypatch):
     path = tmp_path / "notes.csv"
     many_lines(path, records=100)
-    monkeypatch.setattr(csv_blocks, "_record_ends", lambda block, octets, **_: np.flatnonzero(octets == 10))
+    monkeypatch.setattr(csv_blocks, "_record_ends", lambda block, raw_bytes, **_: np.flatnonzero(raw_bytes == 10))
     assert counted(path) == {("*",): 200}
 
 

@@ -156,7 +156,7 @@ def test_the_check_finds_a_reader_that_misreads_damage(tmp_path, monkeypatch):
         check(tmp_path, seed=1, rounds=15)
 
 
-octets = st.binary(max_size=200)
+raw_bytes = st.binary(max_size=200)
 
 
 def bare(content: bytes) -> np.ndarray:
@@ -167,7 +167,7 @@ def bare(content: bytes) -> np.ndarray:
 @pytest.mark.slow
 @settings(derandomize=True, max_examples=400)
 @given(
-    chunk=octets,
+    chunk=raw_bytes,
     records=st.integers(-2, 1 << 40),
     codec=st.sampled_from([0, 1, 2, 6, 9]),
     positions=st.lists(st.integers(-3, 90), max_size=20),
@@ -184,7 +184,7 @@ def test_any_bytes_are_headers_or_refused(chunk, records, codec, positions):
 
 
 ANY_CALL = st.tuples(
-    octets,
+    raw_bytes,
     st.lists(st.integers(-3, 90), max_size=20),
     st.tuples(st.integers(-1, 21), st.integers(-1, 21)),
     st.integers(-2, 20),
@@ -235,7 +235,7 @@ def test_any_page_is_decoded_within_bounds_or_refused(call):
 
 
 @settings(derandomize=True, max_examples=300)
-@given(page=octets, count=st.integers(-2, 60))
+@given(page=raw_bytes, count=st.integers(-2, 60))
 def test_any_texts_fill_the_page_or_are_refused(page, count):
     try:
         offsets, texts = page_decoder.plain_texts(bare(page), count)
@@ -275,7 +275,7 @@ def test_a_dictionary_is_known_where_each_entry_is_and_nothing_else_stands_there
 
 
 @settings(derandomize=True, max_examples=400)
-@given(page=octets, count=st.integers(-2, 1 << 40) | st.integers(-2, 60), width=st.integers(-1, 9))
+@given(page=raw_bytes, count=st.integers(-2, 1 << 40) | st.integers(-2, 60), width=st.integers(-1, 9))
 def test_any_bytes_are_a_known_dictionary_or_not(page, count, width):
     index = page_decoder.entry_index({})
     assert page_decoder.known_codes(bare(page), count, width, index, 1) in (None, (1).to_bytes(8, "little"))
@@ -311,7 +311,7 @@ def test_what_describes_no_page_is_refused(asked):
 
 
 @settings(derandomize=True, max_examples=400)
-@given(footer=octets)
+@given(footer=raw_bytes)
 def test_any_bytes_are_a_sound_footer_or_not(footer):
     assert page_decoder.sound_footer(bare(footer)) in (True, False)
 

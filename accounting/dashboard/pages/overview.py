@@ -11,7 +11,7 @@ from ...ledger.entries.kinds import BudgetRaised, DatasetAdded, SeriesRegistered
 from ...ledger.entries.values import Account, amount_text
 from ...ledger.overview import ESTIMATE_NOTE
 from ..views.pictures import TimelinePoint, epsilon_of, estimate_of, timeline_of
-from ..views.rows import Amount, ReleaseRow, amount, amount_or_none, mechanism_in_words, release_rows
+from ..views.rows import Amount, ReleaseRow, amount, amount_or_none, mechanism_label, release_rows
 from ..views.state import LedgerView, PageHeader, PageRequest
 from .samples import RefusalRow, refusal_rows
 
@@ -184,7 +184,7 @@ def _series(view: LedgerView, name: str) -> tuple[SeriesRow, ...]:
     return tuple(
         SeriesRow(
             series=registered.series,
-            mechanism=mechanism_in_words(dict(registered.mechanism)),
+            mechanism=mechanism_label(dict(registered.mechanism)),
             releases=registered.price.releases,
             taken=found[position],
             remaining=registered.price.releases - found[position],

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from ....mechanisms.deletion import DeletionRelease, deletion_variance, expected_deletion, largest_deletion
 from ....mechanisms.errors import InputRefused
-from ...ledger.certificate.write import guarantee_in_words, limits_in_words, theorem_of
+from ...ledger.certificate.write import guarantee_statement, limit_statements, theorem_of
 from ...ledger.charge import DatasetContext
 from ...ledger.entries.kinds import DatasetAdded, ReleaseCharged, ReleasePublished
 from ...ledger.entries.values import amount_text
@@ -160,9 +160,9 @@ def release_page(seen: PageRequest, release_id: str) -> ReleasePage:
         theorem=theorem_of(charge),
         relation=charge.price.relation,
         releases_covered=charge.price.releases,
-        guarantee=guarantee_in_words(charge, circumstances),
+        guarantee=guarantee_statement(charge, circumstances),
         bound=_bound(charge),
-        limits=limits_in_words(charge, circumstances),
+        limits=limit_statements(charge, circumstances),
         steps=tuple(_step(one) for one in entries),
         previous=stored.previous,
         files=() if published is None else tuple(File(name=n, sha256=d) for n, d in published.output_hashes),

@@ -70,7 +70,7 @@ class Options:
         if not HEADER.fullmatch(self.proxy_header) or self.proxy_header.lower() in ("authorization", "host", "cookie"):
             raise InputRefused("this can't be the header of an identity.", where="--proxy-header")
         if not 0 <= self.hold_back_minutes <= 60 * 24 * 7:
-            raise InputRefused("pages can be held back for up to a week.", where="--hold-back")
+            raise InputRefused("the pages' delay can be a week at most.", where="--hold-back")
         if not is_loopback(self.host) and not self.public_names:
             raise InputRefused(
                 f"others can reach {self.host}, so the pages need the name by which they may be asked for.",

@@ -38,7 +38,7 @@ __all__ = [
     "described",
     "draws_sample",
     "factor_shown",
-    "mechanism_in_words",
+    "mechanism_label",
     "release_row",
     "release_rows",
     "stage_of",
@@ -130,7 +130,7 @@ def day_of(entry: Entry) -> str | None:
             assert_never(entry)
 
 
-def mechanism_in_words(record: Mapping[str, str | int]) -> str:
+def mechanism_label(record: Mapping[str, str | int]) -> str:
     """A mechanism's record as a line."""
     if record.get("kind") == "strongly-safe-release/1":
         return f"k = {record.get('k')}, rate {record.get('sampling_rate')}"
@@ -250,7 +250,7 @@ def _row(charge: ReleaseCharged, position: int, outcomes: Mapping[str, int], pla
         stage=stage_of(outcomes),
         series=None if charge.series is None else charge.series.name,
         series_number=None if charge.series is None else charge.series.number,
-        mechanism=mechanism_in_words(dict(charge.mechanism)),
+        mechanism=mechanism_label(dict(charge.mechanism)),
         epsilon=amount(charge.price.epsilon) if itself else None,
         delta=amount(charge.price.delta) if itself else None,
         epsilon_paper=amount_or_none(charge.epsilon_paper) if itself else None,

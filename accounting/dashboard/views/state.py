@@ -1,9 +1,4 @@
-"""What every page works with: one state of the open ledger, what follows it, and how new a state pages may show.
-
-What a page may see of the ledger: one state of it, in which every row follows from the signed chain.
-
-What every page works with: the open ledger, what follows it, and how new a state pages may show.
-"""
+"""What every page works with: one state of the open ledger, what follows it, and how new a state pages may show."""
 
 from __future__ import annotations
 
@@ -95,7 +90,7 @@ class LedgerView:
 
     INVARIANT: nothing is given out that does not follow from the signed chain; a question raises ForgedState instead.
 
-    PRIVACY: every question is bounded by the head, so that pages that are held back show nothing newer.
+    PRIVACY: every question is bounded by the head, so that delayed pages show nothing newer.
 
     Args:
         connection: in a reading transaction, and unable to write.

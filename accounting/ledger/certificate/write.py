@@ -27,11 +27,11 @@ __all__ = [
     "FORMAT",
     "MOST_CARRIED",
     "certificate_bytes",
-    "guarantee_in_words",
-    "limits_in_words",
+    "guarantee_statement",
+    "limit_statements",
     "map_fields",
     "map_findings",
-    "records_in_words",
+    "records_statement",
     "sha256_of_file",
     "signed_bytes",
     "theorem_of",
@@ -93,11 +93,11 @@ def write_certificate(
             "rule": charge.price.rule,
             "theorem": theorem_of(charge),
             "epsilon_paper": None if charge.epsilon_paper is None else amount_text(charge.epsilon_paper),
-            "unit": f"one person, at most {records_in_words(circumstances)}",
+            "unit": f"one person, at most {records_statement(circumstances)}",
             "rows_per_person": circumstances.rows_per_person,
             "neighbours": charge.price.relation,
-            "in_words": guarantee_in_words(charge, circumstances),
-            "limits": limits_in_words(charge, circumstances),
+            "in_words": guarantee_statement(charge, circumstances),
+            "limits": limit_statements(charge, circumstances),
         },
         "private_looks": _looks(circumstances),
         "map": map_fields(charge, generalization=generalization, choice=choice),
@@ -374,13 +374,13 @@ def theorem_of(charge: ReleaseCharged) -> str:
     return f"{proved}; {GROUP_THEOREM} ({group})" if plus else proved
 
 
-def records_in_words(circumstances: DatasetContext) -> str:
+def records_statement(circumstances: DatasetContext) -> str:
     """The most records of a person, as a noun."""
     count = circumstances.rows_per_person
     return "one record" if count == 1 else f"{count} records"
 
 
-def guarantee_in_words(charge: ReleaseCharged, circumstances: DatasetContext) -> str:
+def guarantee_statement(charge: ReleaseCharged, circumstances: DatasetContext) -> str:
     """The guarantee and what was done for it.
 
     Args:
@@ -403,11 +403,11 @@ def guarantee_in_words(charge: ReleaseCharged, circumstances: DatasetContext) ->
     return f"{template.format(unit=unit)}{kind.statements.done(mechanism)}{proved and ' '}{proved}"
 
 
-def limits_in_words(charge: ReleaseCharged, circumstances: DatasetContext) -> str:
-    """What the guarantee doesn't cover; arguments as of `guarantee_in_words`."""
+def limit_statements(charge: ReleaseCharged, circumstances: DatasetContext) -> str:
+    """What the guarantee doesn't cover; arguments as of `guarantee_statement`."""
     chosen = kind_of_record(dict(charge.mechanism).get("kind")).statements.chosen
     words = LIMITS if charge.series is None else SERIES_LIMITS
-    few = records_in_words(circumstances)
+    few = records_statement(circumstances)
     limits = words.format(records=few if circumstances.rows_per_person == 1 else f"at most {few}", chosen=chosen)
     days = circumstances.look_days
     if not days:

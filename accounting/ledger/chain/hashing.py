@@ -1,9 +1,5 @@
 """The hash chain over entries, and the Merkle tree over a set of facts: pure functions on bytes.
 
-The hash chain over the ledger's entries: how a link is computed and how a sequence is checked.
-
-A set of facts under one digest: a Merkle tree over hashed keys that shows which facts are there and which are not.
-
 The tree is a trie of 16 children over the hexadecimal digits of the keys. A child is empty, or the only fact below it,
 or the digest of a further node. So the root depends on the set of facts alone, not on the order in which they came, and
 looking up or setting one of n facts takes about log₁₆ n nodes. Nodes may come from anywhere: each is held against the

@@ -1,9 +1,4 @@
-"""How a ledger comes into being, and how an earlier version's comes to the present tables.
-
-How an earlier version's ledger comes to the present tables: on purpose, whole, and verified before it counts.
-
-How a ledger comes into being: tables, guards and first entry in one transaction.
-"""
+"""How a ledger comes into being, and how an earlier version's comes to the present tables: whole, and verified."""
 
 from __future__ import annotations
 

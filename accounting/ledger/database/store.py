@@ -1,11 +1,4 @@
-"""The database under a ledger: where it is, how it is opened and given back, and its two kinds of transaction.
-
-How a ledger's database is addressed and connected to, for writing or for looking only.
-
-The database under a ledger: where it is, how it is opened, and its two kinds of transaction.
-
-What looking into a ledger and writing to it share: an open database that is given back at the end.
-"""
+"""The database under a ledger: where it is, how it is opened and given back, and its two kinds of transaction."""
 
 from __future__ import annotations
 

@@ -1,15 +1,4 @@
-"""What the ledger records: a closed union of entries of versioned kinds, never reinterpreted.
-
-Entries of paid releases, and what became of them.
-
-Entries of paid releases: what was charged for which mechanism, and what became of it.
-
-What a release published, in its kind's own nouns.
-
-What the ledger records: a closed union of entries of versioned kinds, never reinterpreted.
-
-Entries of the auditors' tokens: who may look at the dashboard, until when.
-"""
+"""What the ledger records: a closed union of entries of versioned kinds, never reinterpreted."""
 
 from __future__ import annotations
 

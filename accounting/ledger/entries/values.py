@@ -1,9 +1,4 @@
-"""Exact amounts of ε and δ, and the forms that names, ids, digests and days may have.
-
-Exact amounts of ε and δ, and what a data set has spent of its budget.
-
-The forms that names, ids, digests and days in the ledger may have.
-"""
+"""Exact amounts of ε and δ, and the forms that names, ids, digests and days may have."""
 
 from __future__ import annotations
 

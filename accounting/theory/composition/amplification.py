@@ -1,9 +1,4 @@
-"""What a guarantee is worth under sampling: of a bare guarantee, and of crowd-blending mechanisms.
-
-A bare guarantee, of a mechanism about which nothing else is known, and what it is worth at a lower sampling rate.
-
-Zero-knowledge prices of crowd-blending mechanisms under sampling, with explicit δ.
-"""
+"""What a guarantee is worth under sampling: of a bare guarantee, and of crowd-blending mechanisms."""
 
 from __future__ import annotations
 

@@ -1,9 +1,4 @@
-"""Privacy-loss distributions on a grid: built from hockey-stick curves, composed, read off; always pessimistic.
-
-Privacy-loss distributions on a grid: built from a hockey-stick curve, composed, read off; always pessimistic.
-
-Both hockey-stick curves of one mechanism on a common grid, and the two privacy-loss measures made of them.
-"""
+"""Privacy-loss distributions on a grid: built from hockey-stick curves, composed, read off; always pessimistic."""
 
 from __future__ import annotations
 

@@ -1,9 +1,4 @@
-"""The price of many releases together, and a quick estimate to start searches close to their end.
-
-The price of many releases together: privacy-loss distributions of exact profiles, composed without a floor.
-
-A quick estimate of a composed δ, to start searches close to their end; no price rests on it.
-"""
+"""The price of many releases together, and a quick estimate to start searches close to their end."""
 
 from __future__ import annotations
 

@@ -69,23 +69,23 @@ class NoisyProfile:
     falls with n, is at most the largest found (docs/proofs/noisy-histogram.md).
 
     Args:
-        event: the mechanism, with a sampling rate.
+        mechanism: the release, with a sampling rate.
 
     Raises:
         InputRefused: the mechanism doesn't sample, so that it has no such price.
     """
 
-    def __init__(self, event: NoisyHistogram) -> None:
-        if event.sampling_rate is None:
+    def __init__(self, mechanism: NoisyHistogram) -> None:
+        if mechanism.sampling_rate is None:
             raise InputRefused(
                 "a histogram that is exact above k is crowd-blending, but not differentially private without sampling.",
                 remedy="Give it a sampling rate of its own.",
             )
-        self._k = event.k
-        self._rate = float_up(event.sampling_rate)
+        self._k = mechanism.k
+        self._rate = float_up(mechanism.sampling_rate)
         if not 1e-9 < self._rate < 1.0 - 1e-9:
-            raise InputRefused(f"a sampling rate of {event.sampling_rate} is beyond the enumeration.")
-        self._loss = 1.0 / TwoSidedGeometricNoise(epsilon=event.epsilon).scale
+            raise InputRefused(f"a sampling rate of {mechanism.sampling_rate} is beyond the enumeration.")
+        self._loss = 1.0 / TwoSidedGeometricNoise(epsilon=mechanism.epsilon).scale
         self._groups: list[_Group] = []
 
     def delta(self, epsilon: float, *, enough: float = _NEGLIGIBLE) -> float:
@@ -188,14 +188,14 @@ def _divergence(upper: Array, lower: Array, growth: float) -> float:
     return float(np.maximum(upper - growth * lower, 0.0).sum()) * (1.0 + (upper.size + 8.0) * ULP)
 
 
-def price_noisy_histogram(event: NoisyHistogram, *, delta: Decimal) -> Price:
+def price_noisy_histogram(mechanism: NoisyHistogram, *, delta: Decimal) -> Price:
     """What one sampled histogram with noise below k costs under add/remove ("exact-noisy-profile/1").
 
     Raises:
         InputRefused: no sampling, δ out of range, no ε is enough, or too long a search.
     """
     check_request(delta, 1)
-    found = NoisyProfile(event).epsilon(float_down(delta))
+    found = NoisyProfile(mechanism).epsilon(float_down(delta))
     if found is None:
         raise InputRefused(
             f"no epsilon is enough for delta {amount_exact(delta)}.", remedy="Raise k or delta, or lower the rate."

@@ -30,14 +30,14 @@ _LARGEST_EPSILON = 500.0
 _LARGEST_HORIZON = 1_000_000
 
 
-def delta_for_group(event: OutlierPrivateHistogram, *, count: int, epsilon: float) -> float:
+def delta_for_group(mechanism: OutlierPrivateHistogram, *, count: int, epsilon: float) -> float:
     """The least δ at ε for one member of a group of `count`, that member being present or not, both directions.
 
     [Ours] The hockey-stick divergence of count + noise(count) and count − 1 + noise(count − 1): on either side of
     the two counts both masses are geometric, so that each sum is in closed form (docs/proofs/outlier-privacy.md).
 
     Args:
-        event: the mechanism.
+        mechanism: the release.
         count: c, records in the group with the member, at least 1.
         epsilon: ε of at least 0.
 
@@ -49,32 +49,32 @@ def delta_for_group(event: OutlierPrivateHistogram, *, count: int, epsilon: floa
     """
     if count < 1 or not epsilon >= 0.0:
         raise ValueError(f"a member's group has at least one record and epsilon is at least 0, not {count}, {epsilon}")
-    present, absent = (1.0 / event.noise(c).scale for c in (count, count - 1))
+    present, absent = (1.0 / mechanism.noise(c).scale for c in (count, count - 1))
     growth = min(epsilon, _LARGEST_EPSILON)
     return min(1.0, max(_one_way(present, absent, growth), _one_way(absent, present, growth)) + 5e-324)
 
 
-def epsilon_for_group(event: OutlierPrivateHistogram, *, count: int, delta: float) -> float | None:
+def epsilon_for_group(mechanism: OutlierPrivateHistogram, *, count: int, delta: float) -> float | None:
     """About the least ε at which the members of a group of `count` have δ; None where none below 500 has it."""
     return least_epsilon(
-        lambda epsilon: delta_for_group(event, count=count, epsilon=epsilon), delta, high=_LARGEST_EPSILON
+        lambda epsilon: delta_for_group(mechanism, count=count, epsilon=epsilon), delta, high=_LARGEST_EPSILON
     )
 
 
-def price_outlier_histogram(event: OutlierPrivateHistogram, *, delta: Decimal) -> Price:
+def price_outlier_histogram(mechanism: OutlierPrivateHistogram, *, delta: Decimal) -> Price:
     """What the histogram costs everybody under add/remove ("outlier-exact/1"): the least ε of all groups together.
 
     Raises:
         InputRefused: δ out of range, K too large, or no ε is enough.
     """
     check_request(delta, 1)
-    if event.horizon > _LARGEST_HORIZON:
-        raise InputRefused(f"K of {event.horizon} is beyond the enumeration; at most {_LARGEST_HORIZON}.")
+    if mechanism.horizon > _LARGEST_HORIZON:
+        raise InputRefused(f"K of {mechanism.horizon} is beyond the enumeration; at most {_LARGEST_HORIZON}.")
     target = float_down(delta)
     found: float | None = 0.0
-    for count in range(1, event.horizon - event.margin + 2):
-        if found is not None and delta_for_group(event, count=count, epsilon=found) > target:
-            found = epsilon_for_group(event, count=count, delta=target)
+    for count in range(1, mechanism.horizon - mechanism.margin + 2):
+        if found is not None and delta_for_group(mechanism, count=count, epsilon=found) > target:
+            found = epsilon_for_group(mechanism, count=count, delta=target)
     if found is None:
         raise InputRefused(
             f"no epsilon is enough for delta {amount_exact(delta)}.", remedy="Raise the margin t, or delta."
@@ -114,13 +114,13 @@ def _ray(first: float, loss: float, other_first: float, other_loss: float) -> fl
     return max(0.0, mass - other) + mass * _SLACK
 
 
-def outlier_statement(event: OutlierPrivateHistogram) -> str:
+def outlier_statement(mechanism: OutlierPrivateHistogram) -> str:
     """The outlier-private guarantee. Notes-CBP, Definition 7."""
-    edge = event.horizon - event.margin
+    edge = mechanism.horizon - mechanism.margin
     return (
         f"Outlier-private: the rarer a person's group, the better the protection. In a group of c people below {edge} "
-        f"the noise has loss {event.margin * event.epsilon}/({event.horizon} − c) per record, in larger ones "
-        f"{event.epsilon}; neighbouring groups' scales differ, which is paid for in δ."
+        f"the noise has loss {mechanism.margin * mechanism.epsilon}/({mechanism.horizon} − c) per record, in larger "
+        f"ones {mechanism.epsilon}; neighbouring groups' scales differ, which is paid for in δ."
     )
 
 

@@ -157,29 +157,29 @@ def _at_group(n: int, threshold: int, p: float, q: float, top: float, epsilon: f
     return total
 
 
-def delta_biased(event: BiasedSampleCounts, *, epsilon: float, target: float | None = None) -> float:
+def delta_biased(mechanism: BiasedSampleCounts, *, epsilon: float, target: float | None = None) -> float:
     """δ at ε of the suppressed counts, with the rates rounded outward; `target` as in `delta_robust`.
 
     Raises:
         InputRefused: ε below −ln(1 − p_max), or rates too far apart for it.
     """
     return delta_robust(
-        k=event.k,
-        lowest_rate=float_down(event.lowest_rate),
-        highest_rate=float_up(event.highest_rate),
-        largest_rate=float_up(event.largest_rate),
-        exceptions=event.exceptions,
+        k=mechanism.k,
+        lowest_rate=float_down(mechanism.lowest_rate),
+        highest_rate=float_up(mechanism.highest_rate),
+        largest_rate=float_up(mechanism.largest_rate),
+        exceptions=mechanism.exceptions,
         epsilon=epsilon,
         target=target,
     )
 
 
-def zero_knowledge_holds(event: BiasedSampleCounts) -> bool:
+def zero_knowledge_holds(mechanism: BiasedSampleCounts) -> bool:
     """Whether the hypotheses of CBP, Theorem 2 hold: p > 0, k ≥ 2 and ℓ < k − 1."""
-    return event.lowest_rate > 0 and event.k >= 2 and event.exceptions < event.k - 1
+    return mechanism.lowest_rate > 0 and mechanism.k >= 2 and mechanism.exceptions < mechanism.k - 1
 
 
-def zero_knowledge_epsilon_biased(event: BiasedSampleCounts) -> Decimal:
+def zero_knowledge_epsilon_biased(mechanism: BiasedSampleCounts) -> Decimal:
     """ε of zero-knowledge privacy for the aggregates iRS(p, p′, ℓ). CBP, Theorem 2.
 
     Its δ falls with k − ℓ and has no stated constant.
@@ -187,17 +187,20 @@ def zero_knowledge_epsilon_biased(event: BiasedSampleCounts) -> Decimal:
     Raises:
         InputRefused: the theorem's hypotheses don't hold.
     """
-    if not zero_knowledge_holds(event):
+    if not zero_knowledge_holds(mechanism):
         raise InputRefused(
             "zero-knowledge privacy is proved for rates above 0, k of at least 2 and fewer than k - 1 exceptions, not "
-            f"for {event.lowest_rate}, k = {event.k} and {event.exceptions}."
+            f"for {mechanism.lowest_rate}, k = {mechanism.k} and {mechanism.exceptions}."
         )
     return epsilon_zero_knowledge_robust(
-        Decimal(0), lowest_rate=event.lowest_rate, highest_rate=event.highest_rate, largest_rate=event.largest_rate
+        Decimal(0),
+        lowest_rate=mechanism.lowest_rate,
+        highest_rate=mechanism.highest_rate,
+        largest_rate=mechanism.largest_rate,
     )
 
 
-def price_biased_counts(event: BiasedSampleCounts, *, delta: Decimal) -> Price:
+def price_biased_counts(mechanism: BiasedSampleCounts, *, delta: Decimal) -> Price:
     """What the release costs under add/remove ("unequal-rates/1"); the data set's own sample is spent by it.
 
     [Ours] The least ε ≥ 0 with `delta_unequal` at most δ: the exact price for all rates up to p′, but for the
@@ -208,26 +211,26 @@ def price_biased_counts(event: BiasedSampleCounts, *, delta: Decimal) -> Price:
     """
     check_request(delta, 1)
     try:
-        found = _least_epsilon(event, delta)
+        found = _least_epsilon(mechanism, delta)
     except ValueError as fault:
         raise InputRefused(f"this release has no price: {fault}.") from fault
     if found is None:
-        raise _no_epsilon(event, delta)
+        raise _no_epsilon(mechanism, delta)
     return Price(epsilon=decimal_up(found), delta=delta, relation=RELATION, rule="unequal-rates/1", releases=1)
 
 
-def _least_epsilon(event: BiasedSampleCounts, delta: Decimal) -> float | None:
-    rate, top = float_up(event.highest_rate), float_up(event.largest_rate)
+def _least_epsilon(mechanism: BiasedSampleCounts, delta: Decimal) -> float | None:
+    rate, top = float_up(mechanism.highest_rate), float_up(mechanism.largest_rate)
     if rate == top:
-        return epsilon_of_log_delta(k=event.k, sampling_rate=top, log_delta=log_down(delta))
+        return epsilon_of_log_delta(k=mechanism.k, sampling_rate=top, log_delta=log_down(delta))
     target = float_down(delta)
 
     def evaluated(epsilon: float) -> float:
         return delta_unequal(
-            k=event.k,
+            k=mechanism.k,
             highest_rate=rate,
             largest_rate=top,
-            exceptions=event.exceptions,
+            exceptions=mechanism.exceptions,
             epsilon=epsilon,
             target=target,
         )
@@ -235,16 +238,16 @@ def _least_epsilon(event: BiasedSampleCounts, delta: Decimal) -> float | None:
     return least_epsilon(evaluated, target, high=_LARGEST_EPSILON)
 
 
-def _no_epsilon(event: BiasedSampleCounts, delta: Decimal) -> InputRefused:
-    few = f", and up to {event.largest_rate} for {event.exceptions} records" if event.exceptions else ""
+def _no_epsilon(mechanism: BiasedSampleCounts, delta: Decimal) -> InputRefused:
+    few = f", and up to {mechanism.largest_rate} for {mechanism.exceptions} records" if mechanism.exceptions else ""
     return InputRefused(
-        f"no epsilon is enough for delta {amount_exact(delta)} with k = {event.k} and rates up to "
-        f"{event.highest_rate}{few}.",
+        f"no epsilon is enough for delta {amount_exact(delta)} with k = {mechanism.k} and rates up to "
+        f"{mechanism.highest_rate}{few}.",
         remedy="Raise k or delta, or bound the rates more tightly.",
     )
 
 
-def price_robust_counts(event: BiasedSampleCounts, *, delta: Decimal) -> Price:
+def price_robust_counts(mechanism: BiasedSampleCounts, *, delta: Decimal) -> Price:
     """What earlier versions charged ("robust-counts/1"), by a looser bound that needs a lowest rate.
 
     [Ours] The least ε from −ln(1 − p_max) on with `delta_biased` at most δ (docs/proofs/robust-sampling.md).
@@ -253,7 +256,7 @@ def price_robust_counts(event: BiasedSampleCounts, *, delta: Decimal) -> Price:
         InputRefused: δ out of range, or no ε is enough.
     """
     check_request(delta, 1)
-    least = math.nextafter(-math.log1p(-float_up(event.largest_rate)), math.inf) * (1.0 + 1e-15)
+    least = math.nextafter(-math.log1p(-float_up(mechanism.largest_rate)), math.inf) * (1.0 + 1e-15)
 
     target = float_down(delta)
 
@@ -261,34 +264,34 @@ def price_robust_counts(event: BiasedSampleCounts, *, delta: Decimal) -> Price:
         if epsilon < least:
             return math.inf
         try:
-            return delta_biased(event, epsilon=epsilon, target=target)
+            return delta_biased(mechanism, epsilon=epsilon, target=target)
         except InputRefused:
             return math.inf
 
     found = least if evaluated(least) <= target else least_epsilon(evaluated, target, high=_LARGEST_EPSILON)
     if found is None:
-        raise _no_epsilon(event, delta)
+        raise _no_epsilon(mechanism, delta)
     return Price(epsilon=decimal_up(found), delta=delta, relation=RELATION, rule="robust-counts/1", releases=1)
 
 
-def survey_statement(event: BiasedSampleCounts) -> str:
+def survey_statement(mechanism: BiasedSampleCounts) -> str:
     """The crowd-blending guarantee where rates are unequal, and the zero-knowledge one where its theorem holds.
 
     CBP, Theorem 2, whose δ has no stated constant: it needs p > 0, k ≥ 2 and ℓ < k − 1, and its δ falls with k − ℓ.
     """
-    few = f" but for at most {event.exceptions} of its records" if event.exceptions else ""
-    lowest, highest = event.lowest_rate, event.highest_rate
+    few = f" but for at most {mechanism.exceptions} of its records" if mechanism.exceptions else ""
+    lowest, highest = mechanism.lowest_rate, mechanism.highest_rate
     statement = (
-        f"({event.k}, 0)-crowd-blending, on records with inclusion rates from {lowest} to {highest}{few}, none above "
-        f"{event.largest_rate}"
+        f"({mechanism.k}, 0)-crowd-blending, on records with inclusion rates from {lowest} to {highest}{few}, none "
+        f"above {mechanism.largest_rate}"
     )
-    if not zero_knowledge_holds(event):
+    if not zero_knowledge_holds(mechanism):
         return f"{statement}."
-    fewer = "k" if event.exceptions == 0 else f"k - {event.exceptions} = {event.k - event.exceptions}"
+    fewer = "k" if mechanism.exceptions == 0 else f"k - {mechanism.exceptions} = {mechanism.k - mechanism.exceptions}"
     return (
-        f"{statement}: so it is also zero-knowledge private with epsilon {zero_knowledge_epsilon_biased(event)} for "
-        f"the aggregates iRS({lowest}, {highest}, {event.exceptions}), with a delta that falls with {fewer} and has no "
-        "stated constant (Theorem 2 of Gehrke, Hay, Lui, Pass)."
+        f"{statement}: so it is also zero-knowledge private with epsilon {zero_knowledge_epsilon_biased(mechanism)} "
+        f"for the aggregates iRS({lowest}, {highest}, {mechanism.exceptions}), with a delta that falls with {fewer} "
+        "and has no stated constant (Theorem 2 of Gehrke, Hay, Lui, Pass)."
     )
 
 

@@ -1,11 +1,4 @@
-"""The parameters that meet a target: least k, largest rate, most releases, and the frontier of all rates.
-
-The parameters that meet a target: least k, largest rate, most releases.
-
-δ at a given ε, by the profile and by the paper, and the paper's least k.
-
-The frontier of a target: for every sampling rate the least k, exactly and by the paper.
-"""
+"""The parameters that meet a target: least k, largest rate, most releases, and the frontier of all rates."""
 
 from __future__ import annotations
 

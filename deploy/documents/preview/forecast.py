@@ -1,9 +1,4 @@
-"""What a release would lose and why, in expectation; and what would help, tried on the reference population.
-
-What a release would lose and why: per threshold, rate, level, column and label, in expectation.
-
-What would help, tried on the public crowd: single steps, the same price otherwise spent, the best of all maps.
-"""
+"""What a release would lose and why, in expectation; and what would help, tried on the reference population."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from crowdblend.accounting.ledger.certificate.verify import check_certificate, r
 from crowdblend.accounting.ledger.certificate.write import (
     DOMAIN,
     certificate_bytes,
-    guarantee_in_words,
+    guarantee_statement,
     map_fields,
     map_findings,
     signed_bytes,
@@ -141,7 +141,7 @@ NOISY = NoisyHistogram(k=20, epsilon=Decimal("0.5"), sampling_rate=Decimal("0.1"
 def test_a_guarantee_says_what_was_done_with_the_values(sqlite_books, mechanism: Mechanism, said: list[str]) -> None:
     delta = Decimal(0) if isinstance(mechanism, CountAnswer | SumAnswer | MeanAnswer) else Decimal("1e-6")
     charge = sqlite_books.request(mechanism=mechanism, price=price(mechanism, delta=delta), epsilon_paper=None).entry
-    words = guarantee_in_words(charge, DatasetContext(rows_per_person=1, look_days=()))
+    words = guarantee_statement(charge, DatasetContext(rows_per_person=1, look_days=()))
     assert [part for part in said if part not in words] == [], words
 
 

@@ -58,7 +58,7 @@ def put(path: Path, table: str, column: str, value: bytes | str | int | None) ->
     "value",
     [
         pytest.param(None, id="nothing", marks=pytest.mark.slow),
-        pytest.param(b"\x00\xff", id="octets", marks=pytest.mark.slow),
+        pytest.param(b"\x00\xff", id="bytes", marks=pytest.mark.slow),
         pytest.param("no amount", id="text"),
         pytest.param(1 << 60, id="a large number", marks=pytest.mark.slow),
     ],
