@@ -131,7 +131,13 @@ def _refuse_stages(column: ColumnTable, *, where: str) -> None:
 
 
 def declared_choice(
-    path: Path, columns: Mapping[str, ColumnTable], selection: SelectionTable, *, base: Path
+    path: Path,
+    columns: Mapping[str, ColumnTable],
+    selection: SelectionTable,
+    *,
+    base: Path,
+    refused: Sequence[str] = (),
+    chains: bool = False,
 ) -> MapChoice:
     """The candidates of a specification with [selection], and how one of them is drawn.
 
@@ -140,6 +146,8 @@ def declared_choice(
         columns: its columns, in order.
         selection: its [selection].
         base: folder that relative paths start from.
+        refused: names that no column may have.
+        chains: whether a candidate may be a chain of maps.
 
     Raises:
         InputRefused: bounds that leave no candidate, a level beside them, candidates that are none, or more maps
@@ -147,13 +155,18 @@ def declared_choice(
     """
     bounded = []
     for where, name, column, hierarchy in _declared(path, columns, base):
-        _refuse_stages(column, where=where)
-        if column.level is not None:
-            raise InputRefused(
-                "a fixed level and [selection] exclude each other.",
-                where=f"{where}.level",
-                remedy="Remove it, or bound the choice with min_level and max_level.",
-            )
+        if name in refused:
+            raise InputRefused(f"a released column can't be called {name}.", where=where, remedy="Rename it.")
+        if not chains:
+            _refuse_stages(column, where=where)
+        for key in ("level", "levels"):
+            if getattr(column, key) is not None:
+                listed = ", or list the chains as candidates" if chains else ""
+                raise InputRefused(
+                    f"a fixed {key.removesuffix('s')} and [selection] exclude each other.",
+                    where=f"{where}.{key}",
+                    remedy=f"Remove it, or bound the choice with min_level and max_level{listed}.",
+                )
         low = 0 if column.min_level is None else column.min_level
         high = hierarchy.levels - 1 if column.max_level is None else column.max_level
         _require_level(hierarchy, low, where=f"{where}.min_level")
@@ -172,10 +185,10 @@ def declared_choice(
             "every column has the weight 0, so no map would be better than another.",
             where=f"{path}: [columns.{bounded[0].name}].weight",
         )
-    candidates = None
+    lattice = Lattice(columns=tuple(bounded))
     if selection.candidates is not None:
-        candidates = _candidates(path, selection.candidates, tuple(bounded))
-    lattice = Lattice(columns=tuple(bounded), candidates=candidates)
+        stages, candidates = _candidates(path, selection.candidates, tuple(bounded), chains=chains)
+        lattice = Lattice(columns=tuple(bounded), candidates=candidates, stages=stages)
     if selection.steps is not None:
         return _walk(path, lattice, selection, selection.steps)
     if not lattice.enumerable:
@@ -209,28 +222,52 @@ def _walk(path: Path, lattice: Lattice, selection: SelectionTable, steps: int) -
 
 
 def _candidates(
-    path: Path, listed: list[dict[str, int]], columns: tuple[LatticeColumn, ...]
-) -> tuple[tuple[int, ...], ...]:
-    """The listed candidates as levels, in the order of the columns."""
+    path: Path, listed: list[dict[str, int | list[int]]], columns: tuple[LatticeColumn, ...], *, chains: bool
+) -> tuple[int, tuple[tuple[int, ...], ...]]:
+    """How many maps each listed candidate has, and their levels: map after map, in the order of the columns."""
     names = [column.name for column in columns]
     taken: list[tuple[int, ...]] = []
+    stages = 0
     for number, candidate in enumerate(listed, start=1):
         where = f"{path}: [selection].candidates, number {number}"
         if set(candidate) != set(names):
             wrong = sorted(set(candidate) ^ set(names))[0]
             raise InputRefused(f"a candidate gives a level for each column; see {wrong!r}.", where=where)
+        by_column = {name: [own] if isinstance(own := candidate[name], int) else own for name in names}
+        if not chains and any(isinstance(own, list) for own in candidate.values()):
+            raise InputRefused(
+                "levels of several stages are of a deletion release, and there is no [deletion].",
+                where=where,
+                remedy="Give one level for each column, or add [deletion].",
+            )
+        stages = stages or max(1, len(by_column[names[0]]))
         for column in columns:
-            if not column.min_level <= candidate[column.name] <= column.max_level:
+            own = by_column[column.name]
+            if len(own) != stages:
                 raise InputRefused(
-                    f"level {candidate[column.name]} of {column.name!r} is not one of {column.min_level} to "
-                    f"{column.max_level}.",
+                    f"{column.name!r} has {counted(len(own), 'level')} here, and the candidates have "
+                    f"{counted(stages, 'stage')}.",
                     where=where,
+                    remedy="Give every column of every candidate as many levels as there are stages.",
                 )
-        levels = tuple(candidate[name] for name in names)
+            for level in own:
+                if not column.min_level <= level <= column.max_level:
+                    raise InputRefused(
+                        f"level {level} of {column.name!r} is not one of {column.min_level} to {column.max_level}.",
+                        where=where,
+                    )
+            if own != sorted(own):
+                raise InputRefused(
+                    f"the levels of {column.name!r} fall: a label of a stage must follow from the label of the stage "
+                    "before.",
+                    where=where,
+                    remedy="Give the levels in ascending order, the finest stage first.",
+                )
+        levels = tuple(by_column[name][stage] for stage in range(stages) for name in names)
         if levels in taken:
             raise InputRefused(f"this candidate is number {taken.index(levels) + 1} already.", where=where)
         taken.append(levels)
-    return tuple(sorted(taken))
+    return stages, tuple(sorted(taken))
 
 
 def _require_level(hierarchy: Hierarchy, level: int, *, where: str) -> None:

@@ -250,7 +250,7 @@ class SelectionTable(SpecTable):
     rate: Exact | None = Field(default=None, gt=0, lt=1)
     draw: Literal["permute-and-flip", "exponential"] | None = None
     steps: int | None = Field(default=None, ge=1, le=10_000)
-    candidates: list[dict[str, int]] | None = Field(default=None, min_length=1)
+    candidates: list[dict[str, int | list[int]]] | None = Field(default=None, min_length=1)
 
 
 class IntervalTable(SpecTable):

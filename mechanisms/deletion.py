@@ -15,8 +15,10 @@ from typing import assert_never
 import numpy as np
 from numpy.typing import NDArray
 
-from .map_selection.lattice import WEIGHT_UNIT
+from .map_selection.lattice import WEIGHT_UNIT, Lattice, MapWeights
 from .mechanism import Mechanism, Randomness
+from .microdata import GroupCounts
+from .recoding import coarsened
 
 __all__ = [
     "LARGEST_DELETION",
@@ -26,7 +28,9 @@ __all__ = [
     "GaussianDeletion",
     "GeometricDeletion",
     "OptimalDeletion",
+    "SelectedDeletion",
     "chain_quality",
+    "chain_scores",
     "delete_records",
     "deletion_variance",
     "deletion_weights",
@@ -48,6 +52,7 @@ LARGEST_DELETION = 1 << 16
 _HALF_BITS = 64
 _DRAW_BYTES = 16
 _DRAWS_AT_ONCE = 1 << 18
+_MOST_SCORED = 1 << 42
 _FINE = 1 << 256
 _DIGITS = Context(prec=120, Emin=MIN_EMIN, Emax=MAX_EMAX)
 
@@ -158,6 +163,39 @@ class DeletionRelease(Mechanism):
             raise ValueError(f"there must be at least one stage, not {self.stages}")
         if self.k < 1:
             raise ValueError(f"k must be at least 1, not {self.k}")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SelectedDeletion(DeletionRelease):
+    """A deletion release whose map or chain of maps is the draw of an ε₁-private mechanism among public candidates.
+
+    The draw is made on all records with coins of its own, and stored before the records are counted with it.
+
+    Args:
+        selection_epsilon: ε₁ of the draw, above 0.
+
+    Raises:
+        ValueError: a field outside its range.
+    """
+
+    kind = "selected_deletion"
+
+    selection_epsilon: Decimal
+
+    def __post_init__(self) -> None:
+        DeletionRelease.__post_init__(self)  # super() knows no dataclass with slots
+        if not (self.selection_epsilon.is_finite() and self.selection_epsilon > 0):
+            raise ValueError(f"the selection's epsilon must be positive, not {self.selection_epsilon}")
+
+    @property
+    def release(self) -> DeletionRelease:
+        """The release that follows the draw, by itself."""
+        return DeletionRelease(stages=self.stages, k=self.k, noise=self.noise)
+
+    @property
+    def selection_threshold(self) -> int:
+        """k′ = ⌈E[Z]⌉ + k: the size from which on a group's records count for a candidate."""
+        return math.ceil(expected_deletion(self.noise)) + self.k
 
 
 @lru_cache(maxsize=64)
@@ -373,6 +411,56 @@ def chain_quality(
             step = parents[place]
             counts = residual_counts(counts, taken, step, groups=int(step.max(initial=-1)) + 1)
     return quality
+
+
+def chain_scores(
+    counts: GroupCounts,
+    *,
+    lattice: Lattice,
+    threshold: int,
+    on_progress: Callable[[int, int], None] | None = None,
+) -> Counts:
+    """The quality of each candidate chain, in units of 1/WEIGHT_UNIT: `chain_quality` with m = k′ − 1 at each stage.
+
+    A stage's weight is that of its map (`MapWeights`); a chain of one map has the quality that `rollup.scores` gives.
+
+    Args:
+        counts: groups of the map `lattice.finest` and their sizes.
+        lattice: the candidates, listed.
+        threshold: k′, the size from which on a group's records count, at least 1.
+        on_progress: told how many chains are done, and of how many.
+
+    Returns:
+        Shape (candidates,).
+
+    Raises:
+        ValueError: candidates that aren't listed, a threshold below 1, or more than 2**42 records.
+    """
+    if lattice.candidates is None:
+        raise ValueError("the chains to choose from are listed")
+    if threshold < 1:
+        raise ValueError(f"the threshold must be at least 1, not {threshold}")
+    if int(counts.counts.sum()) > _MOST_SCORED:
+        raise ValueError("there are more records than qualities can be written down for")
+    weights, finest = MapWeights(lattice=lattice), lattice.map_of(lattice.finest)
+    found = np.zeros(lattice.size, dtype=np.int64)
+    for number, levels in enumerate(lattice.candidates):
+        maps = lattice.chain_of(levels)
+        keys, places = coarsened(counts.keys, finer=finest, coarser=maps[0])
+        sizes = residual_counts(counts.counts, np.zeros_like(counts.counts), places, groups=keys.shape[1])
+        parents: list[Counts] = []
+        for finer, coarser in pairwise(maps):
+            keys, above = coarsened(keys, finer=finer, coarser=coarser)
+            parents.append(above)
+        found[number] = chain_quality(
+            sizes,
+            parents=parents,
+            thresholds=[threshold - 1] * lattice.stages,
+            weights=[weights.of(one) for one in lattice.by_stage(levels)],
+        )
+        if on_progress is not None:
+            on_progress(number + 1, lattice.size)
+    return found
 
 
 def _require_amount(name: str, amount: Decimal, most: int) -> None:

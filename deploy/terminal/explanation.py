@@ -56,7 +56,7 @@ def _columns(
             for place, candidate in enumerate(lattice.columns):
                 possible = set(range(candidate.min_level, candidate.max_level + 1))
                 if lattice.candidates is not None:
-                    possible = {levels[place] for levels in lattice.candidates}
+                    possible = {stage[place] for one in lattice.candidates for stage in lattice.by_stage(one)}
                 yield _column(candidate.name, candidate.hierarchy, possible, weight=candidate.weight)
         case _:
             assert_never(recoding)
@@ -135,6 +135,8 @@ def _parameters(explained: Mapping[str, Any]) -> Iterator[tuple[str, object, str
     yield "mechanism", mechanism["kind"], "docs/mechanisms says what it publishes and guarantees"
     if "cells" in explained:
         yield "cells", explained["cells"], "declared, and all of them published"
+    if selection is not None:
+        yield "maps", explained["maps"], "candidates for the draw; where they have several stages, chains of maps"
     meanings = kind_of_mechanism(mechanism_of_record(mechanism)).meanings
     for name, value in mechanism.items():
         if name in meanings:

@@ -1,4 +1,7 @@
-"""Deletion releases: all records but a secret random number of each group, by one map or by a chain of coarser ones."""
+"""Deletion releases: all records but a secret random number of each group, by one map or by a chain of coarser ones.
+
+The map or the chain is fixed in the specification, or drawn privately from candidates.
+"""
 
 from __future__ import annotations
 
@@ -14,6 +17,7 @@ from pydantic import Field
 
 from ...accounting.theory.kinds.kind import Price
 from ...accounting.theory.kinds.registry import price
+from ...accounting.theory.kinds.selected_deletion import choice_cost
 from ...accounting.theory.planning.deletion import plan_deletion
 from ...mechanisms.amounts import amount_exact, amount_shown
 from ...mechanisms.deletion import (
@@ -23,19 +27,21 @@ from ...mechanisms.deletion import (
     GaussianDeletion,
     GeometricDeletion,
     OptimalDeletion,
+    SelectedDeletion,
     delete_records,
     draw_deletions,
     expected_deletion,
     largest_deletion,
     record_weights,
 )
-from ...mechanisms.errors import InputRefused
+from ...mechanisms.errors import InputRefused, ReleaseFailed
+from ...mechanisms.map_selection.draw import MapChoice
 from ...mechanisms.microdata import GroupCounts
 from ...mechanisms.recoding import GeneralizationMap, coarsened
 from ...tasks.request import Request
-from ..columns import declared_chain
-from ..spec_tables import Exact, SpecTable
-from .kind import GivenSpec, ReleaseKind, TableReading, count_records, fixed_columns, record_layout
+from ..columns import declared_chain, declared_choice
+from ..spec_tables import Exact, SelectionTable, SpecTable
+from .kind import GivenSpec, Observer, ReleaseKind, TableReading, chosen_chain, count_records, record_layout
 
 if TYPE_CHECKING:
     from ...tasks.inputs.list import SourceLayout
@@ -69,8 +75,8 @@ class DeletionRequest(Request):
 
     Args:
         form: "microdata" repeats each published row, "counts" gives one row a group with its count.
-        recoding: the map of the first stage, the finest.
-        coarser: the maps of the later stages, each a coarsening of the one before.
+        recoding: the map of the first stage, the finest; or the candidates and the draw of a map or of a chain.
+        coarser: the maps of the later stages, each a coarsening of the one before; none where they are drawn.
     """
 
     kind: ClassVar[str] = "deletion"
@@ -78,12 +84,21 @@ class DeletionRequest(Request):
 
     form: Literal["microdata", "counts"]
     mechanism: DeletionRelease
-    recoding: GeneralizationMap
     coarser: tuple[GeneralizationMap, ...]
 
     @property
     def maps(self) -> tuple[GeneralizationMap, ...]:
-        """The map of each stage, the finest first."""
+        """The map of each stage, the finest first.
+
+        Raises:
+            InputRefused: they are still to be drawn.
+        """
+        if not isinstance(self.recoding, GeneralizationMap):
+            raise InputRefused(
+                "the levels of this release are still to be drawn, when it runs.",
+                where="[selection]",
+                remedy="Where levels have to be known beforehand, give them instead of [selection].",
+            )
         return (self.recoding, *self.coarser)
 
     @property
@@ -93,7 +108,9 @@ class DeletionRequest(Request):
 
     @property
     def own_terms(self) -> Mapping[str, object]:
-        """The form, and the levels of each stage after the first."""
+        """The form, and the levels of each stage after the first, or how they are drawn."""
+        if isinstance(self.recoding, MapChoice):
+            return {"form": self.form, "selection": {"draw": self.recoding.draw, "steps": self.recoding.steps}}
         return {"form": self.form, "coarser": [[column.level for column in one.columns] for one in self.coarser]}
 
     @property
@@ -103,7 +120,14 @@ class DeletionRequest(Request):
 
 
 def _request(given: GivenSpec) -> DeletionRequest:
-    shared = given.shared
+    shared, selection = given.shared, given.tables.selection
+    if selection is not None:
+        _check_selection(given, selection)
+        choice = declared_choice(given.path, given.columns, selection, base=given.base, refused=FIGURES, chains=True)
+        selected, cost = _priced(given, stages=choice.lattice.stages)
+        return DeletionRequest(
+            **shared, form=given.tables.release.form, mechanism=selected, price=cost, recoding=choice, coarser=()
+        )
     maps = declared_chain(given.path, given.columns, base=given.base, refused=FIGURES)
     mechanism, charged = _priced(given, stages=len(maps))
     return DeletionRequest(
@@ -116,6 +140,33 @@ def _request(given: GivenSpec) -> DeletionRequest:
     )
 
 
+def _check_selection(given: GivenSpec, selection: SelectionTable) -> None:
+    """Whether [selection] is a choice on all records, and leaves something of ε to the release itself."""
+    for key, wrong in (("on", selection.on != "whole"), ("rate", selection.rate is not None)):
+        if wrong:
+            raise InputRefused(
+                "a deletion release reads all records, and its map is chosen on all of them.",
+                where=f"{given.path}: [selection].{key}",
+                remedy="Remove it.",
+            )
+    cost = _cost_of_choice(given)
+    if given.privacy.epsilon is not None and cost >= given.privacy.epsilon:
+        raise InputRefused(
+            f"choosing the map costs ε = {amount_shown(cost)}, which leaves nothing of the ε = "
+            f"{amount_exact(given.privacy.epsilon)} asked for.",
+            where=f"{given.path}: [selection].epsilon",
+            remedy="Lower it, or raise [privacy].epsilon.",
+        )
+
+
+def _cost_of_choice(given: GivenSpec) -> Decimal:
+    """What the choices of all releases cost in ε; 0 where the map is fixed."""
+    selection = given.tables.selection
+    if selection is None:
+        return Decimal(0)
+    return choice_cost(selection.epsilon, releases=given.releases, records=given.tables.data.rows_per_person)
+
+
 def _priced(given: GivenSpec, *, stages: int) -> tuple[DeletionRelease, Price]:
     """The mechanism and its price: with the noise that is given, or the one that (ε, δ) allows."""
     table, privacy, rows = given.own, given.privacy, given.tables.data.rows_per_person
@@ -126,7 +177,7 @@ def _priced(given: GivenSpec, *, stages: int) -> tuple[DeletionRelease, Price]:
     try:
         if noise is None:
             plan = plan_deletion(
-                epsilon=privacy.epsilon,
+                epsilon=privacy.epsilon - _cost_of_choice(given),
                 delta=privacy.delta,
                 stages=stages,
                 releases=given.releases,
@@ -134,8 +185,10 @@ def _priced(given: GivenSpec, *, stages: int) -> tuple[DeletionRelease, Price]:
                 k=k,
                 shape=table.shape,
             )
-            return plan.mechanism, plan.price
-        mechanism = DeletionRelease(stages=stages, k=k, noise=noise)
+            if given.tables.selection is None:
+                return plan.mechanism, plan.price
+            noise = plan.mechanism.noise
+        mechanism = _mechanism(given, DeletionRelease(stages=stages, k=k, noise=noise))
         charged = price(mechanism, delta=privacy.delta, releases=given.releases, rows_per_person=rows)
     except InputRefused as refusal:
         where = f"{given.path}: {'[privacy].epsilon' if noise is None else '[deletion]'}"
@@ -149,6 +202,16 @@ def _priced(given: GivenSpec, *, stages: int) -> tuple[DeletionRelease, Price]:
             remedy="Widen the noise, or leave its parameters out: they follow from ε and δ.",
         )
     return mechanism, charged
+
+
+def _mechanism(given: GivenSpec, release: DeletionRelease) -> DeletionRelease:
+    """A release, or the choice of its map before it."""
+    selection = given.tables.selection
+    if selection is None:
+        return release
+    return SelectedDeletion(
+        stages=release.stages, k=release.k, noise=release.noise, selection_epsilon=selection.epsilon
+    )
 
 
 def _given_noise(given: GivenSpec) -> DeletionNoise | None:
@@ -188,9 +251,42 @@ def _layout(request: DeletionRequest) -> SourceLayout:
     """The files of records, which can't have more groups than there is memory for."""
     from ...tasks.counting.group_counts import require_room
 
-    layout = record_layout(request)
-    require_room(layout, maps=request.maps)
+    layout, choice = record_layout(request), request.recoding
+    finest = (choice.lattice.map_of(choice.lattice.finest),) if isinstance(choice, MapChoice) else ()
+    require_room(layout, maps=finest * request.mechanism.stages or request.maps)
     return layout
+
+
+def _chosen_map(request: DeletionRequest, work: ReleaseWork, observer: Observer) -> GeneralizationMap:
+    """The map of the first stage: the fixed one, or the one of the chain that is drawn and stored first."""
+    if isinstance(request.recoding, GeneralizationMap):
+        return request.recoding
+    return chosen_chain(request, work, observer)[0]
+
+
+def _drawn_levels(request: DeletionRequest, work: ReleaseWork) -> tuple[int, ...]:
+    """The levels that were drawn, as they are stored; none where they are fixed.
+
+    Raises:
+        ReleaseFailed: they are not stored, or are damaged.
+    """
+    from ...tasks.stages.draw_once import load_draw, map_draw
+
+    if not isinstance(request.recoding, MapChoice):
+        return ()
+    levels = load_draw(map_draw(request.recoding, sample_id=work.receipt.sample_id), folder=work.folder)
+    if levels is None:
+        raise ReleaseFailed("the levels of this release have not been drawn.")
+    return tuple(levels)
+
+
+def _maps_of(request: DeletionRequest, levels: Sequence[int]) -> tuple[GeneralizationMap, ...]:
+    """The map of each stage: the fixed ones, or those of levels that were drawn.
+
+    Raises:
+        ValueError: no candidate has these levels.
+    """
+    return request.recoding.lattice.chain_of(levels) if isinstance(request.recoding, MapChoice) else request.maps
 
 
 def _protected(request: DeletionRequest, work: ReleaseWork, counts: GroupCounts) -> NDArray[np.int64]:
@@ -201,30 +297,38 @@ def _protected(request: DeletionRequest, work: ReleaseWork, counts: GroupCounts)
     """
     keys: list[NDArray[np.int64]] = [counts.keys]
     parents: list[NDArray[np.int64]] = []
-    for finer, coarser in pairwise(request.maps):
+    levels = _drawn_levels(request, work)
+    for finer, coarser in pairwise(_maps_of(request, levels)):
         above, places = coarsened(keys[-1], finer=finer, coarser=coarser)
         keys.append(above)
         parents.append(places)
     noise = request.mechanism.noise
     deletions = [draw_deletions(noise, groups.shape[1], randomness=work.randomness) for groups in keys]
     kept = delete_records(counts.counts, release=request.mechanism, parents=parents, deletions=deletions)
-    numbers: list[NDArray[np.int64]] = []
+    numbers: list[NDArray[np.int64]] = [np.array(levels, dtype=np.int64)]
     for groups, records in zip(keys, kept, strict=True):
         there = np.flatnonzero(records)
         numbers += [np.array([there.size], dtype=np.int64), groups[:, there].reshape(-1), records[there]]
     return np.concatenate(numbers)
 
 
-def _published(request: DeletionRequest, numbers: Sequence[int] | NDArray[np.int64]) -> list[GroupCounts]:
-    """What each stage publishes: for each the number of its groups, their keys word by word, and their records.
+def _published(
+    request: DeletionRequest, numbers: Sequence[int] | NDArray[np.int64]
+) -> tuple[tuple[GeneralizationMap, ...], list[GroupCounts]]:
+    """The map of each stage, and what it publishes.
+
+    The numbers are the drawn levels, where they are drawn, and for each stage the number of its groups, their keys word
+    by word, and their records.
 
     Raises:
         ValueError: the numbers are nothing that this release can publish.
         OverflowError: one has more than 64 bits.
     """
     left = np.asarray(numbers, dtype=np.int64)
+    drawn = request.mechanism.stages * len(request.recoding.columns) if isinstance(request.recoding, MapChoice) else 0
+    maps, left = _maps_of(request, tuple(left[:drawn].tolist())), left[drawn:]
     stages = []
-    for generalization in request.maps:
+    for generalization in maps:
         height = generalization.key_words + 1
         if not left.size or not 0 <= int(left[0]) * height < left.size:
             raise ValueError("groups are missing")
@@ -237,7 +341,7 @@ def _published(request: DeletionRequest, numbers: Sequence[int] | NDArray[np.int
         stages.append(GroupCounts(rows[:-1], rows[-1]))
     if left.size:
         raise ValueError("there are more numbers than groups")
-    return stages
+    return maps, stages
 
 
 def _can_be_published(request: DeletionRequest, numbers: Sequence[int] | NDArray[np.int64]) -> bool:
@@ -254,14 +358,14 @@ def _publication(
     """Stage after stage, in each the groups in the order of their keys."""
     from ...tasks.stages.table import Publication, PublishedTable, figure_column, label_columns, stacked_columns
 
-    stages, mechanism = _published(request, numbers), request.mechanism
+    (maps, stages), mechanism = _published(request, numbers), request.mechanism
     counts = np.concatenate([stage.counts for stage in stages])
     numbered = [np.full(stage.counts.size, number, dtype=np.int64) for number, stage in enumerate(stages, start=1)]
     weights = [
         record_weights(stage.counts, release=mechanism, stage=number) for number, stage in enumerate(stages, start=1)
     ]
     columns = stacked_columns(
-        [label_columns(stage.keys, generalization=one) for stage, one in zip(stages, request.maps, strict=True)]
+        [label_columns(stage.keys, generalization=one) for stage, one in zip(stages, maps, strict=True)]
     )
     if len(stages) > 1:
         columns = (*columns, figure_column("stage", np.concatenate(numbered)))
@@ -283,7 +387,7 @@ def _publication(
                     "published_records": int(stage.counts.sum()),
                     "largest_deletion": largest_deletion(mechanism.noise),
                 }
-                for stage, one in zip(stages, request.maps, strict=True)
+                for stage, one in zip(stages, maps, strict=True)
             ]
         },
     )
@@ -294,14 +398,39 @@ def _levels(generalization: GeneralizationMap) -> dict[str, int]:
 
 
 def _explained(request: DeletionRequest) -> dict[str, Any]:
-    """What is deleted, and the levels of each stage; known beforehand, since it doesn't depend on the records."""
-    noise = request.mechanism.noise
+    """What is deleted, and the levels of each stage or their candidates; nothing of it depends on the records."""
+    noise, choice = request.mechanism.noise, request.recoding
     return {
-        "maps": len(request.maps),
-        "selection": None,
+        "maps": choice.lattice.size if isinstance(choice, MapChoice) else len(request.maps),
+        "selection": _explained_choice(request, choice) if isinstance(choice, MapChoice) else None,
         "expected_deletion": float(expected_deletion(noise)),
         "largest_deletion": largest_deletion(noise),
-        "stages": [{"levels": _levels(one)} for one in request.maps],
+        "stages": [] if isinstance(choice, MapChoice) else [{"levels": _levels(one)} for one in request.maps],
+    }
+
+
+def _explained_choice(request: DeletionRequest, choice: MapChoice) -> dict[str, Any]:
+    """What is told of a choice, as of one of microdata."""
+    mechanism, charged = request.mechanism, request.price
+    if not isinstance(mechanism, SelectedDeletion):
+        raise TypeError("a choice that its mechanism doesn't have")
+    alone = price(
+        mechanism.release,
+        delta=charged.delta,
+        releases=charged.releases,
+        rows_per_person=charged.rows_per_person,
+    )
+    listed = choice.lattice.candidates
+    return {
+        "draw": choice.draw,
+        "steps": choice.steps,
+        "on": "whole",
+        "rate": None,
+        "epsilon": float(mechanism.selection_epsilon),
+        "epsilon_of_choice": float(mechanism.selection_epsilon),
+        "epsilon_of_release": float(alone.epsilon),
+        "threshold": mechanism.selection_threshold,
+        "candidates": None if listed is None else [choice.lattice.named(levels) for levels in listed],
     }
 
 
@@ -313,14 +442,14 @@ def _table_reading(mechanism: DeletionRelease, form: str) -> TableReading:
 KIND = ReleaseKind(
     name=DeletionRequest.kind,
     model=DeletionTable,
-    allows=frozenset({"suppression", "privacy", "columns"}),
-    mechanisms=(DeletionRelease,),
+    allows=frozenset({"suppression", "privacy", "selection", "columns"}),
+    mechanisms=(DeletionRelease, SelectedDeletion),
     series=True,
     forms=True,
     unequal_rates=lambda _: False,
     request=_request,
     layout=_layout,
-    count_columns=fixed_columns,
+    count_columns=_chosen_map,
     count=count_records,
     protect=_protected,
     draws=_can_be_published,
@@ -330,6 +459,7 @@ KIND = ReleaseKind(
         "stages": "maps in the chain, the finest first; what one doesn't publish goes on to the next",
         "k": "a stage publishes no group of which fewer records would be left",
         "noise": "the shape of the noise",
+        "selection_epsilon": "ε₁ of drawing the levels",
         "epsilon": "ε of one stage",
         "delta": "δ of one stage",
         "scale": "σ of the noise",

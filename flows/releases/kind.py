@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, TypedDict
 from pydantic import BaseModel
 
 from ...accounting.theory.kinds.kind import Price
-from ...accounting.theory.kinds.registry import price
+from ...accounting.theory.kinds.registry import kind_of, price
 from ...mechanisms.amounts import amount_exact, amount_shown
-from ...mechanisms.errors import InputRefused
+from ...mechanisms.errors import InputRefused, ReleaseFailed
 from ...mechanisms.histogram import SuppressedHistogram
+from ...mechanisms.map_selection.draw import MapChoice
 from ...mechanisms.mechanism import Mechanism
 from ...mechanisms.microdata import EpsilonSafeRelease, StronglySafeRelease
 from ...mechanisms.recoding import GeneralizationMap
@@ -46,6 +47,7 @@ __all__ = [
     "Suppressing",
     "TableReading",
     "Untold",
+    "chosen_chain",
     "count_records",
     "fixed_columns",
     "kind_of_mechanism",
@@ -328,6 +330,26 @@ def fixed_columns(request: Request, work: ReleaseWork, observer: Observer) -> Ge
     if not isinstance(request.recoding, GeneralizationMap):
         raise TypeError("the map is still to be chosen")
     return request.recoding
+
+
+def chosen_chain(request: Request, work: ReleaseWork, observer: Observer) -> tuple[GeneralizationMap, ...]:
+    """The map of each stage of a request that has candidates: drawn and stored, or what was stored before.
+
+    Raises:
+        ReleaseFailed: the choice has not been paid for, or as of `tasks.stages.count.drawn_chain`.
+    """
+    from ...tasks.stages.count import drawn_chain
+
+    selection = kind_of(request.mechanism).selection
+    if selection is None or not isinstance(request.recoding, MapChoice):
+        raise ReleaseFailed("a choice of the map has not been paid for.")
+    with observer.stage("select"):
+        return drawn_chain(
+            choice=request.recoding,
+            selection=selection(request.mechanism),
+            reading=request.reading,
+            work=work,
+        )
 
 
 def count_records(request: Request, work: ReleaseWork, generalization: GeneralizationMap) -> GroupCounts:

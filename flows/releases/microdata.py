@@ -12,7 +12,7 @@ from ...accounting.theory.kinds.epsilon_safe import selection_cost
 from ...accounting.theory.kinds.registry import price
 from ...accounting.theory.planning.planner import largest_sampling_rate, least_k
 from ...mechanisms.amounts import amount_exact, amount_shown
-from ...mechanisms.errors import InputRefused, ReleaseFailed
+from ...mechanisms.errors import InputRefused
 from ...mechanisms.map_selection.draw import MapChoice
 from ...mechanisms.map_selection.lattice import group_threshold
 from ...mechanisms.microdata import EpsilonSafeRelease, GroupCounts, Microdata, StronglySafeRelease, suppress
@@ -20,7 +20,7 @@ from ...mechanisms.recoding import GeneralizationMap
 from ...tasks.request import Request
 from ..columns import declared_choice, declared_map
 from ..spec_tables import SelectionTable
-from .kind import GivenSpec, Observer, ReleaseKind, TableReading, count_records, record_layout
+from .kind import GivenSpec, Observer, ReleaseKind, TableReading, chosen_chain, count_records, record_layout
 
 if TYPE_CHECKING:
     from ...tasks.stages.count import ReleaseWork
@@ -156,12 +156,7 @@ def _chosen_map(request: MicrodataRequest, work: ReleaseWork, observer: Observer
     """The fixed map, or the one that is drawn and stored first."""
     if isinstance(request.recoding, GeneralizationMap):
         return request.recoding
-    from ...tasks.stages.count import drawn_map
-
-    if not isinstance(request.mechanism, EpsilonSafeRelease):
-        raise ReleaseFailed("a choice of the map has not been paid for.")
-    with observer.stage("select"):
-        return drawn_map(choice=request.recoding, mechanism=request.mechanism, reading=request.reading, work=work)
+    return chosen_chain(request, work, observer)[0]
 
 
 def _surviving(request: MicrodataRequest, work: ReleaseWork, counts: GroupCounts) -> GroupCounts:

@@ -20,6 +20,7 @@ from ..hierarchies.declare import Hierarchy
 from ..recoding import GeneralizationMap, MappedColumn
 
 __all__ = [
+    "CHAIN_QUALITY",
     "LARGEST_ENUMERATED",
     "QUALITY",
     "WEIGHT_UNIT",
@@ -35,7 +36,7 @@ LARGEST_ENUMERATED = 100_000
 """The largest number of maps that are all scored; above it the choice is a walk."""
 
 Levels = tuple[int, ...]
-"""One level per column, in the order of the columns."""
+"""One level per column, in the order of the columns; of a chain of maps those of each map after the other."""
 
 _LARGEST_WEIGHT = Decimal(10**6)
 _WEIGHT_PLACES = 12
@@ -84,20 +85,23 @@ class Lattice:
     """The candidate maps, numbered; public, and fixed before the records are read.
 
     Without a list of candidates every combination of levels is one, numbered in lexicographic order of the
-    levels; with a list the candidates are numbered in its order.
+    levels; with a list the candidates are numbered in its order. With several stages each candidate is a chain of maps,
+    each a coarsening of the one before, for a deletion release.
 
     PRIVACY: the price of the choice holds for any set of candidates that does not depend on the records.
 
     Args:
         columns: the released columns, at least one, no name twice.
         candidates: ascending, distinct levels within the columns' bounds, at least one; None is all combinations.
+        stages: maps of each candidate, at least 1; chains are listed.
 
     Raises:
-        ValueError: no columns, a name twice, no candidates, or candidates that break the rule.
+        ValueError: no columns, a name twice, no candidates, candidates that break the rule, or chains not listed.
     """
 
     columns: tuple[LatticeColumn, ...]
     candidates: tuple[Levels, ...] | None = None
+    stages: int = 1
 
     def __post_init__(self) -> None:
         names = [column.name for column in self.columns]
@@ -105,8 +109,10 @@ class Lattice:
             raise ValueError("a lattice needs at least one column")
         if len(set(names)) != len(names):
             raise ValueError(f"a lattice names each column once, not {names}")
+        if self.stages < 1 or (self.stages > 1 and self.candidates is None):
+            raise ValueError(f"chains of {self.stages} maps are listed")
         if self.candidates is not None:
-            _check_candidates(self.candidates, self.columns)
+            _check_candidates(self.candidates, self.columns, self.stages)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -130,14 +136,15 @@ class Lattice:
         """Per column, the finest level that any candidate has; every candidate is a coarsening of this map."""
         if self.candidates is None:
             return tuple(column.min_level for column in self.columns)
-        return tuple(min(levels) for levels in zip(*self.candidates, strict=True))
+        # A chain's first map is its finest.
+        return tuple(min(levels) for levels in zip(*self.candidates, strict=True))[: len(self.columns)]
 
     @property
     def coarsest(self) -> Levels:
         """Per column, the coarsest level that any candidate has."""
         if self.candidates is None:
             return tuple(column.max_level for column in self.columns)
-        return tuple(max(levels) for levels in zip(*self.candidates, strict=True))
+        return tuple(max(levels) for levels in zip(*self.candidates, strict=True))[-len(self.columns) :]
 
     def levels_of(self, index: int) -> Levels:
         """Levels of a candidate.
@@ -189,10 +196,36 @@ class Lattice:
             )
         )
 
+    def by_stage(self, levels: Sequence[int]) -> tuple[Levels, ...]:
+        """A candidate's levels for each stage, the finest first."""
+        width = len(self.columns)
+        return tuple(tuple(levels[place : place + width]) for place in range(0, len(levels), width))
+
+    def chain_of(self, levels: Sequence[int]) -> tuple[GeneralizationMap, ...]:
+        """The maps of a candidate, one for each stage, the finest first.
+
+        Raises:
+            ValueError: no candidate has these levels.
+        """
+        self.index_of(levels)
+        return tuple(self.map_of(one) for one in self.by_stage(levels))
+
+    def named(self, levels: Sequence[int]) -> dict[str, int | list[int]]:
+        """A candidate's levels by column, as a specification lists them: of several stages a list a column."""
+        by_column = zip(*self.by_stage(levels), strict=True)
+        return {
+            name: own[0] if self.stages == 1 else list(own) for name, own in zip(self.names, by_column, strict=True)
+        }
+
     def description(self) -> dict[str, object]:
         """All that decides the candidates and their weights, as JSON values; public."""
+        listed: list[list[int]] | list[list[list[int]]] | None = None
+        if self.candidates is not None:
+            listed = [list(levels) for levels in self.candidates]
+            if self.stages > 1:
+                listed = [[list(one) for one in self.by_stage(levels)] for levels in self.candidates]
         return {
-            "kind": "lattice/1",
+            "kind": "lattice/1" if self.stages == 1 else "chains/1",
             "columns": [
                 {
                     "name": column.name,
@@ -203,7 +236,7 @@ class Lattice:
                 }
                 for column in self.columns
             ],
-            "candidates": None if self.candidates is None else [list(levels) for levels in self.candidates],
+            "candidates": listed,
         }
 
     def digest(self) -> str:
@@ -212,16 +245,19 @@ class Lattice:
         return hashlib.sha256(text.encode()).hexdigest()
 
 
-def _check_candidates(candidates: Sequence[Levels], columns: Sequence[LatticeColumn]) -> None:
+def _check_candidates(candidates: Sequence[Levels], columns: tuple[LatticeColumn, ...], stages: int) -> None:
     if not candidates:
         raise ValueError("the list of candidates is empty")
     if any(left >= right for left, right in pairwise(candidates)):
         raise ValueError("candidates must ascend and be distinct")
     for levels in candidates:
-        if len(levels) != len(columns) or not all(
-            column.min_level <= level <= column.max_level for column, level in zip(columns, levels, strict=True)
+        if len(levels) != stages * len(columns) or not all(
+            column.min_level <= level <= column.max_level
+            for column, level in zip(columns * stages, levels, strict=True)
         ):
             raise ValueError(f"the candidate {levels} does not lie within the columns' bounds")
+        if any(later < level for level, later in zip(levels, levels[len(columns) :], strict=False)):
+            raise ValueError(f"the chain {levels} has a map that is finer than the one before")
 
 
 def _plain(weight: Decimal) -> str:
@@ -230,7 +266,9 @@ def _plain(weight: Decimal) -> str:
     return text.rstrip("0").rstrip(".") if "." in text else text
 
 
-QUALITY = "weighted-excess/1"
+QUALITY, CHAIN_QUALITY = "weighted-excess/1", "weighted-residual-excess/1"
+"""Names of the quality of a map, and of that of a chain of maps."""
+
 WEIGHT_UNIT = 1 << 20
 """A quality is an integer number of 1/WEIGHT_UNIT-ths; adding a record moves it by 0 … WEIGHT_UNIT of them."""
 
@@ -288,7 +326,8 @@ class MapWeights:
     """W(g) of every candidate: an integer, WEIGHT_UNIT for the candidates that keep most.
 
     W(g) = ⌊WEIGHT_UNIT · w(g) / max w⌋, where w(g) is the average of `information_kept` over the columns with
-    their weights, and the largest is taken over the candidates. The quality of g in units of 1/WEIGHT_UNIT is
+    their weights, and the largest is taken over the candidates, of chains over all their maps. The
+    quality of g in units of 1/WEIGHT_UNIT is
     W(g)·Σ max(0, c − k′ + 1), c running over the sizes of its groups.
 
     INVARIANT: 0 ≤ W(g) ≤ WEIGHT_UNIT, and W is a function of the lattice alone (docs/proofs/map-quality.md).
@@ -327,7 +366,8 @@ class MapWeights:
     def _largest(self) -> int:
         if self.lattice.candidates is None:  # finer levels keep no less
             return self._sum(self.lattice.finest)
-        return max(self._sum(levels) for levels in self.lattice.candidates)
+        by_stage = self.lattice.by_stage
+        return max(self._sum(levels) for candidate in self.lattice.candidates for levels in by_stage(candidate))
 
     def _sum(self, levels: Levels) -> int:
         return sum(

@@ -13,11 +13,12 @@ from typing import Any, TypeVar
 
 from ...accounting.ledger.charge import Receipt
 from ...accounting.ledger.private_store.keys import KeyRef, ReleaseFolder
+from ...accounting.theory.kinds.kind import Selection
 from ...mechanisms.map_selection.draw import MapChoice, draw_map, walk
-from ...mechanisms.map_selection.lattice import Levels, group_threshold
+from ...mechanisms.map_selection.lattice import Levels
 from ...mechanisms.map_selection.rollup import scorer, scores
 from ...mechanisms.mechanism import Randomness
-from ...mechanisms.microdata import EpsilonSafeRelease, GroupCounts
+from ...mechanisms.microdata import GroupCounts
 from ...mechanisms.recoding import GeneralizationMap
 from ..counting.chunks import plan_chunks
 from ..counting.executors import DaskCluster, Executor, OnProgress
@@ -28,7 +29,7 @@ from .draw_once import StoredDraw, draw_once, load_draw, map_draw, store_draw
 from .stage import stage
 from .table import Publication
 
-__all__ = ["ReleaseWork", "count_stage", "drawn_map", "exact_counts", "key_source_at"]
+__all__ = ["ReleaseWork", "count_stage", "drawn_chain", "exact_counts", "key_source_at"]
 
 Exact = TypeVar("Exact")
 
@@ -138,10 +139,10 @@ def key_source_at(key: KeyRef | None, executor: Executor) -> Iterator[KeySource 
 
 
 @stage("select")
-def drawn_map(
-    *, choice: MapChoice, mechanism: EpsilonSafeRelease, reading: RecordReading, work: ReleaseWork
-) -> GeneralizationMap:
-    """Draw the map ε₁-privately and store the draw, or take the one that an earlier attempt has stored.
+def drawn_chain(
+    *, choice: MapChoice, selection: Selection, reading: RecordReading, work: ReleaseWork
+) -> tuple[GeneralizationMap, ...]:
+    """Draw the map or chain of maps ε₁-privately and store the draw, or take the one that is stored already.
 
     PRIVACY: the choice is made on the whole data with opendp's own coins, or on a fresh sample that serves nothing
     else; never on the release's sample. The stored draw is the map that is published. Counts and scores are given to
@@ -150,9 +151,12 @@ def drawn_map(
 
     Args:
         choice: the candidates and the draw.
-        mechanism: what is paid for.
+        selection: what is paid for, as the kind of the mechanism has it.
         reading: how the records are read.
         work: the release; a choice on a fresh sample is made on the one that its receipt names.
+
+    Returns:
+        The map of each stage, the finest first: one, but for a chain.
 
     Raises:
         ReleaseFailed: the records can't be read, the workers were lost, or the draw can't be stored.
@@ -163,22 +167,26 @@ def drawn_map(
             work,
             generalization=choice.lattice.map_of(choice.lattice.finest),
             reading=reading,
-            rate=mechanism.selection_rate,
+            rate=selection.rate,
             key=work.folder.selection_key,
             sample_id=work.receipt.selection_sample_id,
         )
-        return _drawn(counts, choice=choice, mechanism=mechanism, work=work)
+        return _drawn(counts, choice=choice, selection=selection, work=work)
 
     draw = map_draw(choice, sample_id=work.receipt.sample_id)
-    return choice.lattice.map_of(tuple(draw_once(draw, drawn, folder=work.folder)))
+    return choice.lattice.chain_of(tuple(draw_once(draw, drawn, folder=work.folder)))
 
 
-def _drawn(counts: GroupCounts, *, choice: MapChoice, mechanism: EpsilonSafeRelease, work: ReleaseWork) -> Levels:
+def _drawn(counts: GroupCounts, *, choice: MapChoice, selection: Selection, work: ReleaseWork) -> Levels:
     """One draw over all candidates, or the last of a walk, of which each is stored before the next depends on it."""
-    lattice, epsilon = choice.lattice, mechanism.selection_epsilon
-    threshold = group_threshold(mechanism.k, mechanism.sampling_rate, mechanism.selection_rate)
+    lattice, epsilon, threshold = choice.lattice, selection.epsilon, selection.threshold
     if choice.draw != "walk":
-        scored = scores(counts, lattice=lattice, threshold=threshold, on_progress=work.on_progress)
+        if lattice.stages > 1:
+            from ...mechanisms.deletion import chain_scores  # of deletion releases alone
+
+            scored = chain_scores(counts, lattice=lattice, threshold=threshold, on_progress=work.on_progress)
+        else:
+            scored = scores(counts, lattice=lattice, threshold=threshold, on_progress=work.on_progress)
         return lattice.levels_of(draw_map(scored, epsilon=epsilon, rule=choice.draw))
     steps = choice.steps or 0
 

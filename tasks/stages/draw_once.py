@@ -206,6 +206,8 @@ def draw_once(
 def load_map(request: Request, *, folder: ReleaseFolder, sample_id: str) -> GeneralizationMap | None:
     """The map of a release: the fixed one, or the one that was drawn; None where it is still to be drawn.
 
+    Of a chain that was drawn it is the first, the finest.
+
     Args:
         request: what is asked for.
         folder: the release's folder in the private store.
@@ -217,4 +219,4 @@ def load_map(request: Request, *, folder: ReleaseFolder, sample_id: str) -> Gene
     if isinstance(request.recoding, GeneralizationMap):
         return request.recoding
     levels = load_draw(map_draw(request.recoding, sample_id=sample_id), folder=folder)
-    return None if levels is None else request.recoding.lattice.map_of(tuple(levels))
+    return None if levels is None else request.recoding.lattice.chain_of(tuple(levels))[0]

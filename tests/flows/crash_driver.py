@@ -225,13 +225,13 @@ def keep_key() -> None:
 
 def redraw_map() -> None:
     """A broken release: resumed with another draw than the one that is stored."""
-    drawn_map = select.drawn_map
+    drawn_chain = select.drawn_chain
 
     def redrawing(**given: Any) -> Any:
         given["work"].folder.draws.forget()
-        return drawn_map(**given)
+        return drawn_chain(**given)
 
-    select.drawn_map = redrawing
+    select.drawn_chain = redrawing
 
 
 def redraw_noise() -> None:

@@ -239,7 +239,7 @@ def test_a_draw_that_is_damaged_is_never_made_again(desk, monkeypatch) -> None:
 def test_a_lost_key_of_the_selections_sample_is_refused(desk, monkeypatch) -> None:
     desk.add_dataset()
     fresh = chosen('[selection]\nepsilon = 0.2\non = "fresh-sample"\nrate = 0.25\n')
-    fail_once(desk, monkeypatch, "drawn_map", edit=fresh)
+    fail_once(desk, monkeypatch, "drawn_chain", edit=fresh)
     [key] = desk.home.rglob("selection.key")
     key.unlink()
     answer = desk("run", desk.write_spec(edit=fresh), "--release-id", "one")
@@ -265,7 +265,7 @@ CHANGES = {
 @pytest.mark.slow
 def test_a_retry_after_any_change_of_the_choice_is_refused(desk, monkeypatch) -> None:
     desk.add_dataset()
-    fail_once(desk, monkeypatch, "drawn_map", edit=chosen())
+    fail_once(desk, monkeypatch, "drawn_chain", edit=chosen())
     for what, change in CHANGES.items():
         answer = desk("run", desk.write_spec(**change), "--release-id", "one")
         assert answer.code == 3, (what, answer.err)

@@ -47,7 +47,7 @@ TOGETHER = {
     "histogram": {"sampling", "privacy", "columns", "cluster"},
     "points": {"sampling", "privacy", "columns", "cluster"},
     "answer": {"sampling", "columns", "cluster"},
-    "deletion": {"suppression", "privacy", "columns", "cluster"},
+    "deletion": {"suppression", "privacy", "selection", "columns", "cluster"},
     "reports": {"privacy", "cluster"},
 }
 

@@ -12,9 +12,7 @@ from typing import Any
 from ....mechanisms.errors import InputRefused
 from ....mechanisms.hierarchies.build import described_hierarchy
 from ....mechanisms.map_selection.draw import MapChoice
-from ....mechanisms.map_selection.lattice import QUALITY, group_threshold
 from ....mechanisms.mechanism import REPLACEMENT
-from ....mechanisms.microdata import EpsilonSafeRelease
 from ....mechanisms.recoding import GeneralizationMap
 from ...theory.kinds.registry import kind_of, kind_of_record, mechanism_of_record
 from ..charge import DatasetContext
@@ -159,6 +157,8 @@ CHOICE_IN_WORDS = {
     "walk": "The map is the last draw of a walk whose steps are exponential mechanisms with equal shares of the "
     "epsilon given here.",
 }
+CHAINS = "chains/1"
+"""The kind of a lattice whose candidates are chains of maps, in its description."""
 LARGEST_EXACT = (1 << 53) - 1
 MAP_FIELDS = frozenset({"sha256", "columns"})
 COLUMN_FIELDS = frozenset({"column", "hierarchy", "hierarchy_sha256", "level"})
@@ -205,12 +205,14 @@ def map_fields(
     if choice is None:
         return fields
     mechanism = mechanism_of_record(dict(charge.mechanism))
-    if not isinstance(mechanism, EpsilonSafeRelease):
-        raise ValueError("the charge has paid for no choice of the map")  # noqa: TRY004 - of two entries, not of types
-    rate = mechanism.selection_rate
+    kind = kind_of(mechanism)
+    if kind.selection is None:
+        raise ValueError("the charge has paid for no choice of the map")
+    epsilon, rate, threshold, quality = kind.selection(mechanism)
     where = "all records" if rate is None else "a fresh sample of the records that served nothing else"
+    read = "records were counted" if kind.sampling_rate(mechanism) is None else "release's sample was read"
     fields["selection"] = {
-        "epsilon": str(mechanism.selection_epsilon),
+        "epsilon": str(epsilon),
         "draw": choice.draw,
         "steps": choice.steps,
         "rate": None if rate is None else str(rate),
@@ -218,10 +220,10 @@ def map_fields(
         "maps": choice.lattice.size,
         "lattice": choice.lattice.description(),
         "lattice_sha256": charge.map_digest,
-        "quality": QUALITY,
-        "threshold": group_threshold(mechanism.k, mechanism.sampling_rate, rate),
+        "quality": quality,
+        "threshold": threshold,
         "in_words": f"{CHOICE_IN_WORDS[choice.draw]} The draw was made on {where}, with coins of its own, before the "
-        "release's sample was read; it is the map that is published.",
+        f"{read}; it is {'the map' if choice.lattice.stages == 1 else 'the chain of maps'} that is published.",
     }
     return fields
 
@@ -250,7 +252,9 @@ def map_findings(certificate: Mapping[str, Any]) -> tuple[str, ...]:
     """What does not hold of a certificate's map: nothing here needs the ledger."""
     try:
         findings = _column_findings(certificate["map"]["columns"])
-        return tuple(findings + _findings(certificate["map"], certificate["mechanism"]))
+        return tuple(
+            findings + _findings(certificate["map"], certificate["mechanism"], certificate.get("published", {}))
+        )
     except (ArithmeticError, AttributeError, InputRefused, KeyError, TypeError, ValueError):
         return ("its map can't be read",)
 
@@ -274,27 +278,26 @@ def _is_carried(column: Mapping[str, Any]) -> bool:
     return hierarchy.digest() == named and type(level) is int and 0 <= level < hierarchy.levels
 
 
-def _findings(stated: Mapping[str, Any], record: Mapping[str, object]) -> list[str]:
+def _findings(stated: Mapping[str, Any], record: Mapping[str, object], published: Mapping[str, Any]) -> list[str]:
     columns = [(column["column"], column["hierarchy_sha256"], column["level"]) for column in stated["columns"]]
     digest = _digest({"kind": "map/1", "columns": [list(column) for column in columns]})
     findings = [] if digest == stated["sha256"] else ["its map's digest is not that of the levels and hierarchies"]
     mechanism = mechanism_of_record(record)
-    selected = isinstance(mechanism, EpsilonSafeRelease)
-    if stated.keys() != (MAP_FIELDS | {"selection"} if selected else MAP_FIELDS):
+    selection = kind_of(mechanism).selection
+    if stated.keys() != (MAP_FIELDS if selection is None else MAP_FIELDS | {"selection"}):
         return [*findings, "it names a choice of the map exactly where its mechanism has one, and here it does not"]
-    if not isinstance(mechanism, EpsilonSafeRelease):
+    if selection is None:
         return findings
     chosen, lattice = stated["selection"], stated["selection"]["lattice"]
     if chosen.keys() != SELECTION_FIELDS:
         return [*findings, "its choice of the map has other fields than its format"]
     if _digest(lattice) != chosen["lattice_sha256"]:
         findings.append("its lattice's digest is not that of its candidates")
-    if not _is_candidate(columns, lattice) or chosen["maps"] != _size(lattice):
+    if not _is_candidate(columns, lattice, published) or chosen["maps"] != _size(lattice):
         findings.append("its map is none of the candidates that it names")
-    rate = mechanism.selection_rate
-    threshold = group_threshold(mechanism.k, mechanism.sampling_rate, rate)
+    epsilon, rate, threshold, quality = selection(mechanism)
     stated_choice = (chosen["epsilon"], chosen["rate"], chosen["threshold"], chosen["quality"])
-    if stated_choice != (str(mechanism.selection_epsilon), None if rate is None else str(rate), threshold, QUALITY):
+    if stated_choice != (str(epsilon), None if rate is None else str(rate), threshold, quality):
         findings.append("its choice of the map is not the one of its mechanism")
     if (rate is None) is not (chosen["sample_id"] is None):
         findings.append("it names a sample for the choice exactly where its mechanism reads one, and here it does not")
@@ -303,14 +306,20 @@ def _findings(stated: Mapping[str, Any], record: Mapping[str, object]) -> list[s
     return findings
 
 
-def _is_candidate(columns: Sequence[tuple[str, str, int]], lattice: Mapping[str, Any]) -> bool:
-    """Whether a map's columns are the lattice's, at levels that one of its candidates has."""
+def _is_candidate(
+    columns: Sequence[tuple[str, str, int]], lattice: Mapping[str, Any], published: Mapping[str, Any]
+) -> bool:
+    """Whether a map's columns are the lattice's, at levels that one of its candidates has; and so for each stage."""
     bounds = lattice["columns"]
     if [(name, hierarchy) for name, hierarchy, _ in columns] != [(one["name"], one["hierarchy"]) for one in bounds]:
         return False
     levels = [level for _, _, level in columns]
     if any(type(level) is not int for level in levels) or any(Decimal(one["weight"]) < 0 for one in bounds):
         return False
+    if lattice["kind"] == CHAINS:
+        names = [name for name, _, _ in columns]
+        chain = [[stage["levels"][name] for name in names] for stage in published["stages"]]
+        return chain[0] == levels and chain in lattice["candidates"]
     if lattice["candidates"] is not None:
         return levels in lattice["candidates"]
     return all(one["min_level"] <= level <= one["max_level"] for one, level in zip(bounds, levels, strict=True))

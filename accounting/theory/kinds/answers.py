@@ -82,6 +82,7 @@ KIND: MechanismKind[Answer] = MechanismKind(
     losses=lambda answer: (Guarantee(epsilon=price_answer(answer).epsilon, delta=Decimal(0)),),
     curves=None,
     tunable=None,
+    selection=None,
     sampling_rate=lambda answer: answer.sampling_rate,
     samples=lambda _: 1,
     survey_rate=None,

@@ -179,6 +179,7 @@ KIND: MechanismKind[DeletionRelease] = MechanismKind(
     losses=lambda mechanism: (deletion_losses(mechanism),),
     curves=None,
     tunable=None,
+    selection=None,
     sampling_rate=lambda _: None,
     samples=lambda _: 1,
     survey_rate=None,

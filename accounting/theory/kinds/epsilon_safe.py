@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ....mechanisms.errors import InputRefused
+from ....mechanisms.map_selection.lattice import QUALITY, group_threshold
 from ....mechanisms.microdata import EpsilonSafeRelease, StronglySafeRelease
 from ..arithmetic import add_up, decimal_up, float_down, float_up, log_down, multiply_up
 from ..composition.amplification import Guarantee, amplified
@@ -16,7 +17,18 @@ from ..composition.group_privacy import even_group_price
 from ..composition.loss_distribution import Part
 from ..composition.releases import COMPOSED_FLOOR, epsilon_composed
 from ..privacy_profile import check_parameters, log_adding, log_removing
-from .kind import RELATION, Curves, MechanismKind, Price, PrivacyCurve, RecordForm, Statements, Tunable, check_request
+from .kind import (
+    RELATION,
+    Curves,
+    MechanismKind,
+    Price,
+    PrivacyCurve,
+    RecordForm,
+    Selection,
+    Statements,
+    Tunable,
+    check_request,
+)
 from .strongly_safe import DONE, RECORDS, SERIES, paper_price_fixed, price_fixed, release_curve
 
 __all__ = ["KIND", "log_profile_selected", "paper_price_selected", "price_selected", "selection_cost"]
@@ -225,6 +237,12 @@ KIND: MechanismKind[EpsilonSafeRelease] = MechanismKind(
     losses=_losses,
     curves=Curves(theorem="Theorem 3.11", of=_curve),
     tunable=lambda chosen: Tunable(chosen.release, chosen.selection_epsilon, chosen.selection_rate),
+    selection=lambda chosen: Selection(
+        chosen.selection_epsilon,
+        chosen.selection_rate,
+        group_threshold(chosen.k, chosen.sampling_rate, chosen.selection_rate),
+        QUALITY,
+    ),
     sampling_rate=lambda mechanism: mechanism.sampling_rate,
     samples=lambda mechanism: 1 if mechanism.selection_rate is None else 2,
     survey_rate=None,

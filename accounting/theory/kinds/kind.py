@@ -32,6 +32,7 @@ __all__ = [
     "PrivacyCurve",
     "Published",
     "RecordForm",
+    "Selection",
     "Statements",
     "Tunable",
     "check_records",
@@ -242,6 +243,22 @@ class Tunable(NamedTuple):
     selection_rate: Decimal | None
 
 
+class Selection(NamedTuple):
+    """How the map of a release is chosen privately, as far as its mechanism says so.
+
+    Attributes:
+        epsilon: ε₁ of the choice where it is made, before any amplification.
+        rate: of the choice's own fresh sample; None where it is made on the whole data.
+        threshold: k′, the size from which on a group's records count for a map.
+        quality: name of the quality that is drawn by.
+    """
+
+    epsilon: Decimal
+    rate: Decimal | None
+    threshold: int
+    quality: str
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Curves(Generic[M]):
     """The curves of a kind.
@@ -271,6 +288,7 @@ class MechanismKind(Generic[M]):
         losses: what one run is in a composition, or a refusal.
         curves: its ε–δ curves; None where its price is one point.
         tunable: the release in it whose rate and k are searched for what fits a budget; None where none is.
+        selection: how a mechanism's map is chosen; None where it is fixed.
         sampling_rate: the rate of the fresh sample that it draws and spends; None where it reads all records.
         samples: how many samples a charge of it takes: its own, and one more where a map is chosen on a fresh sample.
         survey_rate: the largest rate of the data set's own sampling that its price leans on; None where it draws its
@@ -290,6 +308,7 @@ class MechanismKind(Generic[M]):
     losses: Callable[[M], tuple[Part, ...]]
     curves: Curves[M] | None
     tunable: Callable[[M], Tunable] | None
+    selection: Callable[[M], Selection] | None
     sampling_rate: Callable[[M], Decimal | None]
     samples: Callable[[M], int]
     survey_rate: Callable[[M], Decimal] | None

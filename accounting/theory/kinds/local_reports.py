@@ -81,6 +81,7 @@ KIND: MechanismKind[LocalReport] = MechanismKind(
     losses=lambda mechanism: (Guarantee(epsilon=local_epsilon(mechanism), delta=Decimal(0)),),
     curves=None,
     tunable=None,
+    selection=None,
     sampling_rate=lambda _: None,
     samples=lambda _: 1,
     survey_rate=None,

@@ -221,6 +221,7 @@ KIND: MechanismKind[NoisyHistogram] = MechanismKind(
     losses=not_composed,
     curves=None,
     tunable=None,
+    selection=None,
     sampling_rate=lambda mechanism: mechanism.sampling_rate,
     samples=lambda _: 1,
     survey_rate=None,

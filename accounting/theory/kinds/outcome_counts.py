@@ -212,6 +212,7 @@ KIND: MechanismKind[OutcomeCounts] = MechanismKind(
     losses=_losses,
     curves=None,
     tunable=None,
+    selection=None,
     sampling_rate=lambda _: None,
     samples=lambda _: 1,
     survey_rate=None,

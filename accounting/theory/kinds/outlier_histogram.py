@@ -137,6 +137,7 @@ KIND: MechanismKind[OutlierPrivateHistogram] = MechanismKind(
     losses=not_composed,
     curves=None,
     tunable=None,
+    selection=None,
     sampling_rate=lambda _: None,
     samples=lambda _: 1,
     survey_rate=None,

@@ -61,6 +61,7 @@ KIND: MechanismKind[SyntheticPoints] = MechanismKind(
     losses=_losses,
     curves=None,
     tunable=None,
+    selection=None,
     sampling_rate=lambda mechanism: mechanism.counts.sampling_rate,
     samples=lambda _: 1,
     survey_rate=None,

@@ -234,6 +234,7 @@ KIND: MechanismKind[StronglySafeRelease] = MechanismKind(
     losses=lambda mechanism: (mechanism,),
     curves=Curves(theorem="Theorem 3.9", of=_curve),
     tunable=lambda mechanism: Tunable(mechanism, None, None),
+    selection=None,
     sampling_rate=lambda mechanism: mechanism.sampling_rate,
     samples=lambda _: 1,
     survey_rate=None,

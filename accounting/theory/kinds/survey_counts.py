@@ -318,6 +318,7 @@ KIND: MechanismKind[BiasedSampleCounts] = MechanismKind(
     losses=not_composed,
     curves=None,
     tunable=None,
+    selection=None,
     sampling_rate=lambda _: None,
     samples=lambda _: 1,
     survey_rate=lambda mechanism: mechanism.largest_rate,

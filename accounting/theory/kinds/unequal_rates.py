@@ -52,6 +52,7 @@ KIND: MechanismKind[UnequalRatesHistogram] = MechanismKind(
     losses=lambda mechanism: (_release(mechanism),),
     curves=None,
     tunable=None,
+    selection=None,
     sampling_rate=lambda mechanism: mechanism.sampling_rate,
     samples=lambda _: 1,
     survey_rate=None,

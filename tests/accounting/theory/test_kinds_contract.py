@@ -32,7 +32,13 @@ from crowdblend.accounting.theory.kinds.registry import (
 )
 from crowdblend.mechanisms.answers import CountAnswer, MeanAnswer, SumAnswer
 from crowdblend.mechanisms.biased_sampling import BiasedSampleCounts, UnequalRatesHistogram
-from crowdblend.mechanisms.deletion import DeletionRelease, GaussianDeletion, GeometricDeletion, OptimalDeletion
+from crowdblend.mechanisms.deletion import (
+    DeletionRelease,
+    GaussianDeletion,
+    GeometricDeletion,
+    OptimalDeletion,
+    SelectedDeletion,
+)
 from crowdblend.mechanisms.errors import InputRefused
 from crowdblend.mechanisms.histogram import NoisyHistogram, OutlierPrivateHistogram, SuppressedHistogram
 from crowdblend.mechanisms.local_reports.krandomization import KRandomization, OutcomeCounts
@@ -74,6 +80,14 @@ EXAMPLES: dict[str, tuple[Mechanism, ...]] = {
     "outcome_counts": (
         OutcomeCounts(randomizer=FLIPS, least_people=10**6),
         OutcomeCounts(randomizer=ONE, least_people=900),
+    ),
+    "selected_deletion": (
+        SelectedDeletion(
+            stages=1, k=2, noise=OptimalDeletion(epsilon=HALF, delta=DELTA / 10), selection_epsilon=Decimal("0.05")
+        ),
+        SelectedDeletion(
+            stages=2, k=5, noise=GeometricDeletion(epsilon=HALF, width=30), selection_epsilon=Decimal("0.2")
+        ),
     ),
     "deletion": (
         DeletionRelease(stages=1, k=2, noise=OptimalDeletion(epsilon=HALF, delta=DELTA / 10)),

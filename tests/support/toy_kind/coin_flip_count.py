@@ -40,6 +40,7 @@ KIND: MechanismKind[CoinFlipCount] = MechanismKind(
     losses=lambda _: (Guarantee(epsilon=price_coin_flip_count().epsilon, delta=Decimal(0)),),
     curves=None,
     tunable=None,
+    selection=None,
     sampling_rate=lambda _: None,
     samples=lambda _: 1,
     survey_rate=None,

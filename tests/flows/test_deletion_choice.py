@@ -1,0 +1,255 @@
+"""Deletion releases whose map, or chain of maps, is drawn: published as drawn, charged, certified, never redrawn."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+from crowdblend.accounting.ledger.certificate.write import map_findings
+from crowdblend.flows import release
+from crowdblend.flows.spec import read_spec
+from crowdblend.mechanisms.errors import ReleaseFailed
+from crowdblend.tasks.stages import count as select
+from crowdblend.tasks.stages.draw_once import stored_numbers
+
+NAMES = ("colour", "age", "town")
+CHAINS = """candidates = [
+  { colour = [0, 0], age = [1, 3], town = [1, 1] },
+  { colour = [0, 1], age = [1, 2], town = [1, 2] },
+  { colour = [1, 1], age = [2, 3], town = [0, 0] },
+]
+"""
+SPEC = """
+[release]
+name = "chosen"
+form = "counts"
+output = "{output}"
+[data]
+dataset = "people"
+source = "people.csv"
+separator = ";"
+[deletion]
+{deletion}
+[privacy]
+epsilon = {epsilon}
+delta = 1e-6
+[selection]
+epsilon = 0.2
+{selection}
+[columns.colour]
+values = ["blue", "green", "red"]
+{colour}
+[columns.age]
+interval = {{ lower = 0, upper = 100, widths = [10, 50] }}
+{age}
+[columns.town]
+hierarchy = "towns.csv"
+{town}
+"""
+
+
+def spec_of(desk, *, file: str = "chosen.toml", **changes: str) -> Path:
+    given = {"output": "out", "deletion": "", "epsilon": "1", "selection": "", "colour": "", "age": "", "town": ""}
+    path = desk.folder / file
+    path.write_text(SPEC.format(**given | changes), encoding="utf-8")
+    return path
+
+
+def ran(desk, spec: Path, *words: str) -> dict:
+    return desk.succeed("run", spec, "--json", *words).json
+
+
+def told(path: str | Path) -> dict:
+    return json.loads(Path(path).read_text(encoding="utf-8"))
+
+
+def test_the_drawn_map_is_the_published_one(desk) -> None:
+    desk.add_dataset()
+    spec = spec_of(desk, deletion='shape = "optimal"', town="min_level = 1")
+    result = ran(desk, spec)
+    assert result["mechanism"]["kind"] == "selected-deletion-release/1"
+    assert result["mechanism"]["selection_epsilon"] == "0.2"
+    assert result["mechanism"]["epsilon"] == "0.8"
+    assert 0.9999 < result["epsilon"] <= 1
+    assert result["sample_id"] is None
+    assert result["timings"]["select"] > 0
+    certificate = told(result["certificate"])
+    chosen = certificate["map"]["selection"]
+    assert {one["column"]: one["level"] for one in certificate["map"]["columns"]} == result["levels"]
+    assert (chosen["maps"], chosen["draw"], chosen["epsilon"], chosen["rate"]) == (
+        2 * 4 * 2,
+        "permute-and-flip",
+        "0.2",
+        None,
+    )
+    assert chosen["quality"] == "weighted-excess/1"
+    assert chosen["threshold"] == read_spec(spec, output=None).mechanism.selection_threshold
+    assert "before the records were counted" in chosen["in_words"]
+    assert "drawn privately" in certificate["guarantee"]["in_words"]
+    assert "fixed before" not in json.dumps(certificate)
+    [stage] = result["stages"]
+    assert stage["levels"] == result["levels"]
+    table = pq.read_table(Path(result["output"]) / "data.parquet")
+    assert table.column_names == [*NAMES, "weight", "count"]
+    desk.succeed("verify", result["certificate"])
+    desk.succeed("ledger", "verify")
+    again = ran(desk, spec, "--release-id", result["release_id"])
+    assert again["looked_up"]
+    assert again["levels"] == result["levels"]
+
+
+def test_the_drawn_chain_is_the_published_one_and_verify_holds_it_against_the_candidates(desk) -> None:
+    desk.add_dataset()
+    spec = spec_of(desk, selection=CHAINS)
+    explained = desk.succeed("explain", spec, "--json").json
+    assert (explained["maps"], explained["stages"]) == (3, [])
+    assert explained["selection"]["candidates"][1] == {"colour": [0, 1], "age": [1, 2], "town": [1, 2]}
+    assert explained["selection"]["epsilon_of_choice"] == 0.2
+    assert explained["epsilon"] <= explained["selection"]["epsilon_of_release"] + 0.2 + 1e-9
+    assert "ε of one choice" in desk.succeed("explain", spec).out
+    dry = desk.succeed("run", spec, "--dry-run", "--json").json
+    assert (dry["levels"], dry["charge"]["epsilon"]) == (None, explained["epsilon"])
+    result = ran(desk, spec)
+    drawn = [[stage["levels"][name] for name in NAMES] for stage in result["stages"]]
+    certificate = told(result["certificate"])
+    chosen = certificate["map"]["selection"]
+    assert chosen["quality"] == "weighted-residual-excess/1"
+    assert len(chosen["lattice"]["candidates"]) == chosen["maps"] == 3
+    assert drawn in chosen["lattice"]["candidates"]
+    assert "chain of maps" in chosen["in_words"]
+    [stored] = desk.home.rglob("map.draw.json")
+    assert told(stored)["levels"] == [level for stage in drawn for level in stage]
+    desk.succeed("verify", result["certificate"])
+    desk.succeed("ledger", "verify")
+
+    assert map_findings(certificate) == ()
+    for change in (
+        lambda one: one["published"]["stages"][1]["levels"].update(age=9),
+        lambda one: one["published"]["stages"].pop(),
+        lambda one: one["map"]["selection"].update(quality="weighted-excess/1"),
+        lambda one: one["map"]["selection"].update(threshold=1),
+        lambda one: one["map"]["selection"].update(epsilon="0.1"),
+        lambda one: one["map"].pop("selection"),
+    ):
+        other = json.loads(json.dumps(certificate))
+        change(other)
+        assert map_findings(other) != ()
+
+
+def test_a_retry_takes_the_stored_chain_and_the_stored_rows(desk, monkeypatch) -> None:
+    desk.add_dataset()
+    spec = spec_of(desk, selection=CHAINS)
+
+    def fail(**_) -> None:
+        raise ReleaseFailed("the lights went out.")
+
+    kept = []
+    for stage in ("count_stage", "write_output"):
+        with monkeypatch.context() as dark:
+            dark.setattr(release, stage, fail)
+            assert "the lights went out" in desk("run", spec, "--release-id", "one").err
+        kept.append([told(path) for path in sorted(desk.home.rglob("*.draw.json"))])
+        monkeypatch.setattr(select, "draw_map", None)  # nothing is drawn again
+    [chain], [same, noise] = kept
+    assert chain == same
+    assert stored_numbers(noise["numbers"])[:6].tolist() == chain["levels"]
+    result = ran(desk, spec, "--release-id", "one")
+    assert [level for stage in result["stages"] for level in stage["levels"].values()] == chain["levels"]
+    other = spec_of(desk, selection=CHAINS + 'draw = "exponential"\n', file="other.toml")
+    assert desk("run", other, "--release-id", "one").code == 3
+
+
+@pytest.mark.slow
+def test_a_chain_that_is_drawn_again_is_caught(desk, monkeypatch) -> None:
+    """The control of the test above: what was published after another draw isn't taken for this one's."""
+    desk.add_dataset()
+    spec = spec_of(desk, selection=CHAINS)
+
+    def fail(**_) -> None:
+        raise ReleaseFailed("the lights went out.")
+
+    with monkeypatch.context() as dark:
+        dark.setattr(release, "count_stage", fail)
+        desk("run", spec, "--release-id", "one")
+    [stored] = desk.home.rglob("map.draw.json")
+    changed = told(stored) | {"levels": [0, 1, 1, 0, 3, 2]}
+    stored.write_text(json.dumps(changed))
+    answer = desk("run", spec, "--release-id", "one")
+    assert answer.code == 1
+    assert "never drawn again" in answer.err
+
+
+@pytest.mark.slow
+def test_each_release_of_a_series_draws_its_chain_anew(desk) -> None:
+    desk.add_dataset()
+    spec = spec_of(desk, selection=CHAINS)
+    registered = desk.succeed("series", "add", "monthly", spec, "--releases", "2", "--json").json
+    assert 0.9 < registered["epsilon"] <= 1
+    for month in ("january", "february"):
+        result = ran(desk, spec, "--series", "monthly", "--output", month)
+        assert result["epsilon"] == registered["epsilon"]
+        words = told(result["certificate"])["guarantee"]["in_words"]
+        assert "anew for that release" in words
+        desk.succeed("verify", result["certificate"])
+    assert len(list(desk.home.rglob("map.draw.json"))) == 2
+    [dataset] = desk("ledger", "show", "--json").json["datasets"]
+    assert dataset["epsilon_spent"] == registered["epsilon"]
+    desk.succeed("ledger", "verify")
+
+
+REFUSED = {
+    "fresh sample": ({"selection": 'on = "fresh-sample"'}, "[selection].on: a deletion release reads all records"),
+    "rate": ({"selection": "rate = 0.1"}, "[selection].rate: a deletion release reads all records"),
+    "nothing left": ({"epsilon": "0.2"}, "[selection].epsilon: choosing the map costs ε = 0.2, which leaves nothing"),
+    "level": ({"age": "level = 1"}, "[columns.age].level: a fixed level and [selection] exclude each other"),
+    "levels": ({"age": "levels = [1, 2]"}, "[columns.age].levels: a fixed level and [selection] exclude each other"),
+    "stages": (
+        {"selection": "candidates = [{ colour = [0, 0], age = [1, 3], town = 1 }]"},
+        "number 1: 'town' has 1 level here, and the candidates have 2 stages",
+    ),
+    "finer": (
+        {"selection": "candidates = [{ colour = [0, 0], age = [3, 1], town = [0, 0] }]"},
+        "number 1: the levels of 'age' fall",
+    ),
+    "absent": (
+        {"selection": "candidates = [{ colour = [0, 0], age = [1, 4], town = [0, 0] }]"},
+        "number 1: level 4 of 'age' is not one of 0 to 3",
+    ),
+    "empty": (
+        {"selection": "candidates = [{ colour = [], age = [], town = [] }]"},
+        "number 1: 'colour' has 0 levels here, and the candidates have 1 stage",
+    ),
+    "twice": (
+        {"selection": "candidates = [{ colour = 0, age = 1, town = 0 }, { colour = [0], age = [1], town = [0] }]"},
+        "number 2: this candidate is number 1 already",
+    ),
+    "walk": ({"selection": CHAINS + "steps = 3"}, "[selection].steps: a walk goes through all combinations"),
+}
+
+
+@pytest.mark.parametrize("fault", REFUSED)
+def test_what_is_no_choice_is_refused(desk, fault) -> None:
+    changes, said = REFUSED[fault]
+    answer = desk("explain", spec_of(desk, **changes))
+    assert answer.code == 2
+    assert said in answer.err, answer.err
+
+
+def test_chains_are_of_deletion_releases_alone(desk) -> None:
+    chains = "[selection]\nepsilon = 0.1\n" + CHAINS
+
+    def edit(text: str) -> str:
+        return "\n".join(line for line in text.splitlines() if not line.startswith("level")) + "\n" + chains
+
+    answer = desk("explain", desk.write_spec(edit=edit))
+    assert answer.code == 2
+    assert "number 1: levels of several stages are of a deletion release" in answer.err
+
+
+def test_columns_called_as_figures_are_refused(desk) -> None:
+    path = spec_of(desk)
+    path.write_text(path.read_text().replace("[columns.town]", "[columns.stage]"))
+    answer = desk("explain", path)
+    assert (answer.code, "a released column can't be called stage" in answer.err) == (2, True), answer.err
