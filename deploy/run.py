@@ -387,7 +387,14 @@ def result_text(result: dict[str, Any]) -> str:
         ]
     else:
         lines = [f"Published {what}: {result['output']}", payer[0].upper() + payer[1:]]
-    if result["levels"]:
+    stages = result.get("stages", ())
+    if len(stages) < 2 and result["levels"]:
         lines.append(f"Levels: {levels_text(result['levels'], drawn=kind.startswith('epsilon-safe-'))}.")
+    if len(stages) > 1:
+        lines += [
+            f"Stage {number}: {stage['published_records']:,} records in {stage['published_groups']:,} groups; "
+            f"levels {levels_text(stage['levels'], drawn=False)}."
+            for number, stage in enumerate(stages, start=1)
+        ]
     lines.append(f"Release {result['release_id']}; check it with: crowdblend verify {result['certificate']}")
     return "\n".join(lines)

@@ -48,6 +48,20 @@ def test_a_release_of_a_series_with_a_drawn_map() -> None:
     assert "Levels: age 2, town 1 (drawn privately).\n" in told
 
 
+def test_a_release_of_several_stages_names_the_levels_of_each() -> None:
+    stages = [
+        {"levels": {"age": level}, "published_groups": 3, "published_records": 1500 + level, "largest_deletion": 78}
+        for level in (0, 2)
+    ]
+    told = result_text(RESULT | {"mechanism": {"kind": "deletion-release/1"}, "levels": {"age": 0}, "stages": stages})
+    assert "Levels:" not in told
+    assert (
+        "Stage 1: 1,500 records in 3 groups; levels age 0.\nStage 2: 1,502 records in 3 groups; levels age 2.\n" in told
+    )
+    single = result_text(RESULT | {"levels": {"age": 0}, "stages": stages[:1]})
+    assert "Levels: age 0.\n" in single
+
+
 @pytest.mark.parametrize(
     ("kind", "records", "told"),
     [

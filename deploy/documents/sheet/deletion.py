@@ -107,6 +107,7 @@ class DeletionFacts:
         errors: of groups of the last stage.
         small: what becomes of small groups.
         counted: the column that the code counts by; None where it counts by stage.
+        calibrated: whether the weights were raked to noisy margins afterwards.
     """
 
     stages: tuple[PublishedStage, ...]
@@ -117,6 +118,7 @@ class DeletionFacts:
     errors: tuple[GroupError, ...]
     small: tuple[SmallGroup, ...]
     counted: Counted | None
+    calibrated: bool
 
     @property
     def unbiased_from(self) -> int:
@@ -153,6 +155,7 @@ def deletion_facts(mechanism: DeletionRelease, certificate: Mapping[str, Any], t
         errors=tuple(_errors(mechanism)),
         small=tuple(_small(weights, size, k=k, expected=expected) for size in sorted(sizes)),
         counted=_counted(certificate, table, stages),
+        calibrated="margins" in certificate["published"],
     )
 
 

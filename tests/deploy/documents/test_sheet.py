@@ -320,3 +320,22 @@ def test_the_sheet_of_a_chain_tells_its_stages_and_the_codebook_of_each_level(of
         ("the town", 0, (1,)), ("the town", 1, (2, 3)), ("age", 0, (1,)), ("age", 1, (2,)), ("age", 2, (3,)),
     ]  # fmt: skip
     assert PLANTED not in markdown
+
+
+def test_weights_that_were_raked_are_told_as_such(kept) -> None:
+    import dataclasses
+
+    from crowdblend.deploy.documents.rendering import plain_text
+
+    facts = sheet_facts(kept, trusted=None)
+    assert not facts.deletion.calibrated
+    pages = []
+    for calibrated in (False, True):
+        own = dataclasses.replace(facts, deletion=dataclasses.replace(facts.deletion, calibrated=calibrated))
+        context = {"certificate": own.certificate, "snippets": snippets(own), "citation": "", "bibtex": ""}
+        pages.append(plain_text("sheet.md", facts=own, **context))
+    assert "raking" not in pages[0]
+    assert "It is (J + E[Z])/J for a combination" in pages[0]
+    assert "all weights were raked to the noisy counts" in pages[1]
+    assert "It is (J + E[Z])/J for a combination" not in pages[1]
+    assert "published.margins.standard_error" in pages[1]
