@@ -177,8 +177,8 @@ FAULTS = (
         name="exact-zeros",
         what="empty cells of a noisy histogram stay exact",
         file="mechanisms/histogram.py",
-        old="    small = np.flatnonzero(counts < event.k)\n",
-        new="    small = np.flatnonzero((counts < event.k) & (counts > 0))\n",
+        old="    small = np.flatnonzero(counts < mechanism.k)\n",
+        new="    small = np.flatnonzero((counts < mechanism.k) & (counts > 0))\n",
         detectors=("audit statistics noisy-histogram 0.2", "pytest tests/mechanisms/test_histogram.py"),
     ),
     Fault(
