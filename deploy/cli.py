@@ -8,6 +8,7 @@ import gc
 import importlib
 import inspect
 import json
+import logging
 import sys
 import traceback
 from collections.abc import Mapping
@@ -219,6 +220,8 @@ def crowdblend() -> None:
 def main(arguments: list[str] | None = None) -> None:
     """Run the command line and leave with its exit code; never shows a traceback."""
     gc.set_threshold(OBJECTS_BETWEEN_COLLECTIONS, 50, 50)
+    # It logs what befalls a connection while it is closed, an interruption too, with its frames; and raises it as well.
+    logging.getLogger("sqlalchemy.pool").setLevel(logging.CRITICAL)
     command_line = sys.argv[1:] if arguments is None else arguments
     exit_code = _exit_code(command_line)
     # Under `python -m`, CPython remembers an interruption that went through code made from text, such as a library's,

@@ -50,6 +50,7 @@ def test_the_corpus_shows_no_fault(target, tmp_path) -> None:
         run(content)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("target", NAMES, indirect=True)
 def test_inputs_of_its_shape_show_no_fault(target, tmp_path) -> None:
     run = target.prepare(tmp_path / "desk")

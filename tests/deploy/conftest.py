@@ -285,7 +285,7 @@ def await_stage(ledger: Path, release_id: str, stage: str) -> None:
         time.sleep(0.005)
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def rig():
     """What several tests do: records, the secret of a running release, and waiting for a stage."""
     return SimpleNamespace(write_records=write_records, secret_of=secret_of, stage_of=stage_of, await_stage=await_stage)

@@ -38,8 +38,9 @@ print(json.dumps({"helped": len(found), "modules": sorted(sys.modules)}))
 
 def loaded(program: str, *words: str, cwd: Path | None = None) -> set[str]:
     """The packages that a program has loaded when it prints its modules as its last line."""
-    done = subprocess.run([sys.executable, "-c", program, *words], capture_output=True, text=True, check=True, cwd=cwd)
-    modules = json.loads(done.stdout.splitlines()[-1])["modules"]
+    told = subprocess.run([sys.executable, "-c", program, *words], capture_output=True, text=True, check=False, cwd=cwd)
+    assert told.returncode == 0, (words, told.returncode, told.stderr)
+    modules = json.loads(told.stdout.splitlines()[-1])["modules"]
     return {name.partition(".")[0] for name in modules}
 
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shlex
+import shutil
 import signal
 import threading
 
@@ -21,10 +23,18 @@ def read_until(process, pattern: str) -> list[str]:
     raise AssertionError(f"{pattern!r} did not come:\n{''.join(lines)}")
 
 
+@pytest.fixture(scope="module")
+def many_records(rig, tmp_path_factory):
+    """Records that take a while to count."""
+    folder = tmp_path_factory.mktemp("records") / "many"
+    rig.write_records(folder, 6_000_000)
+    return folder
+
+
 @pytest.fixture
-def many(desk, rig):
-    """A desk whose records take a while to count."""
-    rig.write_records(desk.folder / "many", 6_000_000)
+def many(desk, many_records):
+    """A desk with these records."""
+    shutil.copytree(many_records, desk.folder / "many", copy_function=os.link)
     desk.add_dataset()
     return desk.write_spec(source="many")
 
@@ -49,6 +59,25 @@ def test_ctrl_c_in_a_run_tells_the_commands_that_finish_or_abandon_it(desk, many
     result = json.loads(out)
     assert (result["release_id"], result["sample_id"]) == (release_id, before["sample_id"])
     desk.succeed("verify", "other/certificate.json")
+
+
+CLOSING = """
+import sys
+from crowdblend.deploy import cli
+from sqlalchemy.engine.default import DefaultDialect
+def interrupted(self, connection):
+    raise KeyboardInterrupt
+DefaultDialect.do_close = interrupted
+cli.main(sys.argv[1:])
+"""
+
+
+def test_an_interruption_while_a_connection_is_closed_shows_no_frames(desk, commands) -> None:
+    """SQLAlchemy's pool logs it, with its frames, before it raises it."""
+    desk.add_dataset()
+    told = commands.run("ledger", "show", folder=desk.folder, environment=os.environ | desk.settings, script=CLOSING)
+    assert told.returncode == 1, told.stderr
+    assert told.stderr == "\ncrowdblend: Interrupted. Nothing was charged.\n"
 
 
 def test_the_id_is_told_before_anything_is_charged(desk, prefect_server, command) -> None:

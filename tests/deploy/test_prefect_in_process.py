@@ -77,6 +77,7 @@ def seen_by(program: str, private: Path, **variables: str) -> dict:
     return json.loads(done.stdout.splitlines()[-1])
 
 
+@pytest.mark.slow
 def test_nobody_else_can_reach_it_and_its_records_go(tmp_path):
     seen = seen_by(PROGRAM, tmp_path / "private")
     assert (seen["children"], seen["listening"]) == (0, [])

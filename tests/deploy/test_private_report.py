@@ -206,6 +206,7 @@ def test_a_report_of_a_drawn_map_knows_the_map_by_the_certificate(released) -> N
     assert levels == answer.json["levels"]
 
 
+@pytest.mark.slow
 def test_prefect_is_not_even_loaded(released) -> None:
     program = (
         "import sys; from crowdblend.deploy import cli\n"

@@ -12,7 +12,14 @@ HEAVY = {"scipy.signal", "scipy.stats", "scipy.optimize", "distributed", "fastap
 
 
 @pytest.mark.parametrize(
-    "module", ["crowdblend.deploy.run", "crowdblend.deploy.cli", "crowdblend.flows.releases.microdata"]
+    "module",
+    [
+        "crowdblend.deploy.run",
+        *(
+            pytest.param(name, marks=pytest.mark.slow)
+            for name in ("crowdblend.deploy.cli", "crowdblend.flows.releases.microdata")
+        ),
+    ],
 )
 def test_a_release_starts_without_heavy_libraries(module: str) -> None:
     program = f"import sys, json; import {module}; print(json.dumps(sorted(sys.modules)))"

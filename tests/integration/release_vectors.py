@@ -307,8 +307,8 @@ def sha256(path: pathlib.Path) -> str:
     return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
-def main() -> None:
-    """Do everything in the working folder, and write what came of it to standard output."""
+def main(share: int | None = None) -> dict[str, Any]:
+    """Do everything in the working folder, or the first few plans and releases; what came of it."""
     for name in [name for name in os.environ if name.startswith(("PREFECT_API", "PREFECT_HOME", "CROWDBLEND_"))]:
         del os.environ[name]
     os.environ |= {"CROWDBLEND_HOME": "home", "CROWDBLEND_LEDGER": "sqlite:///ledger.db", "LOGNAME": "steward"}
@@ -340,7 +340,11 @@ def main() -> None:
     for name, words in DATASETS.items():
         run("dataset", "add", name, "--epsilon", "1000", "--delta", "0.5", *words.split())
     run("dataset", "looked", "visits", "--what", "how many records a person has")
-    releases = {name: release(name) for name in CASES}
+    plans = {words: json.loads(run("plan", *words.split(), "--json")) for words in PLANS[:share]}
+    releases = {name: release(name) for name in [*CASES][:share]}
+    if share is not None:
+        exported = [json.loads(line) for line in run("ledger", "export").splitlines()]
+        return {"plans": plans, "releases": releases, "ledger": exported}
     run("dataset", "raise", "people", "--epsilon", "2000", "--delta", "0.6", "--reason", "another year")
     run("series", "add", "monthly", "series-first.toml", "--releases", "3")
     releases |= {name: release(name, "--series", "monthly") for name in IN_SERIES}
@@ -354,15 +358,14 @@ def main() -> None:
     if not verified["ok"]:
         raise RuntimeError(f"the ledger does not hold: {verified['findings']}")
     [anchor] = pathlib.Path("home", "anchors").glob("*.jsonl")
-    made = {
-        "plans": {words: json.loads(run("plan", *words.split(), "--json")) for words in PLANS},
+    return {
+        "plans": plans,
         "releases": releases,
         "datasets": json.loads(run("ledger", "show", "--json"))["datasets"],
         "ledger": [json.loads(line) for line in run("ledger", "export").splitlines()],
         "anchor": sha256(anchor),
     }
-    print(json.dumps(made, indent=1, ensure_ascii=False))
 
 
 if __name__ == "__main__":
-    main()
+    print(json.dumps(main(*map(int, sys.argv[1:])), indent=1, ensure_ascii=False))

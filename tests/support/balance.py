@@ -10,6 +10,7 @@ import pytest
 FIRST: dict[str, tuple[str, ...] | None] = {
     "tests/deploy/serving/test_events.py": None,
     "tests/deploy/serving/test_kills.py": None,
+    "tests/deploy/test_interruptions.py": None,
     "tests/flows/test_crash_matrix.py": (),
     "tests/audit/test_leaks.py": ("fixed", "drawn", "points"),
     "tests/accounting/ledger/forgery/test_entry_mutations.py": ("sqlite", "postgresql"),

@@ -21,8 +21,6 @@ process.kill()
 process.wait()
 """
 """A program that ends a command once its own standard input has ended: once nobody holds the pipe any longer."""
-RUNNING: list[subprocess.Popen] = []
-"""What this process started; it may outlive it."""
 
 
 def common_folder(factory: pytest.TempPathFactory) -> Path:
@@ -67,7 +65,7 @@ def started_once(place: Path, start: Callable[[int], subprocess.Popen]) -> Itera
             holding = os.open(place, os.O_WRONLY)
             os.set_blocking(reading, True)
             try:
-                RUNNING.append(start(reading))
+                start(reading).returncode = 0  # it outlives this process, which never waits for it
             finally:
                 os.close(reading)
     try:

@@ -21,7 +21,6 @@ from crowdblend.accounting.theory.composition.loss_distribution import (
 )
 from crowdblend.accounting.theory.composition.releases import COMPOSED_FLOOR, delta_composed, epsilon_composed
 from crowdblend.mechanisms.microdata import StronglySafeRelease
-from dp_accounting.pld import pld_pmf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -116,6 +115,8 @@ def test_reference_values(vectors):
 
 def reference(part, times, delta, spacing):
     """The same curves through dp_accounting's own discretisation and Fourier convolution."""
+    from dp_accounting.pld import pld_pmf  # a second of imports, which no process pays that has only collected this
+
     curves = curves_of(part, negligible=1e-14 / times)
     found = []
     for ahead, behind, ahead_end, behind_end in (
@@ -149,6 +150,8 @@ def test_agrees_with_dp_accounting(k, rate, times, spacing):
 
 
 def test_the_measure_is_dp_accountings_own():
+    from dp_accounting.pld import pld_pmf
+
     curves = curves_of(release(20, "0.1"), negligible=1e-12)
     spacing = grid_spacing({curves: 1}, negligible=1e-12)
     adding, _ = measures_of(curves, spacing)

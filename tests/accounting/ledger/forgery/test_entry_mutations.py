@@ -70,7 +70,10 @@ def test_the_control_what_nobody_changed_is_sound(victim) -> None:
         assert (found.inside, found.anchor, found.others_key) == ((), (), work != ())
 
 
-@pytest.mark.parametrize("kind", sorted(KINDS))
+@pytest.mark.parametrize(
+    "kind",
+    [pytest.param(kind, marks=() if kind.startswith("release-") else pytest.mark.slow) for kind in sorted(KINDS)],
+)
 def test_every_value_of_an_entry_counts(victim, kind, thorough) -> None:
     """Changed alone it is found; with all hashes and rows made to fit, by the anchor, and a price without.
 
