@@ -89,7 +89,10 @@ $(RUNS): constraints-run.txt pyproject.toml tasks/readers/page_decoder.c
 # And what checks and tests need.
 $(READY): $(RUNS) constraints.txt
 	@echo "== what checks and tests need: $$(grep -c == constraints.txt) packages at most"
-	@$(BIN)/python -m pip install --quiet --require-hashes -r constraints.txt
+	@$(BIN)/python -m pip install --quiet --no-compile --require-hashes -r constraints.txt
+	@echo "== all of it and the tests, compiled once: each process of tests would do so"
+	@$(BIN)/python -m compileall -q -j 0 $(VENV)/lib >/dev/null || true
+	@$(BIN)/python -m pytest --collect-only -qq >/dev/null || true
 	@touch $(READY)
 
 # Every way into the product, MINUTES for each of the targets; 30 is the long run.

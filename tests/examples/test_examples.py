@@ -15,6 +15,8 @@ PROJECT = Path(__file__).resolve().parents[2]
 EXAMPLES = PROJECT / "examples"
 SPECS = sorted(EXAMPLES.glob("*/*.toml"))
 
+PRICED_LONG = ("survey", "unequal-rates")
+"""Examples whose price takes a second each time, which is a dozen times."""
 UNTOLD = ("body-sizes", "library-visits", "favourite-words")
 """Examples of kinds that have neither a researcher's sheet nor a preview."""
 
@@ -58,7 +60,11 @@ def test_the_examples_are_all_here() -> None:
     assert [spec.name for spec in SPECS if f"`{spec.name}`" not in listed] == []
 
 
-@pytest.mark.parametrize("spec", SPECS, ids=lambda path: path.stem)
+@pytest.mark.parametrize(
+    "spec",
+    [pytest.param(path, marks=pytest.mark.slow if path.stem in PRICED_LONG else ()) for path in SPECS],
+    ids=lambda path: path.stem,
+)
 def test_an_example_is_explained_charged_published_and_verified(desk, examples, spec) -> None:
     here = examples / spec.parent.name / spec.name
     explained = desk.succeed("explain", here, "--json")

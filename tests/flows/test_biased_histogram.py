@@ -126,6 +126,7 @@ def test_a_survey_is_counted_as_it_is_and_released_once_ever(survey) -> None:
     assert not (survey.folder / "again").exists()
 
 
+@pytest.mark.slow
 def test_surveyed_records_beyond_the_bounds_are_left_out_and_nobody_is_told(survey) -> None:
     done = survey("run", spec_of(survey, DESIGN + '\ncolumn = "rate"'), "--json")
     assert done.code == 0, done.err
@@ -133,6 +134,7 @@ def test_surveyed_records_beyond_the_bounds_are_left_out_and_nobody_is_told(surv
     assert (counts["1"], counts["2"], counts["3"]) == (60, 0, 0), "of the 30 only 10 have a rate within the bounds"
 
 
+@pytest.mark.slow
 def test_a_survey_that_was_released_in_another_way_has_no_biased_price_left(survey) -> None:
     assert survey("run", spec_of(survey, "[sampling]\nrate = 0.1")).code == 0
     refused = survey("run", spec_of(survey, DESIGN), "--output", "again")

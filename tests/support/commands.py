@@ -97,13 +97,23 @@ class Commands:
     started: list[Forked] = field(default_factory=list)
 
     def start(
-        self, *words: object, folder: Path, environment: Mapping[str, str] | None = None, script: str | None = None
+        self,
+        *words: object,
+        folder: Path,
+        environment: Mapping[str, str] | None = None,
+        script: str | None = None,
+        reads: int | None = None,
+        log: Path | None = None,
     ) -> Forked:
-        """A process in a folder: the command line with these words, or a script with these arguments."""
+        """A process in a folder: the command line with these words, or a script with these arguments.
+
+        It reads nothing, or from an open file; its standard error goes to us, or to the end of a log.
+        """
         connection = socket.socket(socket.AF_UNIX)
         connection.connect(str(self.place))
         (out, writes_out), (err, writes_err) = os.pipe(), os.pipe()
         nothing = os.open(os.devnull, os.O_RDONLY)
+        logged = writes_err if log is None else os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
         job = {
             "words": [str(word) for word in words],
             "script": script,
@@ -111,9 +121,11 @@ class Commands:
             "environment": dict(os.environ if environment is None else environment),
         }
         told = json.dumps(job).encode()
-        socket.send_fds(connection, [len(told).to_bytes(8, "big")], [nothing, writes_out, writes_err])
+        socket.send_fds(
+            connection, [len(told).to_bytes(8, "big")], [nothing if reads is None else reads, writes_out, logged]
+        )
         connection.sendall(told)
-        for file in (nothing, writes_out, writes_err):
+        for file in {nothing, writes_out, writes_err, logged}:
             os.close(file)
         number = b""
         while not number.endswith(b"\n"):

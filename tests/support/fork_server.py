@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 LOADED = (
+    "crowdblend.accounting.dashboard.server.app",
     "crowdblend.deploy.run",
     "crowdblend.flows.release",
     "anyio._backends._asyncio",
@@ -36,6 +37,7 @@ LOADED = (
     "pyarrow.dataset",
     "pyarrow.parquet",
     "scipy.stats",
+    "uvicorn",
 )
 HOUSEKEEPING = ("jemalloc_bg_thd", "polars-ooc-clea")  # of allocators, which begin theirs anew after a fork
 

@@ -149,7 +149,7 @@ THREE = GeneralizationMap(
 )
 
 
-@settings(derandomize=True, max_examples=80, deadline=None)
+@settings(derandomize=True, max_examples=50, deadline=None)
 @given(rows=ROWS, quoting=st.sampled_from([csv.QUOTE_MINIMAL, csv.QUOTE_ALL]), line=st.sampled_from(["\n", "\r\n"]),
        range_bytes=st.integers(9, 200))  # fmt: skip
 def test_what_pythons_csv_writes_is_read_as_it_and_pandas_read_it(tmp_path_factory, rows, quoting, line, range_bytes):
@@ -171,7 +171,7 @@ def test_what_pythons_csv_writes_is_read_as_it_and_pandas_read_it(tmp_path_facto
     assert list(read["sex"]) == [sex for _, _, sex in rows]
 
 
-@settings(derandomize=True, max_examples=300, deadline=None)
+@settings(derandomize=True, max_examples=150, deadline=None)
 @given(body=st.lists(st.sampled_from(['"', "a", ",", "\n", '""', "F\n", '5"', 'x"y']), max_size=30).map("".join))
 def test_improper_quotes_part_records_as_pythons_csv_parts_them(tmp_path_factory, body):
     """However quotes stand, records end where `csv` ends them; what cannot be split is the unseen record."""

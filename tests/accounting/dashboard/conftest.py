@@ -7,8 +7,6 @@ import json
 import os
 import shutil
 import sqlite3
-import subprocess
-import sys
 import time
 import tomllib
 from collections.abc import Callable, Iterator
@@ -32,7 +30,7 @@ from crowdblend.mechanisms.local_reports.design import QuestionDesign, ReportDes
 from crowdblend.mechanisms.local_reports.device import header, question_report, report
 from crowdblend.mechanisms.mechanism import Mechanism
 from crowdblend.mechanisms.microdata import StronglySafeRelease
-from support.commands import Commands
+from support.commands import Commands, Forked
 from support.desk import DEFAULTS, SPEC, CommandFolder
 from support.prefect_servers import PrefectServer
 from support.shared import made_once
@@ -218,7 +216,7 @@ class Served:
     """A running dashboard."""
 
     url: str
-    process: subprocess.Popen[str]
+    process: Forked
     log: Path
     headers: dict[str, str] = field(default_factory=dict)
 
@@ -235,16 +233,9 @@ class Served:
 def serving(town: Town, *options: str, url: str | None = None) -> Iterator[Served]:
     """The real command, on any free port, ended afterwards."""
     log = town.folder / f"dashboard-{os.urandom(4).hex()}.log"
-    with log.open("wb") as sink:
-        process = subprocess.Popen(
-            [sys.executable, "-W", "ignore", "-m", "crowdblend.deploy", "dashboard", "--port", "0", *options],
-            cwd=town.folder,
-            env=town.environment | ({} if url is None else {"CROWDBLEND_LEDGER": url}),
-            stdout=subprocess.PIPE,
-            stderr=sink,
-            text=True,
-        )
-    assert process.stdout is not None
+    environment = town.environment | ({} if url is None else {"CROWDBLEND_LEDGER": url})
+    words = ("dashboard", "--port", "0", *options)
+    process = town.processes.start(*words, folder=town.folder, environment=environment, log=log)
     try:
         said = process.stdout.readline()
         assert "http://" in said, log.read_text()

@@ -99,6 +99,7 @@ def test_no_figure_is_shown_of_a_forged_deletion(opened, copied, paths, was, is_
         shows_findings_alone(pages, paths, chain)
 
 
+@pytest.mark.slow
 def test_who_may_not_look_is_not_told_the_findings(opened, copied, paths) -> None:
     copied.past_the_guards(CHEAPER)
     with opened(copied.ledger, require_token=True) as pages:

@@ -36,8 +36,15 @@ from sqlalchemy.pool import NullPool
 from support.golden_ledger import put_golden_ledger
 from support.guards import past_guards
 
-ALSO_QUICK_ON_POSTGRESQL = ("test_ledger_contract", "test_ledger_guards", "test_ledger_races", "test_ledger_roles")
-"""Files whose tests on PostgreSQL are part of `make test`: what the database itself must keep."""
+ALSO_QUICK_ON_POSTGRESQL = (
+    "test_ledger_guards",
+    "test_ledger_roles",
+    "test_a_release_goes_from_charge_to_publication",
+    "test_a_budget_may_be_spent_to_its_last_digit_and_no_further",
+    "test_the_last_of_a_budget_is_spent_once",
+    "test_one_release_id_is_charged_once",
+)
+"""Files and tests that are part of `make test` on PostgreSQL too: what the database itself must keep."""
 DAY = date(2026, 3, 4)
 DELTA = Decimal("1e-6")
 MECHANISM = StronglySafeRelease(k=20, sampling_rate=Decimal("0.1"))
@@ -50,8 +57,9 @@ CHOSEN = EpsilonSafeRelease(
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Leave to `make check` what repeats on PostgreSQL a rule that SQLite's copy of the test keeps."""
     for item in items:
-        here = Path(__file__).parent in item.path.parents and item.path.stem not in ALSO_QUICK_ON_POSTGRESQL
-        if here and "postgresql" in re.split(r"[\[\]-]", item.name):
+        function, *parameters = re.split(r"[\[\]-]", item.name)
+        here = Path(__file__).parent in item.path.parents
+        if here and "postgresql" in parameters and not {item.path.stem, function} & {*ALSO_QUICK_ON_POSTGRESQL}:
             item.add_marker(pytest.mark.slow)
 
 

@@ -11,7 +11,7 @@ from crowdblend.mechanisms.amounts import amount_shown
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-quick = settings(derandomize=True, max_examples=300)
+quick = settings(derandomize=True, max_examples=150)
 amounts = st.builds(
     lambda digits, places: Decimal(digits).scaleb(-places),
     st.integers(min_value=0, max_value=10**8),

@@ -221,7 +221,7 @@ amounts = st.decimals(min_value=0, max_value=10**6, places=20)
 names = st.text(min_size=1, max_size=40).filter(lambda name: name.isprintable() and name == name.strip() != "")
 
 
-@settings(derandomize=True, max_examples=200)
+@settings(derandomize=True, max_examples=100)
 @given(name=names, reason=names, epsilon=amounts, day=st.dates())
 def test_what_is_written_is_read_back(name, reason, epsilon, day) -> None:
     entry = BudgetRaised(dataset=name, epsilon=epsilon, delta=Decimal("0.5"), reason=reason, by="me", day=day)

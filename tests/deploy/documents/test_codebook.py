@@ -52,6 +52,7 @@ def test_it_has_every_declared_value_also_those_that_nobody_has(office, rows, tm
         assert town.digest in page
 
 
+@pytest.mark.slow
 def test_it_is_that_of_the_level_that_was_published(noisy) -> None:
     town, _ = sheet_facts(noisy, trusted=None).codebook
     assert town.labels == ()
