@@ -26,6 +26,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
+from support.commands import Forked
 
 CHUNK = 1 << 22
 
@@ -159,11 +160,11 @@ def cluster(tmp_path_factory: pytest.TempPathFactory, tls: Path) -> Iterator[Clu
 class Running:
     """The command line in a process of its own."""
 
-    process: subprocess.Popen
+    process: Forked
 
     def finish(self, timeout: float = 400) -> tuple[int, str, str]:
         out, err = self.process.communicate(timeout=timeout)
-        return self.process.returncode, out, err
+        return self.process.wait(), out, err
 
 
 def memory_holds(process: int, secret: bytes) -> bool:
@@ -207,28 +208,14 @@ def files_holding(folder: Path, secret: bytes) -> list[str]:
 
 
 @pytest.fixture
-def command(desk):
+def command(desk, commands):
     """Start the command line at the desk, in a process of its own."""
-    started = []
 
     def start(*words: object, environment: dict[str, str]) -> Running:
         own = environment | {"CROWDBLEND_LEDGER": desk.ledger, "CROWDBLEND_HOME": str(desk.home)}
-        process = subprocess.Popen(
-            [sys.executable, "-m", "crowdblend.deploy", *map(str, words)],
-            cwd=desk.folder,
-            env=own,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        started.append(process)
-        return Running(process)
+        return Running(commands.start(*words, folder=desk.folder, environment=own))
 
-    yield start
-    for process in started:
-        if process.poll() is None:
-            process.kill()
-        process.communicate()
+    return start
 
 
 @pytest.fixture

@@ -19,6 +19,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
+from support.commands import AS_MODULE, Commands
 
 REPORTS = """
 [release]
@@ -35,26 +36,24 @@ KEY = bytes(range(7, 39))
 
 
 @pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory):
+def cluster(tmp_path_factory: pytest.TempPathFactory, fork_server: Path):
     """Address of a scheduler on loopback, its two workers, and the files of all they print."""
     folder = tmp_path_factory.mktemp("cluster")
     info = folder / "scheduler.json"
-    logs = [(folder / f"{name}.log").open("wb") for name in ("scheduler", "worker-0", "worker-1")]
-    scheduler = [sys.executable, "-m", "distributed.cli.dask_scheduler", "--host", "127.0.0.1", "--port", "0"]
-    scheduler += ["--dashboard-address", "127.0.0.1:0", "--scheduler-file", str(info)]
-    processes = [subprocess.Popen(scheduler, stdout=logs[0], stderr=subprocess.STDOUT, cwd=folder)]
+    commands = Commands(fork_server)
+    scheduler = ["distributed.cli.dask_scheduler", "--host", "127.0.0.1", "--port", "0"]
+    scheduler += ["--dashboard-address", "127.0.0.1:0", "--scheduler-file", info]
+    processes = [commands.start(*scheduler, folder=folder, script=AS_MODULE, log=folder / "scheduler.log")]
     while not info.exists():
         time.sleep(0.1)
     address = json.loads(info.read_text())["address"]
-    worker = [sys.executable, "-m", "distributed.cli.dask_worker", address, "--nthreads", "1", "--no-dashboard"]
-    for log in logs[1:]:
-        processes.append(subprocess.Popen(worker, stdout=log, stderr=subprocess.STDOUT, cwd=folder))
+    worker = ["distributed.cli.dask_worker", address, "--nthreads", "1", "--no-dashboard", "--no-nanny"]
+    for name in ("worker-0", "worker-1"):
+        processes.append(commands.start(*worker, folder=folder, script=AS_MODULE, log=folder / f"{name}.log"))
     yield address, folder
     for process in reversed(processes):
         process.terminate()
-        process.wait(timeout=600)
-    for log in logs:
-        log.close()
+        process.finish(timeout=600)
 
 
 def released(desk, name: str, *, scheduler: str | None) -> Counter:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import signal
 import socket
 import subprocess
@@ -20,6 +21,12 @@ import pytest
 from support.shared import common_folder, started_once
 
 PROGRAM = Path(__file__).with_name("fork_server.py")
+AS_MODULE = """
+import runpy, sys
+sys.argv = sys.argv[1:]
+runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)
+"""
+"""A script that does as `python -m` with its arguments."""
 
 
 @dataclass
@@ -119,6 +126,7 @@ class Commands:
             "script": script,
             "folder": str(folder),
             "environment": dict(os.environ if environment is None else environment),
+            "core": resource.getrlimit(resource.RLIMIT_CORE),
         }
         told = json.dumps(job).encode()
         socket.send_fds(

@@ -12,6 +12,7 @@ import gc
 import importlib
 import json
 import os
+import resource
 import selectors
 import shutil
 import signal
@@ -28,6 +29,7 @@ LOADED = (
     "crowdblend.flows.release",
     "anyio._backends._asyncio",
     "dask.dataframe",
+    "distributed",
     "graphviz",
     "opendp.prelude",
     "psycopg",
@@ -59,6 +61,7 @@ def load() -> None:
 def become(job: dict[str, Any]) -> int:
     """Be the process that is asked for; its exit code."""
     os.chdir(job["folder"])
+    resource.setrlimit(resource.RLIMIT_CORE, tuple(job["core"]))
     os.environ.clear()
     os.environ.update(job["environment"])
     import dask.config
@@ -67,7 +70,7 @@ def become(job: dict[str, Any]) -> int:
 
     refresh_global_settings_context()
     changed_settings(flows=NO_HEARTBEATS).__enter__()
-    dask.config.refresh()
+    dask.config.refresh(paths=dask.config._get_paths())  # DASK_CONFIG is read when Dask is imported
     sys.stdin, sys.stdout, sys.stderr = os.fdopen(0), os.fdopen(1, "w"), os.fdopen(2, "w", buffering=1)
     try:
         if job["script"] is None:

@@ -17,6 +17,7 @@ from pathlib import Path
 
 import httpx
 import pytest
+from support.commands import Forked
 
 KILL_AT = Path(__file__).parents[2] / "support" / "kill_at"
 YEARLY = "0 3 1 1 *"
@@ -27,7 +28,7 @@ LINE = re.compile(r"20\d\d-\d\d-\d\dT\d\d:\d\d:\d\dZ \S.*\n")
 class Serving:
     """A running `serve` whose output is a pipe."""
 
-    process: subprocess.Popen
+    process: subprocess.Popen | Forked
     lines: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -64,7 +65,7 @@ class Serving:
 
 
 @pytest.fixture
-def serve(desk) -> Iterator[Callable[..., Serving]]:
+def serve(desk, commands) -> Iterator[Callable[..., Serving]]:
     """Start `serve` for a series at the desk; with a step, it and its release are killed there."""
     started: list[Serving] = []
 
@@ -78,6 +79,10 @@ def serve(desk) -> Iterator[Callable[..., Serving]]:
                 "PYTHONPATH": os.pathsep.join([str(KILL_AT), *environment.get("PYTHONPATH", "").split(os.pathsep)]),
             }
         command = ["serve", "spec.toml", "--series", series, "--cron", cron, "--output", "published", *words]
+        if kill_at is None:
+            log = desk.folder / "serve.err"
+            started.append(Serving(commands.start(*command, folder=desk.folder, environment=own, log=log)))
+            return started[-1]
         with (desk.folder / "serve.err").open("ab") as log:
             process = subprocess.Popen(
                 [sys.executable, "-m", "crowdblend.deploy", *command],
