@@ -139,9 +139,11 @@ def mechanism_label(record: Mapping[str, str | int]) -> str:
         of = "all records" if rate == "whole" else f"a fresh sample at rate {rate}"
         chosen = f"map chosen at ε {record.get('selection_epsilon')} on {of}"
         return f"k = {record.get('k')}, rate {record.get('sampling_rate')}, {chosen}"
-    if record.get("kind") == "deletion-release/1":
+    if record.get("kind") in ("deletion-release/1", "selected-deletion-release/1"):
         stages = counted(int(record.get("stages", 1)), "stage")
-        return f"deletion in {stages}, k = {record.get('k')}, {_noise_in_words(record)}"
+        own = record.get("selection_epsilon")
+        chosen = "" if own is None else f", levels chosen at ε {own} on all records"
+        return f"deletion in {stages}, k = {record.get('k')}, {_noise_in_words(record)}{chosen}"
     named = ", ".join(f"{name} {value}" for name, value in record.items() if name != "kind")
     return f"{record.get('kind')}: {named}"
 

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import json
 import os
+from decimal import Decimal
 from pathlib import Path
 
 import pytest
+from crowdblend.accounting.dashboard.views.rows import mechanism_label
+from crowdblend.accounting.theory.kinds.registry import mechanism_record
+from crowdblend.mechanisms.deletion import OptimalDeletion, SelectedDeletion
 
 SPEC = """
 [release]
@@ -101,3 +105,12 @@ def test_they_read_well_in_a_browser(kept, serve, browser) -> None:
                 page.set_viewport_size({"width": 1280, "height": 900})
                 page.screenshot(path=str(Path(folder) / f"deletion-{scheme}-{width}.png"), full_page=True)
             context.close()
+
+
+def test_a_private_choice_of_the_levels_is_named() -> None:
+    noise = OptimalDeletion(epsilon=Decimal("0.9"), delta=Decimal("1e-6"))
+    chosen = SelectedDeletion(stages=2, k=3, noise=noise, selection_epsilon=Decimal("0.1"))
+    assert mechanism_label(mechanism_record(chosen)) == (
+        "deletion in 2 stages, k = 3, optimal noise for ε 0.9 and δ 0.000001 a stage, levels chosen at ε 0.1 on all "
+        "records"
+    )
