@@ -26,8 +26,8 @@ def verify_release(path: Path, *, trusted: tuple[PublicKey, ...] | None) -> Cert
     """Check a release without ledger, private store or network.
 
     After `verify_certificate` the table is read: its labels must be among those of the hierarchies that the
-    certificate carries, or `*`; where there are several stages, at the levels of their row's stage. Points and local
-    reports have no labels.
+    certificate carries, or `*`; where there are several stages, at the levels of their row's stage. Margins must be as
+    many as the price is for. Points and local reports have no labels.
 
     Args:
         path: the certificate; the release's files lie in the same folder.
@@ -67,6 +67,9 @@ def _label_findings(certificate: Mapping[str, Any], columns: list[Mapping[str, A
         stages = _levels_of_stages(certificate)
     except (AttributeError, LookupError, TypeError, ValueError):
         yield "its stages are not those of its mechanism and its map"
+        return
+    if not _are_margins_of_mechanism(certificate):
+        yield "its margins are not those of its mechanism and its map"
         return
     name = next((name for name in ("data.parquet", "data.csv") if name in certificate["files"]), None)
     if name is None or not carried:
@@ -108,6 +111,20 @@ def _levels_of_stages(certificate: Mapping[str, Any]) -> list[Mapping[str, int]]
     if any(after[name] < level for before, after in pairwise(stages) for name, level in before.items()):
         raise ValueError("a stage is finer than the one before")
     return stages
+
+
+def _are_margins_of_mechanism(certificate: Mapping[str, Any]) -> bool:
+    """Whether as many margins are named as are paid for, all of the map's columns, with a file exactly then."""
+    number = certificate["mechanism"].get("margins", 0)
+    files = {"margins.parquet", "margins.csv"} & set(certificate["files"])
+    if not number:
+        return not files and "margins" not in certificate["published"]
+    known = {column["column"] for column in certificate["map"]["columns"]}
+    try:
+        margins = certificate["published"]["margins"]["columns"]
+        return len(files) == 1 and len(margins) == number and all(known.issuperset(margin) for margin in margins)
+    except (LookupError, TypeError):
+        return False
 
 
 def _by_stage(batch: pa.RecordBatch, *, stages: int) -> Iterator[tuple[int, pa.RecordBatch]]:

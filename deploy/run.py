@@ -192,7 +192,7 @@ def _result(
         "levels": {column.name: column.level for column in generalization.columns},
         "published_groups": published.groups,
         "published_records": published.records,
-        **({"stages": published.details["stages"]} if "stages" in published.details else {}),
+        **{name: published.details[name] for name in ("stages", "margins") if name in published.details},
         "output": str(published.output),
         "certificate": certificate_of(published.output),
         "timings": {name: round(seconds, 4) for name, seconds in stages.seconds.items()},

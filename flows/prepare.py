@@ -48,7 +48,7 @@ __all__ = [
     "require_apart",
 ]
 
-TABLES = ("data.csv", "data.parquet")
+TABLES = ("data.csv", "data.parquet", "margins.csv", "margins.parquet")
 MARKS = "*?["
 
 

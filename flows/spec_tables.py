@@ -23,6 +23,7 @@ __all__ = [
     "Exact",
     "ExistingCluster",
     "IntervalTable",
+    "MarginsTable",
     "PrivacyTable",
     "SelectionTable",
     "SpecTable",
@@ -253,6 +254,13 @@ class SelectionTable(SpecTable):
     candidates: list[dict[str, int | list[int]]] | None = Field(default=None, min_length=1)
 
 
+class MarginsTable(SpecTable):
+    """[margins]: noisy counts of the released columns beside the rows of a deletion release."""
+
+    share: Exact = Field(default=Decimal("0.2"), gt=0, lt=1)
+    pairs: list[list[str]] = Field(default=[], max_length=1_000)
+
+
 class IntervalTable(SpecTable):
     """Intervals of whole numbers."""
 
@@ -293,6 +301,7 @@ class SpecTables(SpecTable):
     suppression: _Suppression | None = None
     privacy: PrivacyTable | None = None
     selection: SelectionTable | None = None
+    margins: MarginsTable | None = None
     columns: dict[str, ColumnTable] = {}
     cluster: ClusterTable | None = None
 

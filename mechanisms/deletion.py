@@ -23,6 +23,7 @@ from .recoding import coarsened
 __all__ = [
     "LARGEST_DELETION",
     "WEIGHT_TOTAL",
+    "CalibratedDeletion",
     "DeletionNoise",
     "DeletionRelease",
     "GaussianDeletion",
@@ -196,6 +197,38 @@ class SelectedDeletion(DeletionRelease):
     def selection_threshold(self) -> int:
         """k′ = ⌈E[Z]⌉ + k: the size from which on a group's records count for a candidate."""
         return math.ceil(expected_deletion(self.noise)) + self.k
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CalibratedDeletion(DeletionRelease):
+    """A deletion release with noisy margins of the same records beside it (`margins.py`), to which weights are raked.
+
+    Every cell of every margin, empty ones too, is published as its count and Z − m, Z drawn afresh by the integer
+    weights of a truncated discrete Gaussian on 0 … 2m: with one record more the pair is (Z, Z + 1), as of a stage.
+
+    Args:
+        margins: how many margins are published, at least 1.
+        margin_scale: σ of their noise.
+        margin_width: m of their noise.
+
+    Raises:
+        ValueError: a field outside its range.
+    """
+
+    margins: int
+    margin_scale: Decimal
+    margin_width: int
+
+    def __post_init__(self) -> None:
+        DeletionRelease.__post_init__(self)
+        if self.margins < 1:
+            raise ValueError(f"there must be at least one margin, not {self.margins}")
+        GaussianDeletion(scale=self.margin_scale, width=self.margin_width)
+
+    @property
+    def margin_noise(self) -> GaussianDeletion:
+        """The law of Z for each cell of a margin."""
+        return GaussianDeletion(scale=self.margin_scale, width=self.margin_width)
 
 
 @lru_cache(maxsize=64)

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 __all__ = ["make_folder_elsewhere", "require_elsewhere", "write_new"]
 
-TAKEN_NAMES = frozenset({"certificate.json", "data.csv", "data.parquet"})
+TAKEN_NAMES = frozenset({"certificate.json", "data.csv", "data.parquet", "margins.csv", "margins.parquet"})
 
 
 def require_elsewhere(path: Path, *, request: Request | None = None) -> None:

@@ -72,6 +72,10 @@ def tell_explanation(spec: Path, *, releases: int, places: StatePaths, as_json: 
     help="sampled: records are sampled and small groups dropped; deletion: each group loses a secret random number.",
 )
 @click.option("--stages", type=click.IntRange(min=1), help="Maps in the chain of a deletion release, finest first.")
+@click.option(
+    "--margins", type=click.IntRange(min=1), help="Noisy margins beside a deletion release, by one column or two."
+)
+@click.option("--margin-share", type=ExactNumber(), help="Of ε and δ, for the margins.  [default: 0.2]")
 @click.option("--k", type=int, help="Suppression threshold: groups with fewer sampled records are dropped.")
 @click.option("--sampling-rate", type=ExactNumber(), help="Probability that a record is sampled.")
 @click.option("--epsilon", type=ExactNumber(), help="ε of the guarantee, over all releases.")
@@ -95,6 +99,8 @@ def plan(
     releases: str,
     mechanism: str,
     stages: int | None,
+    margins: int | None,
+    margin_share: Decimal | None,
     **asked: Any,  # noqa: ANN401 - click hands over the options
 ) -> None:
     """Price releases: fills in whichever of k, sampling rate, ε and δ is missing; or what SPEC.toml asks for.
@@ -106,11 +112,25 @@ def plan(
     drawn = plot is not None or group_sizes is not None
     given = {name for name, value in asked.items() if value is not None}
     if deletes and (spec is not None or drawn or not given <= {"epsilon", "delta"}):
-        raise click.UsageError("--mechanism deletion takes --epsilon, --delta, --stages, --releases and --json alone.")
-    if stages is not None and not deletes:
-        raise click.UsageError("--stages goes with --mechanism deletion.")
+        raise click.UsageError(
+            "--mechanism deletion takes --epsilon, --delta, --stages, --margins, --margin-share, --releases and --json "
+            "alone."
+        )
+    for option, value in (("--stages", stages), ("--margins", margins), ("--margin-share", margin_share)):
+        if value is not None and not deletes:
+            raise click.UsageError(f"{option} goes with --mechanism deletion.")
+    if margin_share is not None and margins is None:
+        raise click.UsageError("--margin-share goes with --margins.")
     if deletes:
-        _plan_deletion(asked["epsilon"], asked["delta"], stages or 1, _whole(releases), as_json=as_json)
+        _plan_deletion(
+            asked["epsilon"],
+            asked["delta"],
+            _whole(releases),
+            stages=stages or 1,
+            margins=margins or 0,
+            margin_share=margin_share,
+            as_json=as_json,
+        )
         return
     if spec is not None:
         if drawn or given:
@@ -137,7 +157,14 @@ def plan(
 
 
 def _plan_deletion(
-    epsilon: Decimal | None, delta: Decimal | None, stages: int, releases: int | None, *, as_json: bool
+    epsilon: Decimal | None,
+    delta: Decimal | None,
+    releases: int | None,
+    *,
+    stages: int,
+    margins: int,
+    margin_share: Decimal | None,
+    as_json: bool,
 ) -> None:
     """Say which noise ε and δ allow, and what it deletes."""
     if epsilon is None or delta is None or releases is None:
@@ -145,10 +172,17 @@ def _plan_deletion(
             "the noise of deletion releases follows from epsilon, delta and a number of releases.",
             remedy="Give all three.",
         )
-    from ...accounting.theory.planning.deletion import plan_deletion
+    from ...accounting.theory.planning.deletion import MARGIN_SHARE, plan_deletion
     from ..terminal.plan import deletion_facts, print_deletion
 
-    plan = plan_deletion(epsilon=epsilon, delta=delta, stages=stages, releases=releases)
+    plan = plan_deletion(
+        epsilon=epsilon,
+        delta=delta,
+        stages=stages,
+        releases=releases,
+        margins=margins,
+        margin_share=MARGIN_SHARE if margin_share is None else margin_share,
+    )
     if as_json:
         click.echo(json.dumps(_plain(deletion_facts(plan)), ensure_ascii=False))
         return

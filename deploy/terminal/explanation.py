@@ -150,6 +150,22 @@ def _parameters(explained: Mapping[str, Any]) -> Iterator[tuple[str, object, str
         for number, stage in enumerate(explained["stages"], start=1):
             levels = ", ".join(f"{column} {level}" for column, level in stage["levels"].items())
             yield f"stage {number}", levels, "the levels of what it publishes"
+    if margins := explained.get("margins"):
+        rows, beside = (
+            "none" if cost is None else f"ε = {amount_shown(cost)}"
+            for cost in (margins["rows_epsilon_alone"], margins["epsilon_alone"])
+        )
+        yield (
+            "rows alone",
+            rows,
+            "what they would cost at the same δ; together with the margins it is less than the sum",
+        )
+        yield "margins alone", beside, f"{margins['cells']} noisy counts in a file of their own"
+        yield (
+            "margins' noise",
+            f"± {margins['standard_error']:.1f}",
+            "standard error of each of their counts, in records",
+        )
     if "people_for_1_percent" in explained:
         people = explained["people_for_1_percent"]
         yield "people", f"{people:,}", "so many reports make every standard error at most 1% of them"

@@ -17,6 +17,7 @@ from ...accounting.theory.planning.inversion import Target, frontier
 from ...accounting.theory.planning.planner import Plan
 from ...accounting.theory.privacy_profile import delta_paper, exp_up, least_epsilon_of_paper, log_profile
 from ...mechanisms.amounts import amount_shown, counted
+from ...mechanisms.deletion import CalibratedDeletion, deletion_variance
 from ...mechanisms.errors import InputRefused
 
 if TYPE_CHECKING:
@@ -77,9 +78,11 @@ def deletion_facts(plan: DeletionPlan) -> dict[str, Any]:
 
     Returns:
         The mechanism's record; `noise`, its shape, with its `parameter` (σ of a Gaussian, else ε of a stage); how many
-        records a group loses at each stage, expected and at most; and what all releases together are charged.
+        records a group loses at each stage, expected and at most; `margins` beside the rows, with `margin_error`, the
+        standard error of each of their cells (0 and None without); and what all releases together are charged.
     """
     record = mechanism_record(plan.mechanism)
+    margins = plan.mechanism if isinstance(plan.mechanism, CalibratedDeletion) else None
     return {
         "mechanism": record,
         "noise": record["noise"],
@@ -87,6 +90,8 @@ def deletion_facts(plan: DeletionPlan) -> dict[str, Any]:
         "expected_deletion": plan.expected_deletion,
         "largest_deletion": plan.largest_deletion,
         "stages": plan.mechanism.stages,
+        "margins": 0 if margins is None else margins.margins,
+        "margin_error": None if margins is None else math.sqrt(deletion_variance(margins.margin_noise)),
         "releases": plan.price.releases,
         "epsilon": plan.price.epsilon,
         "delta": plan.price.delta,
@@ -99,12 +104,20 @@ def print_deletion(plan: DeletionPlan, console: Console | None = None) -> None:
     facts = deletion_facts(plan)
     many = plan.price.releases > 1
     table = Table("", "value", "meaning", title="What would be deleted")
+    beside: tuple[tuple[str, str | None, str], ...] = ()
+    if facts["margins"]:
+        error = f"± {facts['margin_error']:.1f}"
+        beside = (
+            ("margins", str(facts["margins"]), "noisy counts by one column or two, beside the rows"),
+            ("their noise", error, "standard error of each of their counts, in records"),
+        )
     for name, value, meaning in (
         ("noise", str(facts["noise"]), "the shape that deletes least at this price, of those tried"),
         ("parameter", _short(facts["parameter"]), "σ" if facts["noise"] == "gaussian" else "ε of one stage"),
         ("expected", f"{plan.expected_deletion:.1f}", "records that a group loses at a stage"),
         ("at most", str(plan.largest_deletion), "records that a group loses at a stage"),
         ("stages", str(plan.mechanism.stages), "what one does not publish goes on to the next"),
+        *beside,
         ("releases", str(plan.price.releases), "with parameters fixed beforehand"),
         ("ε", _short(plan.price.epsilon), "charged for all releases together" if many else "charged"),
         ("δ", _short(plan.price.delta), "over all releases" if many else "of the release"),

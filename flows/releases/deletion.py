@@ -1,6 +1,7 @@
 """Deletion releases: all records but a secret random number of each group, by one map or by a chain of coarser ones.
 
-The map or the chain is fixed in the specification, or drawn privately from candidates.
+The map or the chain is fixed in the specification, or drawn privately from candidates. With [margins] noisy counts of
+the released columns are published beside the rows, and the rows' weights fit them.
 """
 
 from __future__ import annotations
@@ -8,20 +9,22 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
-from itertools import pairwise
+from itertools import pairwise, product
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
+from ...accounting.theory.kinds.deletion import price_parts
 from ...accounting.theory.kinds.kind import Price
 from ...accounting.theory.kinds.registry import price
 from ...accounting.theory.kinds.selected_deletion import choice_cost
-from ...accounting.theory.planning.deletion import plan_deletion
+from ...accounting.theory.planning.deletion import calibrated, plan_deletion, plan_margins
 from ...mechanisms.amounts import amount_exact, amount_shown
 from ...mechanisms.deletion import (
     LARGEST_DELETION,
+    CalibratedDeletion,
     DeletionNoise,
     DeletionRelease,
     GaussianDeletion,
@@ -29,6 +32,7 @@ from ...mechanisms.deletion import (
     OptimalDeletion,
     SelectedDeletion,
     delete_records,
+    deletion_variance,
     draw_deletions,
     expected_deletion,
     largest_deletion,
@@ -36,17 +40,26 @@ from ...mechanisms.deletion import (
 )
 from ...mechanisms.errors import InputRefused, ReleaseFailed
 from ...mechanisms.map_selection.draw import MapChoice
+from ...mechanisms.margins import (
+    Margin,
+    Raked,
+    coarser_margins,
+    margin_sizes,
+    noisy_margins,
+    rake_weights,
+    split_margins,
+)
 from ...mechanisms.microdata import GroupCounts
 from ...mechanisms.recoding import GeneralizationMap, coarsened
 from ...tasks.request import Request
-from ..columns import declared_chain, declared_choice
-from ..spec_tables import Exact, SelectionTable, SpecTable
+from ..columns import MOST_CELLS, declared_chain, declared_choice
+from ..spec_tables import Exact, MarginsTable, SelectionTable, SpecTable
 from .kind import GivenSpec, Observer, ReleaseKind, TableReading, chosen_chain, count_records, record_layout
 
 if TYPE_CHECKING:
     from ...tasks.inputs.list import SourceLayout
     from ...tasks.stages.count import ReleaseWork
-    from ...tasks.stages.table import Publication
+    from ...tasks.stages.table import Publication, PublishedTable
 
 __all__ = ["KIND", "DeletionRequest", "DeletionTable"]
 
@@ -57,6 +70,8 @@ PARAMETERS: Mapping[Shape, tuple[str, ...]] = {
     "gaussian": ("scale", "width"),
 }
 FIGURES = ("stage", "weight", "count")
+MARGINS = "margins"
+"""The name of the margins' table, and of the certificate's part about them."""
 
 
 class DeletionTable(SpecTable):
@@ -77,6 +92,7 @@ class DeletionRequest(Request):
         form: "microdata" repeats each published row, "counts" gives one row a group with its count.
         recoding: the map of the first stage, the finest; or the candidates and the draw of a map or of a chain.
         coarser: the maps of the later stages, each a coarsening of the one before; none where they are drawn.
+        margins: of which columns noisy counts are published beside the rows, by the labels of the first stage.
     """
 
     kind: ClassVar[str] = "deletion"
@@ -85,6 +101,7 @@ class DeletionRequest(Request):
     form: Literal["microdata", "counts"]
     mechanism: DeletionRelease
     coarser: tuple[GeneralizationMap, ...]
+    margins: tuple[Margin, ...]
 
     @property
     def maps(self) -> tuple[GeneralizationMap, ...]:
@@ -108,10 +125,17 @@ class DeletionRequest(Request):
 
     @property
     def own_terms(self) -> Mapping[str, object]:
-        """The form, and the levels of each stage after the first, or how they are drawn."""
+        """The form; the levels of the later stages, or how all are drawn; the margins, where there are any."""
         if isinstance(self.recoding, MapChoice):
             return {"form": self.form, "selection": {"draw": self.recoding.draw, "steps": self.recoding.steps}}
-        return {"form": self.form, "coarser": [[column.level for column in one.columns] for one in self.coarser]}
+        margins = {MARGINS: self.margin_names} if self.margins else {}
+        coarser = [[column.level for column in one.columns] for one in self.coarser]
+        return {"form": self.form, "coarser": coarser, **margins}
+
+    @property
+    def margin_names(self) -> list[list[str]]:
+        """The columns of each margin."""
+        return [[self.recoding.columns[place].name for place in margin] for margin in self.margins]
 
     @property
     def series_digest(self) -> str:
@@ -124,12 +148,19 @@ def _request(given: GivenSpec) -> DeletionRequest:
     if selection is not None:
         _check_selection(given, selection)
         choice = declared_choice(given.path, given.columns, selection, base=given.base, refused=FIGURES, chains=True)
-        selected, cost = _priced(given, stages=choice.lattice.stages)
+        selected, cost = _priced(given, stages=choice.lattice.stages, margins=0)
         return DeletionRequest(
-            **shared, form=given.tables.release.form, mechanism=selected, price=cost, recoding=choice, coarser=()
+            **shared,
+            form=given.tables.release.form,
+            mechanism=selected,
+            price=cost,
+            recoding=choice,
+            coarser=(),
+            margins=(),
         )
     maps = declared_chain(given.path, given.columns, base=given.base, refused=FIGURES)
-    mechanism, charged = _priced(given, stages=len(maps))
+    margins = _margins(given, maps[0])
+    mechanism, charged = _priced(given, stages=len(maps), margins=len(margins))
     return DeletionRequest(
         **shared,
         form=given.tables.release.form,
@@ -137,11 +168,18 @@ def _request(given: GivenSpec) -> DeletionRequest:
         price=charged,
         recoding=maps[0],
         coarser=maps[1:],
+        margins=margins,
     )
 
 
 def _check_selection(given: GivenSpec, selection: SelectionTable) -> None:
     """Whether [selection] is a choice on all records, and leaves something of ε to the release itself."""
+    if given.tables.margins is not None:
+        raise InputRefused(
+            "margins are counted by levels that are known beforehand, and [selection] draws them.",
+            where=f"{given.path}: [margins]",
+            remedy="Remove one of them.",
+        )
     for key, wrong in (("on", selection.on != "whole"), ("rate", selection.rate is not None)):
         if wrong:
             raise InputRefused(
@@ -167,13 +205,46 @@ def _cost_of_choice(given: GivenSpec) -> Decimal:
     return choice_cost(selection.epsilon, releases=given.releases, records=given.tables.data.rows_per_person)
 
 
-def _priced(given: GivenSpec, *, stages: int) -> tuple[DeletionRelease, Price]:
+def _margins(given: GivenSpec, finest: GeneralizationMap) -> tuple[Margin, ...]:
+    """Each column's margin, in their order, and those of the pairs; none without [margins].
+
+    INVARIANT: which margins there are, and which cells, is public before the records are read.
+    """
+    table = given.tables.margins
+    if table is None:
+        return ()
+    names, where = finest.names, f"{given.path}: [margins]"
+    margins: list[Margin] = [(place,) for place in range(len(names))]
+    for number, pair in enumerate(table.pairs, start=1):
+        place = f"{where}.pairs, number {number}"
+        if len(pair) != 2 or len(set(pair)) != 2:
+            raise InputRefused("a pair names two columns.", where=place)
+        if unknown := [name for name in pair if name not in names]:
+            raise InputRefused(
+                f"{unknown[0]!r} is not a released column.", where=place, remedy="Name columns of [columns]."
+            )
+        first, second = sorted(names.index(name) for name in pair)
+        if (first, second) in margins:
+            raise InputRefused("this pair is there already.", where=place, remedy="Remove it.")
+        margins.append((first, second))
+    cells = sum(margin_sizes(finest, margins))
+    if cells > MOST_CELLS:
+        raise InputRefused(
+            f"these margins have {cells} cells, more than the {MOST_CELLS} that one release publishes.",
+            where=f"{where}.pairs" if table.pairs else where,
+            remedy="Name fewer pairs, or give the first stage coarser levels.",
+        )
+    return tuple(margins)
+
+
+def _priced(given: GivenSpec, *, stages: int, margins: int) -> tuple[DeletionRelease, Price]:
     """The mechanism and its price: with the noise that is given, or the one that (ε, δ) allows."""
     table, privacy, rows = given.own, given.privacy, given.tables.data.rows_per_person
     k = 1 if given.tables.suppression is None else given.tables.suppression.k
     if privacy.epsilon is None:
         raise InputRefused("this is required and missing.", where=f"{given.path}: [privacy].epsilon")
     noise = _given_noise(given)
+    share = (given.tables.margins or MarginsTable()).share
     try:
         if noise is None:
             plan = plan_deletion(
@@ -184,11 +255,23 @@ def _priced(given: GivenSpec, *, stages: int) -> tuple[DeletionRelease, Price]:
                 rows_per_person=rows,
                 k=k,
                 shape=table.shape,
+                margins=margins,
+                margin_share=share,
             )
             if given.tables.selection is None:
                 return plan.mechanism, plan.price
             noise = plan.mechanism.noise
         mechanism = _mechanism(given, DeletionRelease(stages=stages, k=k, noise=noise))
+        if margins:
+            beside = plan_margins(
+                epsilon=privacy.epsilon,
+                delta=privacy.delta,
+                margins=margins,
+                releases=given.releases,
+                rows_per_person=rows,
+                share=share,
+            )
+            mechanism = calibrated(mechanism, margins=margins, noise=beside)
         charged = price(mechanism, delta=privacy.delta, releases=given.releases, rows_per_person=rows)
     except InputRefused as refusal:
         where = f"{given.path}: {'[privacy].epsilon' if noise is None else '[deletion]'}"
@@ -309,16 +392,25 @@ def _protected(request: DeletionRequest, work: ReleaseWork, counts: GroupCounts)
     for groups, records in zip(keys, kept, strict=True):
         there = np.flatnonzero(records)
         numbers += [np.array([there.size], dtype=np.int64), groups[:, there].reshape(-1), records[there]]
+    if isinstance(request.mechanism, CalibratedDeletion):
+        noisy = noisy_margins(
+            counts,
+            generalization=request.maps[0],
+            margins=request.margins,
+            release=request.mechanism,
+            randomness=work.randomness,
+        )
+        numbers.append(noisy)
     return np.concatenate(numbers)
 
 
 def _published(
     request: DeletionRequest, numbers: Sequence[int] | NDArray[np.int64]
-) -> tuple[tuple[GeneralizationMap, ...], list[GroupCounts]]:
-    """The map of each stage, and what it publishes.
+) -> tuple[tuple[GeneralizationMap, ...], list[GroupCounts], list[NDArray[np.int64]]]:
+    """The map of each stage, what it publishes, and the noisy cells of each margin.
 
     The numbers are the drawn levels, where they are drawn, and for each stage the number of its groups, their keys word
-    by word, and their records.
+    by word, and their records; then all cells.
 
     Raises:
         ValueError: the numbers are nothing that this release can publish.
@@ -339,9 +431,9 @@ def _published(
         if not generalization.holds(rows[:-1]):
             raise ValueError("a key is of no group")
         stages.append(GroupCounts(rows[:-1], rows[-1]))
-    if left.size:
-        raise ValueError("there are more numbers than groups")
-    return maps, stages
+    if left.size != sum(margin_sizes(maps[0], request.margins)):
+        raise ValueError("there are more numbers than groups and cells, or fewer")
+    return maps, stages, split_margins(left, generalization=maps[0], margins=request.margins)
 
 
 def _can_be_published(request: DeletionRequest, numbers: Sequence[int] | NDArray[np.int64]) -> bool:
@@ -355,42 +447,119 @@ def _can_be_published(request: DeletionRequest, numbers: Sequence[int] | NDArray
 def _publication(
     request: DeletionRequest, _: GeneralizationMap, numbers: Sequence[int] | NDArray[np.int64]
 ) -> Publication:
-    """Stage after stage, in each the groups in the order of their keys."""
+    """Stage after stage, in each the groups in the order of their keys; and the margins in a table of their own."""
     from ...tasks.stages.table import Publication, PublishedTable, figure_column, label_columns, stacked_columns
 
-    (maps, stages), mechanism = _published(request, numbers), request.mechanism
+    (maps, stages, noisy), mechanism = _published(request, numbers), request.mechanism
     counts = np.concatenate([stage.counts for stage in stages])
     numbered = [np.full(stage.counts.size, number, dtype=np.int64) for number, stage in enumerate(stages, start=1)]
-    weights = [
-        record_weights(stage.counts, release=mechanism, stage=number) for number, stage in enumerate(stages, start=1)
-    ]
+    weights = np.concatenate(
+        [record_weights(stage.counts, release=mechanism, stage=number) for number, stage in enumerate(stages, start=1)]
+    )
+    details: dict[str, Any] = {
+        "stages": [
+            {
+                "levels": _levels(one),
+                "published_groups": stage.counts.size,
+                "published_records": int(stage.counts.sum()),
+                "largest_deletion": largest_deletion(mechanism.noise),
+            }
+            for stage, one in zip(stages, maps, strict=True)
+        ]
+    }
+    beside: dict[str, PublishedTable] = {}
+    if isinstance(mechanism, CalibratedDeletion):
+        raked = _raked(request, stages, noisy, weights=weights)
+        weights = raked.weights
+        beside[MARGINS] = _margin_table(request, noisy)
+        details[MARGINS] = _margin_facts(request, mechanism) | {
+            "records": raked.total,
+            "largest_difference": raked.largest_difference,
+        }
     columns = stacked_columns(
         [label_columns(stage.keys, generalization=one) for stage, one in zip(stages, maps, strict=True)]
     )
     if len(stages) > 1:
         columns = (*columns, figure_column("stage", np.concatenate(numbered)))
-    columns = (*columns, figure_column("weight", np.concatenate(weights)))
+    columns = (*columns, figure_column("weight", weights))
     rows = request.form == "microdata"
     if not rows:
         columns = (*columns, figure_column("count", counts))
     return Publication(
         table=PublishedTable(columns=columns, times=counts if rows else None),
+        beside=beside,
         file_format=request.file_format,
         groups=counts.size,
         records=int(counts.sum()),
         form=request.form,
-        details={
-            "stages": [
-                {
-                    "levels": _levels(one),
-                    "published_groups": stage.counts.size,
-                    "published_records": int(stage.counts.sum()),
-                    "largest_deletion": largest_deletion(mechanism.noise),
-                }
-                for stage, one in zip(stages, maps, strict=True)
-            ]
-        },
+        details=details,
     )
+
+
+def _raked(
+    request: DeletionRequest,
+    stages: Sequence[GroupCounts],
+    noisy: Sequence[NDArray[np.int64]],
+    *,
+    weights: NDArray[np.float64],
+) -> Raked:
+    """The weights that fit the margins by the labels of the last stage, the finest that all rows have."""
+    last = request.maps[-1]
+    coarse: list[list[NDArray[np.int32]]] = [[] for _ in last.columns]
+    for stage, one in zip(stages, request.maps, strict=True):
+        every = zip(one.columns, last.columns, one.decode(stage.keys), strict=True)
+        for place, (before, after, codes) in enumerate(every):
+            above = before.hierarchy.coarser(codes, level=before.level, to=after.level)
+            coarse[place].append(above.astype(np.int32))  # at most a million labels, since each has a cell
+    return rake_weights(
+        weights,
+        np.concatenate([stage.counts for stage in stages]),
+        [np.concatenate(codes) for codes in coarse],
+        generalization=last,
+        margins=request.margins,
+        noisy=coarser_margins(noisy, finer=request.maps[0], coarser=last, margins=request.margins),
+    )
+
+
+def _margin_table(request: DeletionRequest, noisy: Sequence[NDArray[np.int64]]) -> PublishedTable:
+    """A row for each cell: its column and label, those of the second column of a pair, and the noisy count."""
+    from ...tasks.stages.table import PublishedTable, figure_column, text_column
+
+    texts: tuple[list[str], ...] = ([], [], [], [])
+    for margin in request.margins:
+        own = [request.maps[0].columns[place] for place in margin]
+        labels = [one.hierarchy.labels(np.arange(one.size, dtype=np.int64), one.level) for one in own]
+        for cell in product(*labels):
+            for column, text in zip(texts, _cell_texts([one.name for one in own], cell), strict=True):
+                column.append(text)
+    names = ("column", "label", "second_column", "second_label")
+    columns = [text_column(name, values) for name, values in zip(names, texts, strict=True)]
+    return PublishedTable(columns=(*columns, figure_column("count", np.concatenate(noisy))), times=None)
+
+
+def _cell_texts(names: Sequence[str], labels: Sequence[str]) -> tuple[str, ...]:
+    both = [text for pair in zip(names, labels, strict=True) for text in pair]
+    return (*both, *[""] * (4 - len(both)))
+
+
+def _margin_facts(request: DeletionRequest, mechanism: CalibratedDeletion) -> dict[str, Any]:
+    """Which margins there are, how exact they are, and what each part of the release would cost alone.
+
+    The two prices are at the δ of the whole; composed, the parts cost less than their sum.
+    """
+    charged = request.price
+    parts = price_parts(mechanism, delta=charged.delta, releases=charged.releases, records=charged.rows_per_person)
+    return {
+        "columns": request.margin_names,
+        "cells": sum(margin_sizes(request.maps[0], request.margins)),
+        "standard_error": float(deletion_variance(mechanism.margin_noise)) ** 0.5,
+        "epsilon_alone": _amount(parts.margins),
+        "rows_epsilon_alone": _amount(parts.rows),
+    }
+
+
+def _amount(price: Price | None) -> float | None:
+    return None if price is None else float(price.epsilon)
 
 
 def _levels(generalization: GeneralizationMap) -> dict[str, int]:
@@ -399,13 +568,16 @@ def _levels(generalization: GeneralizationMap) -> dict[str, int]:
 
 def _explained(request: DeletionRequest) -> dict[str, Any]:
     """What is deleted, and the levels of each stage or their candidates; nothing of it depends on the records."""
-    noise, choice = request.mechanism.noise, request.recoding
+    mechanism, choice = request.mechanism, request.recoding
+    noise = mechanism.noise
+    margins = {MARGINS: _margin_facts(request, mechanism)} if isinstance(mechanism, CalibratedDeletion) else {}
     return {
         "maps": choice.lattice.size if isinstance(choice, MapChoice) else len(request.maps),
         "selection": _explained_choice(request, choice) if isinstance(choice, MapChoice) else None,
         "expected_deletion": float(expected_deletion(noise)),
         "largest_deletion": largest_deletion(noise),
         "stages": [] if isinstance(choice, MapChoice) else [{"levels": _levels(one)} for one in request.maps],
+        **margins,
     }
 
 
@@ -442,7 +614,7 @@ def _table_reading(mechanism: DeletionRelease, form: str) -> TableReading:
 KIND = ReleaseKind(
     name=DeletionRequest.kind,
     model=DeletionTable,
-    allows=frozenset({"suppression", "privacy", "selection", "columns"}),
+    allows=frozenset({"suppression", "privacy", "selection", "margins", "columns"}),
     mechanisms=(DeletionRelease, SelectedDeletion),
     series=True,
     forms=True,
@@ -464,6 +636,9 @@ KIND = ReleaseKind(
         "delta": "δ of one stage",
         "scale": "σ of the noise",
         "width": "m: the noise lies in 0 to 2m",
+        "margins": "noisy counts by one column or two, beside the rows",
+        "margin_scale": "σ of the margins' noise",
+        "margin_width": "m of the margins' noise, which lies in −m to m",
     },
     sheet=_table_reading,
     preview=lambda mechanism: mechanism,

@@ -363,7 +363,8 @@ def write_output(
     key = _key_that_signs(signing)
 
     def write(place: Path) -> None:
-        write_table(publication.table, folder=place, file_format=publication.file_format)
+        for stem, table in {"data": publication.table, **publication.beside}.items():
+            write_table(table, folder=place, file_format=publication.file_format, stem=stem)
         write_certificate(
             place,
             charge=charge,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
@@ -28,6 +28,7 @@ __all__ = [
     "figure_columns",
     "label_columns",
     "stacked_columns",
+    "text_column",
     "write_table",
 ]
 
@@ -101,7 +102,8 @@ class Publication:
 
     Args:
         table: the table.
-        file_format: in which it is written.
+        beside: other tables of the release, each in a file of its name.
+        file_format: in which they are written.
         groups: how many groups, cells or answers it has.
         records: how many records it shows; None where it counts none.
         form: what it is, for example "microdata".
@@ -109,6 +111,7 @@ class Publication:
     """
 
     table: PublishedTable
+    beside: Mapping[str, PublishedTable] = field(default_factory=dict)
     file_format: FileFormat
     groups: int
     records: int | None
@@ -167,6 +170,11 @@ def figure_column(name: str, values: NDArray[np.int64] | NDArray[np.float64]) ->
     return TableColumn(name=name, values=arrow_of(values))
 
 
+def text_column(name: str, values: Sequence[str]) -> TableColumn:
+    """One column of texts, in a dictionary of those that are there."""
+    return TableColumn(name=name, values=pa.array(values, type=pa.string()).dictionary_encode())
+
+
 def count_table(
     keys: NDArray[np.int64],
     counts: NDArray[np.int64],
@@ -213,13 +221,13 @@ def figure_columns(
     )
 
 
-def write_table(table: PublishedTable, *, folder: Path, file_format: FileFormat) -> str:
-    """Write `data.parquet` or `data.csv` into a folder and return the file's name.
+def write_table(table: PublishedTable, *, folder: Path, file_format: FileFormat, stem: str = "data") -> str:
+    """Write `data.parquet` or `data.csv`, or a file of another stem, into a folder and return the file's name.
 
     Raises:
         OSError: the folder can't be written.
     """
-    name = f"data.{file_format}"
+    name = f"{stem}.{file_format}"
     if file_format == "parquet":
         # PRIVACY: every dictionary entry and statistic in this file is of a published value.
         with pq.ParquetWriter(folder / name, table.schema, compression="zstd", store_schema=False) as writer:

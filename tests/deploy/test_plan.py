@@ -133,5 +133,16 @@ def test_what_is_no_plan_of_a_deletion_release_is_refused(desk, words, told) -> 
     assert told in refused.err
 
 
+def test_margins_are_planned_beside_the_rows(desk) -> None:
+    found = asked(desk, mechanism="deletion", epsilon="1", delta="1e-6", stages="2", margins="10")
+    assert (found["mechanism"]["kind"], found["margins"]) == ("calibrated-deletion-release/1", 10)
+    assert round(found["margin_error"], 1) == 67.4
+    assert (found["largest_deletion"], 0.9 < found["epsilon"] <= 1) == (64, True)
+    words = ("--epsilon", "1", "--delta", "1e-6", "--margins", "1", "--margin-share", "0.5")
+    assert "± " in desk.succeed("plan", "--mechanism", "deletion", *words).out
+    for wrong in (("--margins", "2"), ("--mechanism", "deletion", "--margin-share", "0.5")):
+        assert desk("plan", "--epsilon", "1", "--delta", "1e-6", *wrong).code == 2
+
+
 def test_stages_without_deletion_are_refused(desk) -> None:
     assert desk("plan", "--k", "20", "--sampling-rate", "0.1", "--delta", "1e-6", "--stages", "2").code == 2

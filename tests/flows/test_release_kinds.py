@@ -34,6 +34,7 @@ TEXTS = {
     "suppression": "[suppression]\nk = 20\n",
     "privacy": "[privacy]\ndelta = 1e-6\n",
     "selection": "[selection]\nepsilon = 0.1\n",
+    "margins": "[margins]\n",
     "histogram": '[histogram]\nkind = "suppressed"\nk = 20\n',
     "points": '[points]\nkind = "suppressed"\nk = 20\ncells_per_side = 4\n',
     "deletion": "[deletion]\n",
@@ -47,7 +48,7 @@ TOGETHER = {
     "histogram": {"sampling", "privacy", "columns", "cluster"},
     "points": {"sampling", "privacy", "columns", "cluster"},
     "answer": {"sampling", "columns", "cluster"},
-    "deletion": {"suppression", "privacy", "selection", "columns", "cluster"},
+    "deletion": {"suppression", "privacy", "selection", "margins", "columns", "cluster"},
     "reports": {"privacy", "cluster"},
 }
 
@@ -154,6 +155,8 @@ RELEASES = {
     + "[columns.age]\nbounds = { lower = 0, upper = 100 }\n",
     "answer": '[answer]\nkind = "count"\nepsilon = 0.1\nby = ["colour"]\n' + COLOUR,
     "deletion": "[deletion]\n[privacy]\nepsilon = 1\ndelta = 1e-6\n" + COLOUR.replace("level = 0", "levels = [0, 1]"),
+    "deletion with margins": "[deletion]\n[privacy]\nepsilon = 1\ndelta = 1e-6\n[margins]\n"
+    + COLOUR.replace("level = 0", "levels = [0, 1]"),
     "reports": '[reports]\nkind = "k-randomization"\nflip_probability = 0.25\nvalues = ["red", "blue"]\n',
 }
 """Of each kind, for the bytes of a retry and for the documents: records of the desk's people, or reports."""

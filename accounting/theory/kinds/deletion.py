@@ -1,14 +1,19 @@
-"""Deletion releases: microdata from which each group loses a secret random number of records."""
+"""Deletion releases: microdata from which each group loses a secret random number of records, and noisy margins."""
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Mapping
 from contextlib import suppress
 from decimal import Decimal
 from itertools import pairwise
+from typing import NamedTuple
 
 from ....mechanisms.amounts import amount_exact, amount_of_log10, counted
 from ....mechanisms.deletion import (
     WEIGHT_TOTAL,
+    CalibratedDeletion,
+    DeletionNoise,
     DeletionRelease,
     GaussianDeletion,
     GeometricDeletion,
@@ -19,10 +24,11 @@ from ....mechanisms.errors import InputRefused
 from ..arithmetic import add_up, decimal_up, divide_down, exp_up, float_down, multiply_down, multiply_up
 from ..composition.finite_losses import FiniteLosses
 from ..composition.group_privacy import rule_for_group
+from ..composition.loss_distribution import Part
 from ..composition.releases import COMPOSED_FLOOR, epsilon_composed
 from .kind import RELATION, MechanismKind, Price, Published, RecordForm, Statements, check_request
 
-__all__ = ["KIND", "deletion_losses", "price_deletion"]
+__all__ = ["KIND", "PartPrices", "deletion_losses", "price_deletion", "price_parts"]
 
 _PROVED = "proved in docs/proofs/deletion.md"
 _DONE = (
@@ -34,40 +40,55 @@ _STAGES = (
     "The records were recoded with a chain of {stages} maps, each coarser than the one before, all fixed before they "
     "were read; what a stage did not publish went on to the next."
 )
+_MARGINS = (
+    "Beside the rows {margins} of the same records {are} published, of labels that were declared before they were "
+    "read, empty cells too; each cell has noise of its own, and the rows' weights were computed from these noisy "
+    "counts."
+)
 _SERIES = (
     "Each release recoded all records with maps that were fixed before they were read; each group lost a secret random "
-    "number of records, drawn for it alone in that release."
+    "number of records, drawn for it alone in that release. Margins beside the rows, where there are any, have noise "
+    "drawn for each cell alone in that release."
 )
 _KEPT_FOR_SHAPE = Decimal("1e-9")
 _TWICE = Decimal(2)  # of a sum of positive doubles, far more than it errs by, and than e^x − 1 exceeds a small x by
+
+
+class PartPrices(NamedTuple):
+    """What each part of a calibrated release would be charged alone, at the whole δ; together they cost less.
+
+    Attributes:
+        rows: the price of the stages; None where no ε has this δ.
+        margins: that of the margins; None likewise.
+    """
+
+    rows: Price | None
+    margins: Price | None
 
 
 def deletion_losses(mechanism: DeletionRelease, *, records: int = 1) -> FiniteLosses:
     """The exact losses of a release's stages, by the integer weights that are drawn from.
 
     With M records of a person in one group of which J records are published, Z is n − J with them and n − M − J
-    without, so adding the person is the pair (Z, Z + M). Any other split of M records over the groups of a stage costs
-    no more (docs/proofs/deletion.md, Claims 2 and 4).
+    without, so adding the person is the pair (Z, Z + M). A margin's cell, n + Z − m, has the same pair. Any other split
+    of M records over the groups of a stage, or the cells of a margin, costs no more (docs/proofs/deletion.md, Claims 2,
+    4 and 8).
 
     Args:
-        mechanism: the release.
+        mechanism: the release; its margins aren't in it.
         records: M, at least 1.
     """
-    weights, shift = deletion_weights(mechanism.noise), (0,) * records
-    outcomes = zip(weights + shift, shift + weights, strict=True)
-    return FiniteLosses(
-        outcomes=tuple(pair for pair in outcomes if pair != (0, 0)), total=WEIGHT_TOTAL, times=mechanism.stages
-    )
+    return _losses(mechanism.noise, records=records, times=mechanism.stages)
 
 
 def price_deletion(mechanism: DeletionRelease, *, delta: Decimal, releases: int = 1, records: int = 1) -> Price:
     """What is charged for T deletion releases of one mechanism, where a person has up to M records.
 
     A single stage of a single release costs its exact ε ("deletion-exact/1"); otherwise the composed losses of all
-    stages of all releases ("deletion-composed/1"), or the sum of each stage's exact ε at an even share of δ where that
-    is smaller or δ below the floor of composed prices ("deletion-sum/1"). For M > 1 the losses are those of M records
-    in one group, and a 10⁻⁹ part of δ is kept for the difference of the weights from a law whose logarithm is concave
-    (docs/proofs/deletion.md, Claim 4).
+    stages and margins of all releases ("deletion-composed/1"), or the sum of each one's exact ε at an even share of δ
+    where that is smaller or δ below the floor of composed prices ("deletion-sum/1"). For M > 1 the losses are those of
+    M records in one group, and a 10⁻⁹ part of δ is kept for the difference of the weights from a law whose logarithm is
+    concave (docs/proofs/deletion.md, Claim 4).
 
     Args:
         mechanism: the release.
@@ -78,14 +99,62 @@ def price_deletion(mechanism: DeletionRelease, *, delta: Decimal, releases: int 
     Raises:
         InputRefused: δ or T is out of range, or no finite ε has this δ.
     """
+    return _priced(_draws(mechanism), delta, releases, records)
+
+
+def price_parts(mechanism: CalibratedDeletion, *, delta: Decimal, releases: int = 1, records: int = 1) -> PartPrices:
+    """The prices of a calibrated release's rows alone, and of its margins alone.
+
+    Args:
+        mechanism: the release.
+        delta: δ over all releases together, of either part alone.
+        releases: T ≥ 1.
+        records: M ≥ 1.
+
+    Raises:
+        InputRefused: δ or T is out of range.
+    """
+
+    def alone(noise: DeletionNoise, times: int) -> Price | None:
+        check_request(delta, releases)
+        with suppress(InputRefused):
+            return _priced(Counter({noise: times}), delta, releases, records)
+        return None
+
+    return PartPrices(
+        rows=alone(mechanism.noise, mechanism.stages), margins=alone(mechanism.margin_noise, mechanism.margins)
+    )
+
+
+def _draws(mechanism: DeletionRelease) -> Counter[DeletionNoise]:
+    """How many times one record meets a fresh draw of each noise: once a stage, once a margin.
+
+    INVARIANT: they are added up, since a margin's noise may be that of the stages.
+    """
+    draws: Counter[DeletionNoise] = Counter({mechanism.noise: mechanism.stages})
+    if isinstance(mechanism, CalibratedDeletion):
+        draws[mechanism.margin_noise] += mechanism.margins
+    return draws
+
+
+def _losses(noise: DeletionNoise, *, records: int, times: int) -> FiniteLosses:
+    weights, shift = deletion_weights(noise), (0,) * records
+    outcomes = zip(weights + shift, shift + weights, strict=True)
+    return FiniteLosses(outcomes=tuple(pair for pair in outcomes if pair != (0, 0)), total=WEIGHT_TOTAL, times=times)
+
+
+def _priced(draws: Counter[DeletionNoise], delta: Decimal, releases: int, records: int) -> Price:
     check_request(delta, releases)
-    losses = deletion_losses(mechanism, records=records)
+    # INVARIANT: equal weights that belong to noises of different parameters are added up as well.
+    parts: Counter[FiniteLosses] = Counter()
+    for noise, times in draws.items():
+        parts[_losses(noise, records=records, times=1)] += times * releases
     available = delta if records == 1 else multiply_down(delta, 1 - _KEPT_FOR_SHAPE)
-    epsilon, rule = _least_epsilon(losses, available, mechanism.stages * releases)
+    epsilon, rule = _least_epsilon(parts, available)
     if epsilon is None:
-        raise _no_price(mechanism, delta, releases, records, losses)
+        raise _no_price(parts, delta, records)
     kept = multiply_down(delta, _KEPT_FOR_SHAPE)
-    if records > 1 and _difference_in_shape(mechanism, epsilon, releases, records) > kept:
+    if records > 1 and _difference_in_shape(draws, epsilon, releases, records) > kept:
         raise InputRefused(
             f"the ends of this noise are too improbable for a price where a person has up to {records} records.",
             remedy="Lower the width.",
@@ -100,16 +169,22 @@ def price_deletion(mechanism: DeletionRelease, *, delta: Decimal, releases: int 
     )
 
 
-def _least_epsilon(losses: FiniteLosses, delta: Decimal, steps: int) -> tuple[Decimal | float | None, str]:
+def _least_epsilon(parts: Counter[FiniteLosses], delta: Decimal) -> tuple[Decimal | float | None, str]:
+    steps = parts.total()
     if steps == 1:
+        [losses] = parts
         return losses.epsilon_of_step(delta), "deletion-exact/1"
-    each = losses.epsilon_of_step(divide_down(delta, steps))
-    summed = None if each is None else multiply_up(decimal_up(each), steps)
+    costs = [(losses.epsilon_of_step(divide_down(delta, steps)), times) for losses, times in parts.items()]
+    summed: Decimal | None = Decimal(0)
+    for each, times in costs:
+        one = None if each is None else multiply_up(decimal_up(each), times)
+        summed = None if summed is None or one is None else add_up(summed, one)
     composed = None
     if delta >= COMPOSED_FLOOR:
         # Losses that can't be put on a grid are no fault of the request: the sum is a price too.
         with suppress(ValueError):
-            composed = epsilon_composed({losses: steps // losses.times}, delta=float_down(delta))
+            every: dict[Part, int] = dict(parts.items())
+            composed = epsilon_composed(every, delta=float_down(delta))
     if composed is not None and (summed is None or Decimal(composed) < summed):
         return composed, "deletion-composed/1"
     return summed, "deletion-sum/1"
@@ -130,21 +205,24 @@ def _bends(weights: tuple[int, ...]) -> float:
     return total
 
 
-def _difference_in_shape(mechanism: DeletionRelease, epsilon: Decimal | float, releases: int, records: int) -> Decimal:
+def _difference_in_shape(
+    draws: Counter[DeletionNoise], epsilon: Decimal | float, releases: int, records: int
+) -> Decimal:
     """At most what it adds to δ for several records that the logarithm of the weights isn't quite concave."""
-    bends = multiply_up(Decimal(_bends(deletion_weights(mechanism.noise))), _TWICE)
-    draws = 2 * records * mechanism.stages * releases
-    return multiply_up(multiply_up(add_up(1, exp_up(Decimal(epsilon))), draws), bends)
+    growth, total = add_up(1, exp_up(Decimal(epsilon))), Decimal(0)
+    for noise, times in draws.items():
+        bends = multiply_up(Decimal(_bends(deletion_weights(noise))), _TWICE)
+        total = add_up(total, multiply_up(multiply_up(growth, 2 * records * times * releases), bends))
+    return total
 
 
-def _no_price(
-    mechanism: DeletionRelease, delta: Decimal, releases: int, records: int, losses: FiniteLosses
-) -> InputRefused:
-    steps = mechanism.stages * releases
-    least = Decimal(losses.infinite.numerator) / losses.infinite.denominator * steps
+def _no_price(parts: Counter[FiniteLosses], delta: Decimal, records: int) -> InputRefused:
+    least = Decimal(0)
+    for losses, times in parts.items():
+        least += Decimal(losses.infinite.numerator) / losses.infinite.denominator * times
     people = f" where a person has up to {records} records" if records > 1 else ""
     return InputRefused(
-        f"no epsilon is enough for delta {amount_exact(delta)} with this noise at {counted(steps, 'stage')} in "
+        f"no epsilon is enough for delta {amount_exact(delta)} with this noise at {counted(parts.total(), 'stage')} in "
         f"all{people}: the ends of the noise need a delta of about {amount_of_log10(float(least.log10()))}.",
         remedy="Widen the noise, or raise delta.",
     )
@@ -152,31 +230,39 @@ def _no_price(
 
 def _done(mechanism: DeletionRelease) -> str:
     stages = _ONE_STAGE if mechanism.stages == 1 else _STAGES.format(stages=mechanism.stages)
-    return _DONE.format(stages=stages, k=counted(mechanism.k, "record"))
+    done = _DONE.format(stages=stages, k=counted(mechanism.k, "record"))
+    if not isinstance(mechanism, CalibratedDeletion):
+        return done
+    are = "is" if mechanism.margins == 1 else "are"
+    return f"{done} {_MARGINS.format(margins=counted(mechanism.margins, 'margin'), are=are)}"
 
 
 def _price(mechanism: DeletionRelease, delta: Decimal, releases: int) -> Price:
     return price_deletion(mechanism, delta=delta, releases=releases)
 
 
+def _parts(mechanism: DeletionRelease) -> tuple[Part, ...]:
+    return tuple(_losses(noise, records=1, times=times) for noise, times in _draws(mechanism).items())
+
+
 def _group_price(mechanism: DeletionRelease, delta: Decimal, releases: int, records: int) -> Price:
     return price_deletion(mechanism, delta=delta, releases=releases, records=records)
 
 
+_SHAPES: Mapping[str, Mapping[str, type]] = {
+    "noise": {"optimal": OptimalDeletion, "geometric": GeometricDeletion, "gaussian": GaussianDeletion}
+}
+
 KIND: MechanismKind[DeletionRelease] = MechanismKind(
     records={
-        "deletion-release/1": RecordForm(
-            mechanism=DeletionRelease,
-            shapes={
-                "noise": {"optimal": OptimalDeletion, "geometric": GeometricDeletion, "gaussian": GaussianDeletion}
-            },
-        )
+        "deletion-release/1": RecordForm(mechanism=DeletionRelease, shapes=_SHAPES),
+        "calibrated-deletion-release/1": RecordForm(mechanism=CalibratedDeletion, shapes=_SHAPES),
     },
     pure=False,
     price=_price,
     group_price=_group_price,
     paper_price=None,
-    losses=lambda mechanism: (deletion_losses(mechanism),),
+    losses=_parts,
     curves=None,
     tunable=None,
     selection=None,

@@ -127,7 +127,7 @@ KINDS: dict[str, tuple[str, ...]] = {
     "local_reports": ("count-mean-sketch/1", "k-randomization/1"),
     "outcome_counts": ("outcome-counts/1",),
     "selected_deletion": ("selected-deletion-release/1",),
-    "deletion": ("deletion-release/1",),
+    "deletion": ("deletion-release/1", "calibrated-deletion-release/1"),
 }
 """Kind, which is the name of its module here and of its mechanisms' `kind` → the names of its records on disk."""
 

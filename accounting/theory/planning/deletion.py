@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import ROUND_FLOOR, Context, Decimal
 from typing import Literal, assert_never
 
-from ....mechanisms.amounts import amount_exact, counted
+from ....mechanisms.amounts import amount_exact, amount_shown, counted
 from ....mechanisms.deletion import (
     LARGEST_DELETION,
+    CalibratedDeletion,
     DeletionNoise,
     DeletionRelease,
     GaussianDeletion,
@@ -21,13 +22,16 @@ from ....mechanisms.deletion import (
     largest_deletion,
 )
 from ....mechanisms.errors import InputRefused
-from ..arithmetic import add_up, divide_down, exp_up, multiply_up
+from ..arithmetic import add_up, divide_down, exp_up, multiply_down, multiply_up
 from ..kinds.deletion import price_deletion
 from ..kinds.kind import Price, check_records, check_request
 
-__all__ = ["DeletionPlan", "DeletionShape", "plan_deletion"]
+__all__ = ["MARGIN_SHARE", "DeletionPlan", "DeletionShape", "calibrated", "plan_deletion", "plan_margins"]
 
 DeletionShape = Literal["optimal", "geometric", "gaussian"]
+
+MARGIN_SHARE = Decimal("0.2")
+"""Of ε and δ, for margins, where no other share is given."""
 
 _TWELVE_DIGITS = Context(prec=12, rounding=ROUND_FLOOR)
 _FOUR_DIGITS = Context(prec=4)
@@ -69,6 +73,8 @@ def plan_deletion(
     rows_per_person: int = 1,
     k: int = 1,
     shape: DeletionShape | None = None,
+    margins: int = 0,
+    margin_share: Decimal = MARGIN_SHARE,
 ) -> DeletionPlan:
     """The noise that deletes least in expectation among those tried, charged at most ε at δ over all releases.
 
@@ -76,6 +82,9 @@ def plan_deletion(
     that there is (docs/proofs/deletion.md, Claim 3). The truncated Gaussian has the least width found, its σ searched
     for. The geometric one has an even share of ε; the optimal one is never wider, so it is planned only where asked
     for. Nothing is assumed of the search: what is returned has been priced.
+
+    Where there are margins their noise is that of `plan_margins`, and the rows have what its exact composition with
+    theirs leaves: more than the rest of ε.
 
     Args:
         epsilon: ε over all releases, above 0 and at most 50.
@@ -85,6 +94,8 @@ def plan_deletion(
         rows_per_person: M ≥ 1.
         k: the smallest number of records that is published of a group; costs nothing.
         shape: the noise's shape; None for the best.
+        margins: how many margins are published beside the rows of each release; 0 for none.
+        margin_share: what the margins alone take of ε and δ, above 0 and below 1.
 
     Raises:
         InputRefused: a value out of range, or no noise that deletes at most `LARGEST_DELETION` records has this price.
@@ -96,10 +107,21 @@ def plan_deletion(
     if stages < 1:
         raise InputRefused(f"there must be at least one stage, not {stages}.")
     target = _Target(epsilon=epsilon, delta=delta, stages=stages, releases=releases, records=rows_per_person, k=k)
+    if margins:
+        noise = plan_margins(
+            epsilon=epsilon,
+            delta=delta,
+            margins=margins,
+            releases=releases,
+            rows_per_person=rows_per_person,
+            share=margin_share,
+        )
+        target = replace(target, margins=_Margins(number=margins, noise=noise, share=margin_share))
     if shape is not None:
         tried: tuple[DeletionShape, ...] = (shape,)
     else:
-        tried = ("optimal",) if target.steps == 1 and rows_per_person == 1 else ("optimal", "gaussian")
+        one = target.steps == 1 and rows_per_person == 1 and target.margins is None
+        tried = ("optimal",) if one else ("optimal", "gaussian")
     plans = [found for one in tried if (found := _least(one, target)) is not None]
     if not plans:
         raise InputRefused(
@@ -110,6 +132,67 @@ def plan_deletion(
     return min(plans, key=lambda plan: expected_deletion(plan.mechanism.noise))
 
 
+def plan_margins(
+    *, epsilon: Decimal, delta: Decimal, margins: int, releases: int, rows_per_person: int, share: Decimal
+) -> GaussianDeletion:
+    """The noise of margins that alone take about a share of ε and δ: by estimate the truncated Gaussian of least width.
+
+    Args:
+        epsilon: ε over all releases.
+        delta: δ over all releases.
+        margins: how many margins each release publishes, at least 1.
+        releases: T ≥ 1.
+        rows_per_person: M ≥ 1.
+        share: of ε and of δ, above 0 and below 1.
+
+    Raises:
+        InputRefused: the share is out of range, or no width within bounds does.
+    """
+    if not (share.is_finite() and 0 < share < 1):
+        raise InputRefused(f"the margins' share must be above 0 and below 1, not {share}.")
+    target = _Target(
+        epsilon=multiply_down(epsilon, share),
+        delta=multiply_down(delta, share),
+        stages=margins,
+        releases=releases,
+        records=rows_per_person,
+        k=1,
+    )
+    for width, scale in _gaussians(target):
+        with suppress(ValueError):  # of ends that are too improbable
+            return GaussianDeletion(scale=_FOUR_DIGITS.create_decimal(scale), width=width)
+    raise InputRefused(
+        f"no noise of {counted(target.steps, 'margin')} in all costs so little as {amount_shown(target.epsilon)} at "
+        f"delta {amount_shown(target.delta)}.",
+        remedy="Raise epsilon, delta or the margins' share, or publish fewer margins.",
+    )
+
+
+def calibrated(release: DeletionRelease, *, margins: int, noise: GaussianDeletion) -> CalibratedDeletion:
+    """A deletion release with margins beside it.
+
+    Args:
+        release: without them.
+        margins: how many, at least 1.
+        noise: of their cells.
+    """
+    return CalibratedDeletion(
+        stages=release.stages,
+        k=release.k,
+        noise=release.noise,
+        margins=margins,
+        margin_scale=noise.scale,
+        margin_width=noise.width,
+    )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Margins:
+    number: int
+    noise: GaussianDeletion
+    share: Decimal
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Target:
     epsilon: Decimal
@@ -118,6 +201,19 @@ class _Target:
     releases: int
     records: int
     k: int
+    margins: _Margins | None = None
+
+    @property
+    def rows_share(self) -> Decimal:
+        """Of ε and δ, for the rows, if the parts' costs were added up."""
+        return Decimal(1) if self.margins is None else 1 - self.margins.share
+
+    @property
+    def precision(self) -> float:
+        """The sum of σ⁻² over the margins of all releases; 0 without."""
+        if self.margins is None:
+            return 0.0
+        return self.margins.number * self.releases / float(self.margins.noise.scale) ** 2
 
     @property
     def steps(self) -> int:
@@ -127,6 +223,8 @@ class _Target:
     def priced(self, noise: DeletionNoise) -> DeletionPlan | None:
         """The release with this noise, where its price is within the target."""
         mechanism = DeletionRelease(stages=self.stages, k=self.k, noise=noise)
+        if self.margins is not None:
+            mechanism = calibrated(mechanism, margins=self.margins.number, noise=self.margins.noise)
         with suppress(InputRefused):
             price = price_deletion(mechanism, delta=self.delta, releases=self.releases, records=self.records)
             if price.epsilon <= self.epsilon:
@@ -151,14 +249,15 @@ def _least(shape: DeletionShape, target: _Target) -> DeletionPlan | None:
 
 
 def _even_epsilon(target: _Target) -> Decimal:
-    return _TWELVE_DIGITS.plus(divide_down(target.epsilon, target.steps * target.records))
+    epsilon = multiply_down(target.epsilon, target.rows_share)
+    return _TWELVE_DIGITS.plus(divide_down(epsilon, target.steps * target.records))
 
 
 def _optimal(target: _Target) -> OptimalDeletion:
     epsilon, growth, weight = _even_epsilon(target), Decimal(0), Decimal(1)
     for _ in range(target.records):
         growth, weight = add_up(growth, weight), multiply_up(weight, exp_up(epsilon))
-    delta = divide_down(target.delta, multiply_up(growth, target.steps))
+    delta = divide_down(multiply_down(target.delta, target.rows_share), multiply_up(growth, target.steps))
     if target.records > 1:
         delta *= _FOR_ROUNDING
     return OptimalDeletion(epsilon=epsilon, delta=_TWELVE_DIGITS.plus(delta))
@@ -204,16 +303,25 @@ def _central_delta(target: _Target, scale: float) -> float:
 
     Source: Balle, Wang, arXiv:1805.06530v2, Theorem 8, with the shifts of all steps as one.
     """
-    epsilon, shift = float(target.epsilon), target.records * math.sqrt(target.steps) / scale
+    epsilon = float(target.epsilon)
+    shift = target.records * math.sqrt(target.steps / scale**2 + target.precision)
     upper = 0.5 * math.erfc((epsilon / shift - shift / 2.0) / math.sqrt(2.0))
     lower = 0.5 * math.erfc((epsilon / shift + shift / 2.0) / math.sqrt(2.0))
     return upper - math.exp(epsilon) * lower
 
 
 def _end_delta(target: _Target, scale: float, width: int) -> float:
-    """About the probability of a truncated end at any stage."""
-    ends = (math.exp(-(((width - z) / scale) ** 2) / 2.0) for z in range(min(target.records, width + 1)))
-    return target.steps * sum(ends) / (scale * math.sqrt(2.0 * math.pi))
+    """About the probability of a truncated end at any stage, or of any margin."""
+    probability = target.steps * _end(scale, width, target.records)
+    if target.margins is not None:
+        noise, times = target.margins.noise, target.margins.number * target.releases
+        probability += times * _end(float(noise.scale), noise.width, target.records)
+    return probability
+
+
+def _end(scale: float, width: int, records: int) -> float:
+    ends = (math.exp(-(((width - z) / scale) ** 2) / 2.0) for z in range(min(records, width + 1)))
+    return sum(ends) / (scale * math.sqrt(2.0 * math.pi))
 
 
 def _width(target: _Target, scale: float, rest: float) -> int:

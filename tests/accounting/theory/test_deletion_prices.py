@@ -13,11 +13,12 @@ import pytest
 from crowdblend.accounting.theory.composition.finite_losses import FiniteLosses
 from crowdblend.accounting.theory.composition.releases import delta_composed
 from crowdblend.accounting.theory.kinds import deletion
-from crowdblend.accounting.theory.kinds.deletion import deletion_losses, price_deletion
+from crowdblend.accounting.theory.kinds.deletion import deletion_losses, price_deletion, price_parts
 from crowdblend.accounting.theory.kinds.registry import price
 from crowdblend.accounting.theory.planning.deletion import plan_deletion
 from crowdblend.mechanisms.deletion import (
     WEIGHT_TOTAL,
+    CalibratedDeletion,
     DeletionRelease,
     GaussianDeletion,
     GeometricDeletion,
@@ -427,3 +428,84 @@ def test_the_same_ladder_on_one_suppressed_sample_betrays_a_person_at_every_epsi
         mechanism = StronglySafeRelease(k=k, sampling_rate=Decimal("0.1"))
         assert float(betrayed) > 9e-3
         assert price(mechanism, delta=MILLIONTH).epsilon < 1  # what one level alone is charged at a millionth
+
+
+# Margins beside the rows.
+
+
+def calibrated(noise, stages, margins, scale="1.5", width=1):
+    return CalibratedDeletion(
+        stages=stages, k=1, noise=noise, margins=margins, margin_scale=Decimal(scale), margin_width=width
+    )
+
+
+def published_with_margins(mechanism, counts):
+    """The exact law of one stage's records and of two noisy margins, by the groups and by their parents."""
+    law = published_law(mechanism.noise, np.array(counts), 1)
+    weights = deletion_weights(mechanism.margin_noise)
+    for cell in (*counts, counts[0] + counts[1], counts[2]):
+        noisy = {cell + z - mechanism.margin_width: Fraction(w, WEIGHT_TOTAL) for z, w in enumerate(weights)}
+        law = {(*outcome, x): p * q for outcome, p in law.items() for x, q in noisy.items()}
+    return law
+
+
+@pytest.mark.parametrize(("counts", "group"), [((2, 0, 0), 0), ((3, 3, 1), 2)])
+def test_rows_with_margins_are_within_their_composition_and_beyond_that_of_the_rows(counts, group):
+    with_record = list(counts)
+    with_record[group] += 1
+    mechanism = calibrated(NARROW, 1, 2)
+    found = deltas_of(*(published_with_margins(mechanism, one) for one in (with_record, counts)))
+    bound = deltas_of(*together([shifted(NARROW, 1), *[shifted(mechanism.margin_noise, 1)] * 2]))
+    assert all(one <= limit for one, limit in zip(found, bound, strict=True))
+    rows = deltas_of(*shifted(NARROW, 1))
+    assert any(one > limit for one, limit in zip(found, rows, strict=True)), "a price of the rows alone is too low"
+    for growth, limit in zip(GROWTHS, bound, strict=True):
+        parts = dict.fromkeys(deletion.KIND.losses(mechanism), 1)
+        assert delta_composed(parts, epsilon=math.log(growth)) >= limit
+
+
+@pytest.mark.parametrize("alike", [False, True])
+def test_margins_cost_what_as_many_stages_with_their_noise_cost(alike):
+    """Also where their noise is the stages' own, or has the same weights by other parameters."""
+    noise = GaussianDeletion(scale=Decimal("15.6"), width=80)
+    other = ("15.60" if alike else "24.1", 80 if alike else 130)
+    mechanism = calibrated(noise, 2, 3, *other)
+    parts = deletion.KIND.losses(mechanism)
+    assert sum(part.times for part in parts) == 5
+    found = price(mechanism, delta=MILLIONTH, releases=2)
+    assert found.rule == "deletion-composed/1"
+    if alike:
+        assert found.epsilon == price(release(noise, 5), delta=MILLIONTH, releases=2).epsilon
+    rows, margins = price_parts(mechanism, delta=MILLIONTH, releases=2)
+    assert rows == price(release(noise, 2), delta=MILLIONTH, releases=2)
+    assert margins == price(release(mechanism.margin_noise, 3), delta=MILLIONTH, releases=2)
+    assert max(rows.epsilon, margins.epsilon) < found.epsilon < rows.epsilon + margins.epsilon
+    several = [price(mechanism, delta=MILLIONTH * 10, releases=2, rows_per_person=m).epsilon for m in (1, 2)]
+    assert several[1] > 1.5 * float(several[0])
+
+
+def test_weights_that_are_alike_by_other_parameters_are_added_up():
+    same = Decimal("15.6") + Decimal("1e-60")
+    noise = GaussianDeletion(scale=Decimal("15.6"), width=80)
+    assert deletion_weights(GaussianDeletion(scale=same, width=80)) == deletion_weights(noise)
+    mechanism = calibrated(noise, 1, 1, str(same), 80)
+    assert price(mechanism, delta=MILLIONTH).epsilon == price(release(noise, 2), delta=MILLIONTH).epsilon
+
+
+@pytest.mark.parametrize(("stages", "margins", "share"), [(1, 1, "0.2"), (2, 10, "0.2"), (3, 4, "0.5")])
+def test_a_plan_with_margins_keeps_the_price_and_leaves_the_rows_more_than_the_rest(stages, margins, share):
+    found = plan_deletion(
+        epsilon=Decimal(1), delta=MILLIONTH, stages=stages, margins=margins, margin_share=Decimal(share)
+    )
+    assert Decimal("0.9") < found.price.epsilon <= 1
+    assert found.price == price(found.mechanism, delta=MILLIONTH)
+    assert (found.mechanism.stages, found.mechanism.margins) == (stages, margins)
+    rows, beside = price_parts(found.mechanism, delta=MILLIONTH)
+    assert Decimal(share) * Decimal("0.8") < beside.epsilon < Decimal(share) * Decimal("1.01")
+    assert rows.epsilon > (1 - Decimal(share)) * Decimal("0.99")
+
+
+@pytest.mark.parametrize(("share", "margins"), [("0", 1), ("1", 1), ("1e-9", 900)])
+def test_shares_that_leave_no_noise_are_refused(share, margins):
+    with pytest.raises(InputRefused, match="share"):
+        plan_deletion(epsilon=Decimal(1), delta=MILLIONTH, margins=margins, margin_share=Decimal(share))

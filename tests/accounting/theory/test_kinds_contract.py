@@ -33,6 +33,7 @@ from crowdblend.accounting.theory.kinds.registry import (
 from crowdblend.mechanisms.answers import CountAnswer, MeanAnswer, SumAnswer
 from crowdblend.mechanisms.biased_sampling import BiasedSampleCounts, UnequalRatesHistogram
 from crowdblend.mechanisms.deletion import (
+    CalibratedDeletion,
     DeletionRelease,
     GaussianDeletion,
     GeometricDeletion,
@@ -93,6 +94,14 @@ EXAMPLES: dict[str, tuple[Mechanism, ...]] = {
         DeletionRelease(stages=1, k=2, noise=OptimalDeletion(epsilon=HALF, delta=DELTA / 10)),
         DeletionRelease(stages=2, k=5, noise=GeometricDeletion(epsilon=HALF, width=30)),
         DeletionRelease(stages=3, k=9, noise=GaussianDeletion(scale=Decimal("7.8"), width=39)),
+        CalibratedDeletion(
+            stages=2,
+            k=3,
+            noise=GeometricDeletion(epsilon=HALF, width=30),
+            margins=4,
+            margin_scale=Decimal("20.5"),
+            margin_width=90,
+        ),
     ),
 }
 """Mechanisms of every kind: each law is tried on all of them."""

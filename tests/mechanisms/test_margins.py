@@ -1,0 +1,188 @@
+"""Noisy margins: every declared cell with a draw of its own; and weights that are raked to them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from decimal import Decimal
+from secrets import token_bytes
+
+import numpy as np
+import pytest
+from crowdblend.mechanisms.deletion import CalibratedDeletion, GeometricDeletion
+from crowdblend.mechanisms.hierarchies.declare import IntervalHierarchy, ValueHierarchy
+from crowdblend.mechanisms.margins import (
+    coarser_margins,
+    margin_sizes,
+    noisy_margins,
+    rake_weights,
+    split_margins,
+)
+from crowdblend.mechanisms.microdata import count_keys
+from crowdblend.mechanisms.recoding import GeneralizationMap, MappedColumn
+
+FINE = GeneralizationMap(
+    columns=(
+        MappedColumn(name="sex", hierarchy=ValueHierarchy.from_values(["f", "m"]), level=0),
+        MappedColumn(name="age", hierarchy=IntervalHierarchy(lower=0, upper=80, widths=(10, 40)), level=1),
+        MappedColumn(name="town", hierarchy=ValueHierarchy.from_values(["x", "y", "z"]), level=0),
+    )
+)
+COARSE = GeneralizationMap(columns=(FINE.columns[0], replace(FINE.columns[1], level=2), FINE.columns[2]))
+MARGINS = ((0,), (1,), (2,), (0, 1), (1, 2))
+RELEASE = CalibratedDeletion(
+    stages=1,
+    k=1,
+    noise=GeometricDeletion(epsilon=Decimal(1), width=3),
+    margins=len(MARGINS),
+    margin_scale=Decimal(3),
+    margin_width=12,
+)
+
+
+def records(count: int, seed: int = 5) -> np.ndarray:
+    """Keys of records; the last label of every column has none."""
+    coins = np.random.default_rng(seed)
+    codes = [coins.integers(0, column.size - 1, count) for column in FINE.columns]
+    return FINE.keys(codes)
+
+
+def noisy(keys: np.ndarray, randomness=token_bytes) -> list[np.ndarray]:
+    counts = count_keys(keys, cells=FINE.cells)
+    numbers = noisy_margins(counts, generalization=FINE, margins=MARGINS, release=RELEASE, randomness=randomness)
+    return split_margins(numbers, generalization=FINE, margins=MARGINS)
+
+
+def exact(keys: np.ndarray, margin: tuple[int, ...]) -> list[int]:
+    """The counts of a margin, by a dictionary."""
+    codes = FINE.decode(keys)
+    found = Counter(zip(*(codes[place].tolist() for place in margin), strict=True))
+    return [found[cell] for cell in np.ndindex(*(FINE.columns[place].size for place in margin))]
+
+
+def test_every_declared_cell_is_its_count_and_a_draw_of_its_own():
+    keys = records(2_000)
+    found = noisy(keys)
+    assert [cells.size for cells in found] == margin_sizes(FINE, MARGINS) == [3, 11, 4, 33, 44]
+    noise = np.concatenate(
+        [cells - np.array(exact(keys, margin)) for cells, margin in zip(found, MARGINS, strict=True)]
+    )
+    assert np.abs(noise).max() <= 12
+    # 95 draws of deviation 3: their mean is within 6 of its deviations but for 2e-9.
+    assert abs(noise.mean()) < 6 * 3 / noise.size**0.5
+    assert len(set(noise.tolist())) > 5
+    assert (np.concatenate(found) < 0).any(), "counts of 0 are published too, and with noise"
+
+
+def test_a_record_moves_one_cell_of_each_margin_by_one():
+    keys = records(500)
+    before = noisy(keys[:, :-1], randomness=lambda size: b"\x5a" * size)
+    after = noisy(keys, randomness=lambda size: b"\x5a" * size)
+    for one, other in zip(before, after, strict=True):
+        assert sorted(set((other - one).tolist())) == [0, 1]
+        assert (other - one).sum() == 1
+
+
+def test_margins_that_are_not_paid_for_are_not_counted():
+    with pytest.raises(ValueError, match="5 margins are paid for, not 4"):
+        noisy_margins(
+            count_keys(records(9), cells=FINE.cells),
+            generalization=FINE,
+            margins=MARGINS[:4],
+            release=RELEASE,
+            randomness=token_bytes,
+        )
+
+
+def test_coarser_margins_are_the_sums_of_what_becomes_one_label():
+    keys = records(700)
+    codes = FINE.decode(keys)
+    above = [
+        after.hierarchy.coarser(own, level=before.level, to=after.level)
+        for before, after, own in zip(FINE.columns, COARSE.columns, codes, strict=True)
+    ]
+    plain = [np.array(exact(keys, margin)) for margin in MARGINS]
+    merged = coarser_margins(plain, finer=FINE, coarser=COARSE, margins=MARGINS)
+    for margin, cells in zip(MARGINS, merged, strict=True):
+        found = Counter(zip(*(above[place].tolist() for place in margin), strict=True))
+        shape = tuple(COARSE.columns[place].size for place in margin)
+        assert cells.tolist() == [found[cell] for cell in np.ndindex(*shape)]
+
+
+def raked(weights, counts, groups, targets, margins=((0,), (1,), (2,))):
+    """Raking of groups, given by their codes, to margins by the fine map."""
+    return rake_weights(
+        np.array(weights, dtype=float),
+        np.array(counts, dtype=np.int64),
+        [np.array(own, dtype=np.int64) for own in zip(*groups, strict=True)],
+        generalization=FINE,
+        margins=margins,
+        noisy=[np.array(cells, dtype=np.int64) for cells in targets],
+    )
+
+
+def cells_of(size: int, **filled: int) -> list[int]:
+    return [filled.get(f"c{cell}", 0) for cell in range(size)]
+
+
+GROUPS = [(1, 1, 1), (1, 2, 1), (2, 1, 1), (2, 2, 1)]
+TARGETS = [cells_of(3, c1=70, c2=30), cells_of(11, c1=40, c2=60), cells_of(4, c1=100)]
+
+
+def test_raked_weights_have_the_margins_and_keep_the_odds_between_groups():
+    """The limit of iterative proportional fitting: the margins hold, and the odds ratio of the seed is kept."""
+    weights, counts = [1.0, 2.0, 1.0, 1.0], [10, 10, 5, 20]
+    found = raked(weights, counts, GROUPS, TARGETS)
+    assert found.total == 100
+    assert found.largest_difference <= 1e-6
+    a, b, c, d = found.weights * counts
+    assert (a + b, c + d, a + c, b + d) == pytest.approx((70, 30, 40, 60), abs=1e-3)
+    seed = np.array(weights) * counts
+    assert a * d / (b * c) == pytest.approx(seed[0] * seed[3] / (seed[1] * seed[2]), rel=1e-9)
+    again = raked(weights, counts, GROUPS, TARGETS)
+    assert again.weights.tobytes() == found.weights.tobytes()
+
+
+def test_negative_absent_and_inconsistent_cells_are_raked_to_something_finite_and_positive():
+    targets = [cells_of(3, c0=-8, c1=90, c2=-5), cells_of(11, c1=-40, c2=30, c9=500), cells_of(4, c1=80, c3=-3)]
+    found = raked([1.0, 1.0, 1.0, 1.0], [10, 10, 5, 20], GROUPS, targets)
+    assert (found.weights > 0).all()
+    assert np.isfinite(found.weights).all()
+    total = (77 / 3 + 490 / 11 + 77 / 4) / (1 / 3 + 1 / 11 + 1 / 4)
+    assert found.total == pytest.approx(total)
+    assert (found.weights * [10, 10, 5, 20]).sum() == pytest.approx(total)
+    # A cell stands for its published records at least, before all are scaled to one total.
+    assert (found.weights * [10, 10, 5, 20])[2:].sum() == pytest.approx(total * 25 / (90 + 25), rel=1e-3)
+
+
+def test_margins_that_cannot_hold_together_end_after_so_many_rounds():
+    """Two groups on the diagonal: sex and age must agree, and their margins don't."""
+    diagonal = [(1, 1, 1), (2, 2, 1)]
+    found = raked([1.0, 1.0], [10, 10], diagonal, TARGETS)
+    assert found.largest_difference == pytest.approx(0.3)
+    assert np.isfinite(found.weights).all()
+
+
+def test_totals_below_the_published_records_are_lifted_and_no_records_are_left_alone():
+    low = [cells_of(3, c1=-50), cells_of(11), cells_of(4)]
+    found = raked([1.0, 1.0, 1.0, 1.0], [10, 10, 5, 20], GROUPS, low)
+    assert found.total == 45
+    assert (found.weights * [10, 10, 5, 20]).sum() == pytest.approx(45)
+    empty = rake_weights(
+        np.zeros(0),
+        np.zeros(0, dtype=np.int64),
+        [np.zeros(0, dtype=np.int64)] * 3,
+        generalization=FINE,
+        margins=((0,), (1,), (2,)),
+        noisy=[np.array(cells) for cells in TARGETS],
+    )
+    assert (empty.weights.size, empty.total) == (0, 0)
+
+
+def test_pairs_bring_the_odds_that_the_rows_lack():
+    together = [0] * 33
+    for (sex, age), count in {(1, 1): 60, (1, 2): 10, (2, 1): 5, (2, 2): 25}.items():
+        together[sex * 11 + age] = count
+    targets = [cells_of(3, c1=70, c2=30), cells_of(11, c1=65, c2=35), together]
+    found = raked([1.0] * 4, [5] * 4, GROUPS, targets, margins=((0,), (1,), (0, 1)))
+    assert (found.weights * 5).tolist() == pytest.approx([60, 10, 5, 25], rel=1e-5)
