@@ -270,11 +270,8 @@ def _csv_fields(values: pa.Array, column: TableColumn, entries: pa.Array | None,
     """What CSV has for some values of a column, each distinct one shown once."""
     if entries is not None:
         return entries.take(values.indices)
-    # Told apart by their bits: -0.0 equals 0.0, and is shown as another number.
-    floating = pa.types.is_floating(values.type)
-    encoded = (values.view(pa.int64()) if values.type == pa.float64() else values).dictionary_encode()
-    distinct = encoded.dictionary.view(values.type) if floating else encoded.dictionary
-    return _quoted([column.shown(value) for value in distinct.to_pylist()], table).take(encoded.indices)
+    encoded = values.dictionary_encode()
+    return _quoted([column.shown(value) for value in encoded.dictionary.to_pylist()], table).take(encoded.indices)
 
 
 def _quoted(texts: Sequence[str], table: PublishedTable) -> pa.Array:
