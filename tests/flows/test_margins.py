@@ -245,6 +245,15 @@ def test_margins_of_too_many_cells_are_refused(desk) -> None:
     assert (answer.code, "[margins].pairs: these margins have" in answer.err) == (2, True), answer.err
 
 
+def test_margins_of_levels_that_are_still_to_be_drawn_are_refused(desk) -> None:
+    text = spec_of(desk).read_text().replace("[columns.sex]", "[selection]\nepsilon = 0.1\n[columns.sex]")
+    (desk.folder / "weighed.toml").write_text(text.replace("levels = [0, 0]\n", "").replace("levels = [1, 2]\n", ""))
+    answer = desk("explain", desk.folder / "weighed.toml")
+    assert (answer.code, "[margins]: margins are counted by levels that are known" in answer.err) == (2, True), (
+        answer.err
+    )
+
+
 def test_given_noise_is_composed_with_that_of_the_margins(desk) -> None:
     given = 'shape = "gaussian"\nscale = 7\nwidth = 40'
     request = read_spec(spec_of(desk, deletion=given), output=None)
