@@ -5,7 +5,7 @@ What is named here stays, or changes with a note in the changelog; everything el
 >>> from crowdblend.deploy.api import GeneralizationMap, IntervalHierarchy, MappedColumn, plan
 >>> price = plan(k=20, sampling_rate=0.1, delta=1e-6, releases=12)
 >>> print(f"{price.epsilon:.4f} for all 12 releases together, {price.epsilon_exact:.4f} for one")
-0.4216 for all 12 releases together, 0.1830 for one
+0.3618 for all 12 releases together, 0.1830 for one
 """
 
 from __future__ import annotations

@@ -47,7 +47,7 @@ def test_table_1(desk, rate: str, epsilon: str, delta: str, worth: str, delta_wo
 
 def test_the_headline(desk) -> None:
     plan = asked(desk, k="20", sampling_rate="0.1", delta="1e-6", releases="12")
-    assert round(plan["epsilon"], 2) == 0.42
+    assert round(plan["epsilon"], 2) == 0.36
     assert round(plan["epsilon_paper"], 2) == 4.29
 
 

@@ -80,7 +80,7 @@ def test_a_release_is_priced_for_as_many_records_of_a_person_as_its_data_set_was
     [dataset] = desk("dataset", "list", "--json").json["datasets"]
     assert dataset["rows_per_person"] == 3
     series = desk("series", "add", "monthly", desk.write_spec(edit=for_three), "--releases", "3", "--json")
-    assert series.json["rule"] == "even-group-privacy/1+pld/1"
+    assert series.json["rule"] == "even-group-privacy/1+series-game/1"
     without_k = desk.write_spec(edit=lambda text: for_three(text).replace("k = 20", "").replace("[suppression]", ""))
     assert "both k and rate" in desk("run", without_k).err
 

@@ -39,7 +39,7 @@ def test_two_deliveries_are_paid_once_and_a_third_is_refused(desk, series) -> No
         assert result["epsilon"] == series["epsilon"]
         certificate = json.loads(Path(result["certificate"]).read_text(encoding="utf-8"))
         assert certificate["series"] == result["series"]
-        assert certificate["guarantee"]["rule"] == "pld/1"
+        assert certificate["guarantee"]["rule"] == "series-game/1"
         desk.succeed("verify", result["certificate"])
         samples.add(result["sample_id"])
     assert len(samples) == 2
@@ -106,7 +106,7 @@ def test_changed_parameters_are_refused_and_recorded(desk, series) -> None:
 
 
 def test_a_series_is_refused_before_it_costs_anything(desk) -> None:
-    desk.add_dataset(epsilon="0.4")
+    desk.add_dataset(epsilon="0.35")
     spec = desk.write_spec()
     assert desk("series", "add", "yearly", spec, "--releases", "12").code == 3
     assert refusals(desk) == ["over-budget"]

@@ -23,10 +23,14 @@ __all__ = [
     "compose",
     "curves_of",
     "delta_at",
+    "deltas_up",
     "epsilon_at",
+    "few_bits",
     "from_atoms",
     "from_curve",
     "grid_spacing",
+    "grid_to",
+    "measure_of",
     "measures_of",
     "power",
 ]
@@ -367,10 +371,11 @@ def grid_spacing(parts: Mapping[LossCurves | FiniteLosses, int], *, negligible: 
         math.fsum(times * (part.adding_end + part.removing_end) for part, times in parts.items()),
     )
     finest = min(part.deviation for part in parts) / _POINTS_PER_DEVIATION
-    return _few_bits(max(support / _LARGEST_SUPPORT, reach / _MOST_POINTS, finest))
+    return few_bits(max(support / _LARGEST_SUPPORT, reach / _MOST_POINTS, finest))
 
 
-def _few_bits(value: float) -> float:
+def few_bits(value: float) -> float:
+    """A number of 20 significant bits next to another, so that its multiples below 2**32 are exact."""
     mantissa, exponent = math.frexp(value)
     return math.ldexp(round(mantissa * 2**20) / 2**20, exponent)
 
@@ -388,15 +393,34 @@ def measures_of(curves: LossCurves | FiniteLosses, spacing: float) -> tuple[Loss
         return added, removed
     adding = _deltas(curves.adding, curves.adding_end, spacing)
     removing = _deltas(curves.removing, curves.removing_end, spacing)
-    return _measure(adding, removing, spacing), _measure(removing, adding, spacing)
+    return measure_of(adding, removing, spacing), measure_of(removing, adding, spacing)
 
 
 def _deltas(curve: _LogCurve, end: float, spacing: float) -> Array:
-    points = np.arange(math.ceil(end / spacing) + 2, dtype=np.float64) * spacing
-    return np.asarray(np.minimum(np.exp(curve(points)) * (1.0 + 1e-14), 1.0), dtype=np.float64)
+    return deltas_up(curve(grid_to(end, spacing)))
 
 
-def _measure(ahead: Array, behind: Array, spacing: float) -> LossDistribution:
+def grid_to(end: float, spacing: float) -> Array:
+    """The grid points from 0 to just beyond an end."""
+    return np.arange(math.ceil(end / spacing) + 2, dtype=np.float64) * spacing
+
+
+def deltas_up(log_deltas: Array) -> Array:
+    """δ from upper bounds on its logarithm, rounded up."""
+    return np.asarray(np.minimum(np.exp(log_deltas) * (1.0 + 1e-14), 1.0), dtype=np.float64)
+
+
+def measure_of(ahead: Array, behind: Array, spacing: float) -> LossDistribution:
+    """The measure of one direction, from upper bounds on δ at the grid points from 0, and those of the other.
+
+    Args:
+        ahead: δ of this direction, shape (n,).
+        behind: δ of the other, shape (m,).
+        spacing: of the grid.
+
+    Raises:
+        ValueError: the spacing is too fine for the curves' precision.
+    """
     below = -spacing * np.arange(behind.size - 1, 0, -1)
     mirrored = (-np.expm1(below) + np.exp(below) * behind[:0:-1]) * (1.0 + 1e-14)
     deltas = np.minimum(np.concatenate([mirrored, ahead]), 1.0)

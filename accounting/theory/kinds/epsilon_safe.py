@@ -29,7 +29,7 @@ from .kind import (
     Tunable,
     check_request,
 )
-from .strongly_safe import DONE, RECORDS, SERIES, paper_price_fixed, price_fixed, release_curve
+from .strongly_safe import DONE, RECORDS, SERIES, composed_price_fixed, paper_price_fixed, release_curve
 
 __all__ = ["KIND", "log_profile_selected", "paper_price_selected", "price_selected", "selection_cost"]
 
@@ -116,7 +116,7 @@ def price_selected(
     """
     check_request(delta, releases)
     cost = selection_cost(selection_epsilon, selection_rate=selection_rate)
-    rest = price_fixed(mechanism, delta=delta, releases=releases)
+    rest = composed_price_fixed(mechanism, delta=delta, releases=releases)
     best = decimal_up(add_up(rest.epsilon, multiply_up(cost.epsilon, releases)))
     rule = "basic-selection/1"
     try:

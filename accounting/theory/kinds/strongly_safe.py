@@ -17,6 +17,7 @@ from ....mechanisms.microdata import StronglySafeRelease
 from ..arithmetic import decimal_up, divide_down, float_down, float_up, log_down, multiply_up
 from ..composition.group_privacy import best_split, even_group_price, no_price_for_group, rule_for_group
 from ..composition.releases import COMPOSED_FLOOR, epsilon_composed
+from ..composition.series_game import epsilon_of_game
 from ..privacy_profile import (
     delta_paper,
     epsilon_of_log_delta,
@@ -45,6 +46,7 @@ __all__ = [
     "KIND",
     "RECORDS",
     "SERIES",
+    "composed_price_fixed",
     "group_price_fixed",
     "no_finite_price",
     "paper_price_fixed",
@@ -68,9 +70,10 @@ _FIXED_MAP = "a map that was fixed before they were read"
 def price_fixed(mechanism: StronglySafeRelease, *, delta: Decimal, releases: int = 1) -> Price:
     """What is charged for `releases` fresh-sample releases of one mechanism with parameters fixed beforehand.
 
-    One release costs its exact profile ("exact-profile/1", docs/proofs/exact-profile.md). Several cost their
-    composed privacy losses ("pld/1", docs/proofs/composition.md), or the sum of the exact profiles at δ/T where
-    that is smaller or δ is below the floor of composed prices ("basic-exact/1").
+    One release costs its exact profile ("exact-profile/1", docs/proofs/exact-profile.md). Several cost what an
+    adversary can reach who picks each release's groups by the outputs before it ("series-game/1"), or, where that is
+    smaller or the game too long, their composed privacy losses ("pld/1"), or the sum of the exact profiles at δ/T where
+    that is smaller or δ is below the floor of composed prices ("basic-exact/1"; docs/proofs/composition.md).
 
     Args:
         mechanism: the release; its rate is rounded up to a double, since δ grows with the rate.
@@ -80,12 +83,23 @@ def price_fixed(mechanism: StronglySafeRelease, *, delta: Decimal, releases: int
     Raises:
         InputRefused: δ or T is out of range, no finite ε has this δ, or the parameters are beyond double precision.
     """
+    return _priced(mechanism, delta, releases, games=True)
+
+
+def composed_price_fixed(mechanism: StronglySafeRelease, *, delta: Decimal, releases: int = 1) -> Price:
+    """As `price_fixed`, without a game: what earlier versions charged for a series."""
+    return _priced(mechanism, delta, releases, games=False)
+
+
+def _priced(mechanism: StronglySafeRelease, delta: Decimal, releases: int, *, games: bool) -> Price:
     check_request(delta, releases)
     found: float | Decimal | None
     if releases == 1:
         found, rule = _epsilon(mechanism, log_delta=log_down(delta)), "exact-profile/1"
     else:
         found, rule = _epsilon_of_series(mechanism, delta, releases)
+        if games and rule == "pld/1" and (game := _epsilon_of_game(mechanism, delta, releases, float(found or 0))):
+            found, rule = game, "series-game/1"
     if found is None:
         raise no_finite_price(mechanism, delta)
     return Price(epsilon=decimal_up(found), delta=delta, relation=RELATION, rule=rule, releases=releases)
@@ -141,6 +155,16 @@ def _epsilon_of_series(
             return composed, "pld/1"
     each = _epsilon(mechanism, log_delta=share)
     return None if each is None else multiply_up(decimal_up(each), releases), "basic-exact/1"
+
+
+@lru_cache(maxsize=1024)
+def _epsilon_of_game(mechanism: StronglySafeRelease, delta: Decimal, releases: int, composed: float) -> float | None:
+    """The game's ε where it is below the composed one, which was found before; None elsewhere."""
+    try:
+        found = epsilon_of_game(mechanism, releases=releases, delta=float_down(delta), composed=composed)
+    except ValueError:
+        return None  # what a game's grid can't hold has a composed price all the same
+    return found if found is not None and found < composed else None
 
 
 def no_finite_price(mechanism: StronglySafeRelease, delta: Decimal) -> InputRefused:
@@ -218,6 +242,17 @@ def group_price_fixed(mechanism: StronglySafeRelease, delta: Decimal, releases: 
     )
 
 
+def _composed_price(mechanism: StronglySafeRelease, delta: Decimal, releases: int) -> Price:
+    return composed_price_fixed(mechanism, delta=delta, releases=releases)
+
+
+def _earlier_price(mechanism: StronglySafeRelease, delta: Decimal, releases: int, records: int) -> Price:
+    """What earlier versions charged for a series."""
+    if records == 1:
+        return _composed_price(mechanism, delta, releases)
+    return even_group_price(_composed_price)(mechanism, delta, releases, records)
+
+
 def _curve(mechanism: StronglySafeRelease) -> PrivacyCurve:
     rate = float_up(mechanism.sampling_rate)
     return release_curve(
@@ -239,12 +274,13 @@ KIND: MechanismKind[StronglySafeRelease] = MechanismKind(
     samples=lambda _: 1,
     survey_rate=None,
     exclusive=False,
-    earlier={},
+    earlier={"pld/1": _earlier_price, "basic-exact/1": _earlier_price},
     theorems={
         "lqs-theorem-3.9/1": "Li, Qardaji, Su, arXiv:1101.2604v2, Theorem 3.9",
         "exact-profile/1": EXACT_PROFILE,
         "basic-exact/1": f"{EXACT_PROFILE}, the releases' costs added up",
         "pld/1": f"{EXACT_PROFILE}, composed by Zhu, Dong, Wang, arXiv:2106.08567",
+        "series-game/1": f"{EXACT_PROFILE}; of a series in docs/proofs/composition.md, The game",
     },
     statements=Statements(
         done=lambda _: DONE.format(map=_FIXED_MAP),

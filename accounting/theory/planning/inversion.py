@@ -29,7 +29,7 @@ from ..composition.loss_distribution import Part
 from ..composition.releases import COMPOSED_FLOOR, delta_composed, estimated_log_delta
 from ..kinds.epsilon_safe import log_profile_selected, price_selected, selection_cost
 from ..kinds.kind import Price, Tunable
-from ..kinds.strongly_safe import price_fixed
+from ..kinds.strongly_safe import composed_price_fixed, price_fixed
 from ..privacy_profile import delta_paper, exp_up, least_epsilon_of_paper, log_profile
 
 __all__ = [
@@ -50,6 +50,7 @@ __all__ = [
 
 LARGEST_K = 1 << 22
 MOST_RELEASES = 1_000_000
+_MOST_PLAYED = 60
 
 _RATE_DIGITS = 5
 _LOWEST_RATE = Decimal("1e-9")
@@ -113,6 +114,13 @@ def price_of(mechanism: StronglySafeRelease, target: Target) -> Price:
         delta=target.delta,
         releases=target.releases,
     )
+
+
+def _price_in_search(mechanism: StronglySafeRelease, target: Target) -> Price:
+    """The charged price, or for many releases the composed one, which is above it and computed sooner."""
+    if target.selection_epsilon is None and target.releases > _MOST_PLAYED:
+        return composed_price_fixed(mechanism, delta=target.delta, releases=target.releases)
+    return price_of(mechanism, target)
 
 
 def parts_of(mechanism: StronglySafeRelease, target: Target) -> dict[Part, int]:
@@ -265,7 +273,7 @@ def _mechanism(k: int, sampling_rate: Decimal) -> StronglySafeRelease:
 def _priced(mechanism: StronglySafeRelease, target: Target) -> float:
     """The charged ε as a double, infinite where there is no finite price."""
     try:
-        return float(price_of(mechanism, target).epsilon)
+        return float(_price_in_search(mechanism, target).epsilon)
     except InputRefused:
         return math.inf
 
@@ -316,9 +324,9 @@ def _soft(target: Target) -> float:
 
 
 def _within(mechanism: StronglySafeRelease, target: Target) -> bool:
-    """INVARIANT: what a search returns has been priced as it will be charged, and compared as exact decimals."""
+    """INVARIANT: what a search returns is charged at most what was compared, as exact decimals, with the target."""
     try:
-        return price_of(mechanism, target).epsilon <= target.epsilon
+        return _price_in_search(mechanism, target).epsilon <= target.epsilon
     except InputRefused:
         return False
 

@@ -162,7 +162,7 @@ def test_the_keyboard_reaches_everything_in_order(browser, served) -> None:
     assert page.evaluate("document.activeElement.textContent") == "Compute the price"
     page.keyboard.press("Enter")
     page.wait_for_selector("#answer")
-    assert "0.421" in page.locator("section[aria-labelledby=answer]").inner_text()
+    assert "0.361" in page.locator("section[aria-labelledby=answer]").inner_text()
     watched.check()
 
 

@@ -144,7 +144,7 @@ def test_a_series_is_carried_over_evenly_by_the_group_axiom():
     delta, releases, records = Decimal("1e-6"), 12, 3
     release = StronglySafeRelease(k=20, sampling_rate=Decimal("0.1"))
     charged = price(release, delta=delta, releases=releases, rows_per_person=records)
-    assert charged.rule == "even-group-privacy/1+pld/1"
+    assert charged.rule == "even-group-privacy/1+series-game/1"
     assert charged.releases == releases
     inner, total = even_split(
         lambda share: price(release, delta=share, releases=releases),

@@ -10,7 +10,7 @@ import pytest
 from crowdblend.accounting.theory.arithmetic import PRICE_DIGITS, decimal_up, float_down, float_up, log_down
 from crowdblend.accounting.theory.kinds.kind import Price
 from crowdblend.accounting.theory.kinds.registry import mechanism_of_record, mechanism_record, paper_price, price
-from crowdblend.accounting.theory.kinds.strongly_safe import paper_price_fixed, price_fixed
+from crowdblend.accounting.theory.kinds.strongly_safe import composed_price_fixed, paper_price_fixed, price_fixed
 from crowdblend.accounting.theory.privacy_profile import delta_exact, delta_paper, epsilon_paper, least_epsilon_of_paper
 from crowdblend.mechanisms.errors import InputRefused
 from crowdblend.mechanisms.microdata import StronglySafeRelease
@@ -41,9 +41,10 @@ def test_reference_values_of_the_exact_profile(vectors):
 def test_prices_of_series(vectors):
     composed = vectors["exact"]["composed"]
     for releases, ours, theirs in zip(composed["releases"], composed["epsilons"], composed["paper"], strict=True):
-        charged = price(EXAMPLE, delta=SMALL, releases=releases)
+        charged = composed_price_fixed(EXAMPLE, delta=SMALL, releases=releases)
         assert float(charged.epsilon) == pytest.approx(float(ours), rel=0.01)
         assert charged.rule == ("exact-profile/1" if releases == 1 else "pld/1")
+        assert price(EXAMPLE, delta=SMALL, releases=releases).epsilon <= charged.epsilon
         assert (charged.delta, charged.releases, charged.relation) == (SMALL, releases, "add/remove")
         paper = paper_price(EXAMPLE, delta=SMALL, releases=releases)
         assert paper is not None
@@ -179,7 +180,7 @@ def test_what_is_no_amount_is_refused(amount):
 
 def test_a_series_is_composed_down_to_the_least_delta_that_doubles_bear_and_summed_up_below_it():
     release = StronglySafeRelease(k=300, sampling_rate=Decimal("0.1"))
-    for delta, rule in (("1e-200", "pld/1"), ("9e-201", "basic-exact/1")):
+    for delta, rule in (("1e-200", "series-game/1"), ("9e-201", "basic-exact/1")):
         charged = price(release, delta=Decimal(delta), releases=3, rows_per_person=1)
         assert charged.rule == rule
 

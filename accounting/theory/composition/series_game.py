@@ -1,0 +1,139 @@
+"""The price of a series as a game: at each release an adversary picks the size of the group by the losses so far."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
+from numpy.typing import NDArray
+
+from ....mechanisms.microdata import StronglySafeRelease
+from ..arithmetic import ULP, float_up
+from ..privacy_profile import log_adding_within, log_removing_within
+from .loss_distribution import (
+    LossCurves,
+    LossDistribution,
+    curves_of,
+    delta_at,
+    deltas_up,
+    few_bits,
+    grid_to,
+    measure_of,
+    measures_of,
+    power,
+)
+
+__all__ = ["MOST_RELEASES", "epsilon_of_game"]
+
+MOST_RELEASES = 400
+"""More take too long, and so does a k above 10,000: then the price is the composed one."""
+
+_LARGEST_K = 10_000
+_POINTS_PER_DEVIATION, _FEWER_POINTS, _MANY_RELEASES = 12.0, 8.0, 100
+_CUT_SHARE = 1e-3
+_FINE, _COARSE = 0.05, 0.3
+_NEAREST, _FARTHEST = (-1.2, 2.4), (-4.0, 6.0)
+_BEYOND, _SURE = 1.2, 0.4
+_TIE = 1.0 - 1e-12
+
+Array = NDArray[np.float64]
+
+
+def epsilon_of_game(release: StronglySafeRelease, *, releases: int, delta: float, composed: float) -> float | None:
+    """The least ε found for a series in which an adversary picks each release's group by all outputs before it.
+
+    The supremum over the sizes of a group is taken in each state of the game and not at each ε by itself, as the
+    composed price does (docs/proofs/composition.md, "The game"). Sizes are taken together in blocks; the measure of
+    a block covers each of its sizes.
+
+    Args:
+        release: the mechanism of all releases.
+        releases: T of at least 1.
+        delta: δ over all of them together.
+        composed: the composed ε of the series, above 0; it decides how far the grid reaches, and nothing else.
+
+    Returns:
+        ε, at least the true one; None where none is found on the grid, or the game would take too long.
+
+    Raises:
+        ValueError: parameters beyond what doubles hold.
+    """
+    if releases > MOST_RELEASES or release.k > _LARGEST_K:
+        return None
+    curves = curves_of(release, negligible=delta * _CUT_SHARE / releases)
+    if not isinstance(curves, LossCurves):
+        raise TypeError("a sampled release has curves")
+    points = _POINTS_PER_DEVIATION if releases <= _MANY_RELEASES else _FEWER_POINTS
+    spacing = few_bits(curves.deviation / points)
+    adding, removing = _moves(release, curves, spacing)
+    found = _epsilon(adding, releases, delta, composed)
+    if found is None:
+        return None
+    # Removing is mostly cheaper even composed; its game is played only where that doesn't settle it.
+    whole = power(measures_of(curves, spacing)[1], releases, cut=delta * _CUT_SHARE)
+    if delta_at(whole, found) <= delta:
+        return found
+    other = _epsilon(removing, releases, delta, composed)
+    return None if other is None else max(found, other)
+
+
+def _moves(
+    release: StronglySafeRelease, curves: LossCurves, spacing: float
+) -> tuple[list[LossDistribution], list[LossDistribution]]:
+    """The measures of adding and of removing for all sizes of a group, from 1, in blocks.
+
+    Blocks are fine where the worst sizes are, and coarse elsewhere; which they are decides how far the price is above
+    the least one, and nothing else.
+    """
+    k, rate = release.k, float_up(release.sampling_rate)
+    (low, high), (near, far) = _FARTHEST, _NEAREST
+    steps = np.concatenate([np.arange(low, near, _COARSE), np.arange(near, far, _FINE), np.arange(far, high, _COARSE)])
+    ends = np.unique(np.maximum(np.floor((k - steps * math.sqrt(k)) / rate), k))
+    first, last = np.append(1.0, ends + 1.0), np.append(ends, math.inf)
+    adding, removing = (
+        deltas_up(curve(k=k, sampling_rate=rate, epsilons=grid_to(end, spacing), first=first, last=last))
+        for curve, end in ((log_adding_within, curves.adding_end), (log_removing_within, curves.removing_end))
+    )
+    both = [
+        (measure_of(add, remove, spacing), measure_of(remove, add, spacing))
+        for add, remove in zip(adding, removing, strict=True)
+    ]
+    return [added for added, _ in both], [removed for _, removed in both]
+
+
+def _epsilon(moves: list[LossDistribution], releases: int, delta: float, composed: float) -> float | None:
+    """The least ε found of one direction, by one table for all ε: a state is the loss so far, less ε.
+
+    With V_T(u) = max(0, 1 − e^{−u}) and V_t(u) = max over moves of Σ_d m_d·V_{t+1}(u + d) + m_∞, δ(ε) is V_0(−ε).
+    V rises with u and is at most 1, so that its value at the lower end stands for all below, and 1 for all above.
+    """
+    spacing, lowest, size = moves[0].spacing, moves[0].lowest, moves[0].masses.size
+    if any((move.lowest, move.masses.size) != (lowest, size) for move in moves):
+        raise ValueError("the moves of a game need one grid")
+    masses = np.array([move.masses * (1.0 + move.slack) for move in moves]).T.copy()
+    infinite = np.array([move.infinite * (1.0 + move.slack) for move in moves])
+    below = math.ceil(_BEYOND * composed / spacing) + 2
+    above = math.ceil(_SURE * composed / spacing) + size
+    states = spacing * np.arange(-below, above + 1, dtype=np.float64)
+    values = np.maximum(-np.expm1(-states), 0.0) * (1.0 + 4.0 * ULP)
+    rounding = 1.0 + (size + 16.0) * ULP
+    for _ in range(releases):
+        padded = np.concatenate([np.full(-lowest, values[0]), values, np.ones(max(lowest + size - 1, 0))])
+        windows = np.ascontiguousarray(sliding_window_view(padded, size))
+        values = np.minimum((windows @ masses + infinite).max(axis=1) * rounding, 1.0)
+    return _read_off(states, values, delta)
+
+
+def _read_off(states: Array, values: Array, delta: float) -> float | None:
+    """The ε at which the chord of e^u·V over e^u, which is convex, meets δ; at most one grid point's ε."""
+    met = np.flatnonzero(values <= delta)
+    if met.size == 0 or met[-1] + 1 == states.size:
+        return None
+    here, there = int(met[-1]), int(met[-1]) + 1
+    if states[there] > 0.0:
+        return max(-float(states[here]), 0.0)
+    x, y = math.exp(states[here]), math.exp(states[there])
+    slope = (y * values[there] - x * values[here]) / (y - x)
+    reached = x * (slope - values[here]) / (slope - delta) * _TIE
+    return min(-math.log(max(reached, x)) + 1e-15, -float(states[here]))

@@ -1,0 +1,223 @@
+"""The tight price of a series against a brute-force adversary who picks each group's size by the outputs so far."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from decimal import Decimal
+from functools import cache
+
+import numpy as np
+import pytest
+from crowdblend.accounting.ledger.charge import price_faults
+from crowdblend.accounting.ledger.entries.kinds import ChargedPrice
+from crowdblend.accounting.theory.composition import series_game
+from crowdblend.accounting.theory.composition.releases import epsilon_composed
+from crowdblend.accounting.theory.composition.series_game import MOST_RELEASES, epsilon_of_game
+from crowdblend.accounting.theory.kinds import strongly_safe
+from crowdblend.accounting.theory.kinds.registry import mechanism_record, paper_price, price, recorded_price
+from crowdblend.accounting.theory.kinds.strongly_safe import composed_price_fixed
+from crowdblend.accounting.theory.privacy_profile import (
+    epsilon_exact,
+    log_adding,
+    log_adding_within,
+    log_removing,
+    log_removing_within,
+)
+from crowdblend.mechanisms.microdata import StronglySafeRelease
+from scipy.stats import binom
+
+MILLIONTH = Decimal("1e-6")
+REFERENCE = StronglySafeRelease(k=20, sampling_rate=Decimal("0.1"))
+SMALL = StronglySafeRelease(k=4, sampling_rate=Decimal("0.2"))
+
+
+@cache
+def outcomes(k, rate, n, adding):
+    """The masses and likelihood ratios of one release's suppressed count; by SciPy, not by the audited theory."""
+    present = binom.pmf(np.arange(n + 1), n, rate)
+    absent = np.append(binom.pmf(np.arange(n), n - 1, rate), 0.0)
+    present, absent = (np.concatenate([[side[:k].sum()], side[k:]]) for side in (present, absent))
+    ahead, behind = (present, absent) if adding else (absent, present)
+    some = ahead > 0.0
+    with np.errstate(divide="ignore"):
+        return ahead[some], ahead[some] / behind[some]
+
+
+def reached(release, times, epsilon, sizes, *, adding, ratios=None):
+    """The δ that the adversary reaches from each of some likelihood ratios, over all ways to go on."""
+    ratios = np.ones(1) if ratios is None else ratios
+    if times == 0:
+        return np.maximum(1.0 - math.exp(epsilon) / ratios, 0.0)
+    best = np.zeros(ratios.shape)
+    for n in sizes:
+        masses, steps = outcomes(release.k, float(release.sampling_rate), n, adding)
+        after = np.multiply.outer(ratios, steps)
+        flat = reached(release, times - 1, epsilon, sizes, adding=adding, ratios=after.ravel())
+        best = np.maximum(best, flat.reshape(after.shape) @ masses)
+    return best
+
+
+def game_of(release, times, delta):
+    composed = epsilon_composed({release: times}, delta=delta)
+    return epsilon_of_game(release, releases=times, delta=delta, composed=composed)
+
+
+@pytest.mark.parametrize(
+    ("release", "times", "delta", "sizes"),
+    [
+        (SMALL, 2, 0.02, range(4, 44)),
+        (StronglySafeRelease(k=2, sampling_rate=Decimal("0.1")), 2, 0.03, range(2, 44)),
+        (StronglySafeRelease(k=6, sampling_rate=Decimal("0.5")), 2, 0.09, range(6, 30)),
+        (SMALL, 3, 0.03, range(8, 24, 2)),
+    ],
+)
+def test_no_adversary_gets_above_the_price_and_one_comes_near(release, times, delta, sizes):
+    found = game_of(release, times, delta)
+    near = 0.0
+    for adding in (True, False):
+        assert reached(release, times, found, sizes, adding=adding)[0] <= delta * (1 + 1e-9)
+        near = max(near, reached(release, times, 0.92 * found, sizes, adding=adding)[0])
+    assert near > delta, "the adversary comes nowhere near the price, so that it tests nothing"
+
+
+def test_the_series_of_the_design_cost_what_the_game_does():
+    for releases, reference in ((12, 0.36), (52, 0.71)):
+        found = price(REFERENCE, delta=MILLIONTH, releases=releases)
+        composed = composed_price_fixed(REFERENCE, delta=MILLIONTH, releases=releases)
+        assert (found.rule, composed.rule) == ("series-game/1", "pld/1")
+        assert reference * 0.995 <= float(found.epsilon) <= reference * 1.02
+        assert found.epsilon < composed.epsilon * Decimal("0.9")
+
+
+@pytest.mark.slow
+def test_a_year_of_days_costs_less_than_composed():
+    found = price(REFERENCE, delta=MILLIONTH, releases=365)
+    assert float(found.epsilon) == pytest.approx(1.938, rel=2e-3)
+    assert price(REFERENCE, delta=MILLIONTH, releases=MOST_RELEASES + 1).rule == "pld/1"
+
+
+def test_one_release_costs_what_its_exact_profile_says():
+    exact = epsilon_exact(k=20, sampling_rate=0.1, delta=1e-6)
+    found = epsilon_of_game(REFERENCE, releases=1, delta=1e-6, composed=exact)
+    assert exact * (1 - 1e-9) <= found <= exact * 1.005
+
+
+def test_more_releases_a_lower_delta_a_lower_k_and_a_higher_rate_cost_more():
+    base = price(REFERENCE, delta=MILLIONTH, releases=6).epsilon
+    assert base < price(REFERENCE, delta=MILLIONTH, releases=7).epsilon
+    assert base < price(REFERENCE, delta=MILLIONTH / 2, releases=6).epsilon
+    assert base < price(replace(REFERENCE, k=19), delta=MILLIONTH, releases=6).epsilon
+    assert base < price(replace(REFERENCE, sampling_rate=Decimal("0.102")), delta=MILLIONTH, releases=6).epsilon
+
+
+@pytest.mark.parametrize(("k", "rate"), [(1, 0.2), (4, 0.2), (20, 0.1), (7, 0.7)])
+def test_a_range_of_sizes_has_the_largest_of_its_curves(k, rate):
+    epsilons = np.array([0.0, 0.01, 0.1, 0.19, 0.5, 1.5])
+    first, last = np.array([1.0, 5.0, 30.0, 200.0]), np.array([4.0, 29.0, 199.0, 400.0])
+    for curve, adding in ((log_adding_within, True), (log_removing_within, False)):
+        found = np.exp(curve(k=k, sampling_rate=rate, epsilons=epsilons, first=first, last=last))
+        for row, (low, high) in enumerate(zip(first, last, strict=True)):
+            for place, epsilon in enumerate(epsilons):
+                worst = 0.0
+                for n in range(int(low), int(high) + 1):
+                    masses, ratios = outcomes(k, rate, n, adding)
+                    worst = max(worst, float(masses @ np.maximum(1.0 - math.exp(epsilon) / ratios, 0.0)))
+                assert worst <= found[row, place] * (1 + 1e-9) + 1e-13
+                assert found[row, place] <= worst * (1 + 1e-6) + 1e-12
+        whole = log_adding if adding else log_removing
+        everything = curve(
+            k=k, sampling_rate=rate, epsilons=epsilons, first=np.array([1.0]), last=np.array([math.inf])
+        )[0]
+        assert np.exp(everything) == pytest.approx(np.exp(whole(k=k, sampling_rate=rate, epsilons=epsilons)), rel=1e-9)
+
+
+def faulty(monkeypatch, change):
+    """Moves with a fault planted in them."""
+    true = series_game._moves
+
+    def moves(*given):
+        return tuple([change(move) for move in side] for side in true(*given))
+
+    monkeypatch.setattr(series_game, "_moves", moves)
+
+
+def rejected(release=SMALL, times=2, delta=0.02, sizes=range(4, 44)):
+    """Whether the adversary gets above the price."""
+    found = game_of(release, times, delta)
+    return any(reached(release, times, found, sizes, adding=way)[0] > delta * (1 + 1e-9) for way in (True, False))
+
+
+def test_the_adversary_rejects_a_game_that_leaves_infinite_losses_out(monkeypatch):
+    assert not rejected()
+    faulty(monkeypatch, lambda move: replace(move, infinite=0.0))
+    assert rejected()
+
+
+def test_the_adversary_rejects_a_game_without_the_worst_sizes(monkeypatch):
+    true = series_game._moves
+
+    def moves(*given):
+        adding, removing = true(*given)
+        return adding[-2:], removing[-2:]
+
+    monkeypatch.setattr(series_game, "_moves", moves)
+    assert rejected()
+
+
+def test_the_adversary_who_looks_reaches_more_than_one_who_does_not():
+    """One size for both releases, whatever the first gave: a price for that would be too low."""
+    release, sizes, epsilon = StronglySafeRelease(k=6, sampling_rate=Decimal("0.5")), range(6, 30), 0.5
+    for adding in (True, False):
+        blind = max(reached(release, 2, epsilon, [n], adding=adding)[0] for n in sizes)
+        assert reached(release, 2, epsilon, sizes, adding=adding)[0] > blind * 1.05
+
+
+def test_interpolation_in_the_loss_itself_is_not_outward():
+    """V is concave above ε: read between two states along a line in the loss, a game falls below its true value."""
+    grid, epsilon = np.arange(-4.0, 4.01, 0.4), 0.4
+    values = np.maximum(-np.expm1(epsilon - grid), 0.0)
+    masses, ratios = outcomes(4, 0.2, 16, True)
+    truth = reached(SMALL, 1, epsilon, [16], adding=True)[0]
+    with np.errstate(invalid="ignore"):
+        read = float(masses @ np.where(np.isinf(ratios), 1.0, np.interp(np.log(ratios), grid, values)))
+        convex = np.exp(grid) * values
+        outward = float(masses @ np.where(np.isinf(ratios), 1.0, np.interp(ratios, np.exp(grid), convex) / ratios))
+    assert read < truth <= outward
+
+
+def test_what_earlier_versions_charged_for_a_series_is_still_right():
+    record = tuple(sorted(mechanism_record(REFERENCE).items()))
+    paper = paper_price(REFERENCE, delta=MILLIONTH, releases=12).epsilon
+
+    def faults(rule, epsilon, rows_per_person=1, epsilon_paper=paper):
+        charged = ChargedPrice(epsilon=epsilon, delta=MILLIONTH, relation="add/remove", rule=rule, releases=12)
+        return price_faults(
+            mechanism=record, price=charged, epsilon_paper=epsilon_paper, rows_per_person=rows_per_person
+        )
+
+    before = recorded_price(REFERENCE, rule="pld/1", delta=MILLIONTH, releases=12)
+    now = price(REFERENCE, delta=MILLIONTH, releases=12)
+    assert round(before.epsilon, 4) == Decimal("0.4216")
+    assert faults("pld/1", before.epsilon) == faults("series-game/1", now.epsilon) == ()
+    assert faults("pld/1", now.epsilon)
+    assert faults("series-game/1", before.epsilon)
+    assert faults("basic-exact/1", before.epsilon)
+    assert faults("series-game/1", now.epsilon * Decimal("0.999"))
+    group = recorded_price(
+        REFERENCE, rule="even-group-privacy/1+pld/1", delta=MILLIONTH, releases=12, rows_per_person=2
+    )
+    assert faults(group.rule, group.epsilon, 2, None) == ()
+    assert price(REFERENCE, delta=MILLIONTH, releases=12, rows_per_person=2).epsilon < group.epsilon
+
+
+def test_where_the_game_has_no_grid_the_series_has_its_composed_price(monkeypatch):
+    def no_grid(*_given, **_more):
+        raise ValueError("no grid")
+
+    monkeypatch.setattr(strongly_safe, "epsilon_of_game", no_grid)
+    strongly_safe._epsilon_of_game.cache_clear()
+    found = price(SMALL, delta=Decimal("0.02"), releases=3)
+    strongly_safe._epsilon_of_game.cache_clear()
+    assert found.rule == "pld/1"
+    assert epsilon_of_game(replace(SMALL, k=10_001), releases=3, delta=1e-6, composed=1.0) is None
