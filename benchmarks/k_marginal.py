@@ -350,7 +350,10 @@ def compared(records: Records, *, python: str) -> list[str]:
     table = [f"| at ε = {EPSILON}, δ = {DELTA:e} | k-marginal | real records |", "|---|---|---|"]
     table += [f"| {one.name} | {one.score:.0f} | {one.kept} |" for one in lines]
     if isinstance(others, str):
-        table += ["", f"AIM and MST were not run ({others}): name a Python that has `opendp[mbi]` with --synthesizers."]
+        table += [
+            "",
+            f"AIM and MST were not run ({others}): name a Python that has `opendp[mbi]` and `pandas` with --synthesizers.",
+        ]
     return table
 
 
@@ -359,7 +362,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--nist", type=Path, required=True)
     parser.add_argument(
-        "--synthesizers", default=sys.executable, help="a Python that has opendp[mbi]; without it this one"
+        "--synthesizers", default=sys.executable, help="a Python that has opendp[mbi] and pandas; without it this one"
     )
     parser.add_argument("--write", type=Path, help="page with a place for the table")
     asked = parser.parse_args(argv)

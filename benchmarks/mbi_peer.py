@@ -1,6 +1,6 @@
 """Synthetic records by AIM and MST of `opendp[mbi]`, which need not be installed: one line of JSON, or why none.
 
-It pins a version of Polars, so that it is best in an environment of its own: opendp[mbi].
+It pins a version of Polars, so that it is best in an environment of its own: opendp[mbi] pandas.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ def main() -> None:
     try:
         import mbi  # type: ignore[import-not-found]  # noqa: F401
         import opendp.prelude as dp
+        import pandas  # noqa: F401, ICN001
         import polars as pl  # type: ignore[import-not-found]
     except ImportError as missing:
         print(json.dumps({"missing": str(missing)}))
