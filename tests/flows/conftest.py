@@ -7,6 +7,7 @@ import os
 import shutil
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -23,7 +24,6 @@ from crowdblend.accounting.ledger.writer import open_writer
 from sqlalchemy import create_engine, make_url, text
 from sqlalchemy.exc import OperationalError
 from sqlalchemy.pool import NullPool
-from support.commands import Commands
 
 DRIVER = Path(__file__).with_name("crash_driver.py")
 RELEASE = "the-one"
@@ -61,30 +61,34 @@ Driver = Callable[[dict], dict]
 
 
 @pytest.fixture(scope="session")
-def driver(prefect_server: Any, fork_server: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Driver]:
+def driver(prefect_server: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Driver]:
     """A process that has imported everything and forks for each job."""
     home = tmp_path_factory.mktemp("driver")
     environment = os.environ | QUIET | {"PREFECT_API_URL": prefect_server.api_url, "PREFECT_HOME": str(home)}
-    reads, writes = os.pipe()
-    script = DRIVER.read_text(encoding="utf-8")
-    process = Commands(fork_server).start(
-        folder=home, environment=environment, script=script, reads=reads, log=home / "log"
-    )
-    os.close(reads)
-    jobs = os.fdopen(writes, "w", encoding="utf-8")
+    with (home / "log").open("wb") as log:
+        process = subprocess.Popen(
+            [sys.executable, str(DRIVER)],
+            env=environment,
+            cwd=home,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=log,
+            text=True,
+        )
 
     def ask(job: dict) -> dict:
-        jobs.write(json.dumps(job) + "\n")
-        jobs.flush()
+        process.stdin.write(json.dumps(job) + "\n")
+        process.stdin.flush()
         answer = process.stdout.readline()
         assert answer, (home / "log").read_text()
         ended = json.loads(answer)
         assert ended["code"] in (0, -signal.SIGKILL), (home / "log").read_text()[-4000:]
         return ended
 
-    yield ask
-    jobs.close()
-    process.finish(timeout=600)
+    with process:
+        yield ask
+        process.stdin.close()
+        process.wait(timeout=600)
 
 
 @dataclass(frozen=True)

@@ -109,12 +109,11 @@ class Commands:
         folder: Path,
         environment: Mapping[str, str] | None = None,
         script: str | None = None,
-        reads: int | None = None,
         log: Path | None = None,
     ) -> Forked:
         """A process in a folder: the command line with these words, or a script with these arguments.
 
-        It reads nothing, or from an open file; its standard error goes to us, or to the end of a log.
+        It reads nothing; its standard error goes to us, or to the end of a log.
         """
         connection = socket.socket(socket.AF_UNIX)
         connection.connect(str(self.place))
@@ -129,9 +128,7 @@ class Commands:
             "core": resource.getrlimit(resource.RLIMIT_CORE),
         }
         told = json.dumps(job).encode()
-        socket.send_fds(
-            connection, [len(told).to_bytes(8, "big")], [nothing if reads is None else reads, writes_out, logged]
-        )
+        socket.send_fds(connection, [len(told).to_bytes(8, "big")], [nothing, writes_out, logged])
         connection.sendall(told)
         for file in {nothing, writes_out, writes_err, logged}:
             os.close(file)
