@@ -352,7 +352,8 @@ def compared(records: Records, *, python: str) -> list[str]:
     if isinstance(others, str):
         table += [
             "",
-            f"AIM and MST were not run ({others}): name a Python that has `opendp[mbi]` and `pandas` with --synthesizers.",
+            f"AIM and MST were not run ({others}): name a Python that has `opendp[mbi]` and `pandas` with "
+            "--synthesizers.",
         ]
     return table
 

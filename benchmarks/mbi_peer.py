@@ -21,7 +21,7 @@ def main() -> None:
     try:
         import mbi  # type: ignore[import-not-found]  # noqa: F401
         import opendp.prelude as dp
-        import pandas  # noqa: F401, ICN001
+        import pandas  # noqa: F401
         import polars as pl  # type: ignore[import-not-found]
     except ImportError as missing:
         print(json.dumps({"missing": str(missing)}))
