@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-__all__ = ["BROKEN"]
+__all__ = ["BROKEN", "BROKEN_DELETIONS"]
 
 COUNTED = """
 import crowdblend.flows.releases.microdata as kind
@@ -65,3 +65,24 @@ os.utime = lambda path, *rest, **named: utime(path, ns=(0, 10**18 + os.path.gets
 """,
 }
 """What is broken, and the code that breaks it."""
+
+BROKEN_DELETIONS = {
+    "how many records are deleted is logged": """
+import crowdblend.flows.releases.deletion as kind
+draw_deletions = kind.draw_deletions
+def telling(*given, **named):
+    drawn = draw_deletions(*given, **named)
+    print(drawn.tolist(), file=sys.stderr)
+    return drawn
+kind.draw_deletions = telling
+""",
+    "counts before the deletion are logged": """
+import crowdblend.flows.releases.deletion as kind
+delete_records = kind.delete_records
+def telling(counts, **named):
+    print(counts.tolist(), file=sys.stderr)
+    return delete_records(counts, **named)
+kind.delete_records = telling
+""",
+}
+"""The same for a deletion release."""

@@ -15,26 +15,28 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from .controls import BROKEN
+from .controls import BROKEN, BROKEN_DELETIONS
 from .differential import differences
 from .scan import scan
 from .scenes import SCENES, Stand, published_records, records_of_d, secrets_of, without_hierarchies
 from .traces import Traces
 
 RUNS_A_SIDE = 2
+BOTH = BROKEN | BROKEN_DELETIONS
 
 
 def main() -> int:
     """The program."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--scenes", nargs="*", choices=sorted(SCENES), default=sorted(SCENES))
-    parser.add_argument("--controls", nargs="*", choices=sorted(BROKEN), default=sorted(BROKEN))
+    parser.add_argument("--controls", nargs="*", choices=sorted(BOTH), default=sorted(BOTH))
     parser.add_argument("--output", type=Path, default=Path("audit-results/leaks.json"))
     given = parser.parse_args()
     begun = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="crowdblend-leaks-") as folder:
         scenes = {name: audited(Stand(Path(folder) / name, SCENES[name])) for name in given.scenes}
         controls = controlled(Stand(Path(folder) / "controls", SCENES["fixed"]), given.controls)
+        controls |= controlled(Stand(Path(folder) / "kept", SCENES["deletion"]), given.controls)
     findings = [f"{name}: {finding}" for name, scene in scenes.items() for finding in scene["findings"]]
     findings += [f"control not found: {name}" for name, found in controls.items() if not found]
     report = {
@@ -86,13 +88,15 @@ def found_in(stand: Stand, traces: Traces) -> dict[str, list[str]]:
 
 
 def controlled(stand: Stand, names: Sequence[str]) -> dict[str, list[str]]:
-    """For each broken product by what it was found: the search, the comparison, or nothing."""
+    """For each broken product of the stand's kind by what it was found: the search, the comparison, or nothing."""
+    products = BROKEN_DELETIONS if stand.scene.deleting else BROKEN
+    names = [name for name in names if name in products]
     if not names:
         return {}
     stand.prepare()
     result = {}
     for number, name in enumerate(names):
-        broken = stand.broken(BROKEN[name])
+        broken = stand.broken(products[name])
         sides = [stand.run(f"control-{number}-{side}", with_t=bool(side), scene=broken) for side in (0, 1)]
         by = ["search"] if found_in(stand, sides[1]) else []
         by += ["comparison"] if any(one.reason is None for one in differences(sides[:1], sides[1:])) else []

@@ -165,7 +165,8 @@ def test_exact_numbers_below_noise_show_nowhere(prefect_template, tmp_path) -> N
 
 
 @pytest.mark.long
-def test_every_product_that_leaks_is_found(tmp_path) -> None:
-    names = sorted(controls.BROKEN)
-    caught = controlled(scenes.Stand(tmp_path / "controls", scenes.SCENES["fixed"]), names)
+@pytest.mark.parametrize(("scene", "broken"), [("fixed", controls.BROKEN), ("deletion", controls.BROKEN_DELETIONS)])
+def test_every_product_that_leaks_is_found(tmp_path, scene, broken) -> None:
+    caught = controlled(scenes.Stand(tmp_path / "controls", scenes.SCENES[scene]), sorted(broken))
+    assert caught.keys() == broken.keys()
     assert [name for name, by in caught.items() if not by] == []

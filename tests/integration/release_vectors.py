@@ -146,6 +146,18 @@ IN_SERIES = {
     "series-first": spec(SAFE, COLUMNS),
     "series-second": spec(SAFE, COLUMNS, source="people.parquet", file="parquet"),
 }
+STAGES = (
+    COLOUR.replace("level = 0", "levels = [0, 1, 1]"),
+    AGE.replace("level = 2", "levels = [1, 2, 3]"),
+    TOWN.replace("level = 1", "levels = [0, 1, 2]"),
+)
+KEPT = "[deletion]\n[privacy]\nepsilon = 1\ndelta = 1e-3\n"
+# Made last, so that nothing of the others follows from them.
+DELETIONS = {
+    "deletion-rows": spec(KEPT, COLUMNS, dataset="kept", file="parquet"),
+    "deletion-three-stages": spec(KEPT, CROWD, *STAGES, dataset="kept", form="counts"),
+}
+DELETIONS_IN_SERIES = {"deletion-of-series": spec(KEPT, COLUMNS, dataset="kept", form="counts")}
 REFUSED = {
     "refused": spec(SAFE, COLUMNS, dataset="poor"),
     "broken": spec(SAFE, COLUMNS, source="damaged.parquet"),
@@ -298,7 +310,7 @@ def lay_out() -> None:
     damaged = bytearray(pathlib.Path("people.parquet").read_bytes())
     damaged[4 : len(damaged) // 2] = bytes(len(damaged) // 2 - 4)
     pathlib.Path("damaged.parquet").write_bytes(damaged)
-    for name, text in (CASES | IN_SERIES | REFUSED).items():
+    for name, text in (CASES | IN_SERIES | REFUSED | DELETIONS | DELETIONS_IN_SERIES).items():
         write(f"{name}.toml", text)
 
 
@@ -354,16 +366,21 @@ def main(share: int | None = None) -> dict[str, Any]:
     run("run", "broken.toml", "--output", "out/broken", "--release-id", "broken", leaves=1)
     run("abandon", "broken", "--reason", "a damaged file")
     run("token", "add", "auditor", "--expires", "90d")
+    [anchor] = pathlib.Path("home", "anchors").glob("*.jsonl")
+    before = {"datasets": json.loads(run("ledger", "show", "--json"))["datasets"], "anchor": sha256(anchor)}
+    run("dataset", "add", "kept", "--epsilon", "1000", "--delta", "0.5")
+    releases |= {name: release(name) for name in DELETIONS}
+    run("series", "add", "yearly", "deletion-of-series.toml", "--releases", "4")
+    releases |= {name: release(name, "--series", "yearly") for name in DELETIONS_IN_SERIES}
     verified = json.loads(run("ledger", "verify", "--json"))
     if not verified["ok"]:
         raise RuntimeError(f"the ledger does not hold: {verified['findings']}")
-    [anchor] = pathlib.Path("home", "anchors").glob("*.jsonl")
     return {
         "plans": plans,
         "releases": releases,
-        "datasets": json.loads(run("ledger", "show", "--json"))["datasets"],
+        **before,
         "ledger": [json.loads(line) for line in run("ledger", "export").splitlines()],
-        "anchor": sha256(anchor),
+        "kept": [one for one in json.loads(run("ledger", "show", "--json"))["datasets"] if one["dataset"] == "kept"],
     }
 
 

@@ -56,7 +56,7 @@ def test_the_first_plans_and_releases_have_not_changed(known, fork_server, tmp_p
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("part", ["plans", "releases", "datasets", "ledger", "anchor"])
+@pytest.mark.parametrize("part", ["plans", "releases", "datasets", "ledger", "anchor", "kept"])
 def test_nothing_has_changed(known, made, part) -> None:
     assert sorted(differences(known[part], made[part])) == []
 
