@@ -327,8 +327,12 @@ def synthesized(records: Records, true: Sequence[Amounts], *, python: str) -> li
         return str(answer["missing"])
     found = []
     for name, synthetic in answer.items():
-        codes_of = np.array([synthetic[column] for column in COLUMNS], dtype=np.int64)
-        score = k_marginal(true, ones(codes_of), weights=np.ones(codes_of.shape[1]))
+        shown = []
+        for column, one in zip(COLUMNS, true, strict=True):
+            size = one.shape[1]  # of "any other value", which they have as well, a share of each
+            cases = np.vstack([np.eye(size), np.full((1, size), 1 / size)])
+            shown.append(cases[[size if code is None else code for code in synthetic[column]]])
+        score = k_marginal(true, shown, weights=np.ones(len(shown[0])))
         found.append(Scored(name=f"{name}, by `opendp[mbi]`", score=score, kept="none: synthetic"))
     return found
 
