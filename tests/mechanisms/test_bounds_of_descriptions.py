@@ -54,7 +54,7 @@ CASES = [
         {
             "k": ([1], [0]),
             "exceptions": ([0, 1], [-1]),
-            "lowest_rate": ([TINY, HALF], [Decimal(0), -TINY, HALF + TINY]),
+            "lowest_rate": ([Decimal(0), TINY, HALF], [-TINY, HALF + TINY]),
             "highest_rate": ([HALF], [HALF - TINY, HALF + TINY]),
             "largest_rate": ([HALF, ALMOST], [HALF - TINY, ONE]),
         },
