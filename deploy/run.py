@@ -110,8 +110,11 @@ def run_release(
                 with configured_api():
                     try:
                         published = run_flow(prepared, executor=executor, randomness=randomness, observer=stages)
-                    except (httpx.HTTPError, RuntimeError) as error:
-                        if isinstance(error, RuntimeError) and not str(error).startswith(PREFECT_ABSENT):
+                    except Exception as error:
+                        if _follows_interruption(error):
+                            raise KeyboardInterrupt from None
+                        absent = isinstance(error, RuntimeError) and str(error).startswith(PREFECT_ABSENT)
+                        if not absent and not isinstance(error, httpx.HTTPError):
                             raise
                         raise _prefect_lost(prepared) from None
         generalization = load_map(prepared.request, folder=prepared.folder, sample_id=published.sample_id)
@@ -121,6 +124,14 @@ def run_release(
                 remedy="Use the private store (CROWDBLEND_HOME) that it was made with.",
             )
         return _result(prepared, published, generalization, stages, looked_up=prepared.layout is None)
+
+
+def _follows_interruption(fault: BaseException) -> bool:
+    """Whether a fault came up while an interruption was dealt with: Prefect fails where a task has no state yet."""
+    behind: BaseException | None = fault
+    while behind is not None and not isinstance(behind, KeyboardInterrupt):
+        behind = behind.__cause__ or behind.__context__
+    return behind is not None
 
 
 def _prefect_lost(prepared: PreparedRelease) -> InputRefused | ReleaseFailed:

@@ -6,6 +6,9 @@ import os
 import shutil
 from pathlib import Path
 
+# Before NumPy loads: where tests run side by side, threads of its linear algebra only wait for one another.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
 from crowdblend.deploy.prefect.environment import QUIET
 from hypothesis import HealthCheck, settings
 

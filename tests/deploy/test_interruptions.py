@@ -62,6 +62,23 @@ def test_ctrl_c_in_a_run_tells_the_commands_that_finish_or_abandon_it(desk, many
     desk.succeed("verify", "other/certificate.json")
 
 
+def test_an_interruption_that_prefect_stumbles_over_is_told_as_one(desk, monkeypatch) -> None:
+    """Its engine asks for the state of a task that has none yet, and fails, where the interruption comes that early."""
+
+    def stumble(*_, **__) -> None:
+        try:
+            raise KeyboardInterrupt  # noqa: TRY301
+        except KeyboardInterrupt:
+            raise ValueError("Task run is not set")  # noqa: B904 - as Prefect raises it
+
+    desk.add_dataset()
+    monkeypatch.setattr("crowdblend.flows.release.run_flow", stumble)
+    told = desk("run", desk.write_spec())
+    assert told.code == 1
+    assert "Interrupted. Nothing was charged." in told.err
+    assert "fault" not in told.err
+
+
 CLOSING = """
 import sys
 from crowdblend.deploy import cli

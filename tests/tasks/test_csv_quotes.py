@@ -106,7 +106,7 @@ def test_processes_and_a_cluster_count_what_threads_count(tmp_path, monkeypatch)
     monkeypatch.setattr(chunks_module, "RANGE_BYTES", 997)
     assert counted(path, executor=LocalProcesses(workers=2)) == {("F",): 100}
     with (
-        LocalCluster(n_workers=1, threads_per_worker=1, processes=False, dashboard_address=None) as cluster,
+        LocalCluster(n_workers=1, threads_per_worker=1, processes=False, dashboard_address=":0") as cluster,
         Client(cluster, set_as_default=False) as client,
     ):
         assert counted(path, executor=DaskCluster(client=client)) == {("F",): 100}

@@ -21,7 +21,7 @@ SECRET = bytes(range(60, 92))
 @pytest.fixture
 def workers() -> Iterator[tuple[LocalCluster, Client]]:
     """Real workers in this process, so that a test can look into them."""
-    settings = {"n_workers": 2, "threads_per_worker": 1, "processes": False, "dashboard_address": None}
+    settings = {"n_workers": 2, "threads_per_worker": 1, "processes": False, "dashboard_address": ":0"}
     with LocalCluster(**settings) as cluster, Client(cluster, set_as_default=False) as client:
         yield cluster, client
 

@@ -7,7 +7,7 @@ from decimal import Decimal
 
 from crowdblend.accounting.ledger import overview as odometer
 from crowdblend.accounting.ledger.overview import composed_estimate
-from crowdblend.accounting.theory.kinds.registry import price
+from crowdblend.accounting.theory.kinds.strongly_safe import composed_price_fixed
 
 TOO_LARGE = (
     ("epsilon", "1E+400"),
@@ -38,7 +38,7 @@ def test_it_composes_what_was_charged_and_not_given_back(sqlite_books) -> None:
     books.charge("of-another", dataset="other")
     books.register("of-another", dataset="other")
     mechanism = books.request().mechanism
-    together = price(mechanism, delta=12 * books.price.delta, releases=12)
+    together = composed_price_fixed(mechanism, delta=12 * books.price.delta, releases=12)
     assert abs(estimate(books) - together.epsilon) < Decimal("1e-6")
     assert estimate(books) < books.spent()[0] / 4
 
@@ -52,7 +52,7 @@ def test_a_series_counts_whole_from_its_registration_and_its_releases_not_again(
     books.writer().charge(books.of_series("one", releases=12))
     assert estimate(books) == before
     books.charge("ad-hoc")
-    together = price(books.request().mechanism, delta=2 * books.price.delta, releases=13)
+    together = composed_price_fixed(books.request().mechanism, delta=2 * books.price.delta, releases=13)
     assert abs(estimate(books) - together.epsilon) < Decimal("1e-6")
     assert estimate(books) < books.spent()[0]
 
