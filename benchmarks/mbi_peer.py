@@ -15,6 +15,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--epsilon", type=float, required=True)
     parser.add_argument("--delta", type=float, required=True)
+    parser.add_argument("--algorithms", nargs="+", choices=("AIM", "MST"), required=True)
     wanted = parser.parse_args()
     asked = json.load(sys.stdin)
     codes, sizes = asked["codes"], asked["sizes"]
@@ -37,7 +38,7 @@ def main() -> None:
         lambda one: gaussian(one).map(1).epsilon(wanted.delta) <= wanted.epsilon, bounds=(0.1, 1e6), T=float
     )
     found = {}
-    for name in ("AIM", "MST"):
+    for name in wanted.algorithms:
         context = dp.Context.compositor(
             data=pl.LazyFrame(codes),
             privacy_unit=dp.unit_of(contributions=1),

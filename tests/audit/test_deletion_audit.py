@@ -48,6 +48,7 @@ def bound(case: Case) -> float:
 QUICK = [name for name in SHOWN if name != "deletion-series-of-12"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [*QUICK, pytest.param("deletion-series-of-12", marks=pytest.mark.slow)])
 def test_the_worst_neighbours_show_most_of_what_is_charged_and_no_more(name):
     case = cases()[name]

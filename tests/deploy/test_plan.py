@@ -51,6 +51,7 @@ def test_the_headline(desk) -> None:
     assert round(plan["epsilon_paper"], 2) == 4.29
 
 
+@pytest.mark.slow
 def test_any_one_parameter_follows_from_the_others(desk) -> None:
     full = {"k": "20", "sampling_rate": "0.1", "epsilon": "0.5", "delta": "1e-6", "releases": "12"}
     for name in ("k", "sampling_rate", "epsilon", "delta"):

@@ -111,6 +111,7 @@ def test_no_release_holds_a_private_figure(released, shapes) -> None:
     assert not list(desk.folder.glob("**/out/*.html"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "place",
     [

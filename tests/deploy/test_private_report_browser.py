@@ -89,6 +89,7 @@ def page_file(tmp_path_factory) -> Path:
     return path
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scheme", ["light", pytest.param("dark", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("width", [320, pytest.param(1280, marks=pytest.mark.slow)])
 def test_it_fits_and_nothing_is_cut_or_overlaps(browser, page_file: Path, width: int, scheme: str) -> None:
@@ -163,6 +164,7 @@ def luminance(colour: str) -> float:
     return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scheme", ["light", pytest.param("dark", marks=pytest.mark.slow)])
 def test_axe_finds_no_violation(browser, page_file: Path, scheme: str) -> None:
     from axe_playwright_python.sync_playwright import Axe

@@ -62,6 +62,7 @@ print(is_telemetry_enabled(), get_current_settings().server.analytics_enabled)
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("edit", "told"),
     [

@@ -190,6 +190,7 @@ def test_a_retry_publishes_the_same_margins_and_weights_and_no_noise_is_kept(des
     assert numbers[-64:] == [row["count"] for row in rows_of(desk.folder / "out", "margins")]
 
 
+@pytest.mark.slow
 def test_redrawn_margins_are_caught(desk, people, monkeypatch) -> None:
     """The control of the test above."""
     module = importlib.import_module(KINDS["deletion"])

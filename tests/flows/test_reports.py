@@ -135,6 +135,7 @@ def test_words_are_counted_without_trust_from_either_format(asked, desk) -> None
     desk.succeed("ledger", "verify")
 
 
+@pytest.mark.slow
 def test_one_bit_is_charged_exactly_and_only_once(asked, desk) -> None:
     made = vectors(ONE, [1] * 700 + [0] * 500)
     pq.write_table(vector_table(made.astype(np.uint8)), desk.folder / "votes.parquet")

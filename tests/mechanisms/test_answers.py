@@ -87,6 +87,7 @@ CASES = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("answer", CASES, ids=lambda a: f"{type(a).__name__}-{a.relation}-{a.groups}")
 def test_the_sensitivity_is_the_largest_difference_of_neighbours(answer):
     """Over every data set of up to three records, values beyond the bounds too; the bound is met."""

@@ -114,6 +114,7 @@ def test_a_devices_line_is_the_report_that_the_library_makes():
         question_report(asked, [True, False], randomness=np.random.default_rng(2).bytes)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("value", ["y", "not declared"])
 def test_lines_have_the_flips_distribution(fit, seeded_bytes, value):
     """By χ² at one false alarm in a million; flips 10% off in either direction are rejected."""

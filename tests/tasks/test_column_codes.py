@@ -30,6 +30,7 @@ def by_hand(texts: list[str | None]) -> list[int]:
     return [3 * code for code in rows.codes_of_texts(present, 1).tolist()] + [0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("most_known", [0, 5_000, 1 << 22])
 @pytest.mark.parametrize("type_", [pa.string(), pa.large_string(), pa.binary(), pa.string_view()])
 def test_many_texts_have_the_codes_that_each_has_alone(type_, most_known, monkeypatch):

@@ -64,6 +64,7 @@ def test_with_quoting_none_every_line_is_a_record_and_quotes_are_characters(tmp_
 CUTS = [1, 2, 3, 7, 31, 32, 33, 64, 997]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("range_bytes", CUTS)
 def test_ranges_that_begin_within_quotes_invent_nobody(tmp_path, monkeypatch, range_bytes):
     path = tmp_path / "notes.csv"

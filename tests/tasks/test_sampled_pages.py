@@ -101,6 +101,7 @@ def differences(path: Path) -> tuple[list[str], list[str]]:
     return [name for name in names if name not in left], [name for name in names if name in left]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "codec", ["snappy", *(pytest.param(codec, marks=pytest.mark.slow) for codec in ("NONE", "zstd", "gzip"))]
 )

@@ -307,6 +307,7 @@ def test_the_calculator_takes_only_what_it_can_compute(served, asked) -> None:
     assert answer.json()["prices"] == []
 
 
+@pytest.mark.slow
 def test_every_answer_bears_the_security_headers(served, paths) -> None:
     for path in (*paths, "/nowhere", "/datasets/x", "/static/style.css", "/metrics", "/api/v1/overview"):
         headers = served.get(path).headers

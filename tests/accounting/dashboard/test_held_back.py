@@ -29,6 +29,7 @@ def test_the_head_stays_until_the_interval_ends(monkeypatch) -> None:
     assert held.head(place(9)).position == 9
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("minutes", [pytest.param("0", marks=pytest.mark.slow), "1440"])
 def test_a_new_release_is_nowhere_before_its_time(serve, copied, minutes) -> None:
     """A day's interval ends within this test once in some thousand runs; without one the release is everywhere."""

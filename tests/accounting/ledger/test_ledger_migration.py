@@ -142,6 +142,7 @@ def test_a_later_version_keeps_every_entry_and_goes_on(golden, later) -> None:
     assert later(golden, "ledger", "verify")[0] == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("forgery", "told"),
     [

@@ -180,6 +180,7 @@ def test_a_role_that_could_do_more_is_refused_and_nothing_changes(owned, server_
     as_role(owned, server_roles.writer).charge("still")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("granted", "what"),
     [

@@ -29,6 +29,7 @@ def test_a_series_is_paid_at_registration_and_its_releases_cost_nothing_more(boo
     assert books.findings() == []
 
 
+@pytest.mark.slow
 def test_a_series_over_the_budget_is_refused_and_recorded(books) -> None:
     books.add(epsilon=2 * books.price.epsilon)
     with pytest.raises(AccountantRefused, match=r"this series of 365 releases would bring ε from 0 to 1\.938"):

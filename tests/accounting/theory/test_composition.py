@@ -161,6 +161,7 @@ def test_the_measure_is_dp_accountings_own():
     assert np.allclose(theirs._probs[1:-1], adding.masses[-len(deltas) + 1 : -1], rtol=1e-4, atol=1e-12)
 
 
+@pytest.mark.slow
 @settings(max_examples=15, derandomize=True)
 @given(
     k=st.integers(2, 300),

@@ -96,6 +96,7 @@ def test_tops_that_are_cut_off_change_nothing_but_upwards():
     assert profile._group(550).sampled[0].size < 550, "there was something to cut"
 
 
+@pytest.mark.slow
 @given(k=st.integers(1, 12), noise=st.floats(0.1, 3), rate=st.floats(0.05, 0.7), epsilon=st.floats(0.2, 3))
 @settings(derandomize=True, max_examples=15)
 def test_the_noisy_profile_obeys_its_laws(k, noise, rate, epsilon):

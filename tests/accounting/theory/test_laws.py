@@ -71,6 +71,7 @@ def test_epsilon_is_the_least_that_reaches_delta(k, rate, delta):
         assert delta_exact(k=k, sampling_rate=rate, epsilon=found * (1 - 1e-9)) >= delta * (1 - 1e-6)
 
 
+@pytest.mark.slow
 @law
 @given(k=ks, rate=rates, delta=deltas)
 def test_exact_epsilon_is_at_most_the_paper(k, rate, delta):
@@ -81,6 +82,7 @@ def test_exact_epsilon_is_at_most_the_paper(k, rate, delta):
     assert paper is None or (exact is not None and exact <= paper * ROUNDING)
 
 
+@pytest.mark.slow
 @settings(max_examples=40, derandomize=True)
 @given(
     k=st.integers(1, 400),

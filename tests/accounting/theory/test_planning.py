@@ -207,6 +207,7 @@ def quickly(asked):
     return found, time.process_time() - start
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("asked", QUICK, ids=str)
 def test_a_plan_takes_less_than_a_second(asked):
     found, seconds = quickly(asked)

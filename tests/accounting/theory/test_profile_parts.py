@@ -155,6 +155,7 @@ def test_sums_do_not_depend_on_the_blocks_that_they_are_made_in(k, rate, block, 
         assert all((size + 1) * more > block for (size, _), (_, more) in itertools.pairwise(blocks))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("k", [2, 3, 20, 77, 1_000])
 @pytest.mark.parametrize("rate", [0.1, 0.3, 0.999])
 def test_the_decisive_group_is_the_first_that_has_enough_records(k, rate, monkeypatch):

@@ -140,6 +140,7 @@ QUESTIONS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("twist", [0.7, 1.4])
 @pytest.mark.parametrize("question", QUESTIONS)
 def test_an_estimate_that_is_off_changes_no_answer(question, twist, monkeypatch):

@@ -156,6 +156,7 @@ def test_rates_that_differ_cost_what_the_highest_does(k, lowest, highest, now, t
     assert (round(float(before.epsilon), 3), before.rule) == (then, "robust-counts/1")
 
 
+@pytest.mark.slow
 def test_what_earlier_versions_charged_is_still_right_and_nothing_else():
     record = tuple(sorted(mechanism_record(DESIGN).items()))
     before, now = price_robust_counts(DESIGN, delta=DELTA), price(DESIGN, delta=DELTA)

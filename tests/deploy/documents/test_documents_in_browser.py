@@ -59,6 +59,7 @@ def keep(page, name: str) -> None:
         page.screenshot(path=Path(folder) / f"{name}.png")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize(
     ("width", "scheme"),
@@ -100,6 +101,7 @@ def test_printed_in_grey_kept_and_suppressed_are_told_apart(browser, documents, 
     context.close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_it_is_accessible(browser, documents, name: str) -> None:
     from axe_playwright_python.sync_playwright import Axe

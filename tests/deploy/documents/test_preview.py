@@ -387,6 +387,7 @@ def simulated_deletion(records, weights, *, k: int, drawn: int = 300, share: flo
     return found.mean(axis=0), found.std(axis=0) / drawn**0.5
 
 
+@pytest.mark.slow
 def test_each_stage_of_a_deletion_release_is_foretold_as_drawn_releases_are(desk) -> None:
     from crowdblend.flows.spec import read_spec
     from crowdblend.mechanisms.deletion import WEIGHT_TOTAL, deletion_weights

@@ -38,6 +38,7 @@ def test_what_would_refuse_every_release_is_refused_at_once(desk) -> None:
     assert "this specification differs from the one that was registered" in changed.err
 
 
+@pytest.mark.slow
 def test_a_series_that_has_no_release_left_ends_serve_with_its_own_exit(desk, prefect_server, monkeypatch) -> None:
     monkeypatch.setenv("PREFECT_API_URL", prefect_server.api_url)
     desk.add_dataset()
