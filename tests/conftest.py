@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 
 # Before NumPy loads: where tests run side by side, threads of its linear algebra only wait for one another.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
+import pytest
 from crowdblend.deploy.prefect.environment import QUIET
 from hypothesis import HealthCheck, settings
 
@@ -33,3 +35,13 @@ if MEMORY.is_dir() and os.access(MEMORY, os.W_OK) and shutil.disk_usage(MEMORY).
 # No verdict depends on how busy the machine is; what a property may take is the whole suite's affair.
 settings.register_profile("steady", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("steady")
+
+
+@pytest.fixture(autouse=True)
+def _own_settings() -> Iterator[None]:
+    """`serve` names its ledger in the environment of its process: where that is a test's, no other test finds it."""
+    before = {name: value for name, value in os.environ.items() if name.startswith("CROWDBLEND_")}
+    yield
+    for name in [name for name in os.environ if name.startswith("CROWDBLEND_")]:
+        del os.environ[name]
+    os.environ.update(before)

@@ -38,12 +38,7 @@ print(json.dumps({"helped": len(found), "modules": sorted(sys.modules)}))
 
 def loaded(program: str, *words: str, cwd: Path | None = None) -> set[str]:
     """The packages that a program has loaded when it prints its modules as its last line."""
-    ours = {name: value for name, value in os.environ.items() if not name.startswith(("CROWDBLEND_", "PREFECT_"))}
-    if home := os.environ.get("CROWDBLEND_HOME"):
-        ours["CROWDBLEND_HOME"] = home
-    told = subprocess.run(
-        [sys.executable, "-c", program, *words], capture_output=True, text=True, check=False, cwd=cwd, env=ours
-    )
+    told = subprocess.run([sys.executable, "-c", program, *words], capture_output=True, text=True, check=False, cwd=cwd)
     if told.returncode:
         pytest.fail(f"{words} ended with {told.returncode}:\n{told.stderr}")
     modules = json.loads(told.stdout.splitlines()[-1])["modules"]

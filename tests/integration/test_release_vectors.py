@@ -15,7 +15,7 @@ PROGRAM = Path(__file__).with_name("release_vectors.py")
 VECTORS = Path(__file__).parents[1] / "vectors" / "releases.json"
 
 
-def made_in(folder: Path, fork_server: Path, *share: int) -> Any:
+def vectors_in(folder: Path, fork_server: Path, *share: int) -> Any:
     """What this version makes of the same input, or of a share of it."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith("PREFECT_")}
     done = Commands(fork_server).run(*share, folder=folder, environment=environment, script=PROGRAM.read_text("utf-8"))
@@ -25,7 +25,7 @@ def made_in(folder: Path, fork_server: Path, *share: int) -> Any:
 
 @pytest.fixture(scope="module")
 def made(fork_server: Path, tmp_path_factory: pytest.TempPathFactory) -> Any:
-    return made_in(tmp_path_factory.mktemp("vectors"), fork_server)
+    return vectors_in(tmp_path_factory.mktemp("vectors"), fork_server)
 
 
 @pytest.fixture(scope="module")
@@ -47,7 +47,7 @@ def differences(known: Any, made: Any, where: str = "") -> Iterator[str]:
 
 
 def test_the_first_plans_and_releases_have_not_changed(known, fork_server, tmp_path) -> None:
-    made = made_in(tmp_path, fork_server, 3)
+    made = vectors_in(tmp_path, fork_server, 3)
     for part in ("plans", "releases"):
         assert len(made[part]) == 3
         assert sorted(differences({name: known[part][name] for name in made[part]}, made[part])) == []

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 from crowdblend.deploy.prefect.environment import NO_HEARTBEATS, QUIET, changed_settings, template_in
-from support.shared import KEEPER, common_folder, made_once, started_once
+from support.shared import KEEPER, common_folder, filled_once, started_once
 
 LEAN = {"PREFECT_UI_ENABLED": "0", "PREFECT__SERVER_EPHEMERAL": "1", "PREFECT__SERVER_FINAL": "1"}
 """A server without pages and without the services of schedules, which cost processor time while nothing runs."""
@@ -103,7 +103,7 @@ def prefect_template(tmp_path_factory: pytest.TempPathFactory) -> Path:
         words = [sys.executable, "-W", "ignore", "-c", MAKE_TEMPLATE, str(home), str(template_in(folder))]
         subprocess.run(words, env=os.environ | QUIET | {"PREFECT_HOME": str(home)}, check=True)
 
-    return template_in(made_once(tmp_path_factory, "prefect-template", make))
+    return template_in(filled_once(tmp_path_factory, "prefect-template", make))
 
 
 @pytest.fixture

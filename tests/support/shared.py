@@ -36,7 +36,7 @@ def locked(place: Path) -> Iterator[None]:
         yield
 
 
-def made_once(factory: pytest.TempPathFactory, name: str, make: Callable[[Path], None]) -> Path:
+def filled_once(factory: pytest.TempPathFactory, name: str, make: Callable[[Path], None]) -> Path:
     """A folder that a function fills, for all processes of tests, none of which may change it."""
     folder = common_folder(factory) / name
     with locked(folder.with_suffix(".lock")):
@@ -44,7 +44,7 @@ def made_once(factory: pytest.TempPathFactory, name: str, make: Callable[[Path],
             try:
                 folder.mkdir()
                 make(folder)
-            except BaseException:
+            except BaseException:  # interrupted or failed: others must not take what is half filled
                 folder.rename(folder.with_suffix(f".failed-{os.getpid()}"))
                 raise
     return folder

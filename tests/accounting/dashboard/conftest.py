@@ -33,7 +33,7 @@ from crowdblend.mechanisms.microdata import StronglySafeRelease
 from support.commands import Commands, Forked
 from support.desk import DEFAULTS, SPEC, CommandFolder
 from support.prefect_servers import PrefectServer
-from support.shared import made_once
+from support.shared import filled_once
 
 REPORTS = """
 [release]
@@ -192,7 +192,7 @@ def town(tmp_path_factory: pytest.TempPathFactory, fork_server: Path, request: p
         made = build(folder, processes, prefect.api_url)
         (folder / "token").write_text(made.token, encoding="ascii")
 
-    folder = made_once(tmp_path_factory, "town", make)
+    folder = filled_once(tmp_path_factory, "town", make)
     return Town(folder=folder, processes=processes, token=(folder / "token").read_text(encoding="ascii"))
 
 
