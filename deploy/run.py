@@ -116,7 +116,7 @@ def run_release(
                         absent = isinstance(error, RuntimeError) and str(error).startswith(PREFECT_ABSENT)
                         if not absent and not isinstance(error, httpx.HTTPError):
                             raise
-                        raise _prefect_lost(prepared) from None
+                        raise _prefect_lost(prepared, error) from None
         generalization = load_map(prepared.request, folder=prepared.folder, sample_id=published.sample_id)
         if generalization is None:
             raise AccountantRefused(
@@ -134,8 +134,10 @@ def _follows_interruption(fault: BaseException) -> bool:
     return behind is not None
 
 
-def _prefect_lost(prepared: PreparedRelease) -> InputRefused | ReleaseFailed:
+def _prefect_lost(prepared: PreparedRelease, fault: Exception) -> InputRefused | ReleaseFailed:
     """What the loss means, by what the ledger has of the release."""
+    answer = getattr(fault, "response", None)
+    how = type(fault).__name__ if answer is None else f"it answered {answer.status_code}"
     with open_reader(prepared.state_paths.ledger_url) as reader:
         state = reader.release(prepared.release_id)
     if state is None:
@@ -146,7 +148,7 @@ def _prefect_lost(prepared: PreparedRelease) -> InputRefused | ReleaseFailed:
         )
     published = state.stage == "published"
     return ReleaseFailed(
-        "Prefect's server was lost on the way.",
+        f"Prefect's server was lost on the way ({how}).",
         not_done="The release is published all the same; Prefect alone doesn't know."
         if published
         else "What was charged stays charged, and what came into view stays.",

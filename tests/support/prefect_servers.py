@@ -20,6 +20,7 @@ from support.shared import KEEPER, common_folder, filled_once, started_once
 
 LEAN = {"PREFECT_UI_ENABLED": "0", "PREFECT__SERVER_EPHEMERAL": "1", "PREFECT__SERVER_FINAL": "1"}
 """A server without pages and without the services of schedules, which cost processor time while nothing runs."""
+TESTS = str(Path(__file__).parents[1])
 MAKE_TEMPLATE = """
 import sys
 from pathlib import Path
@@ -49,9 +50,10 @@ class PrefectServer:
     def start(self, lifeline: int | None = None) -> None:
         """Start it and wait until it answers; with a lifeline, it ends when that end of a pipe does."""
         kept = [] if lifeline is None else [sys.executable, "-S", "-c", KEEPER]
-        words = ["--factory", "prefect.server.api.server:create_app", "--host", "127.0.0.1", "--port", str(self.port)]
+        words = ["--factory", "support.prefect_app:create_app", "--host", "127.0.0.1", "--port", str(self.port)]
         environment = self.environment | self.settings
         environment.pop("PREFECT_API_URL")
+        environment["PYTHONPATH"] = os.pathsep.join(filter(None, (TESTS, environment.get("PYTHONPATH"))))
         if not (self.folder / "prefect.db").exists():
             shutil.copyfile(self.template, self.folder / "prefect.db")
         with (self.folder / "server.log").open("ab") as log:
