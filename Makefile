@@ -137,7 +137,7 @@ screenshots: $(READY)
 	CROWDBLEND_SCREENSHOTS=$(CURDIR)/docs/private-report $(BIN)/python -m pytest -q tests/deploy/test_private_report_browser.py -k fits
 
 paper: $(READY)
-	$(BIN)/python -m benchmarks.reproduce_paper
+	$(BIN)/python -m benchmarks.paper.reproduce
 
 lock:
 	uv pip compile pyproject.toml --extra dev --universal --generate-hashes --no-annotate --no-header -o constraints.txt

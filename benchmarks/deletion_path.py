@@ -18,8 +18,8 @@ from pathlib import Path
 
 import numpy as np
 
-from .census_data import COLUMNS, Records, generate
-from .record_path_contestants import Answer, Question, cell_counts, duckdb, ours
+from .record_path.census_data import COLUMNS, Records, generate
+from .record_path.contestants import Answer, Question, cell_counts, duckdb, ours
 from .whole_run import PROGRAM, Place, machine
 
 __all__ = ["main"]

@@ -20,8 +20,8 @@ from pathlib import Path
 
 from crowdblend.deploy.prefect.environment import QUIET, SCHEDULING, start_server
 
-from .census_data import COLUMNS, generate
-from .record_path_contestants import Question, duckdb
+from .record_path.census_data import COLUMNS, generate
+from .record_path.contestants import Question, duckdb
 
 __all__ = ["main", "write_between"]
 

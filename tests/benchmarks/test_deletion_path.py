@@ -7,9 +7,9 @@ import re
 import numpy as np
 import pytest
 
-from benchmarks.census_data import generate
 from benchmarks.deletion_path import answered
-from benchmarks.record_path_contestants import Question, duckdb, ours
+from benchmarks.record_path.census_data import generate
+from benchmarks.record_path.contestants import Question, duckdb, ours
 
 
 def test_both_count_every_record_and_another_answer_is_caught(tmp_path) -> None:

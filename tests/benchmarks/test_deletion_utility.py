@@ -15,7 +15,7 @@ from crowdblend.accounting.theory.planning.deletion import plan_deletion
 from crowdblend.mechanisms.deletion import GeometricDeletion, deletion_weights
 from scipy.stats import binom
 
-from benchmarks.deletion_utility import BY, Adult, Sampling, deleted, sampled
+from benchmarks.utility.deletion import BY, Adult, Sampling, deleted, sampled
 
 README = Path(__file__).parents[2] / "README.md"
 CELL = re.compile(r"([\d,]+) / ([\d,]+)")
@@ -86,7 +86,7 @@ def test_real_releases_of_adult_publish_what_was_simulated(benchmark, tmp_path):
     page, picture = tmp_path / "README.md", tmp_path / "picture.svg"
     page.write_text(README.read_text(encoding="utf-8"), encoding="utf-8")
     told = benchmark(
-        "deletion_utility", "--adult", folder, "--shape", "geometric", "--write", page, "--picture", picture
+        "utility.deletion", "--adult", folder, "--shape", "geometric", "--write", page, "--picture", picture
     )
     require_claims(told)
     assert cells(page.read_text(encoding="utf-8")) == cells(told)

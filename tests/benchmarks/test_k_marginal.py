@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmarks import k_marginal
-from benchmarks.k_marginal import COLUMNS, VALUES, Records, ages, codes
+from benchmarks.utility import k_marginal
+from benchmarks.utility.k_marginal import COLUMNS, VALUES, Records, ages, codes
 
 
 def test_the_records_themselves_score_all_and_disjoint_ones_nothing():

@@ -10,7 +10,9 @@ import pytest
 @pytest.mark.slow
 def test_the_benchmark_runs_small(benchmark, tmp_path):
     def run(folder, *words):
-        return json.loads(benchmark("lattice_scoring", "--rows", "20000", "--data", folder, "--json", *words))
+        return json.loads(
+            benchmark("record_path.lattice_scoring", "--rows", "20000", "--data", folder, "--json", *words)
+        )
 
     first = run(tmp_path / "a")
     assert (first["records"], first["maps"]) == (20_000, 2304)

@@ -21,14 +21,14 @@ def postgresql_url(postgresql_server):
 
 @pytest.mark.slow
 def test_the_command_runs_small(benchmark) -> None:
-    assert json.loads(benchmark("ledger_scale", "--json", "--entries", "1200"))["entries"] == 1200
+    assert json.loads(benchmark("ledger.scale", "--json", "--entries", "1200"))["entries"] == 1200
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("database", ["sqlite", "postgresql"])
 def test_a_hundred_thousand_entries(benchmark, database, request) -> None:
     words = () if database == "sqlite" else ("--ledger", request.getfixturevalue("postgresql_url"))
-    scale = json.loads(benchmark("ledger_scale", "--json", *words))
+    scale = json.loads(benchmark("ledger.scale", "--json", *words))
     print(json.dumps(scale))
     assert scale["charge_large"] < 2 * scale["charge_small"]
     assert scale["verify"] + scale["verify_anchor"] < 30

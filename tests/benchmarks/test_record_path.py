@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from crowdblend.tasks.readers import parquet_records
 
-from benchmarks.census_data import cells, generate
-from benchmarks.record_path_agreement import faults
-from benchmarks.record_path_contestants import CONTESTANTS, Question, cell_counts, ours
+from benchmarks.record_path.agreement import faults
+from benchmarks.record_path.census_data import cells, generate
+from benchmarks.record_path.contestants import CONTESTANTS, Question, cell_counts, ours
 
 
 @pytest.fixture(scope="module")

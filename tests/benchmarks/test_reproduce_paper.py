@@ -11,8 +11,8 @@ from pathlib import Path
 import mpmath
 import pytest
 
-from benchmarks import paper_figures as figures
-from benchmarks import reproduce_paper as module
+from benchmarks.paper import figures
+from benchmarks.paper import reproduce as module
 
 pytestmark = pytest.mark.slow
 
@@ -27,7 +27,7 @@ NUMBER = re.compile(r"(?<![\w#-])-?\d+\.?\d*(?:e[+-]?\d+)?")
 def made(benchmark, tmp_path_factory):
     """A folder that the command has just written."""
     folder = tmp_path_factory.mktemp("paper") / "out"
-    benchmark("reproduce_paper", "--output", folder)
+    benchmark("paper.reproduce", "--output", folder)
     assert sorted(path.name for path in folder.iterdir()) == ["README.md", *PICTURES]
     return folder
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import selection_utility as command
+from benchmarks.utility import selection as command
 
 pytestmark = pytest.mark.extra
 

@@ -17,7 +17,7 @@ import pytest
 from crowdblend.accounting.ledger.database.creation import create_ledger
 from crowdblend.accounting.ledger.private_store.signing import SigningKeys
 
-GENERATOR = Path(__file__).resolve().parents[3] / "benchmarks" / "ledger_of_size.py"
+GENERATOR = Path(__file__).resolve().parents[3] / "benchmarks" / "ledger" / "of_size.py"
 READERS = 50
 CHARGES = 40
 

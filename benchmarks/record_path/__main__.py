@@ -17,10 +17,10 @@ from pathlib import Path
 
 import numpy as np
 
+from .agreement import faults
 from .census_data import ROW_GROUP, SMALL_ROW_GROUP, Records, generate
-from .record_path_agreement import faults
-from .record_path_contestants import CLUSTERS, CONTESTANTS, THREADS
-from .record_path_report import Timing, page, write_picture
+from .contestants import CLUSTERS, CONTESTANTS, THREADS
+from .report import Timing, page, write_picture
 
 __all__ = ["main", "measure"]
 
@@ -28,7 +28,7 @@ RATE = 0.1
 K = 20
 SLOW = {"dask.dataframe": 10_000_000} | dict.fromkeys(CLUSTERS, 100_000_000)
 """Contestants that answer up to this number of records only."""
-PROJECT = Path(__file__).resolve().parents[1]
+PROJECT = Path(__file__).resolve().parents[2]
 
 
 class _Contestant:
@@ -41,7 +41,7 @@ class _Contestant:
         folders = str(records.files[0].parent.absolute()), str(self.target.absolute())
         words = [name, folders[0], str(RATE), str(K), folders[1]]
         self.process = subprocess.Popen(
-            [sys.executable, "-W", "ignore", "-m", "benchmarks.record_path_contestants", *words],
+            [sys.executable, "-W", "ignore", "-m", "benchmarks.record_path.contestants", *words],
             cwd=PROJECT,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,

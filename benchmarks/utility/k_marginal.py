@@ -1,6 +1,6 @@
 """How well pairs of columns are kept, on NIST's records: deletion releases, sampled ones and DP synthesizers.
 
-    python -m benchmarks.k_marginal --nist FOLDER
+    python -m benchmarks.utility.k_marginal --nist FOLDER
 
 The folder holds ma2019.csv, NIST's diverse communities excerpt of Massachusetts 2019 (SDNist, public domain); the
 project does not ship it. The score is NIST's k-marginal with k = 2, over ten columns, ages in bins of 5: 500·(2 − the
@@ -44,11 +44,11 @@ from crowdblend.mechanisms.margins import rake_weights
 from crowdblend.mechanisms.recoding import GeneralizationMap
 from numpy.typing import NDArray
 
-from .whole_run import write_between
+from ..whole_run import write_between
 
 __all__ = ["BY", "COLUMNS", "Records", "k_marginal", "main", "synthesized"]
 
-BY = "benchmarks/k_marginal.py"
+BY = "benchmarks/utility/k_marginal.py"
 EPSILON, DELTA, MARGIN_SHARE = Decimal(1), Decimal("1e-6"), Decimal("0.2")
 RATES = (Decimal("0.3"), Decimal("0.5"), Decimal("0.6"))
 COLUMNS = (

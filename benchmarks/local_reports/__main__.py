@@ -23,11 +23,11 @@ from crowdblend.mechanisms.local_reports.sketch import encode
 from crowdblend.tasks.readers.report_files import sketch_table, vector_table
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms
 
-from .local_report_contestants import FLIPS, SKETCH, STAGES
+from .contestants import FLIPS, SKETCH, STAGES
 
 REPORTS_A_FILE = 250_000
 VECTORS_A_FILE = 5_000_000
-PROJECT = Path(__file__).resolve().parents[1]
+PROJECT = Path(__file__).resolve().parents[2]
 PAGE = PROJECT / "docs" / "benchmarks" / "local-reports.md"
 
 

@@ -1,9 +1,9 @@
 """How long the exact scores of a whole lattice of maps take, and how much memory, from the files to the draw.
 
-    python -m benchmarks.lattice_scoring                          10 million generated records, 2,304 maps
-    python -m benchmarks.lattice_scoring --full                   the same with every age and area: 3,600 maps
-    python -m benchmarks.lattice_scoring --full --sample 0.1      on a fresh sample
-    python -m benchmarks.lattice_scoring --adult FOLDER [--times 100]    UCI Adult, 12,960 maps, repeated
+    python -m benchmarks.record_path.lattice_scoring                    10 million generated records, 2,304 maps
+    python -m benchmarks.record_path.lattice_scoring --full             the same with every age and area: 3,600 maps
+    python -m benchmarks.record_path.lattice_scoring --full --sample 0.1    on a fresh sample
+    python -m benchmarks.record_path.lattice_scoring --adult FOLDER [--times 100]    UCI Adult, 12,960 maps, repeated
 
 Data are generated from a seed into --data (kept there), and are not part of the time. Figures called "measured
 elsewhere" are quoted constants of another machine with two processors, for orientation; no command here

@@ -14,17 +14,17 @@ from crowdblend.accounting.theory.arithmetic import log_up
 from crowdblend.accounting.theory.composition.amplification import Guarantee, amplified
 from crowdblend.accounting.theory.privacy_profile import delta_exact, delta_paper
 
-from .paper_figures import PICTURES, write_picture
+from .figures import PICTURES, write_picture
 
 __all__ = ["main", "page"]
 
-PROJECT = Path(__file__).resolve().parents[1]
+PROJECT = Path(__file__).resolve().parents[2]
 PRINTED = PROJECT / "tests" / "vectors" / "lqs_tables.json"
 
 OPENING = """\
 # The paper's tables and figures, recomputed
 
-<!-- Written by `make paper`; edit benchmarks/reproduce_paper.py or benchmarks/paper_figures.py instead. -->
+<!-- Written by `make paper`; edit benchmarks/paper/reproduce.py or benchmarks/paper/figures.py instead. -->
 
 `make paper` writes this page and its pictures, and a test fails if they are not what the command writes now. The \
 source is {source} (LQS). The columns *printed* hold the paper's values as transcribed in \

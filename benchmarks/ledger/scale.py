@@ -1,7 +1,7 @@
 """What a large ledger costs: appending, verifying and showing, with as many entries as are asked for.
 
-    python -m benchmarks.ledger_scale                              # 100,000 entries in an SQLite file
-    python -m benchmarks.ledger_scale --ledger postgresql://...    # in an empty database of a server
+    python -m benchmarks.ledger.scale                              # 100,000 entries in an SQLite file
+    python -m benchmarks.ledger.scale --ledger postgresql://...    # in an empty database of a server
 
 The commands are run as a person runs them, so their times include the program's start.
 """
@@ -26,7 +26,7 @@ from crowdblend.accounting.ledger.private_store.signing import SigningKeys
 from crowdblend.accounting.ledger.reader import open_reader
 from crowdblend.accounting.ledger.writer import open_writer
 
-from .ledger_of_size import charge_of, grow
+from .of_size import charge_of, grow
 
 __all__ = ["Scale", "measure"]
 

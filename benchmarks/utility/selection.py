@@ -1,6 +1,6 @@
 """What a privately drawn map keeps, against one fixed in the middle, at equal (ε, δ), on the UCI Adult records.
 
-    python -m benchmarks.selection_utility --adult FOLDER
+    python -m benchmarks.utility.selection --adult FOLDER
 
 The folder holds adult.csv and adult_hierarchy_<column>.csv, separated by semicolons; the project does not ship them.
 For each ε and rate, k is the least that the price allows: without a selection for the fixed map, with ε₁ for the drawn

@@ -1,6 +1,6 @@
 """What deletion releases publish of the UCI Adult records, against sampled ones at equal (ε, δ), by real releases.
 
-    python -m benchmarks.deletion_utility --adult FOLDER
+    python -m benchmarks.utility.deletion --adult FOLDER
 
 The folder holds adult.csv and adult_hierarchy_<column>.csv, separated by semicolons; the project does not ship them.
 Every figure is of one release, charged to a ledger and read back from the published table. The exact expectation of
@@ -33,13 +33,13 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 from scipy.stats import binom
 
-from .mechanism_pictures import BLUE, GREEN, ORANGE, SETTINGS
-from .whole_run import write_between
+from ..mechanism_pictures import BLUE, GREEN, ORANGE, SETTINGS
+from ..whole_run import write_between
 
 __all__ = ["BY", "Adult", "Expected", "Sampling", "deleted", "main", "sampled"]
 
-BY = "benchmarks/deletion_utility.py"
-PICTURE = Path(__file__).resolve().parents[1] / "docs" / "benchmarks" / "deletion-utility.svg"
+BY = "benchmarks/utility/deletion.py"
+PICTURE = Path(__file__).resolve().parents[2] / "docs" / "benchmarks" / "deletion-utility.svg"
 COLUMNS = (
     "sex", "age", "race", "marital-status", "education", "native-country", "workclass", "occupation", "salary-class",
 )  # fmt: skip

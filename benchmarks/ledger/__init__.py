@@ -1,0 +1,1 @@
+"""What a ledger of many entries costs."""
