@@ -9,14 +9,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
-from itertools import pairwise, product
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from ...accounting.theory.kinds.deletion import price_parts
 from ...accounting.theory.kinds.kind import Price
 from ...accounting.theory.kinds.registry import price
 from ...accounting.theory.kinds.selected_deletion import choice_cost
@@ -32,7 +31,6 @@ from ...mechanisms.deletion import (
     OptimalDeletion,
     SelectedDeletion,
     delete_records,
-    deletion_variance,
     draw_deletions,
     expected_deletion,
     largest_deletion,
@@ -42,17 +40,15 @@ from ...mechanisms.errors import InputRefused, ReleaseFailed
 from ...mechanisms.map_selection.draw import MapChoice
 from ...mechanisms.margins import (
     Margin,
-    Raked,
-    coarser_margins,
     margin_sizes,
     noisy_margins,
-    rake_weights,
     split_margins,
 )
 from ...mechanisms.microdata import GroupCounts
 from ...mechanisms.recoding import GeneralizationMap, coarsened
 from ...tasks.request import Request
-from ..columns import MOST_CELLS, declared_chain, declared_choice
+from ..columns import declared_chain, declared_choice
+from ..margins import MARGINS, declared_margins, margin_facts, margin_names, margin_table, raked_weights
 from ..spec_tables import Exact, MarginsTable, SelectionTable, SpecTable
 from .kind import GivenSpec, Observer, ReleaseKind, TableReading, chosen_chain, count_records, record_layout
 
@@ -70,8 +66,6 @@ PARAMETERS: Mapping[Shape, tuple[str, ...]] = {
     "gaussian": ("scale", "width"),
 }
 FIGURES = ("stage", "weight", "count")
-MARGINS = "margins"
-"""The name of the margins' table, and of the certificate's part about them."""
 
 
 class DeletionTable(SpecTable):
@@ -128,14 +122,9 @@ class DeletionRequest(Request):
         """The form; the levels of the later stages, or how all are drawn; the margins, where there are any."""
         if isinstance(self.recoding, MapChoice):
             return {"form": self.form, "selection": {"draw": self.recoding.draw, "steps": self.recoding.steps}}
-        margins = {MARGINS: self.margin_names} if self.margins else {}
+        margins = {MARGINS: margin_names(self.recoding, self.margins)} if self.margins else {}
         coarser = [[column.level for column in one.columns] for one in self.coarser]
         return {"form": self.form, "coarser": coarser, **margins}
-
-    @property
-    def margin_names(self) -> list[list[str]]:
-        """The columns of each margin."""
-        return [[self.recoding.columns[place].name for place in margin] for margin in self.margins]
 
     @property
     def series_digest(self) -> str:
@@ -159,7 +148,7 @@ def _request(given: GivenSpec) -> DeletionRequest:
             margins=(),
         )
     maps = declared_chain(given.path, given.columns, base=given.base, refused=FIGURES)
-    margins = _margins(given, maps[0])
+    margins = declared_margins(given.path, given.tables.margins, maps[0])
     mechanism, charged = _priced(given, stages=len(maps), margins=len(margins))
     return DeletionRequest(
         **shared,
@@ -203,38 +192,6 @@ def _cost_of_choice(given: GivenSpec) -> Decimal:
     if selection is None:
         return Decimal(0)
     return choice_cost(selection.epsilon, releases=given.releases, records=given.tables.data.rows_per_person)
-
-
-def _margins(given: GivenSpec, finest: GeneralizationMap) -> tuple[Margin, ...]:
-    """Each column's margin, in their order, and those of the pairs; none without [margins].
-
-    INVARIANT: which margins there are, and which cells, is public before the records are read.
-    """
-    table = given.tables.margins
-    if table is None:
-        return ()
-    names, where = finest.names, f"{given.path}: [margins]"
-    margins: list[Margin] = [(place,) for place in range(len(names))]
-    for number, pair in enumerate(table.pairs, start=1):
-        place = f"{where}.pairs, number {number}"
-        if len(pair) != 2 or len(set(pair)) != 2:
-            raise InputRefused("a pair names two columns.", where=place)
-        if unknown := [name for name in pair if name not in names]:
-            raise InputRefused(
-                f"{unknown[0]!r} is not a released column.", where=place, remedy="Name columns of [columns]."
-            )
-        first, second = sorted(names.index(name) for name in pair)
-        if (first, second) in margins:
-            raise InputRefused("this pair is there already.", where=place, remedy="Remove it.")
-        margins.append((first, second))
-    cells = sum(margin_sizes(finest, margins))
-    if cells > MOST_CELLS:
-        raise InputRefused(
-            f"these margins have {cells} cells, more than the {MOST_CELLS} that one release publishes.",
-            where=f"{where}.pairs" if table.pairs else where,
-            remedy="Name fewer pairs, or give the first stage coarser levels.",
-        )
-    return tuple(margins)
 
 
 def _priced(given: GivenSpec, *, stages: int, margins: int) -> tuple[DeletionRelease, Price]:
@@ -469,10 +426,10 @@ def _publication(
     }
     beside: dict[str, PublishedTable] = {}
     if isinstance(mechanism, CalibratedDeletion):
-        raked = _raked(request, stages, noisy, weights=weights)
+        raked = raked_weights(weights, stages, maps=maps, margins=request.margins, noisy=noisy)
         weights = raked.weights
-        beside[MARGINS] = _margin_table(request, noisy)
-        details[MARGINS] = _margin_facts(request, mechanism) | {
+        beside[MARGINS] = margin_table(maps[0], request.margins, noisy)
+        details[MARGINS] = margin_facts(maps[0], request.margins, mechanism, request.price) | {
             "records": raked.total,
             "largest_difference": raked.largest_difference,
         }
@@ -496,72 +453,6 @@ def _publication(
     )
 
 
-def _raked(
-    request: DeletionRequest,
-    stages: Sequence[GroupCounts],
-    noisy: Sequence[NDArray[np.int64]],
-    *,
-    weights: NDArray[np.float64],
-) -> Raked:
-    """The weights that fit the margins by the labels of the last stage, the finest that all rows have."""
-    last = request.maps[-1]
-    coarse: list[list[NDArray[np.int32]]] = [[] for _ in last.columns]
-    for stage, one in zip(stages, request.maps, strict=True):
-        every = zip(one.columns, last.columns, one.decode(stage.keys), strict=True)
-        for place, (before, after, codes) in enumerate(every):
-            above = before.hierarchy.coarser(codes, level=before.level, to=after.level)
-            coarse[place].append(above.astype(np.int32))  # at most a million labels, since each has a cell
-    return rake_weights(
-        weights,
-        np.concatenate([stage.counts for stage in stages]),
-        [np.concatenate(codes) for codes in coarse],
-        generalization=last,
-        margins=request.margins,
-        noisy=coarser_margins(noisy, finer=request.maps[0], coarser=last, margins=request.margins),
-    )
-
-
-def _margin_table(request: DeletionRequest, noisy: Sequence[NDArray[np.int64]]) -> PublishedTable:
-    """A row for each cell: its column and label, those of the second column of a pair, and the noisy count."""
-    from ...tasks.stages.table import PublishedTable, figure_column, text_column
-
-    texts: tuple[list[str], ...] = ([], [], [], [])
-    for margin in request.margins:
-        own = [request.maps[0].columns[place] for place in margin]
-        labels = [one.hierarchy.labels(np.arange(one.size, dtype=np.int64), one.level) for one in own]
-        for cell in product(*labels):
-            for column, text in zip(texts, _cell_texts([one.name for one in own], cell), strict=True):
-                column.append(text)
-    names = ("column", "label", "second_column", "second_label")
-    columns = [text_column(name, values) for name, values in zip(names, texts, strict=True)]
-    return PublishedTable(columns=(*columns, figure_column("count", np.concatenate(noisy))), times=None)
-
-
-def _cell_texts(names: Sequence[str], labels: Sequence[str]) -> tuple[str, ...]:
-    both = [text for pair in zip(names, labels, strict=True) for text in pair]
-    return (*both, *[""] * (4 - len(both)))
-
-
-def _margin_facts(request: DeletionRequest, mechanism: CalibratedDeletion) -> dict[str, Any]:
-    """Which margins there are, how exact they are, and what each part of the release would cost alone.
-
-    The two prices are at the δ of the whole; composed, the parts cost less than their sum.
-    """
-    charged = request.price
-    parts = price_parts(mechanism, delta=charged.delta, releases=charged.releases, records=charged.rows_per_person)
-    return {
-        "columns": request.margin_names,
-        "cells": sum(margin_sizes(request.maps[0], request.margins)),
-        "standard_error": float(deletion_variance(mechanism.margin_noise)) ** 0.5,
-        "epsilon_alone": _amount(parts.margins),
-        "rows_epsilon_alone": _amount(parts.rows),
-    }
-
-
-def _amount(price: Price | None) -> float | None:
-    return None if price is None else float(price.epsilon)
-
-
 def _levels(generalization: GeneralizationMap) -> dict[str, int]:
     return {column.name: column.level for column in generalization.columns}
 
@@ -570,7 +461,9 @@ def _explained(request: DeletionRequest) -> dict[str, Any]:
     """What is deleted, and the levels of each stage or their candidates; nothing of it depends on the records."""
     mechanism, choice = request.mechanism, request.recoding
     noise = mechanism.noise
-    margins = {MARGINS: _margin_facts(request, mechanism)} if isinstance(mechanism, CalibratedDeletion) else {}
+    margins: dict[str, Any] = {}
+    if isinstance(mechanism, CalibratedDeletion):
+        margins = {MARGINS: margin_facts(request.maps[0], request.margins, mechanism, request.price)}
     return {
         "maps": choice.lattice.size if isinstance(choice, MapChoice) else len(request.maps),
         "selection": _explained_choice(request, choice) if isinstance(choice, MapChoice) else None,

@@ -1,0 +1,151 @@
+"""[margins]: noisy counts of the released columns that are published beside a deletion release's rows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import product
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..accounting.theory.kinds.deletion import price_parts
+from ..accounting.theory.kinds.kind import Price
+from ..mechanisms.deletion import CalibratedDeletion, deletion_variance
+from ..mechanisms.errors import InputRefused
+from ..mechanisms.margins import Margin, Raked, coarser_margins, margin_sizes, rake_weights
+from ..mechanisms.microdata import GroupCounts
+from ..mechanisms.recoding import GeneralizationMap
+from .columns import MOST_CELLS
+from .spec_tables import MarginsTable
+
+if TYPE_CHECKING:
+    from ..tasks.stages.table import PublishedTable
+
+__all__ = ["MARGINS", "declared_margins", "margin_facts", "margin_names", "margin_table", "raked_weights"]
+
+MARGINS = "margins"
+"""The name of the margins' table, and of the certificate's part about them."""
+
+Cells = NDArray[np.int64]
+
+
+def declared_margins(path: Path, table: MarginsTable | None, finest: GeneralizationMap) -> tuple[Margin, ...]:
+    """Each column's margin, in their order, and those of the pairs; none without [margins].
+
+    INVARIANT: which margins there are, and which cells, is public before the records are read.
+
+    Args:
+        path: the specification, for refusals.
+        table: [margins].
+        finest: the map of the first stage.
+
+    Raises:
+        InputRefused: a pair is none, or there are too many cells.
+    """
+    if table is None:
+        return ()
+    names, where = finest.names, f"{path}: [margins]"
+    margins: list[Margin] = [(place,) for place in range(len(names))]
+    for number, pair in enumerate(table.pairs, start=1):
+        place = f"{where}.pairs, number {number}"
+        if len(pair) != 2 or len(set(pair)) != 2:
+            raise InputRefused("a pair names two columns.", where=place)
+        if unknown := [name for name in pair if name not in names]:
+            raise InputRefused(
+                f"{unknown[0]!r} is not a released column.", where=place, remedy="Name columns of [columns]."
+            )
+        first, second = sorted(names.index(name) for name in pair)
+        if (first, second) in margins:
+            raise InputRefused("this pair is there already.", where=place, remedy="Remove it.")
+        margins.append((first, second))
+    cells = sum(margin_sizes(finest, margins))
+    if cells > MOST_CELLS:
+        raise InputRefused(
+            f"these margins have {cells} cells, more than the {MOST_CELLS} that one release publishes.",
+            where=f"{where}.pairs" if table.pairs else where,
+            remedy="Name fewer pairs, or give the first stage coarser levels.",
+        )
+    return tuple(margins)
+
+
+def margin_names(finest: GeneralizationMap, margins: Sequence[Margin]) -> list[list[str]]:
+    """The columns of each margin."""
+    return [[finest.columns[place].name for place in margin] for margin in margins]
+
+
+def raked_weights(
+    weights: NDArray[np.float64],
+    stages: Sequence[GroupCounts],
+    *,
+    maps: Sequence[GeneralizationMap],
+    margins: Sequence[Margin],
+    noisy: Sequence[Cells],
+) -> Raked:
+    """The weights that fit the margins by the labels of the last stage, the finest that all rows have.
+
+    Args:
+        weights: of each group's records, before; shape (groups of all stages,).
+        stages: what each stage publishes.
+        maps: of each stage, the finest first.
+        margins: the columns of each.
+        noisy: each margin's cells, by the labels of the first stage.
+    """
+    last = maps[-1]
+    coarse: list[list[NDArray[np.int32]]] = [[] for _ in last.columns]
+    for stage, one in zip(stages, maps, strict=True):
+        every = zip(one.columns, last.columns, one.decode(stage.keys), strict=True)
+        for place, (before, after, codes) in enumerate(every):
+            above = before.hierarchy.coarser(codes, level=before.level, to=after.level)
+            coarse[place].append(above.astype(np.int32))  # at most a million labels, since each has a cell
+    return rake_weights(
+        weights,
+        np.concatenate([stage.counts for stage in stages]),
+        [np.concatenate(codes) for codes in coarse],
+        generalization=last,
+        margins=margins,
+        noisy=coarser_margins(noisy, finer=maps[0], coarser=last, margins=margins),
+    )
+
+
+def margin_table(finest: GeneralizationMap, margins: Sequence[Margin], noisy: Sequence[Cells]) -> PublishedTable:
+    """A row for each cell: its column and label, those of the second column of a pair, and the noisy count."""
+    from ..tasks.stages.table import PublishedTable, figure_column, text_column
+
+    texts: tuple[list[str], ...] = ([], [], [], [])
+    for margin in margins:
+        own = [finest.columns[place] for place in margin]
+        labels = [one.hierarchy.labels(np.arange(one.size, dtype=np.int64), one.level) for one in own]
+        for cell in product(*labels):
+            for column, text in zip(texts, _cell_texts([one.name for one in own], cell), strict=True):
+                column.append(text)
+    names = ("column", "label", "second_column", "second_label")
+    columns = [text_column(name, values) for name, values in zip(names, texts, strict=True)]
+    return PublishedTable(columns=(*columns, figure_column("count", np.concatenate(noisy))), times=None)
+
+
+def _cell_texts(names: Sequence[str], labels: Sequence[str]) -> tuple[str, ...]:
+    both = [text for pair in zip(names, labels, strict=True) for text in pair]
+    return (*both, *[""] * (4 - len(both)))
+
+
+def margin_facts(
+    finest: GeneralizationMap, margins: Sequence[Margin], mechanism: CalibratedDeletion, charged: Price
+) -> dict[str, Any]:
+    """Which margins there are, how exact they are, and what each part of the release would cost alone.
+
+    The two prices are at the δ of the whole; composed, the parts cost less than their sum.
+    """
+    parts = price_parts(mechanism, delta=charged.delta, releases=charged.releases, records=charged.rows_per_person)
+    return {
+        "columns": margin_names(finest, margins),
+        "cells": sum(margin_sizes(finest, margins)),
+        "standard_error": float(deletion_variance(mechanism.margin_noise)) ** 0.5,
+        "epsilon_alone": _amount(parts.margins),
+        "rows_epsilon_alone": _amount(parts.rows),
+    }
+
+
+def _amount(price: Price | None) -> float | None:
+    return None if price is None else float(price.epsilon)
