@@ -58,6 +58,7 @@ QUIET = {
 
 
 Driver = Callable[[dict], dict]
+Tables = dict[str, bytes]
 
 
 @pytest.fixture(scope="session")
@@ -295,3 +296,46 @@ def scene(
     made.forget("fresh")
     if isinstance(ledgers, PostgresLedgers):
         ledgers._run(f"DROP DATABASE {ledgers.name}")
+
+
+@pytest.fixture
+def cut_off(desk: Any, monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """Has a first attempt of the release `one` end where this stage would begin, which `seen` is given instead."""
+    from crowdblend.flows import release
+    from crowdblend.mechanisms.errors import ReleaseFailed
+    from crowdblend.tasks.stages import count
+
+    def run(spec: Path, *words: str, stage: str = "write_output", seen: Callable[..., None] = lambda **_: None) -> None:
+        def fail(**given: Any) -> None:
+            seen(**given)
+            raise ReleaseFailed("the lights went out.")
+
+        with monkeypatch.context() as dark:
+            dark.setattr(release if hasattr(release, stage) else count, stage, fail)
+            answer = desk("run", spec, "--release-id", "one", *words)
+        assert (answer.code, "the lights went out" in answer.err) == (1, True), answer.err
+
+    return run
+
+
+@pytest.fixture
+def two_attempts(desk: Any, cut_off: Callable[..., None]) -> Callable[[Path], tuple[Tables, Tables]]:
+    """The tables that a first attempt was about to write when it was cut off, and those that a second published."""
+    from crowdblend.tasks.stages.table import write_table
+
+    def run(spec: Path) -> tuple[Tables, Tables]:
+        folder = desk.folder / "first"
+        folder.mkdir()
+
+        def written(*, publication: Any, **_: Any) -> None:
+            for stem, table in {"data": publication.table, **publication.beside}.items():
+                write_table(table, folder=folder, file_format=publication.file_format, stem=stem)
+
+        cut_off(spec, seen=written)
+        desk.succeed("run", spec, "--release-id", "one")
+        first, second = (
+            {path.name: path.read_bytes() for path in one.glob("*.parquet")} for one in (folder, desk.folder / "out")
+        )
+        return first, second
+
+    return run

@@ -19,14 +19,12 @@ import pytest
 from crowdblend.accounting.ledger.certificate.verify import read_certificate
 from crowdblend.accounting.ledger.private_store.keys import ReleaseFolder
 from crowdblend.deploy import release_check
-from crowdblend.flows import release
 from crowdblend.flows.releases.kind import KINDS
 from crowdblend.flows.spec import read_spec
 from crowdblend.mechanisms.deletion import expected_deletion
 from crowdblend.mechanisms.errors import ReleaseFailed
 from crowdblend.tasks.counting import group_counts
 from crowdblend.tasks.stages.draw_once import StoredDraw, _stored_form, draw_once, stored_numbers
-from crowdblend.tasks.stages.table import write_table
 
 SPEC = """
 [release]
@@ -188,23 +186,8 @@ def test_no_records_are_a_release_of_nothing(desk, people, form) -> None:
     desk.succeed("verify", result["certificate"])
 
 
-def attempts(desk, monkeypatch, spec: Path) -> tuple[bytes, bytes]:
-    """The table of an attempt that was cut off before it wrote it, and the one that a retry published."""
-
-    def fail(*, publication, **_) -> None:
-        write_table(publication.table, folder=desk.folder, file_format=publication.file_format)
-        raise ReleaseFailed("the lights went out.")
-
-    with monkeypatch.context() as dark:
-        dark.setattr(release, "write_output", fail)
-        assert "the lights went out" in desk("run", spec, "--release-id", "one").err
-    ran(desk, spec, "--release-id", "one")
-    return (desk.folder / "data.parquet").read_bytes(), (desk.folder / "out" / "data.parquet").read_bytes()
-
-
-def test_a_retry_publishes_the_same_bytes_and_z_is_kept_nowhere(desk, people, monkeypatch) -> None:
-    spec = spec_of(desk, form="counts")
-    first, second = attempts(desk, monkeypatch, spec)
+def test_a_retry_publishes_the_same_bytes_and_z_is_kept_nowhere(desk, people, two_attempts) -> None:
+    first, second = two_attempts(spec_of(desk, form="counts"))
     assert first == second
     [stored] = desk.home.rglob("noise.draw.json")
     numbers = stored_numbers(json.loads(stored.read_text())["numbers"]).tolist()
@@ -214,16 +197,16 @@ def test_a_retry_publishes_the_same_bytes_and_z_is_kept_nowhere(desk, people, mo
     assert Counter(numbers[1 + groups[0] : 1 + 2 * groups[0]]) == Counter(r["count"] for r in rows if r["stage"] == 1)
 
 
-def test_a_redraw_is_caught(desk, people, monkeypatch) -> None:
+def test_a_redraw_is_caught(desk, people, monkeypatch, two_attempts) -> None:
     """The control of the test above."""
     module = importlib.import_module(KINDS["deletion"])
     monkeypatch.setattr(module, "KIND", replace(module.KIND, draws=None))
-    first, second = attempts(desk, monkeypatch, spec_of(desk, form="counts"))
+    first, second = two_attempts(spec_of(desk, form="counts"))
     assert first != second
 
 
 @pytest.mark.parametrize("damage", ["count", "short", "long", "below k", "text", "key", "below zero", "wide"])
-def test_a_stored_draw_that_is_no_draw_is_refused(desk, people, monkeypatch, damage) -> None:
+def test_a_stored_draw_that_is_no_draw_is_refused(desk, people, damage) -> None:
     module = importlib.import_module(KINDS["deletion"])
     request = read_spec(spec_of(desk), output=None)
     whole = [2, 5, 9, 7, 2, 0, 1, 2, 40]
@@ -239,6 +222,31 @@ def test_a_stored_draw_that_is_no_draw_is_refused(desk, people, monkeypatch, dam
         "wide": [*whole[:1], 2**70, *whole[2:]],
     }[damage]
     assert not module.KIND.draws(request, changed)
+
+
+def test_a_retry_takes_no_stored_rows_but_those_that_it_can_have_drawn(desk, people, cut_off) -> None:
+    """The file is whole, and what it holds was drawn for another release or can't have been drawn at all."""
+    spec = spec_of(desk, form="counts")
+    cut_off(spec)
+    [path] = desk.home.rglob("noise.draw.json")
+    stored = json.loads(path.read_text())
+    numbers = stored_numbers(stored["numbers"])
+    below_k = numbers.copy()
+    below_k[1 + numbers[0]] = 1  # the records of the first group of the first stage
+    for changes in (
+        {"numbers": _stored_form(below_k)},
+        {"numbers": _stored_form(numbers[:-1])},
+        {"request": "0" * 64},
+        {"sample_id": "0" * 64},
+    ):
+        path.write_text(json.dumps(stored | changes))
+        answer = desk("run", spec, "--release-id", "one")
+        assert answer.code == 1, answer.err
+        assert "never drawn again: the release can only be abandoned" in answer.err
+        assert not (desk.folder / "out").exists()
+    path.write_text(json.dumps(stored))
+    rows = ran(desk, spec, "--release-id", "one")["stages"][0]["published_groups"]
+    assert rows == numbers[0]
 
 
 @pytest.mark.parametrize("kind", ["csv", "parquet"])

@@ -8,9 +8,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 from crowdblend.accounting.ledger.certificate.write import map_findings
-from crowdblend.flows import release
 from crowdblend.flows.spec import read_spec
-from crowdblend.mechanisms.errors import ReleaseFailed
 from crowdblend.tasks.stages import count as select
 from crowdblend.tasks.stages.draw_once import stored_numbers
 
@@ -138,18 +136,12 @@ def test_the_drawn_chain_is_the_published_one_and_verify_holds_it_against_the_ca
         assert map_findings(other) != ()
 
 
-def test_a_retry_takes_the_stored_chain_and_the_stored_rows(desk, monkeypatch) -> None:
+def test_a_retry_takes_the_stored_chain_and_the_stored_rows(desk, monkeypatch, cut_off) -> None:
     desk.add_dataset()
     spec = spec_of(desk, selection=CHAINS)
-
-    def fail(**_) -> None:
-        raise ReleaseFailed("the lights went out.")
-
     kept = []
     for stage in ("count_stage", "write_output"):
-        with monkeypatch.context() as dark:
-            dark.setattr(release, stage, fail)
-            assert "the lights went out" in desk("run", spec, "--release-id", "one").err
+        cut_off(spec, stage=stage)
         kept.append([told(path) for path in sorted(desk.home.rglob("*.draw.json"))])
         monkeypatch.setattr(select, "draw_map", None)  # nothing is drawn again
     [chain], [same, noise] = kept
@@ -162,17 +154,11 @@ def test_a_retry_takes_the_stored_chain_and_the_stored_rows(desk, monkeypatch) -
 
 
 @pytest.mark.slow
-def test_a_chain_that_is_drawn_again_is_caught(desk, monkeypatch) -> None:
+def test_a_chain_that_is_drawn_again_is_caught(desk, cut_off) -> None:
     """The control of the test above: what was published after another draw isn't taken for this one's."""
     desk.add_dataset()
     spec = spec_of(desk, selection=CHAINS)
-
-    def fail(**_) -> None:
-        raise ReleaseFailed("the lights went out.")
-
-    with monkeypatch.context() as dark:
-        dark.setattr(release, "count_stage", fail)
-        desk("run", spec, "--release-id", "one")
+    cut_off(spec, stage="count_stage")
     [stored] = desk.home.rglob("map.draw.json")
     changed = told(stored) | {"levels": [0, 1, 1, 0, 3, 2]}
     stored.write_text(json.dumps(changed))

@@ -163,26 +163,12 @@ def test_each_release_of_a_series_draws_for_itself(desk) -> None:
     desk.succeed("ledger", "verify")
 
 
-def fail_once(desk, monkeypatch, name: str, *, edit) -> None:
-    """Let a first attempt end where this stage begins."""
-    from crowdblend.flows import release
-    from crowdblend.tasks.stages import count as select
-
-    def fail(**_) -> None:
-        raise ReleaseFailed("the lights went out.")
-
-    with monkeypatch.context() as dark:
-        dark.setattr(release if hasattr(release, name) else select, name, fail)
-        answer = desk("run", desk.write_spec(edit=edit), "--release-id", "one")
-        assert answer.code == 1, answer.err
-
-
 @pytest.mark.slow
-def test_a_drawn_map_is_never_drawn_again(desk, monkeypatch) -> None:
+def test_a_drawn_map_is_never_drawn_again(desk, monkeypatch, cut_off) -> None:
     from crowdblend.tasks.stages import count as select
 
     desk.add_dataset()
-    fail_once(desk, monkeypatch, "count_stage", edit=chosen())
+    cut_off(desk.write_spec(edit=chosen()), stage="count_stage")
     [stored] = desk.home.rglob("map.draw.json")
     assert stored.stat().st_mode & 0o777 == 0o600
     levels = json.loads(stored.read_text())["levels"]
@@ -215,9 +201,9 @@ def test_a_walk_goes_on_from_its_stored_draws(desk, monkeypatch) -> None:
 
 
 @pytest.mark.slow
-def test_a_draw_that_is_damaged_is_never_made_again(desk, monkeypatch) -> None:
+def test_a_draw_that_is_damaged_is_never_made_again(desk, cut_off) -> None:
     desk.add_dataset()
-    fail_once(desk, monkeypatch, "count_stage", edit=chosen())
+    cut_off(desk.write_spec(edit=chosen()), stage="count_stage")
     [stored] = desk.home.rglob("map.draw.json")
     kept = json.loads(stored.read_text())
     for damage in (
@@ -236,10 +222,10 @@ def test_a_draw_that_is_damaged_is_never_made_again(desk, monkeypatch) -> None:
 
 
 @pytest.mark.slow
-def test_a_lost_key_of_the_selections_sample_is_refused(desk, monkeypatch) -> None:
+def test_a_lost_key_of_the_selections_sample_is_refused(desk, cut_off) -> None:
     desk.add_dataset()
     fresh = chosen('[selection]\nepsilon = 0.2\non = "fresh-sample"\nrate = 0.25\n')
-    fail_once(desk, monkeypatch, "drawn_chain", edit=fresh)
+    cut_off(desk.write_spec(edit=fresh), stage="drawn_chain")
     [key] = desk.home.rglob("selection.key")
     key.unlink()
     answer = desk("run", desk.write_spec(edit=fresh), "--release-id", "one")
@@ -263,9 +249,9 @@ CHANGES = {
 
 
 @pytest.mark.slow
-def test_a_retry_after_any_change_of_the_choice_is_refused(desk, monkeypatch) -> None:
+def test_a_retry_after_any_change_of_the_choice_is_refused(desk, cut_off) -> None:
     desk.add_dataset()
-    fail_once(desk, monkeypatch, "drawn_chain", edit=chosen())
+    cut_off(desk.write_spec(edit=chosen()), stage="drawn_chain")
     for what, change in CHANGES.items():
         answer = desk("run", desk.write_spec(**change), "--release-id", "one")
         assert answer.code == 3, (what, answer.err)

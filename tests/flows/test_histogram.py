@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
-from crowdblend.mechanisms.errors import AccountantRefused, ReleaseFailed
+from crowdblend.mechanisms.errors import AccountantRefused
 from scipy import stats
 
 SPEC = """
@@ -132,18 +132,10 @@ def test_an_outlier_private_histogram_counts_every_record(desk) -> None:
     assert (counts[counts < 200] != 0).any()
 
 
-def test_a_stored_draw_of_another_release_is_never_used(desk, monkeypatch) -> None:
-    from crowdblend.flows import release
-
+def test_a_stored_draw_of_another_release_is_never_used(desk, cut_off) -> None:
     desk.add_dataset()
     spec = spec_of(desk, OUTLIER)
-
-    def fail(**_) -> None:
-        raise ReleaseFailed("the lights went out.")
-
-    with monkeypatch.context() as dark:
-        dark.setattr(release, "write_output", fail)
-        assert desk("run", spec, "--release-id", "one").code == 1
+    cut_off(spec)
     [draw] = desk.home.rglob("noise.draw.json")
     draw.write_text(draw.read_text().replace('"request": "', '"request": "0'))
     answer = desk("run", spec, "--release-id", "one")

@@ -16,13 +16,10 @@ import pytest
 from crowdblend.accounting.ledger.certificate.verify import read_certificate
 from crowdblend.accounting.theory.kinds.registry import price
 from crowdblend.deploy import release_check
-from crowdblend.flows import release
 from crowdblend.flows.releases.kind import KINDS
 from crowdblend.flows.spec import read_spec
 from crowdblend.mechanisms.deletion import CalibratedDeletion
-from crowdblend.mechanisms.errors import ReleaseFailed
 from crowdblend.tasks.stages.draw_once import stored_numbers
-from crowdblend.tasks.stages.table import write_table
 
 SPEC = """
 [release]
@@ -162,41 +159,22 @@ def test_the_parts_are_charged_together_and_each_is_told(desk, people) -> None:
     assert "margins.parquet is not the file that was certified" in desk("verify", path).out
 
 
-def attempts(desk, monkeypatch) -> tuple[list[bytes], list[bytes]]:
-    """Both tables of an attempt that was cut off before it wrote them, and those that a retry published."""
-
-    def fail(*, publication, **_) -> None:
-        for stem, table in {"data": publication.table, **publication.beside}.items():
-            write_table(table, folder=desk.folder, file_format=publication.file_format, stem=stem)
-        raise ReleaseFailed("the lights went out.")
-
-    spec = spec_of(desk)
-    with monkeypatch.context() as dark:
-        dark.setattr(release, "write_output", fail)
-        assert "the lights went out" in desk("run", spec, "--release-id", "one").err
-    desk.succeed("run", spec, "--release-id", "one")
-    first, second = (
-        [(folder / name).read_bytes() for name in ("data.parquet", "margins.parquet")]
-        for folder in (desk.folder, desk.folder / "out")
-    )
-    return first, second
-
-
-def test_a_retry_publishes_the_same_margins_and_weights_and_no_noise_is_kept(desk, people, monkeypatch) -> None:
-    first, second = attempts(desk, monkeypatch)
+def test_a_retry_publishes_the_same_margins_and_weights_and_no_noise_is_kept(desk, people, two_attempts) -> None:
+    first, second = two_attempts(spec_of(desk))
     assert first == second
+    assert first.keys() == {"data.parquet", "margins.parquet"}
     [stored] = desk.home.rglob("noise.draw.json")
     numbers = stored_numbers(json.loads(stored.read_text())["numbers"]).tolist()
     assert numbers[-64:] == [row["count"] for row in rows_of(desk.folder / "out", "margins")]
 
 
 @pytest.mark.slow
-def test_redrawn_margins_are_caught(desk, people, monkeypatch) -> None:
+def test_redrawn_margins_are_caught(desk, people, monkeypatch, two_attempts) -> None:
     """The control of the test above."""
     module = importlib.import_module(KINDS["deletion"])
     monkeypatch.setattr(module, "KIND", replace(module.KIND, draws=None))
-    first, second = attempts(desk, monkeypatch)
-    assert first[1] != second[1]
+    first, second = two_attempts(spec_of(desk))
+    assert first["margins.parquet"] != second["margins.parquet"]
 
 
 def test_a_stored_draw_with_more_or_fewer_cells_is_refused(desk) -> None:

@@ -16,15 +16,13 @@ import pytest
 from crowdblend.accounting.theory.kinds import registry as mechanism_kinds
 from crowdblend.accounting.theory.kinds.registry import mechanism_record
 from crowdblend.deploy.documents.sheet.facts import sheet_facts
-from crowdblend.flows import release
 from crowdblend.flows.releases import kind as release_kinds
 from crowdblend.flows.releases.kind import DEFAULT_KIND, KINDS, ReleaseKind, Untold, kind_of_mechanism, release_kind
 from crowdblend.flows.spec import EVERY_KIND, read_spec, spec_model
-from crowdblend.mechanisms.errors import InputRefused, ReleaseFailed
+from crowdblend.mechanisms.errors import InputRefused
 from crowdblend.mechanisms.local_reports.krandomization import KRandomization, flipped
 from crowdblend.tasks.readers.report_files import vector_table
 from crowdblend.tasks.stages.draw_once import stored_numbers
-from crowdblend.tasks.stages.table import write_table
 
 TOY = Path(__file__).resolve().parents[1] / "support" / "toy_kind"
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "specification.md"
@@ -178,34 +176,20 @@ def written(desk, name: str) -> Path:
     return path
 
 
-def bytes_of_two_attempts(desk, monkeypatch, spec: Path) -> tuple[bytes, bytes]:
-    """The table that a first attempt was about to write when it was cut off, and the one that a second published."""
-
-    def fail(*, publication, **_) -> None:
-        write_table(publication.table, folder=desk.folder, file_format=publication.file_format)
-        raise ReleaseFailed("the lights went out.")
-
-    with monkeypatch.context() as dark:
-        dark.setattr(release, "write_output", fail)
-        assert "the lights went out" in desk("run", spec, "--release-id", "one").err
-    desk.succeed("run", spec, "--release-id", "one", "--json")
-    return (desk.folder / "data.parquet").read_bytes(), (desk.folder / "out" / "data.parquet").read_bytes()
-
-
 @pytest.mark.parametrize(
     "name", [pytest.param(name, marks=pytest.mark.slow if " " in name else ()) for name in RELEASES]
 )
 def test_a_retry_publishes_what_the_first_attempt_would_have_and_every_document_is_there_or_says_why(
-    desk, monkeypatch, name
+    desk, two_attempts, name
 ) -> None:
-    check_retry_and_documents(desk, monkeypatch, name)
+    check_retry_and_documents(desk, two_attempts, name)
 
 
-def check_retry_and_documents(desk, monkeypatch, name: str) -> Path:
+def check_retry_and_documents(desk, two_attempts, name: str) -> Path:
     """Run a release that is cut off and run again, and ask for each of its documents; its specification."""
     spec = written(desk, name)
     kind, request = release_kind(name.split(maxsplit=1)[0]), read_spec(spec, output=None)
-    first, second = bytes_of_two_attempts(desk, monkeypatch, spec)
+    first, second = two_attempts(spec)
     assert first == second
     [entry] = desk("ledger", "show", "--json").json["releases"]
     assert entry["stage"] == "published"
@@ -236,11 +220,11 @@ def check_retry_and_documents(desk, monkeypatch, name: str) -> Path:
     return spec
 
 
-def test_noise_that_is_not_stored_is_caught(desk, monkeypatch) -> None:
+def test_noise_that_is_not_stored_is_caught(desk, monkeypatch, two_attempts) -> None:
     """The control of the test above."""
     histogram = importlib.import_module(KINDS["histogram"])
     monkeypatch.setattr(histogram, "KIND", replace(histogram.KIND, draws=None))
-    first, second = bytes_of_two_attempts(desk, monkeypatch, written(desk, "histogram"))
+    first, second = two_attempts(written(desk, "histogram"))
     assert first != second
 
 
@@ -255,7 +239,7 @@ def test_a_column_of_labels_may_be_called_as_another_kind_calls_its_figures(desk
     assert (column.name, column.labels) == ("standard_error", 3)
 
 
-def test_a_new_kind_is_its_modules_and_a_line_in_each_registry(desk, monkeypatch) -> None:
+def test_a_new_kind_is_its_modules_and_a_line_in_each_registry(desk, monkeypatch, two_attempts) -> None:
     """The toy's two modules lie beside the others as far as Python knows; nothing else is touched."""
     for package in (mechanism_kinds, release_kinds):
         folder = importlib.import_module(package.__package__)
@@ -264,7 +248,7 @@ def test_a_new_kind_is_its_modules_and_a_line_in_each_registry(desk, monkeypatch
     monkeypatch.setitem(KINDS, "coin-flips", f"{release_kinds.__package__}.coin_flip_release")
     monkeypatch.setitem(RELEASES, "coin-flips", "[coin-flips]\nleast_count = 3\n" + COLOUR)
     test_a_kind_is_found_by_its_name_and_by_what_it_charges("coin-flips")
-    spec = check_retry_and_documents(desk, monkeypatch, "coin-flips")
+    spec = check_retry_and_documents(desk, two_attempts, "coin-flips")
     assert "there is no sheet of coin flips" in desk("sheet", desk.folder / "out").err
     certificate = (desk.folder / "out" / "certificate.json").read_text()
     assert "with noise made of coin flips" in certificate

@@ -127,20 +127,11 @@ def test_a_series_is_refused_before_it_costs_anything(desk) -> None:
     assert shown(desk)["datasets"][0]["epsilon_spent"] < 0.4
 
 
-def test_a_release_given_up_unread_gives_its_place_back(desk, series, monkeypatch) -> None:
+def test_a_release_given_up_unread_gives_its_place_back(desk, series, cut_off) -> None:
     """The release fails between its charge and its reading."""
-    from crowdblend.flows import release
-    from crowdblend.mechanisms.errors import ReleaseFailed
-
-    def fail(**_) -> None:
-        raise ReleaseFailed("the lights went out.")
-
-    with monkeypatch.context() as dark:
-        dark.setattr(release, "begin_reading", fail)
-        spec = desk.write_spec()
-        assert desk("run", spec, "--series", "monthly", "--release-id", "lost").code == 1
+    cut_off(desk.write_spec(), "--series", "monthly", stage="begin_reading")
     assert desk("series", "list", "--json").json["series"][0]["remaining"] == 1
-    answer = desk("abandon", "lost", "--reason", "a test")
+    answer = desk("abandon", "one", "--reason", "a test")
     assert answer.code == 0
     assert "free again" in answer.out
     [known] = desk("series", "list", "--json").json["series"]
