@@ -17,9 +17,11 @@ __all__ = [
     "add_up",
     "convolution_slack",
     "convolve_direct",
+    "decimal_down",
     "decimal_up",
     "divide_down",
     "divide_up",
+    "exact_log_down",
     "exp_up",
     "first_whole",
     "float_down",
@@ -37,6 +39,7 @@ __all__ = [
 PRICE_DIGITS = 12
 
 _DOUBLE_UP = Context(prec=PRICE_DIGITS, rounding=ROUND_CEILING, Emin=MIN_EMIN, Emax=MAX_EMAX)
+_DOUBLE_DOWN = Context(prec=PRICE_DIGITS, rounding=ROUND_FLOOR, Emin=MIN_EMIN, Emax=MAX_EMAX)
 _LOG = Context(prec=30, rounding=ROUND_FLOOR, Emin=MIN_EMIN, Emax=MAX_EMAX)
 
 
@@ -50,6 +53,11 @@ def decimal_up(amount: float | Decimal) -> Decimal:
     if not exact.is_finite() or exact < 0:
         raise ValueError(f"an amount must be finite and at least 0, not {amount}")
     return _DOUBLE_UP.plus(exact)
+
+
+def decimal_down(amount: Decimal) -> Decimal:
+    """The largest decimal of at most 12 significant digits that is not above an amount."""
+    return _DOUBLE_DOWN.plus(amount)
 
 
 def float_up(amount: Decimal) -> float:
@@ -90,6 +98,11 @@ def exp_up(exponent: Decimal) -> Decimal:
 def log_up(value: Decimal) -> Decimal:
     """An upper bound on ln x for x ≥ 1, above it by less than 1e-58 relative; exact at 1."""
     return Decimal(0) if value == 1 else _UP.next_plus(_UP.ln(value))
+
+
+def exact_log_down(value: Decimal) -> Decimal:
+    """A lower bound on ln x for x > 0, below it by less than 1e-58 relative; exact at 1."""
+    return Decimal(0) if value == 1 else _DOWN.next_minus(_DOWN.ln(value))
 
 
 def multiply_up(first: Decimal, second: Decimal | int) -> Decimal:

@@ -24,7 +24,7 @@ from .loss_distribution import (
     power,
 )
 
-__all__ = ["MOST_RELEASES", "epsilon_of_game"]
+__all__ = ["MOST_RELEASES", "epsilon_of_game", "moves_of"]
 
 MOST_RELEASES = 400
 """More take too long, and so does a k above 10,000: then the price is the composed one."""
@@ -66,7 +66,7 @@ def epsilon_of_game(release: StronglySafeRelease, *, releases: int, delta: float
         raise TypeError("a sampled release has curves")
     points = _POINTS_PER_DEVIATION if releases <= _MANY_RELEASES else _FEWER_POINTS
     spacing = few_bits(curves.deviation / points)
-    adding, removing = _moves(release, curves, spacing)
+    adding, removing = moves_of(release, curves, spacing)
     found = _epsilon(adding, releases, delta, composed)
     if found is None:
         return None
@@ -78,7 +78,7 @@ def epsilon_of_game(release: StronglySafeRelease, *, releases: int, delta: float
     return None if other is None else max(found, other)
 
 
-def _moves(
+def moves_of(
     release: StronglySafeRelease, curves: LossCurves, spacing: float
 ) -> tuple[list[LossDistribution], list[LossDistribution]]:
     """The measures of adding and of removing for all sizes of a group, from 1, in blocks.

@@ -10,7 +10,7 @@ from ....mechanisms.mechanism import ADD_REMOVE
 from ..arithmetic import decimal_up, log_up
 from ..composition.amplification import Guarantee, amplified
 from ..composition.group_privacy import summed_group_price
-from .kind import CHOSEN, SAMPLED, WHOLE, MechanismKind, Price, Published, RecordForm, Statements
+from .kind import CHOSEN, SAMPLED, WHOLE, MechanismKind, Price, Published, RecordForm, Statements, pure_filter_parts
 
 __all__ = ["KIND", "price_answer", "price_coin_flip_count"]
 
@@ -80,6 +80,7 @@ KIND: MechanismKind[Answer] = MechanismKind(
     group_price=summed_group_price(_price),
     paper_price=None,
     losses=lambda answer: (Guarantee(epsilon=price_answer(answer).epsilon, delta=Decimal(0)),),
+    filter_parts=pure_filter_parts(summed_group_price(_price)),
     curves=None,
     tunable=None,
     selection=None,

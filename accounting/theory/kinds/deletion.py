@@ -26,7 +26,7 @@ from ..composition.finite_losses import FiniteLosses
 from ..composition.group_privacy import rule_for_group
 from ..composition.loss_distribution import Part
 from ..composition.releases import COMPOSED_FLOOR, epsilon_composed
-from .kind import RELATION, MechanismKind, Price, Published, RecordForm, Statements, check_request
+from .kind import RELATION, MechanismKind, Price, Published, RecordForm, Statements, check_request, filter_parts_of_one
 
 __all__ = ["KIND", "PartPrices", "deletion_losses", "price_deletion", "price_parts"]
 
@@ -263,6 +263,7 @@ KIND: MechanismKind[DeletionRelease] = MechanismKind(
     group_price=_group_price,
     paper_price=None,
     losses=_parts,
+    filter_parts=filter_parts_of_one(_parts),
     curves=None,
     tunable=None,
     selection=None,

@@ -28,6 +28,7 @@ from .kind import (
     Statements,
     Tunable,
     check_request,
+    filter_parts_of_one,
 )
 from .strongly_safe import DONE, RECORDS, SERIES, composed_price_fixed, paper_price_fixed, release_curve
 
@@ -235,6 +236,7 @@ KIND: MechanismKind[EpsilonSafeRelease] = MechanismKind(
     group_price=even_group_price(_price),
     paper_price=_paper_price,
     losses=_losses,
+    filter_parts=filter_parts_of_one(_losses),
     curves=Curves(theorem="Theorem 3.11", of=_curve),
     tunable=lambda chosen: Tunable(chosen.release, chosen.selection_epsilon, chosen.selection_rate),
     selection=lambda chosen: Selection(

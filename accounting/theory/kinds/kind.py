@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from ....mechanisms.errors import InputRefused
 from ....mechanisms.mechanism import ADD_REMOVE, MOST_RECORDS, REPLACEMENT, Mechanism, Relation
 from ....mechanisms.microdata import StronglySafeRelease
+from ..composition.amplification import Guarantee
 from ..composition.loss_distribution import Part
 
 __all__ = [
@@ -37,7 +38,10 @@ __all__ = [
     "Tunable",
     "check_records",
     "check_request",
+    "filter_parts_of_one",
+    "no_filter_parts",
     "not_composed",
+    "pure_filter_parts",
 ]
 
 _AMOUNT_TEXT = re.compile(r"-?[0-9]+(\.[0-9]+)?(E[+-]?[0-9]+)?")
@@ -286,6 +290,8 @@ class MechanismKind(Generic[M]):
         group_price: (mechanism, δ, releases, M) → what is charged where a person has up to M records, M > 1.
         paper_price: (mechanism, δ, releases) → the price by the paper alone; None where it has none.
         losses: what one run is in a composition, or a refusal.
+        filter_parts: (mechanism, M) → the steps of one release in a filter budget, or a refusal that says why it has no
+            place in one.
         curves: its ε–δ curves; None where its price is one point.
         tunable: the release in it whose rate and k are searched for what fits a budget; None where none is.
         selection: how a mechanism's map is chosen; None where it is fixed.
@@ -306,6 +312,7 @@ class MechanismKind(Generic[M]):
     group_price: Callable[[M, Decimal, int, int], Price]
     paper_price: Callable[[M, Decimal, int], Price | None] | None
     losses: Callable[[M], tuple[Part, ...]]
+    filter_parts: Callable[[M, int], tuple[Part, ...]]
     curves: Curves[M] | None
     tunable: Callable[[M], Tunable] | None
     selection: Callable[[M], Selection] | None
@@ -325,6 +332,63 @@ def not_composed(_mechanism: Mechanism) -> tuple[Part, ...]:
         InputRefused: always.
     """
     raise InputRefused("this mechanism's losses are not composed.")
+
+
+def filter_parts_of_one(losses: Callable[[M], tuple[Part, ...]]) -> Callable[[M, int], tuple[Part, ...]]:
+    """The `filter_parts` of a kind that is in a filter budget what it is in a composition, for one record of a person.
+
+    Args:
+        losses: those of the kind.
+
+    Returns:
+        (mechanism, M) → the steps; it refuses M > 1.
+    """
+
+    def parts(mechanism: M, records: int) -> tuple[Part, ...]:
+        if records > 1:
+            raise _no_place(f"its divergence is proved for one record of a person, not for up to {records}")
+        try:
+            return losses(mechanism)
+        except InputRefused as fault:
+            raise _no_place(fault.what.removesuffix(".")) from fault
+
+    return parts
+
+
+def _no_place(reason: str) -> InputRefused:
+    return InputRefused(
+        f"this mechanism has no place in a filter budget: {reason}.",
+        remedy="Charge it to a budget that adds prices up.",
+    )
+
+
+def no_filter_parts(reason: str) -> Callable[[Mechanism, int], tuple[Part, ...]]:
+    """The `filter_parts` of a kind that has no place in a filter budget.
+
+    Args:
+        reason: why, as a sentence without its first capital and its end.
+    """
+
+    def refused(_mechanism: Mechanism, _records: int) -> tuple[Part, ...]:
+        raise _no_place(reason)
+
+    return refused
+
+
+def pure_filter_parts(
+    price_of_group: Callable[[M, Decimal, int, int], Price],
+) -> Callable[[M, int], tuple[Part, ...]]:
+    """The `filter_parts` of a kind whose price has no δ: a bare guarantee by its ε.
+
+    Args:
+        price_of_group: its price for M ≥ 1 records.
+    """
+
+    def parts(mechanism: M, records: int) -> tuple[Part, ...]:
+        price = price_of_group(mechanism, Decimal(0), 1, records)
+        return (Guarantee(epsilon=price.epsilon, delta=Decimal(0)),)
+
+    return parts
 
 
 RELATION = "add/remove"

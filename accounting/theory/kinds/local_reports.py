@@ -10,7 +10,7 @@ from ....mechanisms.mechanism import REPLACEMENT
 from ..arithmetic import add_up, decimal_up, divide_up, log_up, multiply_up
 from ..composition.amplification import Guarantee
 from ..composition.group_privacy import summed_group_price
-from .kind import CHOSEN, MechanismKind, Price, Published, RecordForm, Statements
+from .kind import CHOSEN, MechanismKind, Price, Published, RecordForm, Statements, pure_filter_parts
 
 __all__ = [
     "ESTIMATES",
@@ -79,6 +79,7 @@ KIND: MechanismKind[LocalReport] = MechanismKind(
     group_price=summed_group_price(_price),
     paper_price=None,
     losses=lambda mechanism: (Guarantee(epsilon=local_epsilon(mechanism), delta=Decimal(0)),),
+    filter_parts=pure_filter_parts(summed_group_price(_price)),
     curves=None,
     tunable=None,
     selection=None,

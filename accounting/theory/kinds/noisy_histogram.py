@@ -26,6 +26,7 @@ from .kind import (
     RecordForm,
     Statements,
     check_request,
+    no_filter_parts,
     not_composed,
 )
 
@@ -219,6 +220,7 @@ KIND: MechanismKind[NoisyHistogram] = MechanismKind(
     group_price=even_group_price(_price),
     paper_price=None,
     losses=not_composed,
+    filter_parts=no_filter_parts("no Rényi divergence is proved for counts with noise below k"),
     curves=None,
     tunable=None,
     selection=None,

@@ -25,7 +25,7 @@ from ..arithmetic import (
     multiply_up,
 )
 from ..composition.loss_distribution import Part
-from .kind import CHOSEN, MechanismKind, Price, RecordForm, Statements, check_request
+from .kind import CHOSEN, MechanismKind, Price, RecordForm, Statements, check_request, no_filter_parts
 from .local_reports import ESTIMATES, LOCAL_RULE, REPORTS, local_epsilon, local_statement
 
 __all__ = [
@@ -210,6 +210,7 @@ KIND: MechanismKind[OutcomeCounts] = MechanismKind(
     group_price=_group_price,
     paper_price=None,
     losses=_losses,
+    filter_parts=no_filter_parts("its price stands alone: nothing else may be published of the same reports"),
     curves=None,
     tunable=None,
     selection=None,

@@ -10,7 +10,18 @@ from ....mechanisms.errors import InputRefused
 from ....mechanisms.histogram import OutlierPrivateHistogram
 from ..arithmetic import decimal_up, float_down, least_epsilon
 from ..composition.group_privacy import even_group_price
-from .kind import CHOSEN, RELATION, WHOLE, MechanismKind, Price, RecordForm, Statements, check_request, not_composed
+from .kind import (
+    CHOSEN,
+    RELATION,
+    WHOLE,
+    MechanismKind,
+    Price,
+    RecordForm,
+    Statements,
+    check_request,
+    no_filter_parts,
+    not_composed,
+)
 from .noisy_histogram import NOISY_CELLS
 
 __all__ = [
@@ -135,6 +146,7 @@ KIND: MechanismKind[OutlierPrivateHistogram] = MechanismKind(
     group_price=even_group_price(_price),
     paper_price=None,
     losses=not_composed,
+    filter_parts=no_filter_parts("no Rényi divergence is proved for noise whose scale follows the count"),
     curves=None,
     tunable=None,
     selection=None,

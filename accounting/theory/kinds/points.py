@@ -9,7 +9,7 @@ from ....mechanisms.microdata import StronglySafeRelease
 from ....mechanisms.points import SyntheticPoints
 from ..composition.group_privacy import even_group_price
 from ..composition.loss_distribution import Part
-from .kind import SAMPLED, MechanismKind, Price, Published, RecordForm, Statements, not_composed
+from .kind import SAMPLED, MechanismKind, Price, Published, RecordForm, Statements, filter_parts_of_one, not_composed
 from .noisy_histogram import NOISY_THEOREMS, noisy_statement, price_noisy_histogram
 from .strongly_safe import EXACT_PROFILE, paper_price_fixed, price_fixed
 
@@ -59,6 +59,7 @@ KIND: MechanismKind[SyntheticPoints] = MechanismKind(
     group_price=even_group_price(_price),
     paper_price=_paper_price,
     losses=_losses,
+    filter_parts=filter_parts_of_one(_losses),
     curves=None,
     tunable=None,
     selection=None,

@@ -15,7 +15,7 @@ from ..composition.loss_distribution import Part
 from ..composition.releases import COMPOSED_FLOOR, epsilon_composed
 from .deletion import KIND as DELETION
 from .deletion import deletion_losses, price_deletion
-from .kind import RELATION, MechanismKind, Price, Published, RecordForm, Selection, Statements
+from .kind import RELATION, MechanismKind, Price, Published, RecordForm, Selection, Statements, filter_parts_of_one
 
 __all__ = ["KIND", "choice_cost", "price_selected_deletion"]
 
@@ -113,6 +113,7 @@ KIND: MechanismKind[SelectedDeletion] = MechanismKind(
     group_price=_group_price,
     paper_price=None,
     losses=_losses,
+    filter_parts=filter_parts_of_one(_losses),
     curves=None,
     tunable=None,
     selection=lambda chosen: Selection(

@@ -38,6 +38,7 @@ from .kind import (
     Statements,
     Tunable,
     check_request,
+    filter_parts_of_one,
 )
 
 __all__ = [
@@ -267,6 +268,7 @@ KIND: MechanismKind[StronglySafeRelease] = MechanismKind(
     group_price=group_price_fixed,
     paper_price=lambda mechanism, delta, releases: paper_price_fixed(mechanism, delta=delta, releases=releases),
     losses=lambda mechanism: (mechanism,),
+    filter_parts=filter_parts_of_one(lambda mechanism: (mechanism,)),
     curves=Curves(theorem="Theorem 3.9", of=_curve),
     tunable=lambda mechanism: Tunable(mechanism, None, None),
     selection=None,

@@ -10,7 +10,18 @@ from ....mechanisms.microdata import StronglySafeRelease
 from ..composition.amplification import crowd_blending_statement
 from ..composition.group_privacy import even_group_price
 from ..composition.loss_distribution import Part
-from .kind import CELLS, CHOSEN, SAMPLED, SUPPRESSED, MechanismKind, Price, RecordForm, Statements, not_composed
+from .kind import (
+    CELLS,
+    CHOSEN,
+    SAMPLED,
+    SUPPRESSED,
+    MechanismKind,
+    Price,
+    RecordForm,
+    Statements,
+    filter_parts_of_one,
+    not_composed,
+)
 from .strongly_safe import EXACT_PROFILE, paper_price_fixed, price_fixed
 
 __all__ = ["KIND"]
@@ -50,6 +61,7 @@ KIND: MechanismKind[SuppressedHistogram] = MechanismKind(
     group_price=even_group_price(_price),
     paper_price=_paper_price,
     losses=_losses,
+    filter_parts=filter_parts_of_one(_losses),
     curves=None,
     tunable=None,
     selection=None,

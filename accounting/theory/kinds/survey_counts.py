@@ -15,7 +15,18 @@ from ..composition.amplification import epsilon_zero_knowledge_robust
 from ..composition.group_privacy import no_price_for_surveyed_group
 from ..privacy_profile import epsilon_of_log_delta
 from ..unequal_rates_profile import delta_unequal
-from .kind import CELLS, CHOSEN, RELATION, MechanismKind, Price, RecordForm, Statements, check_request, not_composed
+from .kind import (
+    CELLS,
+    CHOSEN,
+    RELATION,
+    MechanismKind,
+    Price,
+    RecordForm,
+    Statements,
+    check_request,
+    no_filter_parts,
+    not_composed,
+)
 
 __all__ = [
     "KIND",
@@ -316,6 +327,7 @@ KIND: MechanismKind[BiasedSampleCounts] = MechanismKind(
     group_price=_group_price,
     paper_price=None,
     losses=not_composed,
+    filter_parts=no_filter_parts("its protection is the data set's own sampling, which serves one release ever"),
     curves=None,
     tunable=None,
     selection=None,

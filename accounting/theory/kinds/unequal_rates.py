@@ -8,7 +8,7 @@ from decimal import Decimal
 from ....mechanisms.biased_sampling import BiasedSampleCounts, UnequalRatesHistogram
 from ....mechanisms.microdata import StronglySafeRelease
 from ..composition.group_privacy import even_group_price, rule_for_group
-from .kind import CELLS, CHOSEN, SUPPRESSED, MechanismKind, Price, RecordForm, Statements
+from .kind import CELLS, CHOSEN, SUPPRESSED, MechanismKind, Price, RecordForm, Statements, filter_parts_of_one
 from .strongly_safe import group_price_fixed
 from .survey_counts import ROBUST_THEOREMS, price_biased_counts, price_robust_counts, survey_statement
 
@@ -50,6 +50,7 @@ KIND: MechanismKind[UnequalRatesHistogram] = MechanismKind(
     group_price=_group_price,
     paper_price=None,
     losses=lambda mechanism: (_release(mechanism),),
+    filter_parts=filter_parts_of_one(lambda mechanism: (_release(mechanism),)),
     curves=None,
     tunable=None,
     selection=None,

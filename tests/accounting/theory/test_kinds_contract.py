@@ -20,6 +20,7 @@ from crowdblend.accounting.theory import kinds
 from crowdblend.accounting.theory.composition.amplification import Guarantee
 from crowdblend.accounting.theory.composition.finite_losses import FiniteLosses
 from crowdblend.accounting.theory.composition.releases import epsilon_composed
+from crowdblend.accounting.theory.composition.renyi import RULE, FilterCost, filter_cost, tail_of
 from crowdblend.accounting.theory.kinds.kind import MechanismKind, Price
 from crowdblend.accounting.theory.kinds.registry import (
     KINDS,
@@ -225,6 +226,29 @@ def check_losses(name: str, kind: MechanismKind[Any], mechanism: Mechanism) -> N
     assert composed == pytest.approx(float(charged(mechanism).epsilon), rel=1e-2), f"{name}: `losses` aren't its own"
 
 
+def check_filter_parts(name: str, kind: MechanismKind[Any], mechanism: Mechanism) -> None:
+    """It has a divergence, which falls as more is cut off, or is refused by name; what stands alone has none."""
+    order, tail = Decimal(8), DELTA
+
+    def cost(**more: Any) -> FilterCost:
+        return filter_cost(mechanism, order=order, **({"tail": tail} | more))
+
+    if refused(cost):
+        with pytest.raises(InputRefused, match="in a filter budget"):
+            cost()
+        return
+    assert not kind.exclusive, f"{name}: `filter_parts` of what stands alone"
+    assert kind.survey_rate is None, f"{name}: `filter_parts` of what leans on a sample that is drawn once"
+    found = cost()
+    assert (found.divergence > 0, found.rule, found.relation) == (True, RULE, charged(mechanism).relation), name
+    assert len(found.divergence.as_tuple().digits) <= 12, f"{name}: a divergence isn't rounded up"
+    assert found.tail == (0 if tail_of(mechanism, DELTA) == 0 else tail), f"{name}: `filter_parts`"
+    assert cost(tail=5 * tail).divergence <= found.divergence <= charged(mechanism).epsilon, f"{name}: `filter_parts`"
+    assert cost(releases=3, tail=3 * tail).divergence >= 2 * found.divergence, f"{name}: `filter_parts`"
+    if not refused(lambda: cost(rows_per_person=2)):
+        assert cost(rows_per_person=2).divergence > found.divergence, f"{name}: `filter_parts` of two records"
+
+
 def check_samples(name: str, kind: MechanismKind[Any], mechanism: Mechanism) -> None:
     """A charge takes the sample that is drawn, and one more for a choice on a sample; what is drawn is said."""
     choice = getattr(mechanism, "selection_rate", None)
@@ -256,6 +280,7 @@ LAWS = (
     check_earlier_rules,
     check_more_releases_and_records,
     check_losses,
+    check_filter_parts,
     check_samples,
     check_statements,
 )

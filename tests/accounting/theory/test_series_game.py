@@ -134,12 +134,12 @@ def test_a_range_of_sizes_has_the_largest_of_its_curves(k, rate):
 
 def faulty(monkeypatch, change):
     """Moves with a fault planted in them."""
-    true = series_game._moves
+    true = series_game.moves_of
 
     def moves(*given):
         return tuple([change(move) for move in side] for side in true(*given))
 
-    monkeypatch.setattr(series_game, "_moves", moves)
+    monkeypatch.setattr(series_game, "moves_of", moves)
 
 
 def rejected(release=SMALL, times=2, delta=0.02, sizes=range(4, 44)):
@@ -155,13 +155,13 @@ def test_the_adversary_rejects_a_game_that_leaves_infinite_losses_out(monkeypatc
 
 
 def test_the_adversary_rejects_a_game_without_the_worst_sizes(monkeypatch):
-    true = series_game._moves
+    true = series_game.moves_of
 
     def moves(*given):
         adding, removing = true(*given)
         return adding[-2:], removing[-2:]
 
-    monkeypatch.setattr(series_game, "_moves", moves)
+    monkeypatch.setattr(series_game, "moves_of", moves)
     assert rejected()
 
 

@@ -9,7 +9,7 @@ from ....mechanisms.mechanism import Mechanism
 from ..composition.amplification import Guarantee
 from ..composition.group_privacy import summed_group_price
 from .answers import price_coin_flip_count
-from .kind import CHOSEN, WHOLE, MechanismKind, Price, Published, RecordForm, Statements
+from .kind import CHOSEN, WHOLE, MechanismKind, Price, Published, RecordForm, Statements, pure_filter_parts
 
 __all__ = ["KIND", "CoinFlipCount"]
 
@@ -38,6 +38,7 @@ KIND: MechanismKind[CoinFlipCount] = MechanismKind(
     group_price=summed_group_price(_price),
     paper_price=None,
     losses=lambda _: (Guarantee(epsilon=price_coin_flip_count().epsilon, delta=Decimal(0)),),
+    filter_parts=pure_filter_parts(summed_group_price(_price)),
     curves=None,
     tunable=None,
     selection=None,

@@ -1,0 +1,183 @@
+"""Proposes the terms of a filter budget from the releases that are expected: the order, and the tails' share of δ."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from decimal import Decimal
+
+from ....mechanisms.amounts import amount_shown, counted
+from ....mechanisms.errors import InputRefused
+from ....mechanisms.mechanism import Mechanism
+from ....mechanisms.microdata import StronglySafeRelease
+from ..arithmetic import add_down, add_up, decimal_down, decimal_up, divide_down, multiply_down, multiply_up
+from ..composition.renyi import FilterTerms, conversion_loss, filter_cost, tail_of
+
+__all__ = ["EXPECTED", "least_terms", "propose_terms"]
+
+EXPECTED: tuple[tuple[Mechanism, int], ...] = ((StronglySafeRelease(k=20, sampling_rate=Decimal("0.1")), 12),)
+"""What is expected where nothing is said: twelve releases at k = 20 and a rate of 0.1."""
+
+Expected = Sequence[tuple[Mechanism, int]]
+
+_ORDERS = tuple(Decimal(f"{1.0 + 0.1 * 1.6**power:.3g}") for power in range(26))
+_SHARES = tuple(Decimal(share) / 100 for share in (1, 3, 10, 20, 30, 40, 50, 60, 70, 80, 90, 97))
+_USUAL_SHARE = Decimal("0.3")
+_FINER = (0.7, 0.8, 0.9, 1.0, 1.1, 1.25, 1.4)
+_ROUNDS = 4
+_SPARE = 0.02
+"""So much room is given up for larger tails, which other mechanisms than the expected ones may need."""
+_TIE = Decimal("1e-9")
+
+
+def propose_terms(epsilon: Decimal, delta: Decimal, expected: Expected = EXPECTED) -> FilterTerms:
+    """The terms of a budget (E, D) into which the expected releases fit most often over.
+
+    PRIVACY: what is expected is a matter of the calendar, never of the records; the terms are fixed before the first
+    charge, and hold whatever is released then.
+
+    Args:
+        epsilon: E of all releases together, above 0.
+        delta: D of all releases together, 0 < D < 1.
+        expected: mechanisms, and how many releases of each.
+
+    Raises:
+        InputRefused: E or D is out of range, they don't fit, or one of them has no place in a filter budget.
+    """
+    if not (epsilon.is_finite() and epsilon > 0):
+        raise InputRefused(f"epsilon must be positive, not {epsilon}.")
+    search = _Search(delta, expected)
+
+    def room(order: Decimal, share: Decimal) -> tuple[float, Decimal]:
+        return search.room(epsilon, order, share)
+
+    order, share = _best(lambda order, share: -room(order, share)[0], spare=_SPARE)
+    times, tail_each = room(order, share)
+    if not times >= 1.0:
+        least = least_terms(delta, expected).epsilon
+        raise InputRefused(
+            f"the expected {counted(search.releases, 'release')} would not fit into a filter of epsilon "
+            f"{amount_shown(epsilon)} at delta {amount_shown(delta)}; it takes epsilon {amount_shown(least)}.",
+            remedy="Raise epsilon, expect fewer releases, raise k, or lower the rate.",
+        )
+    return FilterTerms(
+        epsilon=epsilon, delta=delta, order=order, tail_delta=search.tail_delta(share), tail_each=tail_each
+    )
+
+
+def least_terms(delta: Decimal, expected: Expected = EXPECTED) -> FilterTerms:
+    """The terms with the least E found at which the expected releases fit once.
+
+    Args:
+        delta: D of all releases together, 0 < D < 1.
+        expected: mechanisms, and how many releases of each.
+
+    Raises:
+        InputRefused: D is out of range, or no E is enough.
+    """
+    search = _Search(delta, expected)
+    order, share = _best(search.epsilon)
+    tail_delta, tail_each = search.tail_delta(share), search.tail_each(share, 1.0)
+    needed = add_up(search.divergence(order, tail_each), conversion_loss(order, delta - tail_delta))
+    return FilterTerms(
+        epsilon=decimal_up(multiply_up(needed, 1 + _TIE)),
+        delta=delta,
+        order=order,
+        tail_delta=tail_delta,
+        tail_each=tail_each,
+    )
+
+
+class _Search:
+    """What the expected releases take, by order and share of the tails.
+
+    Args:
+        delta: D.
+        expected: as `propose_terms`.
+
+    Raises:
+        InputRefused: as `propose_terms`.
+    """
+
+    def __init__(self, delta: Decimal, expected: Expected) -> None:
+        if not (delta.is_finite() and 0 < delta < 1):
+            raise InputRefused(f"delta must lie strictly between 0 and 1, not {delta}.")
+        if not expected or any(releases < 1 for _, releases in expected):
+            raise InputRefused("at least one release is expected of each mechanism.")
+        self._delta, self._expected = delta, expected
+        self.releases = sum(releases for _, releases in expected)
+        self._certain = Decimal(0)
+        self._with_tails = 0
+        for mechanism, releases in expected:
+            least = tail_of(mechanism, Decimal(0))
+            self._certain = add_up(self._certain, multiply_up(least, releases))
+            self._with_tails += releases if least else 0
+
+    def tail_delta(self, share: Decimal) -> Decimal:
+        """D_τ at a share of D."""
+        return decimal_down(multiply_down(self._delta, share))
+
+    def tail_each(self, share: Decimal, times: float) -> Decimal:
+        """The tail of a release at which the tails of so many times the expected ones are D_τ; perhaps not positive."""
+        free = add_down(divide_down(self.tail_delta(share), Decimal(max(times, 1.0))), -self._certain)
+        # What rounding each release's tail up adds is far below this share.
+        return decimal_down(multiply_down(divide_down(free, max(self._with_tails, 1)), 1 - _TIE))
+
+    def divergence(self, order: Decimal, tail_each: Decimal) -> Decimal:
+        """Σ D_α of the expected releases.
+
+        Raises:
+            InputRefused: one of them has none.
+        """
+        total = Decimal(0)
+        for mechanism, releases in self._expected:
+            cost = filter_cost(mechanism, order=order, tail=tail_of(mechanism, tail_each))
+            total = add_up(total, multiply_up(cost.divergence, releases))
+        return total
+
+    def epsilon(self, order: Decimal, share: Decimal) -> float:
+        """The E at which the expected releases fit once; infinite where none is enough."""
+        tail_each = self.tail_each(share, 1.0)
+        if tail_each <= 0:
+            return math.inf
+        needed = add_up(self.divergence(order, tail_each), conversion_loss(order, self._delta - self.tail_delta(share)))
+        return float(needed)
+
+    def room(self, epsilon: Decimal, order: Decimal, share: Decimal) -> tuple[float, Decimal]:
+        """How many times over the expected releases fit, and the tail of each at which they do."""
+        loss = conversion_loss(order, self._delta - self.tail_delta(share))
+        allowance = float(epsilon - loss)
+        times, tail_each = 1.0, self.tail_each(share, 1.0)
+        if tail_each <= 0 or allowance <= 0.0:
+            return -math.inf, tail_each
+        fit = allowance / float(self.divergence(order, tail_each))
+        for _ in range(_ROUNDS):
+            if fit <= times:
+                break
+            # More releases have smaller tails each, and larger divergences.
+            wanted = math.sqrt(times * fit)
+            smaller = self.tail_each(share, wanted)
+            if smaller <= 0:
+                break
+            reached = allowance / float(self.divergence(order, smaller))
+            if reached < wanted:
+                fit = wanted
+                continue
+            times, tail_each, fit = wanted, smaller, reached
+        return min(fit, times) if times > 1.0 else fit, tail_each
+
+
+def _best(cost: Callable[[Decimal, Decimal], float], *, spare: float = 0.0) -> tuple[Decimal, Decimal]:
+    """The order and the share with the least cost on a grid, which is finer around the best of its coarse points.
+
+    Args:
+        cost: of an order and a share.
+        spare: by how much, relatively, the cost may be above the least for a larger share of the tails.
+    """
+    order = min(_ORDERS, key=lambda one: cost(one, _USUAL_SHARE))
+    share = min(_SHARES, key=lambda one: cost(order, one))
+    finer = [Decimal(f"{1.0 + float(order - 1) * factor:.3g}") for factor in _FINER]
+    order = min((one for one in finer if one > 1), key=lambda one: cost(one, share))
+    costs = {one: cost(order, one) for one in _SHARES}
+    least = min(costs.values())
+    return order, max(one for one, found in costs.items() if found <= least + spare * abs(least))

@@ -1,0 +1,210 @@
+"""Filter budgets: what a release takes of one against sums over all sizes of a group, and the terms of registration."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from decimal import Decimal
+from functools import cache
+
+import numpy as np
+import pytest
+from crowdblend.accounting.theory.composition.renyi import FilterTerms, filter_cost, fits, spent_share, tail_for
+from crowdblend.accounting.theory.kinds.registry import price
+from crowdblend.accounting.theory.planning.filter_terms import least_terms, propose_terms
+from crowdblend.mechanisms.answers import CountAnswer
+from crowdblend.mechanisms.deletion import DeletionRelease, GaussianDeletion, deletion_weights
+from crowdblend.mechanisms.errors import InputRefused
+from crowdblend.mechanisms.local_reports.krandomization import KRandomization, OutcomeCounts
+from crowdblend.mechanisms.microdata import EpsilonSafeRelease, StronglySafeRelease
+from scipy.special import logsumexp
+from scipy.stats import binom
+
+MILLIONTH = Decimal("1e-6")
+USUAL = StronglySafeRelease(k=20, sampling_rate=Decimal("0.1"))
+TERMS = FilterTerms(
+    epsilon=Decimal(1), delta=MILLIONTH, order=Decimal(20), tail_delta=Decimal("3e-7"), tail_each=Decimal("1e-8")
+)
+COUNT = CountAnswer(epsilon=Decimal("0.05"), groups=1, sampling_rate=None, relation="add/remove")
+
+
+def cut_divergence(ahead, behind, order, tail):
+    """D_α of P below λ·Q, λ such that τ of P is above; by bisection in doubles, not by the audited theory."""
+    some = ahead > 0.0
+    ahead, behind = ahead[some], behind[some]
+    low, high = -20.0, 20.0
+    for _ in range(100):
+        middle = 0.5 * (low + high)
+        above = np.maximum(ahead - math.exp(middle) * behind, 0.0).sum() > tail
+        low, high = (middle, high) if above else (low, middle)
+    with np.errstate(divide="ignore"):
+        logs = np.minimum(np.log(ahead), high + np.log(behind))
+    left = behind > 0.0
+    return logsumexp(order * logs[left] + (1.0 - order) * np.log(behind[left])) / (order - 1.0)
+
+
+@cache
+def counts(k, rate, n):
+    """The laws of a suppressed count with and without the person; by SciPy, not by the audited theory."""
+    laws = binom.pmf(np.arange(n + 1), n, rate), np.append(binom.pmf(np.arange(n), n - 1, rate), 0.0)
+    return tuple(np.concatenate([[law[:k].sum()], law[k:]]) for law in laws)
+
+
+def largest_divergence(release, order, tail, sizes):
+    k, rate = release.k, float(release.sampling_rate)
+    both = (sides for n in sizes for sides in (counts(k, rate, n), counts(k, rate, n)[::-1]))
+    return max(0.0, *(cut_divergence(*sides, order, tail) for sides in both))
+
+
+@pytest.mark.parametrize(
+    ("k", "rate", "order", "tail", "sizes"),
+    [
+        (20, "0.1", 40, "2.5e-8", range(100, 300, 2)),
+        (20, "0.1", 12, "1e-9", range(100, 400, 2)),
+        (20, "0.1", 200, "1e-12", range(25, 300)),
+        (50, "0.05", 80, "2e-10", range(700, 1400, 10)),
+        (4, "0.2", 5, "1e-2", range(1, 80)),
+        (2, "0.5", 3, "0.26", range(1, 40)),
+        (6, "0.5", 30, "0.02", range(1, 60)),
+        (1, "0.3", 2, "0.31", range(1, 40)),
+    ],
+)
+def test_a_release_takes_the_largest_divergence_of_all_sizes(k, rate, order, tail, sizes):
+    release = StronglySafeRelease(k=k, sampling_rate=Decimal(rate))
+    found = float(filter_cost(release, order=Decimal(order), tail=Decimal(tail)).divergence)
+    true = largest_divergence(release, order, float(tail), sizes)
+    assert true <= found * (1 + 1e-9)
+    assert found <= 1.02 * true + 1e-9
+
+
+@pytest.mark.parametrize("order", ["1.1", "2", "30", "5000"])
+def test_what_is_pure_takes_what_randomized_response_does(order):
+    cost = filter_cost(COUNT, order=Decimal(order), tail=Decimal(0))
+    epsilon, alpha = 0.05, float(order)
+    likely = math.exp(epsilon) / (1 + math.exp(epsilon))
+    logs = np.log([likely, 1 - likely])
+    true = logsumexp(alpha * logs + (1 - alpha) * logs[::-1]) / (alpha - 1)
+    assert true <= float(cost.divergence) <= true * (1 + 1e-6)
+    assert (cost.tail, cost.relation) == (0, "add/remove")
+    assert tail_for(TERMS, COUNT, releases=7) == 0
+    two = filter_cost(COUNT, order=Decimal(order), tail=Decimal(0), rows_per_person=2)
+    twice = filter_cost(replace(COUNT, epsilon=Decimal("0.1")), order=Decimal(order), tail=Decimal(0))
+    assert two.divergence == twice.divergence
+
+
+def test_a_deletion_release_takes_what_its_weights_do():
+    noise = GaussianDeletion(scale=Decimal(16), width=85)
+    weights = np.array(deletion_weights(noise), dtype=float)
+    weights /= weights.sum()
+    here, there = np.append(weights, 0.0), np.append(0.0, weights)
+    release = DeletionRelease(stages=3, k=5, noise=noise)
+    tail = tail_for(TERMS, release)
+    assert float(tail) == pytest.approx(1e-8 + 3 * weights[0], rel=1e-9)
+    cost = filter_cost(release, order=TERMS.order, tail=tail)
+    true = 3 * max(cut_divergence(*sides, 20.0, float(tail) / 3) for sides in ((here, there), (there, here)))
+    assert true <= float(cost.divergence) <= true * (1 + 1e-6)
+    with pytest.raises(InputRefused, match=r"too small for this mechanism in a filter budget.*3 steps"):
+        filter_cost(release, order=TERMS.order, tail=Decimal("1e-12"))
+
+
+def test_a_drawn_map_takes_its_choice_and_its_release():
+    drawn = EpsilonSafeRelease(
+        k=20, sampling_rate=Decimal("0.1"), selection_epsilon=Decimal("0.05"), selection_rate=None
+    )
+    tail = tail_for(TERMS, drawn)
+    both = filter_cost(drawn, order=TERMS.order, tail=tail).divergence
+    release = filter_cost(USUAL, order=TERMS.order, tail=tail).divergence
+    choice = filter_cost(COUNT, order=TERMS.order, tail=tail).divergence
+    assert float(both) == pytest.approx(float(release + choice))
+
+
+def test_a_series_takes_its_releases_one_by_one():
+    one = filter_cost(USUAL, order=TERMS.order, tail=Decimal("1e-8"))
+    twelve = filter_cost(USUAL, order=TERMS.order, tail=Decimal("1.2e-7"), releases=12)
+    assert float(twelve.divergence) == pytest.approx(float(12 * one.divergence))
+    assert float(tail_for(TERMS, USUAL, releases=12)) == pytest.approx(float(12 * tail_for(TERMS, USUAL)))
+
+
+def test_what_has_no_place_is_refused_by_name():
+    for mechanism, told in (
+        (OutcomeCounts(randomizer=KRandomization(bits=1, flip_probability=Decimal("0.25")), least_people=9), "stands"),
+    ):
+        with pytest.raises(InputRefused, match=f"no place in a filter budget.*{told}"):
+            filter_cost(mechanism, order=TERMS.order, tail=MILLIONTH)
+    with pytest.raises(InputRefused, match="one record of a person, not for up to 2"):
+        filter_cost(USUAL, order=TERMS.order, tail=Decimal("1e-8"), rows_per_person=2)
+    with pytest.raises(InputRefused, match="too small"):
+        filter_cost(USUAL, order=TERMS.order, tail=Decimal(0))
+
+
+def test_terms_that_can_hold_nothing_are_refused():
+    with pytest.raises(InputRefused, match="nothing would fit"):
+        replace(TERMS, epsilon=Decimal("0.1"))
+    for wrong in (
+        {"order": Decimal(1)},
+        {"order": Decimal("1.0000000000001")},
+        {"tail_delta": MILLIONTH},
+        {"tail_each": Decimal(0)},
+        {"tail_each": MILLIONTH},
+        {"delta": Decimal(1)},
+        {"epsilon": Decimal("nan")},
+    ):
+        with pytest.raises(ValueError, match=r"must|digits"):
+            replace(TERMS, **wrong)
+
+
+def test_a_budget_is_full_when_its_divergences_or_its_tails_are():
+    cost = filter_cost(USUAL, order=TERMS.order, tail=Decimal("1e-8"))
+    most = int(TERMS.allowance / cost.divergence)
+    cheap = replace(cost, tail=Decimal(0))
+    assert fits(TERMS, [cheap] * most)
+    assert not fits(TERMS, [cheap] * (most + 1))
+    tails = replace(cost, divergence=Decimal(0), tail=Decimal("3e-8"))
+    assert fits(TERMS, [tails] * 10)
+    assert not fits(TERMS, [tails] * 10 + [replace(tails, tail=Decimal("1e-30"))])
+    assert spent_share(TERMS, [tails] * 5) == Decimal("0.5")
+    assert spent_share(TERMS, []) == 0
+
+
+@pytest.mark.parametrize(
+    ("k", "rate", "releases", "stated"),
+    [(20, "0.1", 12, 0.399), (20, "0.1", 52, 0.797), (20, "0.1", 365, 2.40), (50, "0.05", 52, 0.236)],
+)
+def test_the_least_budgets_are_no_larger_than_stated(k, rate, releases, stated):
+    release = StronglySafeRelease(k=k, sampling_rate=Decimal(rate))
+    terms = least_terms(MILLIONTH, [(release, releases)])
+    assert terms.epsilon <= stated
+    cost = filter_cost(release, order=terms.order, tail=tail_for(terms, release))
+    assert fits(terms, [cost] * releases)
+    assert not fits(terms, [cost] * (releases + 1))
+    # The same rule without rounding: the true divergence at these terms, over sizes around the worst.
+    k_over_rate = k / float(rate)
+    sizes = range(int(0.6 * k_over_rate), int(1.4 * k_over_rate), max(1, int(k_over_rate / 80)))
+    true = releases * largest_divergence(release, float(terms.order), float(cost.tail), sizes)
+    loss = float(terms.epsilon - terms.allowance)
+    assert true + loss <= float(terms.epsilon) <= 1.02 * (true + loss)
+
+
+def test_proposed_terms_hold_what_is_expected_and_more():
+    expected = [
+        (USUAL, 12),
+        (COUNT, 24),
+        (DeletionRelease(stages=1, k=2, noise=GaussianDeletion(scale=Decimal(20), width=110)), 2),
+    ]
+    terms = propose_terms(Decimal(2), MILLIONTH, expected)
+    costs = [
+        filter_cost(mechanism, order=terms.order, tail=tail_for(terms, mechanism))
+        for mechanism, times in expected
+        for _ in range(times)
+    ]
+    assert fits(terms, costs)
+    usual = propose_terms(Decimal(1), MILLIONTH)
+    cost = filter_cost(USUAL, order=usual.order, tail=tail_for(usual, USUAL))
+    assert fits(usual, [cost] * 70)
+    with pytest.raises(InputRefused, match=r"12 releases would not fit.*takes epsilon 0.39"):
+        propose_terms(Decimal("0.3"), MILLIONTH)
+
+
+def test_a_filter_takes_less_than_a_sum():
+    terms = least_terms(MILLIONTH, [(USUAL, 12)])
+    assert 5 * terms.epsilon < 12 * price(USUAL, delta=MILLIONTH / 12).epsilon
