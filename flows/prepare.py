@@ -18,10 +18,12 @@ from datetime import UTC, datetime
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, NoReturn
 
+from ..accounting.ledger.entries.kinds import FreeSeriesRegistered
 from ..accounting.ledger.private_store.keys import PrivateStore, ReleaseFolder, other_names_of_source
 from ..accounting.ledger.private_store.signing import SigningKeys
 from ..accounting.ledger.reader import LedgerReader, ReleaseState, SeriesState, open_reader
 from ..accounting.ledger.rules.violations import Violation
+from ..accounting.theory.kinds.registry import mechanism_of_record
 from ..mechanisms.errors import InputRefused
 from ..mechanisms.hierarchies.declare import BUCKET_CODE, Hierarchy, ValueHierarchy
 from ..tasks.inputs.files import is_url
@@ -218,6 +220,9 @@ def request_of_series(spec: Path, *, output: Output | None, series: SeriesState)
     """A release of a series as asked for, with the price that was reserved when the series was registered."""
     reserved = series.registered.price
     request = read_spec(spec, output=output, releases=reserved.releases)
+    if isinstance(series.registered, FreeSeriesRegistered):
+        registered = mechanism_of_record(dict(series.registered.mechanism))
+        request = dataclasses.replace(request, registered=registered)
     if request.price.delta != reserved.delta:
         return request  # refused below, as another specification
     price = dataclasses.replace(request.price, epsilon=reserved.epsilon, rule=reserved.rule)
@@ -232,7 +237,9 @@ def release_violation(
         return _resume_violation(state, request, series=series)
     if series is None:
         return reader.check_charge(dataset=request.dataset, mechanism=request.mechanism, price=request.price)
-    return reader.look_at_series(name=series, dataset=request.dataset, spec_digest=request.series_digest)
+    return reader.look_at_series(
+        name=series, dataset=request.dataset, spec_digest=request.series_digest, mechanism=request.mechanism
+    )
 
 
 def _payer(reader: LedgerReader, request: Request, state: ReleaseState | None, series: str | None) -> str:

@@ -41,6 +41,7 @@ class Request(ABC):
         mechanism: what is run, fully enough to be priced.
         recoding: the columns with the labels or codes that their values get, fixed before the records are read; or the
             candidates and the draw that will choose one of them.
+        registered: what a series with free columns was registered with, whose price this is; None elsewhere.
     """
 
     kind: ClassVar[str]
@@ -58,6 +59,7 @@ class Request(ABC):
     price: Price
     mechanism: Mechanism
     recoding: GeneralizationMap | MapChoice
+    registered: Mechanism | None = None
 
     @property
     def paper_price(self) -> Price | None:
@@ -67,7 +69,10 @@ class Request(ABC):
         """
         price = self.price
         return paper_price(
-            self.mechanism, delta=price.delta, releases=price.releases, rows_per_person=price.rows_per_person
+            self.registered or self.mechanism,
+            delta=price.delta,
+            releases=price.releases,
+            rows_per_person=price.rows_per_person,
         )
 
     @property
@@ -99,6 +104,11 @@ class Request(ABC):
     @abstractmethod
     def own_terms(self) -> Mapping[str, object]:
         """What beside mechanism and map decides what a release of this kind publishes; in JSON's types."""
+
+    @property
+    def free_terms(self) -> Mapping[str, object]:
+        """What of `own_terms` the releases of a series with free columns have in common; in JSON's types."""
+        return self.own_terms
 
     @property
     def digest(self) -> str:
@@ -140,7 +150,22 @@ class Request(ABC):
         proved for parameters fixed beforehand. Not in it are the source, which is another with each delivery, and
         what decides nothing: label, file format, and the output's place.
         """
-        return _digest(domain, self._charged | {"releases": self.price.releases})
+        terms = self._charged if self.registered is None else self._bound
+        return _digest(domain if self.registered is None else FREE_DOMAIN, terms | {"releases": self.price.releases})
+
+    @property
+    def _bound(self) -> dict[str, object]:
+        """What the releases of a series with free columns have in common, beside what `not_covered` compares.
+
+        Not in it: the columns, their hierarchies and levels, or the candidates of a choice; k and the sampling rate.
+        """
+        free = {"map", "mechanism", *self.own_terms}
+        bound = {name: value for name, value in self._charged.items() if name not in free}
+        return {**bound, **self.free_terms, "kind": self.kind}
+
+
+FREE_DOMAIN = b"crowdblend free series 1\n"
+"""What the digest of a series with free columns begins with."""
 
 
 def _digest(domain: bytes, canonical: Mapping[str, object]) -> str:

@@ -13,7 +13,15 @@ from ...mechanisms.mechanism import Mechanism
 from ..theory.kinds.kind import Price
 from ..theory.kinds.registry import kind_of, mechanism_of_record, mechanism_record, paper_price, recorded_price
 from .entries.codec import sorted_fields
-from .entries.kinds import ChargedPrice, Fields, ReleaseCharged, ReleaseChargedTwoSamples, SeriesPlace, SeriesRegistered
+from .entries.kinds import (
+    ChargedPrice,
+    Fields,
+    FreeSeriesRegistered,
+    ReleaseCharged,
+    ReleaseChargedTwoSamples,
+    SeriesPlace,
+    SeriesRegistered,
+)
 from .entries.values import Account
 
 __all__ = [
@@ -168,6 +176,8 @@ class SeriesRegistration:
         spec_digest: SHA-256 (hex) of all that its releases' specifications must have in common.
         map_digest: SHA-256 (hex) of the generalization map.
         day: of the registration.
+        free_columns: whether each release has columns, hierarchies and levels of its own, and may have a higher k or a
+            lower sampling rate.
     """
 
     series: str
@@ -178,6 +188,7 @@ class SeriesRegistration:
     spec_digest: str
     map_digest: str
     day: date
+    free_columns: bool = False
 
     @property
     def entry(self) -> SeriesRegistered:
@@ -186,7 +197,8 @@ class SeriesRegistration:
         Raises:
             ValueError: a field has no form that the ledger can hold.
         """
-        return SeriesRegistered(
+        kind = FreeSeriesRegistered if self.free_columns else SeriesRegistered
+        return kind(
             series=self.series,
             dataset=self.dataset,
             mechanism=sorted_fields(mechanism_record(self.mechanism)),
@@ -222,10 +234,13 @@ class DatasetContext:
     Args:
         rows_per_person: the most records of one person in a delivery.
         look_days: the day of each private look that was recorded before the charge, in their order.
+        registered: record of the mechanism that the series with free columns was registered with that paid for the
+            release, and whose price it bears; None elsewhere.
     """
 
     rows_per_person: int
     look_days: tuple[date, ...]
+    registered: Fields | None = None
 
 
 # Prices are computed in binary floating point and rounded up to 12 digits: another processor or library may

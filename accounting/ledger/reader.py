@@ -20,7 +20,7 @@ from .charge import DatasetContext, Receipt, charged_price
 from .database.schema import entry as entry_table
 from .database.store import OpenedLedger, open_store, present_head
 from .entries.codec import entry_of_bytes, sorted_fields
-from .entries.kinds import BudgetRaised, Entry
+from .entries.kinds import BudgetRaised, Entry, FreeSeriesRegistered
 from .overview import Overview, overview_of
 from .private_store.signing import PublicKey
 from .queries import (
@@ -140,6 +140,9 @@ class LedgerReader(OpenedLedger):
         """
         with self._store.looking() as connection:
             looks, dataset = private_looks(connection), registration_of(connection, receipt.dataset)
+            charged = release_of(connection, receipt.release_id)
+            place = None if charged is None else charged.charge.series
+            series = None if place is None else series_of(connection, place.name)
         if dataset is None:
             raise unknown_dataset(receipt.dataset).refusal
         days = (
@@ -147,7 +150,12 @@ class LedgerReader(OpenedLedger):
             for known in looks
             if known.position < receipt.position and known.look.dataset == receipt.dataset
         )
-        return DatasetContext(rows_per_person=dataset.rows_per_person, look_days=tuple(days))
+        free = series is not None and isinstance(series.registered, FreeSeriesRegistered)
+        return DatasetContext(
+            rows_per_person=dataset.rows_per_person,
+            look_days=tuple(days),
+            registered=series.registered.mechanism if series is not None and free else None,
+        )
 
     def private_looks(self) -> tuple[RecordedLook, ...]:
         """All private looks that were recorded, in their order."""
@@ -181,23 +189,25 @@ class LedgerReader(OpenedLedger):
         with self._store.looking() as connection:
             return open_releases(connection, name)
 
-    def look_at_series(self, *, name: str, dataset: str, spec_digest: str) -> Violation | None:
+    def look_at_series(self, *, name: str, dataset: str, spec_digest: str, mechanism: Mechanism) -> Violation | None:
         """Look whether a series would pay for one more release now; nothing is reserved or recorded.
 
         Args:
             name: of the series.
             dataset: the data set that would be released.
             spec_digest: SHA-256 (hex) of what the specifications of a series must have in common.
+            mechanism: what would be run.
 
         Raises:
             InputRefused: the ledger has no series of this name.
         """
+        record = sorted_fields(mechanism_record(mechanism))
         with self._store.looking() as connection:
             state = series_of(connection, name)
             if state is None:
                 raise unknown_series(name).refusal
             full = free_number(connection, state) is None
-        other = other_specification(state.registered, dataset=dataset, spec_digest=spec_digest)
+        other = other_specification(state.registered, dataset=dataset, spec_digest=spec_digest, mechanism=record)
         return other or (all_releases_taken(state.registered) if full else None)
 
     def release(self, release_id: str) -> ReleaseState | None:

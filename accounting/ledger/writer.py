@@ -21,6 +21,8 @@ from .entries.kinds import (
     DataAccess,
     DatasetAdded,
     Entry,
+    Fields,
+    FreeSeriesRegistered,
     OutputHashes,
     ReleaseAbandoned,
     ReleaseCharged,
@@ -149,7 +151,7 @@ class LedgerWriter(OpenedLedger):
         """
         with _well_formed():
             entry = registration.entry
-        _price_beforehand(entry, registration.price.rows_per_person)
+        _price_beforehand(entry, registration.price.rows_per_person, mechanism=entry.mechanism)
         with self._store.writing() as connection:
             _, refusal = _pay(connection, entry, rows_per_person=registration.price.rows_per_person)
         if refusal is not None:
@@ -168,7 +170,9 @@ class LedgerWriter(OpenedLedger):
         """
         with _well_formed():
             entry = charge.entry_at(None if charge.series is None else 1)
-        _price_beforehand(entry, charge.price.rows_per_person)
+        registered = None if charge.series is None else self._registered(charge.series)
+        paid = registered if isinstance(registered, FreeSeriesRegistered) else entry
+        _price_beforehand(entry, charge.price.rows_per_person, mechanism=paid.mechanism)
         with self._store.writing() as connection:
             if charge.series is not None:
                 entry = charge.entry_at(_next_number(connection, charge.series))
@@ -297,6 +301,14 @@ class LedgerWriter(OpenedLedger):
             refused = ReleaseRefused(release_id=release_id, dataset=dataset, cause=cause, reason=reason, day=day)
         self._record(refused)
 
+    def _registered(self, name: str) -> SeriesRegistered:
+        """A series as it was registered, whose price its releases bear."""
+        with self._store.looking() as connection:
+            known = series_of(connection, name)
+        if known is None:
+            raise unknown_series(name).refusal
+        return known.registered
+
     def _record(self, entry: Entry) -> Place:
         """Write one entry, in a transaction of its own."""
         with self._store.writing() as connection:
@@ -340,10 +352,10 @@ def _pay(
     return append_entry(connection, refused, state), refusal
 
 
-def _price_beforehand(entry: ReleaseCharged | SeriesRegistered, rows_per_person: int) -> None:
+def _price_beforehand(entry: ReleaseCharged | SeriesRegistered, rows_per_person: int, *, mechanism: Fields) -> None:
     """Compute a price before the transaction, since it takes time; the rules find it computed."""
     price_faults(
-        mechanism=entry.mechanism, price=entry.price, epsilon_paper=entry.epsilon_paper, rows_per_person=rows_per_person
+        mechanism=mechanism, price=entry.price, epsilon_paper=entry.epsilon_paper, rows_per_person=rows_per_person
     )
 
 

@@ -31,19 +31,26 @@ def series() -> None:
 @click.argument("name")
 @click.argument("spec", type=FILE)
 @click.option("--releases", type=click.IntRange(min=1), required=True, help="How many releases the series has.")
+@click.option(
+    "--free-columns",
+    is_flag=True,
+    help="Each release has its own columns, hierarchies and levels, and may have a higher k or a lower rate. The price "
+    "is the same.",
+)
 @LEDGER
 @AS_JSON
-def add(name: str, spec: Path, releases: int, ledger_url: str | None, as_json: bool) -> None:
+def add(name: str, spec: Path, releases: int, free_columns: bool, ledger_url: str | None, as_json: bool) -> None:
     """Register a series and charge it whole; [privacy].delta is for all its releases together.
 
     Its releases run with `crowdblend run SPEC --series NAME`. Their specifications may differ in name, source,
-    format and output, and in nothing else.
+    format and output, and in nothing else; with --free-columns also in columns, hierarchies and levels, by a higher k
+    and by a lower rate, all of which may follow from what was published before.
     """
     from ...mechanisms.amounts import amount_shown, counted
     from ..python.ledger import add_series
     from ..terminal.ledger_tables import series_rows
 
-    state = add_series(name, spec, releases=releases, ledger_url=ledger_url)
+    state = add_series(name, spec, releases=releases, free_columns=free_columns, ledger_url=ledger_url)
     price = state.registered.price
     [row] = series_rows([state])
     if as_json:
@@ -129,12 +136,12 @@ def _serve(
     spec: Path, series: str, cron: str, output: str, *, retry_for: float, hook: FailureHook | None, places: StatePaths
 ) -> int:
     from ...accounting.ledger.reader import open_reader
-    from ...flows.spec import read_spec
+    from ...flows.prepare import release_violation, request_of_series
 
     with open_reader(places.ledger_url) as reader:
         state = reader.series(series)
-        request = read_spec(spec, output=spec.parent, releases=state.registered.price.releases)
-        violation = reader.look_at_series(name=series, dataset=request.dataset, spec_digest=request.series_digest)
+        request = request_of_series(spec, output=spec.parent, series=state)
+        violation = release_violation(reader, request, state=None, series=series)
         unfinished = reader.open_releases_of_series(series)
     if violation is not None and violation.cause != "series-finished":
         raise violation.refusal

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import getpass
 import secrets
+from dataclasses import replace
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from pathlib import Path
@@ -128,7 +129,13 @@ def record_look(
 
 
 def add_series(
-    name: str, spec: Path | str, *, releases: int, ledger_url: str | None = None, home: Path | None = None
+    name: str,
+    spec: Path | str,
+    *,
+    releases: int,
+    free_columns: bool = False,
+    ledger_url: str | None = None,
+    home: Path | None = None,
 ) -> SeriesState:
     """Register a series and charge it whole; [privacy].delta is for all its releases together.
 
@@ -136,6 +143,8 @@ def add_series(
         name: of the series.
         spec: the specification's file; only name, source, format and output may change from release to release.
         releases: how many, at least 1.
+        free_columns: whether each release has columns, hierarchies and levels of its own, and may have a higher k or a
+            lower rate.
         ledger_url: the ledger's SQLAlchemy URL; None takes CROWDBLEND_LEDGER, crowdblend.toml or the default.
         home: the private store; None takes CROWDBLEND_HOME, crowdblend.toml or the default.
 
@@ -152,6 +161,8 @@ def add_series(
         raise InputRefused("a series has at least 1 release.", where="releases")
     path = Path(spec)
     request = read_spec(path, output=path.parent, releases=releases)  # the releases have outputs, the series none
+    if free_columns:
+        request = replace(request, registered=request.mechanism)
     places = resolve_paths(ledger_url=ledger_url, home=home)
     with open_writer(places.ledger_url, anchoring=places.anchoring) as writer:
         writer.register_series(
@@ -164,6 +175,7 @@ def add_series(
                 spec_digest=request.series_digest,
                 map_digest=request.map_digest,
                 day=_today(),
+                free_columns=free_columns,
             )
         )
     with open_reader(places.ledger_url) as reader:

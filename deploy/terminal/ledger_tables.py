@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from ...accounting.ledger.entries.kinds import BudgetRaised
+from ...accounting.ledger.entries.kinds import BudgetRaised, FreeSeriesRegistered
 from ...accounting.ledger.queries import RecordedLook
 from ...accounting.ledger.reader import DatasetState, ReleaseState, SeriesState
 from ...mechanisms.amounts import amount_left, amount_shown, double_left
@@ -149,6 +149,7 @@ def series_rows(states: Iterable[SeriesState]) -> list[dict[str, Any]]:
             "taken": state.taken,
             "remaining": state.remaining,
             "mechanism": dict(state.registered.mechanism),
+            "free_columns": isinstance(state.registered, FreeSeriesRegistered),
             "epsilon": float(state.registered.price.epsilon),
             "delta": float(state.registered.price.delta),
             "epsilon_paper": None if state.registered.epsilon_paper is None else float(state.registered.epsilon_paper),

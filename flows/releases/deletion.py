@@ -127,6 +127,11 @@ class DeletionRequest(Request):
         return {"form": self.form, "coarser": coarser, **margins}
 
     @property
+    def free_terms(self) -> Mapping[str, object]:
+        """The form, and how all stages' levels are drawn."""
+        return {name: value for name, value in self.own_terms.items() if name in ("form", "selection")}
+
+    @property
     def series_digest(self) -> str:
         """SHA-256 (hex) of all that the releases of a series have in common."""
         return self.digest_of_series(b"crowdblend deletion series 1\n")

@@ -138,3 +138,73 @@ def test_a_release_given_up_unread_gives_its_place_back(desk, series, cut_off) -
     assert known["remaining"] == 2
     assert shown(desk)["datasets"][0]["epsilon_spent"] == series["epsilon"]
     desk.succeed("ledger", "verify")
+
+
+COARSE = '[columns.town]\nhierarchy = "towns.csv"\nlevel = 1\n'
+
+
+def test_each_release_of_a_series_may_have_columns_of_its_own(desk) -> None:
+    """The second has one column alone, at another level, a higher k and a lower rate; and is run once."""
+    desk.add_dataset()
+    registered = desk.succeed(
+        "series", "add", "monthly", desk.write_spec(), "--releases", "2", "--free-columns", "--json"
+    ).json
+    assert registered["free_columns"] is True
+    first = desk.succeed("run", desk.write_spec(output="first"), "--series", "monthly", "--json").json
+
+    def freer(text: str) -> str:
+        head = text.split("[columns.", maxsplit=1)[0].replace("k = 20", "k = 31").replace("rate = 0.1", "rate = 0.06")
+        return head + COARSE
+
+    spec = desk.write_spec(edit=freer, output="second", file_format="csv")
+    told = desk.succeed("run", spec, "--series", "monthly", "--release-id", "monthly-2", "--dry-run").out
+    assert "the series 'monthly' has paid" in told
+    second = desk.succeed("run", spec, "--series", "monthly", "--release-id", "monthly-2", "--json").json
+    assert (first["epsilon"], second["epsilon"]) == (registered["epsilon"], registered["epsilon"])
+    assert second["levels"] == {"town": 1}
+    assert (second["mechanism"]["k"], second["mechanism"]["sampling_rate"]) == (31, "0.06")
+    header, *rows = Path(second["output"], "data.csv").read_text().splitlines()
+    assert header == "town"
+    assert set(rows) == {"North", "South"}
+    # 2400 records at 0.06 leave 144, give or take 12; at the registered rate it were 240.
+    assert 80 < len(rows) == second["published_records"] < 208
+    for result in (first, second):
+        desk.succeed("verify", result["certificate"])
+        certificate = json.loads(Path(result["certificate"]).read_text(encoding="utf-8"))
+        assert certificate["series"]["registered"] == first["mechanism"]
+        assert certificate["mechanism"] == result["mechanism"]
+    (desk.folder / "people.csv").unlink()
+    again = desk.succeed("run", spec, "--series", "monthly", "--release-id", "monthly-2", "--json").json
+    assert again["sample_id"] == second["sample_id"]
+    assert shown(desk)["datasets"][0]["epsilon_spent"] == registered["epsilon"]
+    assert desk("run", spec, "--series", "monthly", "--output", "third").code == 3
+    assert refusals(desk) == ["series-finished"]
+    desk.succeed("ledger", "verify")
+
+
+BOUND = {
+    "k": lambda text: text.replace("k = 20", "k = 19"),
+    "rate": lambda text: text.replace("rate = 0.1", "rate = 0.11"),
+    "dearer alone": lambda text: text.replace("k = 20", "k = 200").replace("rate = 0.1", "rate = 0.2"),
+    "delta": lambda text: text.replace("1e-6", "2e-6"),
+    "form": lambda text: text.replace("microdata", "counts"),
+    "separator": lambda text: text.replace('separator = ";"', 'separator = ","'),
+    "null": lambda text: text.replace("[sampling]", 'null = ["", "NA"]\n[sampling]'),
+    "rows_per_person": lambda text: text.replace("[sampling]", "rows_per_person = 2\n[sampling]"),
+    "dataset": lambda text: text.replace('dataset = "people"', 'dataset = "others"'),
+    "selection": lambda text: text.replace("[columns.colour]", "[selection]\nepsilon = 0.1\n[columns.colour]").replace(
+        "level =", "min_level ="
+    ),
+}
+
+
+def test_what_stays_bound_of_a_series_with_free_columns_is_refused_before_anything_is_read(desk) -> None:
+    desk.add_dataset()
+    desk.succeed("series", "add", "monthly", desk.write_spec(), "--releases", "2", "--free-columns")
+    (desk.folder / "people.csv").unlink()  # it would be exit 2 if the source were looked for
+    for number, (what, change) in enumerate(BOUND.items(), start=1):
+        answer = desk("run", desk.write_spec(edit=change), "--series", "monthly")
+        assert answer.code == 3, (what, answer.err)
+        assert refusals(desk) == ["series-changed"] * number, what
+    assert desk("series", "list", "--json").json["series"][0]["taken"] == 0
+    desk.succeed("ledger", "verify")

@@ -17,7 +17,15 @@ from sqlalchemy import Connection, select
 from ...ledger.chain.signed_state import ForgedState, head_of
 from ...ledger.database.schema import as_stored
 from ...ledger.database.schema import entry as entry_table
-from ...ledger.entries.kinds import BudgetRaised, DataAccess, Fields, ReleaseAbandoned, ReleaseRefused, SeriesRegistered
+from ...ledger.entries.kinds import (
+    BudgetRaised,
+    DataAccess,
+    Fields,
+    FreeSeriesRegistered,
+    ReleaseAbandoned,
+    ReleaseRefused,
+    SeriesRegistered,
+)
 from ...ledger.entries.values import amount_of_text
 
 __all__ = ["Follower", "Payment", "Refusal", "SpendIndex"]
@@ -82,7 +90,8 @@ class SpendIndex:
 
 CHARGE = "release-charged/"
 PLAIN_KINDS = frozenset(
-    kind.KIND for kind in (BudgetRaised, DataAccess, ReleaseRefused, ReleaseAbandoned, SeriesRegistered)
+    kind.KIND
+    for kind in (BudgetRaised, DataAccess, ReleaseRefused, ReleaseAbandoned, SeriesRegistered, FreeSeriesRegistered)
 )
 BATCH = 2_000
 
@@ -221,7 +230,7 @@ class Follower:
                 releases=1,
                 epsilon_paper=None if paper is None else amount_of_text(str(paper)),
             )
-            if kind == SeriesRegistered.KIND:
+            if kind in (SeriesRegistered.KIND, FreeSeriesRegistered.KIND):
                 price = document["price"]
                 payment = replace(payment, releases=int(price["releases"]) if isinstance(price, dict) else 0)
             elif document["series"] is not None:

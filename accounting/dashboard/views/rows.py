@@ -14,6 +14,7 @@ from ...ledger.entries.kinds import (
     DataAccess,
     DatasetAdded,
     Entry,
+    FreeSeriesRegistered,
     LedgerCreated,
     ReleaseAbandoned,
     ReleaseCharged,
@@ -85,7 +86,8 @@ def described(entry: Entry) -> str:  # noqa: PLR0911, PLR0912 - one return for e
             )
         case SeriesRegistered():
             releases = counted(entry.price.releases, "release")
-            return f"Series '{entry.series}' of {releases} was charged to '{entry.dataset}' whole."
+            free = ", each with columns of its own," if isinstance(entry, FreeSeriesRegistered) else ""
+            return f"Series '{entry.series}' of {releases}{free} was charged to '{entry.dataset}' whole."
         case ReleaseCharged():
             payer = f"series '{entry.series.name}'" if entry.series else f"'{entry.dataset}'"
             reserved = ", and its sample reserved" if draws_sample(dict(entry.mechanism)) else ""

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ....mechanisms.errors import InputRefused
+from ...theory.kinds.registry import mechanism_of_record, not_covered
 from ..charge import price_faults
 from ..entries.codec import sorted_fields
 from ..entries.kinds import ChargedPrice, SeriesPlace
@@ -181,9 +182,22 @@ def _releases_of_series(series: Mapping[str, Any] | None) -> int:
         return 1
     place = SeriesPlace(name=series["name"], number=series["number"], spec_digest="0" * 64)
     releases: int = series["releases"]
-    if place.number > releases or set(series) != {"name", "number", "releases"}:
+    if place.number > releases or set(series) - {"registered"} != {"name", "number", "releases"}:
         raise ValueError("a series has no such place")
     return releases
+
+
+def _priced_mechanism(certificate: Mapping[str, Any]) -> tuple[Mapping[str, Any], str | None]:
+    """The mechanism that the price is of, which a series with free columns names, and why it doesn't cover the release.
+
+    Raises:
+        InputRefused: a mechanism can't be read.
+    """
+    run, series = certificate["mechanism"], certificate["series"]
+    if series is None or "registered" not in series:
+        return run, None
+    registered = series["registered"]
+    return registered, not_covered(mechanism_of_record(run), mechanism_of_record(registered))
 
 
 def _count(value: object) -> int:
@@ -198,8 +212,9 @@ def _count(value: object) -> int:
 
 
 def _price_findings(certificate: Mapping[str, Any]) -> tuple[str, ...]:
-    guarantee, mechanism = certificate["guarantee"], certificate["mechanism"]
+    guarantee = certificate["guarantee"]
     try:
+        mechanism, uncovered = _priced_mechanism(certificate)
         price = ChargedPrice(
             epsilon=amount_of_text(guarantee["epsilon"]),
             delta=amount_of_text(guarantee["delta"]),
@@ -208,13 +223,15 @@ def _price_findings(certificate: Mapping[str, Any]) -> tuple[str, ...]:
             releases=_releases_of_series(certificate["series"]),
         )
         paper = guarantee["epsilon_paper"]
+        if uncovered is not None:
+            return (f"its series has not paid for its mechanism: {uncovered}",)
         return price_faults(
             mechanism=sorted_fields(mechanism),
             price=price,
             epsilon_paper=None if paper is None else amount_of_text(paper),
             rows_per_person=_count(guarantee["rows_per_person"]),
         )
-    except (AttributeError, KeyError, TypeError, ValueError):
+    except (AttributeError, InputRefused, KeyError, TypeError, ValueError):
         return ("its mechanism or its guarantee can't be read",)
 
 

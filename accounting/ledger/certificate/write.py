@@ -84,7 +84,7 @@ def write_certificate(
         "sample_id": charge.sample_id,
         "code_version": charge.code_version,
         "code_sources": code_sources,
-        "series": _series(charge),
+        "series": _series(charge, circumstances),
         "guarantee": {
             "epsilon": amount_text(charge.price.epsilon),
             "delta": amount_text(charge.price.delta),
@@ -134,10 +134,12 @@ def sha256_of_file(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def _series(charge: ReleaseCharged) -> dict[str, str | int] | None:
+def _series(charge: ReleaseCharged, circumstances: DatasetContext) -> dict[str, Any] | None:
+    """The place in a series; where its columns are free, also the mechanism that it was registered with and priced."""
     if charge.series is None:
         return None
-    return {"name": charge.series.name, "number": charge.series.number, "releases": charge.price.releases}
+    place = {"name": charge.series.name, "number": charge.series.number, "releases": charge.price.releases}
+    return place if circumstances.registered is None else place | {"registered": dict(circumstances.registered)}
 
 
 def _looks(circumstances: DatasetContext) -> dict[str, Any]:
@@ -356,8 +358,12 @@ SURVEY_GUARANTEE = (
 SERIES_GUARANTEE = (
     "This is one release of a series, and the guarantee is for the whole series: whoever sees all its {releases} "
     "releases, whatever else they know, has almost the same chance of seeing them had {unit} been absent from all of "
-    "them: every event's probability differs by a factor of at most e^epsilon, plus at most delta. The series' "
-    "parameters were fixed before its first release. "
+    "them: every event's probability differs by a factor of at most e^epsilon, plus at most delta. {fixed} "
+)
+FIXED = "The series' parameters were fixed before its first release."
+FREE_COLUMNS = (
+    "The series' mechanism was fixed before its first release; columns, hierarchies and levels of each, a higher k and "
+    "a lower sampling rate could be chosen by what was published before."
 )
 LIMITS = (
     "The guarantee is for {records} a person and for this release alone; what other releases of the "
@@ -404,7 +410,9 @@ def guarantee_statement(charge: ReleaseCharged, circumstances: DatasetContext) -
     mechanism = mechanism_of_record(dict(charge.mechanism))
     kind = kind_of(mechanism)
     if charge.series is not None:
-        return f"{SERIES_GUARANTEE.format(unit=unit, releases=charge.price.releases)}{kind.statements.series or ''}"
+        fixed = FIXED if circumstances.registered is None else FREE_COLUMNS
+        whole = SERIES_GUARANTEE.format(unit=unit, releases=charge.price.releases, fixed=fixed)
+        return f"{whole}{kind.statements.series or ''}"
     template = VALUES_GUARANTEE if charge.price.relation == REPLACEMENT else GUARANTEE
     if kind.survey_rate is not None:
         template = SURVEY_GUARANTEE

@@ -28,6 +28,7 @@ __all__ = [
     "DatasetAdded",
     "Entry",
     "Fields",
+    "FreeSeriesRegistered",
     "LedgerCreated",
     "OutputHashes",
     "ReleaseAbandoned",
@@ -106,6 +107,18 @@ class SeriesRegistered:
             require_amount(self.epsilon_paper, "the paper's ε")
         require_digest(self.spec_digest, "specification's digest")
         require_digest(self.map_digest, "map's digest")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class FreeSeriesRegistered(SeriesRegistered):
+    """The same for a series whose releases have columns, hierarchies and levels of their own.
+
+    A release of it may also have a higher k or a lower sampling rate than `mechanism`, which its price is for: what
+    else is covered is nothing (`not_covered`). `map_digest` is of the specification that it was registered with, and
+    binds no release; `spec_digest` is of what its releases have in common, without columns, k and rate.
+    """
+
+    KIND: ClassVar[str] = "series-registered/2"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -494,6 +507,7 @@ Entry = (
     | BudgetRaised
     | DataAccess
     | SeriesRegistered
+    | FreeSeriesRegistered
     | ReleaseCharged
     | ReleaseChargedTwoSamples
     | ReleaseReading

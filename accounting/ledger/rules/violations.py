@@ -9,7 +9,7 @@ from typing import assert_never
 
 from ....mechanisms.amounts import amount_shown
 from ....mechanisms.errors import AccountantRefused, InputRefused, Refusal
-from ...theory.kinds.registry import kind_of, mechanism_of_record
+from ...theory.kinds.registry import kind_of, mechanism_of_record, not_covered
 from ..chain.append import is_exclusive, released_once
 from ..charge import price_faults, what_fits
 from ..entries.kinds import (
@@ -19,6 +19,7 @@ from ..entries.kinds import (
     DatasetAdded,
     Entry,
     Fields,
+    FreeSeriesRegistered,
     LedgerCreated,
     ReleaseAbandoned,
     ReleaseCharged,
@@ -227,12 +228,24 @@ def _of_charge(
     if isinstance(entry, ReleaseCharged) and place is not None:
         yield from _of_place(entry, place, state)
     for fault in price_faults(
-        mechanism=entry.mechanism, price=entry.price, epsilon_paper=entry.epsilon_paper, rows_per_person=claimed
+        mechanism=_priced_mechanism(entry, state),
+        price=entry.price,
+        epsilon_paper=entry.epsilon_paper,
+        rows_per_person=claimed,
     ):
         remedy = "Charge what the mechanism costs."
         yield Violation(cause="price-differs", fault=fault, what=f"{fault}.", where=where, remedy=remedy)
     if dataset is not None and before is not None and place is None:
         yield from _of_budget(entry.price, entry.mechanism, claimed, dataset, before.account, state)
+
+
+def _priced_mechanism(entry: SeriesRegistered | ReleaseCharged, state: LedgerState) -> Fields:
+    """The mechanism that an entry's price is of: for a release of a series with free columns the registered one."""
+    if isinstance(entry, ReleaseCharged) and entry.series is not None:
+        series = state.series(entry.series.name)
+        if isinstance(series, FreeSeriesRegistered):
+            return series.mechanism
+    return entry.mechanism
 
 
 def _of_registration(entry: SeriesRegistered, state: LedgerState) -> Iterator[Violation]:
@@ -349,6 +362,9 @@ def _of_place(entry: ReleaseCharged, place: SeriesPlace, state: LedgerState) -> 
         fault = f"series '{place.name}' has not paid for this release: {', '.join(parts)}"
         if parts == ("specification",):
             yield _specification_differs(series, fault=fault)
+        elif parts == ("mechanism",) and isinstance(series, FreeSeriesRegistered):
+            reason = _uncovered(entry.mechanism, series) or ""
+            yield _not_paid(series, reason=reason, fault=f"{fault}: {reason}")
         else:
             what = f"it has not paid for this release: another {' and another '.join(parts)}."
             yield _series_differs(series, what=what, fault=fault)
@@ -362,33 +378,65 @@ def _of_place(entry: ReleaseCharged, place: SeriesPlace, state: LedgerState) -> 
 
 def unpaid_parts(charge: ReleaseCharged, registered: SeriesRegistered) -> tuple[str, ...]:
     """In what a release differs from the series that is to pay for it; nothing where it is one of its releases."""
-    place = charge.series
+    place, free = charge.series, isinstance(registered, FreeSeriesRegistered)
     differences = {
         "data set": charge.dataset != registered.dataset,
-        "mechanism": charge.mechanism != registered.mechanism,
-        "generalization map": charge.map_digest != registered.map_digest,
+        "mechanism": _uncovered(charge.mechanism, registered) is not None,
+        "generalization map": not free and charge.map_digest != registered.map_digest,
         "price": charge.price != registered.price,
         "specification": place is None or place.spec_digest != registered.spec_digest,
     }
     return tuple(part for part, differs in differences.items() if differs)
 
 
-def other_specification(registered: SeriesRegistered, *, dataset: str, spec_digest: str) -> Violation | None:
+def _uncovered(mechanism: Fields, registered: SeriesRegistered) -> str | None:
+    """Why a series' price doesn't hold for a mechanism, in words; None where it does."""
+    if mechanism == registered.mechanism:
+        return None
+    if not isinstance(registered, FreeSeriesRegistered):
+        return "another mechanism"
+    try:
+        run, priced = (mechanism_of_record(dict(record)) for record in (mechanism, registered.mechanism))
+    except InputRefused:
+        return "another mechanism"
+    return not_covered(run, priced)
+
+
+def other_specification(
+    registered: SeriesRegistered, *, dataset: str, spec_digest: str, mechanism: Fields
+) -> Violation | None:
     """What speaks against a release of a series of which only the specification is known yet, None where nothing does.
 
     Args:
         registered: the series.
         dataset: the data set that would be released.
         spec_digest: SHA-256 (hex) of what the specifications of a series must have in common.
+        mechanism: record of what would be run. A series without free columns has it in its digest.
     """
-    same = (dataset, spec_digest) == (registered.dataset, registered.spec_digest)
-    return None if same else _specification_differs(registered)
+    if (dataset, spec_digest) != (registered.dataset, registered.spec_digest):
+        return _specification_differs(registered)
+    reason = _uncovered(mechanism, registered)
+    return None if reason is None else _not_paid(registered, reason=reason)
 
 
 def _specification_differs(series: SeriesRegistered, *, fault: str = "") -> Violation:
     what = (
         "this specification differs from the one that was registered, and the price holds for parameters fixed then: "
         "data set, form, k, rate, delta, columns, hierarchies, levels, and how records are read."
+    )
+    if isinstance(series, FreeSeriesRegistered):
+        what = (
+            "this specification differs from the one that was registered in more than columns, hierarchies, levels, a "
+            "higher k or a lower rate: the same are data set, kind and form, delta, how records are read, "
+            "rows_per_person, how a map is drawn, and every other parameter of the mechanism."
+        )
+    return _series_differs(series, what=what, fault=fault)
+
+
+def _not_paid(series: SeriesRegistered, *, reason: str, fault: str = "") -> Violation:
+    what = (
+        f"it has not paid for this mechanism: {reason}. With free columns a release may have a higher k or a lower "
+        "rate than was registered, and nothing else differs."
     )
     return _series_differs(series, what=what, fault=fault)
 

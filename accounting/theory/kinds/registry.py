@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import fields
 from decimal import Decimal
 from importlib import import_module
 from typing import Any, TypeVar
@@ -18,6 +19,7 @@ __all__ = [
     "load_kind",
     "mechanism_of_record",
     "mechanism_record",
+    "not_covered",
     "paper_price",
     "price",
     "recorded_price",
@@ -111,6 +113,35 @@ def paper_price(mechanism: Mechanism, *, delta: Decimal, releases: int = 1, rows
         return None if kind.paper_price is None else kind.paper_price(mechanism, delta, releases)
     if not kind.pure:
         check_request(delta, releases)
+    return None
+
+
+FREER_KINDS = frozenset({"strongly_safe", "epsilon_safe", "deletion", "selected_deletion"})
+"""Kinds whose groups of fewer than k are dropped, so that a higher k is another processing of what is published."""
+
+
+def not_covered(mechanism: Mechanism, registered: Mechanism) -> str | None:
+    """Why the price of a series with free columns doesn't cover a release by a mechanism, in words; None where it does.
+
+    It covers the registered mechanism with a higher k (post-processing), with a lower sampling rate (the same on
+    records that coins have thinned beforehand), or both. That a privacy profile is smaller is not enough: the price is
+    that of a game in which an adversary picks sizes of groups, and a smaller profile need not be below that of any one
+    size (docs/proofs/composition.md, "What may change within a series").
+
+    Args:
+        mechanism: what the release would run.
+        registered: what the series was registered with.
+    """
+    if type(mechanism) is not type(registered) or registered.kind not in FREER_KINDS:
+        return None if mechanism == registered else "another kind of mechanism"
+    for one in fields(registered):  # type: ignore[arg-type]  # every mechanism is a dataclass
+        mine, own = getattr(mechanism, one.name), getattr(registered, one.name)
+        if one.name == "k" and mine < own:
+            return f"k = {mine} is below the registered {own}"
+        if one.name == "sampling_rate" and mine > own:
+            return f"the sampling rate {mine} is above the registered {own}"
+        if one.name not in ("k", "sampling_rate") and mine != own:
+            return f"{one.name.replace('_', ' ')} differs from what was registered"
     return None
 
 

@@ -22,7 +22,7 @@ from crowdblend.accounting.ledger.certificate.write import write_certificate
 from crowdblend.accounting.ledger.chain.anchor import Anchoring
 from crowdblend.accounting.ledger.charge import DatasetContext, Receipt, ReleaseCharge, SeriesRegistration
 from crowdblend.accounting.ledger.database.creation import create_ledger
-from crowdblend.accounting.ledger.entries.kinds import ReleaseCharged
+from crowdblend.accounting.ledger.entries.kinds import Fields, ReleaseCharged
 from crowdblend.accounting.ledger.private_store.signing import SigningKey, SigningKeys
 from crowdblend.accounting.ledger.reader import LedgerReader, SeriesState, open_reader
 from crowdblend.accounting.ledger.writer import LedgerWriter, open_writer
@@ -275,13 +275,14 @@ class Certified:
         charge: ReleaseCharged | None = None,
         rows_per_person: int = 1,
         look_days: tuple[date, ...] = (),
+        registered: Fields | None = None,
     ) -> Path:
         folder.mkdir()
         (folder / "data.csv").write_text("sex,count\nFemale,21\nMale,34\n")
         write_certificate(
             folder,
             charge=charge or self.books.request(map_digest=self.map.digest()).entry,
-            circumstances=DatasetContext(rows_per_person=rows_per_person, look_days=look_days),
+            circumstances=DatasetContext(rows_per_person=rows_per_person, look_days=look_days, registered=registered),
             position=2,
             chain_hash="f" * 64,
             generalization=self.map,

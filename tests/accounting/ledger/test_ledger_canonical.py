@@ -15,6 +15,7 @@ from crowdblend.accounting.ledger.entries.kinds import (
     DataAccess,
     DatasetAdded,
     Entry,
+    FreeSeriesRegistered,
     LedgerCreated,
     ReleaseAbandoned,
     ReleaseCharged,
@@ -60,6 +61,20 @@ PINNED = {
     b'"mechanism":{"k":20,"kind":"strongly-safe-release/1","sampling_rate":"0.1"},'
     b'"price":{"delta":"0.000001","epsilon":"0.25","relation":"add/remove","releases":1,'
     b'"rule":"exact-profile/1"},"series":"s","spec_digest":"' + b"1" * 64 + b'"}': SeriesRegistered(
+        series="s",
+        dataset="d",
+        mechanism=MECHANISM,
+        price=PRICE,
+        epsilon_paper=None,
+        spec_digest="1" * 64,
+        map_digest="2" * 64,
+        day=DAY,
+    ),
+    b'{"dataset":"d","day":"2026-03-04","epsilon_paper":null,"kind":"series-registered/2",'
+    b'"map_digest":"' + b"2" * 64 + b'",'
+    b'"mechanism":{"k":20,"kind":"strongly-safe-release/1","sampling_rate":"0.1"},'
+    b'"price":{"delta":"0.000001","epsilon":"0.25","relation":"add/remove","releases":1,'
+    b'"rule":"exact-profile/1"},"series":"s","spec_digest":"' + b"1" * 64 + b'"}': FreeSeriesRegistered(
         series="s",
         dataset="d",
         mechanism=MECHANISM,

@@ -18,6 +18,7 @@ from crowdblend.accounting.ledger.entries.codec import bytes_of_entry
 from crowdblend.accounting.ledger.entries.kinds import ChargedPrice, SeriesPlace, TokenRevoked
 from crowdblend.accounting.ledger.reader import open_reader
 from crowdblend.mechanisms.errors import AccountantRefused, InputRefused, ReleaseFailed
+from crowdblend.mechanisms.microdata import StronglySafeRelease
 from sqlalchemy import text
 
 DAY = date(2026, 3, 4)
@@ -83,7 +84,12 @@ def test_a_place_in_a_series_is_that_of_a_release_with_a_series(sqlite_books) ->
 def test_a_look_at_a_series_that_the_ledger_does_not_have_is_the_callers_mistake(books) -> None:
     books.add()
     with books.reader() as reader, pytest.raises(InputRefused, match=r"'monthly'"):
-        reader.look_at_series(name="monthly", dataset="census", spec_digest="c" * 64)
+        reader.look_at_series(
+            name="monthly",
+            dataset="census",
+            spec_digest="c" * 64,
+            mechanism=StronglySafeRelease(k=20, sampling_rate=Decimal("0.1")),
+        )
 
 
 def test_an_address_is_shown_without_its_password(books) -> None:
