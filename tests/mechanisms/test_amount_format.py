@@ -7,7 +7,16 @@ from decimal import Decimal
 from pathlib import Path
 
 import pytest
-from crowdblend.mechanisms.amounts import amount_exact, amount_left, amount_of_log10, amount_shown, counted
+from crowdblend.mechanisms.amounts import (
+    amount_exact,
+    amount_left,
+    amount_of_log10,
+    amount_shown,
+    counted,
+    double_left,
+    exact_number,
+)
+from crowdblend.mechanisms.errors import InputRefused
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -39,6 +48,25 @@ def test_costs_are_rounded_up_and_remainders_down(amount: Decimal) -> None:
     assert Decimal(amount_shown(amount)) <= amount * Decimal("1.00001")
     assert Decimal(amount_left(amount)) >= amount * Decimal("0.99999")
     assert Decimal(amount_exact(amount)) == amount
+    assert Decimal(repr(double_left(amount))) <= amount
+
+
+def test_a_double_is_rounded_down_where_the_nearest_one_lies_above() -> None:
+    third = Decimal("0.33333333333333333")
+    assert Decimal(repr(float(third))) <= third
+    seventh = Decimal("0.14285714285714284921")
+    assert Decimal(repr(float(seventh))) > seventh
+    assert Decimal(repr(double_left(seventh))) < seventh
+
+
+def test_numbers_are_taken_as_they_are_written() -> None:
+    for number in (0.1, "0.1", Decimal("0.1")):
+        assert exact_number("epsilon", number) == Decimal("0.1")
+    assert exact_number("epsilon", 3) == 3
+    for wrong in ("a tenth", "", True, float("nan"), float("inf"), Decimal("NaN")):
+        with pytest.raises(InputRefused, match="epsilon is no number") as refused:
+            exact_number("epsilon", wrong)
+        assert refused.value.where == "epsilon"
 
 
 def test_powers_of_ten_without_a_fraction_in_the_exponent() -> None:

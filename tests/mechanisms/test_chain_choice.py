@@ -10,6 +10,7 @@ from decimal import Decimal
 import numpy as np
 import pytest
 from crowdblend.mechanisms.deletion import (
+    DeletionRelease,
     GaussianDeletion,
     OptimalDeletion,
     SelectedDeletion,
@@ -82,7 +83,10 @@ def weights_of(lattice: Lattice, chain: tuple[int, ...]) -> list[int]:
 @pytest.mark.parametrize("number", [0, 1, 40, 300])
 def test_scores_are_those_of_dictionaries(threshold, number):
     records = some_records(number, number)
-    found = chain_scores(counts_of(records), lattice=LATTICE, threshold=threshold)
+    done: list[tuple[int, int]] = []
+    progress = {"on_progress": lambda *so_far: done.append(so_far)}
+    found = chain_scores(counts_of(records), lattice=LATTICE, threshold=threshold, **progress)
+    assert done == [(number, len(CHAINS)) for number in range(1, len(CHAINS) + 1)]
     assert found.tolist() == [
         quality_by_dictionaries(records, chain, threshold, weights_of(LATTICE, chain)) for chain in CHAINS
     ]
@@ -243,6 +247,7 @@ def test_chains_are_described_by_stage_and_have_a_digest_of_their_own():
 def test_the_threshold_is_what_a_group_loses_in_expectation_and_k(noise):
     mechanism = SelectedDeletion(stages=1, k=5, noise=noise, selection_epsilon=Decimal("0.1"))
     assert mechanism.selection_threshold == math.ceil(expected_deletion(noise)) + 5
+    assert mechanism.release == DeletionRelease(stages=1, k=5, noise=noise)
     for epsilon in ("0", "-1", "NaN"):
         with pytest.raises(ValueError, match="must be positive"):
             SelectedDeletion(stages=1, k=5, noise=noise, selection_epsilon=Decimal(epsilon))

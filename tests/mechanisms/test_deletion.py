@@ -13,6 +13,7 @@ import pytest
 from crowdblend.mechanisms.deletion import (
     LARGEST_DELETION,
     WEIGHT_TOTAL,
+    CalibratedDeletion,
     DeletionRelease,
     GaussianDeletion,
     GeometricDeletion,
@@ -242,6 +243,7 @@ def test_a_quality_out_of_range_is_refused(wrong):
         lambda: GaussianDeletion(scale=Decimal(-1), width=20),
         lambda: DeletionRelease(stages=0, k=1, noise=OPTIMAL),
         lambda: DeletionRelease(stages=1, k=0, noise=OPTIMAL),
+        lambda: CalibratedDeletion(stages=1, k=1, noise=OPTIMAL, margins=0, margin_scale=Decimal(1), margin_width=8),
     ],
 )
 def test_what_is_out_of_range_is_refused(wrong):

@@ -162,3 +162,10 @@ def test_declared_values_have_two_levels():
     sex = ValueHierarchy.from_values(["Female", "Male"])
     assert (sex.levels, sex.size(0), sex.size(1)) == (2, 3, 1)
     assert labels(sex, [b"Male", b"Female", b"male"], 0) == ["Male", "Female", "*"]
+
+
+def test_values_without_regard_to_case_are_published_as_declared():
+    streets = ValueHierarchy.from_values(["Straße", "Weg"]).folded()
+    assert labels(streets, [b"STRASSE", b"WEG", b"weg", b"\xff", None], 0) == ["Straße", "Weg", "Weg", "*", "*"]
+    with pytest.raises(HierarchyError, match="differ in case alone"):
+        ValueHierarchy.from_values(["a", "A"]).folded()

@@ -6,7 +6,14 @@ from datetime import date, timedelta
 
 import numpy as np
 import pytest
-from crowdblend.mechanisms.hierarchies.build import day_rows, interval_rows, outline_rows, parent_rows, prefix_rows
+from crowdblend.mechanisms.hierarchies.build import (
+    day_rows,
+    interval_rows,
+    outline_rows,
+    parent_rows,
+    prefix_rows,
+    written_day,
+)
 from crowdblend.mechanisms.hierarchies.check import hierarchy_faults
 from crowdblend.mechanisms.hierarchies.declare import HierarchyError, IntervalHierarchy, ValueHierarchy
 from hypothesis import given, settings
@@ -52,6 +59,15 @@ def test_days_lie_in_their_months_quarters_years_and_decades() -> None:
     for levels in (["week"], ["year", "month"], ["month", "month"]):
         with pytest.raises(HierarchyError):
             day_rows(days, levels)
+
+
+def test_days_are_written_as_records_write_them_in_english() -> None:
+    for form in ("%Y-%m-%d", "%d.%m.%y", "%d %B %Y", "%b %d, %Y"):
+        for day in (date(2026, 3, 31), date(1999, 12, 1)):
+            assert written_day(day.isoformat(), form) == day.strftime(form)
+    assert written_day("2026-03-01", "%-d/%-m at 100%%") == "1/3 at 100%"
+    with pytest.raises(HierarchyError, match="'%j' is no part of a day"):
+        written_day("2026-03-01", "%Y-%j")
 
 
 @settings(derandomize=True, max_examples=200)

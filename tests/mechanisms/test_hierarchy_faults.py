@@ -71,6 +71,7 @@ def test_what_is_seldom_meant_is_remarked() -> None:
         ([("a", "A", "*"), ("b", "B", "*")], "merges nothing"),
         ([("a", "A"), ("b", "B")], "left blank"),
         ([("*", "South", "Lyon")], "left blank"),
+        ([("town", "region", "all"), ("Lyon", "South", "*"), ("Nice", "South", "*")], "it is a header"),
     ):
         assert any(word in remark.what for remark in hierarchy_remarks(declared)), declared
 

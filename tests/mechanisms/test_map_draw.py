@@ -200,6 +200,7 @@ def test_the_shares_are_at_most_the_whole():
 def test_a_walk_stays_inside_and_refuses_what_is_not():
     assert neighbours(LATTICE, (0, 0)) == ((0, 0), (0, 1), (1, 0))
     assert neighbours(LATTICE, (1, 1)) == ((0, 1), (1, 0), (1, 1), (2, 1))
+    LATTICE.index_of(walk(score_of, lattice=LATTICE, epsilon=Decimal(1), steps=2))
     refused: list[dict] = [
         {"steps": 0},
         {"start": (5, 0)},

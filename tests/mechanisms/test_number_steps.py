@@ -24,6 +24,8 @@ def test_every_number_has_the_code_of_the_cuts_below_it(cuts, values) -> None:
     assert codes == [0 if math.isnan(v) else 1 + sum(cut <= v for cut in cuts) for v in values]
     assert all(0 <= code < steps.size(0) for code in codes)
     assert set(steps.codes_of_numbers(np.array(values, dtype=np.float64), 1).tolist()) <= {0}
+    whole = np.arange(-3, 4)
+    assert steps.codes_of_integers(whole, 0).tolist() == [1 + sum(cut <= number for cut in cuts) for number in whole]
 
 
 @given(cuts=CUTS, values=st.lists(st.floats(allow_nan=False, allow_infinity=False, width=64), max_size=20))

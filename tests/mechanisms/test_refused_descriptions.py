@@ -58,6 +58,7 @@ def test_an_epsilon_safe_release_has_the_same_and_a_choice() -> None:
 def test_a_walk_alone_has_steps_and_goes_through_all_combinations() -> None:
     small = lattice(2)
     assert MapChoice(lattice=small, draw="walk", steps=1).names == ("age 0", "age 1")
+    assert MapChoice(lattice=small, draw="walk", steps=1).columns == small.columns
     assert MapChoice(lattice=small, draw="exponential", steps=None).digest() == small.digest()
     with pytest.raises(ValueError, match="at least one step, not 0"):
         MapChoice(lattice=small, draw="walk", steps=0)

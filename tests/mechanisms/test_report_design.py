@@ -185,6 +185,24 @@ def test_combinations_of_answers_are_told_by_their_labels(seeded_bytes):
     assert (np.abs(found.mean(axis=0) - wrong) > 6 * np.sqrt(exact[order] / trials)).any(), "the order is not arbitrary"
 
 
+@pytest.mark.parametrize("table", [CHOICE, BLOOM])
+def test_a_value_has_its_own_label_and_the_count_of_its_vector(table):
+    """With as many reports of each vector as coins give in the mean, estimates are the counts themselves."""
+    design = design_of_table(table)
+    assert answer_labels(design) == (("x",), ("y",), ("z",))
+    bits, flip = design.mechanism.bits, float(design.mechanism.flip_probability)
+    people = {"x": 300.0, "y": 150.0, "z": 0.0}
+    vector_of = {value: 1 << place for place, value in enumerate(design.values)}
+    if isinstance(design, BloomDesign):
+        vector_of = {value: design.encoding.vector_of(value) for value in design.values}
+    numbers = np.arange(1 << bits)
+    outcomes = np.zeros(1 << bits)
+    for value, count in people.items():
+        flips = np.array([int(number).bit_count() for number in numbers ^ vector_of[value]])
+        outcomes += count * flip**flips * (1 - flip) ** (bits - flips)
+    assert estimated(design, outcomes).counts.tolist() == pytest.approx(list(people.values()), abs=1e-6)
+
+
 def test_no_standard_error_passes_the_largest_one(seeded_bytes):
     n = 900
     for table in (SKETCH, CHOICE, BLOOM, ASKED):

@@ -154,6 +154,7 @@ def test_a_column_of_many_uneven_levels_is_scored_too(levels):
     assert scorer(counts, lattice=lattice, threshold=7)(few).tolist() == [found[lattice.index_of(one)] for one in few]
     assert [done for done, _ in told] == sorted({done for done, _ in told})
     assert told[-1] == (lattice.size, lattice.size)
+    assert scores(counts, lattice=lattice, threshold=7).tolist() == found.tolist()
     with pytest.raises(ValueError, match="thread"):
         scores(counts, lattice=lattice, threshold=1, threads=0)
 

@@ -10,7 +10,7 @@ from crowdblend.mechanisms.hierarchies.declare import IntervalHierarchy
 from crowdblend.mechanisms.measures.classification import fitted_model
 from crowdblend.mechanisms.measures.counting import CountedRecords, counting_query_errors
 from crowdblend.mechanisms.measures.information import association
-from crowdblend.mechanisms.measures.risk import normalised_class_size, reidentification_risk
+from crowdblend.mechanisms.measures.risk import discernibility, normalised_class_size, reidentification_risk
 from crowdblend.mechanisms.microdata import sum_counts
 from crowdblend.mechanisms.recoding import GeneralizationMap, MappedColumn
 
@@ -29,6 +29,9 @@ def test_classes_are_measured_by_a_k() -> None:
     assert normalised_class_size(sizes, k=1) == 3.0
     with pytest.raises(ValueError, match="k must be at least 1, not 0"):
         normalised_class_size(sizes, k=0)
+    assert discernibility(sizes, suppressed=1) == 2 * 2 + 4 * 4 + 7
+    with pytest.raises(ValueError, match="suppressed records can't be -1"):
+        discernibility(sizes, suppressed=-1)
 
 
 def test_a_query_fixes_a_column_and_an_association_has_two() -> None:
