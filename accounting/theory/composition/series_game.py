@@ -24,13 +24,14 @@ from .loss_distribution import (
     power,
 )
 
-__all__ = ["MOST_RELEASES", "epsilon_of_game", "moves_of"]
+__all__ = ["MOST_RELEASES", "delta_of_game", "epsilon_of_game", "moves_of"]
 
 MOST_RELEASES = 400
 """More take too long, and so does a k above 10,000: then the price is the composed one."""
 
 _LARGEST_K = 10_000
 _POINTS_PER_DEVIATION, _FEWER_POINTS, _MANY_RELEASES = 12.0, 8.0, 100
+_MOST_POINTS, _FEWER_IN_ALL = 1024.0, 512.0
 _CUT_SHARE = 1e-3
 _FINE, _COARSE = 0.05, 0.3
 _NEAREST, _FARTHEST = (-1.2, 2.4), (-4.0, 6.0)
@@ -61,11 +62,7 @@ def epsilon_of_game(release: StronglySafeRelease, *, releases: int, delta: float
     """
     if releases > MOST_RELEASES or release.k > _LARGEST_K:
         return None
-    curves = curves_of(release, negligible=delta * _CUT_SHARE / releases)
-    if not isinstance(curves, LossCurves):
-        raise TypeError("a sampled release has curves")
-    points = _POINTS_PER_DEVIATION if releases <= _MANY_RELEASES else _FEWER_POINTS
-    spacing = few_bits(curves.deviation / points)
+    curves, spacing = _grid(release, releases, delta)
     adding, removing = moves_of(release, curves, spacing)
     found = _epsilon(adding, releases, delta, composed)
     if found is None:
@@ -76,6 +73,41 @@ def epsilon_of_game(release: StronglySafeRelease, *, releases: int, delta: float
         return found
     other = _epsilon(removing, releases, delta, composed)
     return None if other is None else max(found, other)
+
+
+def delta_of_game(release: StronglySafeRelease, *, releases: int, epsilon: float, resolution: float) -> float | None:
+    """An upper bound on δ at ε in the same game; masses below about a thousandth of `resolution` count in full.
+
+    Args:
+        release: the mechanism of all releases.
+        releases: T of at least 1.
+        epsilon: ε over all of them together, above 0.
+        resolution: about the δ that is expected; it decides how fine the grid is, and nothing else.
+
+    Returns:
+        δ, at least the true one; None where the game would take too long.
+
+    Raises:
+        ValueError: parameters beyond what doubles hold.
+    """
+    if releases > MOST_RELEASES or release.k > _LARGEST_K:
+        return None
+    curves, spacing = _grid(release, releases, resolution)
+    adding, removing = moves_of(release, curves, spacing)
+    found = _delta(adding, releases, epsilon)
+    whole = power(measures_of(curves, spacing)[1], releases, cut=resolution * _CUT_SHARE)
+    return found if delta_at(whole, epsilon) <= found else max(found, _delta(removing, releases, epsilon))
+
+
+def _grid(release: StronglySafeRelease, releases: int, delta: float) -> tuple[LossCurves, float]:
+    """The curves of a release, and a grid fine against its deviation, with so many points at most as can be played."""
+    curves = curves_of(release, negligible=delta * _CUT_SHARE / releases)
+    if not isinstance(curves, LossCurves):
+        raise TypeError("a sampled release has curves")
+    few = releases > _MANY_RELEASES
+    finest = curves.deviation / (_FEWER_POINTS if few else _POINTS_PER_DEVIATION)
+    reach = curves.adding_end + curves.removing_end
+    return curves, few_bits(max(finest, reach / (_FEWER_IN_ALL if few else _MOST_POINTS)))
 
 
 def moves_of(
@@ -103,18 +135,43 @@ def moves_of(
 
 
 def _epsilon(moves: list[LossDistribution], releases: int, delta: float, composed: float) -> float | None:
-    """The least ε found of one direction, by one table for all ε: a state is the loss so far, less ε.
+    """The least ε found of one direction, by one table for all ε."""
+    return _read_off(*_table(moves, releases, composed), delta)
+
+
+def _delta(moves: list[LossDistribution], releases: int, epsilon: float) -> float:
+    """The δ of one direction at ε above 0."""
+    states, values = _table(moves, releases, epsilon)
+    there = int(np.searchsorted(states, -epsilon, side="right"))
+    return _chord(states, values, there - 1, -epsilon)
+
+
+def _chord(states: Array, values: Array, here: int, state: float) -> float:
+    """V between two states, by the chord of e^u·V over e^u, which is convex."""
+    x, y, place = math.exp(states[here]), math.exp(states[here + 1]), math.exp(state)
+    share = min(max((place - x) / (y - x), 0.0), 1.0)
+    value = ((1.0 - share) * x * values[here] + share * y * values[here + 1]) / place
+    return min(float(value) * (2.0 - _TIE), 1.0)
+
+
+def _table(moves: list[LossDistribution], releases: int, reach: float) -> tuple[Array, Array]:
+    """V before the first release at all states: a state is the loss so far, less ε, so that one table serves every ε.
 
     With V_T(u) = max(0, 1 − e^{−u}) and V_t(u) = max over moves of Σ_d m_d·V_{t+1}(u + d) + m_∞, δ(ε) is V_0(−ε).
     V rises with u and is at most 1, so that its value at the lower end stands for all below, and 1 for all above.
+
+    Args:
+        moves: the measures of one direction.
+        releases: T of at least 1.
+        reach: about the largest ε that is asked for; it decides how far the states go, and nothing else.
     """
     spacing, lowest, size = moves[0].spacing, moves[0].lowest, moves[0].masses.size
     if any((move.lowest, move.masses.size) != (lowest, size) for move in moves):
         raise ValueError("the moves of a game need one grid")
     masses = np.array([move.masses * (1.0 + move.slack) for move in moves]).T.copy()
     infinite = np.array([move.infinite * (1.0 + move.slack) for move in moves])
-    below = math.ceil(_BEYOND * composed / spacing) + 2
-    above = math.ceil(_SURE * composed / spacing) + size
+    below = math.ceil(_BEYOND * reach / spacing) + 2
+    above = math.ceil(_SURE * reach / spacing) + size
     states = spacing * np.arange(-below, above + 1, dtype=np.float64)
     values = np.maximum(-np.expm1(-states), 0.0) * (1.0 + 4.0 * ULP)
     rounding = 1.0 + (size + 16.0) * ULP
@@ -122,7 +179,7 @@ def _epsilon(moves: list[LossDistribution], releases: int, delta: float, compose
         padded = np.concatenate([np.full(-lowest, values[0]), values, np.ones(max(lowest + size - 1, 0))])
         windows = np.ascontiguousarray(sliding_window_view(padded, size))
         values = np.minimum((windows @ masses + infinite).max(axis=1) * rounding, 1.0)
-    return _read_off(states, values, delta)
+    return states, values
 
 
 def _read_off(states: Array, values: Array, delta: float) -> float | None:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from decimal import ROUND_FLOOR, Decimal
+from typing import TypeVar
 
 import numpy as np
 
@@ -27,6 +28,8 @@ from ..arithmetic import (
 from ..composition.amplification import Guarantee
 from ..composition.loss_distribution import Part
 from ..composition.releases import COMPOSED_FLOOR, delta_composed, estimated_log_delta
+from ..composition.series_game import MOST_RELEASES as MOST_PLAYED
+from ..composition.series_game import delta_of_game
 from ..kinds.epsilon_safe import log_profile_selected, price_selected, selection_cost
 from ..kinds.kind import Price, Tunable
 from ..kinds.strongly_safe import composed_price_fixed, price_fixed
@@ -50,8 +53,10 @@ __all__ = [
 
 LARGEST_K = 1 << 22
 MOST_RELEASES = 1_000_000
-_MOST_PLAYED = 60
 
+_LONG_GAME = 100
+_USUAL_SHARE = 0.88
+_SETTLING = 4
 _RATE_DIGITS = 5
 _LOWEST_RATE = Decimal("1e-9")
 _HIGHEST_RATE = Decimal("0.99999")
@@ -116,11 +121,46 @@ def price_of(mechanism: StronglySafeRelease, target: Target) -> Price:
     )
 
 
-def _price_in_search(mechanism: StronglySafeRelease, target: Target) -> Price:
-    """The charged price, or for many releases the composed one, which is above it and computed sooner."""
-    if target.selection_epsilon is None and target.releases > _MOST_PLAYED:
-        return composed_price_fixed(mechanism, delta=target.delta, releases=target.releases)
-    return price_of(mechanism, target)
+def _may_be_played(target: Target) -> bool:
+    """Whether the price may be that of a game, which takes up to seconds where a composed price takes milliseconds."""
+    return target.selection_epsilon is None and 1 < target.releases <= MOST_PLAYED
+
+
+def _charged_share(mechanism: StronglySafeRelease, target: Target) -> float:
+    """The charged price as a share of the composed one; 1 where no game is played."""
+    if not _may_be_played(target):
+        return 1.0
+    try:
+        composed = composed_price_fixed(mechanism, delta=target.delta, releases=target.releases).epsilon
+        return float(price_of(mechanism, target).epsilon / composed) if composed else 1.0
+    except InputRefused:
+        return 1.0
+
+
+Found = TypeVar("Found", int, Decimal)
+
+
+def _settled(
+    search: Callable[[float], Found | None], point: Callable[[Found], tuple[StronglySafeRelease, Target]], share: float
+) -> Found | None:
+    """What a search finds by the charged price, though few games are played.
+
+    The search goes by composed prices times the share of them that is charged. That share hardly changes from one
+    number to the next: it is computed where the search ends, until it ends there again.
+
+    Args:
+        search: the share → what is found; None for nothing.
+        point: what is found → the mechanism and the target that are priced.
+        share: to begin with.
+    """
+    found = search(share)
+    for _ in range(_SETTLING):
+        if found is None:
+            return None
+        before, found = found, search(_charged_share(*point(found)))
+        if found == before:
+            break
+    return found
 
 
 def parts_of(mechanism: StronglySafeRelease, target: Target) -> dict[Part, int]:
@@ -131,18 +171,29 @@ def parts_of(mechanism: StronglySafeRelease, target: Target) -> dict[Part, int]:
     return parts
 
 
-def least_k(sampling_rate: Decimal, target: Target) -> int:
+def least_k(sampling_rate: Decimal, target: Target, *, near: int | None = None) -> int:
     """The least threshold k whose charged price is within the target.
+
+    Args:
+        sampling_rate: β.
+        target: what is allowed.
+        near: a k near which the search may begin; None for no such.
 
     Raises:
         InputRefused: a value out of range, or no k up to `LARGEST_K` is enough.
     """
-    guess = 1
-    if target.releases > 1:
-        near = first_whole(lambda k: _hardness(_mechanism(k, sampling_rate), target), _soft(target), largest=LARGEST_K)
-        guess = near or 1
-    found = first_whole(
-        lambda k: _cost(_mechanism(k, sampling_rate), target), _hard(target), largest=LARGEST_K, guess=guess
+    guess = near or 1
+    if target.releases > 1 and target.choice is not None:
+        guess = (
+            first_whole(lambda k: _hardness(_mechanism(k, sampling_rate), target), _soft(target), largest=LARGEST_K)
+            or 1
+        )
+    found = _settled(
+        lambda share: first_whole(
+            lambda k: _cost(_mechanism(k, sampling_rate), target, share), _hard(target), largest=LARGEST_K, guess=guess
+        ),
+        lambda k: (_mechanism(k, sampling_rate), target),
+        _USUAL_SHARE if near is None else _charged_share(_mechanism(near, sampling_rate), target),
     )
     while found is not None and found <= LARGEST_K and not _within(_mechanism(found, sampling_rate), target):
         found += 1
@@ -172,11 +223,24 @@ def largest_sampling_rate(k: int, target: Target) -> Decimal:
             remedy="Raise k, epsilon or delta.",
         )
 
+    rate = _settled(
+        lambda share: _largest_rate(k, target, share), lambda rate: (_mechanism(k, rate), target), _USUAL_SHARE
+    )
+    rate = _LOWEST_RATE if rate is None else rate
+    unit = _unit(rate)
+    while not _within(_mechanism(k, rate), target):
+        rate -= unit
+    return rate.normalize()
+
+
+def _largest_rate(k: int, target: Target, share: float) -> Decimal:
+    """The largest rate by a share of composed prices, cut to its digits; both ends of the range are known to differ."""
+
     def cost(rate: float) -> float:
-        return _cost(_mechanism(k, Decimal(rate)), target)
+        return _cost(_mechanism(k, Decimal(rate)), target, share)
 
     low, high = float(_LOWEST_RATE), float(_HIGHEST_RATE)
-    if target.releases > 1:
+    if target.releases > 1 and target.choice is not None:
         near = last_real(
             lambda rate: _hardness(_mechanism(k, Decimal(rate)), target),
             _soft(target),
@@ -188,11 +252,12 @@ def largest_sampling_rate(k: int, target: Target) -> Decimal:
         low = below if cost(below) <= _hard(target) else low
         high = above if cost(above) > _hard(target) else high
     rate = Decimal(last_real(cost, _hard(target), low=low, high=high, precision=0.5 * 10.0**-_RATE_DIGITS))
-    unit = Decimal(1).scaleb(rate.adjusted() - _RATE_DIGITS + 1)
-    rate = rate.quantize(unit, rounding=ROUND_FLOOR)
-    while not _within(_mechanism(k, rate), target):
-        rate -= unit
-    return rate.normalize()
+    return rate.quantize(_unit(rate), rounding=ROUND_FLOOR)
+
+
+def _unit(rate: Decimal) -> Decimal:
+    """The last digit of a rate."""
+    return Decimal(1).scaleb(rate.adjusted() - _RATE_DIGITS + 1)
 
 
 def most_releases(mechanism: StronglySafeRelease, target: Target) -> int:
@@ -214,23 +279,26 @@ def most_releases(mechanism: StronglySafeRelease, target: Target) -> int:
             f"epsilon {amount_exact(target.epsilon)} and delta {amount_exact(target.delta)}.",
             remedy="Raise k, epsilon or delta, or lower the rate.",
         )
-    if target.epsilon == 0:
-        allowed, near = math.inf, None
-    else:
-        # The first T beyond the target, less one: the cost turned over falls with T.
-        allowed = math.nextafter(1.0 / float_up(target.epsilon), 0.0)
+    # The first T beyond the target, less one: the cost turned over falls with T.
+    allowed = math.inf if target.epsilon == 0 else math.nextafter(1.0 / float_up(target.epsilon), 0.0)
+    near = None
+    if target.epsilon > 0 and target.choice is not None:
         near = first_whole(
             lambda releases: inverse(_hardness(mechanism, many(releases))),
             1.0 / _soft(target),
             largest=MOST_RELEASES,
         )
-    beyond = first_whole(
-        lambda releases: inverse(_priced(mechanism, many(releases))),
-        allowed,
-        largest=MOST_RELEASES,
-        guess=near or 1,
-    )
-    found = MOST_RELEASES if beyond is None else max(beyond - 1, 1)
+
+    def search(share: float) -> int:
+        beyond = first_whole(
+            lambda releases: inverse(_priced(mechanism, many(releases), share)),
+            allowed,
+            largest=MOST_RELEASES,
+            guess=near or 1,
+        )
+        return MOST_RELEASES if beyond is None else max(beyond - 1, 1)
+
+    found = _settled(search, lambda releases: (mechanism, many(releases)), _USUAL_SHARE) or 1
     while not _within(mechanism, many(found)):
         found -= 1
     return found
@@ -270,21 +338,24 @@ def _mechanism(k: int, sampling_rate: Decimal) -> StronglySafeRelease:
         raise InputRefused(f"{fault}.") from fault
 
 
-def _priced(mechanism: StronglySafeRelease, target: Target) -> float:
-    """The charged ε as a double, infinite where there is no finite price."""
+def _priced(mechanism: StronglySafeRelease, target: Target, share: float) -> float:
+    """The charged ε, or a share of the composed one where a game may be played; infinite where there is none."""
     try:
-        return float(_price_in_search(mechanism, target).epsilon)
+        if _may_be_played(target):
+            composed = composed_price_fixed(mechanism, delta=target.delta, releases=target.releases)
+            return share * float(composed.epsilon)
+        return float(price_of(mechanism, target).epsilon)
     except InputRefused:
         return math.inf
 
 
-def _cost(mechanism: StronglySafeRelease, target: Target) -> float:
-    """What a search compares with `_hard`: the charged ε, or for one release 0 (fits) or infinity (does not).
+def _cost(mechanism: StronglySafeRelease, target: Target, share: float) -> float:
+    """What a search compares with `_hard`: ε as `_priced` has it, or for one release 0 (fits) or infinity (does not).
 
     One release needs no price: whether δ(ε) is within δ is a single evaluation.
     """
     if target.releases > 1:
-        return _priced(mechanism, target)
+        return _priced(mechanism, target, share)
     rate = float_up(mechanism.sampling_rate)
     point = np.array([float_down(target.epsilon)], dtype=np.float64)
     try:
@@ -326,7 +397,7 @@ def _soft(target: Target) -> float:
 def _within(mechanism: StronglySafeRelease, target: Target) -> bool:
     """INVARIANT: what a search returns is charged at most what was compared, as exact decimals, with the target."""
     try:
-        return _price_in_search(mechanism, target).epsilon <= target.epsilon
+        return price_of(mechanism, target).epsilon <= target.epsilon
     except InputRefused:
         return False
 
@@ -341,6 +412,8 @@ def least_delta(mechanism: StronglySafeRelease, target: Target) -> Decimal:
         best = _sum_of_single(mechanism, target)
         if target.releases > 1:
             best = min(best, _composed(mechanism, target))
+        if _may_be_played(target) and target.releases <= _LONG_GAME and target.epsilon > 0:
+            best = min(best, _played(mechanism, target, composed=best))
     except ValueError as fault:
         raise InputRefused(f"this release has no price: {fault}.") from fault
     if best >= 1:
@@ -376,6 +449,22 @@ def _composed(mechanism: StronglySafeRelease, target: Target) -> Decimal:
     if not resolution / 10.0 <= found <= 10.0 * resolution:
         resolution = min(max(found, floor), 0.1)
         found = min(found, delta_composed(parts, epsilon=epsilon, resolution=resolution))
+    return decimal_up(found)
+
+
+def _played(mechanism: StronglySafeRelease, target: Target, *, composed: Decimal) -> Decimal:
+    """δ of the game at ε; `composed` where there is none. It is mostly below the composed one by an order or two."""
+    epsilon = float_down(target.epsilon)
+    found, resolution = float_up(composed), float(composed) / 20.0
+    for _ in range(2):
+        if not float(COMPOSED_FLOOR) <= resolution < 1.0:
+            break
+        with suppress(ValueError):
+            played = delta_of_game(mechanism, releases=target.releases, epsilon=epsilon, resolution=resolution)
+            found = found if played is None else min(found, played)
+        if found >= resolution / 10.0:
+            break
+        resolution = found
     return decimal_up(found)
 
 

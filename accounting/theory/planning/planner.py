@@ -18,6 +18,8 @@ from .inversion import least_k as least_k_of
 
 __all__ = ["Plan", "largest_sampling_rate", "least_k", "plan"]
 
+_TEN_THOUSANDTH, _NEARLY_ONE = Decimal("1e-4"), Decimal("0.999999")
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Plan:
@@ -124,8 +126,20 @@ def plan(
     if releases is None:
         target = replace(target, releases=most_releases(mechanism, target))
     if delta is None:
-        target = replace(target, delta=least_delta(mechanism, target))
+        target = _charged_within(mechanism, replace(target, delta=least_delta(mechanism, target)))
     return _priced(mechanism, target, missing=missing[0] if missing else None)
+
+
+def _charged_within(mechanism: StronglySafeRelease, target: Target) -> Target:
+    """The target with δ raised by some ten thousandths where its price is above ε: two grids differ by so much."""
+    if target.releases == 1:
+        return target
+    for part in (1, 2, 4, 8):
+        if price_of(mechanism, target).epsilon <= target.epsilon:
+            break
+        raised = decimal_up(multiply_up(target.delta, 1 + part * _TEN_THOUSANDTH))
+        target = replace(target, delta=min(raised, _NEARLY_ONE))
+    return target
 
 
 def least_k(
@@ -218,7 +232,7 @@ def _k_exact(mechanism: StronglySafeRelease, target: Target, missing: str | None
     if missing == "k":
         return mechanism.k
     try:
-        return least_k_of(mechanism.sampling_rate, target)
+        return least_k_of(mechanism.sampling_rate, target, near=mechanism.k)
     except InputRefused:
         return None
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import itertools
 import math
+from dataclasses import replace
 from decimal import Decimal
 
 import pytest
 from crowdblend.accounting.theory.arithmetic import _power_share, first_whole, last_real, least_epsilon
+from crowdblend.accounting.theory.kinds.registry import price
 from crowdblend.accounting.theory.planning import inversion
 from crowdblend.accounting.theory.planning import inversion as smallest_delta
 from crowdblend.accounting.theory.planning.inversion import (
@@ -16,7 +18,9 @@ from crowdblend.accounting.theory.planning.inversion import (
     least_delta,
     least_k,
     most_releases,
+    price_of,
 )
+from crowdblend.accounting.theory.planning.planner import plan
 from crowdblend.mechanisms.microdata import StronglySafeRelease
 
 TARGET = Target(epsilon=Decimal(1), delta=Decimal("1e-5"), releases=4)
@@ -133,10 +137,11 @@ def test_the_least_epsilon_ends_where_it_is_told():
     assert asked == [0.0, 1.0, 2.0, 4.0, 8.0, 16.0]
 
 
+CHOICE = {"selection_epsilon": Decimal("0.01")}
 QUESTIONS = {
-    "k": lambda: least_k(Decimal("0.3"), TARGET),
-    "rate": lambda: largest_sampling_rate(9, FEW),
-    "releases": lambda: most_releases(RELEASE, Target(epsilon=Decimal("0.7"), delta=Decimal("1e-4"))),
+    "k": lambda: least_k(Decimal("0.3"), replace(TARGET, **CHOICE)),
+    "rate": lambda: largest_sampling_rate(9, replace(FEW, **CHOICE)),
+    "releases": lambda: most_releases(RELEASE, Target(epsilon=Decimal("0.7"), delta=Decimal("1e-4"), **CHOICE)),
 }
 
 
@@ -158,6 +163,7 @@ def test_an_estimate_that_is_off_changes_no_answer(question, twist, monkeypatch)
 
 
 def test_a_composed_delta_is_computed_anew_only_where_the_estimate_was_far_off(monkeypatch):
+    monkeypatch.setattr(inversion, "_LONG_GAME", 1)  # this is about the composed price alone
     release = StronglySafeRelease(k=200, sampling_rate=Decimal("0.1"))
     target = Target(epsilon=Decimal("0.211"), delta=Decimal("1e-5"), releases=52)  # its own delta is ignored
     computed, estimated = smallest_delta.delta_composed, smallest_delta.estimated_log_delta
@@ -179,3 +185,36 @@ def test_a_composed_delta_is_computed_anew_only_where_the_estimate_was_far_off(m
         assert resolutions[0] == pytest.approx(min(near * math.exp(off), 0.1))
         assert len(resolutions) == (1 if abs(off) < 2.3 else 2)
         assert max(resolutions[1:], default=0.0) < 8 * float(once)
+
+
+def test_searches_go_by_the_price_that_is_charged():
+    """Most releases, least k and largest rate: one further costs too much, and one found costs little enough."""
+    few = Target(epsilon=Decimal("0.36"), delta=Decimal("1e-6"))
+    assert most_releases(RELEASE, few) == 11
+    for releases, fits in ((11, True), (12, False)):
+        assert (price(RELEASE, delta=few.delta, releases=releases).epsilon <= few.epsilon) is fits
+    k = least_k(Decimal("0.3"), TARGET)
+    rate = largest_sampling_rate(20, TARGET)
+    for release, fits in (
+        (StronglySafeRelease(k=k, sampling_rate=Decimal("0.3")), True),
+        (StronglySafeRelease(k=k - 1, sampling_rate=Decimal("0.3")), False),
+        (StronglySafeRelease(k=20, sampling_rate=rate), True),
+        (StronglySafeRelease(k=20, sampling_rate=rate + Decimal("1e-4")), False),
+    ):
+        assert (price(release, delta=TARGET.delta, releases=TARGET.releases).epsilon <= TARGET.epsilon) is fits
+
+
+def test_a_search_plays_few_games(monkeypatch):
+    played = []
+    monkeypatch.setattr(inversion, "price_of", lambda *given: played.append(given) or price_of(*given))
+    found = most_releases(RELEASE, Target(epsilon=Decimal(1), delta=Decimal("1e-6")))
+    assert found == 102
+    assert len({target.releases for _, target in played}) <= 4
+
+
+def test_the_least_delta_of_a_series_is_that_of_its_game():
+    target = Target(epsilon=Decimal("0.361835383177"), delta=Decimal("0.5"), releases=12)  # the price at 1e-6
+    assert float(least_delta(RELEASE, target)) == pytest.approx(1e-6, rel=2e-3)
+    planned = plan(k=20, sampling_rate=Decimal("0.1"), epsilon=Decimal("0.5"), delta=None, releases=12)
+    assert planned.epsilon <= Decimal("0.5")
+    assert float(planned.epsilon) == pytest.approx(0.5, rel=1e-4)

@@ -13,7 +13,7 @@ from crowdblend.accounting.ledger.charge import price_faults
 from crowdblend.accounting.ledger.entries.kinds import ChargedPrice
 from crowdblend.accounting.theory.composition import series_game
 from crowdblend.accounting.theory.composition.releases import epsilon_composed
-from crowdblend.accounting.theory.composition.series_game import MOST_RELEASES, epsilon_of_game
+from crowdblend.accounting.theory.composition.series_game import MOST_RELEASES, delta_of_game, epsilon_of_game
 from crowdblend.accounting.theory.kinds import strongly_safe
 from crowdblend.accounting.theory.kinds.registry import mechanism_record, paper_price, price, recorded_price
 from crowdblend.accounting.theory.kinds.strongly_safe import composed_price_fixed
@@ -95,6 +95,26 @@ def test_a_year_of_days_costs_less_than_composed():
     found = price(REFERENCE, delta=MILLIONTH, releases=365)
     assert float(found.epsilon) == pytest.approx(1.938, rel=2e-3)
     assert price(REFERENCE, delta=MILLIONTH, releases=MOST_RELEASES + 1).rule == "pld/1"
+
+
+def test_a_rare_large_loss_makes_no_game_long():
+    """A small k at a low rate has losses far beyond its deviation: the grid is coarser, the price hardly higher."""
+    release = StronglySafeRelease(k=5, sampling_rate=Decimal("0.01"))
+    _, spacing = series_game._grid(release, 12, 1e-6)
+    moves, _ = series_game.moves_of(release, series_game._grid(release, 12, 1e-6)[0], spacing)
+    assert 900 < moves[0].masses.size <= 1032
+    assert game_of(release, 12, 1e-6) == pytest.approx(0.218101, rel=2e-4)  # with four times as many points
+
+
+def test_delta_and_epsilon_of_a_game_are_read_from_one_curve():
+    for release, times, delta in ((SMALL, 2, 0.02), (REFERENCE, 5, 1e-7)):
+        found = game_of(release, times, delta)
+        again = delta_of_game(release, releases=times, epsilon=found, resolution=delta)
+        assert again == pytest.approx(delta, rel=1e-3)
+    found = delta_of_game(SMALL, releases=2, epsilon=0.5, resolution=0.02)
+    reach = max(reached(SMALL, 2, 0.5, range(4, 44), adding=adding)[0] for adding in (True, False))
+    assert reach <= found <= reach * 1.2
+    assert delta_of_game(REFERENCE, releases=MOST_RELEASES + 1, epsilon=1.0, resolution=1e-6) is None
 
 
 def test_one_release_costs_what_its_exact_profile_says():
