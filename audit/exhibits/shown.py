@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.text import Text
 
 from .exhibit import Exhibit
+from .of_budgets import running_tails
 from .of_files import file_exhibits
 from .of_maps import extreme_values, ladder_on_one_sample, map_of_own_sample, published_optimum
 from .of_samples import floating_point, guessed_seeds, second_answer, second_release
@@ -23,6 +24,7 @@ EXHIBITS: dict[str, Callable[[], list[Exhibit]]] = {
     "map-of-own-sample": lambda: [map_of_own_sample()],
     "published-optimum": lambda: [published_optimum()],
     "ladder-on-one-sample": lambda: [ladder_on_one_sample()],
+    "running-tails": lambda: [running_tails()],
     "files": file_exhibits,
     "guessed-seeds": lambda: [guessed_seeds()],
     "floating-point": lambda: [floating_point()],

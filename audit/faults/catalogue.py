@@ -9,6 +9,8 @@ __all__ = ["FAULTS", "Fault"]
 SAFE = "audit statistics safe-k5-rate0.2 0.05"
 FLOW = "audit statistics flow-safe-csv 0.4"
 FILES = "audit exhibits files"
+FILTER = "pytest tests/accounting/theory/test_renyi.py"
+ADVERSARY = "pytest tests/accounting/theory/test_filter_adversary.py"
 DELETION = "pytest tests/mechanisms/test_deletion.py"
 
 
@@ -220,6 +222,39 @@ FAULTS = (
         old="        all_adding = power(one_adding, times, cut=cut)\n",
         new="        all_adding = power(one_adding, max(1, times - 1), cut=cut)\n",
         detectors=("pytest tests/accounting/theory/test_composition.py",),
+    ),
+    Fault(
+        name="filter-of-one-direction",
+        what="a release takes of a filter budget what removing the person does alone",
+        file="accounting/theory/composition/renyi.py",
+        old="for cover in _covers(part, negligible)]",
+        new="for cover in _covers(part, negligible)[-1:]]",
+        detectors=(FILTER, ADVERSARY),
+    ),
+    Fault(
+        name="filter-tails-not-counted",
+        what="the tails that releases cut off are not added up",
+        file="accounting/theory/composition/renyi.py",
+        old=" and tail <= terms.tail_delta",
+        new="",
+        detectors=(FILTER, ADVERSARY, "audit exhibits running-tails"),
+    ),
+    Fault(
+        name="filter-follows-the-tails",
+        what="a filter's allowance follows what the tails have spent so far",
+        file="accounting/theory/composition/renyi.py",
+        old="    return divergence <= terms.allowance and tail <= terms.tail_delta",
+        new="    left = terms.delta - tail\n"
+        "    return left > 0 and divergence <= terms.epsilon - conversion_loss(terms.order, left)",
+        detectors=(FILTER, ADVERSARY, "audit exhibits running-tails"),
+    ),
+    Fault(
+        name="filter-without-infinite-losses",
+        what="what gives a person away for sure is left out of a release's divergence",
+        file="accounting/theory/composition/renyi.py",
+        old="    losses, masses, infinite = cover\n",
+        new="    losses, masses, infinite = cover.losses, cover.masses, 0.0 * cover.infinite\n",
+        detectors=(FILTER,),
     ),
     Fault(
         name="records-of-a-person-ignored",

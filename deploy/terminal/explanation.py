@@ -30,7 +30,7 @@ def explanation(request: Request) -> dict[str, Any]:
     PRIVACY: nothing here is of the records: the source is not opened, and there need be none.
     """
     mechanism, charged, paper = request.mechanism, request.price, request.paper_price
-    of_kind = release_kind(request.kind).explain(request)
+    told = release_kind(request.kind).explain(request)
     return {
         "dataset": request.dataset,
         "mechanism": mechanism_record(mechanism),
@@ -39,8 +39,8 @@ def explanation(request: Request) -> dict[str, Any]:
         "epsilon_paper": None if paper is None else float(paper.epsilon),
         "rule": charged.rule,
         "releases": charged.releases,
-        "columns": list(_columns(request.recoding, stages=[one["levels"] for one in of_kind.get("stages", [])])),
-        **of_kind,
+        "columns": list(_columns(request.recoding, stages=[one["levels"] for one in told.get("stages", [])])),
+        **told,
     }
 
 

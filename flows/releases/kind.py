@@ -106,7 +106,6 @@ class _Shared(TypedDict):
     dataset: str
     source: str
     base: Path
-    version: int | None
     reading: RecordReading
 
 
@@ -176,7 +175,6 @@ class GivenSpec:
             dataset=data.dataset,
             source=data.source,
             base=self.base,
-            version=data.version,
             reading=record_reading(self.tables),
         )
 
@@ -319,8 +317,7 @@ def record_layout(request: Request) -> SourceLayout:
     from ...tasks.inputs.list import check_metadata, list_source  # loads pyarrow, which a refusal does without
 
     columns = tuple(column.name for column in request.source_columns)
-    source = list_source(request.source, base=request.base, version=request.version)
-    return check_metadata(source, columns=columns, reading=request.reading)
+    return check_metadata(list_source(request.source, base=request.base), columns=columns, reading=request.reading)
 
 
 def fixed_columns(request: Request, work: ReleaseWork, observer: Observer) -> GeneralizationMap:

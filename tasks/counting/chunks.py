@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -14,7 +14,6 @@ from ...mechanisms.errors import ReleaseFailed
 from ...mechanisms.sampling import ChunkIdentity
 from ..inputs.csv_header import CsvLayout
 from ..inputs.files import open_input
-from ..inputs.lake_tables import Partition
 from ..inputs.list import SourceFile, SourceLayout
 from ..inputs.parquet_footer import ParquetLayout
 from ..readers.csv_quotes import UNCHANGED, QuoteState, QuoteTransition, transition_over
@@ -204,14 +203,12 @@ class ParquetChunk:
         identity: the file's number and the row group's.
         records: number of records, by the footer.
         read_bytes: bytes to be decoded.
-        partition: values of the columns that the file has not, since they are the same in all of it.
     """
 
     path: str
     identity: ChunkIdentity
     records: int
     read_bytes: int
-    partition: Partition = field(default=(), repr=False)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -225,7 +222,6 @@ class CsvChunk:
         stop: first byte after the range, at most the file's size.
         layout: the file's header.
         before: the state of the quotes one byte before `start`; None where it isn't known yet, or nothing comes before.
-        partition: as of `ParquetChunk`.
     """
 
     path: str
@@ -234,7 +230,6 @@ class CsvChunk:
     stop: int
     layout: CsvLayout
     before: QuoteState | None = None
-    partition: Partition = field(default=(), repr=False)
 
 
 Chunk = ParquetChunk | CsvChunk
@@ -268,16 +263,7 @@ def csv_ranges(file: SourceFile, number: int, layout: CsvLayout, *, range_bytes:
         stop = min((block + 1) * range_bytes, file.size)
         if start < stop:
             identity = ChunkIdentity(file=number, block=block)
-            chunks.append(
-                CsvChunk(
-                    path=file.path,
-                    identity=identity,
-                    start=start,
-                    stop=stop,
-                    layout=layout,
-                    partition=file.partition,
-                )
-            )
+            chunks.append(CsvChunk(path=file.path, identity=identity, start=start, stop=stop, layout=layout))
     return chunks
 
 
@@ -331,7 +317,6 @@ def _row_groups(file: SourceFile, number: int, layout: ParquetLayout) -> list[Pa
             identity=ChunkIdentity(file=number, block=block),
             records=records,
             read_bytes=size,
-            partition=file.partition,
         )
         for block, (records, size) in enumerate(zip(layout.rows, layout.read_bytes, strict=True))
         if records

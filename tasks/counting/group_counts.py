@@ -24,7 +24,6 @@ from ...mechanisms.errors import InputRefused, ReleaseFailed
 from ...mechanisms.microdata import GroupCounts, count_keys, merge_counts, sum_counts
 from ...mechanisms.recoding import GeneralizationMap
 from ...mechanisms.sampling import sample_commitment
-from ..inputs.lake_tables import Partition
 from ..inputs.list import SourceLayout
 from ..readers.column_codes import ColumnCoder
 from ..readers.csv_records import csv_keys
@@ -223,35 +222,11 @@ def _keys(
     chunks: Sequence[Chunk], *, coders: Sequence[ColumnCoder], key: bytes | None, job: CountJob
 ) -> Iterator[NDArray[np.int64]]:
     row_groups = [chunk for chunk in chunks if isinstance(chunk, ParquetChunk)]
-    words = job.map.key_words
-    for (_, partition), group in groupby(row_groups, key=lambda chunk: (chunk.path, chunk.partition)):
-        stored, borne = _split(coders, partition, job=job)
-        for keys in parquet_keys(list(group), coders=stored, key_words=words, key=key, rate=job.rate):
-            yield keys + borne
+    for _, group in groupby(row_groups, key=lambda chunk: chunk.path):
+        yield from parquet_keys(list(group), coders=coders, key_words=job.map.key_words, key=key, rate=job.rate)
     for chunk in chunks:
         if isinstance(chunk, CsvChunk):
-            stored, borne = _split(coders, chunk.partition, job=job)
-            for keys in csv_keys(chunk, coders=stored, key_words=words, key=key, rate=job.rate):
-                yield keys + borne
-
-
-def _split(
-    coders: Sequence[ColumnCoder], partition: Partition, *, job: CountJob
-) -> tuple[list[ColumnCoder], NDArray[np.int64]]:
-    """The coders of columns that a file has, and what the others add to each of its keys; shape (words, 1).
-
-    A partition's value is a text in UTF-8, in CSV's folders too. It is coded once for the file, not for each record.
-    """
-    values = dict(partition)
-    stored: list[ColumnCoder] = []
-    borne = np.zeros((job.map.key_words, 1), dtype=np.int64)
-    for coder in coders:
-        if coder.column.name in values:
-            of_text = ColumnCoder(column=coder.column, placement=coder.placement, reading=job.reading.of_unicode)
-            borne[coder.placement.word] += of_text.scaled_code(values[coder.column.name])
-        else:
-            stored.append(coder)
-    return stored, borne
+            yield from csv_keys(chunk, coders=coders, key_words=job.map.key_words, key=key, rate=job.rate)
 
 
 def _counted(waiting: Sequence[NDArray[np.int64]], job: CountJob) -> GroupCounts:

@@ -15,7 +15,6 @@ from ...mechanisms.errors import InputRefused
 from ..readers.csv_quotes import Quotes, QuoteState
 from ..readers.values import RecordReading
 from .files import open_input
-from .lake_tables import refuse_twofold
 
 __all__ = [
     "LINE_LIMIT",
@@ -137,9 +136,7 @@ def separator_byte(separator: str) -> bytes:
     return separator.encode()
 
 
-def read_csv_layout(
-    path: str, *, columns: Sequence[str], reading: RecordReading, borne: Sequence[str] = ()
-) -> CsvLayout:
+def read_csv_layout(path: str, *, columns: Sequence[str], reading: RecordReading) -> CsvLayout:
     """Find the released columns in the header of one file; at most LINE_LIMIT bytes are read.
 
     PRIVACY: where there is no header, the first line is a record; so no refusal here quotes that line.
@@ -148,18 +145,15 @@ def read_csv_layout(
         path: file or URL.
         columns: names of the released columns.
         reading: how the records are read.
-        borne: names of those that folders bear, which the header may not name.
 
     Raises:
-        InputRefused: the header is missing, too long, not UTF-8, does not name every column once, or names one that
-            folders bear.
+        InputRefused: the header is missing, too long, not UTF-8, or does not name every column once.
     """
     header = header_of(read_head(path), path=path, reading=reading)
     wanted = [name.encode(reading.encoding, errors="replace") for name in columns]
     lost = [column for column in columns if column not in header.names]
     if lost:
         raise _lost_columns(lost, header=header, wanted=wanted, separator=reading.separator, path=path)
-    refuse_twofold(header.names, borne=borne, where=f"{path}, line 1")
     for column in columns:
         if header.names.count(column) > 1:
             raise InputRefused(

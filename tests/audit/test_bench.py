@@ -193,7 +193,7 @@ def test_the_exhibits_print_what_is_learned(tmp_path):
     done = bench("run", "exhibits", "--results", str(tmp_path))
     assert done.returncode == 0, done.stdout + done.stderr
     exhibits = json.loads((tmp_path / "exhibits.json").read_text())["exhibits"]
-    assert len(exhibits) == 16
+    assert len(exhibits) == 17
     for exhibit in exhibits:
         assert exhibit["title"] in done.stdout
         assert exhibit["other_betrays"]

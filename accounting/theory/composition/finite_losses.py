@@ -105,7 +105,7 @@ def _in_doubles(atoms: tuple[tuple[int, int], ...], total: int) -> LossesInDoubl
     return LossesInDoubles(
         losses=losses + _LOG_SLACK * (1.0 + np.abs(losses)),
         masses=np.array([upper / total for upper, _ in pairs], dtype=np.float64),
-        infinite=math.nextafter(_one_sided(atoms) / total, math.inf),
+        infinite=math.nextafter(one_sided / total, math.inf) if (one_sided := _one_sided(atoms)) else 0.0,
     )
 
 
