@@ -77,7 +77,7 @@ def tell_explanation(spec: Path, *, releases: int, places: StatePaths, as_json: 
 )
 @click.option("--margin-share", type=ExactNumber(), help="Of ε and δ, for the margins.  [default: 0.2]")
 @click.option("--k", type=int, help="Suppression threshold: groups with fewer sampled records are dropped.")
-@click.option("--sampling-rate", type=ExactNumber(), help="Probability that a record is sampled.")
+@click.option("--sampling-rate", "--rate", type=ExactNumber(), help="Probability that a record is sampled.")
 @click.option("--epsilon", type=ExactNumber(), help="ε of the guarantee, over all releases.")
 @click.option("--delta", type=ExactNumber(), help="δ of the guarantee, over all releases.")
 @click.option("--releases", default="1", show_default=True, help="Releases, each with its sample; max: all that fit.")
@@ -90,10 +90,22 @@ def tell_explanation(spec: Path, *, releases: int, places: StatePaths, as_json: 
 )
 @click.option("--group-sizes", type=FILE, help="Public group sizes, one a line; tells what survives.")
 @click.option("--plot", type=FILE, help="Draw the frontier and the ε–δ curve into this file.")
+@click.option("--budget", metavar="NAME", help="How long what is left of this data set's budget lasts.")
+@click.option(
+    "--calendar",
+    "calendars",
+    multiple=True,
+    metavar="N/PERIOD",
+    help='With --budget: "12/year", "1/day", "4/year of k=50,rate=0.05"; several are compared.',
+)
+@LEDGER
 @AS_JSON
 def plan(
     spec: Path | None,
     as_json: bool,
+    budget: str | None,
+    calendars: tuple[str, ...],
+    ledger_url: str | None,
     plot: Path | None,
     group_sizes: Path | None,
     releases: str,
@@ -106,11 +118,18 @@ def plan(
     """Price releases: fills in whichever of k, sampling rate, ε and δ is missing; or what SPEC.toml asks for.
 
     A specification of any kind has all that decides its price, so that no other option goes with it but --releases.
-    With --mechanism deletion the noise is found that ε and δ allow.
+    With --mechanism deletion the noise is found that ε and δ allow. With --budget the ledger is looked at, and told how
+    long a data set's budget lasts for releases at --k and --sampling-rate (20 and 0.1 where nothing is said).
     """
     deletes = mechanism == "deletion"
     drawn = plot is not None or group_sizes is not None
     given = {name for name, value in asked.items() if value is not None}
+    if budget is not None or calendars or ledger_url is not None:
+        others = drawn or deletes or spec is not None or (stages, margins, margin_share, releases) != _NOTHING_ELSE
+        if budget is None or others or not given <= {"k", "sampling_rate"}:
+            raise click.UsageError("--budget goes with --calendar, --k, --sampling-rate, --ledger and --json alone.")
+        _forecast(budget, calendars, asked["k"], asked["sampling_rate"], ledger_url=ledger_url, as_json=as_json)
+        return
     if deletes and (spec is not None or drawn or not given <= {"epsilon", "delta"}):
         raise click.UsageError(
             "--mechanism deletion takes --epsilon, --delta, --stages, --margins, --margin-share, --releases and --json "
@@ -154,6 +173,49 @@ def plan(
     print_plan(result)
     if share is not None:
         click.echo(f"Of the sampled records {share:.1%} would be published, for groups of the sizes given.")
+
+
+_NOTHING_ELSE = (None, None, None, "1")
+"""Stages, margins, their share and releases where none of these options is given."""
+
+
+def _forecast(
+    name: str,
+    calendars: tuple[str, ...],
+    k: int | None,
+    sampling_rate: Decimal | None,
+    *,
+    ledger_url: str | None,
+    as_json: bool,
+) -> None:
+    """Say how long what is left of a budget lasts; the ledger is only looked at."""
+    from ...accounting.ledger.reader import open_reader
+    from ...accounting.theory.planning.forecast import (
+        CALENDARS,
+        RATE,
+        BudgetLeft,
+        K,
+        forecast,
+        forecast_facts,
+        read_calendar,
+        require_forecast,
+    )
+
+    read = [
+        read_calendar(text, k=K if k is None else k, sampling_rate=RATE if sampling_rate is None else sampling_rate)
+        for text in calendars or CALENDARS
+    ]
+    with open_reader(resolve_paths(ledger_url=ledger_url).ledger_url) as reader:
+        state = reader.dataset(name)
+    require_forecast(relation=state.relation, survey=state.survey, rows_per_person=state.rows_per_person)
+    left = BudgetLeft(epsilon=state.account.epsilon_left, delta=state.account.delta_left)
+    facts = {"dataset": name} | forecast_facts(forecast(left, read))
+    if as_json:
+        click.echo(json.dumps(facts, ensure_ascii=False, default=float))
+        return
+    from ..terminal.plan import print_forecast
+
+    print_forecast(facts)
 
 
 def _plan_deletion(

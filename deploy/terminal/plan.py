@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,14 +17,14 @@ from ...accounting.theory.kinds.registry import mechanism_record
 from ...accounting.theory.planning.inversion import Target, frontier
 from ...accounting.theory.planning.planner import Plan
 from ...accounting.theory.privacy_profile import delta_paper, exp_up, least_epsilon_of_paper, log_profile
-from ...mechanisms.amounts import amount_shown, counted
+from ...mechanisms.amounts import amount_left, amount_shown, counted
 from ...mechanisms.deletion import CalibratedDeletion, deletion_variance
 from ...mechanisms.errors import InputRefused
 
 if TYPE_CHECKING:
     from ...accounting.theory.planning.deletion import DeletionPlan
 
-__all__ = ["deletion_facts", "draw_plan", "plan_table", "print_deletion", "print_plan"]
+__all__ = ["deletion_facts", "draw_plan", "plan_table", "print_deletion", "print_forecast", "print_plan"]
 
 
 def print_plan(plan: Plan, console: Console | None = None) -> None:
@@ -124,6 +125,43 @@ def print_deletion(plan: DeletionPlan, console: Console | None = None) -> None:
     ):
         table.add_row(name, value, meaning)
     (console or Console()).print(table)
+
+
+def print_forecast(facts: Mapping[str, Any], console: Console | None = None) -> None:
+    """Write how long a budget lasts to the console (standard output where none is given).
+
+    Args:
+        facts: what `forecast_facts` gives, with the data set's name.
+        console: where to.
+    """
+    console = console or Console()
+    left = f"ε = {amount_left(facts['epsilon_left'])}, δ = {amount_left(facts['delta_left'])}"
+    table = Table(title=f"How long '{facts['dataset']}' lasts: {left} are left")
+    for name in ("calendar", "paid"):
+        table.add_column(name)
+    for name in ("releases", "lasts", "ε in all"):
+        table.add_column(name, justify="right")
+    for calendar in facts["calendars"]:
+        first = f"{calendar['calendar']} of k={calendar['k']}, rate={calendar['sampling_rate']}"
+        for way in calendar["ways"]:
+            many = f"{'over ' if way['most'] else ''}{way['releases']:,}"
+            table.add_row(first, way["way"], many, way["lasts"], _short(way["epsilon"]))
+            first = ""
+        table.add_section()
+    console.print(table)
+    for way in facts["calendars"][0]["ways"]:
+        if way["epsilon_each"] is not None:
+            each = f"ε = {_short(way['epsilon_each'])}, δ = {_short(way['delta_each'])}"
+            console.print(f"One by one: each is charged {each}; k, rate and maps may follow from what was published.")
+    console.print("A series is paid whole when it is registered, and its k and rate are fixed then.")
+    base, *others = facts["changes"]
+    changes = Table(title="About so many releases fit with another k or rate")
+    for name in ("k", "rate", *base["releases"]):
+        changes.add_column(name, justify="right")
+    for one in (base, *others):
+        changes.add_row(str(one["k"]), str(one["sampling_rate"]), *(f"{many:,}" for many in one["releases"].values()))
+    console.print(changes)
+    console.print("Nothing was charged.")
 
 
 def _text(value: Decimal | int | None) -> str | None:

@@ -9,6 +9,7 @@ from math import comb
 from pathlib import Path
 
 import pytest
+from crowdblend.accounting.theory.planning.forecast import BudgetLeft, forecast, read_calendar
 from crowdblend.deploy.api import plan
 
 PROJECT = Path(__file__).resolve().parents[2]
@@ -45,6 +46,16 @@ def test_prices_by_threshold_and_rate_are_those_of_plan() -> None:
     assert len(rows_of(text, "ε")) == 3
     assert not faults_of_prices(text)
     assert len(faults_of_prices(text.replace("0.183 | 0.438", "0.183 | 0.439"))) == 1
+
+
+def test_releases_that_fit_into_a_budget_are_those_of_the_forecast() -> None:
+    left = BudgetLeft(epsilon=Decimal(1), delta=Decimal("1e-6"))
+    shown = rows_of(page_text(UNDERSTANDING), "parameters")
+    found = forecast(left, [read_calendar("12/year")]).changes
+    for cells, change in zip(shown, found, strict=True):
+        mechanism = change.mechanism
+        assert cells[0] == f"k = {mechanism.k}, β = {mechanism.sampling_rate}"
+        assert [int(cell.removeprefix("about ")) for cell in cells[1:]] == list(change.releases.values())
 
 
 def test_prices_of_households_are_those_of_the_page_s_own_program(blocks) -> None:

@@ -54,7 +54,7 @@ __all__ = [
 LARGEST_K = 1 << 22
 MOST_RELEASES = 1_000_000
 
-_LONG_GAME = 100
+_SHORT_GAME, _LONG_GAME = 50, 100
 _USUAL_SHARE = 0.88
 _SETTLING = 4
 _RATE_DIGITS = 5
@@ -260,8 +260,14 @@ def _unit(rate: Decimal) -> Decimal:
     return Decimal(1).scaleb(rate.adjusted() - _RATE_DIGITS + 1)
 
 
-def most_releases(mechanism: StronglySafeRelease, target: Target) -> int:
+def most_releases(mechanism: StronglySafeRelease, target: Target, *, longest_game: int | None = None) -> int:
     """The greatest T whose charged price is within the target (its own `releases` is ignored), up to a million.
+
+    Args:
+        mechanism: the release.
+        target: what is allowed.
+        longest_game: no game of more releases is played, so that the answer is about that number, and soon there;
+            None for the number itself.
 
     Raises:
         InputRefused: a value out of range, or not even one release fits.
@@ -290,15 +296,21 @@ def most_releases(mechanism: StronglySafeRelease, target: Target) -> int:
         )
 
     def search(share: float) -> int:
+        nonlocal near
         beyond = first_whole(
             lambda releases: inverse(_priced(mechanism, many(releases), share)),
             allowed,
             largest=MOST_RELEASES,
             guess=near or 1,
         )
+        near = beyond
         return MOST_RELEASES if beyond is None else max(beyond - 1, 1)
 
-    found = _settled(search, lambda releases: (mechanism, many(releases)), _USUAL_SHARE) or 1
+    short = min(search(_USUAL_SHARE), longest_game or _SHORT_GAME)
+    share = _charged_share(mechanism, many(short))
+    if longest_game is not None:
+        return search(share)
+    found = _settled(search, lambda releases: (mechanism, many(releases)), share) or 1
     while not _within(mechanism, many(found)):
         found -= 1
     return found

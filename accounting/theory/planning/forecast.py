@@ -1,0 +1,360 @@
+"""How long what is left of a budget lasts under a calendar of releases, by each way of paying for them."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from decimal import ROUND_FLOOR, Context, Decimal, InvalidOperation
+from fractions import Fraction
+from typing import Any, Literal
+
+from ....mechanisms.errors import InputRefused
+from ....mechanisms.mechanism import ADD_REMOVE
+from ....mechanisms.microdata import StronglySafeRelease
+from ..arithmetic import PRICE_DIGITS, first_whole, multiply_up
+from ..kinds.strongly_safe import price_fixed
+from .inversion import MOST_RELEASES, Target, most_releases
+
+__all__ = [
+    "CALENDARS",
+    "RATE",
+    "BudgetLeft",
+    "Calendar",
+    "Change",
+    "Forecast",
+    "K",
+    "Lasting",
+    "Way",
+    "forecast",
+    "forecast_facts",
+    "read_calendar",
+    "require_forecast",
+    "span_shown",
+]
+
+CALENDARS = ("12/year", "52/year", "1/day")
+"""What is compared where no calendar is given."""
+K, RATE = 20, Decimal("0.1")
+"""What is released where nothing is said."""
+
+_PERIODS = {"day": 365, "week": 52, "month": 12, "quarter": 4, "year": 1}
+"""Name of a period → how many make a year."""
+_CALENDAR = re.compile(
+    r"\s*(?P<releases>[0-9]{1,6})\s*/\s*(?P<period>[a-z]+)\s*"
+    r"(?:of\s+k\s*=\s*(?P<k>[0-9]{1,7})\s*,\s*(?:sampling[_-])?rate\s*=\s*(?P<rate>[0-9.eE+-]{1,30})\s*)?"
+)
+_SHORTEST_GAME = 50
+_DOWN = Context(prec=PRICE_DIGITS, rounding=ROUND_FLOOR)
+
+Way = Literal["one by one", "series"]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class BudgetLeft:
+    """What is left of a data set's budget.
+
+    Args:
+        epsilon: ε, at least 0.
+        delta: δ, at least 0.
+    """
+
+    epsilon: Decimal
+    delta: Decimal
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Calendar:
+    """So many releases of one mechanism in each period.
+
+    Args:
+        releases: how many, at least 1.
+        period: "day", "week", "month", "quarter" or "year".
+        mechanism: what each release runs.
+    """
+
+    releases: int
+    period: str
+    mechanism: StronglySafeRelease
+
+    @property
+    def text(self) -> str:
+        """The calendar as it is written, without its mechanism."""
+        return f"{self.releases}/{self.period}"
+
+    @property
+    def a_year(self) -> int:
+        """Releases in a year of 365 days, 52 weeks, 12 months."""
+        return self.releases * _PERIODS[self.period]
+
+    def years(self, releases: int) -> Fraction:
+        """How long so many releases last."""
+        return Fraction(releases, self.a_year)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Lasting:
+    """How many releases fit into what is left, paid for in one way.
+
+    Args:
+        way: "one by one", each decided after the others and all prices added up, with δ shared out evenly; or
+            "series", fixed and paid for whole now.
+        releases: how many fit, at most a million; 0 where none does.
+        epsilon: ε of all of them.
+        delta: δ of all of them.
+        epsilon_each: ε of one of them; None where they are paid for whole.
+        delta_each: δ that each states; None where they are paid for whole.
+    """
+
+    way: Way
+    releases: int
+    epsilon: Decimal
+    delta: Decimal
+    epsilon_each: Decimal | None = None
+    delta_each: Decimal | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Change:
+    """What another k or rate buys.
+
+    Args:
+        mechanism: with that k or rate.
+        releases: way → about how many releases fit.
+    """
+
+    mechanism: StronglySafeRelease
+    releases: dict[Way, int]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Forecast:
+    """How long a budget lasts.
+
+    Args:
+        left: what is left of it.
+        calendars: those that were asked for.
+        lasting: for each calendar what fits, by each way.
+        changes: of the first calendar's k and rate, with itself first.
+    """
+
+    left: BudgetLeft
+    calendars: tuple[Calendar, ...]
+    lasting: tuple[tuple[Lasting, ...], ...]
+    changes: tuple[Change, ...]
+
+
+def read_calendar(text: str, *, k: int = K, sampling_rate: Decimal = RATE) -> Calendar:
+    """A calendar from its text: "12/year", "1/day", "4/year of k=50,rate=0.05".
+
+    Args:
+        text: the calendar.
+        k: of its releases, where the text says nothing.
+        sampling_rate: likewise.
+
+    Raises:
+        InputRefused: the text is no calendar, or a value is out of range.
+    """
+    found = _CALENDAR.fullmatch(text)
+    period = "" if found is None else found["period"].removesuffix("s")
+    if found is None or period not in _PERIODS or int(found["releases"]) < 1:
+        raise InputRefused(
+            "this is no calendar of releases.",
+            where=f"calendar '{text[:60]}'",
+            not_done="",
+            remedy='Write for example "12/year", "1/day" or "4/year of k=50,rate=0.05"; periods are day, week, month, '
+            "quarter and year.",
+        )
+    try:
+        mechanism = StronglySafeRelease(
+            k=k if found["k"] is None else int(found["k"]),
+            sampling_rate=sampling_rate if found["rate"] is None else Decimal(found["rate"]),
+        )
+    except (ValueError, InvalidOperation) as fault:
+        what = "the rate is no number" if isinstance(fault, InvalidOperation) else str(fault)
+        raise InputRefused(f"{what}.", where=f"calendar '{text[:60]}'", not_done="") from None
+    return Calendar(releases=int(found["releases"]), period=period, mechanism=mechanism)
+
+
+def forecast(left: BudgetLeft, calendars: Sequence[Calendar]) -> Forecast:
+    """How long what is left lasts under each calendar, by the prices that would be charged.
+
+    Args:
+        left: what is left.
+        calendars: at least one.
+
+    Raises:
+        InputRefused: a mechanism's parameters are beyond double precision.
+    """
+    found: dict[StronglySafeRelease, tuple[Lasting, ...]] = {}
+    for calendar in calendars:
+        if calendar.mechanism not in found:
+            found[calendar.mechanism] = _lasting(left, calendar.mechanism)
+    first = calendars[0].mechanism
+    changes = [Change(mechanism=first, releases={one.way: one.releases for one in found[first]})]
+    for other in (
+        replace(first, k=2 * first.k),
+        replace(first, sampling_rate=first.sampling_rate / 2),
+    ):
+        changes.append(Change(mechanism=other, releases=_about(left, other)))
+    return Forecast(
+        left=left,
+        calendars=tuple(calendars),
+        lasting=tuple(found[calendar.mechanism] for calendar in calendars),
+        changes=tuple(changes),
+    )
+
+
+def require_forecast(*, relation: str, survey: bool, rows_per_person: int) -> None:
+    """Whether a data set is one whose budget sampled releases can be planned for.
+
+    Args:
+        relation: the neighbouring relation of its prices.
+        survey: whether it is itself a sample, so that it can be released once.
+        rows_per_person: the most records of one person.
+
+    Raises:
+        InputRefused: it is not.
+    """
+    why = None
+    if relation != ADD_REMOVE:
+        why = "its prices hold by replacement, and those of sampled releases by adding and removing a person"
+    elif survey:
+        why = "it is itself a sample, and can be released once"
+    elif rows_per_person > 1:
+        why = "a person may have several records in it"
+    if why is not None:
+        raise InputRefused(
+            f"nothing is forecast for this data set: {why}.",
+            not_done="",
+            remedy="`crowdblend explain SPEC` tells what one release costs and leaves.",
+        )
+
+
+def forecast_facts(found: Forecast) -> dict[str, Any]:
+    """A forecast as it stands in JSON; amounts are decimals."""
+    return {
+        "epsilon_left": found.left.epsilon,
+        "delta_left": found.left.delta,
+        "calendars": [
+            {
+                "calendar": calendar.text,
+                "k": calendar.mechanism.k,
+                "sampling_rate": calendar.mechanism.sampling_rate,
+                "releases_a_year": calendar.a_year,
+                "ways": [_lasting_facts(calendar, one) for one in ways],
+            }
+            for calendar, ways in zip(found.calendars, found.lasting, strict=True)
+        ],
+        "changes": [
+            {
+                "k": change.mechanism.k,
+                "sampling_rate": change.mechanism.sampling_rate,
+                "releases": dict(change.releases),
+            }
+            for change in found.changes
+        ],
+    }
+
+
+def _lasting_facts(calendar: Calendar, one: Lasting) -> dict[str, Any]:
+    years = calendar.years(one.releases)
+    return {
+        "way": one.way,
+        "releases": one.releases,
+        "most": one.releases == MOST_RELEASES,
+        "years": math.floor(years * 10_000) / 10_000,
+        "lasts": span_shown(years),
+        "epsilon": one.epsilon,
+        "delta": one.delta,
+        "epsilon_each": one.epsilon_each,
+        "delta_each": one.delta_each,
+    }
+
+
+def _lasting(left: BudgetLeft, mechanism: StronglySafeRelease) -> tuple[Lasting, ...]:
+    return _one_by_one(left, mechanism), _as_series(left, mechanism)
+
+
+def _about(left: BudgetLeft, mechanism: StronglySafeRelease) -> dict[Way, int]:
+    """About how many releases fit: no game is played of more than some."""
+    return {
+        "one by one": _one_by_one(left, mechanism).releases,
+        "series": _most_in_series(left, mechanism, longest_game=_SHORTEST_GAME),
+    }
+
+
+def _one_by_one(left: BudgetLeft, mechanism: StronglySafeRelease) -> Lasting:
+    """Releases that are charged each for itself: the most that fit where each has an even share of δ."""
+
+    def each(releases: int) -> tuple[Decimal, Decimal] | None:
+        delta = _DOWN.divide(left.delta, releases)
+        if delta <= 0:
+            return None
+        try:
+            return price_fixed(mechanism, delta=min(delta, _LARGEST_DELTA)).epsilon, delta
+        except InputRefused:
+            return None
+
+    def fails(releases: int) -> float:
+        """0 from the first number on that does not fit; 1 before."""
+        found = each(releases)
+        return 0.0 if found is None or multiply_up(found[0], releases) > left.epsilon else 1.0
+
+    beyond = first_whole(fails, 0.5, largest=MOST_RELEASES)
+    most = MOST_RELEASES if beyond is None else beyond - 1
+    charged = each(most) if most else None
+    if charged is None:
+        return Lasting(way="one by one", releases=0, epsilon=Decimal(0), delta=Decimal(0))
+    epsilon, delta = charged
+    return Lasting(
+        way="one by one",
+        releases=most,
+        epsilon=multiply_up(epsilon, most),
+        delta=multiply_up(delta, most),
+        epsilon_each=epsilon,
+        delta_each=delta,
+    )
+
+
+_LARGEST_DELTA = Decimal("0.5")
+
+
+def _as_series(left: BudgetLeft, mechanism: StronglySafeRelease) -> Lasting:
+    """Releases that are registered now as one series, with all of δ."""
+    most = _most_in_series(left, mechanism)
+    if most == 0:
+        return Lasting(way="series", releases=0, epsilon=Decimal(0), delta=Decimal(0))
+    price = price_fixed(mechanism, delta=_delta_of_series(left), releases=most)
+    return Lasting(way="series", releases=most, epsilon=price.epsilon, delta=price.delta)
+
+
+def _most_in_series(left: BudgetLeft, mechanism: StronglySafeRelease, *, longest_game: int | None = None) -> int:
+    if left.delta <= 0:
+        return 0
+    target = Target(epsilon=left.epsilon, delta=_delta_of_series(left))
+    try:
+        return most_releases(mechanism, target, longest_game=longest_game)
+    except InputRefused:
+        return 0
+
+
+def _delta_of_series(left: BudgetLeft) -> Decimal:
+    return min(_DOWN.plus(left.delta), _LARGEST_DELTA)
+
+
+def span_shown(years: Fraction) -> str:
+    """A time for people, rounded down: 8.5 years, 4.3 months, 12 days."""
+    days = years * 365
+    if years >= 1:
+        return _counted(years, "year")
+    if days >= 60:
+        return _counted(years * 12, "month")
+    return _counted(Fraction(math.floor(days)), "day")
+
+
+def _counted(amount: Fraction, noun: str) -> str:
+    tenths = math.floor(amount * 10)
+    text = f"{tenths // 10:,}" if tenths % 10 == 0 or tenths >= 1000 else f"{tenths / 10:.1f}"
+    return f"{text} {noun if tenths == 10 else noun + 's'}"

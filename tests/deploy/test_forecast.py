@@ -1,0 +1,152 @@
+"""`plan --budget` tells how long what is left lasts, by the prices that would be charged, and changes nothing."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from decimal import Decimal
+
+import pytest
+from crowdblend.accounting.theory.kinds.registry import price
+from crowdblend.accounting.theory.planning.forecast import BudgetLeft, forecast, read_calendar, span_shown
+from crowdblend.mechanisms.microdata import StronglySafeRelease
+
+REFERENCE = StronglySafeRelease(k=20, sampling_rate=Decimal("0.1"))
+
+
+def asked(desk, *words: str) -> dict:
+    return desk.succeed("plan", "--budget", "people", *words, "--json").json
+
+
+def ways(answer: dict, number: int = 0) -> dict[str, dict]:
+    return {way["way"]: way for way in answer["calendars"][number]["ways"]}
+
+
+def test_what_is_told_fits_and_one_more_does_not(desk) -> None:
+    desk.add_dataset(epsilon="0.5", delta="1e-6")
+    before = desk.succeed("ledger", "export").out
+    found = ways(asked(desk))
+    series, alone = found["series"], found["one by one"]
+    for releases, fits in ((series["releases"], True), (series["releases"] + 1, False)):
+        charged = price(REFERENCE, delta=Decimal("1e-6"), releases=releases)
+        assert (charged.epsilon <= Decimal("0.5")) is fits
+    assert series["epsilon"] == float(price(REFERENCE, delta=Decimal("1e-6"), releases=series["releases"]).epsilon)
+    each = price(REFERENCE, delta=Decimal(str(alone["delta_each"])), releases=1)
+    assert float(each.epsilon) == alone["epsilon_each"]
+    assert each.epsilon * alone["releases"] <= Decimal("0.5")
+    assert Decimal(str(alone["delta_each"])) * alone["releases"] <= Decimal("1e-6")
+    more = price(REFERENCE, delta=Decimal("1e-6") / (alone["releases"] + 1), releases=1)
+    assert more.epsilon * (alone["releases"] + 1) > Decimal("0.5")
+    assert series["releases"] > 10 * alone["releases"]
+    assert desk.succeed("ledger", "export").out == before
+
+
+def test_calendars_are_compared_and_differ_in_time_alone(desk) -> None:
+    desk.add_dataset(epsilon="0.3", delta="1e-6")
+    answer = asked(desk)
+    assert [one["calendar"] for one in answer["calendars"]] == ["12/year", "52/year", "1/day"]
+    many = {one["releases_a_year"]: ways(answer, number)["series"] for number, one in enumerate(answer["calendars"])}
+    assert len({one["releases"] for one in many.values()}) == 1
+    assert all(one["years"] == pytest.approx(one["releases"] / year, abs=1e-4) for year, one in many.items())
+    other = asked(
+        desk, "--calendar", "4/year of k=50,rate=0.05", "--calendar", "2/quarter", "--k", "40", "--rate", "0.2"
+    )
+    points = [(one["k"], one["sampling_rate"], one["releases_a_year"]) for one in other["calendars"]]
+    assert points == [(50, 0.05, 4), (40, 0.2, 8)]
+    assert [(one["k"], one["sampling_rate"]) for one in other["changes"]] == [(50, 0.05), (100, 0.05), (50, 0.025)]
+    assert ways(other)["series"]["releases"] > ways(answer)["series"]["releases"]
+
+
+def test_what_was_charged_is_no_longer_there(desk) -> None:
+    desk.add_dataset(epsilon="0.5", delta="2e-4")
+    spec = desk.write_spec()
+    whole = ways(asked(desk))
+    desk.succeed("series", "add", "months", spec, "--releases", "3")
+    left = asked(desk)
+    assert left["epsilon_left"] < 0.5
+    assert ways(left)["series"]["releases"] < whole["series"]["releases"]
+
+
+def test_people_read_how_long_it_lasts(desk) -> None:
+    desk.add_dataset(epsilon="0.5", delta="1e-6")
+    said = desk.succeed("plan", "--budget", "people", "--calendar", "12/year").out
+    for part in ("one by one", "series", "2 months", "each is charged", "Nothing was charged"):
+        assert part in " ".join(said.split()), part
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("--budget", "people", "--calendar", "often"), "no calendar"),
+        (("--budget", "people", "--calendar", "0/year"), "no calendar"),
+        (("--budget", "people", "--calendar", "1/year of k=5,rate=2"), "sampling"),
+        (("--budget", "people", "--calendar", "1/year of k=5,rate=1e"), "no number"),
+        (("--budget", "nobody"), "nobody"),
+        (("--budget", "people", "--epsilon", "1"), "alone"),
+        (("--calendar", "12/year"), "goes with"),
+    ],
+)
+def test_what_can_not_be_planned_is_refused(desk, words, told) -> None:
+    desk.add_dataset()
+    refused = desk("plan", *words)
+    assert refused.code == 2
+    assert told in refused.err
+
+
+def test_data_sets_without_a_forecast_are_refused_with_the_reason(desk) -> None:
+    for name, *options in (
+        ("survey", "--survey-rate", "0.1"),
+        ("households", "--rows-per-person", "3"),
+        ("swapped", "--relation", "replacement"),
+    ):
+        desk.succeed("dataset", "add", name, "--epsilon", "1", "--delta", "1e-6", *options)
+        refused = desk("plan", "--budget", name)
+        assert refused.code == 2
+        assert "nothing is forecast" in refused.err
+
+
+def test_a_budget_without_room_has_room_for_none() -> None:
+    for left in (
+        BudgetLeft(epsilon=Decimal(0), delta=Decimal("1e-6")),
+        BudgetLeft(epsilon=Decimal(1), delta=Decimal(0)),
+        BudgetLeft(epsilon=Decimal("0.1"), delta=Decimal("1e-9")),
+    ):
+        found = forecast(left, [read_calendar("12/year")])
+        assert [one.releases for one in found.lasting[0]] == [0, 0]
+
+
+def test_times_are_never_overstated() -> None:
+    shown = {
+        text: span_shown(read_calendar(calendar).years(releases))
+        for text, calendar, releases in (
+            ("8.5 years", "12/year", 102),
+            ("1 year", "12/year", 12),
+            ("11 months", "12/year", 11),
+            ("28 days", "52/year", 4),
+            ("1 day", "1/day", 1),
+            ("0 days", "1/day", 0),
+            ("248 years", "4/year", 995),
+        )
+    }
+    assert all(text == found for text, found in shown.items()), shown
+
+
+LOADED = """
+import json, sys
+from crowdblend.deploy import cli
+try:
+    cli.main(["plan", "--budget", "people", "--calendar", "12/year", "--json"])
+finally:
+    sys.stdout.write("\\n" + json.dumps(sorted({name.partition(".")[0] for name in sys.modules})))
+"""
+
+
+def test_a_forecast_loads_what_a_look_at_the_ledger_and_a_price_load(desk) -> None:
+    desk.add_dataset(epsilon="0.3")
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", LOADED], capture_output=True, text=True, check=True, cwd=desk.folder
+    )
+    loaded = set(json.loads(done.stdout.splitlines()[-1]))
+    assert {"numpy", "sqlalchemy"} <= loaded
+    assert loaded & {"alembic", "dask", "fsspec", "pandas", "prefect", "pyarrow", "rich", "scipy"} == set()
