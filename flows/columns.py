@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from decimal import Decimal
 from itertools import pairwise
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ..mechanisms.amounts import counted
 from ..mechanisms.errors import InputRefused
@@ -17,8 +18,12 @@ from ..tasks.inputs.hierarchy_files import read_hierarchy
 from ..tasks.readers.values import RecordReading
 from .spec_tables import ColumnTable, IntervalTable, SelectionTable, SpecTables
 
+if TYPE_CHECKING:
+    from ..mechanisms.contributions import ContributionLimit
+
 __all__ = [
     "check_declared_values",
+    "contribution_limit",
     "declared_chain",
     "declared_choice",
     "declared_map",
@@ -338,6 +343,41 @@ def record_reading(spec: SpecTables) -> RecordReading:
         trim=table.trim,
         decimal=table.decimal,
         whole_floats=table.whole_floats,
+    )
+
+
+def contribution_limit(path: Path, spec: SpecTables) -> ContributionLimit | None:
+    """How many records of a person or household count, by a column that names it; None where none is named.
+
+    Args:
+        path: the specification's file, for messages.
+        spec: its tables.
+
+    Raises:
+        InputRefused: two columns are named, or one that is released or decides the rates.
+    """
+    data = spec.data
+    if data.person is None and data.household is None:
+        return None
+    from ..mechanisms.contributions import ContributionLimit  # of releases with such a column alone
+
+    if data.person is not None and data.household is not None:
+        raise InputRefused(
+            "person and household exclude each other: a release hides one of the two.",
+            where=f"{path}: [data].household",
+            remedy="Keep the household's column where people of a household share a record or could be told by one "
+            "another, else the person's.",
+        )
+    unit, column = ("person", data.person) if data.person is not None else ("household", str(data.household))
+    where = f"{path}: [data].{unit}"
+    if column in spec.columns:
+        raise InputRefused(
+            f"the column {column!r} names the {unit}s, and it is among the released columns.",
+            where=where,
+            remedy=f"Remove [columns.{column}]: an id is never published.",
+        )
+    return ContributionLimit(
+        unit="person" if unit == "person" else "household", column=column, records=data.rows_per_person
     )
 
 

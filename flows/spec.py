@@ -61,6 +61,7 @@ def read_spec(path: Path, *, output: Output | None, releases: int = 1) -> Reques
     own = None if kind.model is None else getattr(tables, name)
     _check_data(path, tables)
     _check_sampling(path, tables, unequal_rates=kind.unequal_rates(own))
+    _check_unit(path, tables, name=name, limits=kind.limits)
     if releases > 1 and not kind.series:
         raise InputRefused(
             "a series is of microdata or of deletion releases.",
@@ -169,6 +170,28 @@ def _check_sampling(path: Path, tables: SpecTables, *, unequal_rates: bool) -> N
             where=f"{where}.{ways[0]}",
             remedy="Write rate = …: a fresh sample with one rate for all, which a sample that was drawn by others can "
             "have too.",
+        )
+
+
+def _check_unit(path: Path, tables: SpecTables, *, name: str, limits: bool) -> None:
+    """Whether a person's or household's records can be limited here."""
+    data = tables.data
+    if data.person is None and data.household is None:
+        return
+    where = f"{path}: [data].{'household' if data.person is None else 'person'}"
+    if not limits:
+        raise InputRefused(
+            f"[{name}] adds up reports that bear no id: its price is for at most rows_per_person of them.",
+            where=where,
+            remedy="Remove it, and let each device send no more reports than that.",
+        )
+    if tables.sampling is not None and tables.sampling.rate is None:
+        raise InputRefused(
+            "where records were included at unequal rates, or the data are a sample themselves, someone with many "
+            "records was likelier to be included; a limit on what counts afterwards doesn't mend that, and no price "
+            "is proved.",
+            where=where,
+            remedy="Remove it where everyone has one record; or draw a fresh sample with [sampling].rate.",
         )
 
 

@@ -211,6 +211,8 @@ class _Data(SpecTable):
     decimal: DecimalSign = "."
     whole_floats: bool = False
     rows_per_person: int = Field(default=1, ge=1)
+    person: str | None = Field(default=None, min_length=1)
+    household: str | None = Field(default=None, min_length=1)
 
 
 class DesignTable(SpecTable):

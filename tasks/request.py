@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
-from typing import ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from ..accounting.theory.kinds.kind import Price
 from ..accounting.theory.kinds.registry import kind_of, mechanism_record, paper_price
@@ -18,6 +18,9 @@ from ..mechanisms.map_selection.lattice import LatticeColumn
 from ..mechanisms.mechanism import Mechanism
 from ..mechanisms.recoding import GeneralizationMap, MappedColumn
 from .readers.values import RecordReading
+
+if TYPE_CHECKING:
+    from ..mechanisms.contributions import ContributionLimit
 
 __all__ = ["FileFormat", "ObjectPrefix", "Output", "Request", "output_at"]
 
@@ -42,6 +45,7 @@ class Request(ABC):
         recoding: the columns with the labels or codes that their values get, fixed before the records are read; or the
             candidates and the draw that will choose one of them.
         registered: what a series with free columns was registered with, whose price this is; None elsewhere.
+        limit: how many records of a person count, and which column names the person; None where nothing enforces it.
     """
 
     kind: ClassVar[str]
@@ -60,6 +64,7 @@ class Request(ABC):
     mechanism: Mechanism
     recoding: GeneralizationMap | MapChoice
     registered: Mechanism | None = None
+    limit: ContributionLimit | None = None
 
     @property
     def paper_price(self) -> Price | None:
@@ -141,6 +146,7 @@ class Request(ABC):
             **self.reading.canonical,
             **self.own_terms,
             **({} if records == 1 else {"rows_per_person": records}),
+            **({} if self.limit is None else {self.limit.unit: self.limit.column}),
         }
 
     def digest_of_series(self, domain: bytes) -> str:

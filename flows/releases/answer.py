@@ -331,6 +331,7 @@ KIND = ReleaseKind(
     mechanisms=(CountAnswer, SumAnswer, MeanAnswer),
     series=False,
     forms=False,
+    limits=True,
     unequal_rates=lambda _: False,
     request=_request,
     layout=record_layout,

@@ -516,6 +516,7 @@ KIND = ReleaseKind(
     mechanisms=(DeletionRelease, SelectedDeletion),
     series=True,
     forms=True,
+    limits=True,
     unequal_rates=lambda _: False,
     request=_request,
     layout=_layout,

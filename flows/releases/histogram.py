@@ -332,6 +332,7 @@ KIND = ReleaseKind(
     ),
     series=False,
     forms=False,
+    limits=True,
     unequal_rates=lambda table: bool(table.kind == "suppressed"),
     request=_request,
     layout=record_layout,

@@ -23,10 +23,11 @@ from ...mechanisms.microdata import EpsilonSafeRelease, StronglySafeRelease
 from ...mechanisms.recoding import GeneralizationMap
 from ...tasks.readers.values import RecordReading
 from ...tasks.request import FileFormat, Output, Request, output_at
-from ..columns import record_reading
+from ..columns import contribution_limit, record_reading
 from ..spec_tables import ColumnTable, PrivacyTable, SpecTables
 
 if TYPE_CHECKING:
+    from ...mechanisms.contributions import ContributionLimit
     from ...mechanisms.deletion import DeletionRelease
     from ...mechanisms.microdata import GroupCounts
     from ...tasks.inputs.list import SourceLayout
@@ -107,6 +108,7 @@ class _Shared(TypedDict):
     source: str
     base: Path
     reading: RecordReading
+    limit: ContributionLimit | None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -176,6 +178,7 @@ class GivenSpec:
             source=data.source,
             base=self.base,
             reading=record_reading(self.tables),
+            limit=contribution_limit(self.path, self.tables),
         )
 
     def priced(self, mechanism: Mechanism) -> Price:
@@ -269,6 +272,7 @@ class ReleaseKind:
         mechanisms: what it charges.
         series: whether it can be one of a series.
         forms: whether [release].form says if rows or counts are published.
+        limits: whether [data].person or household can limit what is counted of one.
         unequal_rates: whether a release with this table has a price where records are included at unequal rates.
         request: what a specification asks for; refuses what is wrong with it.
         layout: the source's files by their metadata; refuses a source that isn't what is asked for.
@@ -293,6 +297,7 @@ class ReleaseKind:
     mechanisms: tuple[type, ...]
     series: bool
     forms: bool
+    limits: bool
     unequal_rates: Callable[[Any], bool]
     request: Callable[[GivenSpec], Request]
     layout: Callable[[Any], SourceLayout]
@@ -317,7 +322,13 @@ def record_layout(request: Request) -> SourceLayout:
     from ...tasks.inputs.list import check_metadata, list_source  # loads pyarrow, which a refusal does without
 
     columns = tuple(column.name for column in request.source_columns)
-    return check_metadata(list_source(request.source, base=request.base), columns=columns, reading=request.reading)
+    source = list_source(request.source, base=request.base)
+    layout = check_metadata(source, columns=columns, reading=request.reading)
+    if request.limit is None:
+        return layout
+    from ...tasks.inputs.person_column import with_person_column
+
+    return with_person_column(source, columns=columns, reading=request.reading, limit=request.limit)
 
 
 def fixed_columns(request: Request, work: ReleaseWork, observer: Observer) -> GeneralizationMap:
@@ -348,6 +359,7 @@ def chosen_chain(request: Request, work: ReleaseWork, observer: Observer) -> tup
             choice=request.recoding,
             selection=selection(request.mechanism),
             reading=request.reading,
+            limit=request.limit,
             work=work,
         )
 
@@ -363,4 +375,5 @@ def count_records(request: Request, work: ReleaseWork, generalization: Generaliz
         rate=request.sampling_rate,
         key=work.folder.key,
         sample_id=work.receipt.sample_id,
+        limit=request.limit,
     )

@@ -287,6 +287,7 @@ KIND = ReleaseKind(
     mechanisms=(CountMeanSketch, KRandomization, OutcomeCounts),
     series=False,
     forms=False,
+    limits=False,
     unequal_rates=lambda _: False,
     request=_request,
     layout=_layout,

@@ -221,6 +221,7 @@ KIND = ReleaseKind(
     mechanisms=(StronglySafeRelease, EpsilonSafeRelease),
     series=True,
     forms=True,
+    limits=True,
     unequal_rates=lambda _: False,
     request=_request,
     layout=record_layout,

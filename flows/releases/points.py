@@ -240,6 +240,7 @@ KIND = ReleaseKind(
     mechanisms=(SyntheticPoints,),
     series=False,
     forms=False,
+    limits=True,
     unequal_rates=lambda _: False,
     request=_request,
     layout=record_layout,

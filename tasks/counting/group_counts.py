@@ -25,7 +25,7 @@ from ...mechanisms.microdata import GroupCounts, count_keys, merge_counts, sum_c
 from ...mechanisms.recoding import GeneralizationMap
 from ...mechanisms.sampling import sample_commitment
 from ..inputs.list import SourceLayout
-from ..readers.column_codes import ColumnCoder
+from ..readers.column_codes import ColumnCoder, RecordCoder
 from ..readers.csv_records import csv_keys
 from ..readers.parquet_records import parquet_keys
 from ..readers.values import RecordReading
@@ -36,6 +36,8 @@ from .workers import telling_kinds_only
 if TYPE_CHECKING:
     import dask.dataframe as dd
     import pandas as pd
+
+    from ...mechanisms.contributions import ContributionLimit
 
 __all__ = [
     "CountJob",
@@ -51,6 +53,9 @@ __all__ = [
     "merged_counts",
     "partial_counts",
     "require_room",
+    "room_bytes",
+    "secret_of",
+    "whole_keys",
 ]
 
 _KEYS_AT_ONCE = 1 << 21
@@ -84,9 +89,10 @@ class CountJob:
         rate: sampling rate; None counts every record and needs no key.
         reading: how the records are read.
         key_source: where the key lies; None where every record is counted.
+        limit: how many records of a person count; the key chooses them, whether or not there is a rate.
 
     Raises:
-        ValueError: a rate without a sample and its key, or a sample or key without a rate.
+        ValueError: a rate or limit without a sample and its key, or a sample or key without either.
     """
 
     release_id: str
@@ -96,9 +102,10 @@ class CountJob:
     rate: Decimal | None
     reading: RecordReading
     key_source: KeySource | None = field(repr=False)
+    limit: ContributionLimit | None = None
 
     def __post_init__(self) -> None:
-        if not (self.rate is None) == (self.sample_id is None) == (self.key_source is None):
+        if not (self.rate is None and self.limit is None) == (self.sample_id is None) == (self.key_source is None):
             raise ValueError("a rate, a sample and its key go together; without a rate every record is counted")
 
     def __dask_tokenize__(self) -> tuple[str, str, str]:
@@ -122,7 +129,7 @@ def counted_chunks(chunks: tuple[Chunk, ...], *, job: CountJob) -> GroupCounts:
     Raises:
         ReleaseFailed: the key is missing or another one, or the records cannot be read.
     """
-    key = _key(job)
+    key = secret_of(job)
     reading = job.reading if chunks and isinstance(chunks[0], CsvChunk) else job.reading.of_unicode
     coders = [
         ColumnCoder(column=column, placement=place, reading=reading)
@@ -160,7 +167,7 @@ def require_room(layout: SourceLayout, *, maps: Sequence[GeneralizationMap]) -> 
     groups = [min(records, one.cells) for one in maps]
     numbers = groups[0] * max(2 * (maps[0].key_words + 1), maps[0].key_words + 6)
     numbers += sum(many * (one.key_words + 4) for many, one in zip(groups[1:], maps[1:], strict=True))
-    needed, room = numbers * _NUMBER_BYTES, _memory()
+    needed, room = numbers * _NUMBER_BYTES, room_bytes()
     if groups[0] > _FEW_GROUPS and needed > room:
         raise InputRefused(
             f"there may be so many distinct groups that they need {_rounded(needed)} GiB of memory, and "
@@ -176,7 +183,7 @@ def _rounded(n_bytes: int) -> int:
     return 1 << max(0, (-(-n_bytes // _GIB) - 1).bit_length())
 
 
-def _memory() -> float:
+def room_bytes() -> float:
     """Bytes that groups may take: what the steward says, or half of what the machine or container has.
 
     Raises:
@@ -229,6 +236,38 @@ def _keys(
             yield from csv_keys(chunk, coders=coders, key_words=job.map.key_words, key=key, rate=job.rate)
 
 
+def whole_keys(
+    chunks: Sequence[Chunk], *, coders: Sequence[RecordCoder], key_words: int
+) -> Iterator[tuple[Chunk, NDArray[np.int64]]]:
+    """The keys of every record, batch by batch in the order of the chunks, each with the chunk that it is of.
+
+    Args:
+        chunks: of one task.
+        coders: one per column.
+        key_words: 64-bit words of a key.
+
+    Returns:
+        Keys of shape (words, n), with their chunk.
+
+    Raises:
+        ReleaseFailed: the records cannot be read.
+    """
+    for _, group in groupby(chunks, key=lambda chunk: chunk.path):
+        together = list(group)
+        row_groups = [chunk for chunk in together if isinstance(chunk, ParquetChunk)]
+        batches = parquet_keys(row_groups, coders=coders, key_words=key_words, key=None, rate=None)
+        for chunk in together:
+            if isinstance(chunk, CsvChunk):
+                for keys in csv_keys(chunk, coders=coders, key_words=key_words, key=None, rate=None):
+                    yield chunk, keys
+                continue
+            left = chunk.records
+            while left:
+                keys = next(batches)
+                left -= keys.shape[1]
+                yield chunk, keys
+
+
 def _counted(waiting: Sequence[NDArray[np.int64]], job: CountJob) -> GroupCounts:
     if not waiting:
         return empty_counts(job.map.key_words)
@@ -236,7 +275,12 @@ def _counted(waiting: Sequence[NDArray[np.int64]], job: CountJob) -> GroupCounts
     return count_keys(keys, cells=job.map.cells)
 
 
-def _key(job: CountJob) -> bytes | None:
+def secret_of(job: CountJob) -> bytes | None:
+    """The key of the job's sample; None where there is none.
+
+    Raises:
+        ReleaseFailed: it is missing or another one.
+    """
     if job.key_source is None:
         return None
     try:
@@ -266,6 +310,7 @@ def count_job(
     rate: Decimal | None,
     reading: RecordReading,
     key_source: KeySource | None,
+    limit: ContributionLimit | None = None,
 ) -> CountJob:
     """Describe the counting of one release; every call makes a job whose tasks are its own.
 
@@ -276,9 +321,10 @@ def count_job(
         rate: sampling rate; None counts every record.
         reading: how the records are read.
         key_source: where workers read the key; None where every record is counted.
+        limit: how many records of a person count; None where all do.
 
     Raises:
-        ValueError: a rate without a sample and its key, or a sample or key without a rate.
+        ValueError: a rate or limit without a sample and its key, or a sample or key without either.
     """
     return CountJob(
         release_id=release_id,
@@ -288,6 +334,7 @@ def count_job(
         rate=rate,
         reading=reading,
         key_source=key_source,
+        limit=limit,
     )
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -26,7 +26,17 @@ from ...mechanisms.hierarchies.declare import (
 from ...mechanisms.recoding import MappedColumn, Placement
 from .values import RecordReading
 
-__all__ = ["ColumnCoder", "KnownEntries", "arrow_of", "bytes_of", "filled", "numbers_of", "texts_of"]
+__all__ = [
+    "ColumnCoder",
+    "KnownEntries",
+    "RecordCoder",
+    "arrow_of",
+    "bytes_of",
+    "filled",
+    "is_text",
+    "numbers_of",
+    "texts_of",
+]
 
 _ARROW: Mapping[np.dtype[Any], pa.DataType] = {
     np.dtype(np.int8): pa.int8(),
@@ -113,6 +123,17 @@ class KnownEntries:
     index: bytes = b""
 
 
+class RecordCoder(Protocol):
+    """What a column's values add to the keys of their records."""
+
+    name: str
+    rows: int | slice
+
+    def scaled_codes(self, values: pa.Array, positions: NDArray[np.int64] | None) -> NDArray[np.int64]:
+        """What is added to those rows of the keys for the values at some positions; None is every position."""
+        ...
+
+
 class ColumnCoder:
     """Turns one column's values into code · stride, batch by batch; keeps the table of the last dictionary.
 
@@ -128,6 +149,8 @@ class ColumnCoder:
     def __init__(self, *, column: MappedColumn, placement: Placement, reading: RecordReading) -> None:
         self.column = column
         self.placement = placement
+        self.name: str = column.name
+        self.rows: int | slice = placement.word
         null_values = [text.encode() for text in reading.null_values]
         self._null_values = frozenset(null_values)
         self._reading = reading
@@ -150,7 +173,7 @@ class ColumnCoder:
         if pa.types.is_string_view(type_):
             values = values.cast(pa.large_string())
         sampled = values if positions is None else values.take(arrow_of(positions))
-        if _is_text(type_):
+        if is_text(type_):
             return self._by_table(sampled.dictionary_encode(), None)
         return self._codes(sampled) * self.placement.stride
 
@@ -201,7 +224,7 @@ class ColumnCoder:
             return self._codes_of_floats(values)
         if pa.types.is_integer(type_) and type_ != pa.uint64():
             return self._codes_of_integers(values.cast(pa.int64()))
-        if not _is_text(type_):
+        if not is_text(type_):
             distinct = values.cast(pa.string()).dictionary_encode()
             table = np.append(self._codes_of_texts(distinct.dictionary), BUCKET_CODE)
             known = filled(distinct.indices.cast(pa.int64()), table.size - 1)
@@ -269,7 +292,8 @@ class ColumnCoder:
         return self.column.hierarchy.codes_of_texts(present, self.column.level)
 
 
-def _is_text(type_: pa.DataType) -> bool:
+def is_text(type_: pa.DataType) -> bool:
+    """Whether values of a type are texts, or bytes."""
     tests = (
         pa.types.is_string,
         pa.types.is_large_string,

@@ -16,7 +16,7 @@ from ...mechanisms.sampling import Coins
 from ..counting.chunks import CsvChunk
 from ..inputs.csv_header import LINE_LIMIT, CsvLayout, split_line
 from ..inputs.files import open_input
-from .column_codes import ColumnCoder, arrow_of, bytes_of
+from .column_codes import RecordCoder, arrow_of, bytes_of
 from .csv_quotes import Quotes, QuoteState, transition_over
 
 __all__ = [
@@ -243,7 +243,7 @@ _WINDOW_BYTES = 8 << 20
 
 
 def csv_keys(
-    chunk: CsvChunk, *, coders: Sequence[ColumnCoder], key_words: int, key: bytes | None, rate: Decimal | None
+    chunk: CsvChunk, *, coders: Sequence[RecordCoder], key_words: int, key: bytes | None, rate: Decimal | None
 ) -> Iterator[NDArray[np.int64]]:
     """Give the keys of the range's sampled records, window by window; each of shape (words, n).
 
@@ -273,7 +273,7 @@ def csv_keys(
 def keys_of_range(
     chunk: CsvChunk,
     *,
-    coders: Sequence[ColumnCoder],
+    coders: Sequence[RecordCoder],
     key_words: int,
     coins: Coins | None,
     record_limit: int,
@@ -344,7 +344,7 @@ def _block_keys(
     block: RecordBlock,
     layout: CsvLayout,
     *,
-    coders: Sequence[ColumnCoder],
+    coders: Sequence[RecordCoder],
     key_words: int,
     coins: Coins | None,
     limit: int,
@@ -358,12 +358,12 @@ def _block_keys(
     alone = _parsed_alone(taken, others, layout)
     split = regular.starts.shape[0]
     for coder, position in zip(coders, layout.positions, strict=True):
-        word = keys[coder.placement.word]
+        rows = keys[coder.rows]
         fields = regular.column(position)
-        word[:split] += coder.scaled_codes(fields, None)
+        rows[..., :split] += coder.scaled_codes(fields, None)
         if alone:
             values = bytes_of([fields[position] for fields in alone])
-            word[split : split + len(alone)] += coder.scaled_codes(values, None)
+            rows[..., split : split + len(alone)] += coder.scaled_codes(values, None)
     return keys
 
 

@@ -17,7 +17,7 @@ from ...mechanisms.sampling import kept_positions
 from ..counting.chunks import ParquetChunk
 from ..inputs.files import is_url
 from ..inputs.parquet_footer import dictionary_columns, open_parquet
-from .column_codes import ColumnCoder
+from .column_codes import RecordCoder
 from .sampled_pages import AVAILABLE, SampledPages
 
 __all__ = ["parquet_keys"]
@@ -29,7 +29,7 @@ _WHOLE_RECORDS = 1 << 22
 def parquet_keys(
     chunks: Sequence[ParquetChunk],
     *,
-    coders: Sequence[ColumnCoder],
+    coders: Sequence[RecordCoder],
     key_words: int,
     key: bytes | None,
     rate: Decimal | None,
@@ -54,7 +54,7 @@ def parquet_keys(
         with _reading(place):
             if open_file is None or open_file.path != chunk.path:
                 blocks = [other.identity.block for other in chunks if other.path == chunk.path]
-                open_file = _OpenFile(chunk.path, blocks, [coder.column.name for coder in coders])
+                open_file = _OpenFile(chunk.path, blocks, [coder.name for coder in coders])
             footer = open_file.parquet.metadata
             if chunk.identity.block >= footer.num_row_groups:
                 raise _changed(place)
@@ -104,7 +104,7 @@ def _keys_by_pages(
     positions: NDArray[np.int64] | None,
     *,
     place: str,
-    coders: Sequence[ColumnCoder],
+    coders: Sequence[RecordCoder],
     key_words: int,
 ) -> NDArray[np.int64]:
     """Keys of a row group's wanted records, column by column; pyarrow reads the columns that pages are no use for."""
@@ -126,12 +126,12 @@ def _keys_by_batches(
     positions: NDArray[np.int64] | None,
     *,
     place: str,
-    coders: Sequence[ColumnCoder],
+    coders: Sequence[RecordCoder],
     key_words: int,
 ) -> Iterator[NDArray[np.int64]]:
     """Keys of a row group's wanted records, batch by batch, from what pyarrow decodes."""
     with _reading(place):
-        names = [coder.column.name for coder in coders]
+        names = [coder.name for coder in coders]
         batches = open_file.dictionaries.iter_batches(
             batch_size=_BATCH_RECORDS, row_groups=[chunk.identity.block], columns=names, use_threads=False
         )
@@ -146,13 +146,13 @@ def _keys_by_batches(
 
 
 def batch_keys(
-    batch: pa.RecordBatch, positions: NDArray[np.int64] | None, *, coders: Sequence[ColumnCoder], key_words: int
+    batch: pa.RecordBatch, positions: NDArray[np.int64] | None, *, coders: Sequence[RecordCoder], key_words: int
 ) -> NDArray[np.int64]:
     """Keys of the records at some positions of a batch, None at all; its columns bear the released columns' names."""
     records = batch.num_rows if positions is None else positions.size
     keys = np.zeros((key_words, records), dtype=np.int64)
     for coder in coders:
-        keys[coder.placement.word] += coder.scaled_codes(batch.column(coder.column.name), positions)
+        keys[coder.rows] += coder.scaled_codes(batch.column(coder.name), positions)
     return keys
 
 

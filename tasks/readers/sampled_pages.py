@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from ...mechanisms.hierarchies.declare import BUCKET_CODE
-from .column_codes import ColumnCoder, arrow_of
+from .column_codes import ColumnCoder, RecordCoder, arrow_of
 
 __all__ = ["AVAILABLE", "SampledPages", "StoredColumn", "dictionary_values", "stored_columns"]
 
@@ -185,8 +185,8 @@ class SampledPages:
         self._frames = bytearray()
 
     def add_keys(
-        self, coders: Sequence[ColumnCoder], row_group: int, positions: NDArray[np.int64], keys: NDArray[np.int64]
-    ) -> list[ColumnCoder]:
+        self, coders: Sequence[RecordCoder], row_group: int, positions: NDArray[np.int64], keys: NDArray[np.int64]
+    ) -> list[RecordCoder]:
         """Add the scaled codes of some columns at some positions of a row group to the records' keys.
 
         Small columns that lie side by side are read, unpacked and decoded together, since every call that lets other
@@ -207,7 +207,7 @@ class SampledPages:
         """
         metadata = self._footer.row_group(row_group)
         parts: list[_Part] = []
-        left: list[ColumnCoder] = []
+        left: list[RecordCoder] = []
         for coder in coders:
             part = self._part(coder, metadata)
             if part is None:
@@ -218,9 +218,9 @@ class SampledPages:
             left += self._add_bundle(bundle, positions, metadata.num_rows, keys)
         return left
 
-    def _part(self, coder: ColumnCoder, metadata: pq.RowGroupMetaData) -> _Part | None:
-        column = self._columns.get(coder.column.name)
-        if column is None:
+    def _part(self, coder: RecordCoder, metadata: pq.RowGroupMetaData) -> _Part | None:
+        column = self._columns.get(coder.name)
+        if column is None or not isinstance(coder, ColumnCoder):
             return None
         part = metadata.column(column.place)
         codec = _CODECS.get(part.compression)

@@ -17,7 +17,7 @@ from ...accounting.ledger.rules.violations import Violation
 from ...accounting.ledger.writer import LedgerWriter, open_writer
 from ...mechanisms.errors import AccountantRefused, InputRefused, Refusal, ReleaseFailed
 from ...mechanisms.sampling import sample_commitment
-from ..counting.workers import SAMPLER_LAYOUT
+from ..counting.workers import sampler_layout
 from ..request import Request
 from .stage import stage
 
@@ -69,7 +69,9 @@ def reserve(
     """
     binding = {"inputs": folder.fingerprint(inputs), "output": str(request.output)}
     if state is not None:
-        violation = _unchanged(state, folder, binding=binding, code_version=code_version)
+        violation = _unchanged(
+            state, folder, binding=binding, code_version=code_version, layout=sampler_layout(request.limit)
+        )
         if violation is not None:
             refuse(
                 ledger_url=ledger_url,
@@ -136,7 +138,7 @@ def _charge_of(
         spec_digest=request.digest,
         map_digest=request.map_digest,
         code_version=code_version,
-        sampler_layout=SAMPLER_LAYOUT,
+        sampler_layout=sampler_layout(request.limit),
         day=today,
         series=series,
         series_digest=request.series_digest,
@@ -150,13 +152,13 @@ def _lost(key: KeyRef, sample_id: str | None) -> bool:
 
 
 def _unchanged(
-    state: ReleaseState, folder: ReleaseFolder, *, binding: dict[str, str], code_version: str
+    state: ReleaseState, folder: ReleaseFolder, *, binding: dict[str, str], code_version: str, layout: str
 ) -> Violation | None:
     """What speaks against resuming: anything that is not as it was at the charge."""
     remembered = folder.remembered()
     changes = {
         "the software's version": state.charge.code_version != code_version,
-        "the sampler's layout": state.charge.sampler_layout != SAMPLER_LAYOUT,
+        "the sampler's layout": state.charge.sampler_layout != layout,
         "the input files": remembered.get("inputs") != binding["inputs"],
         "the output's place": remembered.get("output") != binding["output"],
         "the sampling key": _lost(folder.key, state.receipt.sample_id),

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from ...accounting.ledger.charge import Receipt
 from ...accounting.ledger.private_store.keys import KeyRef, ReleaseFolder
@@ -28,6 +28,9 @@ from ..readers.values import RecordReading
 from .draw_once import StoredDraw, draw_once, load_draw, map_draw, store_draw
 from .stage import stage
 from .table import Publication
+
+if TYPE_CHECKING:
+    from ...mechanisms.contributions import ContributionLimit
 
 __all__ = ["ReleaseWork", "count_stage", "drawn_chain", "exact_counts", "key_source_at"]
 
@@ -93,8 +96,9 @@ def exact_counts(
     rate: Decimal | None,
     key: KeyRef,
     sample_id: str | None,
+    limit: ContributionLimit | None,
 ) -> GroupCounts:
-    """Count the records of every group that has any: of a fresh sample, or all.
+    """Count the records of every group that has any: of a fresh sample, or all; of each person at most so many.
 
     PRIVACY: the result has every small group.
 
@@ -102,23 +106,31 @@ def exact_counts(
         work: the release.
         generalization: the map that gives a record its group.
         reading: how the records are read.
-        rate: of the sample; None counts every record, and uses no key.
-        key: the sample's key in the private store.
+        rate: of the sample; None counts every record.
+        key: the sample's key in the private store; not used where there is neither a rate nor a limit.
         sample_id: commitment to the sample, as the receipt names it.
+        limit: how many records of a person count, chosen by the key; None where all do.
 
     Raises:
         ReleaseFailed: the records can't be read, or the workers were lost.
     """
-    with key_source_at(None if rate is None else key, work.executor) as key_source:
+    unused = rate is None and limit is None
+    with key_source_at(None if unused else key, work.executor) as key_source:
         job = count_job(
             release_id=work.receipt.release_id,
-            sample_id=None if rate is None else sample_id,
+            sample_id=None if unused else sample_id,
             generalization=generalization,
             rate=rate,
             reading=reading,
             key_source=key_source,
+            limit=limit,
         )
-        return group_counts(plan_chunks(work.layout), job=job, executor=work.executor, on_progress=work.on_progress)
+        chunks = plan_chunks(work.layout)
+        if limit is not None:
+            from ..counting.person_counts import person_counts  # of releases with such a limit alone
+
+            return person_counts(chunks, job=job, executor=work.executor, on_progress=work.on_progress)
+        return group_counts(chunks, job=job, executor=work.executor, on_progress=work.on_progress)
 
 
 @contextmanager
@@ -140,7 +152,12 @@ def key_source_at(key: KeyRef | None, executor: Executor) -> Iterator[KeySource 
 
 @stage("select")
 def drawn_chain(
-    *, choice: MapChoice, selection: Selection, reading: RecordReading, work: ReleaseWork
+    *,
+    choice: MapChoice,
+    selection: Selection,
+    reading: RecordReading,
+    limit: ContributionLimit | None,
+    work: ReleaseWork,
 ) -> tuple[GeneralizationMap, ...]:
     """Draw the map or chain of maps ε₁-privately and store the draw, or take the one that is stored already.
 
@@ -153,6 +170,7 @@ def drawn_chain(
         choice: the candidates and the draw.
         selection: what is paid for, as the kind of the mechanism has it.
         reading: how the records are read.
+        limit: how many records of a person count; None where all do.
         work: the release; a choice on a fresh sample is made on the one that its receipt names.
 
     Returns:
@@ -162,14 +180,18 @@ def drawn_chain(
         ReleaseFailed: the records can't be read, the workers were lost, or the draw can't be stored.
     """
 
+    # PRIVACY: on the whole data the release's key chooses the records of each person, and draws no coin.
+    whole = selection.rate is None
+
     def drawn() -> Levels:
         counts = exact_counts(
             work,
             generalization=choice.lattice.map_of(choice.lattice.finest),
             reading=reading,
             rate=selection.rate,
-            key=work.folder.selection_key,
-            sample_id=work.receipt.selection_sample_id,
+            key=work.folder.key if whole else work.folder.selection_key,
+            sample_id=work.receipt.sample_id if whole else work.receipt.selection_sample_id,
+            limit=limit,
         )
         return _drawn(counts, choice=choice, selection=selection, work=work)
 

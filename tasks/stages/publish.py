@@ -376,6 +376,7 @@ def write_output(
             published=publication.facts,
             code_sources=code_sources,
             key=key,
+            enforced_by=None if request.limit is None else request.limit.column,
         )
 
     place = staging_folder(request.output, sample_id=receipt.sample_id, private=folder.path)

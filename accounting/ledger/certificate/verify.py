@@ -15,7 +15,7 @@ from ..entries.codec import sorted_fields
 from ..entries.kinds import ChargedPrice, SeriesPlace
 from ..entries.values import amount_of_text
 from ..private_store.signing import ALGORITHM, PublicKey
-from .write import DOMAIN, FORMAT, certificate_bytes, map_findings, sha256_of_file, signed_bytes
+from .write import DOMAIN, FORMAT, certificate_bytes, enforced_unit, map_findings, sha256_of_file, signed_bytes
 
 __all__ = ["CertificateCheck", "check_certificate", "read_certificate", "verify_certificate"]
 
@@ -108,6 +108,7 @@ def verify_certificate(path: Path, *, trusted: tuple[PublicKey, ...] | None) -> 
     if not findings:  # a forger's numbers aren't worth computing with
         findings += _price_findings(certificate)
         findings += map_findings(certificate)
+        findings += _unit_findings(certificate)
     findings += _file_findings(certificate["files"], path)
     return CertificateCheck(
         findings=tuple(findings),
@@ -233,6 +234,20 @@ def _price_findings(certificate: Mapping[str, Any]) -> tuple[str, ...]:
         )
     except (AttributeError, InputRefused, KeyError, TypeError, ValueError):
         return ("its mechanism or its guarantee can't be read",)
+
+
+def _unit_findings(certificate: Mapping[str, Any]) -> tuple[str, ...]:
+    """Whether unit, number of records and column agree with one another, and with the rule of the sampler."""
+    guarantee, unit = certificate["guarantee"], enforced_unit(certificate["sampler_layout"])
+    if not isinstance(guarantee, dict):
+        return ("its guarantee can't be read",)
+    column, records = guarantee.get("enforced_by"), guarantee.get("rows_per_person")
+    if (unit is not None) is not (isinstance(column, str) and column != ""):
+        return ("it names a column that limits a unit's records exactly where its sampler has a limit, and here not",)
+    few = "one record" if records == 1 else f"{records} records"
+    if guarantee.get("unit") != f"one {unit or 'person'}, at most {few}":
+        return ("its unit is not the one whose records its sampler limits",)
+    return ()
 
 
 def _file_findings(files: object, path: Path) -> tuple[str, ...]:

@@ -25,6 +25,7 @@ __all__ = [
     "FORMAT",
     "MOST_CARRIED",
     "certificate_bytes",
+    "enforced_unit",
     "guarantee_statement",
     "limit_statements",
     "map_fields",
@@ -33,6 +34,7 @@ __all__ = [
     "sha256_of_file",
     "signed_bytes",
     "theorem_of",
+    "unit_statement",
     "write_certificate",
 ]
 
@@ -52,6 +54,7 @@ def write_certificate(
     published: Mapping[str, Any],
     code_sources: str,
     key: SigningKey,
+    enforced_by: str | None = None,
 ) -> None:
     """Write `certificate.json` beside the files that it describes.
 
@@ -69,6 +72,8 @@ def write_certificate(
         published: the form of what is published, its groups and its records.
         code_sources: SHA-256 (hex) of the software's sources, by which an audit's report names them too.
         key: signs it.
+        enforced_by: the column by which no more records of a person count than the price covers; None where it is
+            believed that nobody has more.
 
     Raises:
         OSError: the folder can't be written.
@@ -91,7 +96,7 @@ def write_certificate(
             "rule": charge.price.rule,
             "theorem": theorem_of(charge),
             "epsilon_paper": None if charge.epsilon_paper is None else amount_text(charge.epsilon_paper),
-            "unit": f"one person, at most {records_statement(circumstances)}",
+            "unit": unit_statement(charge, circumstances),
             "rows_per_person": circumstances.rows_per_person,
             "neighbours": charge.price.relation,
             "in_words": guarantee_statement(charge, circumstances),
@@ -104,6 +109,8 @@ def write_certificate(
         "ledger": {"position": position, "hash": chain_hash},
         "signature": {"algorithm": ALGORITHM, "key_id": key.public.key_id, "public_key": key.public.raw.hex()},
     }
+    if enforced_by is not None:
+        certificate["guarantee"]["enforced_by"] = enforced_by
     value = key.sign(domain=DOMAIN, message=signed_bytes(certificate))
     certificate["signature"] |= {"value": value.hex()}
     (folder / "certificate.json").write_bytes(certificate_bytes(certificate))
@@ -366,13 +373,17 @@ FREE_COLUMNS = (
     "a lower sampling rate could be chosen by what was published before."
 )
 LIMITS = (
-    "The guarantee is for {records} a person and for this release alone; what other releases of the "
+    "The guarantee is for {records} a {unit} and for this release alone; what other releases of the "
     "data set cost adds up in the ledger. It doesn't cover {chosen} made by "
     "looking at the records."
 )
 SERIES_LIMITS = (
-    "The guarantee is for {records} a person in each release and for this series alone; what other releases of the "
+    "The guarantee is for {records} a {unit} in each release and for this series alone; what other releases of the "
     "data set cost adds up in the ledger. It doesn't cover {chosen} made by looking at the records."
+)
+UNNAMED = (
+    " {Unit}s are told apart by their ids alone: a record without an id counts as a {unit} of its own, and so does "
+    "each other id that a {unit} bears."
 )
 LOOKED = (
     " Before this release was charged, {looks} at this data set's records, the last on {day}: parameters may "
@@ -395,6 +406,21 @@ def records_statement(circumstances: DatasetContext) -> str:
     return "one record" if count == 1 else f"{count} records"
 
 
+def enforced_unit(sampler_layout: object) -> str | None:
+    """Whose records were limited by a column, "person" or "household", by a sampler's layout; None for nobody's."""
+    if "contributions" not in str(sampler_layout):
+        return None
+    from ....mechanisms.contributions import LAYOUTS  # of releases with such a column alone
+
+    named = str(sampler_layout).partition(" ")[0]
+    return next((unit for unit, layout in LAYOUTS.items() if layout == named), None)
+
+
+def unit_statement(charge: ReleaseCharged, circumstances: DatasetContext) -> str:
+    """Whose presence the release hides, and with how many records."""
+    return f"one {enforced_unit(charge.sampler_layout) or 'person'}, at most {records_statement(circumstances)}"
+
+
 def guarantee_statement(charge: ReleaseCharged, circumstances: DatasetContext) -> str:
     """The guarantee and what was done for it.
 
@@ -402,10 +428,13 @@ def guarantee_statement(charge: ReleaseCharged, circumstances: DatasetContext) -
         charge: the release's charge, as the ledger has it.
         circumstances: what the ledger said of the data set at the charge.
     """
-    if circumstances.rows_per_person == 1:
+    enforced, each = enforced_unit(charge.sampler_layout), "" if charge.series is None else " in each release"
+    if enforced is not None:
+        counted = f"of which at most {circumstances.rows_per_person} counted{each}"
+        unit = f"all records that name any one {enforced}, {counted},"
+    elif circumstances.rows_per_person == 1:
         unit = "any one person's record" if charge.series is None else "any one person's records"
     else:
-        each = "" if charge.series is None else " in each release"
         unit = f"all of any one person's records, at most {circumstances.rows_per_person}{each},"
     mechanism = mechanism_of_record(dict(charge.mechanism))
     kind = kind_of(mechanism)
@@ -425,7 +454,12 @@ def limit_statements(charge: ReleaseCharged, circumstances: DatasetContext) -> s
     chosen = kind_of_record(dict(charge.mechanism).get("kind")).statements.chosen
     words = LIMITS if charge.series is None else SERIES_LIMITS
     few = records_statement(circumstances)
-    limits = words.format(records=few if circumstances.rows_per_person == 1 else f"at most {few}", chosen=chosen)
+    unit = enforced_unit(charge.sampler_layout)
+    limits = words.format(
+        records=few if circumstances.rows_per_person == 1 else f"at most {few}", unit=unit or "person", chosen=chosen
+    )
+    if unit is not None:
+        limits += UNNAMED.format(Unit=unit.capitalize(), unit=unit)
     days = circumstances.look_days
     if not days:
         return limits

@@ -93,6 +93,7 @@ KIND = ReleaseKind(
     mechanisms=(CoinFlipCount,),
     series=False,
     forms=False,
+    limits=True,
     unequal_rates=lambda _: False,
     request=_request,
     layout=record_layout,

@@ -1,0 +1,178 @@
+"""Releases that limit each person's records by a column: price, certificate, refusals, and what is told of them."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+KEY = bytes(range(9, 41))
+
+
+def write_visits(desk, *, people: int = 400, visits: int = 5, file: str = "people.csv") -> None:
+    """So many visits of each of so many people: of one person all in one town, of another colour each time."""
+    colours, towns = ("blue", "green", "red"), ("Lyon", "Marseille", "Lille", "Paris")
+    lines = ["colour;age;town;secret;who"]
+    lines += [
+        f"{colours[(i + v) % 3]};{20 + 10 * (i % 2)};{towns[i % 4]};{i};p{i}"
+        for i in range(people)
+        for v in range(visits)
+    ]
+    (desk.folder / file).write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+def spec_of(
+    desk, *, unit: str = "person", most: int = 1, column: str = "who", edit=lambda text: text, **changes
+) -> Path:
+    def edited(text: str) -> str:
+        more = f'{unit} = "{column}"\n' + ("" if most == 1 else f"rows_per_person = {most}\n")
+        return edit(text.replace('separator = ";"\n', f'separator = ";"\n{more}'))
+
+    return desk.write_spec(edit=edited, **changes)
+
+
+DELETION = """
+[deletion]
+[privacy]
+epsilon = 5
+delta = 1e-6
+[columns.colour]
+values = ["blue", "green", "red"]
+level = 0
+"""
+
+
+def deletion(text: str) -> str:
+    return text[: text.index("[sampling]")] + DELETION
+
+
+def rows_of(result: dict) -> list[dict]:
+    return pq.read_table(Path(result["output"]) / "data.parquet").to_pylist()
+
+
+def test_one_record_of_each_person_counts_at_the_price_of_one(desk) -> None:
+    desk.add_dataset()
+    write_visits(desk, people=600, visits=10)
+    spec = spec_of(desk, edit=deletion)
+    limited = desk.succeed("run", spec, "--output", "limited", "--json").json
+    rows = rows_of(limited)
+    assert 600 - 3 * 30 < len(rows) <= 600
+    assert {row["colour"] for row in rows} == {"blue", "green", "red"}
+    plain = desk.write_spec(edit=deletion, file="plain.toml")
+    believed = desk.succeed("run", plain, "--output", "believed", "--json").json
+    assert believed["published_records"] > 5_000
+    assert believed["epsilon"] == limited["epsilon"]
+    desk.succeed("ledger", "verify")
+
+
+@pytest.mark.parametrize("unit", ["person", "household"])
+def test_the_certificate_says_unit_column_and_limit_and_verifies(desk, unit) -> None:
+    desk.succeed("dataset", "add", "people", "--epsilon", "10", "--delta", "1e-3", "--rows-per-person", "2")
+    write_visits(desk)
+    result = desk.succeed("run", spec_of(desk, unit=unit, most=2, k="60"), "--json").json
+    certificate = json.loads(Path(result["certificate"]).read_text())
+    guarantee = certificate["guarantee"]
+    assert guarantee["unit"] == f"one {unit}, at most 2 records"
+    assert guarantee["enforced_by"] == "who"
+    assert guarantee["rows_per_person"] == 2
+    assert f"any one {unit}, of which at most 2 counted" in guarantee["in_words"]
+    assert f"a {unit}" in guarantee["limits"]
+    assert certificate["sampler_layout"].startswith(f"aes-contributions-{unit}/1 ")
+    desk.succeed("verify", result["certificate"])
+    shown = desk.succeed("release", "show", result["release_id"]).out if unit == "person" else ""
+    assert "p17" not in json.dumps(certificate) + shown
+    for path in (*desk.home.rglob("*"), *Path(result["output"]).iterdir(), desk.folder / "crowdblend-ledger.db"):
+        if path.is_file():
+            assert b"p399" not in path.read_bytes()
+
+
+def test_rows_and_files_in_another_order_give_the_same_release(desk) -> None:
+    write_visits(desk)
+    (desk.folder / "split").mkdir()
+    head, *lines = (desk.folder / "people.csv").read_text().splitlines()
+    for number in range(3):
+        own = lines[::-1][number::3]
+        (desk.folder / "split" / f"{number}.csv").write_text("\n".join([head, *own]) + "\n")
+    found = []
+    for name, source in (("one", "people.csv"), ("other", "split")):
+        spec = spec_of(desk, source=source, rate="0.4", k="20")
+        result = desk.release(spec, ledger=name, output=name, coins=lambda size: KEY[:size])
+        found.append(Counter(map(str, rows_of(result))))
+    assert found[0] == found[1]
+    assert found[0]
+
+
+def test_the_map_is_chosen_on_what_counts_too(desk) -> None:
+    """Drawn on the whole data: with a limit of one there are 400 records, and not 4,000."""
+    desk.add_dataset()
+    write_visits(desk, visits=10)
+
+    def edit(text: str) -> str:
+        text = text.replace("level = 1", "min_level = 0").replace("level = 0", "min_level = 0", 1)
+        return text.replace("[columns.colour]", "[selection]\nepsilon = 0.5\n[columns.colour]")
+
+    for on in ("whole", "fresh-sample"):
+        rate = "" if on == "whole" else '\non = "fresh-sample"\nrate = 0.5'
+        spec = spec_of(desk, edit=lambda text, rate=rate: edit(text).replace("epsilon = 0.5", f"epsilon = 0.5{rate}"))
+        result = desk.succeed("run", spec, "--output", on, "--json").json
+        assert result["published_records"] <= 100
+        desk.succeed("verify", result["certificate"])
+
+
+REPORTS = """
+[release]
+name = "asked"
+[data]
+dataset = "people"
+source = "reports"
+person = "who"
+[reports]
+kind = "k-randomization"
+flip_probability = 0.25
+questions = ["one", "two", "three"]
+"""
+
+
+def test_what_cannot_be_limited_is_refused_with_its_place_and_nothing_is_charged(desk) -> None:
+    desk.add_dataset()
+    write_visits(desk)
+
+    def refused(spec: Path, *said: str) -> None:
+        for command in (("run", spec, "--output", "never"), ("run", spec, "--dry-run", "--output", "never")):
+            answer = desk(*command)
+            assert answer.code == 2, answer.err
+            for text in said:
+                assert text in answer.err
+            assert "Traceback" not in answer.err
+
+    refused(spec_of(desk, column="nobody"), "people.csv", "'nobody'", "[data].person")
+    refused(spec_of(desk, column="town"), "[data].person", "[columns.town]")
+    both = spec_of(desk, edit=lambda text: text.replace("person =", 'household = "town"\nperson ='))
+    refused(both, "[data].household", "exclude each other")
+    refused(spec_of(desk, most=10001), "10000")
+    (desk.folder / "asked.toml").write_text(REPORTS)
+    refused(desk.folder / "asked.toml", "[data].person", "[reports]")
+    unequal = (
+        '[sampling]\ncolumn = "secret"\nrates = [0.1, 0.15]\n[histogram]\nkind = "suppressed"\nk = 20\n'
+        '[privacy]\ndelta = 1e-3\n[columns.colour]\nvalues = ["blue"]\nlevel = 0\n'
+    )
+    refused(
+        spec_of(desk, edit=lambda text: text[: text.index("[sampling]")].replace('form = "microdata"', "") + unequal),
+        "[data].person",
+        "rates",
+    )
+    assert desk("ledger", "show", "--json").json["releases"] == []
+
+
+def test_a_retry_with_another_column_is_another_release(desk) -> None:
+    desk.add_dataset()
+    write_visits(desk)
+    spec = spec_of(desk)
+    desk.succeed("run", spec, "--release-id", "once", "--json")
+    again = desk.succeed("run", spec, "--release-id", "once", "--json").json
+    assert again["release_id"] == "once"
+    assert desk("run", spec_of(desk, unit="household"), "--release-id", "once").code == 3
+    assert desk("run", desk.write_spec(), "--release-id", "once").code == 3

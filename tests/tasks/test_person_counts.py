@@ -1,0 +1,313 @@
+"""At most M records of a person count: whatever others have, in whatever order, form and place the records come."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from decimal import Decimal
+from math import comb
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet as pq
+import pytest
+from crowdblend.accounting.ledger.private_store.keys import KeyRef
+from crowdblend.mechanisms.contributions import ContributionLimit
+from crowdblend.mechanisms.errors import InputRefused
+from crowdblend.mechanisms.hierarchies.declare import IntervalHierarchy, ValueHierarchy
+from crowdblend.mechanisms.recoding import GeneralizationMap, MappedColumn
+from crowdblend.mechanisms.sampling import sample_commitment
+from crowdblend.tasks.counting import person_counts as person_counting
+from crowdblend.tasks.counting.chunks import plan_chunks
+from crowdblend.tasks.counting.executors import Executor, LocalProcesses, LocalThreads
+from crowdblend.tasks.counting.group_counts import count_job
+from crowdblend.tasks.counting.person_counts import person_counts
+from crowdblend.tasks.inputs.list import list_source
+from crowdblend.tasks.inputs.person_column import with_person_column
+from crowdblend.tasks.readers.values import RecordReading
+
+KEY = bytes(range(32))
+PEOPLE = 400
+READING = RecordReading()
+MAP = GeneralizationMap(
+    columns=(
+        MappedColumn(name="copy", hierarchy=IntervalHierarchy(lower=0, upper=2**20, widths=()), level=0),
+        MappedColumn(name="visit", hierarchy=IntervalHierarchy(lower=0, upper=64, widths=()), level=0),
+    )
+)
+"""The id once more, as a column that is counted: so that a test sees whose records are left."""
+WIDE = GeneralizationMap(
+    columns=(
+        *MAP.columns,
+        MappedColumn(name="pad", hierarchy=IntervalHierarchy(lower=0, upper=2**60, widths=()), level=0),
+    )
+)
+
+
+@pytest.fixture
+def key(tmp_path) -> KeyRef:
+    return key_of(tmp_path, KEY)
+
+
+def key_of(folder: Path, secret: bytes) -> KeyRef:
+    path = folder / f"{secret.hex()}.key"
+    path.write_bytes(secret)
+    return KeyRef(path=path)
+
+
+def visits(seed: int = 1, people: int = PEOPLE) -> pa.Table:
+    """Some thousand visits: everyone has between 1 and 20, some of them equal."""
+    rng = np.random.default_rng(seed)
+    numbers = np.repeat(np.arange(people), rng.integers(1, 21, people))
+    rng.shuffle(numbers)
+    return table_of(numbers, rng.integers(0, 8, numbers.size))
+
+
+def table_of(numbers, visit) -> pa.Table:
+    return pa.table(
+        {
+            "copy": pa.array(numbers, pa.int64()),
+            "person": pa.array(
+                [None if number < 0 else f"p-{number:09d}-{'x' * (number % 40)}" for number in numbers], pa.string()
+            ),
+            "visit": pa.array(visit, pa.int64()),
+            "pad": pa.array(np.asarray(visit) * 3, pa.int64()),
+        }
+    )
+
+
+def counted(
+    folder: Path,
+    key: KeyRef,
+    *tables: pa.Table,
+    most: int,
+    rate: str | None = None,
+    executor: Executor | None = None,
+    kind: str = "parquet",
+    generalization: GeneralizationMap = MAP,
+    rows: int = 500,
+    reading: RecordReading = READING,
+) -> Counter:
+    """(person, visit) → how many of them count and are sampled."""
+    folder = folder / f"in-{len(list(folder.iterdir()))}"
+    folder.mkdir()
+    for number, table in enumerate(tables):
+        if kind == "parquet":
+            pq.write_table(table, folder / f"{number}.parquet", row_group_size=rows)
+        else:
+            pa.csv.write_csv(table, folder / f"{number}.csv")
+    limit = ContributionLimit(unit="person", column="person", records=most)
+    source = list_source(str(folder), base=folder)
+    layout = with_person_column(source, columns=generalization.names, reading=reading, limit=limit)
+    job = count_job(
+        release_id="r-1",
+        sample_id=sample_commitment(key.load()),
+        generalization=generalization,
+        rate=None if rate is None else Decimal(rate),
+        reading=reading,
+        key_source=key,
+        limit=limit,
+    )
+    groups = person_counts(plan_chunks(layout), job=job, executor=executor or LocalThreads(workers=2))
+    codes = [values - 2 for values in generalization.decode(groups.keys)]
+    found = Counter()
+    for person, visit, count in zip(codes[0].tolist(), codes[1].tolist(), groups.counts.tolist(), strict=True):
+        found[person, visit] += count
+    return found
+
+
+def of_table(table: pa.Table) -> Counter:
+    return Counter(zip(table["copy"].to_pylist(), table["visit"].to_pylist(), strict=True))
+
+
+def by_person(found: Counter) -> Counter:
+    sums = Counter()
+    for (person, _), count in found.items():
+        sums[person] += count
+    return sums
+
+
+@pytest.mark.parametrize("most", [1, 3, 20])
+def test_exactly_so_many_of_a_persons_own_records_count(tmp_path, key, most):
+    table = visits()
+    found = counted(tmp_path, key, table, most=most)
+    assert found <= of_table(table)
+    everyone = Counter(table["copy"].to_pylist())
+    assert by_person(found) == {person: min(most, records) for person, records in everyone.items()}
+    if most == 20:
+        assert found == of_table(table)
+
+
+@pytest.mark.parametrize("rate", [None, "0.3"])
+def test_without_one_person_nothing_but_that_persons_records_differs(tmp_path, key, rate):
+    """What the price of M records rests on. The person's rows stand among those of others, and shift them all."""
+    table = visits()
+    whole = counted(tmp_path, key, table, most=3, rate=rate)
+    numbers = np.array(table["copy"])
+    for person in (0, 7, 99):
+        left = counted(tmp_path, key, table.filter(pa.array(numbers != person)), most=3, rate=rate)
+        difference = whole - left
+        assert not left - whole
+        assert {owner for owner, _ in difference} <= {person}
+        assert difference.total() <= 3
+    more = table_of(np.full(50_000, 7), np.arange(50_000) % 64)
+    crowded = counted(tmp_path, key, table, more, most=3, rate=rate)
+    assert {owner for owner, _ in (crowded - whole) + (whole - crowded)} <= {7}
+
+
+@pytest.mark.parametrize("rate", [None, "0.5"])
+@pytest.mark.parametrize("generalization", [MAP, WIDE], ids=["one word", "two words"])
+def test_order_files_row_groups_and_form_change_nothing(tmp_path, key, rate, generalization):
+    table = visits()
+    given = {"most": 2, "rate": rate, "generalization": generalization}
+    found = counted(tmp_path, key, table, **given)
+    order = np.random.default_rng(5).permutation(table.num_rows)
+    shuffled = table.take(pa.array(order))
+    assert counted(tmp_path, key, shuffled, **given) == found
+    assert counted(tmp_path, key, shuffled.slice(0, 1000), shuffled.slice(1000), rows=37, **given) == found
+    assert counted(tmp_path, key, shuffled, kind="csv", **given) == found
+    encoded = table.set_column(1, "person", table["person"].combine_chunks().dictionary_encode())
+    assert counted(tmp_path, key, encoded, **given) == found
+    assert counted(tmp_path, key_of(tmp_path, bytes(32)), table, **given) != found
+
+
+@pytest.mark.slow
+def test_processes_choose_what_threads_choose(tmp_path, key):
+    table = visits()
+    given = {"most": 2, "rate": "0.5", "rows": 100}
+    found = counted(tmp_path, key, table, **given)
+    assert counted(tmp_path, key, table, executor=LocalProcesses(workers=2), **given) == found
+
+
+def test_many_buckets_and_a_file_instead_of_memory_change_nothing(tmp_path, key, monkeypatch):
+    table = visits()
+    found = counted(tmp_path, key, table, most=2, rate="0.5")
+    files = []
+    monkeypatch.setattr(person_counting, "_BUCKET_RECORDS", 100)
+    monkeypatch.setattr(person_counting, "_MERGED_AT_ONCE", 64)
+    assert counted(tmp_path, key, table, most=2, rate="0.5") == found
+    monkeypatch.setenv("CROWDBLEND_MEMORY", "1e-6")
+    leave = person_counting.PersonBuckets.__exit__
+
+    def left(buckets, *error):
+        files.append(buckets.in_file)
+        leave(buckets, *error)
+
+    monkeypatch.setattr(person_counting.PersonBuckets, "__exit__", left)
+    assert counted(tmp_path, key, table, most=2, rate="0.5") == found
+    assert files == [True]
+
+
+def test_each_of_a_persons_records_is_as_likely_to_count(tmp_path, key):
+    """Whoever has 6 visits, 4 of them equal, and M = 2: each pair of records is as likely as any other."""
+    people = 6_000
+    numbers = np.repeat(np.arange(people), 6)
+    table = table_of(numbers, np.tile([1, 1, 1, 1, 5, 6], people))
+    found = counted(tmp_path, key, table, most=2)
+    pairs: Counter = Counter()
+    for person in range(people):
+        pair = tuple(visit for visit in (1, 5, 6) for _ in range(found[person, visit]))
+        pairs[pair] += 1
+    expected = {(1, 1): comb(4, 2), (1, 5): 4, (1, 6): 4, (5, 6): 1}
+    assert set(pairs) == set(expected)
+    for pair, ways in expected.items():
+        share = ways / comb(6, 2)
+        # Six standard errors: wrong alarms below 1e-8.
+        assert abs(pairs[pair] - people * share) < 6 * (people * share * (1 - share)) ** 0.5
+
+
+def test_every_record_that_counts_has_a_coin_of_its_own(tmp_path, key):
+    """Of M = 2 records of each of 20,000 people: both, one or none is sampled, as two independent coins fall."""
+    people = 20_000
+    numbers = np.repeat(np.arange(people), 3)
+    table = table_of(numbers, np.tile([1, 1, 2], people))
+    sampled = by_person(counted(tmp_path, key, table, most=2, rate="0.3", rows=100_000))
+    tally = Counter(sampled.values())
+    shares = {0: 0.49, 1: 0.42, 2: 0.09}
+    tally[0] = people - tally[1] - tally[2]
+    for records, share in shares.items():
+        assert abs(tally[records] - people * share) < 6 * (people * share * (1 - share)) ** 0.5
+
+
+def test_a_million_records_of_one_person_come_down_to_the_limit(tmp_path, key):
+    rng = np.random.default_rng(3)
+    others = visits(people=50)
+    million = pa.table(
+        {
+            "copy": pa.array(np.full(1_000_000, 77), pa.int64()),
+            "person": pa.array(np.full(1_000_000, "p-000000077")).cast(pa.large_string()).cast(pa.string()),
+            "visit": pa.array(rng.integers(0, 64, 1_000_000)),
+            "pad": pa.array(np.zeros(1_000_000, dtype=np.int64)),
+        }
+    )
+    found = counted(tmp_path, key, others, million, most=5, rows=1 << 17)
+    assert by_person(found)[77] == 5
+    assert Counter({owner: n for owner, n in by_person(found).items() if owner != 77}) == by_person(
+        counted(tmp_path, key, others, most=5)
+    )
+
+
+@pytest.mark.parametrize("kind", ["parquet", "csv"])
+def test_each_record_without_an_id_stands_alone(tmp_path, key, kind):
+    table = pa.concat_tables([table_of([-1] * 40, [3] * 40), table_of([5] * 40, [4] * 40)])
+    reading = replace(READING, null_values=("", "none"))
+    found = counted(tmp_path, key, table, most=1, kind=kind, reading=reading)
+    assert {visit: sum(n for (_, v), n in found.items() if v == visit) for visit in (3, 4)} == {3: 40, 4: 1}
+    said = table.set_column(1, "person", pa.array(["none"] * 40 + ["q"] * 40))
+    found = counted(tmp_path, key, said, most=1, kind=kind, reading=reading)
+    assert {visit: sum(n for (_, v), n in found.items() if v == visit) for visit in (3, 4)} == {3: 40, 4: 1}
+
+
+def test_ids_are_compared_as_the_records_are_read(tmp_path, key):
+    """White space and .0 are left out where the specification says so; and only there."""
+    ids = ["7", " 7", "7 ", "7.0", "7.00"]
+    table = table_of(range(5), [1] * 5).set_column(1, "person", pa.array(ids))
+    usual = counted(tmp_path, key, table, most=1, kind="csv")
+    reading = replace(READING, trim=True, whole_floats=True)
+    told = counted(tmp_path, key, table, most=1, kind="csv", reading=reading)
+    assert (usual.total(), told.total()) == (5, 1)
+
+
+@pytest.mark.parametrize("type_", [pa.int8(), pa.int32(), pa.int64(), pa.uint32(), pa.uint64()])
+def test_integers_of_any_width_name_the_same_people(tmp_path, key, type_):
+    table = table_of(np.arange(60) % 20, np.arange(60) % 8)
+    ids = pa.array(np.arange(60) % 20)
+    found = counted(tmp_path, key, table.set_column(1, "person", ids), most=1)
+    assert counted(tmp_path, key, table.set_column(1, "person", ids.cast(type_)), most=1) == found
+    assert found.total() == 20
+    several = (table.slice(0, 30), ids.slice(0, 30)), (table.slice(30), ids.slice(30).cast(type_))
+    assert counted(tmp_path, key, *(part.set_column(1, "person", own) for part, own in several), most=1) == found
+
+
+def test_what_cannot_name_a_person_is_refused_before_a_record_is_read(tmp_path, key):
+    table = table_of(range(4), [1] * 4)
+    floats = table.set_column(1, "person", pa.array([1.0, float("nan"), float("nan"), 2.0]))
+    with pytest.raises(InputRefused, match=r"0\.parquet: the column 'person' has the type double"):
+        counted(tmp_path, key, floats, most=1)
+    with pytest.raises(InputRefused, match=r"1\.parquet: .* integers here, and as texts in .*0\.parquet"):
+        counted(tmp_path, key, table, table.set_column(1, "person", pa.array([1, 2, 3, 4])), most=1)
+    for kind in ("parquet", "csv"):
+        with pytest.raises(InputRefused, match=rf"0\.{kind}.*'person'.*Check \[data\]\.person"):
+            counted(tmp_path, key, table.drop_columns("person"), most=1, kind=kind)
+
+
+def test_ids_that_differ_in_one_byte_are_of_two_people(tmp_path, key):
+    """Also beyond the lengths at which a hash's blocks end, and where one id begins another."""
+    ids = [*("a" * size for size in range(1, 70)), *("a" * size + "b" for size in range(70)), "a\0", "a\0\0"]
+    table = table_of(range(len(ids)), [1] * len(ids)).set_column(1, "person", pa.array(ids))
+    twice = pa.concat_tables([table, table])
+    assert counted(tmp_path, key, twice, most=1).total() == len(set(ids))
+
+
+def test_letters_are_no_matter(tmp_path, key):
+    """A hierarchy of texts beside it: the id's words and the columns' don't mix."""
+    letters = GeneralizationMap(
+        columns=(
+            MAP.columns[0],
+            MappedColumn(name="visit", hierarchy=ValueHierarchy.from_values(["1", "2"]), level=0),
+        )
+    )
+    table = table_of([1, 1, 2], [1, 2, 9])
+    assert counted(tmp_path, key, table, most=2, generalization=letters).total() == 3
