@@ -219,8 +219,8 @@ FAULTS = (
         name="series-one-short",
         what="a series is priced for one release fewer",
         file="accounting/theory/composition/releases.py",
-        old="        all_adding = power(one_adding, times, cut=cut)\n",
-        new="        all_adding = power(one_adding, max(1, times - 1), cut=cut)\n",
+        old="[power(measure, times, cut=cut)",
+        new="[power(measure, max(1, times - 1), cut=cut)",
         detectors=("pytest tests/accounting/theory/test_composition.py",),
     ),
     Fault(

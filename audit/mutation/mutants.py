@@ -37,12 +37,14 @@ SCOPE = _sources("mechanisms", "accounting/theory", *(f"accounting/ledger/{place
 # Where a change that no test notices would cost privacy at once: the coins, the threshold, the price, the rules.
 DECISIVE = frozenset(
     _sources(
+        "mechanisms/deletion.py",
         "mechanisms/sampling.py",
         "mechanisms/microdata.py",
         "accounting/ledger/charge.py",
         "accounting/ledger/entries/values.py",
         "accounting/ledger/rules/audit.py",
         "accounting/ledger/rules/violations.py",
+        "accounting/theory/kinds/deletion.py",
         "accounting/theory/kinds/strongly_safe.py",
         "accounting/theory/kinds/registry.py",
         "accounting/theory/privacy_profile.py",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from decimal import Decimal
+from functools import partial, reduce
 
 import numpy as np
 
@@ -74,16 +75,10 @@ def _compose_all(parts: Mapping[Part, int], delta: float) -> tuple[LossDistribut
     }
     spacing = grid_spacing(curves, negligible=negligible)
     cut = delta * _CUT_SHARE / (2.0 * len(curves))
-    adding: LossDistribution | None = None
-    removing: LossDistribution | None = None
-    for part, times in curves.items():
-        one_adding, one_removing = measures_of(part, spacing)
-        all_adding = power(one_adding, times, cut=cut)
-        all_removing = power(one_removing, times, cut=cut)
-        adding = all_adding if adding is None else compose(adding, all_adding, cut=cut)
-        removing = all_removing if removing is None else compose(removing, all_removing, cut=cut)
-    if adding is None or removing is None:
-        raise ValueError("a composition needs at least one mechanism, each at least once")
+    every = [
+        [power(measure, times, cut=cut) for measure in measures_of(part, spacing)] for part, times in curves.items()
+    ]
+    adding, removing = (reduce(partial(compose, cut=cut), measures) for measures in zip(*every, strict=True))
     return adding, removing
 
 

@@ -10,11 +10,13 @@ import numpy as np
 import pytest
 from crowdblend.accounting.theory import arithmetic
 from crowdblend.accounting.theory.arithmetic import ULP, convolution_slack, convolve_direct
+from crowdblend.accounting.theory.composition.finite_losses import LossesInDoubles
 from crowdblend.accounting.theory.composition.loss_distribution import (
     LossDistribution,
     compose,
     delta_at,
     epsilon_at,
+    from_atoms,
     from_curve,
     power,
 )
@@ -89,6 +91,11 @@ def test_what_rounding_misses_is_counted_as_slack():
 def test_a_grid_that_shows_nothing_is_refused(spacing):
     with pytest.raises(ValueError, match="shows nothing"):
         from_curve(spacing=spacing, lowest=0, deltas=np.array([0.5, 0.1]))
+    losses = LossesInDoubles(losses=np.array([0.1]), masses=np.array([1.0]), infinite=0.0)
+    with pytest.raises(ValueError, match="shows nothing"):
+        from_atoms(spacing, losses)
+    with pytest.raises(ValueError, match="no finite loss"):
+        from_atoms(0.1, LossesInDoubles(losses=np.array([]), masses=np.array([]), infinite=1.0))
 
 
 @pytest.mark.parametrize("way", ["whole", "blocks"])

@@ -200,8 +200,8 @@ def test_a_series_is_composed_of_what_each_mechanism_is_to_the_composition() -> 
 
 def test_a_cost_that_has_no_double_is_infinite() -> None:
     hopeless = StronglySafeRelease(k=20, sampling_rate=Decimal("1e-400"))
-    assert inversion._cost(hopeless, Target(**TARGET)) == math.inf
-    assert inversion._priced(StronglySafeRelease(k=1, sampling_rate=Decimal("0.9")), Target(**TARGET)) == math.inf
+    assert inversion._cost(hopeless, Target(**TARGET), 1.0) == math.inf
+    assert inversion._priced(StronglySafeRelease(k=1, sampling_rate=Decimal("0.9")), Target(**TARGET), 1.0) == math.inf
 
 
 def test_a_least_epsilon_next_to_zero_is_found_from_above_though_not_to_its_last_digit() -> None:

@@ -201,6 +201,11 @@ def test_planted_faults_are_found(monkeypatch):
     assert delta_unequal(**given, epsilon=0.4) >= worst, "a narrow window widens by itself"
 
 
+def test_what_lies_beyond_nothing_is_nothing():
+    assert unequal_rates._geometric(0.0, 0.5) == 0.0
+    assert unequal_rates._geometric(0.25, 0.5) == pytest.approx(0.5, rel=1e-8)
+
+
 def test_refusals():
     fields = {"k": 5, "highest_rate": 0.1, "largest_rate": 0.2, "exceptions": 1, "epsilon": 1.0}
     delta_unequal(**fields)
