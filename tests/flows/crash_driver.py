@@ -29,11 +29,17 @@ import prefect.task_engine
 import psycopg
 import pyarrow.fs
 import pyarrow.parquet
+import scipy.signal
 import sqlalchemy
+import sqlalchemy.dialects.sqlite
+from crowdblend.accounting.ledger.certificate import verify
 from crowdblend.accounting.ledger.chain.signed_state import head_of
 from crowdblend.accounting.ledger.charge import Receipt
 from crowdblend.accounting.ledger.private_store.keys import ReleaseFolder
 from crowdblend.accounting.ledger.writer import LedgerWriter
+from crowdblend.accounting.theory.kinds import deletion as deletion_price
+from crowdblend.accounting.theory.kinds import epsilon_safe, noisy_histogram, selected_deletion
+from crowdblend.accounting.theory.planning import planner
 from crowdblend.deploy.prefect.environment import NO_HEARTBEATS, changed_settings
 from crowdblend.deploy.run import run_release
 from crowdblend.flows import release
@@ -46,7 +52,10 @@ from crowdblend.tasks.stages import charge as charge_stages
 from crowdblend.tasks.stages import count as select
 from crowdblend.tasks.stages import draw_once
 
-IMPORTED_BEFORE_THE_FORK = (anyio, dask.dataframe, graphviz, opendp.prelude, prefect.flow_engine, psycopg, sqlalchemy)
+IMPORTED_BEFORE_THE_FORK = (
+    *(anyio, dask.dataframe, graphviz, opendp.prelude, prefect.flow_engine, psycopg, scipy.signal, sqlalchemy),
+    *(deletion_price, epsilon_safe, noisy_histogram, planner, selected_deletion, verify),
+)
 WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 ROOMS_OF_EVENTS = ("os", "shutil", "fcntl")
 LOOKS_ONLY = {"os.listdir", "os.scandir", "os.walk", "os.fwalk", "os.getxattr", "os.listxattr", "os.chdir"}

@@ -25,6 +25,10 @@ from typing import Any
 
 LOADED = (
     "crowdblend.accounting.dashboard.server.app",
+    "crowdblend.accounting.ledger.certificate.verify",
+    "crowdblend.accounting.theory.kinds.noisy_histogram",
+    "crowdblend.accounting.theory.kinds.selected_deletion",
+    "crowdblend.accounting.theory.planning.planner",
     "crowdblend.deploy.run",
     "crowdblend.flows.release",
     "anyio._backends._asyncio",
@@ -38,7 +42,9 @@ LOADED = (
     "prefect.task_engine",
     "pyarrow.dataset",
     "pyarrow.parquet",
+    "scipy.signal",
     "scipy.stats",
+    "sqlalchemy.dialects.sqlite",
     "uvicorn",
 )
 HOUSEKEEPING = ("jemalloc_bg_thd", "polars-ooc-clea")  # of allocators, which begin theirs anew after a fork
