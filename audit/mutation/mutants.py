@@ -34,7 +34,7 @@ def _sources(*places: str) -> tuple[Path, ...]:
 
 
 SCOPE = _sources("mechanisms", "accounting/theory", *(f"accounting/ledger/{place}" for place in LEDGER_RULES))
-# Where a change that no test notices would cost privacy at once: the coins, the threshold, the price, the rules.
+# Where a change that no test notices would cost privacy at once: coins, threshold, deletion, prices, rules.
 DECISIVE = frozenset(
     _sources(
         "mechanisms/deletion.py",
