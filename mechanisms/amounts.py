@@ -16,6 +16,7 @@ __all__ = [
     "counted",
     "double_left",
     "exact_number",
+    "share_shown",
 ]
 
 DIGITS = 6
@@ -55,6 +56,11 @@ def amount_of_log10(logarithm: float) -> str:
     mantissa = Decimal(repr(10.0 ** (logarithm - exponent) * (1.0 - 1e-12)))
     rounded = Context(prec=2, rounding=ROUND_CEILING).plus(mantissa)
     return amount_exact(Decimal(f"{rounded}e{exponent}"))
+
+
+def share_shown(share: Decimal | float) -> str:
+    """A share that is spent, in percent and rounded up to three significant digits: 0.0833333 → 8.34 %."""
+    return f"{amount_exact(Context(prec=3, rounding=ROUND_CEILING).multiply(100, _decimal(share)))} %"
 
 
 def counted(number: int, noun: str, plural: str | None = None) -> str:

@@ -17,12 +17,14 @@ from .entries.kinds import (
     ChargedPrice,
     Fields,
     FreeSeriesRegistered,
+    FilterCharge,
+    FilterDatasetAdded,
     ReleaseCharged,
     ReleaseChargedTwoSamples,
     SeriesPlace,
     SeriesRegistered,
 )
-from .entries.values import Account
+from .entries.values import Account, differ
 
 __all__ = [
     "DatasetContext",
@@ -236,16 +238,15 @@ class DatasetContext:
         look_days: the day of each private look that was recorded before the charge, in their order.
         registered: record of the mechanism that the series with free columns was registered with that paid for the
             release, and whose price it bears; None elsewhere.
+        filter_budget: the data set's registration where its budget is a filter's, else None.
+        filter_charge: what the release, or the series that paid for it, took of that; None with an additive budget.
     """
 
     rows_per_person: int
     look_days: tuple[date, ...]
     registered: Fields | None = None
-
-
-# Prices are computed in binary floating point and rounded up to 12 digits: another processor or library may
-# differ in the last ones. What could be gained within this tolerance is a billionth of a price.
-TOLERANCE = Decimal("1e-9")
+    filter_budget: FilterDatasetAdded | None = None
+    filter_charge: FilterCharge | None = None
 
 
 def price_faults(
@@ -275,9 +276,9 @@ def price_faults(
     ):
         if found != expected:
             faults.append(f"the {name} is recorded as '{found}', but its mechanism's is '{expected}'")
-    if _differ(price.epsilon, exact.epsilon):
+    if differ(price.epsilon, exact.epsilon):
         faults.append(f"ε is recorded as {price.epsilon}, but its mechanism's is {exact.epsilon}")
-    if _differ(epsilon_paper, None if paper is None else paper.epsilon):
+    if differ(epsilon_paper, None if paper is None else paper.epsilon):
         shown = "none" if paper is None else str(paper.epsilon)
         faults.append(f"the paper's ε is recorded as {epsilon_paper}, but its mechanism's is {shown}")
     return tuple(faults)
@@ -292,12 +293,6 @@ def _prices(
         recorded_price(mechanism, rule=rule, delta=delta, releases=releases, rows_per_person=rows_per_person),
         paper_price(mechanism, delta=delta, releases=releases, rows_per_person=rows_per_person),
     )
-
-
-def _differ(recorded: Decimal | None, expected: Decimal | None) -> bool:
-    if recorded is None or expected is None:
-        return recorded is not expected
-    return abs(recorded - expected) > TOLERANCE * max(recorded, expected)
 
 
 ASK = "Lower the rate, raise k, or ask the data owner."

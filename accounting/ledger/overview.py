@@ -90,7 +90,8 @@ class DatasetOverview:
 
     Args:
         state: the data set and its account.
-        epsilon_estimate: composed ε, None where it can't be computed, or only with too much work.
+        epsilon_estimate: composed ε, None where it can't be computed, or only with too much work; and in a filter data
+            set, whose budget is composed itself.
     """
 
     state: DatasetState
@@ -171,9 +172,10 @@ def _with_estimates(
     connection: Connection, states: tuple[DatasetState, ...], *, most: int | None
 ) -> Iterator[DatasetOverview]:
     """Each data set with its estimate; with a limit, the data sets with the fewest releases have theirs first."""
-    counts = {state.name: _count_of(connection, state.name) for state in states}
+    added_up = [state for state in states if state.filter_budget is None]
+    counts = {state.name: _count_of(connection, state.name) for state in added_up}
     left, estimates = most, {}
-    for state in sorted(states, key=lambda state: counts[state.name]):
+    for state in sorted(added_up, key=lambda state: counts[state.name]):
         if left is not None and counts[state.name] > left:
             break  # those that follow have as many
         charged = _charged(connection, state.name)

@@ -18,6 +18,7 @@ from .entries.kinds import (
     BudgetRaised,
     DataAccess,
     DatasetAdded,
+    FilterDatasetAdded,
     LedgerCreated,
     OutputHashes,
     ReleaseCharged,
@@ -79,6 +80,7 @@ class DatasetState:
         survey_rate: rate of its own sampling where it is itself a sample, so that it can be released once; else None.
         rows_per_person: the most records that one person has in a delivery.
         account: what is spent and what may be.
+        filter_budget: its registration where its budget is a filter's: then the account has divergences and tails.
     """
 
     name: str
@@ -86,9 +88,13 @@ class DatasetState:
     survey_rate: Decimal | None
     rows_per_person: int
     account: Account
+    filter_budget: FilterDatasetAdded | None = None
 
     def __repr__(self) -> str:
         """The name and what is spent of the budget."""
+        if self.filter_budget is not None:
+            budget, share = float(self.filter_budget.epsilon), float(self.account.spent_share)
+            return f"DatasetState(name={self.name!r}, spent_share={share:.6g}, epsilon_budget={budget:.6g})"
         spent, budget = float(self.account.epsilon_spent), float(self.account.epsilon_budget)
         return f"DatasetState(name={self.name!r}, epsilon_spent={spent:.6g}, epsilon_budget={budget:.6g})"
 
@@ -172,6 +178,7 @@ def dataset_of(connection: Connection, name: str) -> DatasetState | None:
         survey_rate=added.survey_rate,
         rows_per_person=added.rows_per_person,
         account=account_of(connection, name).account,
+        filter_budget=added if isinstance(added, FilterDatasetAdded) else None,
     )
 
 

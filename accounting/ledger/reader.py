@@ -20,7 +20,7 @@ from .charge import DatasetContext, Receipt, charged_price
 from .database.schema import entry as entry_table
 from .database.store import OpenedLedger, open_store, present_head
 from .entries.codec import entry_of_bytes, sorted_fields
-from .entries.kinds import BudgetRaised, Entry, FreeSeriesRegistered
+from .entries.kinds import BudgetRaised, Entry, FilterDatasetAdded, FreeSeriesRegistered
 from .overview import Overview, overview_of
 from .private_store.signing import PublicKey
 from .queries import (
@@ -145,6 +145,7 @@ class LedgerReader(OpenedLedger):
             series = None if place is None else series_of(connection, place.name)
         if dataset is None:
             raise unknown_dataset(receipt.dataset).refusal
+        payer = series.registered if series is not None else None if charged is None else charged.charge
         days = (
             known.look.day
             for known in looks
@@ -155,6 +156,8 @@ class LedgerReader(OpenedLedger):
             rows_per_person=dataset.rows_per_person,
             look_days=tuple(days),
             registered=series.registered.mechanism if series is not None and free else None,
+            filter_budget=dataset if isinstance(dataset, FilterDatasetAdded) else None,
+            filter_charge=None if payer is None else payer.of_filter,
         )
 
     def private_looks(self) -> tuple[RecordedLook, ...]:

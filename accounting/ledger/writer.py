@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import fields
 from datetime import date
 from decimal import Decimal
 
@@ -22,6 +23,8 @@ from .entries.kinds import (
     DatasetAdded,
     Entry,
     Fields,
+    FilterAccounting,
+    FilterDatasetAdded,
     FreeSeriesRegistered,
     OutputHashes,
     ReleaseAbandoned,
@@ -82,12 +85,24 @@ class LedgerWriter(OpenedLedger):
         rows_per_person: int,
         by: str,
         day: date,
+        accounting: FilterAccounting | None = None,
     ) -> None:
         """Register a data set and its budget.
 
+        Args:
+            name: unique in the ledger.
+            epsilon: budget of ε, more than 0.
+            delta: budget of δ, below 1.
+            relation: the one neighbouring relation that its prices must hold for.
+            survey_rate: rate of the data set's own sampling where that is part of the price, else None.
+            rows_per_person: the most records that one person has in a delivery.
+            by: who adds it.
+            day: today.
+            accounting: how its budget is accounted if it is a filter's; None for one that adds prices up.
+
         Raises:
             InputRefused: the name exists, a value is outside its range, or it is a sample of people with several
-                records, which nothing is priced for.
+                records, which nothing is priced for, or one with a filter budget.
         """
         if survey_rate is not None and rows_per_person > 1:
             raise no_price_for_surveyed_group(rows_per_person, where=f"dataset '{name}'")
@@ -102,6 +117,9 @@ class LedgerWriter(OpenedLedger):
                 by=by,
                 day=day,
             )
+            if accounting is not None:
+                values = {field.name: getattr(added, field.name) for field in fields(added)}
+                added = FilterDatasetAdded(**values, accounting=accounting)
         self._record(added)
 
     def raise_budget(self, *, name: str, epsilon: Decimal, delta: Decimal, reason: str, by: str, day: date) -> None:
@@ -336,6 +354,7 @@ def _pay(
 ) -> tuple[Place, Refusal | None]:
     """Append a charge, or a record of its refusal by the accountant, which is kept as evidence and given back."""
     state = StoredState(connection)
+    entry = _accounted(entry, state.dataset(entry.dataset), rows_per_person=rows_per_person)
     violation = next(violations(entry, state, rows_per_person=rows_per_person), None)
     if violation is None:
         return append_entry(connection, entry, state), None
@@ -350,6 +369,18 @@ def _pay(
         day=entry.day,
     )
     return append_entry(connection, refused, state), refusal
+
+
+def _accounted(
+    entry: ReleaseCharged | SeriesRegistered, dataset: DatasetAdded | None, *, rows_per_person: int
+) -> ReleaseCharged | SeriesRegistered:
+    """A charge with what it takes of a filter budget, where its data set has one and no series has paid."""
+    paid = isinstance(entry, ReleaseCharged) and entry.series is not None
+    if paid or not isinstance(dataset, FilterDatasetAdded) or isinstance(entry, FreeSeriesRegistered):
+        return entry
+    from .filter_budget import FilterBudget, charged_to  # numerics that an additive data set does without
+
+    return charged_to(FilterBudget.of(dataset), entry, rows_per_person=rows_per_person)
 
 
 def _price_beforehand(entry: ReleaseCharged | SeriesRegistered, rows_per_person: int, *, mechanism: Fields) -> None:

@@ -54,6 +54,22 @@ def dataset() -> None:
     show_default=True,
     help="What is hidden: a person's presence, or a person's values where the number of people is public.",
 )
+@click.option(
+    "--accounting",
+    type=click.Choice(["additive", "filter"]),
+    default="additive",
+    show_default=True,
+    help="Whether prices are added up, or Rényi divergences of one order: a filter pays for many releases that are "
+    "decided one after the other. It can be neither changed nor raised later.",
+)
+@click.option(
+    "--expect",
+    "expect",
+    multiple=True,
+    metavar="RELEASES",
+    help='Releases that a filter budget is expected to pay, such as "12 x k=20,rate=0.1" or "24 x epsilon=0.05"; may '
+    "be repeated. Its order and its share of δ for tails are chosen for them; other releases may follow all the same.",
+)
 @LEDGER
 def add(
     name: str,
@@ -62,12 +78,14 @@ def add(
     survey_rate: Decimal | None,
     rows_per_person: int,
     relation: str,
+    accounting: str,
+    expect: tuple[str, ...],
     ledger_url: str | None,
 ) -> None:
     """Give a data set its budget; creates the SQLite ledger and the signing key where there are none."""
     from ...accounting.ledger.database.creation import ledger_exists
     from ...accounting.theory.composition.group_privacy import no_price_for_surveyed_group
-    from ...mechanisms.amounts import amount_exact
+    from ...mechanisms.amounts import amount_exact, amount_left
     from ..python import ledger as ledger_api
 
     state_paths = resolve_paths(ledger_url=ledger_url)
@@ -76,17 +94,26 @@ def add(
         raise no_price_for_surveyed_group(rows_per_person, where=f"dataset '{name}'")
     if not ledger_exists(state_paths.ledger_url):
         _tell_of_second_ledger(state_paths)
-    ledger_api.add_dataset(
+    state = ledger_api.add_dataset(
         name,
         epsilon=epsilon,
         delta=delta,
         survey_rate=survey_rate,
         rows_per_person=rows_per_person,
         relation=REPLACEMENT if relation == REPLACEMENT else ADD_REMOVE,
+        accounting="filter" if accounting == "filter" else "additive",
+        expect=expect,
         ledger_url=ledger_url,
     )
     unit = "" if rows_per_person == 1 else f", for people with up to {rows_per_person} records each"
     click.echo(f"Data set '{name}' has the budget ε = {amount_exact(epsilon)}, δ = {amount_exact(delta)}{unit}.")
+    if state.filter_budget is not None:
+        terms = state.filter_budget.accounting
+        click.echo(
+            f"It is a filter's: each release takes its divergence of order {terms.order:f}, of "
+            f"{amount_left(terms.allowance)} in all, and tails of {amount_left(terms.tail_delta)} of δ in all. Neither "
+            "can be changed."
+        )
 
 
 @dataset.command("looked")
@@ -214,6 +241,8 @@ def show(ledger_url: str | None, latest: int, everything: bool, as_json: bool) -
         return
     print_datasets(datasets)
     for row in datasets:
+        if row["accounting"] == "filter":
+            continue  # its budget is composed itself
         shown_estimate = NO_ESTIMATE if row["epsilon_estimate"] is None else amount_shown(row["epsilon_estimate"])
         click.echo(f"  '{row['dataset']}': composed estimate of ε: {shown_estimate}")
     click.echo(f"{ESTIMATE_NOTE}\n")

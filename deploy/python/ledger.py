@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import getpass
 import secrets
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from pathlib import Path
+from typing import Literal
 
 from ...accounting.ledger.charge import SeriesRegistration
 from ...accounting.ledger.database.creation import create_ledger, ledger_exists
+from ...accounting.ledger.entries.kinds import FilterAccounting
 from ...accounting.ledger.queries import DatasetState, SeriesState
 from ...accounting.ledger.reader import open_reader
 from ...accounting.ledger.writer import open_writer
@@ -21,6 +24,8 @@ from ...mechanisms.mechanism import ADD_REMOVE, Relation
 
 __all__ = ["abandon", "add_dataset", "add_series", "raise_budget", "record_look", "series"]
 
+Accounting = Literal["additive", "filter"]
+
 
 def add_dataset(
     name: str,
@@ -30,6 +35,8 @@ def add_dataset(
     survey_rate: Number | None = None,
     rows_per_person: int = 1,
     relation: Relation = ADD_REMOVE,
+    accounting: Accounting = "additive",
+    expect: Sequence[str] = (),
     ledger_url: str | None = None,
     home: Path | None = None,
 ) -> DatasetState:
@@ -44,6 +51,10 @@ def add_dataset(
         survey_rate: rate of the data set's own sampling, where it is itself a sample; it can then be released once.
         rows_per_person: the most records that one person has in a delivery.
         relation: "add/remove" hides a person's presence, "replacement" a person's values.
+        accounting: "additive" adds up ε and δ; "filter" adds up Rényi divergences of one order, which lets many
+            releases be decided one after the other for little more than a series. It can't be changed later.
+        expect: releases that a filter budget is expected to pay, such as "12 x k=20,rate=0.1": its order and its share
+            of δ for tails are chosen for them, and fixed. Others may be made as well.
         ledger_url: the ledger's SQLAlchemy URL; None takes CROWDBLEND_LEDGER, crowdblend.toml or the default.
         home: the private store; None takes CROWDBLEND_HOME, crowdblend.toml or the default.
 
@@ -51,10 +62,11 @@ def add_dataset(
         The data set as the ledger has it.
 
     Raises:
-        InputRefused: the name exists, or a value is out of range.
+        InputRefused: the name exists, a value is out of range, or what is expected doesn't fit.
     """
     places = resolve_paths(ledger_url=ledger_url, home=home)
     budget = _budget(epsilon, delta)
+    proposed = _accounting(budget, accounting=accounting, expect=expect, survey=survey_rate is not None)
     rate = None if survey_rate is None else exact_number("survey_rate", survey_rate)
     known = ledger_exists(places.ledger_url)
     places.anchoring.keys.create_where_none(secrets.token_bytes)
@@ -70,6 +82,7 @@ def add_dataset(
             rows_per_person=rows_per_person,
             by=getpass.getuser(),
             day=_today(),
+            accounting=proposed,
         )
     return _dataset(places, name)
 
@@ -218,6 +231,32 @@ def abandon(release_id: str, *, reason: str, ledger_url: str | None = None, home
 
 def _budget(epsilon: Number, delta: Number) -> tuple[Decimal, Decimal]:
     return exact_number("epsilon", epsilon), exact_number("delta", delta)
+
+
+def _accounting(
+    budget: tuple[Decimal, Decimal], *, accounting: Accounting, expect: Sequence[str], survey: bool
+) -> FilterAccounting | None:
+    """How a new budget is accounted; None where prices are added up."""
+    if accounting == "additive":
+        if expect:
+            raise InputRefused(
+                "expected releases choose the order of a filter budget, and this budget adds prices up.",
+                where="--expect",
+                remedy="Give --accounting filter as well, or leave --expect out.",
+            )
+        return None
+    if accounting != "filter":
+        raise InputRefused(f"the accounting is additive or filter, not {accounting!r}.", where="accounting")
+    if survey:
+        raise InputRefused(
+            "a data set that is itself a sample can be released once, so a filter budget has nothing to add up.",
+            where="--accounting",
+            remedy="Leave --accounting out.",
+        )
+    from ...accounting.ledger.filter_budget import propose_accounting  # numerics that other budgets do without
+    from .expectations import expected_releases
+
+    return propose_accounting(epsilon=budget[0], delta=budget[1], expected=expected_releases(expect))
 
 
 def _dataset(places: StatePaths, name: str) -> DatasetState:

@@ -10,7 +10,7 @@ import click
 from ...accounting.ledger.entries.kinds import BudgetRaised, FreeSeriesRegistered
 from ...accounting.ledger.queries import RecordedLook
 from ...accounting.ledger.reader import DatasetState, ReleaseState, SeriesState
-from ...mechanisms.amounts import amount_left, amount_shown, double_left
+from ...mechanisms.amounts import amount_left, amount_shown, double_left, share_shown
 from .facts import FactTable, print_uncut
 
 __all__ = [
@@ -43,12 +43,7 @@ def dataset_rows(states: Iterable[DatasetState], *, raises: Iterable[tuple[int, 
     return [
         {
             "dataset": state.name,
-            "epsilon_budget": float(state.account.epsilon_budget),
-            "epsilon_spent": float(state.account.epsilon_spent),
-            "delta_budget": float(state.account.delta_budget),
-            "delta_spent": float(state.account.delta_spent),
-            "epsilon_left": double_left(state.account.epsilon_left),
-            "delta_left": double_left(state.account.delta_left),
+            **account_fields(state),
             "raises": of_dataset.get(state.name, []),
             "relation": state.relation,
             "survey": state.survey,
@@ -56,6 +51,36 @@ def dataset_rows(states: Iterable[DatasetState], *, raises: Iterable[tuple[int, 
         }
         for state in states
     ]
+
+
+def account_fields(state: DatasetState) -> dict[str, Any]:
+    """What is spent and left of a data set's budget as JSON has it; a filter's has no ε or δ that is spent."""
+    account, registered = state.account, state.filter_budget
+    left = double_left(account.epsilon_left), double_left(account.delta_left)
+    fields: dict[str, Any] = {
+        "accounting": "additive",
+        "order": None,
+        "epsilon_budget": float(account.epsilon_budget),
+        "epsilon_spent": float(account.epsilon_spent),
+        "delta_budget": float(account.delta_budget),
+        "delta_spent": float(account.delta_spent),
+        "epsilon_left": left[0],
+        "delta_left": left[1],
+        "spent_share": float(account.spent_share),
+        "remaining": {"epsilon": left[0], "delta": left[1]},
+    }
+    if registered is None:
+        return fields
+    return fields | {
+        "accounting": "filter",
+        "order": float(registered.accounting.order),
+        "epsilon_budget": float(registered.epsilon),
+        "delta_budget": float(registered.delta),
+        **dict.fromkeys(("epsilon_spent", "delta_spent", "epsilon_left", "delta_left")),
+        "remaining": {"divergence": left[0], "tail": left[1]},
+        "allowance": {"divergence": float(account.epsilon_budget), "tail": float(account.delta_budget)},
+        "spent": {"divergence": float(account.epsilon_spent), "tail": float(account.delta_spent)},
+    }
 
 
 def release_rows(states: Iterable[ReleaseState]) -> list[dict[str, Any]]:
@@ -89,21 +114,42 @@ def tell_of_more(listed: int, count: int, what: str) -> None:
 
 
 def print_datasets(datasets: list[dict[str, Any]]) -> None:
-    """The data sets as a table, and how their budgets came to be what they are."""
+    """The data sets as tables by their accounting, and how their budgets came to be what they are."""
     rows = []
     for row in datasets:
+        if row["accounting"] == "filter":
+            continue
         amounts = [
             (amount_shown(row[f"{part}_spent"]), amount_shown(row[f"{part}_budget"]), amount_left(row[f"{part}_left"]))
             for part in ("epsilon", "delta")
         ]
         rows.append((row["dataset"], *amounts[0], *amounts[1]))
     headers = ("data set", "ε spent", "of", "left", "δ spent", "of", "left")
-    print_uncut(FactTable(title="Budgets", headers=headers, rows=tuple(rows)))
+    if rows or not datasets:
+        print_uncut(FactTable(title="Budgets", headers=headers, rows=tuple(rows)))
+    _print_filters([row for row in datasets if row["accounting"] == "filter"])
     for row in datasets:
         for raised in row["raises"]:
             budget = f"ε = {amount_shown(raised['epsilon'])}, δ = {amount_shown(raised['delta'])}"
             reported = f"raised to {budget} on {raised['day']} by {raised['by']}: {raised['reason']}"
             click.echo(f"  '{row['dataset']}': {reported}")
+
+
+def _print_filters(datasets: list[dict[str, Any]]) -> None:
+    """The data sets whose budget is a filter's."""
+    if not datasets:
+        return
+    rows = []
+    for row in datasets:
+        amounts = [
+            (amount_shown(row["spent"][part]), amount_left(row["allowance"][part])) for part in ("divergence", "tail")
+        ]
+        budget = (amount_shown(row["epsilon_budget"]), amount_shown(row["delta_budget"]))
+        rows.append(
+            (row["dataset"], *budget, share_shown(row["spent_share"]), f"{row['order']:g}", *amounts[0], *amounts[1])
+        )
+    headers = ("data set", "ε", "δ", "spent", "order", "divergence", "of", "tails", "of")
+    print_uncut(FactTable(title="Filter budgets", headers=headers, rows=tuple(rows)))
 
 
 def print_releases(releases: list[dict[str, Any]]) -> None:

@@ -104,7 +104,7 @@ def reserve(
         )
         try:
             receipt = writer.charge(charge)
-            entry = charge.entry if series is None else writer.charged(receipt)
+            entry = writer.charged(receipt)
         except AccountantRefused:
             folder.destroy_key()
             raise

@@ -12,8 +12,8 @@ from ....mechanisms.errors import InputRefused
 from ...theory.kinds.registry import mechanism_of_record, not_covered
 from ..charge import price_faults
 from ..entries.codec import sorted_fields
-from ..entries.kinds import ChargedPrice, SeriesPlace
-from ..entries.values import amount_of_text
+from ..entries.kinds import ChargedPrice, FilterAccounting, FilterCharge, SeriesPlace
+from ..entries.values import amount_of_text, differ
 from ..private_store.signing import ALGORITHM, PublicKey
 from .write import DOMAIN, FORMAT, certificate_bytes, enforced_unit, map_findings, sha256_of_file, signed_bytes
 
@@ -41,7 +41,12 @@ FIELDS = frozenset(
         "signature",
     }
 )
+MAY_HAVE = frozenset({"filter_budget"})
+"""What a certificate has in a filter data set alone."""
 SIGNATURE_FIELDS = frozenset({"algorithm", "key_id", "public_key", "value"})
+ACCOUNTING_AMOUNTS = ("order", "tail_delta", "tail_each", "allowance")
+FILTER_FIELDS = frozenset({*ACCOUNTING_AMOUNTS, "rule", "epsilon", "delta", "charge", "in_words"})
+CHARGE_FIELDS = frozenset({"rule", "divergence", "tail", "share"})
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -99,7 +104,7 @@ def verify_certificate(path: Path, *, trusted: tuple[PublicKey, ...] | None) -> 
     except ValueError as error:
         return CertificateCheck(findings=(f"{error}",), signed_by=None, unchecked=())
     findings = [f"the field {name} is missing" for name in sorted(FIELDS - certificate.keys())]
-    findings += [f"the field {name[:60]!r} is unknown" for name in sorted(certificate.keys() - FIELDS)]
+    findings += [f"the field {name[:60]!r} is unknown" for name in sorted(certificate.keys() - FIELDS - MAY_HAVE)]
     if findings:
         return CertificateCheck(findings=tuple(findings), signed_by=None, unchecked=())
     unchecked = "whose key signed it: compare the key's id with what the publisher says, or give --public-key."
@@ -107,6 +112,7 @@ def verify_certificate(path: Path, *, trusted: tuple[PublicKey, ...] | None) -> 
     findings += faults
     if not findings:  # a forger's numbers aren't worth computing with
         findings += _price_findings(certificate)
+        findings += _filter_findings(certificate)
         findings += map_findings(certificate)
         findings += _unit_findings(certificate)
     findings += _file_findings(certificate["files"], path)
@@ -248,6 +254,51 @@ def _unit_findings(certificate: Mapping[str, Any]) -> tuple[str, ...]:
     if guarantee.get("unit") != f"one {unit or 'person'}, at most {few}":
         return ("its unit is not the one whose records its sampler limits",)
     return ()
+
+
+def _filter_findings(certificate: Mapping[str, Any]) -> tuple[str, ...]:
+    """What does not hold of what a certificate says of a filter budget, with every figure computed again."""
+    if "filter_budget" not in certificate:
+        return ()
+    try:
+        return _filter_faults(certificate["filter_budget"], certificate)
+    except (ArithmeticError, AttributeError, KeyError, TypeError, ValueError):
+        return ("its filter budget can't be read",)
+
+
+def _filter_faults(stated: Mapping[str, Any], certificate: Mapping[str, Any]) -> tuple[str, ...]:
+    """What does not hold of a filter budget.
+
+    Raises:
+        ValueError: it has other fields than its format, or values of another form.
+    """
+    from ..filter_budget import FilterBudget, accounting_faults, charge_faults, share_of  # numerics, for filters alone
+
+    charge = stated["charge"]
+    if stated.keys() != FILTER_FIELDS or charge.keys() != CHARGE_FIELDS:
+        raise ValueError("a filter budget has other fields")
+    amounts = {name: amount_of_text(stated[name]) for name in (*ACCOUNTING_AMOUNTS, "epsilon", "delta")}
+    accounting = FilterAccounting(rule=stated["rule"], **{name: amounts[name] for name in ACCOUNTING_AMOUNTS})
+    budget = FilterBudget(
+        epsilon=amounts["epsilon"],
+        delta=amounts["delta"],
+        relation=certificate["guarantee"]["neighbours"],
+        accounting=accounting,
+    )
+    divergence, tail = amount_of_text(charge["divergence"]), amount_of_text(charge["tail"])
+    taken = FilterCharge(order=accounting.order, divergence=divergence, tail=tail, rule=charge["rule"])
+    if faults := accounting_faults(budget):
+        return faults
+    faults = charge_faults(
+        sorted_fields(certificate["mechanism"]),
+        taken,
+        budget=budget,
+        releases=_releases_of_series(certificate["series"]),
+        rows_per_person=_count(certificate["guarantee"]["rows_per_person"]),
+    )
+    if not faults and differ(amount_of_text(charge["share"]), share_of(taken, accounting)):
+        return ("the share of its filter budget is not that of its divergence and its tail",)
+    return faults
 
 
 def _file_findings(files: object, path: Path) -> tuple[str, ...]:

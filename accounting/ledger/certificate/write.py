@@ -9,6 +9,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+from ....mechanisms.amounts import amount_exact, share_shown
 from ....mechanisms.errors import InputRefused
 from ....mechanisms.hierarchies.build import described_hierarchy
 from ....mechanisms.map_selection.draw import MapChoice
@@ -26,6 +27,7 @@ __all__ = [
     "MOST_CARRIED",
     "certificate_bytes",
     "enforced_unit",
+    "filter_statement",
     "guarantee_statement",
     "limit_statements",
     "map_fields",
@@ -107,6 +109,7 @@ def write_certificate(
         "published": dict(published),
         "files": {path.name: sha256_of_file(path) for path in sorted(folder.iterdir())},
         "ledger": {"position": position, "hash": chain_hash},
+        **_filter_budget(charge, circumstances),
         "signature": {"algorithm": ALGORITHM, "key_id": key.public.key_id, "public_key": key.public.raw.hex()},
     }
     if enforced_by is not None:
@@ -114,6 +117,34 @@ def write_certificate(
     value = key.sign(domain=DOMAIN, message=signed_bytes(certificate))
     certificate["signature"] |= {"value": value.hex()}
     (folder / "certificate.json").write_bytes(certificate_bytes(certificate))
+
+
+def _filter_budget(charge: ReleaseCharged, circumstances: DatasetContext) -> dict[str, Any]:
+    """The certificate's part about a filter budget, with all that it is computed from; none of an additive one."""
+    added, taken = circumstances.filter_budget, circumstances.filter_charge
+    if added is None or taken is None:
+        return {}
+    from ..filter_budget import share_of  # numerics that other certificates do without
+
+    accounting = added.accounting
+    return {
+        "filter_budget": {
+            "rule": accounting.rule,
+            "epsilon": amount_text(added.epsilon),
+            "delta": amount_text(added.delta),
+            "order": amount_text(accounting.order),
+            "tail_delta": amount_text(accounting.tail_delta),
+            "tail_each": amount_text(accounting.tail_each),
+            "allowance": amount_text(accounting.allowance),
+            "charge": {
+                "rule": taken.rule,
+                "divergence": amount_text(taken.divergence),
+                "tail": amount_text(taken.tail),
+                "share": amount_text(share_of(taken, accounting)),
+            },
+            "in_words": filter_statement(charge, circumstances),
+        }
+    }
 
 
 def certificate_bytes(certificate: Mapping[str, Any]) -> bytes:
@@ -389,6 +420,11 @@ LOOKED = (
     " Before this release was charged, {looks} at this data set's records, the last on {day}: parameters may "
     "have been chosen after private inspection, which the guarantee doesn't cover."
 )
+FILTER_BUDGET = (
+    "The data set has a filter budget: all its releases together, each of which may be chosen after seeing the earlier "
+    "ones, keep epsilon = {epsilon} and delta = {delta}. {payer} took {share} of it, by its divergence of order "
+    "{order}, which was fixed with the budget before the first release."
+)
 GROUP_THEOREM = "carried over to several records of a person by group privacy, proved in docs/proofs"
 
 
@@ -447,6 +483,22 @@ def guarantee_statement(charge: ReleaseCharged, circumstances: DatasetContext) -
         template = SURVEY_GUARANTEE
     proved = kind.statements.proved(mechanism, charge.price.rule) if circumstances.rows_per_person == 1 else ""
     return f"{template.format(unit=unit)}{kind.statements.done(mechanism)}{proved and ' '}{proved}"
+
+
+def filter_statement(charge: ReleaseCharged, circumstances: DatasetContext) -> str:
+    """What a filter budget promises, and the share of it that a release or its series took; "" for an additive one."""
+    added, taken = circumstances.filter_budget, circumstances.filter_charge
+    if added is None or taken is None:
+        return ""
+    from ..filter_budget import share_of  # numerics that other certificates do without
+
+    return FILTER_BUDGET.format(
+        epsilon=amount_exact(added.epsilon),
+        delta=amount_exact(added.delta),
+        order=f"{taken.order:f}",
+        payer="This release" if charge.series is None else f"The series '{charge.series.name}' as a whole",
+        share=share_shown(share_of(taken, added.accounting)),
+    )
 
 
 def limit_statements(charge: ReleaseCharged, circumstances: DatasetContext) -> str:

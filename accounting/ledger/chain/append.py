@@ -16,10 +16,13 @@ from ..database.schema import entry as entry_table
 from ..entries.codec import bytes_of_entry
 from ..entries.kinds import (
     BudgetRaised,
+    ChargedPrice,
     DataAccess,
     DatasetAdded,
     Entry,
     Fields,
+    FilterCharge,
+    FilterDatasetAdded,
     LedgerCreated,
     ReleaseAbandoned,
     ReleaseCharged,
@@ -35,7 +38,7 @@ from ..rules.ledger_state import LedgerState
 from .hashing import link_hash
 from .signed_state import Count, Place, SignedState, Vouched, vouch, vouched
 
-__all__ = ["Row", "append_entry", "counts_of", "is_exclusive", "released_once", "rows_of"]
+__all__ = ["Row", "amounts_of", "append_entry", "counts_of", "is_exclusive", "released_once", "rows_of"]
 
 
 def append_entry(connection: Connection, entry: Entry, state: LedgerState) -> Place:
@@ -103,6 +106,11 @@ def is_exclusive(mechanism: Fields) -> bool:
 def released_once(dataset: DatasetAdded, mechanism: Fields) -> bool:
     """Whether a release by this mechanism uses up what protects the data set, so that it has no other."""
     return dataset.survey_rate is not None or is_exclusive(mechanism)
+
+
+def amounts_of(price: ChargedPrice, of_filter: FilterCharge | None) -> tuple[Decimal, Decimal]:
+    """What a charge adds to the two sums of an account: ε and δ, or D_α and τ in a filter data set."""
+    return (price.epsilon, price.delta) if of_filter is None else (of_filter.divergence, of_filter.tail)
 
 
 def rows_of(entry: Entry, state: LedgerState) -> tuple[Row, ...]:
@@ -181,12 +189,10 @@ def _standing(charge: ReleaseCharged, change: int) -> dict[tuple[Count, str], in
 
 
 def _rows_of_dataset(entry: DatasetAdded) -> tuple[Row, ...]:
-    empty = Account(
-        epsilon_spent=Decimal(0),
-        delta_spent=Decimal(0),
-        epsilon_budget=entry.epsilon,
-        delta_budget=entry.delta,
-    )
+    epsilon, delta = entry.epsilon, entry.delta
+    if isinstance(entry, FilterDatasetAdded):
+        epsilon, delta = entry.accounting.allowance, entry.accounting.tail_delta
+    empty = Account(epsilon_spent=Decimal(0), delta_spent=Decimal(0), epsilon_budget=epsilon, delta_budget=delta)
     return (Row(table=dataset, values={"name": entry.dataset}), _account_row(entry.dataset, 0, empty))
 
 
@@ -229,13 +235,15 @@ def _rows_of_end(entry: ReleaseAbandoned, state: LedgerState) -> tuple[Row, ...]
     if paid.series is not None:
         return (end,)
     known = _known(state.account(paid.dataset))
-    after = known.account.refunded(epsilon=paid.price.epsilon, delta=paid.price.delta)
+    epsilon, delta = amounts_of(paid.price, paid.of_filter)
+    after = known.account.refunded(epsilon=epsilon, delta=delta)
     return (end, _account_row(paid.dataset, known.sequence + 1, after))
 
 
 def _charged_row(entry: SeriesRegistered | ReleaseCharged, state: LedgerState) -> Row:
     known = _known(state.account(entry.dataset))
-    after = known.account.charged(epsilon=entry.price.epsilon, delta=entry.price.delta)
+    epsilon, delta = amounts_of(entry.price, entry.of_filter)
+    after = known.account.charged(epsilon=epsilon, delta=delta)
     return _account_row(entry.dataset, known.sequence + 1, after)
 
 

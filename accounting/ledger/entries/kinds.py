@@ -29,16 +29,21 @@ __all__ = [
     "Entry",
     "Fields",
     "FreeSeriesRegistered",
+    "FilterAccounting",
+    "FilterCharge",
+    "FilterDatasetAdded",
     "LedgerCreated",
     "OutputHashes",
     "ReleaseAbandoned",
     "ReleaseCharged",
+    "ReleaseChargedToFilter",
     "ReleaseChargedTwoSamples",
     "ReleasePublished",
     "ReleaseReading",
     "ReleaseRefused",
     "SeriesPlace",
     "SeriesRegistered",
+    "SeriesRegisteredToFilter",
     "TokenAdded",
     "TokenRevoked",
     "published_text",
@@ -76,6 +81,29 @@ class ChargedPrice:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class FilterCharge:
+    """What a charge takes of a filter budget, with all that it was computed from beside the mechanism.
+
+    Args:
+        order: α, the data set's own.
+        divergence: D_α of all its releases together, the larger of both directions, after the tails are cut.
+        tail: τ, the mass that was cut off for it, of all its releases together.
+        rule: versioned name of the theorem that gave the divergence.
+    """
+
+    order: Decimal
+    divergence: Decimal
+    tail: Decimal
+    rule: str
+
+    def __post_init__(self) -> None:
+        _require_order(self.order)
+        require_amount(self.divergence, "divergence")
+        require_amount(self.tail, "tail")
+        require_name(self.rule, "divergence's rule")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class SeriesRegistered:
     """Several releases of one mechanism, parameters fixed now, priced and reserved as one.
 
@@ -107,6 +135,27 @@ class SeriesRegistered:
             require_amount(self.epsilon_paper, "the paper's ε")
         require_digest(self.spec_digest, "specification's digest")
         require_digest(self.map_digest, "map's digest")
+
+    @property
+    def of_filter(self) -> FilterCharge | None:
+        """What it takes of a filter budget; None where it is charged to an additive one."""
+        match self:
+            case SeriesRegisteredToFilter(filter_charge=taken):
+                return taken
+            case _:
+                return None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SeriesRegisteredToFilter(SeriesRegistered):
+    """The same in a filter data set.
+
+    Args:
+        filter_charge: what all its releases together take of the budget.
+    """
+
+    KIND: ClassVar[str] = "series-registered/3"
+    filter_charge: FilterCharge
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -198,10 +247,22 @@ class ReleaseCharged:
         """What each of its samples is for, "release" or "selection", and the sample's id."""
         own = ("release", self.sample_id)
         match self:
-            case ReleaseChargedTwoSamples(selection_sample_id=other):
+            case (
+                ReleaseChargedTwoSamples(selection_sample_id=str(other))
+                | ReleaseChargedToFilter(selection_sample_id=str(other))
+            ):
                 return (own, ("selection", other))
             case _:
                 return (own,)
+
+    @property
+    def of_filter(self) -> FilterCharge | None:
+        """What it takes of a filter budget; None where it is charged to an additive one, or paid for by a series."""
+        match self:
+            case ReleaseChargedToFilter(filter_charge=taken):
+                return taken
+            case _:
+                return None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -218,6 +279,27 @@ class ReleaseChargedTwoSamples(ReleaseCharged):
     def __post_init__(self) -> None:
         ReleaseCharged.__post_init__(self)  # `super()` doesn't know a class with slots
         require_digest(self.selection_sample_id, "selection's sample's id")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ReleaseChargedToFilter(ReleaseCharged):
+    """A release that pays for itself in a filter data set; its price is what it states about itself alone.
+
+    Args:
+        selection_sample_id: as of `ReleaseChargedTwoSamples`; None where the map isn't chosen on a fresh sample.
+        filter_charge: what it takes of the data set's budget.
+    """
+
+    KIND: ClassVar[str] = "release-charged/3"
+    selection_sample_id: str | None
+    filter_charge: FilterCharge
+
+    def __post_init__(self) -> None:
+        ReleaseCharged.__post_init__(self)
+        if self.selection_sample_id is not None:
+            require_digest(self.selection_sample_id, "selection's sample's id")
+        if self.series is not None:
+            raise ValueError("a release that a series pays for takes nothing of a budget itself")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -436,6 +518,53 @@ class DatasetAdded:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class FilterAccounting:
+    """How a filter budget of (E, D) is accounted, fixed for ever when the data set is added.
+
+    Args:
+        rule: versioned name of the theorem that makes the budget hold.
+        order: α > 1, the one order of all divergences.
+        tail_delta: D_τ, the most that all τ together may become; below D.
+        tail_each: τ of a release that needs no more; what a release takes follows from it and from its mechanism.
+        allowance: the most that all D_α together may become, by E, D, α and D_τ, rounded down.
+    """
+
+    rule: str
+    order: Decimal
+    tail_delta: Decimal
+    tail_each: Decimal
+    allowance: Decimal
+
+    def __post_init__(self) -> None:
+        require_name(self.rule, "accounting's rule")
+        _require_order(self.order)
+        require_amount(self.tail_delta, "share of δ for tails")
+        require_amount(self.tail_each, "tail of a release")
+        require_amount(self.allowance, "allowance")
+        if self.allowance == 0:
+            raise ValueError("the allowance of a filter budget must be more than 0")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class FilterDatasetAdded(DatasetAdded):
+    """A population over time gets a filter budget: it pays divergences of one order, however releases are chosen.
+
+    Args:
+        accounting: how the budget is accounted; the budget itself is what all releases together guarantee.
+    """
+
+    KIND: ClassVar[str] = "dataset-added/2"
+    accounting: FilterAccounting
+
+    def __post_init__(self) -> None:
+        DatasetAdded.__post_init__(self)
+        if self.survey_rate is not None:
+            raise ValueError("a data set that is itself a sample can be released once, so it has no filter budget")
+        if not self.accounting.tail_delta < self.delta:
+            raise ValueError("the share of δ for tails must be below the budget's δ")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class BudgetRaised:
     """A data set's budget becomes larger.
 
@@ -501,15 +630,29 @@ def _require_budget(epsilon: Decimal, delta: Decimal) -> None:
         raise ValueError(f"a budget's δ must be below 1, not {delta}")
 
 
+def _require_order(order: Decimal) -> None:
+    """Check an order of Rényi divergence.
+
+    Raises:
+        ValueError: it is not above 1, or can't be recorded exactly.
+    """
+    require_amount(order, "order")
+    if order <= 1:
+        raise ValueError(f"an order must be above 1, not {order}")
+
+
 Entry = (
     LedgerCreated
     | DatasetAdded
+    | FilterDatasetAdded
     | BudgetRaised
     | DataAccess
     | SeriesRegistered
     | FreeSeriesRegistered
+    | SeriesRegisteredToFilter
     | ReleaseCharged
     | ReleaseChargedTwoSamples
+    | ReleaseChargedToFilter
     | ReleaseReading
     | ReleasePublished
     | ReleaseAbandoned

@@ -13,6 +13,7 @@ __all__ = [
     "account_of_row",
     "amount_of_text",
     "amount_text",
+    "differ",
     "require_amount",
     "require_digest",
     "require_name",
@@ -64,6 +65,18 @@ def amount_of_text(text: str) -> Decimal:
     return amount
 
 
+# Prices are computed in binary floating point and rounded up to 12 digits: another processor or library may
+# differ in the last ones. What could be gained within this tolerance is a billionth of a price.
+TOLERANCE = Decimal("1e-9")
+
+
+def differ(recorded: Decimal | None, expected: Decimal | None) -> bool:
+    """Whether a recorded amount is another one than was computed, or the one is there and the other isn't."""
+    if recorded is None or expected is None:
+        return recorded is not expected
+    return abs(recorded - expected) > TOLERANCE * max(recorded, expected)
+
+
 def _sum(left: Decimal, right: Decimal) -> Decimal:
     """Add exactly; INVARIANT: an inexact sum raises instead of rounding."""
     exact = Context(prec=PRECISION, traps=[Inexact, InvalidOperation, Overflow, Rounded])
@@ -72,14 +85,16 @@ def _sum(left: Decimal, right: Decimal) -> Decimal:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Account:
-    """What a data set has spent and may spend; sums are exact, by basic composition.
+    """What a data set has spent and may spend: two exact sums, and the most that each may become.
 
-    Between releases ε and δ add up, which is valid though each is chosen after seeing the earlier ones
-    (Rogers, Roth, Ullman, Vadhan, arXiv:1605.08294v3, Theorem 3.6 covers basic composition as a filter).
+    In an additive data set they are ε and δ: between releases these add up, which is valid though each is chosen after
+    seeing the earlier ones (Rogers, Roth, Ullman, Vadhan, arXiv:1605.08294v3, Theorem 3.6 covers basic composition as a
+    filter). In a filter data set they are D_α against its allowance, and τ against D_τ (`FilterAccounting`): there
+    neither is an ε or a δ of anything, and no page may show it as one.
 
     Args:
-        epsilon_spent: sum of the ε charged and not refunded.
-        delta_spent: sum of the δ charged and not refunded.
+        epsilon_spent: sum of the ε, or of the D_α, charged and not refunded.
+        delta_spent: sum of the δ, or of the τ, charged and not refunded.
         epsilon_budget: the most that the first may become.
         delta_budget: the most that the second may become.
     """
@@ -127,6 +142,12 @@ class Account:
     def delta_left(self) -> Decimal:
         """What is left of δ, exactly; 0 where the budget is passed."""
         return max(Decimal(0), self.delta_budget - self.delta_spent)
+
+    @property
+    def spent_share(self) -> Decimal:
+        """The larger share that is spent, from 0 to 1; above 1 where the budget is passed."""
+        sums = ((self.epsilon_spent, self.epsilon_budget), (self.delta_spent, self.delta_budget))
+        return max(spent / budget if budget else Decimal(bool(spent)) * 2 for spent, budget in sums)
 
     @property
     def within_budget(self) -> bool:

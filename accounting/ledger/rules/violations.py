@@ -10,7 +10,7 @@ from typing import assert_never
 from ....mechanisms.amounts import amount_shown
 from ....mechanisms.errors import AccountantRefused, InputRefused, Refusal
 from ...theory.kinds.registry import kind_of, mechanism_of_record, not_covered
-from ..chain.append import is_exclusive, released_once
+from ..chain.append import amounts_of, is_exclusive, released_once
 from ..charge import price_faults, what_fits
 from ..entries.kinds import (
     BudgetRaised,
@@ -19,6 +19,8 @@ from ..entries.kinds import (
     DatasetAdded,
     Entry,
     Fields,
+    FilterCharge,
+    FilterDatasetAdded,
     FreeSeriesRegistered,
     LedgerCreated,
     ReleaseAbandoned,
@@ -182,12 +184,29 @@ def _of_dataset(entry: DatasetAdded, state: LedgerState) -> Iterator[Violation]:
             "a larger budget is `crowdblend dataset raise`.",
             mistake=True,
         )
+    if isinstance(entry, FilterDatasetAdded):
+        from ..filter_budget import FilterBudget, accounting_faults  # numerics that an additive data set does without
+
+        for fault in accounting_faults(FilterBudget.of(entry)):
+            where = f"dataset '{entry.dataset}'"
+            yield Violation(cause="", fault=fault, what=f"{fault}.", where=where, remedy="", mistake=True)
 
 
 def _of_raise(entry: BudgetRaised, state: LedgerState) -> Iterator[Violation]:
     before = state.account(entry.dataset)
     if before is None:
         yield unknown_dataset(entry.dataset)
+        return
+    if isinstance(state.dataset(entry.dataset), FilterDatasetAdded):
+        yield Violation(
+            cause="",
+            fault="a filter budget is raised",
+            what="it has a filter budget, which can't be raised: the proof holds for a budget, an order and a share of "
+            "δ that were fixed before the first release.",
+            where=f"dataset '{entry.dataset}'",
+            remedy="Use what is left of it.",
+            mistake=True,
+        )
         return
     epsilon, delta = before.account.epsilon_budget, before.account.delta_budget
     lowered = entry.epsilon < epsilon or entry.delta < delta
@@ -236,7 +255,8 @@ def _of_charge(
         remedy = "Charge what the mechanism costs."
         yield Violation(cause="price-differs", fault=fault, what=f"{fault}.", where=where, remedy=remedy)
     if dataset is not None and before is not None and place is None:
-        yield from _of_budget(entry.price, entry.mechanism, claimed, dataset, before.account, state)
+        yield from _of_accounting(entry, claimed, dataset)
+        yield from _of_budget(entry.price, entry.of_filter, entry.mechanism, claimed, dataset, before.account, state)
 
 
 def _priced_mechanism(entry: SeriesRegistered | ReleaseCharged, state: LedgerState) -> Fields:
@@ -479,11 +499,80 @@ def budget_violations(
         yield unknown_dataset(dataset)
         return
     yield from _of_population(mechanism, rows_per_person, known)
-    yield from _of_budget(price, mechanism, rows_per_person, known, before.account, state)
+    taken = _taken(mechanism, price, known, rows_per_person) if isinstance(known, FilterDatasetAdded) else None
+    if isinstance(taken, Violation):
+        yield taken
+        return
+    yield from _of_budget(price, taken, mechanism, rows_per_person, known, before.account, state)
+
+
+def _taken(
+    mechanism: Fields, price: ChargedPrice, dataset: FilterDatasetAdded, claimed: int
+) -> FilterCharge | Violation:
+    """What releases would take of a filter budget, or that it can't pay for them."""
+    from ..filter_budget import FilterBudget, filter_charge  # numerics that an additive data set does without
+
+    try:
+        return filter_charge(
+            mechanism, budget=FilterBudget.of(dataset), releases=price.releases, rows_per_person=claimed
+        )
+    except InputRefused as error:
+        why = error.what
+    except (ArithmeticError, ValueError) as error:
+        why = f"{error}."
+    return Violation(
+        cause="no-divergence",
+        fault=BY_PRICE,
+        what=f"it has a filter budget, which can't pay for {dict(mechanism).get('kind')}: {why}",
+        where=f"dataset '{dataset.dataset}'",
+        remedy="Use another mechanism, or a data set whose prices are added up.",
+    )
+
+
+BY_PRICE = "it is charged by ε and δ to a filter budget, which pays divergences alone"
+
+
+def _of_accounting(
+    entry: SeriesRegistered | ReleaseCharged, claimed: int, dataset: DatasetAdded
+) -> Iterator[Violation]:
+    """A filter budget pays divergences of its own order, computed from the mechanism; an additive one ε and δ."""
+    taken, where = entry.of_filter, f"dataset '{dataset.dataset}'"
+    if not isinstance(dataset, FilterDatasetAdded):
+        if taken is not None:
+            fault = "it takes a divergence of a budget that adds up ε and δ"
+            yield Violation(cause="accounting-differs", fault=fault, what=f"{fault}.", where=where, remedy="")
+        return
+    if isinstance(entry, FreeSeriesRegistered):
+        yield Violation(
+            cause="accounting-differs",
+            fault=BY_PRICE,
+            what="it has a filter budget, which pays for no series with free columns: there each release may have "
+            "columns of its own without one.",
+            where=where,
+            remedy="Run each release for itself, or leave --free-columns out.",
+        )
+        return
+    if taken is None:
+        due = _taken(entry.mechanism, entry.price, dataset, claimed)
+        plain = Violation(cause="accounting-differs", fault=BY_PRICE, what=f"{BY_PRICE}.", where=where, remedy="")
+        yield due if isinstance(due, Violation) else plain
+        return
+    from ..filter_budget import FilterBudget, charge_faults  # numerics that an additive data set does without
+
+    for fault in charge_faults(
+        entry.mechanism,
+        taken,
+        budget=FilterBudget.of(dataset),
+        releases=entry.price.releases,
+        rows_per_person=claimed,
+    ):
+        remedy = "Charge what the mechanism takes."
+        yield Violation(cause="divergence-differs", fault=fault, what=f"{fault}.", where=where, remedy=remedy)
 
 
 def _of_budget(
     price: ChargedPrice,
+    taken: FilterCharge | None,
     mechanism: Fields,
     claimed: int,
     dataset: DatasetAdded,
@@ -514,16 +603,30 @@ def _of_budget(
     other = state.standing(name, exclusive=not released_once(dataset, mechanism))
     if other is not None:
         yield _beside(mechanism, dataset=dataset, other=other)
-    after = account.charged(epsilon=price.epsilon, delta=price.delta)
+    epsilon, delta = amounts_of(price, taken)
+    after = account.charged(epsilon=epsilon, delta=delta)
     if not after.within_budget:
         asked = "this release" if price.releases == 1 else f"this series of {price.releases} releases"
+        symbols = ("ε", "δ") if taken is None else (f"the divergence of order {taken.order:f}", "the tails")
         yield Violation(
             cause="over-budget",
             fault=f"the budget of dataset '{name}' is exceeded",
-            what=f"{asked} would bring {_excess(account, after)}.",
+            what=f"{asked} would bring {_excess(account, after, symbols=symbols)}.",
             where=where,
-            remedy=lambda: what_fits(account, price, mechanism=mechanism, rows_per_person=claimed),
+            remedy=lambda: _what_fits(account, price, mechanism=mechanism, dataset=dataset, claimed=claimed),
         )
+
+
+def _what_fits(account: Account, price: ChargedPrice, *, mechanism: Fields, dataset: DatasetAdded, claimed: int) -> str:
+    """What is left of a budget, and what would fit into that."""
+    if not isinstance(dataset, FilterDatasetAdded):
+        return what_fits(account, price, mechanism=mechanism, rows_per_person=claimed)
+    from ..filter_budget import FilterBudget, what_fits_filter  # numerics that an additive data set does without
+
+    budget = FilterBudget.of(dataset)
+    return what_fits_filter(
+        account, mechanism=mechanism, budget=budget, releases=price.releases, rows_per_person=claimed
+    )
 
 
 def _beside(mechanism: Fields, *, dataset: DatasetAdded, other: str) -> Violation:
@@ -607,11 +710,11 @@ def _records(count: int) -> str:
     return "one record" if count == 1 else f"{count} records"
 
 
-def _excess(before: Account, after: Account) -> str:
+def _excess(before: Account, after: Account, *, symbols: tuple[str, str]) -> str:
     parts = []
     for symbol, old, new, budget in (
-        ("ε", before.epsilon_spent, after.epsilon_spent, after.epsilon_budget),
-        ("δ", before.delta_spent, after.delta_spent, after.delta_budget),
+        (symbols[0], before.epsilon_spent, after.epsilon_spent, after.epsilon_budget),
+        (symbols[1], before.delta_spent, after.delta_spent, after.delta_budget),
     ):
         if new > budget:
             shown = [amount_shown(amount) for amount in (old, new, budget)]
