@@ -6,16 +6,19 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ..accounting.ledger.charge import charged_price
-from ..accounting.ledger.entries.kinds import ChargedPrice
+from ..accounting.ledger.entries.codec import sorted_fields
+from ..accounting.ledger.entries.kinds import ChargedPrice, FilterCharge
 from ..accounting.ledger.queries import DatasetState
 from ..accounting.ledger.reader import open_reader
+from ..accounting.theory.kinds.registry import mechanism_record
 from ..flows.paths import StatePaths
 from ..flows.prepare import layout_of_source, metadata_remarks
-from ..mechanisms.errors import Refusal
+from ..mechanisms.amounts import amount_shown, share_shown
+from ..mechanisms.errors import InputRefused, Refusal
 from ..tasks.inputs.list import SourceLayout
 from ..tasks.request import Request
 
-__all__ = ["budget_facts", "readiness", "readiness_lines", "source_facts"]
+__all__ = ["budget_facts", "filter_charge_for", "filter_lines", "readiness", "readiness_lines", "source_facts"]
 
 FORMATS = {"csv": "CSV", "parquet": "Parquet"}
 ACCOUNT = ("budget", "spent", "left", "left_after")
@@ -33,12 +36,34 @@ def readiness(request: Request, *, state_paths: StatePaths) -> dict[str, Any]:
     return {"budget": _budget(request, state_paths), "source": _source(request)}
 
 
-def budget_facts(state: DatasetState, charge: ChargedPrice | None) -> dict[str, Any]:
-    """A data set's account and what would be left of it after a charge, None for no charge."""
-    before = state.account
+def budget_facts(state: DatasetState, charge: ChargedPrice | None, *, taken: FilterCharge | None) -> dict[str, Any]:
+    """A data set's account and what would be left of it after a charge.
+
+    Args:
+        state: the data set.
+        charge: what would be charged; None for nothing.
+        taken: what that takes of a filter budget; None for nothing, or of an additive one.
+    """
+    before, registered = state.account, state.filter_budget
+    if registered is not None:
+        after = before if taken is None else before.charged(epsilon=taken.divergence, delta=taken.tail)
+        return {
+            **{f"{name}_{part}": None for name in ("epsilon", "delta") for part in ACCOUNT},
+            "dataset": state.name,
+            "accounting": "filter",
+            "epsilon_budget": float(registered.epsilon),
+            "delta_budget": float(registered.delta),
+            "order": float(registered.accounting.order),
+            "divergence": 0.0 if taken is None else float(taken.divergence),
+            "tail": 0.0 if taken is None else float(taken.tail),
+            "spent_share": float(before.spent_share),
+            "spent_share_after": float(after.spent_share),
+            "problem": None,
+        }
     after = before if charge is None else before.charged(epsilon=charge.epsilon, delta=charge.delta)
     return {
         "dataset": state.name,
+        "accounting": "additive",
         "epsilon_budget": float(before.epsilon_budget),
         "epsilon_spent": float(before.epsilon_spent),
         "epsilon_left": float(before.epsilon_budget - before.epsilon_spent),
@@ -49,6 +74,34 @@ def budget_facts(state: DatasetState, charge: ChargedPrice | None) -> dict[str, 
         "delta_left_after": float(after.delta_budget - after.delta_spent),
         "problem": None,
     }
+
+
+def filter_charge_for(state: DatasetState, request: Request) -> FilterCharge | None:
+    """What a release would take of a filter budget; None of an additive one, or where it has no divergence."""
+    if state.filter_budget is None:
+        return None
+    from ..accounting.ledger.filter_budget import FilterBudget, filter_charge  # numerics, for a filter budget alone
+
+    try:
+        return filter_charge(
+            sorted_fields(mechanism_record(request.mechanism)),
+            budget=FilterBudget.of(state.filter_budget),
+            releases=request.price.releases,
+            rows_per_person=request.price.rows_per_person,
+        )
+    except (ArithmeticError, InputRefused, ValueError):
+        return None
+
+
+def filter_lines(budget: Mapping[str, Any]) -> Iterator[str]:
+    """What a release would take of a filter budget, in a line for people."""
+    after = budget["spent_share_after"]
+    yield (
+        f"Filter budget of '{budget['dataset']}' for ε = {amount_shown(budget['epsilon_budget'])}, δ = "
+        f"{amount_shown(budget['delta_budget'])}: {share_shown(budget['spent_share'])} is spent; this takes a "
+        f"divergence of {amount_shown(budget['divergence'])} at order {budget['order']:g} and a tail of "
+        f"{amount_shown(budget['tail'])}, and {share_shown(after)} would be spent."
+    )
 
 
 def source_facts(layout: SourceLayout, *, remarks: tuple[str, ...]) -> dict[str, Any]:
@@ -65,7 +118,9 @@ def source_facts(layout: SourceLayout, *, remarks: tuple[str, ...]) -> dict[str,
 def readiness_lines(facts: Mapping[str, Any]) -> Iterator[str]:
     """What `readiness` found, in lines for people."""
     budget, source = facts["budget"], facts["source"]
-    if budget["epsilon_budget"] is not None:
+    if budget.get("accounting") == "filter":
+        yield from filter_lines(budget)
+    elif budget["epsilon_budget"] is not None:
         yield f"Budget of '{budget['dataset']}': {_amount(budget, 'epsilon', 'ε')}; {_amount(budget, 'delta', 'δ')}."
     if budget["problem"] is not None:
         yield f"A run would be refused: {budget['problem']}"
@@ -88,7 +143,8 @@ def _budget(request: Request, state_paths: StatePaths) -> dict[str, Any]:
     facts: dict[str, Any] = {f"{name}_{part}": None for name in ("epsilon", "delta") for part in ACCOUNT}
     try:
         reader = open_reader(state_paths.ledger_url)
-        facts = budget_facts(reader.dataset(request.dataset), charged_price(request.price))
+        state = reader.dataset(request.dataset)
+        facts = budget_facts(state, charged_price(request.price), taken=filter_charge_for(state, request))
         violation = reader.check_charge(dataset=request.dataset, mechanism=request.mechanism, price=request.price)
     except Refusal as refusal:
         return facts | {"dataset": request.dataset, "problem": _sentences(refusal)}

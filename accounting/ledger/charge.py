@@ -16,9 +16,9 @@ from .entries.codec import sorted_fields
 from .entries.kinds import (
     ChargedPrice,
     Fields,
-    FreeSeriesRegistered,
     FilterCharge,
     FilterDatasetAdded,
+    FreeSeriesRegistered,
     ReleaseCharged,
     ReleaseChargedTwoSamples,
     SeriesPlace,

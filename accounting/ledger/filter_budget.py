@@ -150,8 +150,7 @@ def filter_charge(mechanism: Fields, *, budget: FilterBudget, releases: int, row
     )
     if cost.relation != budget.relation:
         raise InputRefused(
-            f"its divergence holds for the neighbouring relation {cost.relation}, the budget's is "
-            f"{budget.relation}."
+            f"its divergence holds for the neighbouring relation {cost.relation}, the budget's is {budget.relation}."
         )
     return FilterCharge(order=terms.order, divergence=cost.divergence, tail=cost.tail, rule=cost.rule)
 

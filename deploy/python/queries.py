@@ -16,7 +16,7 @@ from ...flows.dry_run import DryRun
 from ...flows.dry_run import dry_run as dry_run_of
 from ...flows.paths import resolve_paths
 from ...flows.spec import read_spec
-from ...mechanisms.amounts import Number, amount_shown, counted, exact_number
+from ...mechanisms.amounts import Number, amount_shown, counted, exact_number, share_shown
 from ...tasks.request import output_at
 from ..terminal.explanation import explanation
 from ..terminal.facts import FactTable
@@ -86,16 +86,7 @@ class LedgerView:
     @property
     def table(self) -> FactTable:
         """What is spent of each budget."""
-        rows = tuple(
-            (
-                state.name,
-                *(f"{amount_shown(spent)} of {amount_shown(budget)}" for spent, budget in (
-                    (state.account.epsilon_spent, state.account.epsilon_budget),
-                    (state.account.delta_spent, state.account.delta_budget),
-                )),
-            )
-            for state in self.datasets
-        )  # fmt: skip
+        rows = tuple((state.name, *_spent(state)) for state in self.datasets)
         state = "it holds" if not self.findings else f"{counted(len(self.findings), 'finding')}: it does not hold"
         return FactTable(title=f"Ledger ({state})", headers=("data set", "ε spent", "δ spent"), rows=rows)
 
@@ -106,6 +97,21 @@ class LedgerView:
     def _repr_html_(self) -> str:
         """The table for a notebook."""
         return self.table._repr_html_()
+
+
+def _spent(state: DatasetState) -> tuple[str, str]:
+    """What is spent of the budget's ε and δ; a filter's is spent by one share."""
+    account, registered = state.account, state.filter_budget
+    if registered is not None:
+        share = share_shown(account.spent_share)
+        return (
+            f"{share} of a filter's {amount_shown(registered.epsilon)}",
+            f"{share} of {amount_shown(registered.delta)}",
+        )
+    return (
+        f"{amount_shown(account.epsilon_spent)} of {amount_shown(account.epsilon_budget)}",
+        f"{amount_shown(account.delta_spent)} of {amount_shown(account.delta_budget)}",
+    )
 
 
 def plan(

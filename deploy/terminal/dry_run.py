@@ -11,7 +11,7 @@ from ...accounting.theory.kinds.registry import mechanism_record
 from ...flows.dry_run import DryRun
 from ...mechanisms.amounts import amount_left, amount_shown, counted
 from ...mechanisms.recoding import GeneralizationMap
-from ..readiness import budget_facts, source_facts
+from ..readiness import budget_facts, filter_charge_for, filter_lines, source_facts
 from ..run import two_names_warning, warn_of_metadata
 
 __all__ = ["tell_dry_run"]
@@ -30,25 +30,36 @@ def tell_dry_run(found: DryRun, *, as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps(_record(found), ensure_ascii=False))
         return
-    budget = budget_facts(found.dataset, found.charge)
+    budget = _budget(found)
     price = found.request.price
     click.echo(f"Dry run of '{found.request.label}': {_charge(found)}.")
     click.echo(
         f"Its guarantee: ε = {amount_shown(price.epsilon)}, δ = {amount_shown(price.delta)}"
         f"{'' if price.releases == 1 else f', for all {price.releases} releases of the series'}."
     )
-    click.echo(
-        f"Left of the budget of '{found.dataset.name}' afterwards: ε = "
-        f"{amount_left(budget['epsilon_left_after'])} of {amount_shown(budget['epsilon_budget'])}, δ = "
-        f"{amount_left(budget['delta_left_after'])} of {amount_shown(budget['delta_budget'])}."
-    )
+    if budget["accounting"] == "filter":
+        for line in filter_lines(budget):
+            click.echo(line)
+    else:
+        click.echo(
+            f"Left of the budget of '{found.dataset.name}' afterwards: ε = "
+            f"{amount_left(budget['epsilon_left_after'])} of {amount_shown(budget['epsilon_budget'])}, δ = "
+            f"{amount_left(budget['delta_left_after'])} of {amount_shown(budget['delta_budget'])}."
+        )
     if found.layout is not None:
         files = len(found.layout.source.files)
         click.echo(f"It would read {counted(files, 'file')} and write {found.request.output}.")
     click.echo("Nothing was charged or written, and no record was read.")
 
 
+def _budget(found: DryRun) -> dict[str, Any]:
+    taken = None if found.charge is None else filter_charge_for(found.dataset, found.request)
+    return budget_facts(found.dataset, found.charge, taken=taken)
+
+
 def _charge(found: DryRun) -> str:
+    if found.charge is not None and found.dataset.filter_budget is not None:
+        return f"a run would be charged to the filter budget of '{found.dataset.name}'"
     if found.charge is not None:
         cost = f"ε = {amount_shown(found.charge.epsilon)}, δ = {amount_shown(found.charge.delta)}"
         return f"a run would charge {cost} to '{found.dataset.name}'"
@@ -76,7 +87,7 @@ def _record(found: DryRun) -> dict[str, Any]:
             "epsilon": 0.0 if charge is None else float(charge.epsilon),
             "delta": 0.0 if charge is None else float(charge.delta),
         },
-        "budget": budget_facts(found.dataset, charge),
+        "budget": _budget(found),
         "source": None if found.layout is None else source_facts(found.layout, remarks=found.remarks),
         "levels": {column.name: column.level for column in recoding.columns}
         if isinstance(recoding, GeneralizationMap)

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from itertools import islice
 
+from ....mechanisms.amounts import share_shown
 from ....mechanisms.errors import InputRefused
-from ...ledger.entries.kinds import BudgetRaised, DatasetAdded, SeriesRegistered
+from ...ledger.entries.kinds import BudgetRaised, DatasetAdded, FilterDatasetAdded, ReleaseCharged, SeriesRegistered
 from ...ledger.entries.values import Account, amount_text
 from ...ledger.overview import ESTIMATE_NOTE
-from ..views.pictures import TimelinePoint, epsilon_of, estimate_of, timeline_of
+from ..jobs.work import Answer
+from ..views.pictures import SharePoint, Timeline, TimelinePoint, epsilon_of, estimate_of, shares_of, timeline_of
 from ..views.rows import Amount, ReleaseRow, amount, amount_or_none, mechanism_label, release_rows
 from ..views.state import LedgerView, PageHeader, PageRequest
 from .samples import RefusalRow, refusal_rows
@@ -18,6 +20,7 @@ from .samples import RefusalRow, refusal_rows
 __all__ = [
     "BudgetRow",
     "DatasetPage",
+    "NextRelease",
     "OverviewPage",
     "RaiseRow",
     "SeriesRow",
@@ -90,6 +93,7 @@ class DatasetPage:
     Args:
         frame: of the ledger.
         budget: what is spent of what.
+        next_release: what one more like the last would take of a filter budget; None elsewhere, and before the first.
         relation: the neighbouring relation of its prices.
         survey_rate: rate of its own sampling where that is part of the price, else None.
         rows_per_person: the most records that one person has.
@@ -100,7 +104,8 @@ class DatasetPage:
         epsilon_estimate: the composed estimate now, None where there is none.
         estimate_note: what the estimate is.
         computing: whether estimates are still being computed; ask again for them.
-        timeline: the account's changes, or some of them spread evenly.
+        timeline: the account's changes, or some of them spread evenly; none of a filter budget.
+        shares: the same of a filter budget; none of an additive one.
         changes_in_all: how many there were.
         series: the latest first.
         releases: the latest first.
@@ -109,6 +114,7 @@ class DatasetPage:
 
     frame: PageHeader
     budget: BudgetRow
+    next_release: NextRelease | None
     relation: str
     survey_rate: str | None
     rows_per_person: int
@@ -120,6 +126,7 @@ class DatasetPage:
     estimate_note: str
     computing: bool
     timeline: tuple[TimelinePoint, ...]
+    shares: tuple[SharePoint, ...]
     changes_in_all: int
     series: tuple[SeriesRow, ...]
     releases: tuple[ReleaseRow, ...]
@@ -140,12 +147,18 @@ def dataset_page(seen: PageRequest, position: int, *, before: int | None) -> Dat
     name = added.dataset
     last = view.last_change(name)
     looks = seen.around.follower.looks(name, up_to=view.head.position)
-    timeline = timeline_of(seen, added, last=last)
-    estimate = estimate_of(seen, added, last.position, last.account, wait=SECONDS_TO_WAIT)
+    timeline, estimate = Timeline(points=(), computing=False), Answer(found=None, why_not="")
+    shares: tuple[SharePoint, ...] = ()
+    if isinstance(added, FilterDatasetAdded):
+        shares = shares_of(seen, added, last=last)
+    else:
+        timeline = timeline_of(seen, added, last=last)
+        estimate = estimate_of(seen, added, last.position, last.account, wait=SECONDS_TO_WAIT)
     found = view.releases(name=name, before=before, limit=ROWS_A_PAGE + 1)
     return DatasetPage(
         frame=seen.frame(),
-        budget=budget_row(name, position, last.account),
+        budget=budget_row(added, position, last.account),
+        next_release=_next_release(view, added, last.account),
         relation=added.relation,
         survey_rate=None if added.survey_rate is None else amount_text(added.survey_rate),
         rows_per_person=added.rows_per_person,
@@ -157,6 +170,7 @@ def dataset_page(seen: PageRequest, position: int, *, before: int | None) -> Dat
         estimate_note=ESTIMATE_NOTE,
         computing=timeline.computing or estimate.pending,
         timeline=timeline.points,
+        shares=shares,
         changes_in_all=last.sequence + 1,
         series=_series(view, name),
         releases=release_rows(view, found[:ROWS_A_PAGE]),
@@ -209,26 +223,65 @@ class BudgetRow:
     Args:
         dataset: its name.
         position: where it is registered; its page's permanent address.
-        epsilon_spent: sum of the ε charged and not given back.
-        epsilon_budget: the most that it may become.
-        epsilon_left: the difference, 0 where the budget is passed.
+        accounting: "additive", or "filter".
+        epsilon_spent: sum of the ε charged and not given back; None of a filter budget, which adds up divergences.
+        epsilon_budget: the most that it may become; of a filter budget what all releases together keep.
+        epsilon_left: the difference, 0 where the budget is passed; None of a filter budget.
         delta_spent: the same of δ.
         delta_budget: the same of δ.
         delta_left: the same of δ.
-        epsilon_share: spent of the budget, 0 to 1 and above where it is passed.
-        delta_share: the same of δ.
+        epsilon_share: spent of the budget, 0 to 1 and above where it is passed; of a filter budget by its divergences.
+        delta_share: the same of δ; of a filter budget by its tails.
+        order: α of a filter budget, fixed with it; None of an additive one, as all that follows but the share.
+        divergence_spent: sum of the divergences charged and not given back.
+        divergence_budget: the most that it may become.
+        tail_spent: the same of the tails.
+        tail_budget: the most that they may become.
+        spent_share: the larger of both shares.
+        spent_shown: in percent, rounded up.
     """
 
     dataset: str
     position: int
-    epsilon_spent: Amount
+    accounting: str
+    epsilon_spent: Amount | None
     epsilon_budget: Amount
-    epsilon_left: Amount
-    delta_spent: Amount
+    epsilon_left: Amount | None
+    delta_spent: Amount | None
     delta_budget: Amount
-    delta_left: Amount
+    delta_left: Amount | None
     epsilon_share: float
     delta_share: float
+    order: str | None
+    divergence_spent: Amount | None
+    divergence_budget: Amount | None
+    tail_spent: Amount | None
+    tail_budget: Amount | None
+    spent_share: float
+    spent_shown: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class NextRelease:
+    """What one more release like the last would take of a filter budget.
+
+    Args:
+        mechanism: of the last release that paid for itself.
+        position: of its charge.
+        divergence: what it took.
+        tail: what it took.
+        share: of the whole budget, the larger of both.
+        share_shown: in percent, rounded up.
+        fit: how many more of them fit.
+    """
+
+    mechanism: str
+    position: int
+    divergence: Amount
+    tail: Amount
+    share: float
+    share_shown: str
+    fit: int
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -258,11 +311,12 @@ def overview_page(seen: PageRequest, *, after: int | None) -> OverviewPage:
     """Build the overview of the data sets registered after a place."""
     view = seen.view
     found = view.datasets(after=-1 if after is None else after, limit=DATASETS_A_PAGE + 1)
+    added = view.entries_of(DatasetAdded, [position for _, position in found[:DATASETS_A_PAGE]])
     latest = islice(seen.around.follower.refusals(up_to=view.head.position), LATEST)
     return OverviewPage(
         frame=seen.frame(),
         datasets=tuple(
-            budget_row(name, position, view.last_change(name).account) for name, position in found[:DATASETS_A_PAGE]
+            budget_row(one, position, view.last_change(one.dataset).account) for position, one in added.items()
         ),
         datasets_in_all=view.count("dataset"),
         releases=release_rows(view, view.releases(name=None, before=None, limit=LATEST)),
@@ -272,11 +326,12 @@ def overview_page(seen: PageRequest, *, after: int | None) -> OverviewPage:
     )
 
 
-def budget_row(name: str, position: int, account: Account) -> BudgetRow:
+def budget_row(added: DatasetAdded, position: int, account: Account) -> BudgetRow:
     """A data set's budget as a row."""
-    return BudgetRow(
-        dataset=name,
+    row = BudgetRow(
+        dataset=added.dataset,
         position=position,
+        accounting="additive",
         epsilon_spent=amount(account.epsilon_spent),
         epsilon_budget=amount(account.epsilon_budget),
         epsilon_left=amount(account.epsilon_left),
@@ -285,7 +340,60 @@ def budget_row(name: str, position: int, account: Account) -> BudgetRow:
         delta_left=amount(account.delta_left),
         epsilon_share=_share(account.epsilon_spent, account.epsilon_budget),
         delta_share=_share(account.delta_spent, account.delta_budget),
+        order=None,
+        divergence_spent=None,
+        divergence_budget=None,
+        tail_spent=None,
+        tail_budget=None,
+        spent_share=float(account.spent_share),
+        spent_shown=share_shown(account.spent_share),
     )
+    if not isinstance(added, FilterDatasetAdded):
+        return row
+    return replace(
+        row,
+        accounting="filter",
+        epsilon_spent=None,
+        epsilon_budget=amount(added.epsilon),
+        epsilon_left=None,
+        delta_spent=None,
+        delta_budget=amount(added.delta),
+        delta_left=None,
+        order=amount_text(added.accounting.order),
+        divergence_spent=amount(account.epsilon_spent),
+        divergence_budget=amount(account.epsilon_budget),
+        tail_spent=amount(account.delta_spent),
+        tail_budget=amount(account.delta_budget),
+    )
+
+
+MOST_LOOKED_AT = 50
+
+
+def _next_release(view: LedgerView, added: DatasetAdded, account: Account) -> NextRelease | None:
+    """What one more release like the last that paid for itself would take, and how many of them fit."""
+    if not isinstance(added, FilterDatasetAdded):
+        return None
+    places = view.releases(name=added.dataset, before=None, limit=MOST_LOOKED_AT)
+    for position, charge in sorted(view.entries_of(ReleaseCharged, places).items(), reverse=True):
+        if (taken := charge.of_filter) is not None:
+            once = Account(
+                epsilon_spent=taken.divergence,
+                delta_spent=taken.tail,
+                epsilon_budget=account.epsilon_budget,
+                delta_budget=account.delta_budget,
+            )
+            sums = ((account.epsilon_left, taken.divergence), (account.delta_left, taken.tail))
+            return NextRelease(
+                mechanism=mechanism_label(dict(charge.mechanism)),
+                position=position,
+                divergence=amount(taken.divergence),
+                tail=amount(taken.tail),
+                share=float(once.spent_share),
+                share_shown=share_shown(once.spent_share),
+                fit=min((int(left // each) for left, each in sums if each), default=0),
+            )
+    return None
 
 
 def _share(spent: Decimal, budget: Decimal) -> float:

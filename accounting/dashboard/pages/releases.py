@@ -7,9 +7,15 @@ from dataclasses import dataclass
 
 from ....mechanisms.deletion import DeletionRelease, deletion_variance, expected_deletion, largest_deletion
 from ....mechanisms.errors import InputRefused
-from ...ledger.certificate.write import guarantee_statement, limit_statements, theorem_of
+from ...ledger.certificate.write import filter_statement, guarantee_statement, limit_statements, theorem_of
 from ...ledger.charge import DatasetContext
-from ...ledger.entries.kinds import DatasetAdded, ReleaseCharged, ReleasePublished
+from ...ledger.entries.kinds import (
+    DatasetAdded,
+    FilterDatasetAdded,
+    ReleaseCharged,
+    ReleasePublished,
+    SeriesRegistered,
+)
 from ...ledger.entries.values import amount_text
 from ...theory.kinds.registry import mechanism_of_record
 from ..jobs.certificates import CertificateStage, MapOfColumns, columns_of, stages_of
@@ -97,6 +103,7 @@ class ReleasePage:
         guarantee: the guarantee in the certificate's words.
         bound: its two figures in a sentence.
         limits: what it does not cover, in the certificate's words.
+        filter_share: what it, or its series, took of a filter budget, in the certificate's words; else empty.
         steps: its entries in the chain.
         previous: hash of the entry before its charge.
         files: what was published, none before publication.
@@ -123,6 +130,7 @@ class ReleasePage:
     guarantee: str
     bound: str
     limits: str
+    filter_share: str
     steps: tuple[Step, ...]
     previous: str
     files: tuple[File, ...]
@@ -163,6 +171,7 @@ def release_page(seen: PageRequest, release_id: str) -> ReleasePage:
         guarantee=guarantee_statement(charge, circumstances),
         bound=_bound(charge),
         limits=limit_statements(charge, circumstances),
+        filter_share=filter_statement(charge, circumstances),
         steps=tuple(_step(one) for one in entries),
         previous=stored.previous,
         files=() if published is None else tuple(File(name=n, sha256=d) for n, d in published.output_hashes),
@@ -226,7 +235,16 @@ def _circumstances(seen: PageRequest, charge: ReleaseCharged, position: int) -> 
     place = seen.view.places_of_datasets([charge.dataset])[charge.dataset]
     added = seen.view.entries_of(DatasetAdded, [place])[place]
     looks = seen.around.follower.looks(charge.dataset, up_to=position - 1)
-    return DatasetContext(rows_per_person=added.rows_per_person, look_days=tuple(day for _, day in looks))
+    taken = charge.of_filter
+    if isinstance(added, FilterDatasetAdded) and charge.series is not None:
+        paid = seen.view.place_of_series(charge.series.name)
+        taken = seen.view.entries_of(SeriesRegistered, [paid])[paid].of_filter
+    return DatasetContext(
+        rows_per_person=added.rows_per_person,
+        look_days=tuple(day for _, day in looks),
+        filter_budget=added if isinstance(added, FilterDatasetAdded) else None,
+        filter_charge=taken,
+    )
 
 
 def _deleted(charge: ReleaseCharged) -> Deleted | None:

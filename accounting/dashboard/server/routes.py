@@ -22,7 +22,7 @@ from ..pages.overview import DatasetPage, OverviewPage, dataset_page, overview_p
 from ..pages.releases import ReleasePage, ReleasesPage, certificate_of, release_page, releases_page
 from ..pages.samples import RefusalsPage, SamplesPage, refusals_page, samples_page
 from ..templating import environment
-from ..views.pictures import budget_bar, curve_picture, timeline_picture
+from ..views.pictures import budget_bar, curve_picture, shares_picture, timeline_picture
 from ..views.rows import Amount
 from ..views.state import DashboardState, PageRequest
 
@@ -96,7 +96,7 @@ def rows_of_page(page: Page) -> tuple[object, ...]:  # noqa: PLR0911 - one retur
         case OverviewPage():
             return page.datasets
         case DatasetPage():
-            return page.timeline
+            return page.shares or page.timeline
         case ReleasesPage():
             return page.releases
         case ReleasePage():
@@ -131,7 +131,8 @@ def _harmless(value: object) -> str:
 @cache
 def _environment() -> Environment:
     made = environment(HERE / "templates", short=lambda digest: f"{digest[:12]}…")
-    made.globals.update(budget_bar=budget_bar, curve_picture=curve_picture, timeline_picture=timeline_picture)
+    made.globals.update(budget_bar=budget_bar, curve_picture=curve_picture)
+    made.globals.update(shares_picture=shares_picture, timeline_picture=timeline_picture)
     return made
 
 

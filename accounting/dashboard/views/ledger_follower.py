@@ -25,6 +25,7 @@ from ...ledger.entries.kinds import (
     ReleaseAbandoned,
     ReleaseRefused,
     SeriesRegistered,
+    SeriesRegisteredToFilter,
 )
 from ...ledger.entries.values import amount_of_text
 
@@ -89,10 +90,8 @@ class SpendIndex:
 
 
 CHARGE = "release-charged/"
-PLAIN_KINDS = frozenset(
-    kind.KIND
-    for kind in (BudgetRaised, DataAccess, ReleaseRefused, ReleaseAbandoned, SeriesRegistered, FreeSeriesRegistered)
-)
+SERIES = frozenset(kind.KIND for kind in (SeriesRegistered, FreeSeriesRegistered, SeriesRegisteredToFilter))
+PLAIN_KINDS = SERIES | {kind.KIND for kind in (BudgetRaised, DataAccess, ReleaseRefused, ReleaseAbandoned)}
 BATCH = 2_000
 
 
@@ -230,7 +229,7 @@ class Follower:
                 releases=1,
                 epsilon_paper=None if paper is None else amount_of_text(str(paper)),
             )
-            if kind in (SeriesRegistered.KIND, FreeSeriesRegistered.KIND):
+            if kind in SERIES:
                 price = document["price"]
                 payment = replace(payment, releases=int(price["releases"]) if isinstance(price, dict) else 0)
             elif document["series"] is not None:

@@ -8,9 +8,9 @@ from decimal import Decimal
 
 from markupsafe import Markup
 
-from ....mechanisms.amounts import amount_shown
+from ....mechanisms.amounts import amount_shown, share_shown
 from ....mechanisms.errors import InputRefused
-from ...ledger.entries.kinds import DatasetAdded
+from ...ledger.entries.kinds import DatasetAdded, FilterDatasetAdded
 from ...ledger.entries.values import Account, amount_text
 from ...theory.kinds.registry import kind_of_record
 from ..charts import Axis, Legend, area, dot, line, line_chart, linear_axis, log_axis, share_bar, steps
@@ -21,6 +21,7 @@ from .state import AccountChange, PageRequest
 __all__ = [
     "Curve",
     "CurvePoint",
+    "SharePoint",
     "Timeline",
     "TimelinePoint",
     "budget_bar",
@@ -28,6 +29,8 @@ __all__ = [
     "curve_picture",
     "epsilon_of",
     "estimate_of",
+    "shares_of",
+    "shares_picture",
     "timeline_of",
     "timeline_picture",
 ]
@@ -204,6 +207,47 @@ def timeline_of(seen: PageRequest, added: DatasetAdded, *, last: AccountChange) 
     return Timeline(points=tuple(points), computing=computing)
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SharePoint:
+    """A filter budget after one change.
+
+    Args:
+        change: how many changes came before.
+        position: the entry that changed it.
+        day: when, None where the entry bears none.
+        divergence: sum of what was charged and not given back.
+        tail: the same of the tails.
+        share: spent of the budget, the larger of both, 0 to 1 and above where it is passed.
+        share_shown: in percent, rounded up.
+    """
+
+    change: int
+    position: int
+    day: str | None
+    divergence: Amount
+    tail: Amount
+    share: float
+    share_shown: str
+
+
+def shares_of(seen: PageRequest, added: FilterDatasetAdded, *, last: AccountChange) -> tuple[SharePoint, ...]:
+    """The changes of a filter data set's account up to its last, or some of them spread evenly."""
+    changes = seen.view.changes(added.dataset, last=last, most=MOST_POINTS)
+    stored = seen.view.entries(change.position for change in changes)
+    return tuple(
+        SharePoint(
+            change=change.sequence,
+            position=change.position,
+            day=day_of(stored[change.position].entry),
+            divergence=amount(change.account.epsilon_spent),
+            tail=amount(change.account.delta_spent),
+            share=float(change.account.spent_share),
+            share_shown=share_shown(change.account.spent_share),
+        )
+        for change in changes
+    )
+
+
 LEAST_DELTA = 1e-30
 MOST_LABELS = 5
 
@@ -260,6 +304,20 @@ def timeline_picture(points: Sequence[TimelinePoint]) -> Markup:
     )
 
 
+def shares_picture(points: Sequence[SharePoint]) -> Markup:
+    """A filter budget's spent share over its account's changes, against the whole."""
+    last = points[-1]
+    spent = [(float(point.change), 100 * point.share) for point in points]
+    whole = [(float(point.change), 100.0) for point in points]
+    x = _change_axis(points)
+    y = linear_axis(0.0, 1.08 * max(100.0, *(up for _, up in spent)), name="% of the budget", across=False)
+    parts = [area(spent, x=x, y=y), steps(whole, x=x, y=y, style="budget"), steps(spent, x=x, y=y, style="charged")]
+    legends = [Legend(style="budget", text="budget"), Legend(style="charged", text="charged")]
+    said = f"After {last.change} changes {last.share_shown} of the filter budget is spent."
+    title = "Spent share of the filter budget"
+    return line_chart(parts, x=x, y=y, legends=legends, key="timeline", title=title, description=said)
+
+
 def curve_picture(points: Sequence[CurvePoint], *, theorem: str, epsilon: float | None, delta: float | None) -> Markup:
     """The ε–δ curve of one release, exact and by the paper, through at least one point, and where it is charged."""
     exact = [(point.epsilon, point.delta_exact) for point in points if point.delta_exact > LEAST_DELTA]
@@ -284,7 +342,7 @@ def curve_picture(points: Sequence[CurvePoint], *, theorem: str, epsilon: float 
     return line_chart(parts, x=x, y=y, legends=legends, key="curve", title="ε–δ curve of one release", description=said)
 
 
-def _change_axis(points: Sequence[TimelinePoint]) -> Axis:
+def _change_axis(points: Sequence[TimelinePoint] | Sequence[SharePoint]) -> Axis:
     """The account's changes, labelled by their days; a day is named once."""
     first, last = float(points[0].change), float(points[-1].change)
     plain = linear_axis(first, max(last, first + 1.0), name="changes of the account, by day", across=True)

@@ -14,6 +14,7 @@ from ...ledger.entries.kinds import (
     DataAccess,
     DatasetAdded,
     Entry,
+    FilterDatasetAdded,
     FreeSeriesRegistered,
     LedgerCreated,
     ReleaseAbandoned,
@@ -75,9 +76,12 @@ def described(entry: Entry) -> str:  # noqa: PLR0911, PLR0912 - one return for e
         case LedgerCreated():
             return "The ledger was created."
         case DatasetAdded():
+            filters = (
+                f", a filter's of order {entry.accounting.order:f}" if isinstance(entry, FilterDatasetAdded) else ""
+            )
             return (
                 f"Data set '{entry.dataset}' got the budget ε = {amount_exact(entry.epsilon)}, "
-                f"δ = {amount_exact(entry.delta)}."
+                f"δ = {amount_exact(entry.delta)}{filters}."
             )
         case BudgetRaised():
             return (

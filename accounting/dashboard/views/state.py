@@ -204,6 +204,13 @@ class LedgerView:
         place = next((int(row["position"]) for row in rows), None)
         return place if place is not None and place <= self.head.position else None
 
+    def place_of_series(self, name: str) -> int:
+        """Where the series that paid for a release is registered."""
+        rows = self._rows(series, select(series).where(series.c.name == name))
+        if not rows:
+            raise ForgedState("the series that paid for a release is missing")
+        return int(rows[0]["position"])
+
     def samples(self, *, before: int | None, limit: int) -> tuple[tuple[str, str, str, int], ...]:
         """Samples with their purposes, their releases and their places, the latest first."""
         query = select(sample).where(sample.c.position <= self._last(before))

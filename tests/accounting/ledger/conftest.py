@@ -22,7 +22,8 @@ from crowdblend.accounting.ledger.certificate.write import write_certificate
 from crowdblend.accounting.ledger.chain.anchor import Anchoring
 from crowdblend.accounting.ledger.charge import DatasetContext, Receipt, ReleaseCharge, SeriesRegistration
 from crowdblend.accounting.ledger.database.creation import create_ledger
-from crowdblend.accounting.ledger.entries.kinds import Fields, ReleaseCharged
+from crowdblend.accounting.ledger.entries.kinds import Fields, FilterAccounting, ReleaseCharged
+from crowdblend.accounting.ledger.filter_budget import propose_accounting
 from crowdblend.accounting.ledger.private_store.signing import SigningKey, SigningKeys
 from crowdblend.accounting.ledger.reader import LedgerReader, SeriesState, open_reader
 from crowdblend.accounting.ledger.writer import LedgerWriter, open_writer
@@ -47,6 +48,7 @@ ALSO_QUICK_ON_POSTGRESQL = (
 """Files and tests that are part of `make test` on PostgreSQL too: what the database itself must keep."""
 DAY = date(2026, 3, 4)
 DELTA = Decimal("1e-6")
+FILTER_EPSILON = Decimal("0.48")
 MECHANISM = StronglySafeRelease(k=20, sampling_rate=Decimal("0.1"))
 CHOSEN = EpsilonSafeRelease(
     k=20, sampling_rate=Decimal("0.1"), selection_epsilon=Decimal("0.1"), selection_rate=Decimal("0.05")
@@ -90,6 +92,12 @@ def chosen_prices(mechanism: EpsilonSafeRelease) -> tuple[Price, Decimal]:
     return price(mechanism, delta=DELTA), paper.epsilon
 
 
+@cache
+def filter_accounting(epsilon: Decimal) -> FilterAccounting:
+    """How a filter budget of (ε, 1e-6) for twelve of the tests' releases is accounted."""
+    return propose_accounting(epsilon=epsilon, delta=DELTA, expected=((MECHANISM, 12),))
+
+
 def anchoring_at(home: Path) -> Anchoring:
     """Keys and anchors in a private store, whose signing key is made where there is none."""
     SigningKeys(home=home).create_where_none(os.urandom)
@@ -127,6 +135,10 @@ class Books:
             "day": DAY,
         }
         self.writer().add_dataset(**(values | changes))
+
+    def add_filter(self, name: str = "census", *, epsilon: Decimal = FILTER_EPSILON, **changes: Any) -> None:
+        """Add a data set whose filter budget is meant for twelve of the tests' releases."""
+        self.add(name, epsilon=epsilon, delta=DELTA, accounting=filter_accounting(epsilon), **changes)
 
     def request(self, release_id: str = "one", **changes: Any) -> ReleaseCharge:
         charge = ReleaseCharge(

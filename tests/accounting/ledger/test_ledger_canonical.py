@@ -15,16 +15,21 @@ from crowdblend.accounting.ledger.entries.kinds import (
     DataAccess,
     DatasetAdded,
     Entry,
+    FilterAccounting,
+    FilterCharge,
+    FilterDatasetAdded,
     FreeSeriesRegistered,
     LedgerCreated,
     ReleaseAbandoned,
     ReleaseCharged,
+    ReleaseChargedToFilter,
     ReleaseChargedTwoSamples,
     ReleasePublished,
     ReleaseReading,
     ReleaseRefused,
     SeriesPlace,
     SeriesRegistered,
+    SeriesRegisteredToFilter,
     TokenAdded,
     TokenRevoked,
 )
@@ -35,6 +40,7 @@ DAY = date(2026, 3, 4)
 PRICE = ChargedPrice(
     epsilon=Decimal("0.25"), delta=Decimal("1E-6"), rule="exact-profile/1", relation="add/remove", releases=1
 )
+TAKEN = FilterCharge(order=Decimal(37), divergence=Decimal("0.03"), tail=Decimal("1E-8"), rule="renyi-filter/1")
 MECHANISM = (("k", 20), ("kind", "strongly-safe-release/1"), ("sampling_rate", "0.1"))
 
 # Written by hand once: if one of these changes, entries of existing ledgers would be read otherwise.
@@ -50,6 +56,25 @@ PINNED = {
         rows_per_person=1,
         by="me",
         day=DAY,
+    ),
+    b'{"accounting":{"allowance":"0.221","order":"37","rule":"renyi-filter/1","tail_delta":"0.0000001",'
+    b'"tail_each":"0.000000005"},"by":"me","dataset":"d","day":"2026-03-04","delta":"0.000001","epsilon":"0.48",'
+    b'"kind":"dataset-added/2","relation":"add/remove","rows_per_person":1,"survey_rate":null}': FilterDatasetAdded(
+        dataset="d",
+        epsilon=Decimal("0.48"),
+        delta=Decimal("1E-6"),
+        relation="add/remove",
+        survey_rate=None,
+        rows_per_person=1,
+        by="me",
+        day=DAY,
+        accounting=FilterAccounting(
+            rule="renyi-filter/1",
+            order=Decimal(37),
+            tail_delta=Decimal("1E-7"),
+            tail_each=Decimal("5E-9"),
+            allowance=Decimal("0.2210"),
+        ),
     ),
     b'{"by":"me","dataset":"d","day":"2026-03-04","delta":"0","epsilon":"2","kind":"budget-raised/1",'
     b'"reason":"why"}': BudgetRaised(dataset="d", epsilon=Decimal(2), delta=Decimal(0), reason="why", by="me", day=DAY),
@@ -83,6 +108,46 @@ PINNED = {
         spec_digest="1" * 64,
         map_digest="2" * 64,
         day=DAY,
+    ),
+    b'{"dataset":"d","day":"2026-03-04","epsilon_paper":null,'
+    b'"filter_charge":{"divergence":"0.03","order":"37","rule":"renyi-filter/1","tail":"0.00000001"},'
+    b'"kind":"series-registered/3","map_digest":"' + b"2" * 64 + b'",'
+    b'"mechanism":{"k":20,"kind":"strongly-safe-release/1","sampling_rate":"0.1"},'
+    b'"price":{"delta":"0.000001","epsilon":"0.25","relation":"add/remove","releases":1,'
+    b'"rule":"exact-profile/1"},"series":"s","spec_digest":"' + b"1" * 64 + b'"}': SeriesRegisteredToFilter(
+        series="s",
+        dataset="d",
+        mechanism=MECHANISM,
+        price=PRICE,
+        epsilon_paper=None,
+        spec_digest="1" * 64,
+        map_digest="2" * 64,
+        day=DAY,
+        filter_charge=TAKEN,
+    ),
+    b'{"code_version":"0.1.0","dataset":"d","day":"2026-03-04","epsilon_paper":"0.3",'
+    b'"filter_charge":{"divergence":"0.03","order":"37","rule":"renyi-filter/1","tail":"0.00000001"},'
+    b'"kind":"release-charged/3","label":"l","map_digest":"' + b"2" * 64 + b'",'
+    b'"mechanism":{"k":20,"kind":"strongly-safe-release/1","sampling_rate":"0.1"},'
+    b'"price":{"delta":"0.000001","epsilon":"0.25","relation":"add/remove","releases":1,'
+    b'"rule":"exact-profile/1"},"release_id":"r","sample_id":"' + b"3" * 64 + b'",'
+    b'"sampler_layout":"x/1","selection_sample_id":null,"series":null,'
+    b'"spec_digest":"' + b"1" * 64 + b'"}': ReleaseChargedToFilter(
+        release_id="r",
+        label="l",
+        dataset="d",
+        sample_id="3" * 64,
+        mechanism=MECHANISM,
+        price=PRICE,
+        epsilon_paper=Decimal("0.300"),
+        spec_digest="1" * 64,
+        map_digest="2" * 64,
+        code_version="0.1.0",
+        sampler_layout="x/1",
+        series=None,
+        day=DAY,
+        selection_sample_id=None,
+        filter_charge=TAKEN,
     ),
     b'{"code_version":"0.1.0","dataset":"d","day":"2026-03-04","epsilon_paper":"0.3",'
     b'"kind":"release-charged/1","label":"l","map_digest":"' + b"2" * 64 + b'",'

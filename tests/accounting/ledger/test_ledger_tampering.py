@@ -74,6 +74,10 @@ def fill(books) -> None:
             writer.add_token(name=name, expires=date(2026, 6, 2), by="b", day=date(2026, 3, 4), randomness=os.urandom)
         writer.revoke_token(name="bob", by="b", day=date(2026, 3, 5))
     books.writer().charge(books.of_two_samples("chosen"))
+    books.register("free", free_columns=True)
+    books.add_filter("filtered")
+    books.charge("of-filter", dataset="filtered")
+    books.register("of-filter", releases=2, dataset="filtered")
     books.charge("last")
 
 

@@ -1,0 +1,175 @@
+"""A filter budget pays divergences of the order that was fixed with it, as far as they go, and nothing else."""
+
+from __future__ import annotations
+
+import re
+from decimal import Decimal
+
+import pytest
+from crowdblend.accounting.ledger.entries.codec import sorted_fields
+from crowdblend.accounting.ledger.filter_budget import FilterBudget, filter_charge
+from crowdblend.accounting.theory.composition.renyi import FilterCost, fits
+from crowdblend.accounting.theory.kinds.registry import mechanism_record, paper_price, price
+from crowdblend.mechanisms.answers import CountAnswer
+from crowdblend.mechanisms.errors import AccountantRefused, InputRefused
+from crowdblend.mechanisms.local_reports.krandomization import KRandomization, OutcomeCounts
+from crowdblend.mechanisms.microdata import StronglySafeRelease
+
+DELTA = Decimal("1e-6")
+MECHANISM = StronglySafeRelease(k=20, sampling_rate=Decimal("0.1"))
+
+
+def taken_by(books, mechanism=MECHANISM, *, releases: int = 1, name: str = "census"):
+    """What releases take of a data set's filter budget."""
+    budget = FilterBudget.of(state_of(books, name).filter_budget)
+    return filter_charge(
+        sorted_fields(mechanism_record(mechanism)), budget=budget, releases=releases, rows_per_person=1
+    )
+
+
+def state_of(books, name: str = "census"):
+    with books.reader() as reader:
+        return reader.dataset(name)
+
+
+def of_mechanism(books, release_id: str, mechanism, *, delta: Decimal = DELTA):
+    """A charge of another mechanism at its own price."""
+    paper = paper_price(mechanism, delta=delta)
+    return books.request(
+        release_id,
+        mechanism=mechanism,
+        price=price(mechanism, delta=delta),
+        epsilon_paper=None if paper is None else paper.epsilon,
+    )
+
+
+def test_twelve_releases_fit_and_the_arithmetic_says_where_it_ends(sqlite_books) -> None:
+    """At ε = 0.48, δ = 1e-6; the sum of their prices is 2.2, and each is decided by itself."""
+    books = sqlite_books
+    books.add_filter()
+    taken, budget = taken_by(books), FilterBudget.of(state_of(books).filter_budget)
+    cost = FilterCost(divergence=taken.divergence, tail=taken.tail, rule=taken.rule, relation="add/remove")
+    most = next(number for number in range(1, 100) if not fits(budget.terms, [cost] * (number + 1)))
+    assert most >= 12
+    for number in range(most):
+        books.charge(f"release-{number}")
+    assert state_of(books).account.epsilon_spent == most * taken.divergence
+    before = len(books.kinds())
+    with pytest.raises(AccountantRefused, match="past the budget") as refused:
+        books.charge("one-more")
+    assert "Left are" in refused.value.remedy
+    assert "would fit" in refused.value.remedy
+    assert books.kinds()[before:] == ["release-refused/1"]
+    assert state_of(books).account.delta_spent == most * taken.tail
+    assert books.findings() == []
+
+
+def test_what_is_said_to_fit_does_and_a_little_more_does_not(sqlite_books) -> None:
+    books = sqlite_books
+    books.add_filter()
+    limits = state_of(books).filter_budget.accounting
+    with pytest.raises(AccountantRefused) as refused:
+        books.charge("large", **charge_values(StronglySafeRelease(k=20, sampling_rate=Decimal("0.4"))))
+    told = re.search(r"a sampling rate of at most (\S+) or k of at least (\S+) would fit", refused.value.remedy)
+    assert told is not None, refused.value.remedy
+    rate, k = Decimal(told[1]), int(told[2])
+
+    def fits_alone(k: int, rate: Decimal) -> bool:
+        taken = taken_by(books, StronglySafeRelease(k=k, sampling_rate=rate))
+        return taken.divergence <= limits.allowance and taken.tail <= limits.tail_delta
+
+    assert fits_alone(k, Decimal("0.4"))
+    assert fits_alone(20, rate)
+    assert not fits_alone(k - 1, Decimal("0.4"))
+    assert not fits_alone(20, rate * Decimal("1.02"))
+
+
+def charge_values(mechanism, *, delta: Decimal = DELTA):
+    paper = paper_price(mechanism, delta=delta)
+    return {
+        "mechanism": mechanism,
+        "price": price(mechanism, delta=delta),
+        "epsilon_paper": None if paper is None else paper.epsilon,
+    }
+
+
+def test_a_charge_records_what_anybody_can_compute_again(books) -> None:
+    books.add_filter()
+    receipt = books.charge("one")
+    with books.reader() as reader:
+        entry = reader.release("one").charge
+        context = reader.circumstances(receipt)
+    assert entry.KIND == "release-charged/3"
+    assert entry.price == books.request("one").entry.price
+    assert entry.filter_charge == taken_by(books)
+    assert (context.filter_charge, context.filter_budget.accounting.order) == (entry.filter_charge, Decimal(37))
+    assert state_of(books).account.epsilon_budget == context.filter_budget.accounting.allowance
+    assert books.findings() == []
+    assert books.abandon("one") is True
+    assert state_of(books).account.spent_share == 0
+    assert books.findings() == []
+
+
+def test_releases_that_choose_their_map_and_answers_take_their_own(sqlite_books) -> None:
+    books = sqlite_books
+    books.add_filter()
+    books.writer().charge(books.of_two_samples("two-samples"))
+    answer = CountAnswer(epsilon=Decimal("0.05"), relation="add/remove", groups=3, sampling_rate=None)
+    books.charge("answer", **charge_values(answer, delta=Decimal(0)))
+    with books.reader() as reader:
+        chosen, asked = (reader.release(name).charge for name in ("two-samples", "answer"))
+    assert [purpose for purpose, _ in chosen.samples] == ["release", "selection"]
+    assert asked.filter_charge.tail == 0
+    assert 0 < asked.filter_charge.divergence <= Decimal("0.05")
+    assert books.findings() == []
+
+
+def test_a_series_takes_as_many_times_what_its_releases_take_and_pays_for_them(sqlite_books) -> None:
+    books = sqlite_books
+    books.add_filter()
+    books.register(releases=3)
+    spent = state_of(books).account
+    assert spent.epsilon_spent == pytest.approx(3 * taken_by(books).divergence, rel=Decimal("1e-9"))
+    assert spent.epsilon_spent >= 3 * taken_by(books).divergence
+    books.writer().charge(books.of_series("of-series"))
+    assert state_of(books).account == spent
+    with books.reader() as reader:
+        release = reader.release("of-series")
+        assert release.charge.KIND == "release-charged/1"
+        assert reader.circumstances(release.receipt).filter_charge == books.series().registered.of_filter
+    with pytest.raises(AccountantRefused, match="no series with free columns"):
+        books.register("free", free_columns=True)
+    assert books.findings() == []
+
+
+def test_a_kind_without_a_divergence_is_refused_by_its_name(sqlite_books) -> None:
+    books = sqlite_books
+    counts = OutcomeCounts(randomizer=KRandomization(bits=2, flip_probability=Decimal("0.25")), least_people=10**5)
+    books.add_filter(relation="replacement")
+    with pytest.raises(AccountantRefused, match=r"can't pay for outcome-counts/1: .*stands alone"):
+        books.look(mechanism=counts, price=price(counts, delta=DELTA))
+    with pytest.raises(AccountantRefused, match=r"can't pay for outcome-counts/1: .*stands alone"):
+        books.writer().charge(of_mechanism(books, "counts", counts))
+    with pytest.raises(AccountantRefused, match="relation"):
+        books.charge("other-relation")
+    assert state_of(books).account.spent_share == 0
+    assert books.kinds().count("release-refused/1") == 2
+    assert books.findings() == []
+
+
+def test_budgets_never_mix_and_are_never_converted_or_raised(sqlite_books) -> None:
+    books = sqlite_books
+    books.add_filter()
+    books.add("plain")
+    for name in ("census", "plain"):
+        with pytest.raises(InputRefused, match="in the ledger already"):
+            books.add_filter(name)
+    raised = {"epsilon": Decimal(1), "delta": Decimal("1e-5"), "reason": "more", "by": "me", "day": books.request().day}
+    with pytest.raises(InputRefused, match="can't be raised"), books.writer() as writer:
+        writer.raise_budget(name="census", **raised)
+    books.charge("plain", dataset="plain")
+    with books.reader() as reader:
+        assert reader.release("plain").charge.KIND == "release-charged/1"
+    with pytest.raises(InputRefused, match="can be released once"):
+        books.add_filter("survey", survey_rate=Decimal("0.1"))
+    assert books.findings() == []
