@@ -112,7 +112,7 @@ def source_facts(layout: SourceLayout, *, remarks: tuple[str, ...]) -> dict[str,
         remarks: what seems wrong by them, in sentences.
     """
     facts = {"files": len(layout.source.files), "format": layout.source.record_format.value, "problem": None}
-    return facts | {"remarks": list(remarks)}
+    return facts | {"version": layout.source.version, "remarks": list(remarks)}
 
 
 def readiness_lines(facts: Mapping[str, Any]) -> Iterator[str]:
@@ -128,7 +128,8 @@ def readiness_lines(facts: Mapping[str, Any]) -> Iterator[str]:
         yield f"A run would be refused: {source['problem']}"
     else:
         files = "1 file" if source["files"] == 1 else f"{source['files']} files"
-        yield f"Source: {files} of {FORMATS[source['format']]} with every column that is named."
+        table = "" if source["version"] is None else f", version {source['version']} of the table,"
+        yield f"Source: {files} of {FORMATS[source['format']]}{table} with every column that is named."
     for remark in source["remarks"]:
         yield f"Warning: {remark}"
 
@@ -156,7 +157,7 @@ def _source(request: Request) -> dict[str, Any]:
         layout = layout_of_source(request)
         return source_facts(layout, remarks=metadata_remarks(layout, request))
     except Refusal as refusal:
-        return {"files": None, "format": None, "problem": _sentences(refusal), "remarks": []}
+        return {"files": None, "format": None, "problem": _sentences(refusal), "version": None, "remarks": []}
 
 
 def _sentences(refusal: Refusal) -> str:

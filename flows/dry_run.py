@@ -7,7 +7,12 @@ from pathlib import Path
 
 from ..accounting.ledger.charge import charged_price
 from ..accounting.ledger.entries.kinds import ChargedPrice
-from ..accounting.ledger.private_store.keys import known_names_of_source, require_not_held, require_private
+from ..accounting.ledger.private_store.keys import (
+    known_names_of_source,
+    remembered_facts,
+    require_not_held,
+    require_private,
+)
 from ..accounting.ledger.queries import DatasetState
 from ..accounting.ledger.reader import ReleaseState, open_reader
 from ..mechanisms.amounts import amount_shown
@@ -98,7 +103,10 @@ def dry_run(
     layout = None
     other_names: tuple[str, ...] = ()
     if state is None or state.stage != "published":
-        layout = layout_of_source(request)
+        charged = None
+        if state is not None:
+            charged = remembered_facts(state_paths.home, ledger_id=reader.ledger_id, release_id=state.release_id)
+        layout = layout_of_source(request, charged=charged)
         check_output(request.output, own=None if state is None else release_id, keys=keys)
         names = known_names_of_source(state_paths.home, source_metadata_bytes(layout))
         other_names = tuple(name for name in names if name != f"'{request.dataset}'")

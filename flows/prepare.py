@@ -11,12 +11,12 @@ import dataclasses
 import re
 import secrets
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path, PurePath
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from ..accounting.ledger.entries.kinds import FreeSeriesRegistered
 from ..accounting.ledger.private_store.keys import PrivateStore, ReleaseFolder, other_names_of_source
@@ -175,7 +175,7 @@ def prepared_release(
         if not published:
             from ..tasks.inputs.list import source_metadata_bytes  # what reads files is loaded where they are looked at
 
-            layout = layout_of_source(request)
+            layout = layout_of_source(request, charged=folder.remembered() if state is not None else None)
             check_output(request.output, own=name if state is not None else None, keys=state_paths.anchoring.keys)
             other_names = other_names_of_source(
                 state_paths.home,
@@ -207,12 +207,19 @@ def check_release_id(release_id: str | None) -> None:
         raise InputRefused("a release id is 1 to 128 letters, digits and any of . _ : + @ -.", where="--release-id")
 
 
-def layout_of_source(request: Request) -> SourceLayout:
+def layout_of_source(request: Request, *, charged: Mapping[str, Any] | None = None) -> SourceLayout:
     """The files of the records with their headers; no record is read.
+
+    Args:
+        request: what is asked for.
+        charged: what the private store remembers of the release once it is charged, the version of a lake table too,
+            which is read again whatever the table is now; None before.
 
     Raises:
         InputRefused: there are none, or they are not what is asked for.
     """
+    if charged and charged.get("table_version") is not None:
+        request = dataclasses.replace(request, version=charged["table_version"])
     return release_kind(request.kind).layout(request)
 
 

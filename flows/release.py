@@ -94,6 +94,7 @@ def _stages(
             series=prepared.series,
             epsilon_paper=None if paper is None else paper.epsilon,
             inputs=manifest_bytes(layout.source),
+            table_version=layout.source.version,
             code_version=version("crowdblend"),
             today=datetime.now(UTC).date(),
             randomness=randomness,

@@ -203,6 +203,7 @@ class _Release(SpecTable):
 class _Data(SpecTable):
     dataset: str = Field(min_length=1, max_length=200)
     source: str = Field(min_length=1)
+    version: int | None = Field(default=None, ge=0)
     separator: str = Field(default=",", min_length=1, max_length=1)
     quoting: Quoting = "rfc4180"
     encoding: Encoding = "utf-8"

@@ -39,6 +39,7 @@ class Request(ABC):
         dataset: the name under which the ledger keeps this population's budget.
         source: file, folder, glob or URL of the records, as written in the specification.
         base: folder that relative paths of the specification start from.
+        version: of a lake table, where the specification names one.
         reading: how the records are read.
         price: what the release is charged; for one of a series, what the whole series was charged.
         mechanism: what is run, fully enough to be priced.
@@ -65,6 +66,7 @@ class Request(ABC):
     recoding: GeneralizationMap | MapChoice
     registered: Mechanism | None = None
     limit: ContributionLimit | None = None
+    version: int | None = None
 
     @property
     def paper_price(self) -> Price | None:
@@ -126,6 +128,7 @@ class Request(ABC):
                 "format": self.file_format,
                 "source": self.source,
                 "base": str(self.base),
+                **({} if self.version is None else {"version": self.version}),
             },
         )
 

@@ -47,8 +47,9 @@ def tell_dry_run(found: DryRun, *, as_json: bool) -> None:
             f"{amount_left(budget['delta_left_after'])} of {amount_shown(budget['delta_budget'])}."
         )
     if found.layout is not None:
-        files = len(found.layout.source.files)
-        click.echo(f"It would read {counted(files, 'file')} and write {found.request.output}.")
+        source = found.layout.source
+        table = "" if source.version is None else f" of version {source.version} of the table"
+        click.echo(f"It would read {counted(len(source.files), 'file')}{table} and write {found.request.output}.")
     click.echo("Nothing was charged or written, and no record was read.")
 
 

@@ -107,6 +107,7 @@ class _Shared(TypedDict):
     dataset: str
     source: str
     base: Path
+    version: int | None
     reading: RecordReading
     limit: ContributionLimit | None
 
@@ -177,6 +178,7 @@ class GivenSpec:
             dataset=data.dataset,
             source=data.source,
             base=self.base,
+            version=data.version,
             reading=record_reading(self.tables),
             limit=contribution_limit(self.path, self.tables),
         )
@@ -322,7 +324,7 @@ def record_layout(request: Request) -> SourceLayout:
     from ...tasks.inputs.list import check_metadata, list_source  # loads pyarrow, which a refusal does without
 
     columns = tuple(column.name for column in request.source_columns)
-    source = list_source(request.source, base=request.base)
+    source = list_source(request.source, base=request.base, version=request.version)
     layout = check_metadata(source, columns=columns, reading=request.reading)
     if request.limit is None:
         return layout

@@ -196,7 +196,13 @@ def _layout(request: ReportsRequest) -> SourceLayout:
     from ...tasks.inputs.list import list_source
     from ...tasks.readers.report_files import report_layout
 
-    source = list_source(request.source, base=request.base)
+    source = list_source(request.source, base=request.base, version=request.version)
+    if source.table is not None:
+        raise InputRefused(
+            "local reports aren't read from a lake table.",
+            where=request.source,
+            remedy="Write them to Parquet first.",
+        )
     layout = report_layout(source, collection=request.design.mechanism, reading=request.reading)
     if layout.records is not None and layout.records < request.least_reports:
         raise InputRefused(

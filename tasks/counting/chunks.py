@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -14,6 +14,7 @@ from ...mechanisms.errors import ReleaseFailed
 from ...mechanisms.sampling import ChunkIdentity
 from ..inputs.csv_header import CsvLayout
 from ..inputs.files import open_input
+from ..inputs.lake_tables import Partition
 from ..inputs.list import SourceFile, SourceLayout
 from ..inputs.parquet_footer import ParquetLayout
 from ..readers.csv_quotes import UNCHANGED, QuoteState, QuoteTransition, transition_over
@@ -203,12 +204,14 @@ class ParquetChunk:
         identity: the file's number and the row group's.
         records: number of records, by the footer.
         read_bytes: bytes to be decoded.
+        partition: values of the columns that the file has not, since they are the same in all of it.
     """
 
     path: str
     identity: ChunkIdentity
     records: int
     read_bytes: int
+    partition: Partition = field(default=(), repr=False)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -222,6 +225,7 @@ class CsvChunk:
         stop: first byte after the range, at most the file's size.
         layout: the file's header.
         before: the state of the quotes one byte before `start`; None where it isn't known yet, or nothing comes before.
+        partition: as of `ParquetChunk`.
     """
 
     path: str
@@ -230,6 +234,7 @@ class CsvChunk:
     stop: int
     layout: CsvLayout
     before: QuoteState | None = None
+    partition: Partition = field(default=(), repr=False)
 
 
 Chunk = ParquetChunk | CsvChunk
@@ -263,7 +268,16 @@ def csv_ranges(file: SourceFile, number: int, layout: CsvLayout, *, range_bytes:
         stop = min((block + 1) * range_bytes, file.size)
         if start < stop:
             identity = ChunkIdentity(file=number, block=block)
-            chunks.append(CsvChunk(path=file.path, identity=identity, start=start, stop=stop, layout=layout))
+            chunks.append(
+                CsvChunk(
+                    path=file.path,
+                    identity=identity,
+                    start=start,
+                    stop=stop,
+                    layout=layout,
+                    partition=file.partition,
+                )
+            )
     return chunks
 
 
@@ -317,6 +331,7 @@ def _row_groups(file: SourceFile, number: int, layout: ParquetLayout) -> list[Pa
             identity=ChunkIdentity(file=number, block=block),
             records=records,
             read_bytes=size,
+            partition=file.partition,
         )
         for block, (records, size) in enumerate(zip(layout.rows, layout.read_bytes, strict=True))
         if records

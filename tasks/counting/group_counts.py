@@ -24,6 +24,7 @@ from ...mechanisms.errors import InputRefused, ReleaseFailed
 from ...mechanisms.microdata import GroupCounts, count_keys, merge_counts, sum_counts
 from ...mechanisms.recoding import GeneralizationMap
 from ...mechanisms.sampling import sample_commitment
+from ..inputs.lake_tables import Partition
 from ..inputs.list import SourceLayout
 from ..readers.column_codes import ColumnCoder, RecordCoder
 from ..readers.csv_records import csv_keys
@@ -229,11 +230,34 @@ def _keys(
     chunks: Sequence[Chunk], *, coders: Sequence[ColumnCoder], key: bytes | None, job: CountJob
 ) -> Iterator[NDArray[np.int64]]:
     row_groups = [chunk for chunk in chunks if isinstance(chunk, ParquetChunk)]
-    for _, group in groupby(row_groups, key=lambda chunk: chunk.path):
-        yield from parquet_keys(list(group), coders=coders, key_words=job.map.key_words, key=key, rate=job.rate)
+    words = job.map.key_words
+    for (_, partition), group in groupby(row_groups, key=lambda chunk: (chunk.path, chunk.partition)):
+        stored, borne = _split(coders, partition, key_words=words)
+        for keys in parquet_keys(list(group), coders=stored, key_words=words, key=key, rate=job.rate):
+            yield keys + borne
     for chunk in chunks:
         if isinstance(chunk, CsvChunk):
-            yield from csv_keys(chunk, coders=coders, key_words=job.map.key_words, key=key, rate=job.rate)
+            stored, borne = _split(coders, chunk.partition, key_words=words)
+            for keys in csv_keys(chunk, coders=stored, key_words=words, key=key, rate=job.rate):
+                yield keys + borne
+
+
+def _split(
+    coders: Sequence[RecordCoder], partition: Partition, *, key_words: int
+) -> tuple[list[RecordCoder], NDArray[np.int64]]:
+    """The coders of columns that a file has, and what the others add to each of its keys; shape (words, 1).
+
+    A partition's value is coded once for the file, not for each record.
+    """
+    values = dict(partition)
+    stored: list[RecordCoder] = []
+    borne = np.zeros((key_words, 1), dtype=np.int64)
+    for coder in coders:
+        if isinstance(coder, ColumnCoder) and coder.name in values:
+            borne[coder.placement.word] += coder.scaled_code(values[coder.name])
+        else:
+            stored.append(coder)
+    return stored, borne
 
 
 def whole_keys(
@@ -252,20 +276,21 @@ def whole_keys(
     Raises:
         ReleaseFailed: the records cannot be read.
     """
-    for _, group in groupby(chunks, key=lambda chunk: chunk.path):
+    for (_, partition), group in groupby(chunks, key=lambda chunk: (chunk.path, chunk.partition)):
         together = list(group)
+        stored, borne = _split(coders, partition, key_words=key_words)
         row_groups = [chunk for chunk in together if isinstance(chunk, ParquetChunk)]
-        batches = parquet_keys(row_groups, coders=coders, key_words=key_words, key=None, rate=None)
+        batches = parquet_keys(row_groups, coders=stored, key_words=key_words, key=None, rate=None)
         for chunk in together:
             if isinstance(chunk, CsvChunk):
-                for keys in csv_keys(chunk, coders=coders, key_words=key_words, key=None, rate=None):
-                    yield chunk, keys
+                for keys in csv_keys(chunk, coders=stored, key_words=key_words, key=None, rate=None):
+                    yield chunk, keys + borne
                 continue
             left = chunk.records
             while left:
                 keys = next(batches)
                 left -= keys.shape[1]
-                yield chunk, keys
+                yield chunk, keys + borne
 
 
 def _counted(waiting: Sequence[NDArray[np.int64]], job: CountJob) -> GroupCounts:

@@ -15,6 +15,7 @@ from ...mechanisms.errors import InputRefused
 from ..readers.csv_quotes import Quotes, QuoteState
 from ..readers.values import RecordReading
 from .files import open_input
+from .lake_tables import refuse_twofold
 
 __all__ = [
     "LINE_LIMIT",
@@ -136,7 +137,9 @@ def separator_byte(separator: str) -> bytes:
     return separator.encode()
 
 
-def read_csv_layout(path: str, *, columns: Sequence[str], reading: RecordReading) -> CsvLayout:
+def read_csv_layout(
+    path: str, *, columns: Sequence[str], reading: RecordReading, borne: Sequence[str] = ()
+) -> CsvLayout:
     """Find the released columns in the header of one file; at most LINE_LIMIT bytes are read.
 
     PRIVACY: where there is no header, the first line is a record; so no refusal here quotes that line.
@@ -145,15 +148,18 @@ def read_csv_layout(path: str, *, columns: Sequence[str], reading: RecordReading
         path: file or URL.
         columns: names of the released columns.
         reading: how the records are read.
+        borne: names of those that folders bear, which the header may not name.
 
     Raises:
-        InputRefused: the header is missing, too long, not UTF-8, or does not name every column once.
+        InputRefused: the header is missing, too long, not UTF-8, does not name every column once, or names one that
+            folders bear.
     """
     header = header_of(read_head(path), path=path, reading=reading)
     wanted = [name.encode(reading.encoding, errors="replace") for name in columns]
     lost = [column for column in columns if column not in header.names]
     if lost:
         raise _lost_columns(lost, header=header, wanted=wanted, separator=reading.separator, path=path)
+    refuse_twofold(header.names, borne=borne, where=f"{path}, line 1")
     for column in columns:
         if header.names.count(column) > 1:
             raise InputRefused(

@@ -1,9 +1,9 @@
 """Opening inputs, on this machine or by URL; and those that aren't read, each with the way round.
 
-They are spreadsheets, databases, statistics packages, and tables of Delta Lake, Iceberg and Hudi. A lake table is a log
-of which files, and which records of them, are the table. The files that it has replaced or deleted from stay in the
-folder, so reading all files publishes deleted people, and gives a person who was updated several records at the price
-of one."""
+They are spreadsheets, databases, statistics packages, and folders in or above tables of Delta Lake, Iceberg and Hudi. A
+lake table is a log of which files, and which records of them, are the table. The files that it has replaced or deleted
+from stay in the folder, so reading all files publishes deleted people, and gives a person who was updated several
+records at the price of one. `lake_tables` reads the log."""
 
 from __future__ import annotations
 
@@ -15,7 +15,19 @@ from typing import Any, BinaryIO, cast
 
 from ...mechanisms.errors import InputRefused
 
-__all__ = ["LocalFolders", "foreign_source", "is_url", "open_input", "refuse_stored_tables"]
+__all__ = [
+    "DELTA",
+    "ICEBERG",
+    "ICEBERG_FILES",
+    "ICEBERG_FOLDER",
+    "LocalFolders",
+    "foreign_source",
+    "is_url",
+    "open_input",
+    "refuse_stored_tables",
+    "refuse_tables_above",
+    "stored_marks",
+]
 
 DELTA, HUDI, ICEBERG = "Delta Lake", "Hudi", "Iceberg"
 PARTITION = ".hoodie_partition_metadata"
@@ -45,16 +57,23 @@ class LocalFolders:
         """
         if folder in self._passed:
             return
+        for table_format, mark in self.marks(folder):
+            raise _refusal(self._source, folder, table_format, mark)
+        self._passed.add(folder)
+
+    def marks(self, folder: str) -> list[tuple[str, str]]:
+        """What tells that a folder is a table: the format, and by what; empty where it is none.
+
+        Raises:
+            InputRefused: that cannot be seen.
+        """
         try:
-            for name, table_format in FORMAT_OF_NAME.items():
-                if _exists(os.path.join(folder, name)):
-                    raise _refusal(self._source, folder, table_format, name)
-            for name in _names(os.path.join(folder, ICEBERG_FOLDER)):
-                if name.endswith(ICEBERG_FILES):
-                    raise _refusal(self._source, folder, ICEBERG, f"{ICEBERG_FOLDER}/{name}")
+            found = [(kind, name) for name, kind in FORMAT_OF_NAME.items() if _exists(os.path.join(folder, name))]
+            names = _names(os.path.join(folder, ICEBERG_FOLDER))
+            iceberg = next((name for name in names if name.endswith(ICEBERG_FILES)), None)
         except OSError as error:
             raise _unseen(self._source, folder, error) from None
-        self._passed.add(folder)
+        return found if iceberg is None else [*found, (ICEBERG, f"{ICEBERG_FOLDER}/{iceberg}")]
 
     def refuse_table_around(self, path: Path) -> None:
         """Refuse a file or folder that lies in a table, at any depth, by its name or by what its links lead to.
@@ -99,7 +118,27 @@ def refuse_stored_tables(store: Any, *, files: Collection[str], everything: bool
         _refuse_stored_table(store, place, source)
 
 
+def refuse_tables_above(store: Any, folder: str, *, source: str) -> None:  # noqa: ANN401
+    """Refuse a folder of a store that lies in a table.
+
+    Raises:
+        InputRefused: it does, or that cannot be seen.
+    """
+    for place in _folders_around(folder):
+        _refuse_stored_table(store, place, source)
+
+
 def _refuse_stored_table(store: Any, folder: str, source: str) -> None:  # noqa: ANN401
+    for table_format, mark in stored_marks(store, folder, source=source):
+        raise _refusal(source, folder, table_format, mark)
+
+
+def stored_marks(store: Any, folder: str, *, source: str) -> list[tuple[str, str]]:  # noqa: ANN401
+    """As `LocalFolders.marks`, of a folder in a store.
+
+    Raises:
+        InputRefused: that cannot be seen.
+    """
     try:
         marks = [
             (table_format, name)
@@ -113,8 +152,7 @@ def _refuse_stored_table(store: Any, folder: str, source: str) -> None:  # noqa:
         ]
     except Exception as error:  # noqa: BLE001 - each store's driver has faults of its own; nothing was charged yet
         raise _unseen(source, folder, error) from None
-    for table_format, mark in marks:
-        raise _refusal(source, folder, table_format, mark)
+    return marks
 
 
 def _common_folder(folders: Collection[str]) -> str:
@@ -185,7 +223,8 @@ def _refusal(source: str, folder: str, table_format: str, mark: str) -> InputRef
         "records that the table has deleted or replaced, so a person who isn't in the table would be read, or one "
         "person more than once.",
         where=source,
-        remedy=f"Write the table's present records to Parquet, with a program that reads {table_format} and into a "
+        remedy=("" if table_format == HUDI else "Name the table's own folder, whose live files are read. Or: ")
+        + f"Write the table's present records to Parquet, with a program that reads {table_format} and into a "
         "folder outside the table, and name that. docs/starting-from-a-file.md has a script to copy.",
     )
 

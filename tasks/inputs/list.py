@@ -6,15 +6,33 @@ import glob
 import json
 import os
 import stat
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from enum import Enum
+from itertools import takewhile
 from pathlib import Path, PurePosixPath
+from typing import Any
+
+import pyarrow as pa
 
 from ...mechanisms.errors import InputRefused
 from ..readers.values import RecordReading
 from .csv_header import CsvLayout, read_csv_layout, separator_byte
-from .files import LocalFolders, foreign_source, is_url, refuse_stored_tables
+from .delta_log import read_delta_table
+from .files import (
+    DELTA,
+    ICEBERG,
+    ICEBERG_FILES,
+    ICEBERG_FOLDER,
+    LocalFolders,
+    foreign_source,
+    is_url,
+    refuse_stored_tables,
+    refuse_tables_above,
+    stored_marks,
+)
+from .iceberg_snapshot import read_iceberg_table
+from .lake_tables import LakeTable, Partition, TableFolder, hive_partitions, misread
 from .parquet_footer import ParquetLayout, read_parquet_layout
 
 __all__ = [
@@ -56,11 +74,13 @@ class SourceFile:
         path: the real path, or the URL.
         size: bytes.
         version: last change in nanoseconds, or what the store has for it (ETag); may be empty.
+        partition: values of the columns that folders or a table's log have for the whole file.
     """
 
     path: str
     size: int
     version: str
+    partition: Partition = field(default=(), repr=False)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -70,10 +90,17 @@ class Source:
     Args:
         files: at least one, no file twice.
         record_format: the format of all of them.
+        table: the version of a lake table that they are; None where files were named.
     """
 
     files: tuple[SourceFile, ...]
     record_format: RecordFormat
+    table: LakeTable | None = None
+
+    @property
+    def version(self) -> int | None:
+        """Number of the table's version, or id of its snapshot; None where files were named."""
+        return None if self.table is None else self.table.version
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -101,22 +128,23 @@ class SourceLayout:
         return sum(file.size for file in self.source.files)
 
 
-def list_source(source: str, *, base: Path) -> Source:
-    """List the input: a file, a folder, a glob pattern, or any of these as an fsspec URL.
+def list_source(source: str, *, base: Path, version: int | None = None) -> Source:
+    """List the input: a file, a folder, a glob pattern, or any of these as an fsspec URL; or a lake table's live files.
 
     Below a folder, names that begin with `.` or `_` are passed over; every other file must be of the one
-    format (.csv, .tsv, .txt; .parquet, .pq). No file is opened.
+    format (.csv, .tsv, .txt; .parquet, .pq). No file of records is opened.
 
-    PRIVACY: the files of a lake table are not its records (`lake_tables`), so what lies in one, and a folder that holds
-    one, is refused.
+    PRIVACY: the files in a lake table's folder are not its records, so its log decides which are, and what lies in
+    one, and a folder that holds one, is refused.
 
     Args:
         source: as the specification has it.
         base: folder from which a relative path starts.
+        version: of a table of Delta Lake, or id of a snapshot of Iceberg; None is the present one.
 
     Raises:
         InputRefused: nothing found, a file listed twice (also by a link), an unknown, compressed or mixed
-            format, a table of Delta Lake, Iceberg or Hudi, or a location that cannot be reached.
+            format, a table that isn't read, a version of what has none, or a location that cannot be reached.
     """
     foreign = foreign_source(source)
     if foreign is not None:
@@ -124,29 +152,32 @@ def list_source(source: str, *, base: Path) -> Source:
     if "\0" in source:
         raise InputRefused("no file's name has a NUL character.", where="[data].source")
     if is_url(source) and not source.startswith(("file://", "local://")):
-        files = _remote_files(source)
+        found = _remote_source(source, version)
     else:
-        files = _local_files(base / source.removeprefix("file://").removeprefix("local://"), source)
-    if not files:
+        found = _local_source(base / source.removeprefix("file://").removeprefix("local://"), source, version)
+    if not found.files:
         raise InputRefused(
-            "no CSV or Parquet file was found.",
+            "no CSV or Parquet file was found."
+            if found.table is None
+            else f"version {found.version} of the table has no file.",
             where=source,
             remedy="Check [data].source; it starts from the specification's folder.",
             cause=MISSING,
         )
-    formats = {_format_of(file.path) for file in files}
-    if len(formats) > 1:
+    if version is not None and found.table is None:
         raise InputRefused(
-            "there are CSV and Parquet files; one release reads one format.",
-            where=source,
-            remedy="Name the files of one format, for example by a pattern such as folder/*.parquet.",
+            "a version is of a table of Delta Lake or Iceberg, and the source is none.",
+            where="[data].version",
+            remedy="Remove it, or name the table's folder.",
         )
-    ordered = sorted(files, key=lambda file: file.path)
-    return Source(files=tuple(ordered), record_format=formats.pop())
+    return replace(found, files=tuple(sorted(found.files, key=lambda file: file.path)))
 
 
 def check_metadata(source: Source, *, columns: Sequence[str], reading: RecordReading) -> SourceLayout:
     """Check that every file has the released columns, by CSV headers or Parquet footers alone.
+
+    A column that is a partition's is not looked for in the file, and may not be there too, where folders bear it: which
+    of the two is meant can't be told.
 
     PRIVACY: this runs before the charge, so it must not depend on a record.
 
@@ -158,15 +189,34 @@ def check_metadata(source: Source, *, columns: Sequence[str], reading: RecordRea
     Raises:
         InputRefused: names the file and, where there is one, the column.
     """
+    table = source.table
+    if table is not None:
+        table.require(columns)
+    borne = [name for name, _ in source.files[0].partition if name in columns]
+    stored = [name for name in columns if name not in borne]
     paths = [file.path for file in source.files]
     match source.record_format:
         case RecordFormat.CSV:
             separator_byte(reading.separator)
-            headers = tuple(read_csv_layout(path, columns=columns, reading=reading) for path in paths)
+            headers = tuple(read_csv_layout(path, columns=stored, reading=reading, borne=borne) for path in paths)
             return SourceLayout(source=source, layouts=headers)
         case RecordFormat.PARQUET:
-            footers = tuple(read_parquet_layout(path, columns=columns) for path in paths)
-            return SourceLayout(source=source, layouts=footers)
+            ids: Mapping[str, int] = {} if table is None else table.field_ids
+            footers = [
+                read_parquet_layout(path, columns=stored, borne=borne if table is None else (), field_ids=ids)
+                for path in paths
+            ]
+            types = {} if table is None else table.partition_types
+            footers = [_with_partition(footer, columns, stored, types) for footer in footers]
+            return SourceLayout(source=source, layouts=tuple(footers))
+
+
+def _with_partition(
+    footer: ParquetLayout, columns: Sequence[str], stored: Sequence[str], types: Mapping[str, pa.DataType | None]
+) -> ParquetLayout:
+    """A footer with the types of all released columns; folders bear texts."""
+    own = dict(zip(stored, footer.types, strict=True))
+    return replace(footer, types=tuple(own.get(name) or types.get(name) or pa.string() for name in columns))
 
 
 def manifest_bytes(source: Source) -> bytes:
@@ -175,8 +225,11 @@ def manifest_bytes(source: Source) -> bytes:
     PRIVACY: to be stored as a keyed hash, in the private store only; a bare hash would tell whether a data
     set of known contents is the input.
     """
-    rows = [[file.path, file.size, file.version] for file in source.files]
-    return json.dumps({"kind": "manifest/1", "files": rows}, separators=(",", ":")).encode("ascii")
+    rows = [[file.path, file.size, file.version, *map(list, file.partition)] for file in source.files]
+    manifest: dict[str, object] = {"kind": "manifest/1", "files": rows}
+    if source.table is not None:
+        manifest["table"] = [source.table.table_format, source.table.version]
+    return json.dumps(manifest, separators=(",", ":")).encode("ascii")
 
 
 def source_metadata_bytes(layout: SourceLayout) -> bytes:
@@ -196,38 +249,125 @@ def _told(layout: CsvLayout | ParquetLayout) -> list[int]:
     return list(layout.rows) if isinstance(layout, ParquetLayout) else [layout.first_record, layout.fields]
 
 
-def _local_files(path: Path, source: str) -> list[SourceFile]:
+def _local_source(path: Path, source: str, version: int | None) -> Source:
     tables = LocalFolders(source)
+    named = _metadata_file(str(path))
+    folder = path.parent.parent if named else path
+    marks = tables.marks(str(folder)) if folder.is_dir() else []
+    if not marks:
+        return _listed(_local_files(path, source, tables), source)
+    for place in {os.path.abspath(folder), os.path.realpath(folder)}:
+        for parent in Path(place).parents:
+            tables.refuse_table(str(parent))
+    if {table_format for table_format, _ in marks} - {DELTA, ICEBERG}:
+        tables.refuse_table(str(folder))
+    root = os.path.realpath(folder)
+    table = _read_table(TableFolder(root=root), marks, named=named, version=version)
+    found: dict[tuple[int, int], Path] = {}
+    files = [
+        _local_file(Path(root, live.path), found=found, size=live.size, partition=live.partition)
+        for live in table.files
+    ]
+    return Source(files=tuple(files), record_format=RecordFormat.PARQUET, table=table)
+
+
+def _metadata_file(path: str) -> str | None:
+    """The name of an Iceberg table's metadata file; None where the path names another thing."""
+    folder, _, name = path.rpartition("/")
+    return name if name.endswith(ICEBERG_FILES) and PurePosixPath(folder).name == ICEBERG_FOLDER else None
+
+
+def _read_table(
+    folder: TableFolder, marks: Sequence[tuple[str, str]], *, named: str | None, version: int | None
+) -> LakeTable:
+    formats = {table_format for table_format, _ in marks}
+    if len(formats) > 1:
+        raise misread(f"the folder is a table of {' and of '.join(sorted(formats))} at once", where=folder.root)
+    if formats == {DELTA}:
+        return read_delta_table(folder, version=version)
+    return read_iceberg_table(folder, metadata=named, version=version)
+
+
+def _listed(files: Sequence[SourceFile], source: str) -> Source:
+    """Files that were named, of one format."""
+    formats = {_format_of(file.path) for file in files} or {RecordFormat.PARQUET}
+    if len(formats) > 1:
+        raise InputRefused(
+            "there are CSV and Parquet files; one release reads one format.",
+            where=source,
+            remedy="Name the files of one format, for example by a pattern such as folder/*.parquet.",
+        )
+    return Source(files=tuple(files), record_format=formats.pop())
+
+
+def _local_files(path: Path, source: str, tables: LocalFolders) -> list[SourceFile]:
+    anchor = path
     if path.is_dir():
         found = list(_below(path, source, tables))
     elif path.exists() or not glob.has_magic(str(path)):
-        found = [path]
+        anchor, found = path.parent, [path]
     else:
-        found = []
+        anchor, found = Path(*_fixed(path.parts)), []
         for match in map(Path, glob.glob(str(path), recursive=True)):
             if match.is_dir():
                 found.extend(_below(match, source, tables))
             elif not match.name.startswith((".", "_")):
                 found.append(match)
     first_name: dict[tuple[int, int], Path] = {}
-    files: list[SourceFile] = []
+    folders = [name.relative_to(anchor).parts[:-1] for name in found]
     for name in found:
         tables.refuse_table_around(name)
-        try:
-            state = name.stat()
-        except OSError as error:
-            raise InputRefused(
-                f"the file cannot be found ({type(error).__name__}).", where=str(name), cause=MISSING
-            ) from None
-        if not stat.S_ISREG(state.st_mode):
-            raise InputRefused("this is not a regular file.", where=str(name))
+    partitions = hive_partitions(folders, source=source)
+    return [
+        _local_file(name, found=first_name, partition=partition)
+        for name, partition in zip(found, partitions, strict=True)
+    ]
+
+
+def _fixed(parts: Iterable[str]) -> list[str]:
+    """What comes before the first folder or name with a wildcard."""
+    return list(takewhile(lambda part: not glob.has_magic(part), parts))
+
+
+def _local_file(
+    name: Path, *, found: dict[tuple[int, int], Path], partition: Partition, size: int | None = None
+) -> SourceFile:
+    """One file of this machine.
+
+    Args:
+        name: its path.
+        found: those before it; it is added.
+        partition: values of its partition.
+        size: by a table's log; None where there is none.
+    """
+    try:
+        state = name.stat()
+    except OSError as error:
+        if size is not None:
+            raise _lost_file(str(name)) from None
+        raise InputRefused(
+            f"the file cannot be found ({type(error).__name__}).", where=str(name), cause=MISSING
+        ) from None
+    if not stat.S_ISREG(state.st_mode):
+        raise InputRefused("this is not a regular file.", where=str(name))
+    if size is None:
         _format_of(str(name))
-        other = first_name.setdefault((state.st_dev, state.st_ino), name)
-        if other is not name:
-            raise _listed_twice(str(name), str(other))
-        real = os.path.realpath(name)
-        files.append(SourceFile(path=real, size=state.st_size, version=str(state.st_mtime_ns)))
-    return files
+    elif state.st_size != size:
+        raise misread("this file of the table has not the size that the log says", where=str(name))
+    other = found.setdefault((state.st_dev, state.st_ino), name)
+    if other is not name:
+        raise _listed_twice(str(name), str(other))
+    real = os.path.realpath(name)
+    return SourceFile(path=real, size=state.st_size, version=str(state.st_mtime_ns), partition=partition)
+
+
+def _lost_file(name: str) -> InputRefused:
+    return InputRefused(
+        "this file of the table's version is gone, as after a VACUUM or the expiry of snapshots.",
+        where=name,
+        remedy="Restore it and run again; or, where nothing was charged yet, name a later version.",
+        cause=MISSING,
+    )
 
 
 def _below(folder: Path, source: str, tables: LocalFolders) -> Iterator[Path]:
@@ -244,21 +384,22 @@ def _below(folder: Path, source: str, tables: LocalFolders) -> Iterator[Path]:
         yield from (Path(place, name) for name in sorted(names) if not name.startswith((".", "_")))
 
 
-def _remote_files(url: str) -> list[SourceFile]:
+def _remote_source(url: str, version: int | None) -> Source:
     import fsspec  # for URLs alone: most sources are files of this machine
 
     protocol = url.partition("://")[0]
     if "::" in url:
         raise InputRefused("chained URLs are not supported.", where=url, remedy="Unpack the archive first.")
+    named, folder = _metadata_file(url), False
+    found: dict[str, Any] = {}
     try:
         store, path = fsspec.core.url_to_fs(url)
         store.invalidate_cache()
-        folder = False
         if glob.has_magic(path) and not store.exists(path):
             found = store.glob(path, detail=True)
         elif folder := store.isdir(path):
             found = store.find(path, detail=True)
-        else:
+        elif named is None:
             found = {path: store.info(path)}
     except (OSError, ValueError, ImportError) as error:
         raise InputRefused(
@@ -267,17 +408,57 @@ def _remote_files(url: str) -> list[SourceFile]:
             remedy="Check the address, the access rights and that the fsspec driver is installed.",
             cause=MISSING if isinstance(error, OSError) else "",
         ) from None
+    if folder or named is not None:
+        root = path.rpartition("/")[0].rpartition("/")[0] if named is not None else path.rstrip("/")
+        marks = stored_marks(store, root, source=url)
+        if marks and {table_format for table_format, _ in marks} <= {DELTA, ICEBERG}:
+            refuse_tables_above(store, root, source=url)
+            return _remote_table(store, root, marks, named=named, version=version)
     refuse_stored_tables(store, files=found, everything=folder, source=url)
-    files: list[SourceFile] = []
+    parts = path.rstrip("/").split("/")
+    anchor = "/".join(parts if folder else _fixed(parts))
+    files, folders = [], []
     for name, entry in found.items():
         below = PurePosixPath(name.removeprefix(path.rstrip("/"))).parts if name != path else ()
         if entry["type"] != "file" or any(part.startswith((".", "_")) for part in below):
             continue
         _format_of(name)
-        version = next((entry[key] for key in ("ETag", "etag", "mtime", "LastModified") if entry.get(key)), "")
-        location = str(store.unstrip_protocol(name))
-        files.append(SourceFile(path=location, size=int(entry["size"] or 0), version=str(version)))
-    return files
+        files.append(_remote_file(store, name, entry))
+        folders.append(() if name == path else name.removeprefix(anchor).split("/")[:-1])
+    partitions = hive_partitions(folders, source=url)
+    return _listed([replace(file, partition=one) for file, one in zip(files, partitions, strict=True)], url)
+
+
+def _remote_table(
+    store: Any,  # noqa: ANN401
+    root: str,
+    marks: Sequence[tuple[str, str]],
+    *,
+    named: str | None,
+    version: int | None,
+) -> Source:
+    """The live files of a table in a store, compared with one listing of its folder."""
+    url = str(store.unstrip_protocol(root)).rstrip("/")
+    table = _read_table(TableFolder(root=url), marks, named=named, version=version)
+    try:
+        listed = store.find(root, detail=True)
+    except Exception as error:  # noqa: BLE001 - each store's driver has faults of its own; nothing was charged yet
+        raise misread(f"it cannot be listed ({type(error).__name__})", where=url) from None
+    files = []
+    for live in table.files:
+        name = f"{root}/{live.path}"
+        if name not in listed:
+            raise _lost_file(f"{url}/{live.path}")
+        file = _remote_file(store, name, listed[name])
+        if file.size != live.size:
+            raise misread("this file of the table has not the size that the log says", where=file.path)
+        files.append(replace(file, partition=live.partition))
+    return Source(files=tuple(files), record_format=RecordFormat.PARQUET, table=table)
+
+
+def _remote_file(store: Any, name: str, entry: Mapping[str, Any]) -> SourceFile:  # noqa: ANN401
+    version = next((entry[key] for key in ("ETag", "etag", "mtime", "LastModified") if entry.get(key)), "")
+    return SourceFile(path=str(store.unstrip_protocol(name)), size=int(entry["size"] or 0), version=str(version))
 
 
 def _format_of(name: str) -> RecordFormat:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from typing import BinaryIO
@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 
 from ...mechanisms.errors import InputRefused
 from .files import is_url, open_input
+from .lake_tables import refuse_twofold
 
 try:
     from ..readers import page_decoder
@@ -25,6 +26,10 @@ _CODECS = {"UNCOMPRESSED", "SNAPPY", "GZIP", "BROTLI", "LZ4", "LZ4_RAW", "ZSTD"}
 _DICTIONARY_ENCODINGS = {"PLAIN", "RLE", "BIT_PACKED", "PLAIN_DICTIONARY", "RLE_DICTIONARY"}
 _MAGIC = b"PAR1"
 _MOST_RECORDS = 1 << 32  # of which each has a coin
+MISSING_COLUMN = (
+    "Check [columns]. Files that a table had before it was given the column lack it: rewrite them with its present "
+    "schema."
+)
 _TAIL = 4 + len(_MAGIC)  # the footer's length and the magic bytes
 
 
@@ -64,7 +69,9 @@ def open_parquet(
     return pq.ParquetFile(far or location, pre_buffer=far is not None, **options)
 
 
-def read_parquet_layout(path: str, *, columns: Sequence[str]) -> ParquetLayout:
+def read_parquet_layout(
+    path: str, *, columns: Sequence[str], borne: Sequence[str] = (), field_ids: Mapping[str, int] | None = None
+) -> ParquetLayout:
     """Check the released columns of one file against its footer; no page is read.
 
     Texts, integers, Booleans, dates, decimals without places and floating-point numbers map (of the last,
@@ -73,9 +80,11 @@ def read_parquet_layout(path: str, *, columns: Sequence[str]) -> ParquetLayout:
     Args:
         path: file or URL.
         columns: names of the released columns.
+        borne: names of those that folders bear, which the file may not have.
+        field_ids: of columns of an Iceberg table: a name is another column's where the file has another id with it.
 
     Raises:
-        InputRefused: the footer cannot be read, or a column is missing, doubled, or of a type that has no
+        InputRefused: the footer cannot be read, or a column is missing, doubled, another one, or of a type that has no
             text: the message names file and column.
     """
     try:
@@ -89,12 +98,20 @@ def read_parquet_layout(path: str, *, columns: Sequence[str]) -> ParquetLayout:
             where=path,
             remedy="The file is cut off, damaged, encrypted, or not Parquet.",
         ) from None
+    refuse_twofold(schema.names, borne=borne, where=path)
     for column in columns:
         places = schema.get_all_field_indices(column)
         if not places:
-            raise InputRefused(f"there is no column {column!r}.", where=path, remedy="Check [columns].")
+            raise InputRefused(f"there is no column {column!r}.", where=path, remedy=MISSING_COLUMN)
         if len(places) > 1:
             raise InputRefused(f"the column {column!r} is there {len(places)} times.", where=path)
+        if field_ids and _field_id(schema.field(places[0])) != str(field_ids[column]).encode():
+            raise InputRefused(
+                f"the column {column!r} is another one in this file: the table's schema was changed since it was "
+                "written.",
+                where=path,
+                remedy="Rewrite the table's files with its present schema, or leave the column out.",
+            )
         if not _maps(schema.field(places[0]).type):
             raise InputRefused(
                 f"the column {column!r} has the type {schema.field(places[0]).type}, which has no text that a"
@@ -114,6 +131,11 @@ def dictionary_columns(metadata: pq.FileMetaData, columns: Sequence[str], *, row
         for column in columns
         if all(set(part.encodings) <= _DICTIONARY_ENCODINGS for part in _parts(metadata, column, row_groups=chosen))
     ]
+
+
+def _field_id(field: pa.Field) -> bytes | None:
+    """The id that Iceberg knows a column by, as the file has it."""
+    return (field.metadata or {}).get(b"PARQUET:field_id")
 
 
 def _parts(metadata: pq.FileMetaData, column: str, *, row_groups: Iterable[int]) -> Iterator[pq.ColumnChunkMetaData]:

@@ -26,9 +26,16 @@ def with_person_column(
         limit: names the column.
 
     Raises:
-        InputRefused: a file lacks the column, or has it in a type that names nobody or in another one than the first.
+        InputRefused: a file lacks the column, or has it in a type that names nobody or in another one than the first;
+            or folders or partitions have it.
     """
     key = f"[data].{limit.unit}"
+    if any(limit.column == name for name, _ in source.files[0].partition):
+        raise InputRefused(
+            f"the column {limit.column!r} is in no file: folders or the table's partitions have it.",
+            where=key,
+            remedy="Store the ids in the files.",
+        )
     try:
         layout = check_metadata(source, columns=(*columns, limit.column), reading=reading)
     except InputRefused as refusal:

@@ -13,7 +13,7 @@ from ...mechanisms.errors import InputRefused
 from ..readers.values import RecordReading
 from .csv_header import CsvHeader, header_of, likeness, read_head
 from .files import foreign_source
-from .list import RecordFormat, list_source
+from .list import RecordFormat, Source, list_source
 from .parquet_footer import open_parquet
 
 __all__ = ["ColumnKind", "NamedColumn", "SourceNames", "read_names"]
@@ -50,7 +50,7 @@ class SourceNames:
 
 
 def read_names(source: str, *, base: Path, separator: str | None = None) -> SourceNames:
-    """Read the names and types of the source's first file.
+    """Read the names and types of the source's first file, and of the columns that folders or a table's log have.
 
     PRIVACY: of a Parquet file only the schema is looked at; the statistics, dictionaries and metadata of its footer
     are not, nor what a nested type is made of. Of a CSV file the first line is taken, and refused where it looks
@@ -69,10 +69,25 @@ def read_names(source: str, *, base: Path, separator: str | None = None) -> Sour
         raise foreign
     listed = list_source(source, base=base)
     path = listed.files[0].path
+    borne = _borne_columns(listed)
     if listed.record_format is RecordFormat.PARQUET:
-        return SourceNames(separator=None, columns=_parquet_columns(path))
+        stored = [column for column in _parquet_columns(path) if column.name not in {one.name for one in borne}]
+        if listed.table is not None:
+            stored = [column for column in stored if column.name in listed.table.columns]
+        return SourceNames(separator=None, columns=(*stored, *borne))
     names, mark = _header(path, separator)
-    return SourceNames(separator=mark, columns=tuple(NamedColumn(name=name, kind="unknown") for name in names))
+    stored = [NamedColumn(name=name, kind="unknown") for name in names]
+    return SourceNames(separator=mark, columns=(*stored, *borne))
+
+
+def _borne_columns(listed: Source) -> tuple[NamedColumn, ...]:
+    """The columns that have one value in a whole file: folders have texts, a table's log has types."""
+    names = [name for name, _ in listed.files[0].partition]
+    if listed.table is None:
+        return tuple(NamedColumn(name=name, kind="unknown") for name in names)
+    types = listed.table.partition_types
+    kinds = [(name, types.get(name)) for name in names]
+    return tuple(NamedColumn(name=name, kind="unmapped" if kind is None else _kind(kind)) for name, kind in kinds)
 
 
 def _parquet_columns(path: str) -> tuple[NamedColumn, ...]:

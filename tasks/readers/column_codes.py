@@ -177,6 +177,13 @@ class ColumnCoder:
             return self._by_table(sampled.dictionary_encode(), None)
         return self._codes(sampled) * self.placement.stride
 
+    def scaled_code(self, text: str | None) -> int:
+        """The code times the stride of one text that stands in no file, and so has no file's encoding; or of null."""
+        if text is None:
+            return BUCKET_CODE * self.placement.stride
+        coder = ColumnCoder(column=self.column, placement=self.placement, reading=self._reading.of_unicode)
+        return int(coder.scaled_codes(texts_of([text]), None)[0])
+
     def table(self, dictionary: pa.Array) -> NDArray[np.int64]:
         """The code times the stride of each entry of a dictionary, and at the end that of null."""
         if self._dictionary is None or not dictionary.equals(self._dictionary):

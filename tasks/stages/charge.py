@@ -36,6 +36,7 @@ def reserve(
     series: str | None,
     epsilon_paper: Decimal | None,
     inputs: bytes,
+    table_version: int | None,
     code_version: str,
     today: date,
     randomness: Callable[[int], bytes],
@@ -55,6 +56,7 @@ def reserve(
         series: the series that has paid for it, None for a release that pays for itself.
         epsilon_paper: the price by the paper's bound, None where the bound gives no guarantee.
         inputs: canonical list of the input files; kept as a keyed fingerprint, privately.
+        table_version: of the lake table that is read, which a retry reads again; None for files.
         code_version: version of the software; a retry by another is refused.
         today: day of the charge.
         randomness: source of the sampling keys, n to n bytes.
@@ -91,7 +93,7 @@ def reserve(
         selection_sample_id = None
         if request.selection_rate is not None:
             selection_sample_id = sample_commitment(folder.create_selection_key(randomness).load())
-        folder.remember(binding)
+        folder.remember({**binding, "table_version": table_version})
         charge = _charge_of(
             request,
             release_id=release_id,

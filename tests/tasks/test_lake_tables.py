@@ -1,9 +1,10 @@
-"""Lake tables: their folder's files are not their records, so no release reads them, from wherever they are named."""
+"""Lake tables: their folder's files are not their records, so none is read that is named by itself or from above."""
 
 from __future__ import annotations
 
 import json
 import os
+import shutil
 from collections import Counter
 from typing import ClassVar
 
@@ -87,10 +88,8 @@ def refusal(source: str, base=None) -> str:
 @pytest.mark.parametrize(
     "source",
     [
-        "lake/people",
         "lake",
         ".",
-        "lake/people/",
         "lake/people/data",
         "lake/people/data/y=1",
         "lake/people/data/y=1/a.parquet",
@@ -116,7 +115,6 @@ def test_a_table_is_refused_from_above_within_and_below(tmp_path, kind, source):
 @pytest.mark.parametrize(
     "source",
     [
-        "people",
         "",
         "people/data",
         "people/data/y=1/a.parquet",
@@ -136,22 +134,33 @@ def test_a_table_in_an_object_store_is_refused_from_above_within_and_below(tmp_p
     assert f"belongs to a table of {FORMATS[kind]}" in refusal(f"memory:/{root}/{source}")
 
 
+@pytest.mark.parametrize("source", ["lake/people", "lake/people/", "linked"])
+def test_a_table_of_hudi_and_one_with_empty_metadata_are_refused_themselves(tmp_path, source):
+    (tmp_path / "linked").symlink_to(tmp_path / "lake" / "people")
+    write_table("hudi", tmp_path / "lake" / "people")
+    assert "belongs to a table of Hudi" in refusal(source, tmp_path)
+    shutil.rmtree(tmp_path / "lake")
+    for kind in ("iceberg", "old-iceberg"):
+        write_table(kind, tmp_path / "lake" / "people")
+        assert "its catalog alone knows" in refusal(source, tmp_path)
+
+
 def test_deleted_people_lie_in_the_folder_and_are_not_read(tmp_path, desk):
-    """The whole command: no file of a table whose people were deleted is opened, and nothing is charged."""
+    """The whole command: files of a table whose people were deleted can't be named, and nothing is charged."""
     write_delta_table(tmp_path / "register")
     assert len({*pq.read_table(tmp_path / "register", columns=["id"])["id"].to_pylist()}) == 4000
     desk.add_dataset()
     before = desk("ledger", "show", "--json").json
-    for source in ("register", "register/*.parquet", "register/part-00000-second.parquet"):
+    for source in ("register/*.parquet", "register/part-00000-second.parquet"):
         answer = desk("run", desk.write_spec(source=source), "--json")
         assert answer.code == 2, answer
         assert "belongs to a table of Delta Lake (it has _delta_log)" in answer.err
         assert len(answer.err.strip().splitlines()) == 1
     assert desk("ledger", "show", "--json").json == before
-    begun = desk("spec", "new", "--from", "register", "--output", "begun.toml")
+    begun = desk("spec", "new", "--from", "register/part-00000-second.parquet", "--output", "begun.toml")
     assert begun.code == 2
     assert "Delta Lake" in begun.err
-    preview = desk("preview", desk.write_spec(), "--public", "register", "--json")
+    preview = desk("preview", desk.write_spec(), "--public", "register/*.parquet", "--json")
     assert preview.code == 2
     assert "Delta Lake" in preview.err
     assert not (tmp_path / "out").exists()

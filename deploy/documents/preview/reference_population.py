@@ -31,6 +31,7 @@ from ....tasks.counting.chunks import plan_chunks
 from ....tasks.counting.executors import LocalThreads
 from ....tasks.counting.group_counts import count_job, group_counts
 from ....tasks.inputs.csv_header import CsvLayout
+from ....tasks.inputs.files import is_url
 from ....tasks.inputs.list import SourceLayout, check_metadata, list_source, source_metadata_bytes
 from ....tasks.inputs.parquet_footer import ParquetLayout
 from ....tasks.readers.released_groups import read_released_table
@@ -200,8 +201,10 @@ def require_public(given: SourceLayout, request: Request, *, home: Path) -> str:
     names = known_names_of_source(home, source_metadata_bytes(given))
     if names:
         raise _private(given, f"this source was released as the data set {', '.join(names)}")
+    if _of_one_table(given, request):
+        raise _private(given, "this is a version of the specification's own source")
     try:
-        own = list_source(request.source, base=request.base)
+        own = list_source(request.source, base=request.base, version=request.version)
     except InputRefused:
         return UNCOMPARED
     _require_other_files([file.path for file in given.source.files], [file.path for file in own.files], given)
@@ -218,6 +221,16 @@ def _require_other_files(given: Sequence[str], own: Sequence[str], layout: Sourc
     private = {_identity(path) for path in own}
     if any(_identity(path) in private for path in given):
         raise _private(layout, "this is the specification's own source")
+
+
+def _of_one_table(given: SourceLayout, request: Request) -> bool:
+    """Whether both are a version of one lake table, whose versions may have no file in common."""
+    table = given.source.table
+    if table is None:
+        return False
+    source = request.source.removeprefix("file://").removeprefix("local://")
+    own = source if is_url(source) else os.path.realpath(request.base / source)
+    return f"{own}/".startswith(f"{table.folder}/")
 
 
 def _identity(path: str) -> tuple[int, int] | str:

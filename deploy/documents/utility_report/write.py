@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ....accounting.ledger.certificate.verify import check_certificate, read_certificate
-from ....accounting.ledger.private_store.keys import PrivateStore
+from ....accounting.ledger.private_store.keys import PrivateStore, remembered_facts
 from ....accounting.ledger.reader import open_reader
 from ....accounting.ledger.writer import open_writer
 from ....accounting.theory.kinds.registry import mechanism_of_record
@@ -109,9 +109,8 @@ def run_private_report(
         raise InputRefused(f"the release has no column '{target}'.", where="--target")
     release_id = str(certificate["release_id"])
     path = _place(output, release_id=release_id, release=release, state_paths=state_paths)
-    layout = check_metadata(
-        list_source(request.source, base=request.base), columns=generalization.names, reading=request.reading
-    )
+    source = list_source(request.source, base=request.base, version=_table_version(request, release_id, state_paths))
+    layout = check_metadata(source, columns=generalization.names, reading=request.reading)
     deleted = isinstance(mechanism, DeletionRelease)
     table = read_released_table(release, figures=("stage", "weight") if deleted else ())
     with open_writer(state_paths.ledger_url, anchoring=state_paths.anchoring) as writer:
@@ -186,6 +185,14 @@ def _certificate(release: Path, request: Request, state_paths: StatePaths) -> Ma
             where=str(path),
         )
     return certificate
+
+
+def _table_version(request: Request, release_id: str, state_paths: StatePaths) -> int | None:
+    """The version of a lake table that the release was made from; None of files."""
+    with open_reader(state_paths.ledger_url) as reader:
+        charged = remembered_facts(state_paths.home, ledger_id=reader.ledger_id, release_id=release_id)
+    version: int | None = charged.get("table_version")
+    return request.version if version is None else version
 
 
 def _of_stages(

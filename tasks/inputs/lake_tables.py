@@ -1,0 +1,237 @@
+"""What a Delta Lake or Iceberg table says of one version of itself; and folders that bear a partition's values.
+
+A lake table is a log of which files are the table, so its files are taken from there and never from its folder.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import PurePosixPath
+from urllib.parse import unquote
+
+import pyarrow as pa
+
+from ...mechanisms.errors import InputRefused
+from .files import is_url, open_input
+
+__all__ = [
+    "REWRITE",
+    "LakeTable",
+    "LiveFile",
+    "Partition",
+    "TableFolder",
+    "hive_partitions",
+    "misread",
+    "refuse_twofold",
+    "unescaped",
+]
+
+Partition = tuple[tuple[str, str | None], ...]
+"""The columns that have one value in a whole file, each with this value's text, or None for null."""
+HIVE_NULL = "__HIVE_DEFAULT_PARTITION__"
+REWRITE = "Write the table's present records to Parquet, into a folder outside the table, and name that."
+_ESCAPES = re.compile(r"(?:[^%]|%[0-9A-Fa-f]{2})*")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class LiveFile:
+    """One file of a table's version.
+
+    Args:
+        path: below the table's folder, as the file is called there.
+        size: bytes, as the log has it.
+        partition: values of the columns that the table is partitioned by.
+    """
+
+    path: str
+    size: int
+    partition: Partition = field(default=(), repr=False)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class LakeTable:
+    """A version of a table.
+
+    Args:
+        folder: its real path, or its URL.
+        table_format: "Delta Lake" or "Iceberg".
+        version: number of the version, or id of the snapshot.
+        columns: names of all columns, in their order.
+        partition_types: of the columns whose values the log has, and the files have not: their types, None for one
+            whose values have no text that a hierarchy could map.
+        field_ids: by which the files must have their columns; empty where names decide.
+        files: that are the table at this version.
+    """
+
+    folder: str
+    table_format: str
+    version: int
+    columns: tuple[str, ...]
+    partition_types: Mapping[str, pa.DataType | None]
+    field_ids: Mapping[str, int]
+    files: tuple[LiveFile, ...] = field(repr=False)
+
+    def require(self, columns: Collection[str]) -> None:
+        """Refuse columns that the table has not, or whose values cannot be mapped.
+
+        Raises:
+            InputRefused: there is one.
+        """
+        for column in columns:
+            if column not in self.columns:
+                raise InputRefused(
+                    f"there is no column {column!r} in version {self.version} of the table.",
+                    where=self.folder,
+                    remedy="Check [columns].",
+                )
+            if column in self.partition_types and self.partition_types[column] is None:
+                raise misread(
+                    f"the table is partitioned by the column {column!r}, whose type has no text that is understood",
+                    where=self.folder,
+                )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TableFolder:
+    """A table's folder, on this machine or in a store; what is read of it are its log's files alone.
+
+    Args:
+        root: the real path, or the URL without a slash at its end.
+    """
+
+    root: str
+
+    def location(self, path: str) -> str:
+        """Where a file below the folder lies."""
+        return f"{self.root}/{path}"
+
+    def names(self, folder: str) -> list[str]:
+        """Names in a folder below, in no order; none where there is no such folder.
+
+        Raises:
+            InputRefused: it cannot be listed.
+        """
+        place = self.location(folder)
+        try:
+            if not is_url(self.root):
+                return os.listdir(place)
+            import fsspec
+
+            store, path = fsspec.core.url_to_fs(place)
+            return [PurePosixPath(name).name for name in store.ls(path, detail=False)]
+        except (FileNotFoundError, NotADirectoryError):
+            return []
+        except Exception as error:  # noqa: BLE001 - each store's driver has faults of its own; nothing was charged yet
+            raise misread(f"it cannot be listed ({type(error).__name__})", where=place) from None
+
+    def read(self, path: str) -> bytes:
+        """A file below the folder.
+
+        Raises:
+            InputRefused: it cannot be read.
+        """
+        place = self.location(path)
+        try:
+            with open_input(place) as file:
+                return file.read()
+        except Exception as error:  # noqa: BLE001 - as above
+            raise misread(f"it cannot be read ({type(error).__name__})", where=place) from None
+
+    def below(self, path: str, *, where: str) -> str:
+        """A path that a log has, refused where it leads out of the table's folder.
+
+        Args:
+            path: as the file is called, with nothing escaped any more.
+            where: the log.
+
+        Raises:
+            InputRefused: it is absolute, has a scheme, goes up, or is no path.
+        """
+        parts = path.split("/")
+        if "\0" in path or "::" in path or any(part in ("", ".", "..") for part in parts):
+            raise misread("it names a file that isn't below the table's folder", where=where)
+        if not is_url(self.root):
+            real = os.path.realpath(self.location(path))
+            if not real.startswith(self.root.rstrip("/") + "/"):
+                raise misread("it names a file that a link leads out of the table's folder", where=where)
+        return path
+
+
+def misread(what: str, *, where: str, remedy: str = REWRITE) -> InputRefused:
+    """The refusal of a table that cannot be read as its records are.
+
+    Args:
+        what: that is not understood, without a full stop.
+        where: the file of the log, or the table.
+        remedy: what to do instead.
+    """
+    return InputRefused(f"{what}, so which records the table has cannot be told.", where=where, remedy=remedy)
+
+
+def unescaped(text: str, *, where: str) -> str:
+    """A text whose bytes may be written as %XX.
+
+    Raises:
+        InputRefused: what follows a % is no byte, or the bytes are not UTF-8.
+    """
+    try:
+        if _ESCAPES.fullmatch(text):
+            return unquote(text, errors="strict")
+    except UnicodeDecodeError:
+        pass
+    raise InputRefused(
+        "in a name a % is not followed by the two digits of a byte of UTF-8.", where=where, remedy="Rename it."
+    )
+
+
+def hive_partitions(paths: Iterable[Sequence[str]], *, source: str) -> list[Partition]:
+    """The values that folders called `column=value` bear, for each file.
+
+    Args:
+        paths: of each file, the names of the folders between the source and the file.
+        source: for messages.
+
+    Raises:
+        InputRefused: not all files have the same columns in the same order, one is there twice, or an escape is wrong.
+    """
+    found: list[Partition] = []
+    for folders in paths:
+        pairs = []
+        for folder in folders:
+            name, mark, text = folder.partition("=")
+            if mark and name:
+                value = unescaped(text, where=source)
+                pairs.append((unescaped(name, where=source), None if value == HIVE_NULL else value))
+        found.append(tuple(pairs))
+    layouts = {tuple(name for name, _ in partition) for partition in found}
+    if len(layouts) > 1 or any(len(set(names)) != len(names) for names in layouts):
+        listed = " and ".join(sorted("/".join(f"{name}=…" for name in names) or "no such folder" for names in layouts))
+        raise InputRefused(
+            f"folders called column=value differ from file to file, or name a column twice: {listed}.",
+            where=source,
+            remedy="Name files of one layout, for example by a pattern such as folder/region=*/*.parquet.",
+        )
+    return found
+
+
+def refuse_twofold(names: Collection[str], *, borne: Collection[str], where: str) -> None:
+    """Refuse a file that has a column which folders bear too.
+
+    Args:
+        names: of the file's columns.
+        borne: names of the released columns that folders bear.
+        where: the file.
+
+    Raises:
+        InputRefused: there is one.
+    """
+    for column in borne:
+        if column in names:
+            raise InputRefused(
+                f"the column {column!r} is in the file and in the names of its folders, and they may differ.",
+                where=where,
+                remedy="Rename one of them.",
+            )
