@@ -1,20 +1,22 @@
-"""The privacy losses of a mechanism with finitely many outcomes, from the integer weights that it draws by."""
+"""Privacy losses that are known one by one: from the integer weights that a mechanism draws by, or from masses."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ....mechanisms.mechanism import Mechanism
 from ..arithmetic import ULP, divide_up, log_up
 
-__all__ = ["FiniteLosses", "LossesInDoubles"]
+__all__ = ["BothDirections", "FiniteLosses", "LossesBySize", "LossesInDoubles", "losses_of_masses"]
 
 _LOG_SLACK = 8.0 * ULP
 _FINER = 0.25
@@ -32,6 +34,41 @@ class LossesInDoubles(NamedTuple):
     losses: NDArray[np.float64]
     masses: NDArray[np.float64]
     infinite: float
+
+
+BothDirections = tuple[LossesInDoubles, LossesInDoubles]
+"""Of adding the person, and of removing it."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class LossesBySize:
+    """A step whose losses are known for each size of the person's group by itself.
+
+    Args:
+        mechanism: the step.
+        sizes: mechanism → for the sizes from 1 on, one after the other, the losses, and losses that are no smaller
+            for this size and every later one; the sizes end where the later ones are like the last.
+    """
+
+    mechanism: Mechanism
+    sizes: Callable[[Any], Iterator[tuple[BothDirections, BothDirections | None]]]
+
+
+def losses_of_masses(upper: NDArray[np.float64], lower: NDArray[np.float64], rest: float = 0.0) -> LossesInDoubles:
+    """The losses of outcomes of which upper bounds of the one law's masses are known, and lower ones of the other's.
+
+    Args:
+        upper: shape (n,).
+        lower: shape (n,).
+        rest: what the one law has beside these outcomes.
+    """
+    possible = (upper > 0.0) & (lower > 0.0)
+    losses = np.log(upper[possible] / lower[possible])
+    return LossesInDoubles(
+        losses=losses + _LOG_SLACK * (1.0 + np.abs(losses)),
+        masses=upper[possible],
+        infinite=(rest + float(upper[lower <= 0.0].sum())) * (1.0 + (upper.size + 8.0) * ULP),
+    )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -14,9 +14,10 @@ from ....mechanisms.microdata import StronglySafeRelease
 from ..arithmetic import ULP, convolution_slack, convolve_direct, float_up
 from ..privacy_profile import check_parameters, farthest_epsilon, least_log_delta, log_adding, log_removing
 from .amplification import Guarantee
-from .finite_losses import FiniteLosses, LossesInDoubles
+from .finite_losses import FiniteLosses, LossesBySize, LossesInDoubles
 
 __all__ = [
+    "FilterPart",
     "LossCurves",
     "LossDistribution",
     "Part",
@@ -252,6 +253,8 @@ def epsilon_at(measure: LossDistribution, delta: float) -> float | None:
 
 
 Part = StronglySafeRelease | Guarantee | FiniteLosses
+FilterPart = Part | LossesBySize
+"""A step of what has a place in a filter budget."""
 Array = NDArray[np.float64]
 _LogCurve = Callable[[Array], Array]
 

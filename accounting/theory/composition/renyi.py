@@ -37,8 +37,8 @@ from ..kinds.kind import RELATION, check_records
 from ..kinds.registry import kind_of
 from ..privacy_profile import least_log_delta
 from .amplification import Guarantee
-from .finite_losses import FiniteLosses, LossesInDoubles
-from .loss_distribution import LossCurves, LossDistribution, Part, curves_of, few_bits
+from .finite_losses import FiniteLosses, LossesBySize, LossesInDoubles
+from .loss_distribution import FilterPart, LossCurves, LossDistribution, Part, curves_of, few_bits
 from .series_game import moves_of
 
 __all__ = [
@@ -58,6 +58,8 @@ RULE = "renyi-filter/1"
 _LARGEST_ORDER = Decimal(100_000)
 _POINTS_PER_DEVIATION = 10.0
 _NEGLIGIBLE = 1e-3
+_MOST_SIZES = 20_000
+_BETWEEN = 16
 
 Array = NDArray[np.float64]
 
@@ -237,7 +239,7 @@ def filter_cost(
     )
 
 
-def _parts(mechanism: Mechanism, releases: int, records: int) -> list[tuple[Part, int]]:
+def _parts(mechanism: Mechanism, releases: int, records: int) -> list[tuple[FilterPart, int]]:
     """The steps of the releases, and how often each is made."""
     if releases < 1:
         raise InputRefused(f"the number of releases must be at least 1, not {releases}.")
@@ -249,11 +251,11 @@ def _parts(mechanism: Mechanism, releases: int, records: int) -> list[tuple[Part
     ]
 
 
-def _has_tail(part: Part) -> bool:
+def _has_tail(part: FilterPart) -> bool:
     return not isinstance(part, Guarantee) or part.delta > 0
 
 
-def _least_tail(part: Part) -> Decimal:
+def _least_tail(part: FilterPart) -> Decimal:
     """The probability of an infinite loss in one step, rounded up."""
     match part:
         case StronglySafeRelease():
@@ -262,10 +264,12 @@ def _least_tail(part: Part) -> Decimal:
             return part.delta
         case FiniteLosses():
             return decimal_up(divide_up(Decimal(part.infinite.numerator), part.infinite.denominator))
+        case LossesBySize():
+            return Decimal(0)
     assert_never(part)
 
 
-def _no_divergence(part: Part, tail: Decimal, steps: int) -> InputRefused:
+def _no_divergence(part: FilterPart, tail: Decimal, steps: int) -> InputRefused:
     least = _least_tail(part)
     return InputRefused(
         f"a tail of {amount_shown(tail)} is too small for this mechanism in a filter budget: what gives a person away "
@@ -289,11 +293,33 @@ class _Cover(NamedTuple):
 
 
 @lru_cache(maxsize=4096)
-def _divergence(part: Part, order: float, tail: float) -> float | None:
+def _divergence(part: FilterPart, order: float, tail: float) -> float | None:
     """An upper bound on D_α of one step after a mass of at most τ is cut off; None where an infinite loss remains."""
+    if isinstance(part, LossesBySize):
+        return _of_sizes(part, order, tail)
     negligible = 0.0 if tail == 0.0 else math.ldexp(_NEGLIGIBLE, math.frexp(tail)[1] // 4 * 4)
     found = [_after_cut(cover, order, tail) for cover in _covers(part, negligible)]
     return max(found) if all(map(math.isfinite, found)) else None
+
+
+def _of_sizes(part: LossesBySize, order: float, tail: float) -> float | None:
+    """The same of a step whose losses are known for each size: until no later size can have more.
+
+    Raises:
+        ValueError: the search is too long.
+    """
+    best = 0.0
+    for size, (losses, covering) in enumerate(part.sizes(part.mechanism)):
+        if size == _MOST_SIZES:
+            raise ValueError("the search over the sizes of a group is too long")
+        if covering is not None and size % _BETWEEN == 0:
+            later = max(_after_cut(_of_atoms(side), order, tail) for side in covering)
+            if later <= best:
+                return best
+        best = max(best, *(_after_cut(_of_atoms(side), order, tail) for side in losses))
+        if math.isinf(best):
+            return None
+    return best
 
 
 @lru_cache(maxsize=64)

@@ -21,14 +21,14 @@ from ....mechanisms.deletion import (
     deletion_weights,
 )
 from ....mechanisms.errors import InputRefused
-from ..arithmetic import add_up, decimal_up, divide_down, exp_up, float_down, multiply_down, multiply_up
+from ..arithmetic import ULP, add_up, decimal_up, divide_down, exp_up, float_down, multiply_down, multiply_up
 from ..composition.finite_losses import FiniteLosses
 from ..composition.group_privacy import rule_for_group
 from ..composition.loss_distribution import Part
 from ..composition.releases import COMPOSED_FLOOR, epsilon_composed
-from .kind import RELATION, MechanismKind, Price, Published, RecordForm, Statements, check_request, filter_parts_of_one
+from .kind import RELATION, MechanismKind, Price, Published, RecordForm, Statements, check_request, no_place
 
-__all__ = ["KIND", "PartPrices", "deletion_losses", "price_deletion", "price_parts"]
+__all__ = ["KIND", "PartPrices", "deletion_filter_parts", "deletion_losses", "price_deletion", "price_parts"]
 
 _PROVED = "proved in docs/proofs/deletion.md"
 _DONE = (
@@ -245,6 +245,19 @@ def _parts(mechanism: DeletionRelease) -> tuple[Part, ...]:
     return tuple(_losses(noise, records=1, times=times) for noise, times in _draws(mechanism).items())
 
 
+def deletion_filter_parts(mechanism: DeletionRelease, records: int) -> tuple[FiniteLosses, ...]:
+    """The steps of a release in a filter budget, for M records of a person in one group, or any others.
+
+    Raises:
+        InputRefused: M > 1, and the logarithm of the weights is not concave enough (docs/proofs/filter.md, 5).
+    """
+    draws = _draws(mechanism)
+    # Twice M times this enters the masses, and twice as much the losses; both have room for it in their rounding.
+    if records > 1 and any(_TWICE * 8 * records * Decimal(_bends(deletion_weights(noise))) > ULP for noise in draws):
+        raise no_place(f"the ends of this noise are too improbable where a person has up to {records} records")
+    return tuple(_losses(noise, records=records, times=times) for noise, times in draws.items())
+
+
 def _group_price(mechanism: DeletionRelease, delta: Decimal, releases: int, records: int) -> Price:
     return price_deletion(mechanism, delta=delta, releases=releases, records=records)
 
@@ -263,7 +276,7 @@ KIND: MechanismKind[DeletionRelease] = MechanismKind(
     group_price=_group_price,
     paper_price=None,
     losses=_parts,
-    filter_parts=filter_parts_of_one(_parts),
+    filter_parts=deletion_filter_parts,
     curves=None,
     tunable=None,
     selection=None,

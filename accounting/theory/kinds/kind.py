@@ -18,7 +18,7 @@ from ....mechanisms.errors import InputRefused
 from ....mechanisms.mechanism import ADD_REMOVE, MOST_RECORDS, REPLACEMENT, Mechanism, Relation
 from ....mechanisms.microdata import StronglySafeRelease
 from ..composition.amplification import Guarantee
-from ..composition.loss_distribution import Part
+from ..composition.loss_distribution import FilterPart, Part
 
 __all__ = [
     "CELLS",
@@ -40,6 +40,7 @@ __all__ = [
     "check_request",
     "filter_parts_of_one",
     "no_filter_parts",
+    "no_place",
     "not_composed",
     "pure_filter_parts",
 ]
@@ -312,7 +313,7 @@ class MechanismKind(Generic[M]):
     group_price: Callable[[M, Decimal, int, int], Price]
     paper_price: Callable[[M, Decimal, int], Price | None] | None
     losses: Callable[[M], tuple[Part, ...]]
-    filter_parts: Callable[[M, int], tuple[Part, ...]]
+    filter_parts: Callable[[M, int], tuple[FilterPart, ...]]
     curves: Curves[M] | None
     tunable: Callable[[M], Tunable] | None
     selection: Callable[[M], Selection] | None
@@ -334,7 +335,7 @@ def not_composed(_mechanism: Mechanism) -> tuple[Part, ...]:
     raise InputRefused("this mechanism's losses are not composed.")
 
 
-def filter_parts_of_one(losses: Callable[[M], tuple[Part, ...]]) -> Callable[[M, int], tuple[Part, ...]]:
+def filter_parts_of_one(losses: Callable[[M], tuple[FilterPart, ...]]) -> Callable[[M, int], tuple[FilterPart, ...]]:
     """The `filter_parts` of a kind that is in a filter budget what it is in a composition, for one record of a person.
 
     Args:
@@ -344,47 +345,52 @@ def filter_parts_of_one(losses: Callable[[M], tuple[Part, ...]]) -> Callable[[M,
         (mechanism, M) → the steps; it refuses M > 1.
     """
 
-    def parts(mechanism: M, records: int) -> tuple[Part, ...]:
+    def parts(mechanism: M, records: int) -> tuple[FilterPart, ...]:
         if records > 1:
-            raise _no_place(f"its divergence is proved for one record of a person, not for up to {records}")
+            raise no_place(f"its divergence is proved for one record of a person, not for up to {records}")
         try:
             return losses(mechanism)
         except InputRefused as fault:
-            raise _no_place(fault.what.removesuffix(".")) from fault
+            raise no_place(fault.what.removesuffix(".")) from fault
 
     return parts
 
 
-def _no_place(reason: str) -> InputRefused:
+def no_place(reason: str) -> InputRefused:
+    """The refusal of what can't be charged to a filter budget.
+
+    Args:
+        reason: why, as a sentence without its first capital and its end.
+    """
     return InputRefused(
         f"this mechanism has no place in a filter budget: {reason}.",
         remedy="Charge it to a budget that adds prices up.",
     )
 
 
-def no_filter_parts(reason: str) -> Callable[[Mechanism, int], tuple[Part, ...]]:
+def no_filter_parts(reason: str) -> Callable[[Mechanism, int], tuple[FilterPart, ...]]:
     """The `filter_parts` of a kind that has no place in a filter budget.
 
     Args:
         reason: why, as a sentence without its first capital and its end.
     """
 
-    def refused(_mechanism: Mechanism, _records: int) -> tuple[Part, ...]:
-        raise _no_place(reason)
+    def refused(_mechanism: Mechanism, _records: int) -> tuple[FilterPart, ...]:
+        raise no_place(reason)
 
     return refused
 
 
 def pure_filter_parts(
     price_of_group: Callable[[M, Decimal, int, int], Price],
-) -> Callable[[M, int], tuple[Part, ...]]:
+) -> Callable[[M, int], tuple[FilterPart, ...]]:
     """The `filter_parts` of a kind whose price has no δ: a bare guarantee by its ε.
 
     Args:
         price_of_group: its price for M ≥ 1 records.
     """
 
-    def parts(mechanism: M, records: int) -> tuple[Part, ...]:
+    def parts(mechanism: M, records: int) -> tuple[FilterPart, ...]:
         price = price_of_group(mechanism, Decimal(0), 1, records)
         return (Guarantee(epsilon=price.epsilon, delta=Decimal(0)),)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 
@@ -15,7 +16,9 @@ from ....mechanisms.histogram import NoisyHistogram
 from ....mechanisms.noise import TwoSidedGeometricNoise
 from ..arithmetic import ULP, decimal_up, float_down, float_up, least_epsilon, log_binomial_pmf
 from ..composition.amplification import crowd_blending_statement
+from ..composition.finite_losses import BothDirections, LossesBySize, losses_of_masses
 from ..composition.group_privacy import even_group_price
+from ..composition.loss_distribution import FilterPart
 from .kind import (
     CHOSEN,
     RELATION,
@@ -26,11 +29,19 @@ from .kind import (
     RecordForm,
     Statements,
     check_request,
-    no_filter_parts,
+    filter_parts_of_one,
     not_composed,
 )
 
-__all__ = ["KIND", "NOISY_CELLS", "NOISY_THEOREMS", "NoisyProfile", "noisy_statement", "price_noisy_histogram"]
+__all__ = [
+    "KIND",
+    "NOISY_CELLS",
+    "NOISY_THEOREMS",
+    "NoisyProfile",
+    "noisy_parts",
+    "noisy_statement",
+    "price_noisy_histogram",
+]
 
 NOISY_CELLS = Published("noisy count", "noisy counts", "")
 NOISY_THEOREMS = {
@@ -130,6 +141,21 @@ class NoisyProfile:
 
         return least_epsilon(evaluated, delta, high=_LARGEST_EPSILON)
 
+    def losses(self) -> Iterator[tuple[BothDirections, BothDirections]]:
+        """For the sizes n = 1, 2, … of a group the losses of what is published, and those of the bare sampled counts.
+
+        The latter cover what is published of this size and of all later ones.
+        """
+        n = 0
+        while True:
+            n += 1
+            larger, smaller = self._group(n), self._group(n - 1)
+            rest = larger.rest + smaller.rest
+            more = larger.sampled[0].size - smaller.sampled[0].size
+            bare = [np.append(masses, np.zeros(more)) for masses in smaller.sampled]
+            absent = [self._split(masses, more) for masses in smaller.published]
+            yield _both(larger.published, absent, rest), _both(larger.sampled, bare, rest)
+
     def _group(self, n: int) -> _Group:
         while len(self._groups) <= n:
             self._groups.append(self._computed(len(self._groups)))
@@ -184,6 +210,11 @@ class NoisyProfile:
         return masses
 
 
+def _both(present: Sequence[Array], absent: Sequence[Array], rest: float) -> BothDirections:
+    """The losses of two laws in upper and lower bounds, in both directions."""
+    return losses_of_masses(present[0], absent[1], rest), losses_of_masses(absent[0], present[1], rest)
+
+
 def _divergence(upper: Array, lower: Array, growth: float) -> float:
     """Σ max(0, P − E·Q) for upper bounds of P and lower ones of Q."""
     return float(np.maximum(upper - growth * lower, 0.0).sum()) * (1.0 + (upper.size + 8.0) * ULP)
@@ -204,6 +235,20 @@ def price_noisy_histogram(mechanism: NoisyHistogram, *, delta: Decimal) -> Price
     return Price(epsilon=decimal_up(found), delta=delta, relation=RELATION, rule="exact-noisy-profile/1", releases=1)
 
 
+def noisy_parts(mechanism: NoisyHistogram) -> tuple[FilterPart, ...]:
+    """What such a histogram is in a filter budget: one step, whose losses are known for each size of a group.
+
+    Raises:
+        InputRefused: as `NoisyProfile`.
+    """
+    NoisyProfile(mechanism)
+    return (LossesBySize(mechanism=mechanism, sizes=_sizes),)
+
+
+def _sizes(mechanism: NoisyHistogram) -> Iterator[tuple[BothDirections, BothDirections]]:
+    return NoisyProfile(mechanism).losses()
+
+
 def noisy_statement(mechanism: NoisyHistogram) -> str:
     """What else is proved of counts with noise below k: they are crowd-blending."""
     return crowd_blending_statement(k=mechanism.k, epsilon=mechanism.epsilon, sampling_rate=mechanism.sampling_rate)
@@ -220,7 +265,7 @@ KIND: MechanismKind[NoisyHistogram] = MechanismKind(
     group_price=even_group_price(_price),
     paper_price=None,
     losses=not_composed,
-    filter_parts=no_filter_parts("no Rényi divergence is proved for counts with noise below k"),
+    filter_parts=filter_parts_of_one(noisy_parts),
     curves=None,
     tunable=None,
     selection=None,

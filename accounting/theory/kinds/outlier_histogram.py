@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from decimal import Decimal
+
+import numpy as np
+from numpy.typing import NDArray
 
 from ....mechanisms.amounts import amount_exact
 from ....mechanisms.errors import InputRefused
 from ....mechanisms.histogram import OutlierPrivateHistogram
 from ..arithmetic import decimal_up, float_down, least_epsilon
+from ..composition.finite_losses import BothDirections, LossesBySize, LossesInDoubles, losses_of_masses
 from ..composition.group_privacy import even_group_price
+from ..composition.loss_distribution import FilterPart
 from .kind import (
     CHOSEN,
     RELATION,
@@ -19,7 +25,8 @@ from .kind import (
     RecordForm,
     Statements,
     check_request,
-    no_filter_parts,
+    filter_parts_of_one,
+    no_place,
     not_composed,
 )
 from .noisy_histogram import NOISY_CELLS
@@ -39,6 +46,9 @@ _DONE = (
 _SLACK = 1e-12
 _LARGEST_EPSILON = 500.0
 _LARGEST_HORIZON = 1_000_000
+_FARTHEST, _MOST_PLACES = 60.0, 10_000_000
+
+Array = NDArray[np.float64]
 
 
 def delta_for_group(mechanism: OutlierPrivateHistogram, *, count: int, epsilon: float) -> float:
@@ -125,6 +135,36 @@ def _ray(first: float, loss: float, other_first: float, other_loss: float) -> fl
     return max(0.0, mass - other) + mass * _SLACK
 
 
+def _filter_parts(mechanism: OutlierPrivateHistogram) -> tuple[FilterPart, ...]:
+    last = mechanism.horizon - mechanism.margin + 1
+    if last * _reach(mechanism.noise(0).scale) > _MOST_PLACES:
+        raise no_place(f"K of {mechanism.horizon} with this noise is beyond the enumeration")
+    return (LossesBySize(mechanism=mechanism, sizes=_sizes),)
+
+
+def _sizes(mechanism: OutlierPrivateHistogram) -> Iterator[tuple[BothDirections, None]]:
+    """For each count up to K − t + 1 the losses of its noisy count; the pairs of larger counts are like the last."""
+    for count in range(1, mechanism.horizon - mechanism.margin + 2):
+        present, absent = (1.0 / mechanism.noise(c).scale for c in (count, count - 1))
+        steps = np.arange(_reach(max(1.0 / present, 1.0 / absent)), dtype=np.float64)
+        # Away from the person's side, and away from the other: the place is symmetric.
+        here, there = (
+            np.concatenate([decay * np.exp(-loss * steps) * math.tanh(0.5 * loss) for decay in decays])
+            for loss, decays in ((present, (1.0, math.exp(-present))), (absent, (math.exp(-absent), 1.0)))
+        )
+        yield (_losses(here, there, present), _losses(there, here, absent)), None
+
+
+def _losses(likely: Array, other: Array, loss: float) -> LossesInDoubles:
+    beyond = 2.0 * math.exp(-loss * (0.5 * likely.size)) * (1.0 + _SLACK)
+    return losses_of_masses(likely * (1.0 + _SLACK), other * (1.0 - _SLACK), beyond)
+
+
+def _reach(scale: float) -> int:
+    """So many places away the noise is negligible."""
+    return math.ceil(_FARTHEST * scale)
+
+
 def outlier_statement(mechanism: OutlierPrivateHistogram) -> str:
     """The outlier-private guarantee. Notes-CBP, Definition 7."""
     edge = mechanism.horizon - mechanism.margin
@@ -146,7 +186,7 @@ KIND: MechanismKind[OutlierPrivateHistogram] = MechanismKind(
     group_price=even_group_price(_price),
     paper_price=None,
     losses=not_composed,
-    filter_parts=no_filter_parts("no Rényi divergence is proved for noise whose scale follows the count"),
+    filter_parts=filter_parts_of_one(_filter_parts),
     curves=None,
     tunable=None,
     selection=None,

@@ -8,9 +8,9 @@ from ....mechanisms.histogram import NoisyHistogram
 from ....mechanisms.microdata import StronglySafeRelease
 from ....mechanisms.points import SyntheticPoints
 from ..composition.group_privacy import even_group_price
-from ..composition.loss_distribution import Part
+from ..composition.loss_distribution import FilterPart, Part
 from .kind import SAMPLED, MechanismKind, Price, Published, RecordForm, Statements, filter_parts_of_one, not_composed
-from .noisy_histogram import NOISY_THEOREMS, noisy_statement, price_noisy_histogram
+from .noisy_histogram import NOISY_THEOREMS, noisy_parts, noisy_statement, price_noisy_histogram
 from .strongly_safe import EXACT_PROFILE, paper_price_fixed, price_fixed
 
 __all__ = ["KIND"]
@@ -39,6 +39,10 @@ def _losses(mechanism: SyntheticPoints) -> tuple[Part, ...]:
     return (mechanism.counts,)
 
 
+def _filter_parts(mechanism: SyntheticPoints) -> tuple[FilterPart, ...]:
+    return noisy_parts(mechanism.counts) if isinstance(mechanism.counts, NoisyHistogram) else (mechanism.counts,)
+
+
 def _done(mechanism: SyntheticPoints) -> str:
     noisy = isinstance(mechanism.counts, NoisyHistogram)
     small = "given two-sided geometric noise, 0 too" if noisy else "left out"
@@ -59,7 +63,7 @@ KIND: MechanismKind[SyntheticPoints] = MechanismKind(
     group_price=even_group_price(_price),
     paper_price=_paper_price,
     losses=_losses,
-    filter_parts=filter_parts_of_one(_losses),
+    filter_parts=filter_parts_of_one(_filter_parts),
     curves=None,
     tunable=None,
     selection=None,

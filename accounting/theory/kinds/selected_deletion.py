@@ -11,11 +11,11 @@ from ....mechanisms.map_selection.lattice import CHAIN_QUALITY, QUALITY
 from ..arithmetic import add_up, decimal_up, float_down, multiply_up
 from ..composition.amplification import Guarantee
 from ..composition.group_privacy import rule_for_group
-from ..composition.loss_distribution import Part
+from ..composition.loss_distribution import FilterPart, Part
 from ..composition.releases import COMPOSED_FLOOR, epsilon_composed
 from .deletion import KIND as DELETION
-from .deletion import deletion_losses, price_deletion
-from .kind import RELATION, MechanismKind, Price, Published, RecordForm, Selection, Statements, filter_parts_of_one
+from .deletion import deletion_filter_parts, deletion_losses, price_deletion
+from .kind import RELATION, MechanismKind, Price, Published, RecordForm, Selection, Statements
 
 __all__ = ["KIND", "choice_cost", "price_selected_deletion"]
 
@@ -92,6 +92,11 @@ def _losses(mechanism: SelectedDeletion) -> tuple[Part, ...]:
     return (deletion_losses(mechanism.release), Guarantee(epsilon=mechanism.selection_epsilon, delta=Decimal(0)))
 
 
+def _filter_parts(mechanism: SelectedDeletion, records: int) -> tuple[FilterPart, ...]:
+    choice = Guarantee(epsilon=choice_cost(mechanism.selection_epsilon, records=records), delta=Decimal(0))
+    return (*deletion_filter_parts(mechanism.release, records), choice)
+
+
 def _done(mechanism: SelectedDeletion) -> str:
     maps = f"a map that was {_DRAWN}"
     if mechanism.stages > 1:
@@ -113,7 +118,7 @@ KIND: MechanismKind[SelectedDeletion] = MechanismKind(
     group_price=_group_price,
     paper_price=None,
     losses=_losses,
-    filter_parts=filter_parts_of_one(_losses),
+    filter_parts=_filter_parts,
     curves=None,
     tunable=None,
     selection=lambda chosen: Selection(

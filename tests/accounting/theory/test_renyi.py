@@ -13,8 +13,9 @@ from crowdblend.accounting.theory.composition.renyi import FilterTerms, filter_c
 from crowdblend.accounting.theory.kinds.registry import price
 from crowdblend.accounting.theory.planning.filter_terms import least_terms, propose_terms
 from crowdblend.mechanisms.answers import CountAnswer
-from crowdblend.mechanisms.deletion import DeletionRelease, GaussianDeletion, deletion_weights
+from crowdblend.mechanisms.deletion import DeletionRelease, GaussianDeletion, GeometricDeletion, deletion_weights
 from crowdblend.mechanisms.errors import InputRefused
+from crowdblend.mechanisms.histogram import NoisyHistogram, OutlierPrivateHistogram
 from crowdblend.mechanisms.local_reports.krandomization import KRandomization, OutcomeCounts
 from crowdblend.mechanisms.microdata import EpsilonSafeRelease, StronglySafeRelease
 from scipy.special import logsumexp
@@ -105,6 +106,59 @@ def test_a_deletion_release_takes_what_its_weights_do():
     assert true <= float(cost.divergence) <= true * (1 + 1e-6)
     with pytest.raises(InputRefused, match=r"too small for this mechanism in a filter budget.*3 steps"):
         filter_cost(release, order=TERMS.order, tail=Decimal("1e-12"))
+
+
+@pytest.mark.parametrize("records", [2, 3])
+def test_several_records_in_any_groups_take_no_more_than_in_one(records):
+    noise = GeometricDeletion(epsilon=Decimal("0.5"), width=20)
+    release = DeletionRelease(stages=1, k=2, noise=noise)
+    tail = Decimal("0.02")
+    found = float(filter_cost(release, order=TERMS.order, tail=tail, rows_per_person=records).divergence)
+    weights = np.array(deletion_weights(noise), dtype=float)
+    weights /= weights.sum()
+    wide = np.append(weights, np.zeros(records))
+    whole = wide, np.roll(wide, records)
+    true = max(cut_divergence(*sides, 20.0, float(tail)) for sides in (whole, whole[::-1]))
+    assert true <= found <= true * (1 + 1e-6)
+    one, more = np.roll(wide, 1), np.roll(wide, records - 1)
+    split = np.outer(wide, wide).ravel(), np.outer(one, more).ravel()
+    assert max(cut_divergence(*sides, 20.0, float(tail)) for sides in (split, split[::-1])) <= found
+
+
+@cache
+def noisy_law(k, rate, epsilon, n):
+    """The law of a noisy histogram's count on −150 … 250, term by term."""
+    places, sampled = np.arange(-150, 251), binom.pmf(np.arange(251), n, rate)
+    decay = math.exp(-epsilon)
+    noise = (1 - decay) / (1 + decay) * decay ** np.abs(np.subtract.outer(np.arange(k), places))
+    law = sampled[:k] @ noise
+    law[150 + k :] += sampled[k:]
+    return law
+
+
+@pytest.mark.parametrize(("k", "rate", "epsilon", "tail"), [(5, 0.3, 1.0, 1e-4), (12, 0.2, 0.5, 1e-6)])
+def test_a_noisy_histogram_takes_the_largest_divergence_of_all_sizes(k, rate, epsilon, tail):
+    mechanism = NoisyHistogram(k=k, epsilon=Decimal(epsilon), sampling_rate=Decimal(str(rate)))
+    found = float(filter_cost(mechanism, order=TERMS.order, tail=Decimal(tail)).divergence)
+    true = 0.0
+    for n in range(1, 200):
+        sides = noisy_law(k, rate, epsilon, n), noisy_law(k, rate, epsilon, n - 1)
+        true = max(true, cut_divergence(*sides, 20.0, tail), cut_divergence(*sides[::-1], 20.0, tail))
+    assert true <= found * (1 + 1e-9)
+    assert found <= true * (1 + 1e-6)
+
+
+def test_an_outlier_private_histogram_takes_the_largest_divergence_of_all_counts():
+    mechanism = OutlierPrivateHistogram(epsilon=Decimal(1), horizon=30, margin=10)
+    tail, places, true = 1e-6, np.arange(-600, 650), 0.0
+    for count in range(1, 22):
+        sides = []
+        for c in (count, count - 1):
+            loss = 1.0 / mechanism.noise(c).scale
+            sides.append(math.tanh(0.5 * loss) * np.exp(-loss * np.abs(places - c)))
+        true = max(true, cut_divergence(*sides, 20.0, tail), cut_divergence(*sides[::-1], 20.0, tail))
+    found = float(filter_cost(mechanism, order=TERMS.order, tail=Decimal(tail)).divergence)
+    assert true <= found <= true * (1 + 1e-6)
 
 
 def test_a_drawn_map_takes_its_choice_and_its_release():
