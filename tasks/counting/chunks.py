@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from ...mechanisms.errors import ReleaseFailed
 from ...mechanisms.sampling import ChunkIdentity
 from ..inputs.csv_header import CsvLayout
-from ..inputs.files import open_input
+from ..inputs.files import open_input, unpacked_name
 from ..inputs.lake_tables import Partition
 from ..inputs.list import SourceFile, SourceLayout
 from ..inputs.parquet_footer import ParquetLayout
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "RANGE_BYTES",
+    "UNKNOWN_END",
     "ByteRange",
     "Chunk",
     "CsvChunk",
@@ -188,6 +189,8 @@ def _unchanged(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 RANGE_BYTES = 64 << 20
+UNKNOWN_END = 1 << 62
+"""Where the one range of a compressed file stops, beyond any end."""
 
 _TASK_RECORDS = 1 << 20
 _TASK_BYTES = 64 << 20
@@ -222,7 +225,7 @@ class CsvChunk:
         path: file or URL.
         identity: the file's number and the number of the fixed range of RANGE_BYTES.
         start: first byte of the range, or of the first record if that is later.
-        stop: first byte after the range, at most the file's size.
+        stop: first byte after the range, at most the file's size; of a compressed file beyond any end.
         layout: the file's header.
         before: the state of the quotes one byte before `start`; None where it isn't known yet, or nothing comes before.
         partition: as of `ParquetChunk`.
@@ -241,7 +244,7 @@ Chunk = ParquetChunk | CsvChunk
 
 
 def plan_chunks(layout: SourceLayout) -> tuple[Chunk, ...]:
-    """Cut the input into chunks: row groups of Parquet files, ranges of RANGE_BYTES of CSV files.
+    """Cut the input into chunks: row groups of Parquet files, ranges of RANGE_BYTES of CSV files (of packed ones all).
 
     INVARIANT: the cut depends on the files alone, never on the machine, the workers, or a setting, since a
     chunk's identity decides its coins.
@@ -261,11 +264,17 @@ def plan_chunks(layout: SourceLayout) -> tuple[Chunk, ...]:
 
 
 def csv_ranges(file: SourceFile, number: int, layout: CsvLayout, *, range_bytes: int) -> list[CsvChunk]:
-    """The ranges of one CSV file; a release always takes RANGE_BYTES, tests take a few bytes."""
+    """The ranges of one CSV file; a release always takes RANGE_BYTES, tests take a few bytes.
+
+    A compressed file is one range, since it can be read from its beginning alone, and its end isn't known.
+    """
     chunks: list[CsvChunk] = []
-    for block in range(layout.first_record // range_bytes, -(-file.size // range_bytes)):
+    first, size = layout.first_record, file.size
+    if unpacked_name(file.path)[1] is not None:
+        first, size, range_bytes = 0, UNKNOWN_END, UNKNOWN_END
+    for block in range(first // range_bytes, -(-size // range_bytes)):
         start = max(block * range_bytes, layout.first_record)
-        stop = min((block + 1) * range_bytes, file.size)
+        stop = min((block + 1) * range_bytes, size)
         if start < stop:
             identity = ChunkIdentity(file=number, block=block)
             chunks.append(

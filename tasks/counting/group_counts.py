@@ -151,9 +151,10 @@ def counted_chunks(chunks: tuple[Chunk, ...], *, job: CountJob) -> GroupCounts:
 def require_room(layout: SourceLayout, *, maps: Sequence[GeneralizationMap]) -> None:
     """Refuse records that may have more distinct groups than there is memory for; only metadata is looked at.
 
-    There are no more groups than combinations of labels, nor than records; CSV has at least a byte for each field. Of
-    each group of the first map key and count are in memory, twice while partial counts are merged, or once with five
-    more numbers while records are deleted; and of each group of a later stage a key and four numbers.
+    There are no more groups than combinations of labels, nor than records; CSV has at least a byte for each field, but
+    for compressed CSV, of which nothing is known. Of each group of the first map key and count are in memory, twice
+    while partial counts are merged, or once with five more numbers while records are deleted; and of each group of a
+    later stage a key and four numbers.
 
     Args:
         layout: the files of the records.
@@ -163,9 +164,9 @@ def require_room(layout: SourceLayout, *, maps: Sequence[GeneralizationMap]) -> 
         InputRefused: the groups may need more than CROWDBLEND_MEMORY says, or half of this machine's memory.
     """
     records = layout.records
-    if records is None:
+    if records is None and layout.n_bytes:
         records = layout.n_bytes // len(maps[0].columns)
-    groups = [min(records, one.cells) for one in maps]
+    groups = [one.cells if records is None else min(records, one.cells) for one in maps]
     numbers = groups[0] * max(2 * (maps[0].key_words + 1), maps[0].key_words + 6)
     numbers += sum(many * (one.key_words + 4) for many, one in zip(groups[1:], maps[1:], strict=True))
     needed, room = numbers * _NUMBER_BYTES, room_bytes()

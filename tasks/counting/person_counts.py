@@ -24,7 +24,7 @@ from ...mechanisms.microdata import GroupCounts, merge_counts
 from ...mechanisms.recoding import Placement
 from ..readers.column_codes import ColumnCoder, RecordCoder
 from ..readers.person_ids import PersonCoder
-from .chunks import Chunk, CsvChunk, ParquetChunk, group_chunks, shared_chunks, with_quote_states
+from .chunks import UNKNOWN_END, Chunk, CsvChunk, ParquetChunk, group_chunks, shared_chunks, with_quote_states
 from .executors import (
     DaskCluster,
     Executor,
@@ -55,6 +55,7 @@ __all__ = ["PersonBuckets", "chosen_records", "person_counts", "person_records"]
 _BUCKET_RECORDS = 1 << 19
 _MOST_BUCKETS = 1 << 12
 _CSV_RECORD_BYTES = 16
+_UNKNOWN_RECORDS = 1 << 25  # of a compressed file
 _MERGED_AT_ONCE = 1 << 21
 _TOGETHER = 8
 _NUMBER_BYTES = 8
@@ -247,8 +248,8 @@ def _bucket_bits(chunks: Sequence[Chunk]) -> int:
         match chunk:
             case ParquetChunk():
                 records += chunk.records
-            case CsvChunk():
-                records += (chunk.stop - chunk.start) // _CSV_RECORD_BYTES
+            case CsvChunk(stop=stop):
+                records += _UNKNOWN_RECORDS if stop == UNKNOWN_END else (stop - chunk.start) // _CSV_RECORD_BYTES
     return (min(_MOST_BUCKETS, max(1, -(-records // _BUCKET_RECORDS))) - 1).bit_length()
 
 

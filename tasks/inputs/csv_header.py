@@ -14,7 +14,7 @@ import numpy as np
 from ...mechanisms.errors import InputRefused
 from ..readers.csv_quotes import Quotes, QuoteState
 from ..readers.values import RecordReading
-from .files import open_input
+from .files import open_records
 from .lake_tables import refuse_twofold
 
 __all__ = [
@@ -183,7 +183,7 @@ def read_head(path: str) -> bytes:
         InputRefused: the file can't be read.
     """
     try:
-        with open_input(path) as file:
+        with open_records(path) as file:
             return file.read(LINE_LIMIT + 1)
     except (OSError, ValueError, ImportError) as error:
         raise InputRefused(f"the file cannot be read ({type(error).__name__}).", where=path) from None

@@ -7,6 +7,7 @@ records at the price of one. `lake_tables` reads the log."""
 
 from __future__ import annotations
 
+import io
 import os
 from collections.abc import Collection, Iterator
 from itertools import takewhile
@@ -16,6 +17,7 @@ from typing import Any, BinaryIO, cast
 from ...mechanisms.errors import InputRefused
 
 __all__ = [
+    "COMPRESSIONS",
     "DELTA",
     "ICEBERG",
     "ICEBERG_FILES",
@@ -24,9 +26,11 @@ __all__ = [
     "foreign_source",
     "is_url",
     "open_input",
+    "open_records",
     "refuse_stored_tables",
     "refuse_tables_above",
     "stored_marks",
+    "unpacked_name",
 ]
 
 DELTA, HUDI, ICEBERG = "Delta Lake", "Hudi", "Iceberg"
@@ -298,3 +302,81 @@ def open_input(location: str) -> BinaryIO:
 
     files, path = fsspec.core.url_to_fs(location)
     return cast(BinaryIO, files.open(path, "rb"))
+
+
+COMPRESSIONS = {".gz": "gzip", ".zst": "zstd"}
+"""Endings of the names of compressed CSV files that are read, and how they are compressed."""
+
+
+def unpacked_name(location: str) -> tuple[str, str | None]:
+    """A file's name without the ending of its compression, and what that is; None where it isn't compressed."""
+    suffix = PurePosixPath(location).suffix
+    compression = COMPRESSIONS.get(suffix.lower())
+    return (location, None) if compression is None else (location[: -len(suffix)], compression)
+
+
+def open_records(location: str) -> BinaryIO:
+    """Open a CSV file for reading its bytes, unpacked where it is compressed; that one is read from its beginning on.
+
+    A compressed file that is cut off or damaged is an error where that is reached, never an end.
+
+    Raises:
+        OSError, ValueError, ImportError: as `open_input`.
+    """
+    compression = unpacked_name(location)[1]
+    packed = open_input(location)
+    return packed if compression is None else cast(BinaryIO, io.BufferedReader(_Unpacked(packed, compression)))
+
+
+class _Unpacked(io.RawIOBase):
+    """The content of a compressed file; it can be sought forwards only.
+
+    Args:
+        packed: the file, which is closed with this.
+        compression: as pyarrow calls it.
+    """
+
+    def __init__(self, packed: BinaryIO, compression: str) -> None:
+        import pyarrow as pa
+
+        super().__init__()
+        self._packed = packed
+        self._content = pa.CompressedInputStream(pa.PythonFile(packed, mode="r"), compression)
+        self._position = 0
+
+    def readable(self) -> bool:
+        """It is."""
+        return True
+
+    def seekable(self) -> bool:
+        """It is, forwards."""
+        return True
+
+    def readinto(self, buffer: Any, /) -> int:  # noqa: ANN401 - any buffer that can be written to
+        """Fill a buffer as far as the file goes; how many bytes came."""
+        block = self._content.read(len(buffer))
+        buffer[: len(block)] = block
+        self._position += len(block)
+        return len(block)
+
+    def tell(self) -> int:
+        """How many bytes came before."""
+        return self._position
+
+    def seek(self, position: int, whence: int = os.SEEK_SET, /) -> int:
+        """Pass over what lies before a place.
+
+        Raises:
+            io.UnsupportedOperation: it lies behind, or the end is meant.
+        """
+        if whence != os.SEEK_SET or position < self._position:
+            raise io.UnsupportedOperation
+        while self._position < position and (block := self._content.read(min(position - self._position, 1 << 20))):
+            self._position += len(block)
+        return self._position
+
+    def close(self) -> None:
+        """Close the file too."""
+        if not self.closed:
+            self._packed.close()
+        super().close()

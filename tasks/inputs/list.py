@@ -30,6 +30,7 @@ from .files import (
     refuse_stored_tables,
     refuse_tables_above,
     stored_marks,
+    unpacked_name,
 )
 from .iceberg_snapshot import read_iceberg_table
 from .lake_tables import LakeTable, Partition, TableFolder, hive_partitions, misread
@@ -63,7 +64,7 @@ _FORMAT_OF_SUFFIX = {
     ".parquet": RecordFormat.PARQUET,
     ".pq": RecordFormat.PARQUET,
 }
-_COMPRESSED = {".gz", ".bz2", ".xz", ".zst", ".zip", ".lz4", ".br", ".7z", ".z"}
+_NOT_UNPACKED = {".gz", ".bz2", ".xz", ".zst", ".zip", ".lz4", ".br", ".7z", ".z"}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -124,15 +125,16 @@ class SourceLayout:
 
     @property
     def n_bytes(self) -> int:
-        """Bytes of all files."""
-        return sum(file.size for file in self.source.files)
+        """Bytes of all files; 0 where some are compressed, so that how many they have is not known."""
+        compressed = any(unpacked_name(file.path)[1] for file in self.source.files)
+        return 0 if compressed else sum(file.size for file in self.source.files)
 
 
 def list_source(source: str, *, base: Path, version: int | None = None) -> Source:
     """List the input: a file, a folder, a glob pattern, or any of these as an fsspec URL; or a lake table's live files.
 
     Below a folder, names that begin with `.` or `_` are passed over; every other file must be of the one
-    format (.csv, .tsv, .txt; .parquet, .pq). No file of records is opened.
+    format (.csv, .tsv, .txt, also with .gz or .zst; .parquet, .pq). No file of records is opened.
 
     PRIVACY: the files in a lake table's folder are not its records, so its log decides which are, and what lies in
     one, and a folder that holds one, is refused.
@@ -465,14 +467,18 @@ def _format_of(name: str) -> RecordFormat:
     foreign = foreign_source(name)
     if foreign is not None:
         raise foreign
+    unpacked, compression = unpacked_name(name)
+    known = _FORMAT_OF_SUFFIX.get(PurePosixPath(unpacked).suffix.lower())
+    if compression is not None and known is RecordFormat.CSV:
+        return known
     suffix = PurePosixPath(name).suffix.lower()
-    if suffix in _COMPRESSED:
+    if suffix in _NOT_UNPACKED:
         raise InputRefused(
-            f"compressed files ({suffix}) cannot be split among workers.",
+            f"a compressed file ({suffix}) is read where it is CSV by gzip or zstd, whose name ends in .csv.gz or "
+            ".csv.zst.",
             where=name,
             remedy="Unpack the file, or store it as Parquet, which is compressed inside.",
         )
-    known = _FORMAT_OF_SUFFIX.get(suffix)
     if known is None:
         raise InputRefused(
             "the file's name ends in none of .csv, .tsv, .txt, .parquet, .pq.",

@@ -15,7 +15,7 @@ from ...mechanisms.errors import ReleaseFailed
 from ...mechanisms.sampling import Coins
 from ..counting.chunks import CsvChunk
 from ..inputs.csv_header import LINE_LIMIT, CsvLayout, split_line
-from ..inputs.files import open_input
+from ..inputs.files import open_records
 from .column_codes import RecordCoder, arrow_of, bytes_of
 from .csv_quotes import Quotes, QuoteState, transition_over
 
@@ -288,7 +288,7 @@ def keys_of_range(
     properly, or longer than `record_limit` is unseen in every column. A field that is not UTF-8, or not declared, is
     unseen.
     """
-    with open_input(chunk.path) as file:
+    with open_records(chunk.path) as file:
         for block in blocks_of_range(file, chunk, record_limit=record_limit, window=window):
             yield _block_keys(block, chunk.layout, coders=coders, key_words=key_words, coins=coins, limit=record_limit)
 

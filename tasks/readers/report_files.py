@@ -18,7 +18,7 @@ from ...mechanisms.local_reports.krandomization import KRandomization
 from ...mechanisms.local_reports.sketch import CountMeanSketch, SketchReports
 from ..counting.chunks import CsvChunk, plan_chunks
 from ..inputs.csv_header import LINE_LIMIT, CsvLayout, read_csv_layout, separator_byte
-from ..inputs.files import open_input
+from ..inputs.files import open_records
 from ..inputs.list import RecordFormat, Source, SourceFile, SourceLayout
 from ..inputs.parquet_footer import ParquetLayout, open_parquet
 from .csv_records import blocks_of_range, is_record, sort_records, take_records
@@ -257,7 +257,7 @@ def _csv_fields(chunk: CsvChunk) -> Iterator[list[pa.LargeBinaryArray]]:
     """The fields of the reports' columns, window by window; a record of another number of fields is passed over."""
     layout = chunk.layout
     try:
-        with open_input(chunk.path) as file:
+        with open_records(chunk.path) as file:
             for block in blocks_of_range(file, chunk, record_limit=LINE_LIMIT, window=_BATCH_BYTES):
                 usable = np.flatnonzero(is_record(block, layout) & (block.ends - block.starts <= LINE_LIMIT))
                 records, _ = sort_records(take_records(block, usable), layout)

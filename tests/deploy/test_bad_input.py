@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import gzip
+import bz2
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -113,9 +113,9 @@ def column_missing_in_parquet(desk) -> None:
 
 
 def packed(desk) -> None:
-    with gzip.open(desk.folder / "people.csv.gz", "wb") as file:
+    with bz2.open(desk.folder / "people.csv.bz2", "wb") as file:
         file.write((desk.folder / "people.csv").read_bytes())
-    desk.write_spec(source="people.csv.gz")
+    desk.write_spec(source="people.csv.bz2")
 
 
 FAULTS: dict[str, tuple[Fault, list[str]]] = {
@@ -198,7 +198,7 @@ FAULTS: dict[str, tuple[Fault, list[str]]] = {
     ),
     "lists in Parquet": (nested_parquet, ["people.parquet", "colour"]),
     "records in Parquet": (binary_parquet, ["people.parquet", "town"]),
-    "compressed CSV": (packed, ["people.csv.gz"]),
+    "compressed CSV": (packed, ["people.csv.bz2"]),
     "unknown file type": (file_holds("people.xlsx", b"PK", source="people.xlsx"), ["people.xlsx"]),
     "file listed twice by a link": (listed_twice, ["csv", "twice"]),
     "file listed twice by a hard link": (hard_linked, ["csv", "twice"]),

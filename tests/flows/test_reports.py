@@ -247,7 +247,8 @@ def table_of(numbers: list[int], bits: list[bytes], width: int) -> pa.Table:
         ("d.parquet", pa.table({"hash": ["4711secret"], "bits": ["4711secret"]}), "must stand there once"),
         ("e.parquet", table_of([4711], [b"4711secret"], 10), "fixed_size_binary[8]"),
         ("f.parquet", table_of([], [], 8), "0 reports"),
-        ("g.txt.gz", b"4711secret", "compressed"),
+        ("g.txt.bz2", b"4711secret", "compressed"),
+        ("h.txt.gz", b"4711secret", "cannot be read"),
     ],
 )  # fmt: skip
 def test_a_file_of_another_kind_is_refused_without_a_value_and_nothing_is_charged(
