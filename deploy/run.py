@@ -221,7 +221,8 @@ def _series(prepared: PreparedRelease) -> dict[str, Any] | None:
     if state is None or state.charge.series is None:
         return None
     place, price = state.charge.series, state.charge.price
-    return {"name": place.name, "number": place.number, "releases": price.releases}
+    shown = {"name": place.name, "number": place.number, "releases": price.releases}
+    return shown if prepared.request.part is None else shown | {"part": prepared.request.part}
 
 
 Choice = ExistingCluster | StartedCluster | None
@@ -392,6 +393,7 @@ def result_text(result: dict[str, Any]) -> str:
     payer = f"charged to '{result['dataset']}': {cost}."
     if series is not None:
         place = f"release {series['number']} of {series['releases']} of the series '{series['name']}'"
+        place += f", part {series['part']}" if "part" in series else ""
         payer = f"{place}, charged whole to '{result['dataset']}': {cost}."
     if result["looked_up"]:
         lines = [

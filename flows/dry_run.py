@@ -27,6 +27,7 @@ from .prepare import (
     release_violation,
     request_of_series,
     require_apart,
+    series_and_part,
 )
 from .spec import read_spec
 
@@ -85,6 +86,7 @@ def dry_run(
         AccountantRefused: as `prepared_release`.
     """
     check_release_id(release_id)
+    series, part = series_and_part(series)
     ad_hoc = read_spec(spec, output=output) if series is None else None
     reader = open_reader(state_paths.ledger_url)
     if state_paths.home.exists():
@@ -92,7 +94,7 @@ def dry_run(
     keys = state_paths.anchoring.keys
     keys.current()
     reader.require_anchored(state_paths.anchoring)
-    request = ad_hoc or request_of_series(spec, output=output, series=reader.series(str(series)))
+    request = ad_hoc or request_of_series(spec, output=output, series=reader.series(str(series)), part=part)
     require_apart(request)
     state = None
     if release_id is not None:

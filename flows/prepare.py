@@ -15,6 +15,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from decimal import Decimal
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -23,7 +24,8 @@ from ..accounting.ledger.private_store.keys import PrivateStore, ReleaseFolder, 
 from ..accounting.ledger.private_store.signing import SigningKeys
 from ..accounting.ledger.reader import LedgerReader, ReleaseState, SeriesState, open_reader
 from ..accounting.ledger.rules.violations import Violation
-from ..accounting.theory.kinds.registry import mechanism_of_record
+from ..accounting.theory.kinds.registry import mechanism_of_record, not_covered
+from ..mechanisms.amounts import amount_exact
 from ..mechanisms.errors import InputRefused
 from ..mechanisms.hierarchies.declare import BUCKET_CODE, Hierarchy, ValueHierarchy
 from ..tasks.inputs.files import is_url
@@ -36,6 +38,7 @@ from .spec import read_spec
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from ..mechanisms.mixed_series import MixedSeries
     from ..tasks.inputs.list import SourceLayout
 
 __all__ = [
@@ -48,6 +51,7 @@ __all__ = [
     "release_violation",
     "request_of_series",
     "require_apart",
+    "series_and_part",
 ]
 
 TABLES = ("data.csv", "data.parquet", "margins.csv", "margins.parquet")
@@ -145,7 +149,8 @@ def prepared_release(
         state_paths: where the ledger and the private store lie.
         output: the release's place, instead of the specification's.
         release_id: id to run, resume or look up; None for a new release.
-        series: the series whose next release this is, None for a release that pays for itself.
+        series: the series whose next release this is, as NAME, or NAME:PART for a part of a series of different
+            mechanisms; None for a release that pays for itself.
 
     Raises:
         InputRefused: the specification, its hierarchies, the source's metadata or the output is wrong, there is no
@@ -154,12 +159,13 @@ def prepared_release(
             taken, or a live process holds it. What the ledger's rules refuse is recorded in it.
     """
     check_release_id(release_id)
+    series, part = series_and_part(series)
     ad_hoc = read_spec(spec, output=output) if series is None else None
     reader = open_reader(state_paths.ledger_url)
     PrivateStore(state_paths.home)
     state_paths.anchoring.keys.current()
     reader.require_anchored(state_paths.anchoring)
-    request = ad_hoc or request_of_series(spec, output=output, series=reader.series(str(series)))
+    request = ad_hoc or request_of_series(spec, output=output, series=reader.series(str(series)), part=part)
     require_apart(request)
     name = release_id or f"{series or request.label}-{secrets.token_hex(6)}"
     with PrivateStore(state_paths.home).hold(ledger_id=reader.ledger_id, release_id=name) as folder:
@@ -223,8 +229,40 @@ def layout_of_source(request: Request, *, charged: Mapping[str, Any] | None = No
     return release_kind(request.kind).layout(request)
 
 
-def request_of_series(spec: Path, *, output: Output | None, series: SeriesState) -> Request:
-    """A release of a series as asked for, with the price that was reserved when the series was registered."""
+def series_and_part(series: str | None) -> tuple[str | None, int | None]:
+    """A series' name and the part that is asked for, of NAME or NAME:PART.
+
+    Raises:
+        InputRefused: the part is no number from 1.
+    """
+    if series is None or ":" not in series:
+        return series, None
+    name, _, part = series.partition(":")
+    if not re.fullmatch(r"[1-9][0-9]{0,3}", part):
+        raise InputRefused("a part of a series is a number from 1.", where=f"--series {series}")
+    return name, int(part)
+
+
+def request_of_series(spec: Path, *, output: Output | None, series: SeriesState, part: int | None = None) -> Request:
+    """A release of a series as asked for, with the price that was reserved when the series was registered.
+
+    Args:
+        spec: the specification's file.
+        output: the release's place, instead of the specification's.
+        series: the series.
+        part: of a series of different mechanisms, from 1; None finds the one that the release is of.
+
+    Raises:
+        InputRefused: the specification is wrong, there is no such part, or several would pay for the release.
+    """
+    if (mixed := series.registered.mixed) is not None:
+        return _request_of_part(spec, output=output, series=series, mixed=mixed, part=part)
+    if part is not None:
+        raise InputRefused(
+            "this series is of one mechanism and has no parts.",
+            where=f"--series {series.registered.series}:{part}",
+            remedy=f"Write --series {series.registered.series}.",
+        )
     reserved = series.registered.price
     request = read_spec(spec, output=output, releases=reserved.releases)
     if isinstance(series.registered, FreeSeriesRegistered):
@@ -236,6 +274,38 @@ def request_of_series(spec: Path, *, output: Output | None, series: SeriesState)
     return dataclasses.replace(request, price=price)
 
 
+def _request_of_part(
+    spec: Path, *, output: Output | None, series: SeriesState, mixed: MixedSeries, part: int | None
+) -> Request:
+    reserved, where = series.registered.price, f"--series {series.registered.series}"
+    request = read_spec(spec, output=output)
+    own = request.price
+    if own.delta not in (0, reserved.delta):
+        raise InputRefused(
+            f"the series has δ = {amount_exact(reserved.delta)} for all its releases together.",
+            where=f"{spec}: [privacy].delta",
+            remedy=f"Write delta = {amount_exact(reserved.delta)}.",
+        )
+    parts = range(1, len(mixed.each) + 1)
+    if part is None:
+        paid = [one for one in parts if not_covered(request.mechanism, mixed, number=mixed.numbers(one)[0]) is None]
+        alike = [one for one in paid if mixed.each[one - 1].measure in (request.mechanism, own.epsilon)]
+        if len(paid) > 1 and len(alike) != 1:
+            raise InputRefused(
+                f"several parts of this series would pay for this release: {', '.join(map(str, paid))}.",
+                where=where,
+                remedy=f"Name one, such as {where}:{paid[0]}.",
+            )
+        nearest = [one for one in parts if isinstance(mixed.each[one - 1].measure, Decimal) is (own.delta == 0)]
+        part = (alike or paid or nearest or [1])[0]
+    if part not in parts:
+        raise InputRefused(f"this series has {len(parts)} parts: {mixed.parts}.", where=f"{where}:{part}")
+    charged = dataclasses.replace(
+        own, epsilon=reserved.epsilon, delta=reserved.delta, rule=reserved.rule, releases=reserved.releases
+    )
+    return dataclasses.replace(request, price=charged, registered=mixed, part=part)
+
+
 def release_violation(
     reader: LedgerReader, request: Request, *, state: ReleaseState | None, series: str | None
 ) -> Violation | None:
@@ -245,7 +315,11 @@ def release_violation(
     if series is None:
         return reader.check_charge(dataset=request.dataset, mechanism=request.mechanism, price=request.price)
     return reader.look_at_series(
-        name=series, dataset=request.dataset, spec_digest=request.series_digest, mechanism=request.mechanism
+        name=series,
+        dataset=request.dataset,
+        spec_digest=request.series_digest,
+        mechanism=request.mechanism,
+        part=request.part,
     )
 
 

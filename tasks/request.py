@@ -22,7 +22,7 @@ from .readers.values import RecordReading
 if TYPE_CHECKING:
     from ..mechanisms.contributions import ContributionLimit
 
-__all__ = ["FileFormat", "ObjectPrefix", "Output", "Request", "output_at"]
+__all__ = ["FileFormat", "ObjectPrefix", "Output", "Request", "digest_of_mixed", "output_at"]
 
 FileFormat = Literal["parquet", "csv"]
 """In which a table is published."""
@@ -47,6 +47,7 @@ class Request(ABC):
             candidates and the draw that will choose one of them.
         registered: what a series with free columns was registered with, whose price this is; None elsewhere.
         limit: how many records of a person count, and which column names the person; None where nothing enforces it.
+        part: the release's part of a series of different mechanisms, from 1; None elsewhere.
     """
 
     kind: ClassVar[str]
@@ -67,6 +68,7 @@ class Request(ABC):
     registered: Mechanism | None = None
     limit: ContributionLimit | None = None
     version: int | None = None
+    part: int | None = None
 
     @property
     def paper_price(self) -> Price | None:
@@ -135,7 +137,7 @@ class Request(ABC):
     @property
     def series_digest(self) -> str:
         """SHA-256 (hex) of all that the releases of a series have in common; that of the release where it has none."""
-        return self.digest
+        return self.digest if self.registered is None else self.digest_of_series(FREE_DOMAIN)
 
     @property
     def _charged(self) -> dict[str, object]:
@@ -159,6 +161,8 @@ class Request(ABC):
         proved for parameters fixed beforehand. Not in it are the source, which is another with each delivery, and
         what decides nothing: label, file format, and the output's place.
         """
+        if self.registered is not None and self.registered.kind == "mixed_series":
+            return digest_of_mixed(self.registered, dataset=self.dataset, delta=self.price.delta)
         terms = self._charged if self.registered is None else self._bound
         return _digest(domain if self.registered is None else FREE_DOMAIN, terms | {"releases": self.price.releases})
 
@@ -175,6 +179,12 @@ class Request(ABC):
 
 FREE_DOMAIN = b"crowdblend free series 1\n"
 """What the digest of a series with free columns begins with."""
+
+
+def digest_of_mixed(series: Mechanism, *, dataset: str, delta: Decimal) -> str:
+    """SHA-256 (hex) of what the releases of a series of different mechanisms have in common: data set, parts and δ."""
+    bound = {"dataset": dataset, "delta": str(delta), "mechanism": mechanism_record(series)}
+    return _digest(b"crowdblend mixed series 1\n", bound)
 
 
 def _digest(domain: bytes, canonical: Mapping[str, object]) -> str:

@@ -100,6 +100,7 @@ class ReleaseCharge:
         series: the series that has paid for it, None for a release that pays for itself.
         series_digest: SHA-256 (hex) of all that the specifications of a series must have in common.
         selection_sample_id: commitment to the key of the sample that the map is chosen on; None where there is none.
+        part: its part of a series of different mechanisms, from 1; None elsewhere.
     """
 
     release_id: str
@@ -117,6 +118,7 @@ class ReleaseCharge:
     series: str | None = None
     series_digest: str = ""
     selection_sample_id: str | None = None
+    part: int | None = None
 
     @property
     def entry(self) -> ReleaseCharged:

@@ -71,8 +71,9 @@ def composed_estimate(charged: Counter[Fields], *, account: Account, rows_per_pe
     try:
         for mechanism, times in charged.items():
             run = mechanism_of_record(dict(mechanism))
+            whole = getattr(run, "releases", 1)  # the losses of a series of different mechanisms are those of all
             for part in kind_of(run).losses(run):
-                parts[part] = parts.get(part, 0) + times
+                parts[part] = parts.get(part, 0) + times // whole
         composed = epsilon_composed(parts, delta=float_down(delta))
     except (ArithmeticError, InputRefused, ValueError):
         return None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Set
 from dataclasses import dataclass
 from decimal import Decimal
@@ -45,6 +46,7 @@ __all__ = [
     "holders_of",
     "ledger_id_of",
     "open_releases",
+    "places_of",
     "private_looks",
     "recorded",
     "registration_of",
@@ -348,11 +350,13 @@ class SeriesState:
         registered: the series as registered: its mechanism, its price, and how many releases that covers.
         position: place of its registration in the chain.
         taken: releases that hold a place in it; one given up unread holds none.
+        taken_of_parts: the same of each part; empty for a series of one mechanism.
     """
 
     registered: SeriesRegistered
     position: int
     taken: int
+    taken_of_parts: tuple[int, ...] = ()
 
     def __repr__(self) -> str:
         """The name and how many releases are taken."""
@@ -384,27 +388,48 @@ def all_series(connection: Connection, *, latest: int | None = None) -> tuple[Se
     return _series_states(connection, *_of_the_latest(connection, series, latest))
 
 
-def free_number(connection: Connection, state: SeriesState) -> int | None:
+def places_of(registered: SeriesRegistered, part: int | None) -> range:
+    """The numbers of a series' places, or of those of one of its parts.
+
+    Args:
+        registered: the series.
+        part: from 1; None for all places.
+    """
+    if part is None:
+        return range(1, registered.price.releases + 1)
+    if (mixed := registered.mixed) is None:
+        raise ValueError("a series of one mechanism has no parts")
+    return mixed.numbers(part)
+
+
+def free_number(connection: Connection, state: SeriesState, *, part: int | None = None) -> int | None:
     """The place of the next release, None where none is left; `holders_of` shows that it is free.
 
     Numbers are given in their order; those that were given back come when all have been used.
+
+    Args:
+        connection: a connection in a transaction whose signed state is checked.
+        state: the series.
+        part: the part that the release is of, from 1; None for a series of one mechanism.
 
     Raises:
         ForgedState: the last place that was taken is not the signed chain's, or places are left by that and none by the
             tables.
     """
-    name = state.registered.series
-    numbers = select(series_release.c.number).where(series_release.c.series == name)
-    last = connection.execute(numbers.order_by(series_release.c.number.desc()).limit(1)).scalar() or 0
-    if last:
+    name, places = state.registered.series, places_of(state.registered, part)
+    numbers = select(series_release.c.number).where(
+        series_release.c.series == name, series_release.c.number.between(places[0], places[-1])
+    )
+    last = connection.execute(numbers.order_by(series_release.c.number.desc()).limit(1)).scalar()
+    if last is not None:
         holders_of(connection, name, last)
     if state.remaining < 1:
         return None
-    if last < state.registered.price.releases:
-        return last + 1
+    if last is None or last < places[-1]:
+        return places[0] if last is None else last + 1
     given_back = numbers.where(series_release.c.number.not_in(_held(name))).order_by(series_release.c.number).limit(1)
     number: int | None = connection.execute(given_back).scalar()
-    if number is None:
+    if number is None and part is None:
         raise ForgedState(f"series '{name}' has a place left by the signed chain, and none by the tables")
     return number
 
@@ -454,8 +479,17 @@ def _series_states(connection: Connection, *conditions: ColumnElement[bool]) -> 
         if taken != (expected := signed.count("held", name)):
             raise ForgedState(f"{what} has {taken} places taken by the tables, and {expected} by the signed chain")
         registered = entry_at(signed, row["position"], SeriesRegistered, what=what)
-        states.append(SeriesState(registered=registered, position=row["position"], taken=taken))
+        of_parts = _taken_of_parts(connection, registered)
+        state = SeriesState(registered=registered, position=row["position"], taken=taken, taken_of_parts=of_parts)
+        states.append(state)
     return tuple(states)
+
+
+def _taken_of_parts(connection: Connection, registered: SeriesRegistered) -> tuple[int, ...]:
+    if (mixed := registered.mixed) is None:
+        return ()
+    held = Counter(mixed.part_of(number) for number in connection.execute(_held(registered.series)).scalars())
+    return tuple(held[part] for part in range(1, len(mixed.each) + 1))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

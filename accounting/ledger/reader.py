@@ -35,6 +35,7 @@ from .queries import (
     free_number,
     ledger_id_of,
     open_releases,
+    places_of,
     private_looks,
     registration_of,
     release_of,
@@ -192,7 +193,9 @@ class LedgerReader(OpenedLedger):
         with self._store.looking() as connection:
             return open_releases(connection, name)
 
-    def look_at_series(self, *, name: str, dataset: str, spec_digest: str, mechanism: Mechanism) -> Violation | None:
+    def look_at_series(
+        self, *, name: str, dataset: str, spec_digest: str, mechanism: Mechanism, part: int | None = None
+    ) -> Violation | None:
         """Look whether a series would pay for one more release now; nothing is reserved or recorded.
 
         Args:
@@ -200,6 +203,7 @@ class LedgerReader(OpenedLedger):
             dataset: the data set that would be released.
             spec_digest: SHA-256 (hex) of what the specifications of a series must have in common.
             mechanism: what would be run.
+            part: that it would be of, where the series' mechanisms differ.
 
         Raises:
             InputRefused: the ledger has no series of this name.
@@ -209,9 +213,12 @@ class LedgerReader(OpenedLedger):
             state = series_of(connection, name)
             if state is None:
                 raise unknown_series(name).refusal
-            full = free_number(connection, state) is None
-        other = other_specification(state.registered, dataset=dataset, spec_digest=spec_digest, mechanism=record)
-        return other or (all_releases_taken(state.registered) if full else None)
+            full = free_number(connection, state, part=part) is None
+        number = places_of(state.registered, part)[0]
+        other = other_specification(
+            state.registered, dataset=dataset, spec_digest=spec_digest, mechanism=record, number=number
+        )
+        return other or (all_releases_taken(state.registered, number=number) if full else None)
 
     def release(self, release_id: str) -> ReleaseState | None:
         """A release as the ledger knows it, None where it has none of this id."""

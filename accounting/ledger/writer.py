@@ -36,7 +36,7 @@ from .entries.kinds import (
     TokenAdded,
     TokenRevoked,
 )
-from .queries import RecordedLook, ReleaseState, free_number, ledger_id_of, series_of
+from .queries import RecordedLook, ReleaseState, free_number, ledger_id_of, places_of, series_of
 from .rules.ledger_state import StoredState
 from .rules.violations import unknown_release, unknown_series, unknown_token, violations
 from .tokens import secret_digest, token_text, tokens_of
@@ -193,7 +193,7 @@ class LedgerWriter(OpenedLedger):
         _price_beforehand(entry, charge.price.rows_per_person, mechanism=paid.mechanism)
         with self._store.writing() as connection:
             if charge.series is not None:
-                entry = charge.entry_at(_next_number(connection, charge.series))
+                entry = charge.entry_at(_next_number(connection, charge.series, part=charge.part))
             place, refusal = _pay(connection, entry, rows_per_person=charge.price.rows_per_person)
         if refusal is not None:
             raise refusal
@@ -390,12 +390,12 @@ def _price_beforehand(entry: ReleaseCharged | SeriesRegistered, rows_per_person:
     )
 
 
-def _next_number(connection: Connection, series: str) -> int:
-    """The place of a series' next release; where none is left, the first, which the rules then find taken."""
+def _next_number(connection: Connection, series: str, *, part: int | None) -> int:
+    """The place of a series' next release, or of a part's; where none is left, the first, which is found taken then."""
     known = series_of(connection, series)
     if known is None:
         raise unknown_series(series).refusal
-    return free_number(connection, known) or 1
+    return free_number(connection, known, part=part) or places_of(known.registered, part)[0]
 
 
 def _paid_release(state: StoredState, receipt: Receipt) -> ReleaseState:

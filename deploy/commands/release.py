@@ -25,7 +25,10 @@ __all__ = ["abandon", "demo", "release", "run", "tell_result", "verify"]
     "--release-id",
     help="Run, resume or look up the release of this id; without one each run is a new release.",
 )
-@click.option("--series", help="Run the next release of this series, which was charged when it was registered.")
+@click.option(
+    "--series",
+    help="Run the next release of this series, which was charged when it was registered; NAME:2 of its second part.",
+)
 @click.option("--dry-run", is_flag=True, help="Check all that comes before the charge, say what it would be, and stop.")
 @AS_JSON
 def run(

@@ -29,37 +29,68 @@ def series() -> None:
 
 @series.command("add")
 @click.argument("name")
-@click.argument("spec", type=FILE)
-@click.option("--releases", type=click.IntRange(min=1), required=True, help="How many releases the series has.")
+@click.argument("spec", type=FILE, required=False)
+@click.option("--releases", type=click.IntRange(min=1), help="How many releases of SPEC the series has.")
 @click.option(
     "--free-columns",
     is_flag=True,
     help="Each release has its own columns, hierarchies and levels, and may have a higher k or a lower rate. The price "
     "is the same.",
 )
+@click.option(
+    "--part",
+    "parts",
+    multiple=True,
+    help='Instead of SPEC, a part of a series of different mechanisms: "12 x k=20,rate=0.1", or "24 x epsilon=0.05" of '
+    "answers without a delta. Give two or more.",
+)
+@click.option("--dataset", help="Whose budget pays for the parts.")
+@click.option("--delta", help="Delta of all parts together.")
 @LEDGER
 @AS_JSON
-def add(name: str, spec: Path, releases: int, free_columns: bool, ledger_url: str | None, as_json: bool) -> None:
+def add(
+    name: str,
+    spec: Path | None,
+    releases: int | None,
+    free_columns: bool,
+    parts: tuple[str, ...],
+    dataset: str | None,
+    delta: str | None,
+    ledger_url: str | None,
+    as_json: bool,
+) -> None:
     """Register a series and charge it whole; [privacy].delta is for all its releases together.
 
     Its releases run with `crowdblend run SPEC --series NAME`. Their specifications may differ in name, source,
     format and output, and in nothing else; with --free-columns also in columns, hierarchies and levels, by a higher k
     and by a lower rate, all of which may follow from what was published before.
+
+    With --part several mechanisms make one series, in any order, at the price of all together. A release takes the
+    part that is of its k and rate, or of its epsilon; `--series NAME:2` names the second one.
     """
     from ...mechanisms.amounts import amount_shown, counted
     from ..python.ledger import add_series
     from ..terminal.ledger_tables import series_rows
 
-    state = add_series(name, spec, releases=releases, free_columns=free_columns, ledger_url=ledger_url)
+    state = add_series(
+        name,
+        spec,
+        releases=releases,
+        free_columns=free_columns,
+        parts=parts,
+        dataset=dataset,
+        delta=delta,
+        ledger_url=ledger_url,
+    )
     price = state.registered.price
     [row] = series_rows([state])
     if as_json:
         click.echo(json.dumps(row, ensure_ascii=False))
         return
     click.echo(
-        f"Series '{name}' of {counted(releases, 'release')} is charged to '{row['dataset']}': "
+        f"Series '{name}' of {counted(price.releases, 'release')} is charged to '{row['dataset']}': "
         f"ε = {amount_shown(price.epsilon)}, δ = {amount_shown(price.delta)} for all of them.\n"
-        f"Run each with: crowdblend run {spec} --series {name}"
+        f"Run each with: crowdblend run {spec or 'SPEC'} --series {name}"
     )
 
 

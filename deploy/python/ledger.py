@@ -143,19 +143,27 @@ def record_look(
 
 def add_series(
     name: str,
-    spec: Path | str,
+    spec: Path | str | None = None,
     *,
-    releases: int,
+    releases: int | None = None,
     free_columns: bool = False,
+    parts: Sequence[str] = (),
+    dataset: str | None = None,
+    delta: Number | None = None,
     ledger_url: str | None = None,
     home: Path | None = None,
 ) -> SeriesState:
-    """Register a series and charge it whole; [privacy].delta is for all its releases together.
+    """Register a series and charge it whole; its δ is for all its releases together.
+
+    It is of one mechanism, that of a specification; or of different ones, named by `parts`, `dataset` and `delta`.
 
     Args:
         name: of the series.
         spec: the specification's file; only name, source, format and output may change from release to release.
-        releases: how many, at least 1.
+        releases: how many of it, at least 1.
+        parts: how many releases of which mechanism, each as "12 x k=20,rate=0.1" or, of answers, "24 x epsilon=0.05".
+        dataset: whose budget pays for the parts.
+        delta: of all parts together.
         free_columns: whether each release has columns, hierarchies and levels of its own, and may have a higher k or a
             lower rate.
         ledger_url: the ledger's SQLAlchemy URL; None takes CROWDBLEND_LEDGER, crowdblend.toml or the default.
@@ -170,6 +178,16 @@ def add_series(
     """
     from ...flows.spec import read_spec  # it loads every kind of specification
 
+    if parts or spec is None or releases is None:
+        if not parts or dataset is None or delta is None or spec is not None or releases is not None or free_columns:
+            raise InputRefused(
+                "a series is of one specification with its number of releases, or of parts with a data set and δ.",
+                where="series",
+                remedy='crowdblend series add NAME SPEC --releases T; or --part "12 x k=20,rate=0.1" --part … '
+                "--dataset NAME --delta D, whose columns are free.",
+            )
+        places = resolve_paths(ledger_url=ledger_url, home=home)
+        return _add_mixed(name, parts, dataset=dataset, delta=exact_number("delta", delta), places=places)
     if releases < 1:
         raise InputRefused("a series has at least 1 release.", where="releases")
     path = Path(spec)
@@ -189,6 +207,39 @@ def add_series(
                 map_digest=request.map_digest,
                 day=_today(),
                 free_columns=free_columns,
+            )
+        )
+    with open_reader(places.ledger_url) as reader:
+        return reader.series(name)
+
+
+def _add_mixed(name: str, parts: Sequence[str], *, dataset: str, delta: Decimal, places: StatePaths) -> SeriesState:
+    from ...accounting.theory.kinds.registry import price
+    from ...mechanisms.mixed_series import series_of_parts
+    from ...tasks.request import digest_of_mixed
+
+    mixed = series_of_parts(parts)
+    if len(mixed.each) == 1 and not isinstance(mixed.each[0].measure, Decimal):
+        raise InputRefused(
+            "equal releases cost less as a series of one mechanism.",
+            where="--part",
+            remedy=f"crowdblend series add {name} SPEC --releases {mixed.releases} --free-columns.",
+        )
+    rows_per_person = _dataset(places, dataset).rows_per_person
+    digest = digest_of_mixed(mixed, dataset=dataset, delta=delta)
+    costs = price(mixed, delta=delta, releases=mixed.releases, rows_per_person=rows_per_person)
+    with open_writer(places.ledger_url, anchoring=places.anchoring) as writer:
+        writer.register_series(
+            SeriesRegistration(
+                series=name,
+                dataset=dataset,
+                mechanism=mixed,
+                price=costs,
+                epsilon_paper=None,
+                spec_digest=digest,
+                map_digest=digest,
+                day=_today(),
+                free_columns=True,
             )
         )
     with open_reader(places.ledger_url) as reader:

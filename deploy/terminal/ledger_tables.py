@@ -196,6 +196,7 @@ def series_rows(states: Iterable[SeriesState]) -> list[dict[str, Any]]:
             "remaining": state.remaining,
             "mechanism": dict(state.registered.mechanism),
             "free_columns": isinstance(state.registered, FreeSeriesRegistered),
+            "parts": _part_rows(state),
             "epsilon": float(state.registered.price.epsilon),
             "delta": float(state.registered.price.delta),
             "epsilon_paper": None if state.registered.epsilon_paper is None else float(state.registered.epsilon_paper),
@@ -204,6 +205,22 @@ def series_rows(states: Iterable[SeriesState]) -> list[dict[str, Any]]:
             "position": state.position,
         }
         for state in states
+    ]
+
+
+def _part_rows(state: SeriesState) -> list[dict[str, Any]] | None:
+    """The parts of a series of different mechanisms with their places; None where there is one mechanism."""
+    if (mixed := state.registered.mixed) is None:
+        return None
+    return [
+        {
+            "part": number,
+            "mechanism": str(part),
+            "releases": part.releases,
+            "taken": taken,
+            "remaining": part.releases - taken,
+        }
+        for number, (part, taken) in enumerate(zip(mixed.each, state.taken_of_parts, strict=True), start=1)
     ]
 
 
@@ -224,3 +241,7 @@ def print_series(rows: list[dict[str, Any]]) -> None:
         )
     headers = ("series", "data set", "taken", "of", "ε", "δ", "day")
     print_uncut(FactTable(title="Series", headers=headers, rows=tuple(shown)))
+    for row in rows:
+        for part in row["parts"] or ():
+            taken = f"{part['taken']} of {part['releases']} taken"
+            click.echo(f"  '{row['series']}', part {part['part']} ({part['mechanism']}): {taken}")

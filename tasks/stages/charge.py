@@ -145,6 +145,7 @@ def _charge_of(
         series=series,
         series_digest=request.series_digest,
         selection_sample_id=selection_sample_id,
+        part=request.part,
     )
 
 

@@ -208,3 +208,96 @@ def test_what_stays_bound_of_a_series_with_free_columns_is_refused_before_anythi
         assert refusals(desk) == ["series-changed"] * number, what
     assert desk("series", "list", "--json").json["series"][0]["taken"] == 0
     desk.succeed("ledger", "verify")
+
+
+COUNT = """
+[release]
+name = "how-many"
+format = "csv"
+output = "{output}"
+[data]
+dataset = "people"
+source = "people.csv"
+separator = ";"
+[answer]
+kind = "count"
+epsilon = {epsilon}
+by = ["town"]
+[columns.town]
+hierarchy = "towns.csv"
+level = 1
+"""
+PARTS = ("--part", "1 x k=20,rate=0.1", "--part", "1 x k=50,rate=0.05", "--part", "2 x epsilon=0.05")
+
+
+def test_a_series_of_different_mechanisms_is_paid_once_and_each_part_has_its_places(desk) -> None:
+    desk.add_dataset()
+    of = ("--dataset", "people", "--delta", "1e-6", "--json")
+    registered = desk.succeed("series", "add", "year", *PARTS, *of).json
+    assert [(part["part"], part["mechanism"]) for part in registered["parts"]] == [
+        (1, "1 x k=20,rate=0.1"),
+        (2, "1 x k=50,rate=0.05"),
+        (3, "2 x epsilon=0.05"),
+    ]
+    rare = desk.write_spec(edit=lambda text: text.replace("k = 20", "k = 50").replace("rate = 0.1", "rate = 0.05"))
+    count, dearer = desk.folder / "count.toml", desk.folder / "dearer.toml"
+    count.write_text(COUNT.format(output="count", epsilon="0.05"))
+    dearer.write_text(COUNT.format(output="dearer", epsilon="0.06"))
+    first = desk.succeed("run", rare, "--series", "year", "--release-id", "rare", "--output", "rare", "--json").json
+    second = desk.succeed("run", count, "--series", "year", "--json").json
+    third = desk.succeed("run", rare, "--series", "year:1", "--output", "other", "--json").json
+    places = [result["series"] for result in (first, second, third)]
+    assert places == [
+        {"name": "year", "number": 2, "releases": 4, "part": 2},
+        {"name": "year", "number": 3, "releases": 4, "part": 3},
+        {"name": "year", "number": 1, "releases": 4, "part": 1},
+    ]
+    for result in (first, second, third):
+        assert result["epsilon"] == registered["epsilon"]
+        desk.succeed("verify", result["certificate"])
+        certificate = json.loads(Path(result["certificate"]).read_text(encoding="utf-8"))
+        assert certificate["series"] == result["series"] | {"registered": registered["mechanism"]}
+        assert certificate["guarantee"]["rule"] == "mixed-pld/1"
+    again = desk.succeed("run", rare, "--series", "year", "--release-id", "rare", "--output", "rare", "--json").json
+    assert again["sample_id"] == first["sample_id"]
+
+    (desk.folder / "people.csv").unlink()  # it would be exit 2 if the source were looked for
+    for spec, series, why in (
+        (rare, "year", "all its 1 releases of part 2"),
+        (dearer, "year", "above the registered 0.05"),
+        (desk.write_spec(file="safe.toml"), "year", "all its 1 releases of part 1"),
+        (count, "year:1", "another kind of mechanism"),
+    ):
+        answer = desk("run", spec, "--series", series, "--output", "none")
+        assert (answer.code, why in answer.err) == (3, True), answer.err
+    for series, why in (("year:4", "has 3 parts"), ("year:x", "a number from 1"), ("year:0", "a number from 1")):
+        answer = desk("run", count, "--series", series, "--output", "none")
+        assert (answer.code, why in answer.err) == (2, True), answer.err
+    known = shown(desk)
+    assert known["datasets"][0]["epsilon_spent"] == registered["epsilon"]
+    assert [part["remaining"] for part in known["series"][0]["parts"]] == [0, 0, 1]
+    assert "1 x k=50,rate=0.05" in desk("ledger", "show").out
+    desk.succeed("ledger", "verify")
+
+
+def test_a_series_of_parts_is_refused_before_it_costs_anything(desk) -> None:
+    desk.add_dataset()
+    spec = desk.write_spec()
+    of = ("--dataset", "people", "--delta", "1e-6")
+    for words in (
+        (*PARTS, "--dataset", "people"),
+        (*PARTS, "--delta", "1e-6"),
+        (spec, *PARTS, *of),
+        (*PARTS, *of, "--releases", "4"),
+        (*PARTS, "--dataset", "nobody", "--delta", "1e-6"),
+        (*PARTS, "--dataset", "people", "--delta", "2"),
+        ("--part", "12 x k=20,rate=0.1", *of),
+        ("--part", "12 x k=20", "--part", "1 x epsilon=1", *of),
+        (spec,),
+        (),
+    ):
+        answer = desk("series", "add", "year", *words)
+        assert answer.code == 2, (words, answer.err)
+    assert desk("series", "add", "year", "--part", "9 x epsilon=2", "--part", "1 x k=20,rate=0.1", *of).code == 3
+    assert shown(desk)["datasets"][0]["epsilon_spent"] == 0
+    assert desk("series", "list", "--json").json == {"series": []}

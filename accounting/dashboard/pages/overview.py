@@ -8,7 +8,14 @@ from itertools import islice
 
 from ....mechanisms.amounts import share_shown
 from ....mechanisms.errors import InputRefused
-from ...ledger.entries.kinds import BudgetRaised, DatasetAdded, FilterDatasetAdded, ReleaseCharged, SeriesRegistered
+from ...ledger.entries.kinds import (
+    BudgetRaised,
+    DatasetAdded,
+    FilterDatasetAdded,
+    FreeSeriesRegistered,
+    ReleaseCharged,
+    SeriesRegistered,
+)
 from ...ledger.entries.values import Account, amount_text
 from ...ledger.overview import ESTIMATE_NOTE
 from ..jobs.work import Answer
@@ -198,7 +205,7 @@ def _series(view: LedgerView, name: str) -> tuple[SeriesRow, ...]:
     return tuple(
         SeriesRow(
             series=registered.series,
-            mechanism=mechanism_label(dict(registered.mechanism)),
+            mechanism=mechanism_label(dict(registered.mechanism)) + _freedom(registered),
             releases=registered.price.releases,
             taken=found[position],
             remaining=registered.price.releases - found[position],
@@ -210,6 +217,13 @@ def _series(view: LedgerView, name: str) -> tuple[SeriesRow, ...]:
         )
         for position, registered in sorted(view.entries_of(SeriesRegistered, found).items(), reverse=True)
     )
+
+
+def _freedom(registered: SeriesRegistered) -> str:
+    """What the releases of a series may have of their own, after its mechanism."""
+    if registered.mixed is not None or not isinstance(registered, FreeSeriesRegistered):
+        return ""
+    return "; each has its own columns, and may have a higher k or a lower rate"
 
 
 DATASETS_A_PAGE = 50

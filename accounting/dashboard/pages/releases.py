@@ -7,14 +7,15 @@ from dataclasses import dataclass
 
 from ....mechanisms.deletion import DeletionRelease, deletion_variance, expected_deletion, largest_deletion
 from ....mechanisms.errors import InputRefused
+from ....mechanisms.mixed_series import MixedSeries
 from ...ledger.certificate.write import filter_statement, guarantee_statement, limit_statements, theorem_of
 from ...ledger.charge import DatasetContext
 from ...ledger.entries.kinds import (
     DatasetAdded,
     FilterDatasetAdded,
+    FreeSeriesRegistered,
     ReleaseCharged,
     ReleasePublished,
-    SeriesRegistered,
 )
 from ...ledger.entries.values import amount_text
 from ...theory.kinds.registry import mechanism_of_record
@@ -93,6 +94,7 @@ class ReleasePage:
     Args:
         frame: of the ledger.
         release: what its row in a table says.
+        part: the part of a series of different mechanisms that paid for it, None elsewhere.
         parameters: of the mechanism.
         sampled: whether it draws a sample.
         deleted: what it deletes of a group; None for another kind of release.
@@ -120,6 +122,7 @@ class ReleasePage:
 
     frame: PageHeader
     release: ReleaseRow
+    part: str | None
     parameters: tuple[Parameter, ...]
     sampled: bool
     deleted: Deleted | None
@@ -161,11 +164,12 @@ def release_page(seen: PageRequest, release_id: str) -> ReleasePage:
     return ReleasePage(
         frame=seen.frame(),
         release=row,
+        part=_part(charge, circumstances),
         parameters=tuple(Parameter(name=name, value=str(value)) for name, value in charge.mechanism),
         sampled=draws_sample(dict(charge.mechanism)),
         deleted=_deleted(charge),
         rule=charge.price.rule,
-        theorem=theorem_of(charge),
+        theorem=theorem_of(charge, circumstances),
         relation=charge.price.relation,
         releases_covered=charge.price.releases,
         guarantee=guarantee_statement(charge, circumstances),
@@ -236,15 +240,27 @@ def _circumstances(seen: PageRequest, charge: ReleaseCharged, position: int) -> 
     added = seen.view.entries_of(DatasetAdded, [place])[place]
     looks = seen.around.follower.looks(charge.dataset, up_to=position - 1)
     taken = charge.of_filter
-    if isinstance(added, FilterDatasetAdded) and charge.series is not None:
-        paid = seen.view.place_of_series(charge.series.name)
-        taken = seen.view.entries_of(SeriesRegistered, [paid])[paid].of_filter
+    series = None if charge.series is None else seen.view.registration_of_series(charge.series.name)
+    if isinstance(added, FilterDatasetAdded) and series is not None:
+        taken = series.of_filter
     return DatasetContext(
         rows_per_person=added.rows_per_person,
         look_days=tuple(day for _, day in looks),
         filter_budget=added if isinstance(added, FilterDatasetAdded) else None,
         filter_charge=taken,
+        registered=series.mechanism if isinstance(series, FreeSeriesRegistered) else None,
     )
+
+
+def _part(charge: ReleaseCharged, circumstances: DatasetContext) -> str | None:
+    """The part of its series that paid for a release, with what it is; None where the series has no parts."""
+    if charge.series is None or circumstances.registered is None:
+        return None
+    mixed = mechanism_of_record(dict(circumstances.registered))
+    if not isinstance(mixed, MixedSeries):
+        return None
+    part = mixed.part_of(charge.series.number)
+    return f"part {part} ({mixed.each[part - 1]})"
 
 
 def _deleted(charge: ReleaseCharged) -> Deleted | None:

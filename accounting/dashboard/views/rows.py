@@ -10,6 +10,7 @@ from typing import Literal, assert_never
 
 from ....mechanisms.amounts import amount_exact, amount_shown, counted
 from ...ledger.entries.kinds import (
+    MIXED,
     BudgetRaised,
     DataAccess,
     DatasetAdded,
@@ -150,6 +151,8 @@ def mechanism_label(record: Mapping[str, str | int]) -> str:
         own = record.get("selection_epsilon")
         chosen = "" if own is None else f", levels chosen at ε {own} on all records"
         return f"deletion in {stages}, k = {record.get('k')}, {_noise_in_words(record)}{chosen}"
+    if record.get("kind") == MIXED:
+        return str(record.get("parts"))
     named = ", ".join(f"{name} {value}" for name, value in record.items() if name != "kind")
     return f"{record.get('kind')}: {named}"
 

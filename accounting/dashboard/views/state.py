@@ -27,7 +27,7 @@ from ...ledger.database.schema import (
 from ...ledger.database.schema import entry as entry_table
 from ...ledger.database.store import Store
 from ...ledger.entries.codec import entry_of_bytes
-from ...ledger.entries.kinds import Entry
+from ...ledger.entries.kinds import Entry, SeriesRegistered
 from ...ledger.entries.values import Account, account_of_row
 from ...ledger.queries import ledger_id_of
 from ...ledger.tokens import TokenState, vouched_tokens
@@ -226,6 +226,11 @@ class LedgerView:
         for row in self._rows(release_stage, query):
             found.setdefault(row["release_id"], {})[row["outcome"]] = row["position"]
         return dict(found)
+
+    def registration_of_series(self, name: str) -> SeriesRegistered:
+        """The series that paid for a release, as it was registered."""
+        place = self.place_of_series(name)
+        return self.entries_of(SeriesRegistered, [place])[place]
 
     def series_of(self, name: str, *, limit: int) -> tuple[tuple[str, int, int], ...]:
         """Series of a data set, the latest first: name, place of its registration, places taken in it."""

@@ -15,7 +15,16 @@ from ..entries.codec import sorted_fields
 from ..entries.kinds import ChargedPrice, FilterAccounting, FilterCharge, SeriesPlace
 from ..entries.values import amount_of_text, differ
 from ..private_store.signing import ALGORITHM, PublicKey
-from .write import DOMAIN, FORMAT, certificate_bytes, enforced_unit, map_findings, sha256_of_file, signed_bytes
+from .write import (
+    DOMAIN,
+    FORMAT,
+    certificate_bytes,
+    enforced_unit,
+    map_findings,
+    registered_fields,
+    sha256_of_file,
+    signed_bytes,
+)
 
 __all__ = ["CertificateCheck", "check_certificate", "read_certificate", "verify_certificate"]
 
@@ -189,7 +198,7 @@ def _releases_of_series(series: Mapping[str, Any] | None) -> int:
         return 1
     place = SeriesPlace(name=series["name"], number=series["number"], spec_digest="0" * 64)
     releases: int = series["releases"]
-    if place.number > releases or set(series) - {"registered"} != {"name", "number", "releases"}:
+    if place.number > releases or set(series) - {"registered", "part"} != {"name", "number", "releases"}:
         raise ValueError("a series has no such place")
     return releases
 
@@ -202,9 +211,14 @@ def _priced_mechanism(certificate: Mapping[str, Any]) -> tuple[Mapping[str, Any]
     """
     run, series = certificate["mechanism"], certificate["series"]
     if series is None or "registered" not in series:
+        if series is not None and "part" in series:
+            raise ValueError("a series of one mechanism has no parts")
         return run, None
-    registered = series["registered"]
-    return registered, not_covered(mechanism_of_record(run), mechanism_of_record(registered))
+    registered, number = series["registered"], _count(series["number"])
+    stated = registered_fields(sorted_fields(registered), number=number)
+    if stated != {name: series[name] for name in ("registered", "part") if name in series}:
+        raise ValueError("a release's part of its series is the one that has its number")
+    return registered, not_covered(mechanism_of_record(run), mechanism_of_record(registered), number=number)
 
 
 def _count(value: object) -> int:

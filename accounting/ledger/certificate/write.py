@@ -14,10 +14,11 @@ from ....mechanisms.errors import InputRefused
 from ....mechanisms.hierarchies.build import described_hierarchy
 from ....mechanisms.map_selection.draw import MapChoice
 from ....mechanisms.mechanism import REPLACEMENT
+from ....mechanisms.mixed_series import MixedSeries
 from ....mechanisms.recoding import GeneralizationMap
 from ...theory.kinds.registry import kind_of, kind_of_record, mechanism_of_record
 from ..charge import DatasetContext
-from ..entries.kinds import ReleaseCharged
+from ..entries.kinds import MIXED, Fields, ReleaseCharged
 from ..entries.values import amount_text
 from ..private_store.signing import ALGORITHM, SigningKey, canonical_bytes
 
@@ -33,6 +34,7 @@ __all__ = [
     "map_fields",
     "map_findings",
     "records_statement",
+    "registered_fields",
     "sha256_of_file",
     "signed_bytes",
     "theorem_of",
@@ -96,7 +98,7 @@ def write_certificate(
             "epsilon": amount_text(charge.price.epsilon),
             "delta": amount_text(charge.price.delta),
             "rule": charge.price.rule,
-            "theorem": theorem_of(charge),
+            "theorem": theorem_of(charge, circumstances),
             "epsilon_paper": None if charge.epsilon_paper is None else amount_text(charge.epsilon_paper),
             "unit": unit_statement(charge, circumstances),
             "rows_per_person": circumstances.rows_per_person,
@@ -177,7 +179,27 @@ def _series(charge: ReleaseCharged, circumstances: DatasetContext) -> dict[str, 
     if charge.series is None:
         return None
     place = {"name": charge.series.name, "number": charge.series.number, "releases": charge.price.releases}
-    return place if circumstances.registered is None else place | {"registered": dict(circumstances.registered)}
+    if circumstances.registered is None:
+        return place
+    return place | registered_fields(circumstances.registered, number=charge.series.number)
+
+
+def registered_fields(registered: Fields, *, number: int) -> dict[str, Any]:
+    """What a certificate says of a series with free columns beside a release's place: what the price is of.
+
+    Args:
+        registered: record of the mechanism that it was registered with.
+        number: the release's place, which says its part where the series' mechanisms differ.
+
+    Raises:
+        InputRefused: the record can't be read.
+        ValueError: no part has this number.
+    """
+    fields: dict[str, Any] = {"registered": dict(registered)}
+    if dict(registered).get("kind") != MIXED:
+        return fields
+    mixed = mechanism_of_record(dict(registered))
+    return fields | {"part": mixed.part_of(number)} if isinstance(mixed, MixedSeries) else fields
 
 
 def _looks(circumstances: DatasetContext) -> dict[str, Any]:
@@ -399,6 +421,10 @@ SERIES_GUARANTEE = (
     "them: every event's probability differs by a factor of at most e^epsilon, plus at most delta. {fixed} "
 )
 FIXED = "The series' parameters were fixed before its first release."
+MIXED_SERIES = (
+    "The series' parts, which are named in this certificate, were fixed before its first release; what each release "
+    "is within its part could be chosen by what was published before. In this release: "
+)
 FREE_COLUMNS = (
     "The series' mechanism was fixed before its first release; columns, hierarchies and levels of each, a higher k and "
     "a lower sampling rate could be chosen by what was published before."
@@ -428,9 +454,9 @@ FILTER_BUDGET = (
 GROUP_THEOREM = "carried over to several records of a person by group privacy, proved in docs/proofs"
 
 
-def theorem_of(charge: ReleaseCharged) -> str:
+def theorem_of(charge: ReleaseCharged, circumstances: DatasetContext) -> str:
     """Where the price's theorem is proved; a rule for several records names the one for a single record after a +."""
-    theorems = kind_of_record(dict(charge.mechanism).get("kind")).theorems
+    theorems = kind_of_record(dict(circumstances.registered or charge.mechanism).get("kind")).theorems
     group, plus, inner = charge.price.rule.rpartition("+")
     proved = theorems.get(inner, inner)
     return f"{proved}; {GROUP_THEOREM} ({group})" if plus else proved
@@ -476,6 +502,8 @@ def guarantee_statement(charge: ReleaseCharged, circumstances: DatasetContext) -
     kind = kind_of(mechanism)
     if charge.series is not None:
         fixed = FIXED if circumstances.registered is None else FREE_COLUMNS
+        if dict(circumstances.registered or ()).get("kind") == MIXED:
+            return f"{_mixed_guarantee(charge, unit)}{kind.statements.done(mechanism)}"
         whole = SERIES_GUARANTEE.format(unit=unit, releases=charge.price.releases, fixed=fixed)
         return f"{whole}{kind.statements.series or ''}"
     template = VALUES_GUARANTEE if charge.price.relation == REPLACEMENT else GUARANTEE
@@ -499,6 +527,10 @@ def filter_statement(charge: ReleaseCharged, circumstances: DatasetContext) -> s
         payer="This release" if charge.series is None else f"The series '{charge.series.name}' as a whole",
         share=share_shown(share_of(taken, added.accounting)),
     )
+
+
+def _mixed_guarantee(charge: ReleaseCharged, unit: str) -> str:
+    return SERIES_GUARANTEE.format(unit=unit, releases=charge.price.releases, fixed=MIXED_SERIES)
 
 
 def limit_statements(charge: ReleaseCharged, circumstances: DatasetContext) -> str:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import date
 from decimal import Decimal
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from ....mechanisms.amounts import counted
 from ....mechanisms.errors import InputRefused
 from ...theory.kinds.kind import Published
-from ...theory.kinds.registry import kind_of_record
+from ...theory.kinds.registry import kind_of_record, mechanism_of_record
 from .values import (
     require_amount,
     require_digest,
@@ -21,7 +21,11 @@ from .values import (
     require_token_id,
 )
 
+if TYPE_CHECKING:
+    from ....mechanisms.mixed_series import MixedSeries
+
 __all__ = [
+    "MIXED",
     "BudgetRaised",
     "ChargedPrice",
     "DataAccess",
@@ -145,6 +149,20 @@ class SeriesRegistered:
             case _:
                 return None
 
+    @property
+    def mixed(self) -> MixedSeries | None:
+        """Its parts where its mechanisms differ; None for a series of one mechanism."""
+        if dict(self.mechanism).get("kind") != MIXED:
+            return None
+        from ....mechanisms.mixed_series import MixedSeries  # for such a series alone
+
+        series = mechanism_of_record(dict(self.mechanism))
+        return series if isinstance(series, MixedSeries) else None
+
+
+MIXED = "mixed-series/1"
+"""The record of a series of different mechanisms."""
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SeriesRegisteredToFilter(SeriesRegistered):
@@ -164,7 +182,9 @@ class FreeSeriesRegistered(SeriesRegistered):
 
     A release of it may also have a higher k or a lower sampling rate than `mechanism`, which its price is for: what
     else is covered is nothing (`not_covered`). `map_digest` is of the specification that it was registered with, and
-    binds no release; `spec_digest` is of what its releases have in common, without columns, k and rate.
+    binds no release; `spec_digest` is of what its releases have in common, without columns, k and rate. Where
+    `mechanism` is a series of different mechanisms (`mixed`), each release is of the part that its number says, and
+    both digests are of the data set, the parts and δ alone.
     """
 
     KIND: ClassVar[str] = "series-registered/2"

@@ -383,8 +383,8 @@ def _of_place(entry: ReleaseCharged, place: SeriesPlace, state: LedgerState) -> 
         if parts == ("specification",):
             yield _specification_differs(series, fault=fault)
         elif parts == ("mechanism",) and isinstance(series, FreeSeriesRegistered):
-            reason = _uncovered(entry.mechanism, series) or ""
-            yield _not_paid(series, reason=reason, fault=f"{fault}: {reason}")
+            reason = _uncovered(entry.mechanism, series, place.number) or ""
+            yield _not_paid(series, reason=reason, number=place.number, fault=f"{fault}: {reason}")
         else:
             what = f"it has not paid for this release: another {' and another '.join(parts)}."
             yield _series_differs(series, what=what, fault=fault)
@@ -393,7 +393,8 @@ def _of_place(entry: ReleaseCharged, place: SeriesPlace, state: LedgerState) -> 
             series, fault=f"series '{place.name}' has paid for {paid} releases, and this is one more"
         )
     if (holder := state.holder(place.name, place.number)) is not None:
-        yield all_releases_taken(series, fault=f"release '{holder}' has this place in series '{place.name}'")
+        fault = f"release '{holder}' has this place in series '{place.name}'"
+        yield all_releases_taken(series, number=place.number, fault=fault)
 
 
 def unpaid_parts(charge: ReleaseCharged, registered: SeriesRegistered) -> tuple[str, ...]:
@@ -401,7 +402,7 @@ def unpaid_parts(charge: ReleaseCharged, registered: SeriesRegistered) -> tuple[
     place, free = charge.series, isinstance(registered, FreeSeriesRegistered)
     differences = {
         "data set": charge.dataset != registered.dataset,
-        "mechanism": _uncovered(charge.mechanism, registered) is not None,
+        "mechanism": _uncovered(charge.mechanism, registered, None if place is None else place.number) is not None,
         "generalization map": not free and charge.map_digest != registered.map_digest,
         "price": charge.price != registered.price,
         "specification": place is None or place.spec_digest != registered.spec_digest,
@@ -409,7 +410,7 @@ def unpaid_parts(charge: ReleaseCharged, registered: SeriesRegistered) -> tuple[
     return tuple(part for part, differs in differences.items() if differs)
 
 
-def _uncovered(mechanism: Fields, registered: SeriesRegistered) -> str | None:
+def _uncovered(mechanism: Fields, registered: SeriesRegistered, number: int | None) -> str | None:
     """Why a series' price doesn't hold for a mechanism, in words; None where it does."""
     if mechanism == registered.mechanism:
         return None
@@ -417,13 +418,13 @@ def _uncovered(mechanism: Fields, registered: SeriesRegistered) -> str | None:
         return "another mechanism"
     try:
         run, priced = (mechanism_of_record(dict(record)) for record in (mechanism, registered.mechanism))
-    except InputRefused:
+        return not_covered(run, priced, number=number or 1)
+    except (InputRefused, ValueError):
         return "another mechanism"
-    return not_covered(run, priced)
 
 
 def other_specification(
-    registered: SeriesRegistered, *, dataset: str, spec_digest: str, mechanism: Fields
+    registered: SeriesRegistered, *, dataset: str, spec_digest: str, mechanism: Fields, number: int
 ) -> Violation | None:
     """What speaks against a release of a series of which only the specification is known yet, None where nothing does.
 
@@ -432,11 +433,12 @@ def other_specification(
         dataset: the data set that would be released.
         spec_digest: SHA-256 (hex) of what the specifications of a series must have in common.
         mechanism: record of what would be run. A series without free columns has it in its digest.
+        number: of a place of the part that it is of.
     """
     if (dataset, spec_digest) != (registered.dataset, registered.spec_digest):
         return _specification_differs(registered)
-    reason = _uncovered(mechanism, registered)
-    return None if reason is None else _not_paid(registered, reason=reason)
+    reason = _uncovered(mechanism, registered, number)
+    return None if reason is None else _not_paid(registered, reason=reason, number=number)
 
 
 def _specification_differs(series: SeriesRegistered, *, fault: str = "") -> Violation:
@@ -444,7 +446,9 @@ def _specification_differs(series: SeriesRegistered, *, fault: str = "") -> Viol
         "this specification differs from the one that was registered, and the price holds for parameters fixed then: "
         "data set, form, k, rate, delta, columns, hierarchies, levels, and how records are read."
     )
-    if isinstance(series, FreeSeriesRegistered):
+    if series.mixed is not None:
+        what = "another data set, or another delta, than was registered."
+    elif isinstance(series, FreeSeriesRegistered):
         what = (
             "this specification differs from the one that was registered in more than columns, hierarchies, levels, a "
             "higher k or a lower rate: the same are data set, kind and form, delta, how records are read, "
@@ -453,7 +457,11 @@ def _specification_differs(series: SeriesRegistered, *, fault: str = "") -> Viol
     return _series_differs(series, what=what, fault=fault)
 
 
-def _not_paid(series: SeriesRegistered, *, reason: str, fault: str = "") -> Violation:
+def _not_paid(series: SeriesRegistered, *, reason: str, number: int, fault: str = "") -> Violation:
+    mixed = series.mixed
+    if mixed is not None and number <= mixed.releases:
+        part = mixed.part_of(number)
+        reason = f"{reason}, in part {part} ({mixed.each[part - 1]})"
     what = (
         f"it has not paid for this mechanism: {reason}. With free columns a release may have a higher k or a lower "
         "rate than was registered, and nothing else differs."
@@ -471,12 +479,16 @@ def _series_differs(series: SeriesRegistered, *, what: str, fault: str) -> Viola
     )
 
 
-def all_releases_taken(series: SeriesRegistered, *, fault: str = "") -> Violation:
-    """What speaks against one more release of a series that has no free place."""
+def all_releases_taken(series: SeriesRegistered, *, number: int = 1, fault: str = "") -> Violation:
+    """What speaks against one more release of a series, or of the part that a number is of, that has no free place."""
+    taken = f"{series.price.releases} releases"
+    if (mixed := series.mixed) is not None and number <= mixed.releases:
+        part = mixed.part_of(number)
+        taken = f"{mixed.each[part - 1].releases} releases of part {part} ({mixed.each[part - 1]})"
     return Violation(
         cause="series-finished",
         fault=fault,
-        what=f"all its {series.price.releases} releases are taken.",
+        what=f"all its {taken} are taken.",
         where=f"series '{series.series}'",
         remedy="Register another series, which is charged anew.",
     )

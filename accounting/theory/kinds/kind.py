@@ -140,6 +140,12 @@ def _read_amount(value: object) -> Decimal:
     return Decimal(value)
 
 
+def _read_text(value: object) -> str:
+    if isinstance(value, str):
+        return value
+    raise ValueError("a text is needed")
+
+
 def _read_relation(value: object) -> object:
     if value not in (ADD_REMOVE, REPLACEMENT):
         raise ValueError("an unknown relation")
@@ -161,6 +167,7 @@ _FORMS: Mapping[object, _Form] = {
     ),
     Relation: _Form(str, _read_relation),
     bytes: _Form(bytes.hex, _read_bytes),
+    str: _Form(str, _read_text),
 }
 """Type of a field → how it is written."""
 

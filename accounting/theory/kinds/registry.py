@@ -9,7 +9,7 @@ from importlib import import_module
 from typing import Any, TypeVar
 
 from ....mechanisms.errors import InputRefused
-from ....mechanisms.mechanism import Mechanism
+from ....mechanisms.mechanism import ADD_REMOVE, Mechanism
 from .kind import MechanismKind, Price, check_records, check_request
 
 __all__ = [
@@ -120,7 +120,7 @@ FREER_KINDS = frozenset({"strongly_safe", "epsilon_safe", "deletion", "selected_
 """Kinds whose groups of fewer than k are dropped, so that a higher k is another processing of what is published."""
 
 
-def not_covered(mechanism: Mechanism, registered: Mechanism) -> str | None:
+def not_covered(mechanism: Mechanism, registered: Mechanism, *, number: int = 1) -> str | None:
     """Why the price of a series with free columns doesn't cover a release by a mechanism, in words; None where it does.
 
     It covers the registered mechanism with a higher k (post-processing), with a lower sampling rate (the same on
@@ -131,7 +131,13 @@ def not_covered(mechanism: Mechanism, registered: Mechanism) -> str | None:
     Args:
         mechanism: what the release would run.
         registered: what the series was registered with.
+        number: the release's place in it, which says its part where the mechanisms of a series differ.
+
+    Raises:
+        ValueError: no part of the series has this number.
     """
+    if registered.kind == "mixed_series":
+        return _not_covered_by_part(mechanism, registered, number)
     if type(mechanism) is not type(registered) or registered.kind not in FREER_KINDS:
         return None if mechanism == registered else "another kind of mechanism"
     for one in fields(registered):  # type: ignore[arg-type]  # every mechanism is a dataclass
@@ -145,6 +151,26 @@ def not_covered(mechanism: Mechanism, registered: Mechanism) -> str | None:
     return None
 
 
+def _not_covered_by_part(mechanism: Mechanism, series: Mechanism, number: int) -> str | None:
+    """The same for a part: a sampled release, or any answer whose price has no δ and at most an ε."""
+    from ....mechanisms.mixed_series import MixedSeries  # for such a series alone
+
+    if not isinstance(series, MixedSeries):
+        raise TypeError("a mixed series has parts")
+    measure = series.each[series.part_of(number) - 1].measure
+    if not isinstance(measure, Decimal):
+        return not_covered(mechanism, measure)
+    if mechanism.kind not in PURE_ANSWERS:
+        return "no answer whose price has no delta"
+    costs = price(mechanism, delta=Decimal(0))
+    if costs.relation != ADD_REMOVE:
+        return f"its price is for the neighbouring relation {costs.relation}"
+    return None if costs.epsilon <= measure else f"its epsilon {costs.epsilon} is above the registered {measure}"
+
+
+PURE_ANSWERS = frozenset({"answers"})
+"""Kinds that a part with an ε alone pays for."""
+
 KINDS: dict[str, tuple[str, ...]] = {
     "strongly_safe": ("strongly-safe-release/1",),
     "epsilon_safe": ("epsilon-safe-release/1",),
@@ -157,6 +183,7 @@ KINDS: dict[str, tuple[str, ...]] = {
     "answers": ("count-answer/1", "sum-answer/1", "mean-answer/1"),
     "local_reports": ("count-mean-sketch/1", "k-randomization/1"),
     "outcome_counts": ("outcome-counts/1",),
+    "mixed_series": ("mixed-series/1",),
     "selected_deletion": ("selected-deletion-release/1",),
     "deletion": ("deletion-release/1", "calibrated-deletion-release/1"),
 }

@@ -10,9 +10,15 @@ from itertools import combinations, pairwise
 from math import comb
 
 import pytest
-from crowdblend.accounting.theory.kinds.registry import not_covered
+from crowdblend.accounting.theory.composition.amplification import Guarantee
+from crowdblend.accounting.theory.composition.releases import epsilon_composed
+from crowdblend.accounting.theory.kinds.registry import not_covered, price
+from crowdblend.mechanisms.answers import CountAnswer
 from crowdblend.mechanisms.deletion import CalibratedDeletion, DeletionRelease, GeometricDeletion, SelectedDeletion
+from crowdblend.mechanisms.errors import InputRefused
+from crowdblend.mechanisms.mechanism import ADD_REMOVE, REPLACEMENT
 from crowdblend.mechanisms.microdata import EpsilonSafeRelease, StronglySafeRelease
+from crowdblend.mechanisms.mixed_series import series_of_parts
 
 K, RATE, SIZES = 2, Fraction(1, 2), range(1, 7)
 FREER = [(k, rate) for k in (2, 3, 5) for rate in (Fraction(1, 2), Fraction(1, 3), Fraction(1, 8))]
@@ -163,3 +169,103 @@ def test_what_else_differs_is_not_covered():
         assert "differs from what was registered" in not_covered(mechanism, registered)
     for mechanism, registered in ((SAFE, CHOSEN), (CHOSEN, SAFE), (KEPT, SAFE), (KEPT, WEIGHED), (WEIGHED, KEPT)):
         assert not_covered(mechanism, registered) == "another kind of mechanism"
+
+
+PURE = ((Fraction(5, 9), Fraction(4, 9)), (Fraction(4, 9), Fraction(5, 9)))
+"""The pair of an answer whose e^ε is 5/4."""
+
+
+def in_any_order(remaining, factor, p=Fraction(1), q=Fraction(1)):
+    """The δ of an adversary who picks by the outcomes what comes next, part and group, as long as there are any."""
+    if not any(left for _, left in remaining):
+        return max(Fraction(0), p - factor * q)
+    best = Fraction(0)
+    for place, (choices, left) in enumerate(remaining):
+        if left:
+            after = [*remaining]
+            after[place] = (choices, left - 1)
+            for one in choices:
+                best = max(best, sum(in_any_order(after, factor, p * a, q * b) for a, b in one if a))
+    return best
+
+
+@pytest.mark.parametrize("adding", [True, False])
+def test_parts_of_a_series_cost_no_more_in_any_order_and_more_where_one_is_taken_too_often(adding):
+    """Composed suprema: the worst pair of each part, in one order, against every order that an adversary may pick."""
+    strong = [pair(2, Fraction(1, 2), n, adding) for n in range(1, 5)]
+    weak = [pair(3, Fraction(1, 3), n, adding) for n in range(2, 6)]
+    freer = [pair(4, Fraction(1, 2), 4, adding), pair(2, Fraction(1, 4), 3, adding)]
+    worst = [([supremum(strong)], 1), ([supremum(weak)], 1), ([PURE], 1)]
+    for factor in (Fraction(6, 5), Fraction(2)):
+        priced = in_any_order(worst, factor)
+        assert in_any_order([(strong + freer, 1), (weak, 1), ([PURE], 1)], factor) <= priced
+        assert in_any_order([(strong, 2), ([PURE], 1)], factor) > priced
+    assert priced > 0
+
+
+def test_the_series_of_the_design_costs_what_it_says_and_less_than_its_parts_alone():
+    mixed = series_of_parts(["12 x k=20,rate=0.1", "12 x k=50,rate=0.05", "24 x epsilon=0.05"])
+    delta = Decimal("1e-6")
+    found = price(mixed, delta=delta, releases=48)
+    assert (found.rule, found.releases, round(found.epsilon, 2)) == ("mixed-pld/1", 48, Decimal("1.07"))
+    turned = series_of_parts(["24 x epsilon=0.05", "12 x k=50,rate=0.05", "12 x k=20,rate=0.1"])
+    assert price(turned, delta=delta, releases=48).epsilon == found.epsilon
+    parts = {
+        StronglySafeRelease(k=20, sampling_rate=Decimal("0.1")): 12,
+        StronglySafeRelease(k=50, sampling_rate=Decimal("0.05")): 12,
+        Guarantee(epsilon=Decimal("0.05"), delta=Decimal(0)): 24,
+    }
+    assert float(found.epsilon) == pytest.approx(epsilon_composed(parts, delta=1e-6), rel=1e-9)
+    alone = sum(price(part, delta=delta / 2, releases=12).epsilon for part in list(parts)[:2]) + 24 * Decimal("0.05")
+    assert found.epsilon < alone * Decimal("0.65")
+    with pytest.raises(InputRefused, match="no price as a series of 47"):
+        price(mixed, delta=delta, releases=47)
+
+
+def test_which_numbers_a_part_has_and_what_it_covers():
+    mixed = series_of_parts([" 2 x k=20, rate=0.10", "3 x k = 50,rate=5e-2", "4 x epsilon=0.050"])
+    assert mixed.parts == "2 x k=20,rate=0.1; 3 x k=50,rate=0.05; 4 x epsilon=0.05"
+    assert [mixed.part_of(number) for number in range(1, 10)] == [1, 1, 2, 2, 2, 3, 3, 3, 3]
+    assert [mixed.numbers(part) for part in (1, 2, 3)] == [range(1, 3), range(3, 6), range(6, 10)]
+    with pytest.raises(ValueError, match="no part"):
+        mixed.part_of(10)
+    answer = CountAnswer(epsilon=Decimal("0.05"), relation=ADD_REMOVE, groups=3, sampling_rate=None)
+    fifty = StronglySafeRelease(k=50, sampling_rate=Decimal("0.05"))
+
+    def reason(mechanism, number):
+        return not_covered(mechanism, mixed, number=number)
+
+    assert reason(SAFE, 2) is reason(fifty, 1) is reason(fifty, 3) is reason(answer, 9) is None
+    assert "k = 20 is below the registered 50" in reason(SAFE, 3)
+    assert "above the registered 0.05" in reason(replace(answer, epsilon=Decimal("0.0501")), 6)
+    # On a sample it costs less: ln(1 + 0.1(e^0.4 - 1)) is 0.0481, and 0.0513 of 0.425.
+    assert reason(replace(answer, epsilon=Decimal("0.4"), sampling_rate=Decimal("0.1")), 6) is None
+    assert reason(replace(answer, epsilon=Decimal("0.425"), sampling_rate=Decimal("0.1")), 6) is not None
+    assert "replacement" in reason(replace(answer, relation=REPLACEMENT, epsilon=Decimal("0.01")), 6)
+    assert reason(answer, 1) == "another kind of mechanism"
+    assert reason(fifty, 6) == "no answer whose price has no delta"
+
+
+@pytest.mark.parametrize(
+    "texts",
+    [
+        ["12"],
+        ["0 x k=20,rate=0.1"],
+        ["10001 x epsilon=1"],
+        ["1 x k=20"],
+        ["1 x rate=0.1,k=20"],
+        ["1 x k=0,rate=0.1"],
+        ["1 x k=20,rate=1"],
+        ["1 x k=20,rate=nan"],
+        ["1 x epsilon=0"],
+        ["1 x epsilon=101"],
+        ["1 x epsilon=-1"],
+        [""],
+        ["1 x epsilon=1", "2 x epsilon=1.0"],
+        [f"1 x k={k},rate=0.1" for k in range(2, 23)],
+        ["1 x epsilon=1; 2 x k=1"],
+    ],
+)
+def test_parts_of_another_form_are_refused(texts):
+    with pytest.raises(InputRefused, match=r"--part|series"):
+        series_of_parts(texts)

@@ -7,6 +7,7 @@ import json
 import pkgutil
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import fields, replace
 from decimal import Decimal
@@ -47,6 +48,7 @@ from crowdblend.mechanisms.local_reports.krandomization import KRandomization, O
 from crowdblend.mechanisms.local_reports.sketch import CountMeanSketch
 from crowdblend.mechanisms.mechanism import ADD_REMOVE, REPLACEMENT, Mechanism
 from crowdblend.mechanisms.microdata import EpsilonSafeRelease, StronglySafeRelease
+from crowdblend.mechanisms.mixed_series import MixedSeries
 from crowdblend.mechanisms.points import SyntheticPoints
 
 RATE, HALF, DELTA = Decimal("0.1"), Decimal("0.5"), Decimal("1e-4")
@@ -83,6 +85,7 @@ EXAMPLES: dict[str, tuple[Mechanism, ...]] = {
         OutcomeCounts(randomizer=FLIPS, least_people=10**6),
         OutcomeCounts(randomizer=ONE, least_people=900),
     ),
+    "mixed_series": (MixedSeries(parts="2 x k=20,rate=0.1; 3 x k=50,rate=0.05; 1 x epsilon=0.05"),),
     "selected_deletion": (
         SelectedDeletion(
             stages=1, k=2, noise=OptimalDeletion(epsilon=HALF, delta=DELTA / 10), selection_epsilon=Decimal("0.05")
@@ -127,9 +130,14 @@ def delta_of(kind: MechanismKind[Any]) -> Decimal:
     return Decimal(0) if kind.pure else DELTA
 
 
+def runs_of(mechanism: Mechanism) -> int:
+    """How many releases a price is for where nothing is said: one, or all that a series of different ones has."""
+    return mechanism.releases if isinstance(mechanism, MixedSeries) else 1
+
+
 @cache
 def charged(mechanism: Mechanism, **more: Any) -> Price:
-    return price(mechanism, delta=delta_of(kind_of(mechanism)), **more)
+    return price(mechanism, delta=delta_of(kind_of(mechanism)), **({"releases": runs_of(mechanism)} | more))
 
 
 def refused(call: Callable[[], object]) -> bool:
@@ -166,7 +174,7 @@ def check_price(name: str, kind: MechanismKind[Any], mechanism: Mechanism) -> No
     """A price has a rule with a theorem, no more digits than are compared, and rises where protection falls."""
     found, delta = charged(mechanism), delta_of(kind)
     assert found.epsilon > 0, f"{name}: `price`"
-    assert (found.delta, found.releases, found.rows_per_person) == (delta, 1, 1), f"{name}: `price`"
+    assert (found.delta, found.releases, found.rows_per_person) == (delta, runs_of(mechanism), 1), f"{name}: `price`"
     assert found.relation in (ADD_REMOVE, REPLACEMENT), f"{name}: `price`"
     assert len(found.epsilon.as_tuple().digits) <= 12, f"{name}: `price` isn't rounded up"
     assert found.rule in kind.theorems, f"{name}: `theorems` lacks {found.rule}"
@@ -174,7 +182,8 @@ def check_price(name: str, kind: MechanismKind[Any], mechanism: Mechanism) -> No
         with pytest.raises(InputRefused, match="delta 0"):
             price(mechanism, delta=DELTA)
     elif not kind.exclusive:
-        assert price(mechanism, delta=DELTA / 10).epsilon >= found.epsilon, f"{name}: `price` falls with delta"
+        less = price(mechanism, delta=DELTA / 10, releases=found.releases)
+        assert less.epsilon >= found.epsilon, f"{name}: `price` falls with delta"
     for field in [one.name for one in fields(mechanism) if one.name in DEARER]:  # type: ignore[arg-type]
         if (value := DEARER[field](getattr(mechanism, field))) is None:
             continue
@@ -196,9 +205,9 @@ def check_earlier_rules(name: str, kind: MechanismKind[Any], mechanism: Mechanis
 def check_more_releases_and_records(name: str, kind: MechanismKind[Any], mechanism: Mechanism) -> None:
     """Two releases, or a person's two records, cost more than one, or have no price."""
     one, delta = charged(mechanism), delta_of(kind)
-    if kind.statements.series is None:
+    if kind.statements.series is None or isinstance(mechanism, MixedSeries):
         with pytest.raises(InputRefused, match="as a series"):
-            charged(mechanism, releases=2)
+            charged(mechanism, releases=runs_of(mechanism) + 1)
     else:
         two = charged(mechanism, releases=2)
         assert (two.releases, two.rule in kind.theorems) == (2, True), f"{name}: `price` or `theorems` of a series"
@@ -209,7 +218,7 @@ def check_more_releases_and_records(name: str, kind: MechanismKind[Any], mechani
         assert pair.epsilon > one.epsilon, f"{name}: `group_price`"
         group, plus, inner = pair.rule.partition("+")
         assert (bool(plus), inner in kind.theorems) == (True, True), f"{name}: `group_price` has the rule {group}"
-    paper = paper_price(mechanism, delta=delta)
+    paper = paper_price(mechanism, delta=delta, releases=runs_of(mechanism))
     assert paper is None or paper.epsilon >= one.epsilon, f"{name}: `paper_price` is below the exact one"
     assert paper_price(mechanism, delta=delta, rows_per_person=2) is None, f"{name}: `paper_price`"
 
@@ -221,7 +230,7 @@ def check_losses(name: str, kind: MechanismKind[Any], mechanism: Mechanism) -> N
         return
     parts = kind.losses(mechanism)
     assert all(isinstance(part, StronglySafeRelease | Guarantee | FiniteLosses) for part in parts), f"{name}: `losses`"
-    composed = epsilon_composed(dict.fromkeys(parts, 1), delta=float(DELTA))
+    composed = epsilon_composed(Counter(parts), delta=float(DELTA))
     assert composed is not None, f"{name}: `losses`"
     assert composed == pytest.approx(float(charged(mechanism).epsilon), rel=1e-2), f"{name}: `losses` aren't its own"
 
