@@ -35,11 +35,11 @@ from ..arithmetic import (
 )
 from ..kinds.kind import RELATION, check_records
 from ..kinds.registry import kind_of
-from ..privacy_profile import least_log_delta
+from ..privacy_profile import least_log_delta, log_adding_within, log_removing_within
 from .amplification import Guarantee
 from .finite_losses import FiniteLosses, LossesBySize, LossesInDoubles
-from .loss_distribution import FilterPart, LossCurves, LossDistribution, Part, curves_of, few_bits
-from .series_game import moves_of
+from .loss_distribution import FilterPart, LossCurves, Part, curves_of, deltas_up
+from .series_game import blocks_of_sizes
 
 __all__ = [
     "RULE",
@@ -57,7 +57,10 @@ RULE = "renyi-filter/1"
 
 _LARGEST_ORDER = Decimal(100_000)
 _POINTS_PER_DEVIATION = 10.0
-_NEGLIGIBLE = 1e-3
+_GROWTH = 0.02
+_LARGEST_K = 10_000
+_NEGLIGIBLE, _LEAST = 1e-3, 1e-280
+_MOST_SLACK = 1e-4
 _MOST_SIZES = 20_000
 _BETWEEN = 16
 
@@ -332,11 +335,7 @@ def _covers(part: Part, negligible: float) -> tuple[_Cover, ...]:
     """
     match part:
         case StronglySafeRelease():
-            curves = curves_of(part, negligible=max(negligible, 1e-300))
-            if not isinstance(curves, LossCurves):
-                raise TypeError("a sampled release has curves")
-            sides = moves_of(part, curves, few_bits(curves.deviation / _POINTS_PER_DEVIATION))
-            return tuple(_stacked(moves) for moves in sides)
+            return _of_sampled(part, negligible)
         case Guarantee():
             return (_of_guarantee(part),)
         case FiniteLosses():
@@ -344,15 +343,68 @@ def _covers(part: Part, negligible: float) -> tuple[_Cover, ...]:
     assert_never(part)
 
 
-def _stacked(moves: list[LossDistribution]) -> _Cover:
-    first = moves[0]
-    if any((move.lowest, move.masses.size) != (first.lowest, first.masses.size) for move in moves):
-        raise ValueError("the measures need one grid")
-    return _Cover(
-        losses=first.losses(),
-        masses=np.array([move.masses * (1.0 + move.slack) for move in moves]),
-        infinite=np.array([move.infinite * (1.0 + move.slack) for move in moves]),
+def _of_sampled(release: StronglySafeRelease, negligible: float) -> tuple[_Cover, _Cover]:
+    """Measures of both directions for all sizes of a group, from 1, in blocks."""
+    curves = curves_of(release, negligible=max(negligible, _LEAST))
+    if not isinstance(curves, LossCurves):
+        raise TypeError("a sampled release has curves")
+    k, rate = release.k, float_up(release.sampling_rate)
+    # One block is quick and somewhat dearer: the supremum of each ε by itself.
+    first, last = blocks_of_sizes(k, rate) if k <= _LARGEST_K else (np.ones(1), np.array([math.inf]))
+    grids = [
+        _grid_to(end, curves.deviation / _POINTS_PER_DEVIATION) for end in (curves.adding_end, curves.removing_end)
+    ]
+    adding, removing = (
+        deltas_up(curve(k=k, sampling_rate=rate, epsilons=grid, first=first, last=last))
+        for curve, grid in zip((log_adding_within, log_removing_within), grids, strict=True)
     )
+    return _of_curves(grids[0], adding, grids[1], removing), _of_curves(grids[1], removing, grids[0], adding)
+
+
+def _grid_to(end: float, finest: float) -> Array:
+    """Losses from 0 to just beyond an end, at first evenly spaced, and later by a share of themselves."""
+    even = math.ceil(min(1.0 / _GROWTH, end / finest)) + 1
+    further = max(math.ceil(math.log(end / (finest * (even - 1))) / math.log1p(_GROWTH)), 0) + 1
+    return np.concatenate(
+        [np.arange(even) * finest, (even - 1) * finest * (1.0 + _GROWTH) ** np.arange(1, further + 1)]
+    )
+
+
+def _of_curves(ahead_grid: Array, ahead: Array, behind_grid: Array, behind: Array) -> _Cover:
+    """The least measures whose curves lie above upper bounds on δ, one a row; not trusted, but summed up again.
+
+    As `from_curve`, on losses that aren't evenly spaced (docs/proofs/composition.md, 1, Lemma 1 and 4).
+
+    Args:
+        ahead_grid: ε from 0, shape (n,).
+        ahead: δ of this direction there, shape (r, n).
+        behind_grid: ε from 0, shape (m,).
+        behind: δ of the other direction there, shape (r, m).
+
+    Raises:
+        ValueError: the curves are too noisy for these losses.
+    """
+    below = -behind_grid[:0:-1]
+    mirrored = (-np.expm1(below) + np.exp(below) * behind[:, :0:-1]) * (1.0 + 1e-14)
+    losses = np.concatenate([below, ahead_grid])
+    deltas = np.minimum(np.concatenate([mirrored, ahead], axis=1), 1.0)
+    deltas = np.maximum.accumulate(deltas[:, ::-1], axis=1)[:, ::-1]
+    places, widths = np.exp(losses), np.exp(losses[:-1]) * np.expm1(np.diff(losses))
+    slopes = np.diff(deltas, axis=1) / widths
+    edges = (deltas[:, :1] - 1.0) / places[0], np.zeros((deltas.shape[0], 1))
+    weights = np.maximum(np.diff(np.concatenate([edges[0], slopes, edges[1]], axis=1), axis=1), 0.0)
+    infinite = deltas[:, -1] + _LEAST
+    rises = np.cumsum(weights[:, :0:-1], axis=1)[:, ::-1] * widths
+    curve = np.concatenate([np.cumsum(rises[:, ::-1], axis=1)[:, ::-1], np.zeros_like(edges[1])], axis=1)
+    masses = weights * places
+    total = masses.sum(axis=1, keepdims=True)
+    certain = 1.0 - (2.0 * losses.size + 64.0) * ULP
+    reached = (np.concatenate([curve, total], axis=1) + infinite[:, None]) * certain
+    wanted = np.concatenate([deltas, np.ones_like(edges[1])], axis=1)
+    slack = np.maximum((wanted / reached).max(axis=1), 1.0) * (1.0 + 8.0 * ULP)
+    if not slack.max() <= 1.0 + _MOST_SLACK:
+        raise ValueError("its loss is too small for double precision")
+    return _Cover(losses=losses, masses=masses * slack[:, None], infinite=infinite * slack)
 
 
 def _of_guarantee(guarantee: Guarantee) -> _Cover:

@@ -24,7 +24,7 @@ from .loss_distribution import (
     power,
 )
 
-__all__ = ["MOST_RELEASES", "delta_of_game", "epsilon_of_game", "moves_of"]
+__all__ = ["MOST_RELEASES", "blocks_of_sizes", "delta_of_game", "epsilon_of_game", "moves_of"]
 
 MOST_RELEASES = 400
 """More take too long, and so does a k above 10,000: then the price is the composed one."""
@@ -110,19 +110,28 @@ def _grid(release: StronglySafeRelease, releases: int, delta: float) -> tuple[Lo
     return curves, few_bits(max(finest, reach / (_FEWER_IN_ALL if few else _MOST_POINTS)))
 
 
-def moves_of(
-    release: StronglySafeRelease, curves: LossCurves, spacing: float
-) -> tuple[list[LossDistribution], list[LossDistribution]]:
-    """The measures of adding and of removing for all sizes of a group, from 1, in blocks.
+def blocks_of_sizes(k: int, rate: float) -> tuple[Array, Array]:
+    """All sizes of a group, from 1, in blocks: the first of each, and the last, which is infinite in the end.
 
-    Blocks are fine where the worst sizes are, and coarse elsewhere; which they are decides how far the price is above
+    Blocks are fine where the worst sizes are, and coarse elsewhere; which they are decides how far a price is above
     the least one, and nothing else.
+
+    Args:
+        k: suppression threshold.
+        rate: β.
     """
-    k, rate = release.k, float_up(release.sampling_rate)
     (low, high), (near, far) = _FARTHEST, _NEAREST
     steps = np.concatenate([np.arange(low, near, _COARSE), np.arange(near, far, _FINE), np.arange(far, high, _COARSE)])
     ends = np.unique(np.maximum(np.floor((k - steps * math.sqrt(k)) / rate), k))
-    first, last = np.append(1.0, ends + 1.0), np.append(ends, math.inf)
+    return np.append(1.0, ends + 1.0), np.append(ends, math.inf)
+
+
+def moves_of(
+    release: StronglySafeRelease, curves: LossCurves, spacing: float
+) -> tuple[list[LossDistribution], list[LossDistribution]]:
+    """The measures of adding and of removing for all sizes of a group, from 1, in blocks."""
+    k, rate = release.k, float_up(release.sampling_rate)
+    first, last = blocks_of_sizes(k, rate)
     adding, removing = (
         deltas_up(curve(k=k, sampling_rate=rate, epsilons=grid_to(end, spacing), first=first, last=last))
         for curve, end in ((log_adding_within, curves.adding_end), (log_removing_within, curves.removing_end))

@@ -9,6 +9,7 @@ from functools import cache
 
 import numpy as np
 import pytest
+from crowdblend.accounting.theory.composition import renyi
 from crowdblend.accounting.theory.composition.renyi import FilterTerms, filter_cost, fits, spent_share, tail_for
 from crowdblend.accounting.theory.kinds.registry import price
 from crowdblend.accounting.theory.planning.filter_terms import least_terms, propose_terms
@@ -76,6 +77,15 @@ def test_a_release_takes_the_largest_divergence_of_all_sizes(k, rate, order, tai
     true = largest_divergence(release, order, float(tail), sizes)
     assert true <= found * (1 + 1e-9)
     assert found <= 1.02 * true + 1e-9
+
+
+@pytest.mark.parametrize(("k", "rate"), [(5, "0.001"), (2, "1e-6"), (20, "1e-9"), (100_000, "0.3"), (20, "0.99")])
+def test_divergences_of_unusual_releases_are_found_on_few_losses(k, rate):
+    release = StronglySafeRelease(k=k, sampling_rate=Decimal(rate))
+    tail = tail_for(TERMS, release)
+    for order in ("2", "30", "3000"):
+        assert filter_cost(release, order=Decimal(order), tail=tail).divergence <= 10
+    assert max(cover.losses.size for cover in renyi._covers.__wrapped__(release, 1e-11)) < 2500
 
 
 @pytest.mark.parametrize("order", ["1.1", "2", "30", "5000"])
