@@ -147,6 +147,35 @@ def test_the_budget_is_sharp_and_never_passed():
     assert reached(SHARP, moves, 3) >= Fraction("0.97e-6")
 
 
+def moment_after_cut(pairs, order, tail):
+    """Σ P′^α·Q^{1−α} with P′ = min(P, λ·Q) and λ such that exactly τ is cut off; all in fractions."""
+    above, other = sum(ahead for ahead, behind in pairs if not behind) - tail, Fraction(0)
+    assert above <= 0
+    rest = sorted(((ahead / behind, ahead, behind) for ahead, behind in pairs if behind), reverse=True)
+    while rest and above + rest[0][1] - rest[0][0] * (other + rest[0][2]) <= 0:
+        _, ahead, behind = rest.pop(0)
+        above, other = above + ahead, other + behind
+    cap = rest[0][0] if rest else Fraction(0)
+    if other:
+        cap = max(cap, above / other)
+    return sum(((min(ratio, cap)) ** order * behind for ratio, _, behind in rest), Fraction(0)) + cap**order * other
+
+
+@pytest.mark.parametrize(("k", "rate", "order", "tail"), [(4, "0.2", 5, "0.01"), (6, "0.25", 12, "0.001")])
+def test_a_divergence_is_above_the_exact_one_of_every_size_and_near_the_largest(k, rate, order, tail):
+    release = StronglySafeRelease(k=k, sampling_rate=Decimal(rate))
+    found = filter_cost(release, order=Decimal(order), tail=Decimal(tail)).divergence
+    largest = Decimal(0)
+    for n in range(1, 70):
+        present, absent = suppressed(k, Fraction(rate), n), suppressed(k, Fraction(rate), n - 1)
+        absent += [Fraction(0)] * (len(present) - len(absent))
+        for sides in ((present, absent), (absent, present)):
+            moment = moment_after_cut([pair for pair in zip(*sides, strict=True) if any(pair)], order, Fraction(tail))
+            exact = (Decimal(moment.numerator) / Decimal(moment.denominator)).ln() / (order - 1)
+            largest = max(largest, exact)
+    assert largest <= found <= Decimal("1.02") * largest
+
+
 def running(terms, costs):
     """The allowance by what the tails have spent so far: what must not be done."""
     tails = sum(cost.tail for cost in costs)
