@@ -77,6 +77,61 @@ def test_a_cluster_draws_the_sample_that_threads_draw(desk, cluster) -> None:
             assert KEY.hex().encode() not in path.read_bytes()
 
 
+PERSONS = """
+[release]
+name = "visits"
+form = "counts"
+[data]
+dataset = "people"
+source = "many"
+person = "who"
+[sampling]
+rate = 0.4
+[suppression]
+k = 20
+[privacy]
+delta = 1e-6
+[columns.visit]
+interval = { lower = 0, upper = 8, widths = [] }
+level = 0
+[columns.wide]
+interval = { lower = 0, upper = 1152921504606846976, widths = [] }
+level = 0
+[columns.far]
+interval = { lower = 0, upper = 1152921504606846976, widths = [] }
+level = 0
+"""
+
+
+def test_a_cluster_chooses_the_records_of_each_person_that_threads_choose(desk, cluster) -> None:
+    """The records of everyone lie in several files: a shuffle between the workers brings them together."""
+    address, folder = cluster
+    (desk.folder / "many").mkdir()
+    numbers = np.random.default_rng(8)
+    people = np.repeat(np.arange(6_000), 3)
+    numbers.shuffle(people)
+    for number in range(6):
+        own = people[number::6]
+        rows = zip(own.tolist(), numbers.integers(0, 8, own.size).tolist(), strict=True)
+        lines = [
+            "who,visit,wide,far",
+            *(f"person-{who:09d},{visit},{visit % 2},1" if who else f",{visit},0,1" for who, visit in rows),
+        ]
+        (desk.folder / "many" / f"{number}.csv").write_text("\n".join(lines) + "\n")
+    (desk.folder / "visits.toml").write_text(PERSONS)
+    found = []
+    for name, scheduler in (("threads", None), ("cluster", address)):
+        given = {"ledger": name, "coins": lambda size: KEY[:size]}
+        result = desk.release(desk.folder / "visits.toml", output=name, scheduler=scheduler, **given)
+        found.append(pq.read_table(f"{result['output']}/data.parquet").to_pylist())
+    assert found[0] == found[1]
+    assert 0.3 * 6_000 < sum(row["count"] for row in found[0]) < 0.5 * 6_000
+    for path in folder.rglob("*"):
+        if path.is_file():
+            assert KEY not in path.read_bytes()
+            assert b"person-000000123" not in path.read_bytes()
+
+
 @pytest.mark.slow
 def test_a_cluster_adds_up_the_reports_that_threads_add_up(desk, cluster) -> None:
     address, _ = cluster
