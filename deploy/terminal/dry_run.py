@@ -13,6 +13,7 @@ from ...mechanisms.amounts import amount_left, amount_shown, counted
 from ...mechanisms.recoding import GeneralizationMap
 from ..readiness import budget_facts, filter_charge_for, filter_lines, source_facts
 from ..run import two_names_warning, warn_of_metadata
+from .explanation import limit_facts, limit_in_words
 
 __all__ = ["tell_dry_run"]
 
@@ -37,6 +38,8 @@ def tell_dry_run(found: DryRun, *, as_json: bool) -> None:
         f"Its guarantee: ε = {amount_shown(price.epsilon)}, δ = {amount_shown(price.delta)}"
         f"{'' if price.releases == 1 else f', for all {price.releases} releases of the series'}."
     )
+    if found.request.limit is not None:
+        click.echo(f"It hides {limit_in_words(found.request.limit)}.")
     if budget["accounting"] == "filter":
         for line in filter_lines(budget):
             click.echo(line)
@@ -93,5 +96,6 @@ def _record(found: DryRun) -> dict[str, Any]:
         "levels": {column.name: column.level for column in recoding.columns}
         if isinstance(recoding, GeneralizationMap)
         else None,
+        "limit": limit_facts(request.limit),
         "output": str(request.output),
     }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from decimal import Decimal
-from typing import Any, assert_never
+from typing import TYPE_CHECKING, Any, assert_never
 
 import numpy as np
 from rich.console import Console
@@ -19,7 +19,10 @@ from ...mechanisms.map_selection.lattice import information_kept
 from ...mechanisms.recoding import GeneralizationMap
 from ...tasks.request import Request
 
-__all__ = ["explanation", "print_explanation"]
+if TYPE_CHECKING:
+    from ...mechanisms.contributions import ContributionLimit
+
+__all__ = ["explanation", "limit_facts", "limit_in_words", "print_explanation"]
 
 MOST_EXAMPLES = 3
 
@@ -39,9 +42,21 @@ def explanation(request: Request) -> dict[str, Any]:
         "epsilon_paper": None if paper is None else float(paper.epsilon),
         "rule": charged.rule,
         "releases": charged.releases,
+        "limit": limit_facts(request.limit),
         "columns": list(_columns(request.recoding, stages=[one["levels"] for one in told.get("stages", [])])),
         **told,
     }
+
+
+def limit_facts(limit: ContributionLimit | None) -> dict[str, Any] | None:
+    """Whose records are limited, by which column and to how many; None where nothing limits them."""
+    return None if limit is None else {"unit": limit.unit, "column": limit.column, "records": limit.records}
+
+
+def limit_in_words(limit: ContributionLimit) -> str:
+    """Whose presence is hidden, and how many records count, in a sentence's words."""
+    few = "one record" if limit.records == 1 else f"{limit.records} records"
+    return f"each {limit.unit} of the column '{limit.column}', of which at most {few} of all files together counts"
 
 
 def _columns(
@@ -119,6 +134,8 @@ def _costs(explained: Mapping[str, Any]) -> Table:
         ("δ", amount_shown(explained["delta"]), f"what would be charged{many}"),
         ("ε by the paper", paper, "the same by the published bound"),
     ]
+    if (limit := explained["limit"]) is not None:
+        rows.append((limit["unit"], limit["column"], f"of each at most {limit['records']} count, chosen at random"))
     for name, value, meaning in rows:
         table.add_row(name, str(value), meaning)
     return table

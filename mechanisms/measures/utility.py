@@ -135,6 +135,7 @@ class UtilityMeasures:
         queries: errors of counting queries.
         classification: what classifiers learn; None where no column can be told.
         stages: of a deletion release, the finest first; none of another one.
+        left_out: records that didn't count, since their person has more than may; None where nothing limits them.
     """
 
     k: int
@@ -148,6 +149,7 @@ class UtilityMeasures:
     queries: QueryErrors
     classification: Classification | None
     stages: tuple[StageUtility, ...]
+    left_out: int | None
 
 
 def utility_of(
@@ -158,6 +160,7 @@ def utility_of(
     sampling_rate: Decimal | None,
     weighted: CountedRecords | None = None,
     stages: tuple[StageUtility, ...] = (),
+    left_out: int | None = None,
     target: str | None = None,
     threshold: float = 0.2,
 ) -> UtilityMeasures:
@@ -171,6 +174,7 @@ def utility_of(
         weighted: the published groups with what their records' weights add up to, which answers the counting queries;
             None takes the counts.
         stages: of a deletion release.
+        left_out: records that didn't count, since their person has more than may; None where nothing limits them.
         target: column that a classifier tells; None takes `default_target`.
         threshold: re-identification risk above which a record counts as at risk.
 
@@ -182,7 +186,8 @@ def utility_of(
     _keys, population, published = aligned_counts(coarsened, released)
     if np.any(published > population):
         raise NotOfTheseRecordsError("the release has groups that these records don't have")
-    counted = before.records if sampling_rate is None else round(sampling_rate * before.records)
+    countable = before.records - (left_out or 0)
+    counted = countable if sampling_rate is None else round(sampling_rate * countable)
     suppressed = max(0, counted - released.records)
     reported = target or default_target(released)
     columns = len(before.map.columns)
@@ -203,6 +208,7 @@ def utility_of(
         ),
         classification=None if reported is None else classification(before, released, target=reported),
         stages=stages,
+        left_out=left_out,
     )
 
 

@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
 from ...accounting.ledger.queries import RecordedLook
 from ...mechanisms.errors import ReleaseFailed
 from ...mechanisms.measures.counting import CountedRecords
 from ...mechanisms.recoding import GeneralizationMap, MappedColumn
+from ...mechanisms.sampling import KEY_BYTES, sample_commitment
 from ..inputs.list import SourceLayout
 from ..request import Request
 from .chunks import plan_chunks
-from .executors import Executor, OnProgress
+from .executors import Executor, LocalThreads, OnProgress
 from .group_counts import count_job, group_counts
 from .workers import telling_kinds_only
 
-__all__ = ["finest_map", "private_counts"]
+if TYPE_CHECKING:
+    from ...mechanisms.contributions import ContributionLimit
+
+__all__ = ["finest_map", "private_counts", "records_left_out"]
 
 
 def finest_map(generalization: GeneralizationMap) -> GeneralizationMap:
@@ -52,8 +60,7 @@ def private_counts(
         ReleaseFailed: the records can't be read, the workers were lost, or the look is of another data set; of an
             unknown fault only the kind is told.
     """
-    if look.look.dataset != request.dataset:
-        raise ReleaseFailed("the recorded look is of another data set.", where="the ledger")
+    _require_own(look, request)
     finest = finest_map(generalization)
     job = count_job(
         release_id=f"look-{look.position}",
@@ -65,3 +72,63 @@ def private_counts(
     )
     groups = group_counts(plan_chunks(layout), job=job, executor=executor, on_progress=on_progress)
     return CountedRecords(map=finest, groups=groups)
+
+
+@telling_kinds_only
+def records_left_out(
+    *,
+    look: RecordedLook,
+    request: Request,
+    limit: ContributionLimit,
+    before: CountedRecords,
+    layout: SourceLayout,
+    randomness: Callable[[int], bytes],
+    on_progress: OnProgress | None,
+) -> int:
+    """How many records don't count where so many of a person do; whichever are chosen, it is the same number.
+
+    PRIVACY: as `private_counts`. Ids are hashed under a key of this look's own, which is nowhere kept.
+
+    Args:
+        look: proof that the look is in the ledger, of the request's data set.
+        request: the release, whose source is read.
+        limit: how many records of a person count.
+        before: all records.
+        layout: the files of the records with the column of ids as their last.
+        randomness: n to n secret bytes.
+        on_progress: told of the progress; for the steward's terminal alone.
+
+    Raises:
+        ReleaseFailed: as `private_counts`.
+    """
+    from .person_counts import person_counts  # of releases with such a limit alone
+
+    _require_own(look, request)
+    key = _OwnKey(randomness(KEY_BYTES))
+    job = count_job(
+        release_id=f"look-{look.position}",
+        sample_id=sample_commitment(key.load()),
+        generalization=before.map,
+        rate=None,
+        reading=request.reading,
+        key_source=key,
+        limit=limit,
+    )
+    counted = person_counts(plan_chunks(layout), job=job, executor=LocalThreads(), on_progress=on_progress)
+    return before.records - int(counted.counts.sum())
+
+
+def _require_own(look: RecordedLook, request: Request) -> None:
+    if look.look.dataset != request.dataset:
+        raise ReleaseFailed("the recorded look is of another data set.", where="the ledger")
+
+
+@dataclass(frozen=True, slots=True)
+class _OwnKey:
+    """A key in the memory of this process, whose threads alone use it."""
+
+    secret: bytes = field(repr=False)
+
+    def load(self) -> bytes:
+        """The key."""
+        return self.secret

@@ -176,3 +176,34 @@ def test_a_retry_with_another_column_is_another_release(desk) -> None:
     assert again["release_id"] == "once"
     assert desk("run", spec_of(desk, unit="household"), "--release-id", "once").code == 3
     assert desk("run", desk.write_spec(), "--release-id", "once").code == 3
+
+
+def test_what_is_told_beforehand_knows_of_the_limit(desk) -> None:
+    desk.add_dataset()
+    write_visits(desk)
+    spec = spec_of(desk, unit="household")
+    limit = {"unit": "household", "column": "who", "records": 1}
+    assert desk.succeed("explain", spec, "--json").json["limit"] == limit
+    assert "household" in desk.succeed("explain", spec).out
+    assert desk.succeed("run", spec, "--dry-run", "--json").json["limit"] == limit
+    assert "each household of the column 'who'" in desk.succeed("run", spec, "--dry-run").out
+    assert desk.succeed("explain", desk.write_spec(), "--json").json["limit"] is None
+    write_visits(desk, people=300, file="public.csv")
+    preview = desk.succeed("preview", spec_of(desk), "--public", "public.csv", "--json").json
+    assert any("at most 1 record of each person" in remark for remark in preview["remarks"])
+
+
+def test_the_private_report_tells_how_many_records_were_left_out_and_nothing_else_does(desk) -> None:
+    desk.add_dataset()
+    write_visits(desk, people=401, visits=7)
+    spec = spec_of(desk)
+    result = desk.succeed("run", spec, "--output", "out", "--json")
+    left_out = 401 * 6
+    report = desk.succeed("report", "private", spec, "out", "--json").json
+    assert report["measures"]["left_out"] == left_out
+    assert f"{left_out // 1000}\u202f{left_out % 1000:03d}" in Path(report["report"]).read_text(encoding="utf-8")
+    public = result.out + Path(result.json["certificate"]).read_text(encoding="utf-8")
+    assert str(left_out) not in public
+    other = desk("report", "private", spec_of(desk, unit="household"), "out")
+    assert other.code == 2
+    assert "another limit" in other.err

@@ -26,7 +26,7 @@ from ....mechanisms.map_selection.lattice import Levels
 from ....mechanisms.microdata import StronglySafeRelease
 from ....mechanisms.recoding import GeneralizationMap, MappedColumn, coarsened
 from .forecast import MOST_LABELS, RATES, Lost, worst_labels
-from .reference_population import Groups, ReferencePopulation
+from .reference_population import Groups, ReferencePopulation, limit_remarks
 
 __all__ = ["ByEpsilon", "DeletionForecast", "SampledInstead", "StageForecast", "forecast_deletion"]
 
@@ -166,7 +166,7 @@ def forecast_deletion(
     lost = own[-1].withheld / np.maximum(last.counts * crowd.scale, 1e-300)
     return DeletionForecast(
         crowd=crowd.origin,
-        remarks=crowd.remarks,
+        remarks=(*crowd.remarks, *limit_remarks(request)),
         people=crowd.people,
         k=mechanism.k,
         epsilon=float(charged.epsilon),

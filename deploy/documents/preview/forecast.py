@@ -23,7 +23,7 @@ from ....mechanisms.map_selection.rollup import scores
 from ....mechanisms.microdata import EpsilonSafeRelease, GroupCounts
 from ....mechanisms.recoding import GeneralizationMap
 from ....tasks.request import Request
-from .reference_population import Groups, ReferencePopulation, SuppressionEstimate
+from .reference_population import Groups, ReferencePopulation, SuppressionEstimate, limit_remarks
 
 __all__ = [
     "MOST_MAPS",
@@ -192,7 +192,7 @@ def forecast(request: Request, mechanism: Suppressing, crowd: ReferencePopulatio
     same = ((sampling_rate, _least_k(request, mechanism, sampling_rate)) for sampling_rate in rates)
     return Forecast(
         crowd=crowd.origin,
-        remarks=crowd.remarks,
+        remarks=(*crowd.remarks, *limit_remarks(request)),
         people=crowd.people,
         levels=dict(zip(crowd.names, levels, strict=True)),
         k=k,

@@ -45,6 +45,7 @@ __all__ = [
     "SuppressionEstimate",
     "crowd_of_records",
     "crowd_of_release",
+    "limit_remarks",
     "require_public",
 ]
 
@@ -366,6 +367,18 @@ def crowd_of_release(request: Request, folder: Path) -> ReferencePopulation:
         origin=f"the release {certificate['release_id']} ({certificate['name']}), "
         f"{certificate['published']['records'] or counts.sum():,} published records",
         remarks=tuple(_remarks(reading, finest=finest, base=base)),
+    )
+
+
+def limit_remarks(request: Request) -> tuple[str, ...]:
+    """That a limit on the records of a person isn't foretold, where there is one; sentences."""
+    limit = request.limit
+    if limit is None:
+        return ()
+    few = "1 record" if limit.records == 1 else f"{limit.records} records"
+    return (
+        f"The release counts at most {few} of each {limit.unit}. Here every record counts as it is: look at records of "
+        f"which no {limit.unit} has more, or take the published figures for too high.",
     )
 
 

@@ -15,12 +15,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ....accounting.ledger.certificate.verify import check_certificate, read_certificate
+from ....accounting.ledger.certificate.write import enforced_unit
 from ....accounting.ledger.private_store.keys import PrivateStore, remembered_facts
 from ....accounting.ledger.reader import open_reader
 from ....accounting.ledger.writer import open_writer
 from ....accounting.theory.kinds.registry import mechanism_of_record
 from ....flows.paths import StatePaths
 from ....flows.spec import read_spec
+from ....mechanisms.contributions import ContributionLimit
 from ....mechanisms.deletion import DeletionRelease
 from ....mechanisms.errors import InputRefused, ReleaseFailed
 from ....mechanisms.measures.counting import CountedRecords
@@ -28,7 +30,7 @@ from ....mechanisms.measures.utility import NotOfTheseRecordsError, StageUtility
 from ....mechanisms.microdata import Microdata, sum_counts
 from ....mechanisms.recoding import GeneralizationMap, MappedColumn
 from ....tasks.counting.executors import LocalThreads, OnProgress
-from ....tasks.counting.private_counts import private_counts
+from ....tasks.counting.private_counts import private_counts, records_left_out
 from ....tasks.inputs.list import check_metadata, list_source
 from ....tasks.readers.released_groups import read_released_table, released_groups
 from ....tasks.request import Request
@@ -111,6 +113,12 @@ def run_private_report(
     path = _place(output, release_id=release_id, release=release, state_paths=state_paths)
     source = list_source(request.source, base=request.base, version=_table_version(request, release_id, state_paths))
     layout = check_metadata(source, columns=generalization.names, reading=request.reading)
+    limit = _limit_of(certificate, request)
+    with_ids = None
+    if limit is not None:
+        from ....tasks.inputs.person_column import with_person_column  # of releases with such a column alone
+
+        with_ids = with_person_column(source, columns=generalization.names, reading=request.reading, limit=limit)
     deleted = isinstance(mechanism, DeletionRelease)
     table = read_released_table(release, figures=("stage", "weight") if deleted else ())
     with open_writer(state_paths.ledger_url, anchoring=state_paths.anchoring) as writer:
@@ -126,18 +134,30 @@ def run_private_report(
             executor=LocalThreads(),
             on_progress=on_progress,
         )
+        left_out = None
+        if limit is not None and with_ids is not None:
+            left_out = records_left_out(
+                look=look,
+                request=request,
+                limit=limit,
+                before=before,
+                layout=with_ids,
+                randomness=os.urandom,
+                on_progress=on_progress,
+            )
     except ReleaseFailed as failure:
         again = "Run the command again when the cause is removed; that is another look."
         raise ReleaseFailed(failure.what, where=failure.where, not_done=NOT_WRITTEN, remedy=again) from None
     try:
         if isinstance(mechanism, DeletionRelease):
-            measures = _of_stages(before, table, maps, k=mechanism.k, target=target)
+            measures = _of_stages(before, table, maps, k=mechanism.k, left_out=left_out, target=target)
         else:
             measures = utility_of(
                 before,
                 released_groups(table, before.recoded(generalization)),
                 k=mechanism.k,
                 sampling_rate=mechanism.sampling_rate,
+                left_out=left_out,
                 target=target,
             )
     except NotOfTheseRecordsError:
@@ -196,7 +216,13 @@ def _table_version(request: Request, release_id: str, state_paths: StatePaths) -
 
 
 def _of_stages(
-    before: CountedRecords, table: pa.Table, maps: Sequence[GeneralizationMap], *, k: int, target: str | None
+    before: CountedRecords,
+    table: pa.Table,
+    maps: Sequence[GeneralizationMap],
+    *,
+    k: int,
+    left_out: int | None,
+    target: str | None,
 ) -> UtilityMeasures:
     """Measure a deletion release: all its records at the levels of the last stage, and each stage by itself.
 
@@ -205,13 +231,14 @@ def _of_stages(
         table: the published groups of all stages, with `weight`, and with `stage` where there are several.
         maps: of the stages.
         k: the smallest number of records that is published of a group.
+        left_out: as of `utility_of`.
         target: as of `utility_of`.
 
     Raises:
         InputRefused: the release has labels that no record has.
         NotOfTheseRecordsError: it has more records of a group than there are.
     """
-    left, stages = before.records, []
+    left, stages = before.records - (left_out or 0), []
     released: list[CountedRecords] = []
     weighted: list[CountedRecords] = []
     for number, own in enumerate(maps, start=1):
@@ -240,6 +267,7 @@ def _of_stages(
         sampling_rate=None,
         weighted=_together(weighted),
         stages=tuple(stages),
+        left_out=left_out,
         target=target,
     )
 
@@ -271,6 +299,21 @@ def _maps_of(certificate: Mapping[str, Any], request: Request) -> tuple[Generali
         )
         for levels in [stage["levels"] for stage in certificate["published"].get("stages", ())] or [single]
     )
+
+
+def _limit_of(certificate: Mapping[str, Any], request: Request) -> ContributionLimit | None:
+    """What limited the records of a person in the release; the specification must say the same."""
+    limit, guarantee = request.limit, certificate["guarantee"]
+    said = None if limit is None else (limit.column, limit.records, limit.unit)
+    unit = enforced_unit(certificate["sampler_layout"])
+    made = None if unit is None else (guarantee["enforced_by"], guarantee["rows_per_person"], unit)
+    if said != made:
+        raise InputRefused(
+            "the release was made with another limit on the records of a person than the specification has now.",
+            where="[data]",
+            remedy="Restore the specification that it was made with.",
+        )
+    return limit
 
 
 def _place(output: Path | None, *, release_id: str, release: Path, state_paths: StatePaths) -> Path:
