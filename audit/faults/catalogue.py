@@ -12,6 +12,7 @@ FILES = "audit exhibits files"
 FILTER = "pytest tests/accounting/theory/test_renyi.py"
 ADVERSARY = "pytest tests/accounting/theory/test_filter_adversary.py"
 DELETION = "pytest tests/mechanisms/test_deletion.py"
+PERSONS = "pytest tests/tasks/test_person_counts.py"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -214,6 +215,30 @@ FAULTS = (
         old="return np.asarray(np.maximum(adding, removing), dtype=np.float64)",
         new="return np.where(adding < removing, adding, removing - 1e-3)",
         detectors=(SAFE, "pytest tests/accounting/theory/test_exact_profile.py"),
+    ),
+    Fault(
+        name="limit-not-applied",
+        what="all records of a person count, however many may",
+        file="mechanisms/contributions.py",
+        old="np.repeat(totals <= most, sizes)",
+        new="np.repeat(totals > 0, sizes)",
+        detectors=("audit statistics over-contributor-1 0.05", PERSONS),
+    ),
+    Fault(
+        name="limit-after-coins",
+        what="of a person's records those count whose coins fall best",
+        file="mechanisms/contributions.py",
+        old="| (ranks >> bits)",
+        new="| (coins >> bits)",
+        detectors=("audit statistics over-contributor-1 0.05", PERSONS),
+    ),
+    Fault(
+        name="persons-equal-records-share-coins",
+        what="a person's equal records have one coin",
+        file="mechanisms/contributions.py",
+        old="        state[:, 1] ^= occurrences.astype(np.uint64)\n",
+        new="",
+        detectors=("audit statistics over-contributor-2 0.2", PERSONS),
     ),
     Fault(
         name="series-one-short",

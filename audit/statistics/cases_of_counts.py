@@ -11,6 +11,7 @@ from crowdblend.accounting.theory.kinds.registry import price
 from crowdblend.accounting.theory.kinds.survey_counts import price_biased_counts
 from crowdblend.accounting.theory.privacy_profile import epsilon_exact
 from crowdblend.mechanisms.biased_sampling import BiasedSampleCounts
+from crowdblend.mechanisms.contributions import ContributionKeys, chosen_counts, sorted_records
 from crowdblend.mechanisms.histogram import SuppressedHistogram, suppressed_counts
 from crowdblend.mechanisms.microdata import StronglySafeRelease, count_keys, suppress
 from crowdblend.mechanisms.points import SyntheticPoints, cell_numbers, points_of_counts
@@ -121,6 +122,7 @@ def count_cases(scale: float) -> list[Case]:
         _biased(times(20_000_000), times(500_000)),
         _series(times(10_000_000), times(500_000)),
         _several_records(times(20_000_000), times(1_000_000)),
+        *(_over_contributor(most, times(2_000_000), times(100_000)) for most in (1, 2)),
     ]
 
 
@@ -290,4 +292,46 @@ def _several_records(draws: int, scouts: int) -> Case:
         scouts=scouts,
         block=1_000_000,
         coins=NUMPY,
+    )
+
+
+def _over_contributor(most: int, draws: int, scouts: int) -> Case:
+    """Somebody with fifty records in a group, of which `most` may count; all others have one each."""
+    rate, k, delta, planted = Decimal("0.2"), 5 * most, Decimal("1e-3"), 50
+    mechanism = StronglySafeRelease(k=k, sampling_rate=rate)
+    charged = price(mechanism, delta=delta, rows_per_person=most)
+
+    def draw(size: int) -> Draw:
+        others = size - most
+
+        def outcomes(side: int, count: int, rng: np.random.Generator) -> NDArray[np.int64]:
+            keys = ContributionKeys(rng.bytes(32))
+            people = others + 1 - side  # in each group, the last with t's records
+            groups = np.repeat(np.arange(count, dtype=np.int64), people)
+            numbers = np.arange(count * people, dtype=np.int64)
+            persons = np.ascontiguousarray(keys.of_numbers(numbers)).view(np.int64)
+            records = np.ones(numbers.size, dtype=np.int64)
+            if side == 0:
+                records[others::people] = planted
+            found = sorted_records(np.vstack((persons, groups)), records, cells=count)
+            counted = chosen_counts(found, most=most, rate=rate, cells=count, keys=keys)
+            sampled = np.zeros(count, dtype=np.int64)
+            sampled[counted.keys[0]] = counted.counts
+            return published(sampled, k)
+
+        return outcomes
+
+    sizes = [size for size in group_sizes(k, 0.2, float(charged.epsilon)) if size >= most]
+    return Case(
+        name=f"over-contributor-{most}",
+        mechanism=f"strongly-safe release, k = {k}, β = 0.2, of a person's 50 records {most} may count",
+        claim=float(charged.epsilon),
+        delta=float(delta),
+        rule=charged.rule,
+        exact=None,
+        pairs=tuple(Pair(name=_name(size, most), draw=draw(size)) for size in sizes),
+        draws=draws,
+        scouts=scouts,
+        block=50_000,
+        coins="the software's (AES by person, group and number), its limit and its suppression",
     )
