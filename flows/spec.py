@@ -71,6 +71,13 @@ def read_spec(path: Path, *, output: Output | None, releases: int = 1) -> Reques
     given = GivenSpec(path=path, tables=tables, own=own, base=path.resolve().parent, output=output, releases=releases)
     request = kind.request(given)
     check_declared_values(path, request.source_columns, request.reading)
+    limit = request.limit
+    if limit is not None and any(column.name == limit.column for column in request.source_columns):
+        raise InputRefused(
+            f"the column {limit.column!r} names the {limit.unit}s, and it is read for what is published too.",
+            where=f"{path}: [data].{limit.unit}",
+            remedy="Name a column that serves nothing else.",
+        )
     return request
 
 

@@ -79,7 +79,8 @@ class PersonCoder:
         numbers = numbers_of(filled(values if unsigned else values.cast(pa.int64()), 0))
         none = _mask(values.is_null()) if values.null_count else None
         if self._null_integers.size:
-            declared = np.isin(numbers, self._null_integers)
+            null = self._null_integers
+            declared = np.isin(numbers, null[null >= 0].astype(np.uint64) if unsigned else null)
             none = declared if none is None else none | declared
         return self._keys.of_numbers(numbers), none
 

@@ -153,6 +153,13 @@ def test_what_cannot_be_limited_is_refused_with_its_place_and_nothing_is_charged
     both = spec_of(desk, edit=lambda text: text.replace("person =", 'household = "town"\nperson ='))
     refused(both, "[data].household", "exclude each other")
     refused(spec_of(desk, most=10001), "10000")
+    answer = '[answer]\nkind = "sum"\ncolumn = "secret"\nlower = 0\nupper = 9\nby = ["town"]\nepsilon = 1\n'
+
+    def summed(text: str) -> str:
+        columns = text[text.index("[columns.town]") :]
+        return text[: text.index("[sampling]")].replace('form = "microdata"', "") + answer + columns
+
+    refused(spec_of(desk, column="secret", edit=summed), "[data].person", "published")
     (desk.folder / "asked.toml").write_text(REPORTS)
     refused(desk.folder / "asked.toml", "[data].person", "[reports]")
     unequal = (
