@@ -16,6 +16,7 @@ __all__ = [
     "counted",
     "double_left",
     "exact_number",
+    "share_left_shown",
     "share_shown",
 ]
 
@@ -61,6 +62,11 @@ def amount_of_log10(logarithm: float) -> str:
 def share_shown(share: Decimal | float) -> str:
     """A share that is spent, in percent and rounded up to three significant digits: 0.0833333 → 8.34 %."""
     return f"{amount_exact(Context(prec=3, rounding=ROUND_CEILING).multiply(100, _decimal(share)))} %"
+
+
+def share_left_shown(share: Decimal | float) -> str:
+    """A share that is left, in percent and rounded down to three significant digits."""
+    return f"{amount_exact(Context(prec=3, rounding=ROUND_FLOOR).multiply(100, _decimal(share)))} %"
 
 
 def counted(number: int, noun: str, plural: str | None = None) -> str:

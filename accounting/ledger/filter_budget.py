@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
 from ...mechanisms.amounts import amount_left
 from ...mechanisms.errors import InputRefused
@@ -28,6 +29,9 @@ from .entries.kinds import (
     SeriesRegisteredToFilter,
 )
 from .entries.values import Account, differ
+
+if TYPE_CHECKING:
+    from ..theory.planning.forecast import FilterLeft
 
 __all__ = [
     "FilterBudget",
@@ -61,6 +65,12 @@ class FilterBudget:
     def of(cls, added: FilterDatasetAdded) -> FilterBudget:
         """The budget of a data set as registered."""
         return cls(epsilon=added.epsilon, delta=added.delta, relation=added.relation, accounting=added.accounting)
+
+    def left(self, account: Account) -> FilterLeft:
+        """What an account of this budget has left."""
+        from ..theory.planning.forecast import FilterLeft  # numerics of searches, for a forecast alone
+
+        return FilterLeft(terms=self.terms, divergence=account.epsilon_left, tail=account.delta_left)
 
     @property
     def terms(self) -> FilterTerms:

@@ -236,7 +236,17 @@ PATHS = [
     "/verification",
     "/entries/",
 ]
-PATHS += ["/calculator", "/metrics", "/health", "/static/", "/verification/again", "/report", "/csv", "/api/v1"]
+PATHS += [
+    "/calculator",
+    "/datasets/1/forecast",
+    "/metrics",
+    "/health",
+    "/static/",
+    "/verification/again",
+    "/report",
+    "/csv",
+    "/api/v1",
+]
 
 
 @st.composite

@@ -208,7 +208,12 @@ def _forecast(
     with open_reader(resolve_paths(ledger_url=ledger_url).ledger_url) as reader:
         state = reader.dataset(name)
     require_forecast(relation=state.relation, survey=state.survey, rows_per_person=state.rows_per_person)
-    left = BudgetLeft(epsilon=state.account.epsilon_left, delta=state.account.delta_left)
+    if state.filter_budget is None:
+        left = BudgetLeft(epsilon=state.account.epsilon_left, delta=state.account.delta_left)
+    else:
+        from ...accounting.ledger.filter_budget import FilterBudget
+
+        left = BudgetLeft.of_filter(FilterBudget.of(state.filter_budget).left(state.account))
     facts = {"dataset": name} | forecast_facts(forecast(left, read))
     if as_json:
         click.echo(json.dumps(facts, ensure_ascii=False, default=float))

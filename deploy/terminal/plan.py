@@ -17,7 +17,7 @@ from ...accounting.theory.kinds.registry import mechanism_record
 from ...accounting.theory.planning.inversion import Target, frontier
 from ...accounting.theory.planning.planner import Plan
 from ...accounting.theory.privacy_profile import delta_paper, exp_up, least_epsilon_of_paper, log_profile
-from ...mechanisms.amounts import amount_left, amount_shown, counted
+from ...mechanisms.amounts import amount_left, amount_shown, counted, share_left_shown, share_shown
 from ...mechanisms.deletion import CalibratedDeletion, deletion_variance
 from ...mechanisms.errors import InputRefused
 
@@ -136,6 +136,9 @@ def print_forecast(facts: Mapping[str, Any], console: Console | None = None) -> 
     """
     console = console or Console()
     left = f"ε = {amount_left(facts['epsilon_left'])}, δ = {amount_left(facts['delta_left'])}"
+    filtered = facts["accounting"] == "filter"
+    if filtered:
+        left = f"{share_left_shown(facts['share_left'])} of its filter budget"
     table = Table(title=f"How long '{facts['dataset']}' lasts: {left} are left")
     for name in ("calendar", "paid"):
         table.add_column(name)
@@ -145,13 +148,19 @@ def print_forecast(facts: Mapping[str, Any], console: Console | None = None) -> 
         first = f"{calendar['calendar']} of k={calendar['k']}, rate={calendar['sampling_rate']}"
         for way in calendar["ways"]:
             many = f"{'over ' if way['most'] else ''}{way['releases']:,}"
-            table.add_row(first, way["way"], many, way["lasts"], _short(way["epsilon"]))
+            table.add_row(first, way["way"], many, way["lasts"], _short(way["epsilon"]) or "")
             first = ""
         table.add_section()
     console.print(table)
     for way in facts["calendars"][0]["ways"]:
+        if way["share_each"] is not None:
+            share = share_shown(way["share_each"])
+            console.print(
+                f"Filter: what is charged here. Each release takes {share} of the budget; k, rate and maps may follow "
+                "from what was published. The others are what the same share of an additive budget would carry."
+            )
         if way["epsilon_each"] is not None:
-            each = f"ε = {amount_shown(way['epsilon_each'])}, δ = {amount_shown(way['delta_each'])}"
+            each = f"ε = {_short(way['epsilon_each'])}, δ = {_short(way['delta_each'])}"
             console.print(f"One by one: each is charged {each}; k, rate and maps may follow from what was published.")
     console.print("A series is paid whole when it is registered, and its k and rate are fixed then.")
     base, *others = facts["changes"]

@@ -8,6 +8,9 @@ import sys
 from decimal import Decimal
 
 import pytest
+from crowdblend.accounting.ledger.filter_budget import FilterBudget
+from crowdblend.accounting.ledger.reader import open_reader
+from crowdblend.accounting.theory.composition.renyi import filter_cost, fits, tail_for
 from crowdblend.accounting.theory.kinds.registry import price
 from crowdblend.accounting.theory.planning.forecast import BudgetLeft, forecast, read_calendar, span_shown
 from crowdblend.mechanisms.microdata import StronglySafeRelease
@@ -28,9 +31,9 @@ def test_what_is_told_fits_and_one_more_does_not(desk) -> None:
     before = desk.succeed("ledger", "export").out
     found = ways(asked(desk))
     series, alone = found["series"], found["one by one"]
-    for releases, fits in ((series["releases"], True), (series["releases"] + 1, False)):
+    for releases, enough in ((series["releases"], True), (series["releases"] + 1, False)):
         charged = price(REFERENCE, delta=Decimal("1e-6"), releases=releases)
-        assert (charged.epsilon <= Decimal("0.5")) is fits
+        assert (charged.epsilon <= Decimal("0.5")) is enough
     assert series["epsilon"] == float(price(REFERENCE, delta=Decimal("1e-6"), releases=series["releases"]).epsilon)
     each = price(REFERENCE, delta=Decimal(str(alone["delta_each"])), releases=1)
     assert float(each.epsilon) == alone["epsilon_each"]
@@ -66,6 +69,26 @@ def test_what_was_charged_is_no_longer_there(desk) -> None:
     left = asked(desk)
     assert left["epsilon_left"] < 0.5
     assert ways(left)["series"]["releases"] < whole["series"]["releases"]
+
+
+def test_in_a_filter_data_set_the_filter_is_told_beside_what_an_additive_budget_would_carry(desk) -> None:
+    words = ("--epsilon", "0.4", "--delta", "1e-6", "--accounting", "filter", "--expect", "12 x k=20,rate=0.1")
+    desk.succeed("dataset", "add", "people", *words)
+    desk.succeed("dataset", "add", "added", "--epsilon", "0.4", "--delta", "1e-6")
+    answer = asked(desk, "--calendar", "12/year")
+    assert list(ways(answer)) == ["filter", "one by one", "series"]
+    with open_reader(desk.ledger) as reader:
+        budget = FilterBudget.of(reader.dataset("people").filter_budget)
+    terms, most = budget.terms, ways(answer)["filter"]["releases"]
+    cost = filter_cost(REFERENCE, order=terms.order, tail=tail_for(terms, REFERENCE))
+    assert most >= 12
+    assert fits(terms, [cost] * most)
+    assert not fits(terms, [cost] * (most + 1))
+    assert ways(answer)["filter"]["epsilon"] is None
+    additive = ways(desk.succeed("plan", "--budget", "added", "--calendar", "12/year", "--json").json)
+    assert {way: ways(answer)[way] for way in additive} == additive
+    assert most > 5 * additive["one by one"]["releases"]
+    assert "what is charged here" in " ".join(desk.succeed("plan", "--budget", "people").out.split())
 
 
 def test_people_read_how_long_it_lasts(desk) -> None:

@@ -22,9 +22,13 @@ __all__ = ["Answer", "JobQueue", "WorkerProcess"]
 MOST_WAITING = 64
 MOST_REMEMBERED = 2_000
 SECONDS_A_JOB = 6.0
+SECONDS_OF = {"forecast": 20.0}
+"""Jobs that compute many prices have more time."""
 SECONDS_TO_START = 120.0
 SECONDS_TO_END = 5.0
 SECONDS_TOO_LONG_IS_REMEMBERED = 60.0
+ONE_THREAD = {"OPENBLAS_NUM_THREADS": "1"}
+"""A job's matrices are small: on a busy machine several threads wait for each other longer than one computes."""
 PROGRAM = [sys.executable, "-P", "-W", "ignore", "-m", "crowdblend.accounting.dashboard.jobs.worker"]
 
 
@@ -71,7 +75,11 @@ class WorkerProcess:
         if self._process is None or self._process.poll() is not None:
             self.close()
             self._process = subprocess.Popen(  # noqa: S603 - this program's own interpreter and module
-                PROGRAM, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+                PROGRAM,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                env=ONE_THREAD | os.environ,
             )
             source = cast("IO[bytes]", self._process.stdout)
             # INVARIANT: the line that says so is read before any job: an answer is never taken for another job's.
@@ -154,14 +162,14 @@ class JobQueue:
             while True:
                 self._queue.get_nowait()
         self._queue.put(None)
-        self._thread.join(timeout=SECONDS_A_JOB + SECONDS_TO_END)
+        self._thread.join(timeout=max(SECONDS_A_JOB, *SECONDS_OF.values()) + SECONDS_TO_END)
 
     def _work(self) -> None:
         process = WorkerProcess()
         try:
             while (taken := self._queue.get()) is not None:
                 key, job, of = taken
-                found = process.run(job, of, seconds=SECONDS_A_JOB)
+                found = process.run(job, of, seconds=SECONDS_OF.get(job, SECONDS_A_JOB))
                 if found is None:
                     answer = TOO_LONG
                 elif "refused" in found:

@@ -21,6 +21,7 @@ from ...ledger.overview import composed_estimate
 from ...ledger.private_store.signing import PublicKey
 from ...ledger.reader import open_reader
 from ...theory.kinds.registry import kind_of, mechanism_of_record
+from ...theory.planning.forecast import BudgetLeft, FilterLeft, forecast, forecast_facts, read_calendar
 from ...theory.planning.planner import plan
 from ...theory.privacy_profile import exp_up
 
@@ -65,6 +66,21 @@ def _plan(**asked: str | int | None) -> dict[str, Any]:
     exact = {name: Decimal(value) if isinstance(value, str) else value for name, value in asked.items() if value != ""}
     found = plan(**exact)  # type: ignore[arg-type]
     return {name: str(value) if isinstance(value, Decimal) else value for name, value in asdict(found).items()}
+
+
+def _forecast(left: dict[str, Any], calendars: list[str], k: int, sampling_rate: str) -> dict[str, Any]:
+    """How long what is left of a budget lasts; amounts as texts."""
+    exact = {name: Decimal(value) for name, value in left.items() if name != "terms"}
+    if "terms" in left:
+        from ...theory.composition.renyi import FilterTerms
+
+        terms = FilterTerms(**{name: Decimal(value) for name, value in left["terms"].items()})
+        budget = BudgetLeft.of_filter(FilterLeft(terms=terms, **exact))
+    else:
+        budget = BudgetLeft(epsilon=exact["epsilon"], delta=exact["delta"])
+    read = [read_calendar(text, k=k, sampling_rate=Decimal(sampling_rate)) for text in calendars]
+    found: dict[str, Any] = json.loads(json.dumps(forecast_facts(forecast(budget, read)), default=str))
+    return found
 
 
 def _estimate(charged: list[list[Any]], account: dict[str, str], rows_per_person: int) -> dict[str, Any]:
@@ -112,6 +128,7 @@ JOBS: dict[str, Callable[..., dict[str, Any]]] = {
     "verify": _verify,
     "plan": _plan,
     "estimate": _estimate,
+    "forecast": _forecast,
     "curve": _curve,
     "none": _refuse,
 }

@@ -18,11 +18,19 @@ from jinja2 import Environment
 from ..jobs.chain_watch import ChainState
 from ..pages.calculator import Asked, CalculatorPage, calculator_page
 from ..pages.chain import EntryPage, VerificationPage, entry_page, verification_page
+from ..pages.forecast import AskedCalendars, ForecastPage, forecast_page
 from ..pages.overview import DatasetPage, OverviewPage, dataset_page, overview_page
 from ..pages.releases import ReleasePage, ReleasesPage, certificate_of, release_page, releases_page
 from ..pages.samples import RefusalsPage, SamplesPage, refusals_page, samples_page
 from ..templating import environment
-from ..views.pictures import budget_bar, curve_picture, shares_picture, timeline_picture
+from ..views.pictures import (
+    budget_bar,
+    change_picture,
+    curve_picture,
+    lasting_picture,
+    shares_picture,
+    timeline_picture,
+)
 from ..views.rows import Amount
 from ..views.state import DashboardState, PageRequest
 
@@ -34,6 +42,7 @@ STATIC = HERE / "static"
 Page = (
     OverviewPage
     | DatasetPage
+    | ForecastPage
     | ReleasesPage
     | ReleasePage
     | SamplesPage
@@ -46,6 +55,7 @@ Form = Literal["page", "report"]
 TEMPLATES: Mapping[type[Page], str] = {
     OverviewPage: "overview.html",
     DatasetPage: "dataset.html",
+    ForecastPage: "forecast.html",
     ReleasesPage: "releases.html",
     ReleasePage: "release.html",
     SamplesPage: "samples.html",
@@ -97,6 +107,8 @@ def rows_of_page(page: Page) -> tuple[object, ...]:  # noqa: PLR0911 - one retur
             return page.datasets
         case DatasetPage():
             return page.shares or page.timeline
+        case ForecastPage():
+            return page.rows
         case ReleasesPage():
             return page.releases
         case ReleasePage():
@@ -131,8 +143,8 @@ def _harmless(value: object) -> str:
 @cache
 def _environment() -> Environment:
     made = environment(HERE / "templates", short=lambda digest: f"{digest[:12]}…")
-    made.globals.update(budget_bar=budget_bar, curve_picture=curve_picture)
-    made.globals.update(shares_picture=shares_picture, timeline_picture=timeline_picture)
+    pictures = (budget_bar, change_picture, curve_picture, lasting_picture, shares_picture, timeline_picture)
+    made.globals.update((picture.__name__, picture) for picture in pictures)
     return made
 
 
@@ -155,6 +167,7 @@ ReleaseId = Annotated[
 ]
 Cause = Annotated[str | None, Query(min_length=1, max_length=200, description="The rule that refused.")]
 Number = Annotated[str, Query(max_length=60)]
+Calendars = Annotated[str, Query(max_length=200)]
 
 
 def overview(seen: OneState, after: After = None) -> OverviewPage:
@@ -165,6 +178,13 @@ def overview(seen: OneState, after: After = None) -> OverviewPage:
 def dataset(seen: OneState, position: Position, before: Before = None) -> DatasetPage:
     """A data set, by the place of its registration."""
     return dataset_page(seen, position, before=before)
+
+
+def forecast(
+    seen: OneState, position: Position, calendars: Calendars = "", k: Number = "", sampling_rate: Number = ""
+) -> ForecastPage:
+    """How long what is left of a data set's budget lasts, under calendars with semicolons between them."""
+    return forecast_page(seen, position, AskedCalendars(calendars=calendars, k=k, sampling_rate=sampling_rate))
 
 
 def releases(seen: OneState, before: Before = None) -> ReleasesPage:
@@ -214,6 +234,7 @@ def calculator(
 PAGES: tuple[tuple[str, Callable[..., Page], type[Page]], ...] = (
     ("/overview", overview, OverviewPage),
     ("/datasets/{position}", dataset, DatasetPage),
+    ("/datasets/{position}/forecast", forecast, ForecastPage),
     ("/releases", releases, ReleasesPage),
     ("/releases/{release_id}", release, ReleasePage),
     ("/samples", samples, SamplesPage),

@@ -13,22 +13,39 @@ from ....mechanisms.errors import InputRefused
 from ...ledger.entries.kinds import DatasetAdded, FilterDatasetAdded
 from ...ledger.entries.values import Account, amount_text
 from ...theory.kinds.registry import kind_of_record
-from ..charts import Axis, Legend, area, dot, line, line_chart, linear_axis, log_axis, share_bar, steps
+from ..charts import (
+    Axis,
+    BarRow,
+    Legend,
+    area,
+    bar_chart,
+    dot,
+    line,
+    line_chart,
+    linear_axis,
+    log_axis,
+    share_bar,
+    steps,
+)
 from ..jobs.work import Answer, JobQueue
 from .rows import Amount, amount, amount_or_none, day_of
 from .state import AccountChange, PageRequest
 
 __all__ = [
+    "ChangeRow",
     "Curve",
     "CurvePoint",
+    "LastingRow",
     "SharePoint",
     "Timeline",
     "TimelinePoint",
     "budget_bar",
+    "change_picture",
     "curve_of",
     "curve_picture",
     "epsilon_of",
     "estimate_of",
+    "lasting_picture",
     "shares_of",
     "shares_picture",
     "timeline_of",
@@ -340,6 +357,97 @@ def curve_picture(points: Sequence[CurvePoint], *, theorem: str, epsilon: float 
         parts.append(dot(epsilon, delta, x=x, y=y, radius=5, style="dot"))
         said += f" The dot is the price: ε = {amount_shown(epsilon)}, δ = {amount_shown(delta)}."
     return line_chart(parts, x=x, y=y, legends=legends, key="curve", title="ε–δ curve of one release", description=said)
+
+
+WAYS = {"filter": "filtered", "one by one": "alone", "series": "together"}
+"""Way of paying → style of its bars."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class LastingRow:
+    """How long what is left lasts under one calendar, paid for in one way.
+
+    Args:
+        calendar: so many releases in a period.
+        k: of each release.
+        sampling_rate: of each release.
+        way: how they are paid for.
+        releases: how many fit.
+        most: whether there are more, which were not counted.
+        years: how long they last.
+        lasts: the same for people.
+        epsilon: of all of them; None of a filter, whose charges are no ε.
+        delta: of all of them; None likewise.
+        epsilon_each: of one of them, where they are charged one by one.
+        delta_each: that each states, likewise.
+        share_each: of a filter budget that one of them takes.
+    """
+
+    calendar: str
+    k: int
+    sampling_rate: str
+    way: str
+    releases: int
+    most: bool
+    years: float
+    lasts: str
+    epsilon: Amount | None
+    delta: Amount | None
+    epsilon_each: Amount | None
+    delta_each: Amount | None
+    share_each: str | None
+
+    @property
+    def label(self) -> str:
+        """The calendar with its parameters."""
+        return f"{self.calendar}, k = {self.k}, rate {self.sampling_rate}"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ChangeRow:
+    """What another k or rate buys.
+
+    Args:
+        k: of each release.
+        sampling_rate: of each release.
+        releases: way → about how many releases fit.
+    """
+
+    k: int
+    sampling_rate: str
+    releases: Mapping[str, int]
+
+    @property
+    def label(self) -> str:
+        """The parameters."""
+        return f"k = {self.k}, rate {self.sampling_rate}"
+
+
+def lasting_picture(rows: Sequence[LastingRow]) -> Markup:
+    """How long a budget lasts: for each calendar a bar for each way of paying, at least one."""
+    ways = tuple(dict.fromkeys(row.way for row in rows))
+    by_calendar = [rows[place : place + len(ways)] for place in range(0, len(rows), len(ways))]
+    bars = [
+        BarRow(label=group[0].label, values=tuple(row.years for row in group), shown=tuple(row.lasts for row in group))
+        for group in by_calendar
+    ]
+    return bar_chart(
+        bars, series=[(WAYS[way], way) for way in ways], key="lasting", title="How long what is left lasts"
+    )
+
+
+def change_picture(rows: Sequence[ChangeRow]) -> Markup:
+    """About how many releases fit with each k and rate: a bar for each way of paying."""
+    bars = [
+        BarRow(
+            label=row.label,
+            values=tuple(float(many) for many in row.releases.values()),
+            shown=tuple(f"{many:,}" for many in row.releases.values()),
+        )
+        for row in rows
+    ]
+    ways = [(WAYS[way], way) for way in rows[0].releases]
+    return bar_chart(bars, series=ways, key="changes", title="Releases that fit, by k and rate")
 
 
 def _change_axis(points: Sequence[TimelinePoint] | Sequence[SharePoint]) -> Axis:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from decimal import ROUND_FLOOR, Context, Decimal, InvalidOperation
 from fractions import Fraction
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from ....mechanisms.errors import InputRefused
 from ....mechanisms.mechanism import ADD_REMOVE
@@ -17,12 +17,16 @@ from ..arithmetic import PRICE_DIGITS, first_whole, multiply_up
 from ..kinds.strongly_safe import price_fixed
 from .inversion import MOST_RELEASES, Target, most_releases
 
+if TYPE_CHECKING:
+    from ..composition.renyi import FilterTerms
+
 __all__ = [
     "CALENDARS",
     "RATE",
     "BudgetLeft",
     "Calendar",
     "Change",
+    "FilterLeft",
     "Forecast",
     "K",
     "Lasting",
@@ -48,7 +52,27 @@ _CALENDAR = re.compile(
 _SHORTEST_GAME = 50
 _DOWN = Context(prec=PRICE_DIGITS, rounding=ROUND_FLOOR)
 
-Way = Literal["one by one", "series"]
+Way = Literal["filter", "one by one", "series"]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class FilterLeft:
+    """What is left of a filter budget.
+
+    Args:
+        terms: what its registration fixed.
+        divergence: what D_α may still add up to.
+        tail: what τ may still add up to.
+    """
+
+    terms: FilterTerms
+    divergence: Decimal
+    tail: Decimal
+
+    @property
+    def share(self) -> Decimal:
+        """The smaller share that is left, of D_α or of τ; rounded down."""
+        return min(_DOWN.divide(self.divergence, self.terms.allowance), _DOWN.divide(self.tail, self.terms.tail_delta))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -56,12 +80,21 @@ class BudgetLeft:
     """What is left of a data set's budget.
 
     Args:
-        epsilon: ε, at least 0.
-        delta: δ, at least 0.
+        epsilon: ε, at least 0; in a filter data set, where nothing is an ε, the share of E that is left.
+        delta: δ likewise.
+        filtered: what is left of a filter budget; None of an additive one.
     """
 
     epsilon: Decimal
     delta: Decimal
+    filtered: FilterLeft | None = None
+
+    @classmethod
+    def of_filter(cls, left: FilterLeft) -> BudgetLeft:
+        """What is left of a filter budget, beside the same share of an additive one for comparison."""
+        share = max(left.share, Decimal(0))
+        epsilon, delta = (_DOWN.multiply(whole, share) for whole in (left.terms.epsilon, left.terms.delta))
+        return cls(epsilon=epsilon, delta=delta, filtered=left)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -98,21 +131,24 @@ class Lasting:
     """How many releases fit into what is left, paid for in one way.
 
     Args:
-        way: "one by one", each decided after the others and all prices added up, with δ shared out evenly; or
-            "series", fixed and paid for whole now.
+        way: "one by one", each decided after the others and all prices added up, with δ shared out evenly;
+            "series", fixed and paid for whole now; or "filter", each decided after the others and their divergences
+            added up.
         releases: how many fit, at most a million; 0 where none does.
-        epsilon: ε of all of them.
-        delta: δ of all of them.
-        epsilon_each: ε of one of them; None where they are paid for whole.
-        delta_each: δ that each states; None where they are paid for whole.
+        epsilon: ε of all of them; None of a filter, whose charges are no ε.
+        delta: δ of all of them; None likewise.
+        epsilon_each: ε of one of them, where they are charged one by one.
+        delta_each: δ that each states, likewise.
+        share_each: of a filter budget that one of them takes.
     """
 
     way: Way
     releases: int
-    epsilon: Decimal
-    delta: Decimal
+    epsilon: Decimal | None
+    delta: Decimal | None
     epsilon_each: Decimal | None = None
     delta_each: Decimal | None = None
+    share_each: Decimal | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -235,8 +271,10 @@ def require_forecast(*, relation: str, survey: bool, rows_per_person: int) -> No
 def forecast_facts(found: Forecast) -> dict[str, Any]:
     """A forecast as it stands in JSON; amounts are decimals."""
     return {
+        "accounting": "additive" if found.left.filtered is None else "filter",
         "epsilon_left": found.left.epsilon,
         "delta_left": found.left.delta,
+        "share_left": None if found.left.filtered is None else found.left.filtered.share,
         "calendars": [
             {
                 "calendar": calendar.text,
@@ -270,19 +308,37 @@ def _lasting_facts(calendar: Calendar, one: Lasting) -> dict[str, Any]:
         "delta": one.delta,
         "epsilon_each": one.epsilon_each,
         "delta_each": one.delta_each,
+        "share_each": one.share_each,
     }
 
 
 def _lasting(left: BudgetLeft, mechanism: StronglySafeRelease) -> tuple[Lasting, ...]:
-    return _one_by_one(left, mechanism), _as_series(left, mechanism)
+    added_up = _one_by_one(left, mechanism), _as_series(left, mechanism)
+    return added_up if left.filtered is None else (_by_filter(left.filtered, mechanism), *added_up)
 
 
 def _about(left: BudgetLeft, mechanism: StronglySafeRelease) -> dict[Way, int]:
     """About how many releases fit: no game is played of more than some."""
-    return {
-        "one by one": _one_by_one(left, mechanism).releases,
-        "series": _most_in_series(left, mechanism, longest_game=_SHORTEST_GAME),
-    }
+    about: dict[Way, int] = {}
+    if left.filtered is not None:
+        about["filter"] = _by_filter(left.filtered, mechanism).releases
+    about["one by one"] = _one_by_one(left, mechanism).releases
+    about["series"] = _most_in_series(left, mechanism, longest_game=_SHORTEST_GAME)
+    return about
+
+
+def _by_filter(left: FilterLeft, mechanism: StronglySafeRelease) -> Lasting:
+    """Releases that are charged one by one to a filter."""
+    from ..composition.renyi import filter_cost, spent_share, tail_for  # only a filter needs divergences
+
+    none = Lasting(way="filter", releases=0, epsilon=None, delta=None)
+    try:
+        tail = tail_for(left.terms, mechanism)
+        cost = filter_cost(mechanism, order=left.terms.order, tail=tail)
+    except InputRefused:
+        return none
+    most = min(int(left.divergence // cost.divergence), int(left.tail // cost.tail) if cost.tail else MOST_RELEASES)
+    return replace(none, releases=min(most, MOST_RELEASES), share_each=spent_share(left.terms, [cost]))
 
 
 def _one_by_one(left: BudgetLeft, mechanism: StronglySafeRelease) -> Lasting:

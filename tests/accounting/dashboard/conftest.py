@@ -308,6 +308,7 @@ PATHS = (
     "/overview",
     "/datasets/1",
     "/datasets/2",
+    "/datasets/1/forecast",
     "/releases",
     "/releases/people-spring",
     "/releases/people-chosen",

@@ -12,6 +12,7 @@ KEEP = "CROWDBLEND_SCREENSHOTS"
 KEPT = {
     "/": "overview",
     "/datasets/1": "data-set",
+    "/datasets/1/forecast": "forecast",
     "/releases/people-spring": "release",
     "/samples": "samples",
     "/refusals": "refusals",

@@ -8,9 +8,11 @@ import io
 import json
 import re
 import time
+from urllib.parse import urlencode
 
 import pytest
 from crowdblend.accounting.ledger.database.store import open_store
+from crowdblend.mechanisms.amounts import share_shown
 from sqlalchemy import text
 from sqlalchemy.exc import DatabaseError
 
@@ -246,6 +248,80 @@ def test_the_calculator_says_what_plan_says(served, town) -> None:
     first = page["prices"][0]
     assert float(first["exact"]["exact"]) == planned["epsilon"]
     assert float(first["paper"]["exact"]) == planned["epsilon_paper"]
+
+
+def forecast_of(pages, position: int, asked: dict[str, str]) -> dict:
+    """The page's JSON, once it has been computed."""
+    for _ in range(600):
+        page = pages.get(f"/api/v1/datasets/{position}/forecast?{urlencode(asked)}").json()
+        if not page["computing"]:
+            break
+        time.sleep(0.2)
+    assert page["why_not"] is None
+    return page
+
+
+def assert_told_alike(page: dict, planned: dict) -> None:
+    """Whether every figure of the page is the command's."""
+    told = [(calendar, way) for calendar in planned["calendars"] for way in calendar["ways"]]
+    assert len(told) == len(page["rows"])
+    for row, (calendar, way) in zip(page["rows"], told, strict=True):
+        point = tuple(calendar[name] for name in ("calendar", "k", "sampling_rate"))
+        assert (row["calendar"], row["k"], float(row["sampling_rate"])) == point
+        plain = ("way", "releases", "most", "years", "lasts")
+        assert [row[name] for name in plain] == [way[name] for name in plain]
+        for name in ("epsilon", "delta", "epsilon_each", "delta_each"):
+            assert (None if row[name] is None else float(row[name]["exact"])) == way[name]
+        assert row["share_each"] == (None if way["share_each"] is None else share_shown(way["share_each"]))
+    assert [row["releases"] for row in page["changes"]] == [row["releases"] for row in planned["changes"]]
+
+
+def test_the_forecast_says_what_plan_says(served, town) -> None:
+    words = ("12/year", "2/week of k=20,rate=0.4")
+    calendars = (word for one in words for word in ("--calendar", one))
+    planned = json.loads(town.command("plan", "--budget", "people", "--k", "12", "--rate", "0.3", *calendars, "--json"))
+    asked = {"calendars": ";".join(words), "k": "12", "sampling_rate": "0.3"}
+    page = forecast_of(served, 1, asked)
+    assert_told_alike(page, planned)
+    assert len(page["rows"]) == 4
+    assert float(page["epsilon_left"]["exact"]) == planned["epsilon_left"]
+    html = served.get(f"/datasets/1/forecast?{urlencode(asked)}").text
+    assert all(row["lasts"] in html for row in page["rows"])
+    assert '<a href="/datasets/1/forecast">' in served.get("/datasets/1").text
+
+
+def test_the_forecast_of_a_filter_budget_says_what_plan_says_and_calls_nothing_an_epsilon(opened, copied) -> None:
+    words = ("--epsilon", "0.4", "--delta", "1e-6", "--accounting", "filter")
+    copied.command("dataset", "add", "freely", *words)
+    with opened(copied.ledger) as pages:
+        position = pages.verified()["verified_to"]
+        page = forecast_of(pages, position, {"calendars": "12/year"})
+        linked = pages.get(f"/datasets/{position}").text
+    planned = json.loads(copied.command("plan", "--budget", "freely", "--calendar", "12/year", "--json"))
+    assert_told_alike(page, planned)
+    assert [row["way"] for row in page["rows"]] == ["filter", "one by one", "series"]
+    assert (page["epsilon_left"], page["delta_left"], page["share_left"]) == (None, None, "100 %")
+    assert page["rows"][0]["epsilon"] is page["rows"][0]["delta"] is None
+    assert f'<a href="/datasets/{position}/forecast">' in linked
+
+
+@pytest.mark.parametrize(
+    ("asked", "told"),
+    [
+        ({"k": "0"}, "k must be a number"),
+        ({"k": "2.5"}, "whole number"),
+        ({"k": "nan"}, "k must be a number"),
+        ({"sampling_rate": "1"}, "The sampling rate must be"),
+        ({"calendars": "now and then"}, "no calendar of releases"),
+        ({"calendars": "1/day of k=99999,rate=0.1"}, "k must be a number"),
+        ({"calendars": "1/day;2/day;3/day;4/day;5/day;6/day"}, "at most 5 calendars"),
+    ],
+)
+def test_the_forecast_takes_only_what_it_can_compute(served, asked, told) -> None:
+    page = served.get(f"/api/v1/datasets/1/forecast?{urlencode(asked)}").json()
+    assert told in page["why_not"]
+    assert page["rows"] == page["changes"] == []
+    assert served.get("/api/v1/datasets/0/forecast").status_code == 404
 
 
 def test_the_dashboards_own_connection_writes_nothing_on_sqlite(copied) -> None:
