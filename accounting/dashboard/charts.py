@@ -32,7 +32,7 @@ __all__ = [
 WIDTH, HEIGHT = 680, 320
 LEFT, RIGHT, TOP, BOTTOM = 66, 16, 40, 46
 SHARE_WIDTH, SHARE_HEIGHT, HATCH = 200, 14, 5
-BARS_WIDTH, LABELS, NUMBERS = 720, 236, 64
+BARS_WIDTH, LABELS, NUMBERS, FIGURE = 720, 236, 64, 7.0
 BAR, GAP, TEXT_LINE, HEAD = 12, 9, 15, 30
 CELL, SIDE, CELLS_TOP, LEAST_WIDTH = 42, 210, 30, 480
 CHARACTERS, MOST_LINES = 32, 3
@@ -205,6 +205,7 @@ def bar_chart(
         most: the value of a full bar; None is the largest.
     """
     full = most or max((value for row in rows for value in row.values), default=0.0) or 1.0
+    beside = max([NUMBERS, *(FIGURE * len(shown) + 14 for row in rows for shown in row.shown)])
     parts: list[Markup] = []
     across, top = float(LABELS), HEAD if len(series) > 1 else 8
     for style, name in series if len(series) > 1 else ():
@@ -218,7 +219,7 @@ def bar_chart(
         parts += _labels(lines, right=LABELS - 10, middle=middle - 3.5 + TEXT_LINE / 2, spacing=TEXT_LINE)
         for number, ((style, _), value, shown) in enumerate(zip(series, row.values, row.shown, strict=True)):
             place = middle - len(series) * BAR / 2 + number * BAR
-            length = round(max(0.0, min(1.0, value / full)) * (BARS_WIDTH - LABELS - NUMBERS), 1)
+            length = round(max(0.0, min(1.0, value / full)) * (BARS_WIDTH - LABELS - beside), 1)
             parts.append(_shape("rect", f"bar {style}", x=LABELS, y=place + 0.5, width=length, height=BAR - 1.5))
             parts.append(_shape("text", "figure", shown, x=LABELS + length + 6, y=place + BAR - 2))
         top += height + GAP
