@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from ..mechanisms.amounts import counted
 from ..mechanisms.errors import InputRefused
+from ..mechanisms.hierarchies.decimals import DecimalIntervals
 from ..mechanisms.hierarchies.declare import Hierarchy, IntervalHierarchy, ValueHierarchy
 from ..mechanisms.map_selection.draw import MapChoice, epsilon_shares
 from ..mechanisms.map_selection.lattice import LARGEST_ENUMERATED, Lattice, LatticeColumn
@@ -306,11 +307,20 @@ def _hierarchy(where: str, column: ColumnTable, base: Path) -> Hierarchy:
                 declared = ValueHierarchy.from_values(values)
                 return declared.folded() if column.fold_case else declared
             case (None, None, IntervalTable() as interval):
-                return IntervalHierarchy(lower=interval.lower, upper=interval.upper, widths=tuple(interval.widths))
+                return _intervals(interval)
             case _:
                 raise InputRefused("name exactly one of hierarchy, values and interval.", where=where)
     except ValueError as error:
         raise InputRefused(f"{error}.", where=where) from None
+
+
+def _intervals(interval: IntervalTable) -> Hierarchy:
+    """Intervals of whole numbers; where any bound or width is written with decimals, of decimal numbers."""
+    numbers = (interval.lower, interval.upper, *interval.widths)
+    if any(not number.is_finite() or number.as_tuple().exponent != 0 for number in numbers):
+        return DecimalIntervals.of(lower=interval.lower, upper=interval.upper, widths=interval.widths)
+    lower, upper, *widths = map(int, numbers)
+    return IntervalHierarchy(lower=lower, upper=upper, widths=tuple(widths))
 
 
 def require_cells(path: Path, recoding: GeneralizationMap) -> None:

@@ -27,7 +27,7 @@ from ..accounting.ledger.rules.violations import Violation
 from ..accounting.theory.kinds.registry import mechanism_of_record, not_covered
 from ..mechanisms.amounts import amount_exact
 from ..mechanisms.errors import InputRefused
-from ..mechanisms.hierarchies.declare import BUCKET_CODE, Hierarchy, ValueHierarchy
+from ..mechanisms.hierarchies.declare import BUCKET_CODE, Hierarchy, IntervalHierarchy, ValueHierarchy
 from ..tasks.inputs.files import is_url
 from ..tasks.request import ObjectPrefix, Output, Request
 from ..tasks.stages.publish import require_free
@@ -426,8 +426,16 @@ def metadata_remarks(layout: SourceLayout, request: Request) -> tuple[str, ...]:
 
 def _impossible_columns(types: tuple[pa.DataType, ...], request: Request) -> Iterator[str]:
     for column, type_ in zip(request.source_columns, types, strict=True):
-        if _unseen(type_, column.hierarchy):
+        if _unseen(type_, column.hierarchy) or _has_places(type_, column.hierarchy, request):
             yield f"the column {column.name!r} has the type {type_}, and no value of it is declared: all would be `*`"
+
+
+def _has_places(type_: pa.DataType, hierarchy: Hierarchy, request: Request) -> bool:
+    """Whether values are decimals such as 30.0, where whole numbers are declared and aren't read of them."""
+    import pyarrow as pa
+
+    places = pa.types.is_decimal(type_) and type_.scale > 0
+    return places and not request.reading.whole_floats and isinstance(hierarchy, IntervalHierarchy)
 
 
 def _unseen(type_: pa.DataType, hierarchy: Hierarchy) -> bool:

@@ -265,11 +265,11 @@ class MarginsTable(SpecTable):
 
 
 class IntervalTable(SpecTable):
-    """Intervals of whole numbers."""
+    """Intervals of whole numbers, or of decimal numbers where one is written with decimals."""
 
-    lower: int
-    upper: int
-    widths: list[int]
+    lower: Exact
+    upper: Exact
+    widths: list[Exact]
 
 
 class BoundsTable(SpecTable):

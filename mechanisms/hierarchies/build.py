@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from .decimals import DecimalIntervals
 from .declare import BUCKET_LABEL, Hierarchy, HierarchyError, IntervalHierarchy, NumberSteps, ValueHierarchy
 
 __all__ = [
@@ -243,6 +244,8 @@ def described_hierarchy(description: Mapping[str, Any]) -> Hierarchy:
             if any(type(number) is not int for number in (lower, upper, *widths)):
                 raise TypeError("an interval has whole numbers")
             return IntervalHierarchy(lower=lower, upper=upper, widths=tuple(widths))
+        case "decimal-interval/1":
+            return DecimalIntervals.described(description)
         case "number-steps/1":
             return NumberSteps(cuts=tuple(float.fromhex(cut) for cut in description["cuts"]))
         case _:
@@ -258,6 +261,8 @@ def labels_beyond(hierarchy: Hierarchy, labels: Iterable[str], *, level: int) ->
         level: one of the hierarchy's own.
     """
     asked = frozenset(labels) - {BUCKET_LABEL}
+    if isinstance(hierarchy, DecimalIntervals):
+        return frozenset(label for label in asked if not hierarchy.publishes(label, level))
     if isinstance(hierarchy, IntervalHierarchy):  # it may have too many labels to list
         return frozenset(label for label in asked if not _is_interval(hierarchy, label, level))
     return asked.difference(hierarchy.labels(np.arange(hierarchy.size(level), dtype=np.int64), level))

@@ -74,8 +74,8 @@ def read_parquet_layout(
 ) -> ParquetLayout:
     """Check the released columns of one file against its footer; no page is read.
 
-    Texts, integers, Booleans, dates, decimals without places and floating-point numbers map (of the last,
-    only whole numbers have a code other than the bucket's), and dictionaries of these.
+    Texts, integers, Booleans, dates, decimals and floating-point numbers map, and dictionaries of these. Where whole
+    numbers are declared, others have the bucket's code, and so have all decimals with places.
 
     Args:
         path: file or URL.
@@ -173,8 +173,6 @@ def _row_groups(metadata: pq.FileMetaData, columns: Sequence[str]) -> ParquetLay
 def _maps(type_: pa.DataType) -> bool:
     if pa.types.is_dictionary(type_):
         return _maps(type_.value_type)
-    if pa.types.is_decimal(type_):
-        return bool(type_.scale == 0)
     tests = (
         pa.types.is_string,
         pa.types.is_large_string,
@@ -182,6 +180,7 @@ def _maps(type_: pa.DataType) -> bool:
         pa.types.is_integer,
         pa.types.is_boolean,
         pa.types.is_date,
+        pa.types.is_decimal,
         pa.types.is_floating,
         pa.types.is_null,
     )

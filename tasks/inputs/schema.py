@@ -103,7 +103,7 @@ def _kind(type_: pa.DataType) -> ColumnKind:
     if pa.types.is_dictionary(type_):
         return _kind(type_.value_type)
     if pa.types.is_decimal(type_):
-        return "integer" if type_.scale == 0 else "unmapped"
+        return "integer" if type_.scale == 0 else "number"
     kinds: tuple[tuple[ColumnKind, tuple[Callable[[pa.DataType], bool], ...]], ...] = (
         ("text", (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view)),
         ("integer", (pa.types.is_integer,)),

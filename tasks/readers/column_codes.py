@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from ...mechanisms.hierarchies.decimals import DecimalIntervals
 from ...mechanisms.hierarchies.declare import (
     BUCKET_CODE,
     INT64_MAX,
@@ -154,6 +155,7 @@ class ColumnCoder:
         null_values = [text.encode() for text in reading.null_values]
         self._null_values = frozenset(null_values)
         self._reading = reading
+        self._decimal = isinstance(column.hierarchy, DecimalIntervals)  # a float32 is the shortest decimal that it is
         numbers = (canonical_integer(text) for text in null_values)
         inside = [number for number in numbers if number is not None and INT64_MIN <= number <= INT64_MAX]
         self._null_integers = np.array(inside, dtype=np.int64)
@@ -227,7 +229,7 @@ class ColumnCoder:
             return self._codes(values.dictionary_decode())
         if pa.types.is_null(type_):
             return np.full(len(values), BUCKET_CODE, dtype=np.int64)
-        if pa.types.is_floating(type_):
+        if pa.types.is_floating(type_) and not (self._decimal and type_ != pa.float64()):
             return self._codes_of_floats(values)
         if pa.types.is_integer(type_) and type_ != pa.uint64():
             return self._codes_of_integers(values.cast(pa.int64()))
@@ -252,7 +254,7 @@ class ColumnCoder:
     def _codes_of_floats(self, values: pa.Array) -> NDArray[np.int64]:
         """Codes of floating-point numbers; where a hierarchy is of whole ones, others have the bucket's code."""
         numbers = numbers_of(filled(values.cast(pa.float64()), float("nan")))
-        if isinstance(self.column.hierarchy, NumberSteps):
+        if isinstance(self.column.hierarchy, NumberSteps | DecimalIntervals):
             steps = self.column.hierarchy.codes_of_numbers(numbers, self.column.level)
             steps[np.isin(numbers, self._null_numbers)] = BUCKET_CODE
             return steps

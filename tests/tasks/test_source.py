@@ -181,6 +181,7 @@ FITTING = {
     "boolean": pa.array([True]),
     "date": pa.array([datetime.date(2026, 1, 2)]),
     "decimal": pa.array([Decimal(3)], type=pa.decimal128(9, 0)),
+    "places": pa.array([Decimal("3.5")]),
     "null": pa.nulls(1),
 }
 UNFIT = {
@@ -188,7 +189,6 @@ UNFIT = {
     "struct": pa.array([{"x": "y"}]),
     "binary": pa.array([b"x"]),
     "time": pa.array([datetime.datetime(2026, 1, 2)]),  # noqa: DTZ001 - a type, not a time
-    "places": pa.array([Decimal("3.5")]),
 }
 
 

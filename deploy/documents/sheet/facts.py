@@ -24,6 +24,7 @@ from ....mechanisms.amounts import counted
 from ....mechanisms.deletion import DeletionRelease
 from ....mechanisms.errors import InputRefused, ReleaseFailed
 from ....mechanisms.hierarchies.build import described_hierarchy
+from ....mechanisms.hierarchies.decimals import DecimalIntervals
 from ....mechanisms.hierarchies.declare import Hierarchy, IntervalHierarchy, ValueHierarchy
 from ...release_check import verify_release
 from .deletion import DeletionFacts, deletion_facts
@@ -135,7 +136,7 @@ def _column(column: Mapping[str, Any], *, level: int, stages: tuple[int, ...]) -
     )
 
 
-def _rule(hierarchy: Hierarchy, level: int) -> str:
+def _rule(hierarchy: Hierarchy, level: int) -> str:  # noqa: PLR0911 - a sentence for each kind
     if hierarchy.size(level) == 1:
         return "Every value is *."
     match hierarchy:
@@ -156,8 +157,20 @@ def _rule(hierarchy: Hierarchy, level: int) -> str:
                 f"Intervals of width {width} from {lower} to below {upper}: [a, b) has the whole numbers from a to "
                 f"below b; {low}, {high}; all else is *."
             )
+        case DecimalIntervals():
+            return _decimal_rule(hierarchy, level)
         case _:
             return "Numbers between declared cuts: [a, b) has those from a to below b; what is no number is *."
+
+
+def _decimal_rule(hierarchy: DecimalIntervals, level: int) -> str:
+    units = hierarchy.units
+    low, high = hierarchy.shown(units.lower), hierarchy.shown(units.upper)
+    width = hierarchy.shown(1 if level == 0 else units.widths[level - 1])
+    return (
+        f"Intervals of width {width} from {low} to below {high}: [a, b) has the numbers from a to below b; smaller "
+        f"numbers are < {low}, larger ones >= {high}; what is no number is *."
+    )
 
 
 def _is_identity(hierarchy: ValueHierarchy, level: int) -> bool:

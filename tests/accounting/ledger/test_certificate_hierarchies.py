@@ -22,6 +22,7 @@ from crowdblend.accounting.ledger.certificate.write import (
 from crowdblend.accounting.ledger.private_store.signing import canonical_bytes
 from crowdblend.accounting.theory.kinds.registry import mechanism_record
 from crowdblend.mechanisms.hierarchies.build import described_hierarchy, labels_beyond
+from crowdblend.mechanisms.hierarchies.decimals import DecimalIntervals
 from crowdblend.mechanisms.hierarchies.declare import Hierarchy, IntervalHierarchy, NumberSteps, ValueHierarchy
 from crowdblend.mechanisms.microdata import StronglySafeRelease
 from crowdblend.mechanisms.recoding import GeneralizationMap, MappedColumn
@@ -33,6 +34,7 @@ EACH: dict[str, Hierarchy] = {
     "only the bucket": ValueHierarchy.from_rows([("*", "*")]),
     "intervals": IntervalHierarchy(lower=-5, upper=98, widths=(10, 50)),
     "no widths": IntervalHierarchy(lower=0, upper=(1 << 53) - 1, widths=()),
+    "decimals": DecimalIntervals.of(lower=Decimal("-0.5"), upper=Decimal("2.25"), widths=[Decimal("0.5")]),
     "steps": NumberSteps(cuts=(0.1, 0.25, 7.0)),
     "no cuts": NumberSteps(cuts=()),
 }
@@ -127,6 +129,8 @@ def test_a_forged_hierarchy_is_found(sqlite_books, change) -> None:
         ({"kind": "interval/1", "lower": "0", "upper": 9, "widths": []}, 0),
         ({"kind": "interval/1", "lower": False, "upper": 9, "widths": []}, 0),
         ({"kind": "interval/1", "lower": 9, "upper": 0, "widths": []}, 0),
+        ({"kind": "decimal-interval/1", "lower": "0.00", "upper": "2.5", "widths": []}, 0),
+        ({"kind": "decimal-interval/1", "lower": 0.0, "upper": 2.5, "widths": []}, 0),
         ({"kind": "number-steps/1", "cuts": ["0x1p+99999"]}, 0),
         ({"kind": "number-steps/1", "cuts": ["1"]}, 0),
         ({"kind": "number-steps/1", "cuts": [1]}, 0),

@@ -1,0 +1,172 @@
+"""Intervals of decimal numbers, declared as those of whole numbers are: equal widths in closed form."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .declare import BUCKET_CODE, BUCKET_LABEL, IntervalHierarchy, description_digest, number_of_text
+
+__all__ = ["DecimalIntervals"]
+
+_MOST_UNITS = 10**15
+_MOST_PLACES = 15
+_WRITTEN = re.compile(r"-?[0-9]{1,16}\.[0-9]{1,15}")
+_LABEL = re.compile(r"\[(-?[0-9.]{1,18}), -?[0-9.]{1,18}\)|(<|>=) (-?[0-9.]{1,18})")
+_BOTTOM_CODE = 1
+_FIRST_CODE = 2
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class DecimalIntervals:
+    """Numbers lower ≤ x < upper at levels: the unit 10**-places, each width in turn, `*`; build it with `of`.
+
+    Level 0 has intervals too, one unit wide: a number may have more places than were declared. Numbers are compared as
+    doubles, whatever they are stored as: a text counts as the double nearest to it. INVARIANT: bounds have at most 15
+    digits, of which no two decimals have one nearest double, so that 0.3 is never below the bound 0.3.
+
+    Args:
+        places: decimal places of the unit, at least 1.
+        units: the same intervals, in units.
+    """
+
+    places: int
+    units: IntervalHierarchy
+
+    @staticmethod
+    def of(*, lower: Decimal, upper: Decimal, widths: Sequence[Decimal]) -> DecimalIntervals:
+        """Declare intervals; the unit follows from the most places that a number has.
+
+        Args:
+            lower: least number of the domain.
+            upper: first number above the domain.
+            widths: ascending, each dividing the next; may be empty.
+
+        Raises:
+            ValueError: numbers of too many digits, an empty domain, or widths that are not nested.
+        """
+        numbers = (lower, upper, *widths)
+        if not all(number.is_finite() for number in numbers):
+            raise ValueError("intervals need finite numbers")
+        places = max(1, *(-int(number.as_tuple().exponent) for number in numbers))
+        beyond = any(number.adjusted() + places > _MOST_PLACES for number in numbers if number)
+        if places > _MOST_PLACES or beyond or any(abs(number) * 10**places > _MOST_UNITS for number in numbers):
+            raise ValueError("numbers with decimals have at most 15 digits, with the places of the most exact of them")
+        least, above, *units = (int(number.scaleb(places)) for number in numbers)
+        if least >= above:
+            raise ValueError(f"an interval needs lower < upper, not {lower} and {upper}")
+        try:
+            return DecimalIntervals(
+                places=places, units=IntervalHierarchy(lower=least, upper=above, widths=tuple(units))
+            )
+        except ValueError:
+            raise ValueError(
+                f"interval widths must be above 0 and ascend, each dividing the next, not {[*map(str, widths)]}"
+            ) from None
+
+    @property
+    def levels(self) -> int:
+        """Number of levels: the unit, the widths, `*`."""
+        return self.units.levels
+
+    def size(self, level: int) -> int:
+        """Number of codes at a level, the bucket included."""
+        return self.units.size(level)
+
+    def codes_of_texts(self, texts: Sequence[bytes | None], level: int) -> NDArray[np.int64]:
+        """Code of each text at a level; None and texts that write no number have the bucket's."""
+        return self.codes_of_numbers(np.array([number_of_text(text) for text in texts], dtype=np.float64), level)
+
+    def codes_of_integers(self, values: NDArray[np.int64], level: int) -> NDArray[np.int64]:
+        """Code of each integer at a level; shape (n,)."""
+        return self.codes_of_numbers(values.astype(np.float64), level)
+
+    def codes_of_numbers(self, values: NDArray[np.float64], level: int) -> NDArray[np.int64]:
+        """Code of each number at a level; infinities are outside of the domain, what is no number is `*`; shape (n,).
+
+        A bound of u units is the double u / 10**places, the nearest to it since both are exact. The product that
+        guesses the number of units is at most one beside the greatest whose bound isn't above the number.
+        """
+        scale = float(10**self.places)
+        known = ~np.isnan(values)
+        outside = (self.units.lower - 1) / scale, self.units.upper / scale
+        numbers = np.clip(np.where(known, values, 0.0), *outside)
+        units = np.floor(numbers * scale)
+        units -= units / scale > numbers
+        units += (units + 1) / scale <= numbers
+        codes = self.units.codes_of_integers(units.astype(np.int64), level)
+        codes[~known] = BUCKET_CODE
+        return codes
+
+    def coarser(self, codes: NDArray[np.int64], *, level: int, to: int) -> NDArray[np.int64]:
+        """Codes at level `to` of codes at a level that is not above it; shape as given.
+
+        Raises:
+            ValueError: `to` lies below the level.
+        """
+        return self.units.coarser(codes, level=level, to=to)
+
+    def label_sizes(self, level: int) -> dict[int, int]:
+        """How many labels of a level cover how many units: {units: labels}; no bottom or top."""
+        return self.units.label_sizes(level)
+
+    def values_covered(self, codes: NDArray[np.int64], level: int) -> NDArray[np.int64]:
+        """How many units each code of a level may stand for; bucket, bottom and top: all; shape (n,)."""
+        return self.units.values_covered(codes, level)
+
+    def labels(self, codes: NDArray[np.int64], level: int) -> list[str]:
+        """Published label of each code of a level, for example `[0.5, 1.0)`, `< 0.0` or `>= 2.5`."""
+        width = None if level == self.levels - 1 else 1 if level == 0 else self.units.widths[level - 1]
+        return [self._label(code, level, width) for code in codes.tolist()]
+
+    def publishes(self, label: str, level: int) -> bool:
+        """Whether a text is the label of a number at a level; there may be too many labels to list."""
+        match = _LABEL.fullmatch(label)
+        if match is None or _WRITTEN.fullmatch(written := match[1] or match[3]) is None:
+            return False
+        number = Decimal(written) - (Decimal(1).scaleb(-self.places) if match[2] == "<" else 0)
+        return self.labels(self.codes_of_texts([f"{number:f}".encode()], level), level) == [label]
+
+    def description(self) -> dict[str, object]:
+        """The bounds and widths as texts."""
+        lower, upper, *widths = map(self.shown, (self.units.lower, self.units.upper, *self.units.widths))
+        return {"kind": "decimal-interval/1", "lower": lower, "upper": upper, "widths": widths}
+
+    @staticmethod
+    def described(description: Mapping[str, object]) -> DecimalIntervals:
+        """The intervals that were described.
+
+        Raises:
+            KeyError, TypeError, ValueError: it describes none.
+        """
+        widths = description["widths"]
+        numbers = (description["lower"], description["upper"], *(widths if isinstance(widths, list) else [None]))
+        if not all(isinstance(number, str) and _WRITTEN.fullmatch(number) for number in numbers):
+            raise ValueError("decimal intervals have decimal numbers")
+        lower, upper, *others = (Decimal(str(number)) for number in numbers)
+        return DecimalIntervals.of(lower=lower, upper=upper, widths=others)
+
+    def digest(self) -> str:
+        """SHA-256 of the bounds and widths in canonical form, 64 hexadecimal digits."""
+        return description_digest(self.description())
+
+    def shown(self, units: int) -> str:
+        """A number of units in decimal, with all places."""
+        return f"{Decimal(units).scaleb(-self.places):f}"
+
+    def _label(self, code: int, level: int, width: int | None) -> str:
+        if not 0 <= code < self.size(level):
+            raise IndexError(f"code {code} at level {level}")
+        if width is None or code == BUCKET_CODE:
+            return BUCKET_LABEL
+        if code == _BOTTOM_CODE:
+            return f"< {self.shown(self.units.lower)}"
+        if code == self.size(level) - 1:
+            return f">= {self.shown(self.units.upper)}"
+        start = self.units.lower + (code - _FIRST_CODE) * width
+        return f"[{self.shown(start)}, {self.shown(min(start + width, self.units.upper))})"
