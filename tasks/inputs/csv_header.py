@@ -14,8 +14,7 @@ import numpy as np
 from ...mechanisms.errors import InputRefused
 from ..readers.csv_quotes import Quotes, QuoteState
 from ..readers.values import RecordReading
-from .files import open_records
-from .lake_tables import refuse_twofold
+from .files import open_records, refuse_twofold
 
 __all__ = [
     "LINE_LIMIT",

@@ -29,6 +29,7 @@ __all__ = [
     "open_records",
     "refuse_stored_tables",
     "refuse_tables_above",
+    "refuse_twofold",
     "stored_marks",
     "unpacked_name",
 ]
@@ -282,6 +283,26 @@ def foreign_source(location: str) -> InputRefused | None:
                 what, where=location, remedy=f"Write the table to Parquet first, its codes as text. {WAY}"
             )
     return None
+
+
+def refuse_twofold(names: Collection[str], *, borne: Collection[str], where: str) -> None:
+    """Refuse a file that has a column which folders bear too.
+
+    Args:
+        names: of the file's columns.
+        borne: names of the released columns that folders bear.
+        where: the file.
+
+    Raises:
+        InputRefused: there is one.
+    """
+    for column in borne:
+        if column in names:
+            raise InputRefused(
+                f"the column {column!r} is in the file and in the names of its folders, and they may differ.",
+                where=where,
+                remedy="Rename one of them.",
+            )
 
 
 def is_url(location: str) -> bool:

@@ -25,7 +25,6 @@ __all__ = [
     "TableFolder",
     "hive_partitions",
     "misread",
-    "refuse_twofold",
     "unescaped",
 ]
 
@@ -215,23 +214,3 @@ def hive_partitions(paths: Iterable[Sequence[str]], *, source: str) -> list[Part
             remedy="Name files of one layout, for example by a pattern such as folder/region=*/*.parquet.",
         )
     return found
-
-
-def refuse_twofold(names: Collection[str], *, borne: Collection[str], where: str) -> None:
-    """Refuse a file that has a column which folders bear too.
-
-    Args:
-        names: of the file's columns.
-        borne: names of the released columns that folders bear.
-        where: the file.
-
-    Raises:
-        InputRefused: there is one.
-    """
-    for column in borne:
-        if column in names:
-            raise InputRefused(
-                f"the column {column!r} is in the file and in the names of its folders, and they may differ.",
-                where=where,
-                remedy="Rename one of them.",
-            )

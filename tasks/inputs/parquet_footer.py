@@ -12,8 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ...mechanisms.errors import InputRefused
-from .files import is_url, open_input
-from .lake_tables import refuse_twofold
+from .files import is_url, open_input, refuse_twofold
 
 try:
     from ..readers import page_decoder

@@ -57,7 +57,7 @@ OTHER_KINDS = (
 OWN = {
     *("crowdblend", "cryptography", "dask", "fsspec", "numpy", "platformdirs", "pyarrow", "scipy", "sqlalchemy"),
     *("greenlet",),  # SQLAlchemy's
-    *("importlib_metadata", "jinja2", "markupsafe", "psutil", "tblib", "tlz", "toolz", "zipp"),  # Dask's
+    *("importlib_metadata", "jinja2", "markupsafe", "mmh3", "psutil", "tblib", "tlz", "toolz", "zipp"),  # Dask's
     *("aiosqlite", "alembic", "mako"),  # its server's, for a first database
     *("charset_normalizer", "graphviz", "lazy_importer"),  # Prefect's, for the first flow
 }
