@@ -12,6 +12,7 @@ FILES = "audit exhibits files"
 FILTER = "pytest tests/accounting/theory/test_renyi.py"
 ADVERSARY = "pytest tests/accounting/theory/test_filter_adversary.py"
 DELETION = "pytest tests/mechanisms/test_deletion.py"
+GAME = "pytest tests/accounting/theory/test_series_game.py"
 PERSONS = "pytest tests/tasks/test_person_counts.py"
 
 
@@ -280,6 +281,23 @@ FAULTS = (
         old="    losses, masses, infinite = cover\n",
         new="    losses, masses, infinite = cover.losses, cover.masses, 0.0 * cover.infinite\n",
         detectors=(FILTER,),
+    ),
+    Fault(
+        name="game-read-along-a-line",
+        what="the epsilon of a game is read between two states along a line in the loss, where its value is concave",
+        file="accounting/theory/composition/series_game.py",
+        old="    return min(-math.log(max(reached, x)) + 1e-15, -float(states[here]))",
+        new="    part = (delta - values[here]) / (values[there] - values[here])\n"
+        "    return -float(states[here] + part * (states[there] - states[here]))",
+        detectors=(GAME,),
+    ),
+    Fault(
+        name="game-delta-along-a-line",
+        what="the delta of a game is read between two states along a line in the loss",
+        file="accounting/theory/composition/series_game.py",
+        old="    share = min(max((place - x) / (y - x), 0.0), 1.0)\n",
+        new="    share, x, y, place = (state - states[here]) / (states[here + 1] - states[here]), 1.0, 1.0, 1.0\n",
+        detectors=(GAME,),
     ),
     Fault(
         name="records-of-a-person-ignored",

@@ -206,6 +206,18 @@ def test_interpolation_in_the_loss_itself_is_not_outward():
     assert read < truth <= outward
 
 
+@pytest.mark.parametrize("share", [0.1, 0.5, 0.9])
+def test_a_game_is_read_between_two_states_outward(share):
+    """V(u) = 1 − e^{−u} lies on the chord of e^u·V over e^u, and above the line between two of its values."""
+    states = np.array([0.2, 0.6])
+    values, state = -np.expm1(-states), 0.2 + 0.4 * share
+    truth = -math.expm1(-state)
+    line = values[0] + share * (values[1] - values[0])
+    read = series_game._chord(states, values, 0, state)
+    assert line < truth - 1e-4
+    assert truth <= read <= truth + 1e-9
+
+
 def test_what_earlier_versions_charged_for_a_series_is_still_right():
     record = tuple(sorted(mechanism_record(REFERENCE).items()))
     paper = paper_price(REFERENCE, delta=MILLIONTH, releases=12).epsilon
