@@ -11,6 +11,7 @@ FLOW = "audit statistics flow-safe-csv 0.4"
 FILES = "audit exhibits files"
 FILTER = "pytest tests/accounting/theory/test_renyi.py"
 ADVERSARY = "pytest tests/accounting/theory/test_filter_adversary.py"
+FILTER_ENTRIES = "pytest tests/accounting/ledger/forgery/test_filter_entries.py"
 DELETION = "pytest tests/mechanisms/test_deletion.py"
 GAME = "pytest tests/accounting/theory/test_series_game.py"
 PERSONS = "pytest tests/tasks/test_person_counts.py"
@@ -298,6 +299,33 @@ FAULTS = (
         old="    share = min(max((place - x) / (y - x), 0.0), 1.0)\n",
         new="    share, x, y, place = (state - states[here]) / (states[here + 1] - states[here]), 1.0, 1.0, 1.0\n",
         detectors=(GAME,),
+    ),
+    Fault(
+        name="filter-accounting-not-checked",
+        what="what a charge says that it takes of a filter budget is believed",
+        file="accounting/ledger/rules/violations.py",
+        old="        yield from _of_accounting(entry, claimed, dataset)\n",
+        new="",
+        detectors=(FILTER_ENTRIES,),
+    ),
+    Fault(
+        name="filter-order-after-the-fact",
+        what="a charge's divergence is checked by the order that the charge names",
+        file="accounting/ledger/filter_budget.py",
+        old="        due = filter_charge(mechanism, budget=budget, releases",
+        new="        import dataclasses\n\n"
+        "        own = dataclasses.replace(budget.accounting, order=taken.order)\n"
+        "        budget = dataclasses.replace(budget, accounting=own)\n"
+        "        due = filter_charge(mechanism, budget=budget, releases",
+        detectors=(FILTER_ENTRIES,),
+    ),
+    Fault(
+        name="filter-tails-not-charged",
+        what="what a charge cuts off is not added up in the data set's account",
+        file="accounting/ledger/chain/append.py",
+        old="(of_filter.divergence, of_filter.tail)",
+        new="(of_filter.divergence, Decimal(0))",
+        detectors=(FILTER_ENTRIES,),
     ),
     Fault(
         name="records-of-a-person-ignored",

@@ -22,13 +22,15 @@ from crowdblend.accounting.ledger.certificate.write import write_certificate
 from crowdblend.accounting.ledger.chain.anchor import Anchoring
 from crowdblend.accounting.ledger.charge import DatasetContext, Receipt, ReleaseCharge, SeriesRegistration
 from crowdblend.accounting.ledger.database.creation import create_ledger
+from crowdblend.accounting.ledger.entries.codec import sorted_fields
 from crowdblend.accounting.ledger.entries.kinds import Fields, FilterAccounting, ReleaseCharged
-from crowdblend.accounting.ledger.filter_budget import propose_accounting
+from crowdblend.accounting.ledger.filter_budget import FilterBudget, filter_charge, propose_accounting
 from crowdblend.accounting.ledger.private_store.signing import SigningKey, SigningKeys
 from crowdblend.accounting.ledger.reader import LedgerReader, SeriesState, open_reader
 from crowdblend.accounting.ledger.writer import LedgerWriter, open_writer
+from crowdblend.accounting.theory.composition.renyi import FilterTerms, conversion_loss
 from crowdblend.accounting.theory.kinds.kind import Price
-from crowdblend.accounting.theory.kinds.registry import paper_price, price
+from crowdblend.accounting.theory.kinds.registry import mechanism_record, paper_price, price
 from crowdblend.mechanisms.hierarchies.declare import ValueHierarchy
 from crowdblend.mechanisms.microdata import EpsilonSafeRelease, StronglySafeRelease
 from crowdblend.mechanisms.recoding import GeneralizationMap, MappedColumn
@@ -43,6 +45,8 @@ ALSO_QUICK_ON_POSTGRESQL = (
     "test_a_release_goes_from_charge_to_publication",
     "test_a_budget_may_be_spent_to_its_last_digit_and_no_further",
     "test_the_last_of_a_budget_is_spent_once",
+    "test_the_last_of_a_filter_budget_is_spent_once",
+    "test_the_database_keeps_the_limits_of_a_filter",
     "test_one_release_id_is_charged_once",
 )
 """Files and tests that are part of `make test` on PostgreSQL too: what the database itself must keep."""
@@ -139,6 +143,21 @@ class Books:
     def add_filter(self, name: str = "census", *, epsilon: Decimal = FILTER_EPSILON, **changes: Any) -> None:
         """Add a data set whose filter budget is meant for twelve of the tests' releases."""
         self.add(name, epsilon=epsilon, delta=DELTA, accounting=filter_accounting(epsilon), **changes)
+
+    def add_room_for(self, releases: Decimal, *, name: str = "census", tails: Decimal = Decimal(50)) -> None:
+        """Add a filter data set with room for so many of the tests' releases; for so many more of their tails."""
+        whole = filter_accounting(FILTER_EPSILON)
+        record = sorted_fields(mechanism_record(MECHANISM))
+        budget = FilterBudget(epsilon=FILTER_EPSILON, delta=DELTA, relation="add/remove", accounting=whole)
+        each = filter_charge(record, budget=budget, releases=1, rows_per_person=1)
+        tail_delta = min(tails * each.tail, DELTA / 2)
+        loss = conversion_loss(whole.order, DELTA - tail_delta)
+        epsilon = Decimal(f"{loss + releases * each.divergence:.9f}")
+        terms = FilterTerms(
+            epsilon=epsilon, delta=DELTA, order=whole.order, tail_delta=tail_delta, tail_each=whole.tail_each
+        )
+        accounting = dataclasses.replace(whole, tail_delta=tail_delta, allowance=terms.allowance)
+        self.add(name, epsilon=epsilon, delta=DELTA, accounting=accounting)
 
     def request(self, release_id: str = "one", **changes: Any) -> ReleaseCharge:
         charge = ReleaseCharge(
@@ -288,13 +307,15 @@ class Certified:
         rows_per_person: int = 1,
         look_days: tuple[date, ...] = (),
         registered: Fields | None = None,
+        circumstances: DatasetContext | None = None,
     ) -> Path:
         folder.mkdir()
         (folder / "data.csv").write_text("sex,count\nFemale,21\nMale,34\n")
+        plain = DatasetContext(rows_per_person=rows_per_person, look_days=look_days, registered=registered)
         write_certificate(
             folder,
             charge=charge or self.books.request(map_digest=self.map.digest()).entry,
-            circumstances=DatasetContext(rows_per_person=rows_per_person, look_days=look_days, registered=registered),
+            circumstances=circumstances or plain,
             position=2,
             chain_hash="f" * 64,
             generalization=self.map,

@@ -64,6 +64,23 @@ def test_the_last_of_a_budget_is_spent_once(books) -> None:
     assert books.findings() == []
 
 
+def test_the_last_of_a_filter_budget_is_spent_once(books) -> None:
+    """Two processes, and a budget in which one release has room and a half; and then in which none has."""
+    books.add_room_for(Decimal("1.5"))
+    attempts = [{"release_id": f"r{number}", "sample_id": sample(number)} for number in range(2)]
+    one_winner(books.race(attempts), "past the budget")
+    with books.reader() as reader:
+        account = reader.dataset("census").account
+        [charged] = [release.charge for release in reader.releases()]
+    assert (account.epsilon_spent, account.delta_spent) == books.spent()
+    assert books.spent() == (charged.of_filter.divergence, charged.of_filter.tail)
+    assert account.within_budget
+    assert books.kinds().count("release-refused/1") == 1
+    later = [{"release_id": f"later{number}", "sample_id": sample(9 + number)} for number in range(2)]
+    assert all("past the budget" in outcome for outcome in books.race(later))
+    assert books.findings() == []
+
+
 def test_a_survey_is_released_once_under_a_race(sqlite_books) -> None:
     sqlite_books.add(survey_rate=Decimal("0.05"))
     attempts = [{"release_id": f"r{number}", "sample_id": sample(number)} for number in range(10)]
