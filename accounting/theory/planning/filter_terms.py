@@ -51,7 +51,7 @@ def propose_terms(epsilon: Decimal, delta: Decimal, expected: Expected = EXPECTE
     def room(order: Decimal, share: Decimal) -> tuple[float, Decimal]:
         return search.room(epsilon, order, share)
 
-    order, share = _best(lambda order, share: -room(order, share)[0], spare=_SPARE)
+    order, share = _best(lambda order, share: -room(order, share)[0], search.start, spare=_SPARE)
     times, tail_each = room(order, share)
     if not times >= 1.0:
         least = least_terms(delta, expected).epsilon
@@ -76,7 +76,9 @@ def least_terms(delta: Decimal, expected: Expected = EXPECTED) -> FilterTerms:
         InputRefused: D is out of range, or no E is enough.
     """
     search = _Search(delta, expected)
-    order, share = _best(search.epsilon)
+    order, share = _best(search.epsilon, search.start)
+    if search.tail_each(share, 1.0) <= 0:
+        raise search.no_room()
     tail_delta, tail_each = search.tail_delta(share), search.tail_each(share, 1.0)
     needed = add_up(search.divergence(order, tail_each), conversion_loss(order, delta - tail_delta))
     return FilterTerms(
@@ -117,11 +119,25 @@ class _Search:
         """D_τ at a share of D."""
         return decimal_down(multiply_down(self._delta, share))
 
+    @property
+    def start(self) -> Decimal:
+        """A share at which the tails hold what is infinite, and more; the largest where none does."""
+        return next((one for one in _SHARES if one >= _USUAL_SHARE and self.tail_each(one, 1.0) > 0), _SHARES[-1])
+
     def tail_each(self, share: Decimal, times: float) -> Decimal:
         """The tail of a release at which the tails of so many times the expected ones are D_τ; perhaps not positive."""
         free = add_down(divide_down(self.tail_delta(share), Decimal(max(times, 1.0))), -self._certain)
         # What rounding each release's tail up adds is far below this share.
         return decimal_down(multiply_down(divide_down(free, max(self._with_tails, 1)), 1 - _TIE))
+
+    def no_room(self) -> InputRefused:
+        """The refusal of a δ that the expected releases' sure losses take whole."""
+        return InputRefused(
+            f"no epsilon is enough for the expected {counted(self.releases, 'release')} at delta "
+            f"{amount_shown(self._delta)}: what gives a person away for sure, such as the ends of a noise, has "
+            f"probability {amount_shown(self._certain)} in all of them together.",
+            remedy="Raise delta or k, lower the rate, or widen the noise.",
+        )
 
     def divergence(self, order: Decimal, tail_each: Decimal) -> Decimal:
         """Σ D_α of the expected releases.
@@ -167,17 +183,21 @@ class _Search:
         return min(fit, times) if times > 1.0 else fit, tail_each
 
 
-def _best(cost: Callable[[Decimal, Decimal], float], *, spare: float = 0.0) -> tuple[Decimal, Decimal]:
+def _best(cost: Callable[[Decimal, Decimal], float], start: Decimal, *, spare: float = 0.0) -> tuple[Decimal, Decimal]:
     """The order and the share with the least cost on a grid, which is finer around the best of its coarse points.
 
     Args:
         cost: of an order and a share.
+        start: a share at which there is a finite cost, if there is any.
         spare: by how much, relatively, the cost may be above the least for a larger share of the tails.
     """
-    order = min(_ORDERS, key=lambda one: cost(one, _USUAL_SHARE))
-    share = min(_SHARES, key=lambda one: cost(order, one))
+    share, order = start, _ORDERS[0]
+    for _ in range(2):
+        order = min(_ORDERS, key=lambda one: cost(one, share))
+        share = min(_SHARES, key=lambda one: cost(order, one))
     finer = [Decimal(f"{1.0 + float(order - 1) * factor:.3g}") for factor in _FINER]
     order = min((one for one in finer if one > 1), key=lambda one: cost(one, share))
     costs = {one: cost(order, one) for one in _SHARES}
     least = min(costs.values())
-    return order, max(one for one, found in costs.items() if found <= least + spare * abs(least))
+    most = least + spare * abs(least) if math.isfinite(least) else least
+    return order, max(one for one, found in costs.items() if found <= most)

@@ -14,7 +14,14 @@ from crowdblend.accounting.theory.composition.renyi import FilterTerms, filter_c
 from crowdblend.accounting.theory.kinds.registry import price
 from crowdblend.accounting.theory.planning.filter_terms import least_terms, propose_terms
 from crowdblend.mechanisms.answers import CountAnswer
-from crowdblend.mechanisms.deletion import DeletionRelease, GaussianDeletion, GeometricDeletion, deletion_weights
+from crowdblend.mechanisms.biased_sampling import BiasedSampleCounts
+from crowdblend.mechanisms.deletion import (
+    DeletionRelease,
+    GaussianDeletion,
+    GeometricDeletion,
+    OptimalDeletion,
+    deletion_weights,
+)
 from crowdblend.mechanisms.errors import InputRefused
 from crowdblend.mechanisms.histogram import NoisyHistogram, OutlierPrivateHistogram
 from crowdblend.mechanisms.local_reports.krandomization import KRandomization, OutcomeCounts
@@ -27,6 +34,7 @@ USUAL = StronglySafeRelease(k=20, sampling_rate=Decimal("0.1"))
 TERMS = FilterTerms(
     epsilon=Decimal(1), delta=MILLIONTH, order=Decimal(20), tail_delta=Decimal("3e-7"), tail_each=Decimal("1e-8")
 )
+ALONE = OutcomeCounts(randomizer=KRandomization(bits=1, flip_probability=Decimal("0.25")), least_people=9)
 COUNT = CountAnswer(epsilon=Decimal("0.05"), groups=1, sampling_rate=None, relation="add/remove")
 
 
@@ -190,9 +198,10 @@ def test_a_series_takes_its_releases_one_by_one():
 
 
 def test_what_has_no_place_is_refused_by_name():
-    for mechanism, told in (
-        (OutcomeCounts(randomizer=KRandomization(bits=1, flip_probability=Decimal("0.25")), least_people=9), "stands"),
-    ):
+    survey = BiasedSampleCounts(
+        k=20, lowest_rate=Decimal("0.1"), highest_rate=Decimal("0.1"), largest_rate=Decimal("0.1"), exceptions=0
+    )
+    for mechanism, told in ((ALONE, "stands alone"), (survey, "serves one release ever")):
         with pytest.raises(InputRefused, match=f"no place in a filter budget.*{told}"):
             filter_cost(mechanism, order=TERMS.order, tail=MILLIONTH)
     with pytest.raises(InputRefused, match="one record of a person, not for up to 2"):
@@ -267,6 +276,17 @@ def test_proposed_terms_hold_what_is_expected_and_more():
     assert fits(usual, [cost] * 70)
     with pytest.raises(InputRefused, match=r"12 releases would not fit.*takes epsilon 0.39"):
         propose_terms(Decimal("0.3"), MILLIONTH)
+    narrow = DeletionRelease(stages=1, k=2, noise=OptimalDeletion(epsilon=Decimal(1), delta=MILLIONTH))
+    with pytest.raises(InputRefused, match=r"no epsilon is enough for the expected 3 releases.*probability 3e-6"):
+        propose_terms(Decimal(3), MILLIONTH, [(narrow, 3)])
+    halved = DeletionRelease(stages=1, k=2, noise=OptimalDeletion(epsilon=Decimal(1), delta=MILLIONTH / 6))
+    wide = propose_terms(Decimal(4), MILLIONTH, [(halved, 3)])
+    assert wide.tail_delta > MILLIONTH / 2
+    assert wide.order > 5
+    with pytest.raises(InputRefused, match="stands alone"):
+        propose_terms(Decimal(3), MILLIONTH, [(ALONE, 1)])
+    with pytest.raises(InputRefused, match="at least one release"):
+        propose_terms(Decimal(3), MILLIONTH, [])
 
 
 def test_a_filter_takes_less_than_a_sum():
