@@ -1,0 +1,111 @@
+"""Releases of a filter data set, each decided for itself: what they take, what is certified, and where it ends."""
+
+from __future__ import annotations
+
+import json
+from decimal import Decimal
+from pathlib import Path
+
+import pytest
+from crowdblend.accounting.ledger.reader import open_reader
+
+ADD = ("dataset", "add", "people", "--epsilon", "0.48", "--delta", "1e-6", "--accounting", "filter")
+TWELVE = ("--expect", "12 x k=20,rate=0.1")
+
+
+@pytest.fixture
+def filtered(desk):
+    """A desk whose data set has a filter budget for twelve releases."""
+    desk.succeed(*ADD, *TWELVE)
+    return desk
+
+
+def listed(desk) -> dict:
+    [row] = desk.succeed("dataset", "list", "--json").json["datasets"]
+    return row
+
+
+def test_a_release_takes_its_share_and_its_certificate_says_so(filtered) -> None:
+    desk = filtered
+    before = listed(desk)
+    assert (before["accounting"], before["order"], before["spent_share"]) == ("filter", 37.0, 0.0)
+    spec = desk.write_spec(file_format="csv")
+    looked = desk.succeed("run", spec, "--dry-run", "--json").json
+    told = desk.succeed("explain", spec).out
+    assert "5.47 % would be spent" in " ".join(told.split())
+    result = desk.succeed("run", spec, "--json").json
+    assert (result["epsilon"], result["delta"]) == (looked["epsilon"], 1e-6)
+    certificate = json.loads(Path(result["certificate"]).read_text(encoding="utf-8"))
+    stated = certificate["filter_budget"]
+    assert (stated["epsilon"], stated["delta"], stated["order"]) == ("0.48", "0.000001", "37")
+    assert stated["charge"]["share"] == "0.0546707"
+    assert certificate["guarantee"]["epsilon"] == str(result["epsilon"])
+    desk.succeed("verify", result["certificate"])
+    after = listed(desk)
+    assert after["spent"]["divergence"] == float(stated["charge"]["divergence"]) == looked["budget"]["divergence"]
+    assert after["spent_share"] == pytest.approx(looked["budget"]["spent_share_after"])
+    assert after["remaining"]["divergence"] < before["remaining"]["divergence"]
+    assert (after["epsilon_spent"], after["epsilon_budget"]) == (None, 0.48)
+    assert desk.succeed("ledger", "verify", "--json").json["ok"]
+    shown = desk.succeed("ledger", "show")
+    assert "Filter budgets" in shown.out
+    assert "5.47 %" in shown.out
+
+
+def test_what_does_not_fit_is_refused_before_anything_is_read(filtered) -> None:
+    desk = filtered
+    spec = desk.write_spec(rate="0.4")
+    (desk.folder / "people.csv").unlink()  # it would be exit 2 if the source were looked for
+    answer = desk("run", spec, "--json")
+    assert answer.code == 3
+    assert "past the budget" in answer.err
+    assert "Left are" in answer.err
+    assert "would fit" in answer.err
+    assert listed(desk)["spent_share"] == 0.0
+
+
+def test_a_kind_without_a_divergence_is_refused_by_its_name(filtered) -> None:
+    desk = filtered
+    noisy = '[histogram]\nkind = "noisy"\nk = 20\nepsilon = 0.5\n'
+
+    def histogram(text: str) -> str:
+        return text.replace("[suppression]\nk = 20\n", noisy).replace('form = "microdata"\n', "")
+
+    spec = desk.write_spec(edit=histogram)
+    (desk.folder / "people.csv").unlink()
+    answer = desk("run", spec, "--json")
+    assert answer.code == 3
+    assert "can't pay for noisy-histogram/1" in answer.err
+    assert listed(desk)["spent_share"] == 0.0
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("--expect", "12 k=20,rate=0.1"), "--expect, release 1: this is not NUMBER x KEY=VALUE"),
+        (("--expect", "12 x k=20"), "--expect, release 1: rate is missing"),
+        (("--expect", "12 x k=20,rate=0.1,rate=0.2"), "--expect, release 1, rate: this key stands twice"),
+        (("--expect", "12 x k=20,rate=0.1, 3 x k=20,rat=1"), "--expect, release 2, key 2: the keys are k and rate"),
+        (("--expect", "2 x epsilon=1e", "--expect", "1 x k=5,rate=0.1"), "--expect, release 1, epsilon: this is no"),
+        (("--expect", "0 x k=20,rate=0.1"), "the number of releases must be 1 to"),
+        (("--expect", "1 x k=20,rate=2"), "--expect, release 1: "),
+        (("--expect", "1 x k=20,rate=0.1,epsilon=1"), "epsilon stands alone"),
+        (("--expect", "500 x k=20,rate=0.1"), "would not fit into a filter of epsilon 0.48"),
+        (("--survey-rate", "0.1"), "can be released once"),
+    ],
+)
+def test_what_cannot_be_expected_is_told_with_its_key_and_its_place(desk, words, told) -> None:
+    answer = desk(*ADD, *words)
+    assert answer.code == 2
+    assert told in answer.err
+    assert not (desk.folder / "ledger.db").exists()
+
+
+def test_several_kinds_are_expected_together_and_nothing_without_a_filter(desk) -> None:
+    desk.succeed(*ADD[:4], "0.6", *ADD[5:], *TWELVE, "--expect", "4 x k=50,rate=0.05, 6 x epsilon=0.01")
+    with open_reader(desk.ledger) as reader:
+        state = reader.dataset("people")
+    assert state.filter_budget.accounting.allowance == state.account.epsilon_budget > Decimal("0.2")
+    refused = desk("dataset", "add", "other", "--epsilon", "1", "--delta", "1e-6", *TWELVE)
+    assert refused.code == 2
+    assert "this budget adds prices up" in refused.err
