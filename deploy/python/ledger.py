@@ -21,6 +21,7 @@ from ...flows.paths import StatePaths, resolve_paths
 from ...mechanisms.amounts import Number, exact_number
 from ...mechanisms.errors import InputRefused
 from ...mechanisms.mechanism import ADD_REMOVE, Relation
+from ...mechanisms.microdata import StronglySafeRelease
 
 __all__ = ["abandon", "add_dataset", "add_series", "raise_budget", "record_look", "series"]
 
@@ -66,7 +67,10 @@ def add_dataset(
     """
     places = resolve_paths(ledger_url=ledger_url, home=home)
     budget = _budget(epsilon, delta)
-    proposed = _accounting(budget, accounting=accounting, expect=expect, survey=survey_rate is not None)
+    sampled = relation == ADD_REMOVE and rows_per_person == 1
+    proposed = _accounting(
+        budget, accounting=accounting, expect=expect, survey=survey_rate is not None, pays_sampled=sampled
+    )
     rate = None if survey_rate is None else exact_number("survey_rate", survey_rate)
     known = ledger_exists(places.ledger_url)
     places.anchoring.keys.create_where_none(secrets.token_bytes)
@@ -285,9 +289,17 @@ def _budget(epsilon: Number, delta: Number) -> tuple[Decimal, Decimal]:
 
 
 def _accounting(
-    budget: tuple[Decimal, Decimal], *, accounting: Accounting, expect: Sequence[str], survey: bool
+    budget: tuple[Decimal, Decimal], *, accounting: Accounting, expect: Sequence[str], survey: bool, pays_sampled: bool
 ) -> FilterAccounting | None:
-    """How a new budget is accounted; None where prices are added up."""
+    """How a new budget is accounted; None where prices are added up.
+
+    Args:
+        budget: ε and δ.
+        accounting: as asked for.
+        expect: as asked for.
+        survey: whether the data set is itself a sample.
+        pays_sampled: whether sampled releases have a divergence in it.
+    """
     if accounting == "additive":
         if expect:
             raise InputRefused(
@@ -305,9 +317,18 @@ def _accounting(
             remedy="Leave --accounting out.",
         )
     from ...accounting.ledger.filter_budget import propose_accounting  # numerics that other budgets do without
+    from ...accounting.theory.planning.filter_terms import EXPECTED
     from .expectations import expected_releases
 
-    return propose_accounting(epsilon=budget[0], delta=budget[1], expected=expected_releases(expect))
+    expected = expected_releases(expect)
+    if not pays_sampled and any(isinstance(mechanism, StronglySafeRelease) for mechanism, _ in expected or EXPECTED):
+        raise InputRefused(
+            "a filter budget pays for no sampled releases where a person may have several records, or where prices "
+            "hold by replacement; they are expected here" + ("." if expected else ", since nothing else is said."),
+            where="--expect",
+            remedy='Expect what it can pay for, such as --expect "24 x epsilon=0.05", or leave --accounting out.',
+        )
+    return propose_accounting(epsilon=budget[0], delta=budget[1], expected=expected)
 
 
 def _dataset(places: StatePaths, name: str) -> DatasetState:

@@ -38,7 +38,7 @@ def test_a_release_takes_its_share_and_its_certificate_says_so(filtered) -> None
     certificate = json.loads(Path(result["certificate"]).read_text(encoding="utf-8"))
     stated = certificate["filter_budget"]
     assert (stated["epsilon"], stated["delta"], stated["order"]) == ("0.48", "0.000001", "37")
-    assert stated["charge"]["share"] == "0.0546707"
+    assert stated["charge"]["share"] == "0.0546706"
     assert certificate["guarantee"]["epsilon"] == str(result["epsilon"])
     desk.succeed("verify", result["certificate"])
     after = listed(desk)
@@ -64,18 +64,13 @@ def test_what_does_not_fit_is_refused_before_anything_is_read(filtered) -> None:
     assert listed(desk)["spent_share"] == 0.0
 
 
-def test_a_kind_without_a_divergence_is_refused_by_its_name(filtered) -> None:
-    desk = filtered
-    noisy = '[histogram]\nkind = "noisy"\nk = 20\nepsilon = 0.5\n'
-
-    def histogram(text: str) -> str:
-        return text.replace("[suppression]\nk = 20\n", noisy).replace('form = "microdata"\n', "")
-
-    spec = desk.write_spec(edit=histogram)
-    (desk.folder / "people.csv").unlink()
+def test_what_has_no_divergence_is_refused_by_its_name(desk) -> None:
+    """Sampled releases for people with several records have none, and answers do."""
+    desk.succeed(*ADD, "--rows-per-person", "2", "--expect", "40 x epsilon=0.01")
+    spec = desk.write_spec(edit=lambda text: text.replace("[data]\n", "[data]\nrows_per_person = 2\n"))
     answer = desk("run", spec, "--json")
     assert answer.code == 3
-    assert "can't pay for noisy-histogram/1" in answer.err
+    assert "can't pay for strongly-safe-release/1" in answer.err
     assert listed(desk)["spent_share"] == 0.0
 
 
@@ -92,6 +87,8 @@ def test_a_kind_without_a_divergence_is_refused_by_its_name(filtered) -> None:
         (("--expect", "1 x k=20,rate=0.1,epsilon=1"), "epsilon stands alone"),
         (("--expect", "500 x k=20,rate=0.1"), "would not fit into a filter of epsilon 0.48"),
         (("--survey-rate", "0.1"), "can be released once"),
+        (("--rows-per-person", "2"), "no sampled releases where a person may have several records"),
+        (("--relation", "replacement", *TWELVE), "or where prices hold by replacement"),
     ],
 )
 def test_what_cannot_be_expected_is_told_with_its_key_and_its_place(desk, words, told) -> None:

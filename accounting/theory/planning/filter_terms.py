@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from decimal import Decimal
 
 from ....mechanisms.amounts import amount_shown, counted
@@ -54,10 +55,12 @@ def propose_terms(epsilon: Decimal, delta: Decimal, expected: Expected = EXPECTE
     order, share = _best(lambda order, share: -room(order, share)[0], search.start, spare=_SPARE)
     times, tail_each = room(order, share)
     if not times >= 1.0:
-        least = least_terms(delta, expected).epsilon
+        least = least_terms(delta, expected)
+        if least.epsilon <= epsilon:
+            return replace(least, epsilon=epsilon)
         raise InputRefused(
             f"the expected {counted(search.releases, 'release')} would not fit into a filter of epsilon "
-            f"{amount_shown(epsilon)} at delta {amount_shown(delta)}; it takes epsilon {amount_shown(least)}.",
+            f"{amount_shown(epsilon)} at delta {amount_shown(delta)}; it takes epsilon {amount_shown(least.epsilon)}.",
             remedy="Raise epsilon, expect fewer releases, raise k, or lower the rate.",
         )
     return FilterTerms(

@@ -7,7 +7,7 @@ from decimal import Decimal
 
 import pytest
 from crowdblend.accounting.ledger.entries.codec import sorted_fields
-from crowdblend.accounting.ledger.filter_budget import FilterBudget, filter_charge
+from crowdblend.accounting.ledger.filter_budget import FilterBudget, filter_charge, propose_accounting
 from crowdblend.accounting.theory.composition.renyi import FilterCost, fits
 from crowdblend.accounting.theory.kinds.registry import mechanism_record, paper_price, price
 from crowdblend.mechanisms.answers import CountAnswer
@@ -61,6 +61,28 @@ def test_twelve_releases_fit_and_the_arithmetic_says_where_it_ends(sqlite_books)
     assert "would fit" in refused.value.remedy
     assert books.kinds()[before:] == ["release-refused/1"]
     assert state_of(books).account.delta_spent == most * taken.tail
+    assert books.findings() == []
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "releases", "full"), [("0.391", 12, True), ("0.48", 12, False), ("0.91", 52, False)]
+)
+def test_as_many_fit_as_were_expected_and_a_full_budget_refuses_the_next(
+    sqlite_books, epsilon: str, releases: int, full: bool
+) -> None:
+    books = sqlite_books
+    proposed = propose_accounting(epsilon=Decimal(epsilon), delta=DELTA, expected=((MECHANISM, releases),))
+    books.add(epsilon=Decimal(epsilon), delta=DELTA, accounting=proposed)
+    for number in range(releases):
+        books.charge(f"release-{number}")
+    account = state_of(books).account
+    assert account.within_budget
+    assert (account.spent_share > Decimal("0.98")) is full
+    if full:
+        with pytest.raises(AccountantRefused, match="past the budget") as refused:
+            books.charge("one-more")
+        assert re.search("Left are .* of divergence .* of tails. No rate and no k would fit", refused.value.remedy)
+        assert state_of(books).account == account
     assert books.findings() == []
 
 

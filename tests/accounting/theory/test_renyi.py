@@ -274,6 +274,9 @@ def test_proposed_terms_hold_what_is_expected_and_more():
     usual = propose_terms(Decimal(1), MILLIONTH)
     cost = filter_cost(USUAL, order=usual.order, tail=tail_for(usual, USUAL))
     assert fits(usual, [cost] * 70)
+    least = least_terms(MILLIONTH)
+    enough = propose_terms(least.epsilon, MILLIONTH)
+    assert fits(enough, [filter_cost(USUAL, order=enough.order, tail=tail_for(enough, USUAL))] * 12)
     with pytest.raises(InputRefused, match=r"12 releases would not fit.*takes epsilon 0.39"):
         propose_terms(Decimal("0.3"), MILLIONTH)
     narrow = DeletionRelease(stages=1, k=2, noise=OptimalDeletion(epsilon=Decimal(1), delta=MILLIONTH))

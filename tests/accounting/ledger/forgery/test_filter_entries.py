@@ -194,7 +194,7 @@ def test_a_forged_figure_of_a_certificate_is_found_though_its_own_key_signs_it(
     key = filtered.anchoring.keys.current()
     assert check_certificate(certificate, trusted=(key.public,)) == ()
     document = json.loads(certificate.read_bytes())
-    assert document["filter_budget"]["charge"]["share"] == "0.0546707"
+    assert document["filter_budget"]["charge"]["share"] == "0.0546706"
     assert "took 5.47 % of it" in document["filter_budget"]["in_words"]
     held = document["filter_budget"]
     for name in path[:-1]:
