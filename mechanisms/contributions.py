@@ -76,7 +76,7 @@ class ContributionLimit:
         return LAYOUTS[self.unit]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, kw_only=True, slots=True)
 class ContributionKeys:
     """Two keyed functions of one release, with keys derived from its secret: of ids, and of a person's records.
 

@@ -417,12 +417,15 @@ def free_number(connection: Connection, state: SeriesState, *, part: int | None 
             tables.
     """
     name, places = state.registered.series, places_of(state.registered, part)
-    numbers = select(series_release.c.number).where(
-        series_release.c.series == name, series_release.c.number.between(places[0], places[-1])
+    of_series = select(series_release.c.number).where(series_release.c.series == name)
+    numbers = of_series.where(series_release.c.number.between(places[0], places[-1]))
+    highest, last = (
+        connection.execute(query.order_by(series_release.c.number.desc()).limit(1)).scalar()
+        for query in (of_series, numbers)
     )
-    last = connection.execute(numbers.order_by(series_release.c.number.desc()).limit(1)).scalar()
-    if last is not None:
-        holders_of(connection, name, last)
+    for taken in {highest, last}:
+        if taken is not None:
+            holders_of(connection, name, taken)
     if state.remaining < 1:
         return None
     if last is None or last < places[-1]:

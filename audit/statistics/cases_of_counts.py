@@ -305,7 +305,7 @@ def _over_contributor(most: int, draws: int, scouts: int) -> Case:
         others = size - most
 
         def outcomes(side: int, count: int, rng: np.random.Generator) -> NDArray[np.int64]:
-            keys = ContributionKeys(rng.bytes(32))
+            keys = ContributionKeys(secret=rng.bytes(32))
             people = others + 1 - side  # in each group, the last with t's records
             groups = np.repeat(np.arange(count, dtype=np.int64), people)
             numbers = np.arange(count * people, dtype=np.int64)

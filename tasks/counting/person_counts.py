@@ -344,7 +344,7 @@ def _keys_and_limit(job: CountJob) -> tuple[ContributionKeys, ContributionLimit]
     secret = secret_of(job)
     if secret is None or job.limit is None:
         raise ValueError("records are chosen by a limit and a key")
-    return ContributionKeys(secret), job.limit
+    return ContributionKeys(secret=secret), job.limit
 
 
 def _sorted(batches: Sequence[NDArray[np.int64]], job: CountJob) -> GroupCounts:

@@ -9,15 +9,12 @@ import asyncio
 from collections.abc import Callable
 from functools import wraps
 from importlib.metadata import version
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 from ...mechanisms.errors import InputRefused, Refusal, ReleaseFailed
 from ...mechanisms.sampling import LAYOUT
 
-if TYPE_CHECKING:
-    from ...mechanisms.contributions import ContributionLimit
-
-__all__ = ["SAMPLER_LAYOUT", "identity", "require_same_everywhere", "sampler_layout", "telling_kinds_only"]
+__all__ = ["CSV_RECORDS", "SAMPLER_LAYOUT", "identity", "require_same_everywhere", "telling_kinds_only"]
 
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
@@ -48,19 +45,10 @@ def telling_kinds_only(function: Callable[Arguments, Result]) -> Callable[Argume
 
 # INVARIANT: whatever changes the numbers of a chunk's records needs a new number here. Version 1 took every line of a
 # CSV file for a record, whatever quotes said, and passed over the empty lines of a file with one column.
-_CSV_RECORDS = "csv-records/2"
+CSV_RECORDS = "csv-records/2"
 
-SAMPLER_LAYOUT = f"{LAYOUT} {_CSV_RECORDS}"
+SAMPLER_LAYOUT = f"{LAYOUT} {CSV_RECORDS}"
 """Version that the ledger, certificates and workers name; a release that was begun with another is never taken up."""
-
-
-def sampler_layout(limit: ContributionLimit | None) -> str:
-    """The rules by which a release's records are read and drawn, as ledger and certificate name them.
-
-    Args:
-        limit: how many records of a person count; None where all do.
-    """
-    return SAMPLER_LAYOUT if limit is None else f"{limit.layout} {_CSV_RECORDS}"
 
 
 ANSWERED_WITHIN_SECONDS = 20.0

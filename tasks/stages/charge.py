@@ -17,7 +17,7 @@ from ...accounting.ledger.rules.violations import Violation
 from ...accounting.ledger.writer import LedgerWriter, open_writer
 from ...mechanisms.errors import AccountantRefused, InputRefused, Refusal, ReleaseFailed
 from ...mechanisms.sampling import sample_commitment
-from ..counting.workers import sampler_layout
+from ..counting.workers import CSV_RECORDS, SAMPLER_LAYOUT
 from ..request import Request
 from .stage import stage
 
@@ -72,7 +72,7 @@ def reserve(
     binding = {"inputs": folder.fingerprint(inputs), "output": str(request.output)}
     if state is not None:
         violation = _unchanged(
-            state, folder, binding=binding, code_version=code_version, layout=sampler_layout(request.limit)
+            state, folder, binding=binding, code_version=code_version, layout=_sampler_layout(request)
         )
         if violation is not None:
             refuse(
@@ -118,6 +118,11 @@ def _circumstances(ledger_url: str, receipt: Receipt) -> DatasetContext:
         return reader.circumstances(receipt)
 
 
+def _sampler_layout(request: Request) -> str:
+    """The rules by which its records are read and drawn, as ledger and certificate name them."""
+    return SAMPLER_LAYOUT if request.limit is None else f"{request.limit.layout} {CSV_RECORDS}"
+
+
 def _charge_of(
     request: Request,
     *,
@@ -140,7 +145,7 @@ def _charge_of(
         spec_digest=request.digest,
         map_digest=request.map_digest,
         code_version=code_version,
-        sampler_layout=sampler_layout(request.limit),
+        sampler_layout=_sampler_layout(request),
         day=today,
         series=series,
         series_digest=request.series_digest,

@@ -48,7 +48,7 @@ def test_it_says_what_a_run_would_charge_and_changes_nothing(desk) -> None:
     assert found["budget"]["epsilon_left_after"] == pytest.approx(1 - explained["epsilon"])
     assert found["budget"]["delta_left_after"] == pytest.approx(9e-6)
     assert found["levels"] == {"colour": 0, "age": 1, "town": 1}
-    assert found["source"] == {"files": 1, "format": "csv", "problem": None, "remarks": []}
+    assert found["source"] == {"files": 1, "format": "csv", "problem": None, "remarks": [], "version": None}
     assert found["release_id"] is None
     told = desk("run", spec, "--dry-run").out
     assert "Nothing was charged or written" in told

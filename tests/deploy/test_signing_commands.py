@@ -93,6 +93,7 @@ def test_the_stage_that_charges_holds_the_ledger_against_its_anchor_itself(desk)
                 folder=folder,
                 state=None,
                 inputs=b"",
+                table_version=None,
                 code_version="0",
                 series=None,
                 epsilon_paper=None,

@@ -278,7 +278,7 @@ def test_half_of_the_containers_or_the_machines_memory_is_for_groups(tmp_path, m
     machine = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
     if limit is not None:
         (tmp_path / "memory.max").write_text(limit)
-    assert group_counts._memory() / 2**30 == (min(machine, 4) / 2 if room else machine / 2)
+    assert group_counts.room_bytes() / 2**30 == (min(machine, 4) / 2 if room else machine / 2)
 
 
 def stored_and_loaded(numbers, folder: Path, *, damage=lambda text: text):

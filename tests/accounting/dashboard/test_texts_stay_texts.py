@@ -67,4 +67,4 @@ def test_no_text_of_the_ledger_becomes_markup(serve, town, tmp_path) -> None:
 
 
 def test_a_csv_has_a_header(served) -> None:
-    assert served.get("/csv/overview").text.splitlines()[0].startswith("dataset,position,epsilon_spent")
+    assert served.get("/csv/overview").text.splitlines()[0].startswith("dataset,position,accounting,epsilon_spent")
