@@ -425,7 +425,7 @@ def metadata_remarks(layout: SourceLayout, request: Request) -> tuple[str, ...]:
 
 
 def _impossible_columns(types: tuple[pa.DataType, ...], request: Request) -> Iterator[str]:
-    for column, type_ in zip(request.source_columns, types, strict=True):
+    for column, type_ in zip(request.source_columns, types, strict=False):  # a column of ids may come after them
         if _unseen(type_, column.hierarchy) or _has_places(type_, column.hierarchy, request):
             yield f"the column {column.name!r} has the type {type_}, and no value of it is declared: all would be `*`"
 

@@ -6,6 +6,7 @@ import json
 from collections import Counter
 from pathlib import Path
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
@@ -214,3 +215,56 @@ def test_the_private_report_tells_how_many_records_were_left_out_and_nothing_els
     other = desk("report", "private", spec_of(desk, unit="household"), "out")
     assert other.code == 2
     assert "another limit" in other.err
+
+
+def write_table(desk, *, people: int = 400, visits: int = 5) -> None:
+    """The visits as Parquet, with ids that are numbers; one more of each person has no id."""
+    colours, towns = ("blue", "green", "red"), ("Lyon", "Marseille", "Lille", "Paris")
+    rows = [(i, v) for i in range(people) for v in range(visits)]
+    table = {
+        "colour": [colours[(i + v) % 3] for i, v in rows],
+        "age": [20 + 10 * (i % 2) for i, _ in rows],
+        "town": [towns[i % 4] for i, _ in rows],
+        "who": [i if v else None for i, v in rows],
+    }
+    pq.write_table(pa.table(table), desk.folder / "visits.parquet", row_group_size=300)
+
+
+SAMPLED = "[sampling]\nrate = 0.5\n[privacy]\ndelta = 1e-3\n"
+OF_EACH_KIND = {
+    "microdata": "[suppression]\nk = 20\n" + SAMPLED,
+    "deletion": "[deletion]\n[privacy]\nepsilon = 5\ndelta = 1e-6\n",
+    "suppressed histogram": '[histogram]\nkind = "suppressed"\nk = 20\n' + SAMPLED,
+    "noisy histogram": '[histogram]\nkind = "noisy"\nk = 20\nepsilon = 5\n' + SAMPLED,
+    "answer": '[answer]\nkind = "count"\nepsilon = 5\nby = ["colour"]\n',
+    "points": '[points]\nkind = "suppressed"\nk = 20\ncells_per_side = 4\n' + SAMPLED,
+}
+
+
+@pytest.mark.parametrize("kind", OF_EACH_KIND)
+def test_each_kind_that_takes_a_column_of_persons_counts_so_many_records_of_each(desk, kind) -> None:
+    """Of 400 people with four records and an id one each, and all 400 records without an id: 800 of 2,000."""
+    desk.add_dataset(epsilon="100", delta="1e-2")
+    write_table(desk)
+
+    def edit(text: str) -> str:
+        head = text[: text.index("[sampling]")].replace('form = "microdata"\n', "")
+        axis = "[columns.age]\nbounds = { lower = 0, upper = 100 }\n"
+        colour = '[columns.colour]\nvalues = ["blue", "green", "red"]\nlevel = 0\n'
+        return head + OF_EACH_KIND[kind] + (axis if kind == "points" else colour)
+
+    totals = []
+    for unit in ("person", None):
+        name = f"{unit}.toml"
+        if unit is None:
+            spec = desk.write_spec(edit=edit, source="visits.parquet", file=name)
+        else:
+            spec = spec_of(desk, edit=edit, source="visits.parquet", file=name)
+        result = desk.succeed("run", spec, "--output", f"out-{unit}", "--json").json
+        desk.succeed("verify", result["certificate"])
+        rows = rows_of(result)
+        totals.append(sum(row.get("answer", row.get("count", 1)) for row in rows))
+        assert json.loads(Path(result["certificate"]).read_text())["guarantee"].get("enforced_by") == (unit and "who")
+    share = 0.5 if SAMPLED in OF_EACH_KIND[kind] else 1
+    for total, records in zip(totals, (800, 2_000), strict=True):
+        assert abs(total - share * records) < 130, (kind, totals)
