@@ -19,7 +19,7 @@ from ..accounting.theory.kinds.registry import mechanism_record
 from ..flows.paths import StatePaths, resolved_settings
 from ..flows.prepare import PreparedRelease, prepared_release
 from ..flows.spec_tables import CLASSES, ExistingCluster, StartedCluster
-from ..mechanisms.amounts import amount_shown
+from ..mechanisms.amounts import amount_shown, share_shown
 from ..mechanisms.errors import AccountantRefused, InputRefused, ReleaseFailed
 from ..mechanisms.recoding import GeneralizationMap
 from ..tasks.request import output_at
@@ -196,7 +196,7 @@ def _result(
         "release_id": prepared.release_id,
         "looked_up": looked_up,
         "dataset": request.dataset,
-        "series": _series(prepared),
+        **_payment(prepared),
         "sample_id": published.sample_id if request.names_sample else None,
         "mechanism": mechanism_record(request.mechanism),
         "epsilon": float(request.price.epsilon),
@@ -212,17 +212,28 @@ def _result(
     }
 
 
-def _series(prepared: PreparedRelease) -> dict[str, Any] | None:
-    """The release's place in its series."""
-    if prepared.series is None:
-        return None
+def _payment(prepared: PreparedRelease) -> dict[str, Any]:
+    """The release's place in its series, if any, and what was taken of a filter budget, where the data set has one."""
     with open_reader(prepared.state_paths.ledger_url) as reader:
         state = reader.release(prepared.release_id)
-    if state is None or state.charge.series is None:
-        return None
-    place, price = state.charge.series, state.charge.price
-    shown = {"name": place.name, "number": place.number, "releases": price.releases}
-    return shown if prepared.request.part is None else shown | {"part": prepared.request.part}
+        paid = None if state is None else reader.circumstances(state.receipt)
+    shown: dict[str, Any] = {"series": None}
+    if state is None or paid is None:
+        return shown
+    if (place := state.charge.series) is not None:
+        part = {} if prepared.request.part is None else {"part": prepared.request.part}
+        releases = state.charge.price.releases
+        shown["series"] = {"name": place.name, "number": place.number, "releases": releases} | part
+    if (budget := paid.filter_budget) is not None and (taken := paid.filter_charge) is not None:
+        from ..accounting.ledger.filter_budget import share_of  # numerics, for a filter budget alone
+
+        shown["filter_charge"] = {
+            "order": float(taken.order),
+            "divergence": float(taken.divergence),
+            "tail": float(taken.tail),
+            "share": float(share_of(taken, budget.accounting)),
+        }
+    return shown
 
 
 Choice = ExistingCluster | StartedCluster | None
@@ -390,11 +401,15 @@ def result_text(result: dict[str, Any]) -> str:
     cost = f"ε = {amount_shown(result['epsilon'])}, δ = {amount_shown(result['delta'])}"
     if paper is not None:
         cost += f" (by the paper's bound ε = {amount_shown(paper)})"
-    payer = f"charged to '{result['dataset']}': {cost}."
+    payer, after = f"charged to '{result['dataset']}'", f": {cost}."
+    if (taken := result.get("filter_charge")) is not None:
+        payer = f"charged to the filter budget of '{result['dataset']}'"
+        after = f", {share_shown(taken['share'])} of it. What this guarantees by itself: {cost}."
     if series is not None:
         place = f"release {series['number']} of {series['releases']} of the series '{series['name']}'"
         place += f", part {series['part']}" if "part" in series else ""
-        payer = f"{place}, charged whole to '{result['dataset']}': {cost}."
+        payer = f"{place}, {payer.replace('charged', 'charged whole', 1)}"
+    payer += after
     if result["looked_up"]:
         lines = [
             f"Published before: {what}: {result['output']}",

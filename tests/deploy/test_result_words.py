@@ -48,6 +48,17 @@ def test_a_release_of_a_series_with_a_drawn_map() -> None:
     assert "Levels: age 2, town 1 (drawn privately).\n" in told
 
 
+def test_what_a_filter_budget_paid_is_a_share_and_no_epsilon() -> None:
+    paid = RESULT | {"filter_charge": {"order": 37.0, "divergence": 0.0117481, "tail": 5.5e-9, "share": 0.0546706}}
+    told = result_text(paid).splitlines()[1]
+    assert told.startswith(
+        "Charged to the filter budget of 'people', 5.47 % of it. What this guarantees by itself: ε = "
+    )
+    series = {"name": "monthly", "number": 2, "releases": 12}
+    told = result_text(paid | {"series": series}).splitlines()[1]
+    assert "of the series 'monthly', charged whole to the filter budget of 'people', 5.47 % of it." in told
+
+
 def test_a_release_of_several_stages_names_the_levels_of_each() -> None:
     stages = [
         {"levels": {"age": level}, "published_groups": 3, "published_records": 1500 + level, "largest_deletion": 78}

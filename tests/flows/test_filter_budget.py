@@ -35,6 +35,7 @@ def test_a_release_takes_its_share_and_its_certificate_says_so(filtered) -> None
     assert "5.47 % would be spent" in " ".join(told.split())
     result = desk.succeed("run", spec, "--json").json
     assert (result["epsilon"], result["delta"]) == (looked["epsilon"], 1e-6)
+    assert result["filter_charge"]["divergence"] == looked["budget"]["divergence"]
     certificate = json.loads(Path(result["certificate"]).read_text(encoding="utf-8"))
     stated = certificate["filter_budget"]
     assert (stated["epsilon"], stated["delta"], stated["order"]) == ("0.48", "0.000001", "37")
