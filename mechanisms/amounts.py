@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
+from decimal import MAX_EMAX, MIN_EMIN, ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 
 from .errors import InputRefused
 
@@ -18,6 +18,7 @@ __all__ = [
     "exact_number",
     "share_left_shown",
     "share_shown",
+    "times_in",
 ]
 
 DIGITS = 6
@@ -67,6 +68,14 @@ def share_shown(share: Decimal | float) -> str:
 def share_left_shown(share: Decimal | float) -> str:
     """A share that is left, in percent and rounded down to three significant digits."""
     return f"{amount_exact(Context(prec=3, rounding=ROUND_FLOOR).multiply(100, _decimal(share)))} %"
+
+
+def times_in(left: Decimal, each: Decimal, *, most: int) -> int:
+    """How many times an amount fits into what is left; `most` where it is 0, or fits more often."""
+    if each <= 0:
+        return most
+    exact = Context(prec=60, rounding=ROUND_FLOOR, Emin=MIN_EMIN, Emax=MAX_EMAX)
+    return max(int(min(exact.divide(left, each), Decimal(most))), 0)
 
 
 def counted(number: int, noun: str, plural: str | None = None) -> str:

@@ -170,6 +170,11 @@ def print_forecast(facts: Mapping[str, Any], console: Console | None = None) -> 
     for one in (base, *others):
         changes.add_row(str(one["k"]), str(one["sampling_rate"]), *(f"{many:,}" for many in one["releases"].values()))
     console.print(changes)
+    if facts["calendars"][0]["ways"][0]["limited_by"] == "tails":
+        console.print(
+            "Of the filter budget the tails are used up first: how many releases they are enough for was fixed with "
+            "the budget, and another k or rate changes little."
+        )
     console.print("Nothing was charged.")
 
 

@@ -13,6 +13,7 @@ from crowdblend.accounting.ledger.reader import open_reader
 from crowdblend.accounting.theory.composition.renyi import filter_cost, fits, tail_for
 from crowdblend.accounting.theory.kinds.registry import price
 from crowdblend.accounting.theory.planning.forecast import BudgetLeft, forecast, read_calendar, span_shown
+from crowdblend.mechanisms.amounts import times_in
 from crowdblend.mechanisms.microdata import StronglySafeRelease
 
 REFERENCE = StronglySafeRelease(k=20, sampling_rate=Decimal("0.1"))
@@ -88,7 +89,33 @@ def test_in_a_filter_data_set_the_filter_is_told_beside_what_an_additive_budget_
     additive = ways(desk.succeed("plan", "--budget", "added", "--calendar", "12/year", "--json").json)
     assert {way: ways(answer)[way] for way in additive} == additive
     assert most > 5 * additive["one by one"]["releases"]
-    assert "what is charged here" in " ".join(desk.succeed("plan", "--budget", "people").out.split())
+    said = " ".join(desk.succeed("plan", "--budget", "people").out.split())
+    assert "what is charged here" in said
+    assert "the tails are used up first" in said
+    assert ways(answer)["filter"]["limited_by"] == "tails"
+
+
+def test_a_filter_forecast_says_which_half_of_the_budget_is_used_up_first(desk) -> None:
+    words = ("--epsilon", "0.4", "--delta", "1e-6", "--accounting", "filter", "--expect", "12 x k=20,rate=0.1")
+    desk.succeed("dataset", "add", "people", *words)
+    for calendar, limit, many in (
+        ("1/year of k=20,rate=0.1", "tails", 12),  # as many as were expected
+        ("1/year of k=40,rate=0.1", "tails", 12),
+        ("1/year of k=15,rate=0.1", "divergence", None),
+        ("1/year of k=10000,rate=1e-9", "tails", 12),  # the tail bears all of its loss: no divergence is left
+        ("1/year of k=1,rate=0.9999", None, 0),
+    ):
+        found = ways(asked(desk, "--calendar", calendar))["filter"]
+        assert found["limited_by"] == limit, calendar
+        assert many is None or found["releases"] == many, calendar
+
+
+def test_how_often_an_amount_fits_is_counted_beyond_the_digits_of_decimals() -> None:
+    assert times_in(Decimal("0.3"), Decimal("0.1"), most=9) == 3
+    assert times_in(Decimal("0.29999999999999999999999999999999999999"), Decimal("0.1"), most=9) == 2
+    assert times_in(Decimal("0.17"), Decimal("1e-400"), most=9) == 9
+    assert times_in(Decimal("0.17"), Decimal(0), most=9) == 9
+    assert times_in(Decimal(0), Decimal("1e-400"), most=9) == times_in(Decimal(-1), Decimal(1), most=9) == 0
 
 
 def test_people_read_how_long_it_lasts(desk) -> None:

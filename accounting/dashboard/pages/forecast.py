@@ -170,6 +170,7 @@ def _row(calendar: Mapping[str, Any], way: Mapping[str, Any]) -> LastingRow:
         epsilon_each=_amount(way["epsilon_each"]),
         delta_each=_amount(way["delta_each"]),
         share_each=None if way["share_each"] is None else share_shown(Decimal(way["share_each"])),
+        limited_by=way["limited_by"],
     )
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from decimal import Decimal
 from itertools import islice
 
-from ....mechanisms.amounts import share_shown
+from ....mechanisms.amounts import share_shown, times_in
 from ....mechanisms.errors import InputRefused
 from ...ledger.entries.kinds import (
     BudgetRaised,
@@ -286,7 +286,7 @@ class NextRelease:
         tail: what it took.
         share: of the whole budget, the larger of both.
         share_shown: in percent, rounded up.
-        fit: how many more of them fit.
+        fit: how many more of them fit, counted up to a million.
     """
 
     mechanism: str
@@ -382,6 +382,7 @@ def budget_row(added: DatasetAdded, position: int, account: Account) -> BudgetRo
 
 
 MOST_LOOKED_AT = 50
+MOST_COUNTED = 1_000_000
 
 
 def _next_release(view: LedgerView, added: DatasetAdded, account: Account) -> NextRelease | None:
@@ -405,7 +406,7 @@ def _next_release(view: LedgerView, added: DatasetAdded, account: Account) -> Ne
                 tail=amount(taken.tail),
                 share=float(once.spent_share),
                 share_shown=share_shown(once.spent_share),
-                fit=min((int(left // each) for left, each in sums if each), default=0),
+                fit=min(times_in(left, each, most=MOST_COUNTED) for left, each in sums),
             )
     return None
 

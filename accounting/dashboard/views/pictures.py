@@ -327,9 +327,9 @@ def shares_picture(points: Sequence[SharePoint]) -> Markup:
     spent = [(float(point.change), 100 * point.share) for point in points]
     whole = [(float(point.change), 100.0) for point in points]
     x = _change_axis(points)
-    y = linear_axis(0.0, 1.08 * max(100.0, *(up for _, up in spent)), name="% of the budget", across=False)
+    y = linear_axis(0.0, 1.08 * max(100.0, *(up for _, up in spent)), name="%", across=False)
     parts = [area(spent, x=x, y=y), steps(whole, x=x, y=y, style="budget"), steps(spent, x=x, y=y, style="charged")]
-    legends = [Legend(style="budget", text="budget"), Legend(style="charged", text="charged")]
+    legends = [Legend(style="budget", text="filter budget"), Legend(style="charged", text="spent share of it")]
     said = f"After {last.change} changes {last.share_shown} of the filter budget is spent."
     title = "Spent share of the filter budget"
     return line_chart(parts, x=x, y=y, legends=legends, key="timeline", title=title, description=said)
@@ -381,6 +381,7 @@ class LastingRow:
         epsilon_each: of one of them, where they are charged one by one.
         delta_each: that each states, likewise.
         share_each: of a filter budget that one of them takes.
+        limited_by: what of a filter budget is used up first, "divergence" or "tails"; None of other ways.
     """
 
     calendar: str
@@ -396,6 +397,7 @@ class LastingRow:
     epsilon_each: Amount | None
     delta_each: Amount | None
     share_each: str | None
+    limited_by: str | None
 
     @property
     def label(self) -> str:

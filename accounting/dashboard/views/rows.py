@@ -198,8 +198,9 @@ class ReleaseRow:
         stage: what became of it: "charged", "reading", "published", "abandoned", "given back".
         series: the series that paid for it, None for a release that paid for itself.
         series_number: its place there.
+        filtered: whether it paid for itself with its share of a filter budget; its ε and δ are then its own promise.
         mechanism: what was run.
-        epsilon: charged; None for a release of a series, which was charged whole: its price stands with the series.
+        epsilon: its price; None for a release of a series, which was charged whole: its price stands with the series.
         delta: the same of δ.
         epsilon_paper: by the published bound; None where that gives none, and for a release of a series.
         sample_id: its one sample.
@@ -214,6 +215,7 @@ class ReleaseRow:
     stage: Stage
     series: str | None
     series_number: int | None
+    filtered: bool
     mechanism: str
     epsilon: Amount | None
     delta: Amount | None
@@ -261,6 +263,7 @@ def _row(charge: ReleaseCharged, position: int, outcomes: Mapping[str, int], pla
         stage=stage_of(outcomes),
         series=None if charge.series is None else charge.series.name,
         series_number=None if charge.series is None else charge.series.number,
+        filtered=charge.of_filter is not None,
         mechanism=mechanism_label(dict(charge.mechanism)),
         epsilon=amount(charge.price.epsilon) if itself else None,
         delta=amount(charge.price.delta) if itself else None,

@@ -10,6 +10,7 @@ from decimal import ROUND_FLOOR, Context, Decimal, InvalidOperation
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Literal
 
+from ....mechanisms.amounts import times_in
 from ....mechanisms.errors import InputRefused
 from ....mechanisms.mechanism import ADD_REMOVE
 from ....mechanisms.microdata import StronglySafeRelease
@@ -140,6 +141,8 @@ class Lasting:
         epsilon_each: ε of one of them, where they are charged one by one.
         delta_each: δ that each states, likewise.
         share_each: of a filter budget that one of them takes.
+        limited_by: what of a filter budget is used up first, "tails" where both are; None of other ways, and where
+            such a release has no divergence.
     """
 
     way: Way
@@ -149,6 +152,7 @@ class Lasting:
     epsilon_each: Decimal | None = None
     delta_each: Decimal | None = None
     share_each: Decimal | None = None
+    limited_by: Literal["divergence", "tails"] | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -309,6 +313,7 @@ def _lasting_facts(calendar: Calendar, one: Lasting) -> dict[str, Any]:
         "epsilon_each": one.epsilon_each,
         "delta_each": one.delta_each,
         "share_each": one.share_each,
+        "limited_by": one.limited_by,
     }
 
 
@@ -337,8 +342,16 @@ def _by_filter(left: FilterLeft, mechanism: StronglySafeRelease) -> Lasting:
         cost = filter_cost(mechanism, order=left.terms.order, tail=tail)
     except InputRefused:
         return none
-    most = min(int(left.divergence // cost.divergence), int(left.tail // cost.tail) if cost.tail else MOST_RELEASES)
-    return replace(none, releases=min(most, MOST_RELEASES), share_each=spent_share(left.terms, [cost]))
+    by_divergence, by_tails = (
+        times_in(whole, each, most=MOST_RELEASES)
+        for whole, each in ((left.divergence, cost.divergence), (left.tail, cost.tail))
+    )
+    return replace(
+        none,
+        releases=min(by_divergence, by_tails),
+        share_each=spent_share(left.terms, [cost]),
+        limited_by="tails" if by_tails <= by_divergence and by_tails < MOST_RELEASES else "divergence",
+    )
 
 
 def _one_by_one(left: BudgetLeft, mechanism: StronglySafeRelease) -> Lasting:
