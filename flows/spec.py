@@ -153,7 +153,7 @@ def _check_data(path: Path, tables: SpecTables) -> None:
         )
 
 
-def _check_sampling(path: Path, tables: SpecTables, *, unequal_rates: bool) -> None:
+def _check_sampling(path: Path, tables: SpecTables, *, unequal_rates: frozenset[str]) -> None:
     """Whether [sampling] says one thing: one rate for all, a column of rates, or how a sample was drawn."""
     table = tables.sampling
     if table is None:
@@ -171,9 +171,10 @@ def _check_sampling(path: Path, tables: SpecTables, *, unequal_rates: bool) -> N
         raise InputRefused("this is required and missing.", where=f"{where}.rate")
     if len(ways) > 1:
         raise InputRefused(f"{' and '.join(ways)} exclude each other.", where=f"{where}.{ways[1]}")
-    if table.rate is None and not unequal_rates:
+    if table.rate is None and ways[0] not in unequal_rates:
         raise InputRefused(
-            'unequal rates have a price for a histogram of kind = "suppressed" only.',
+            'a column of rates has a price for microdata, points and a histogram of kind = "suppressed", a design for '
+            "the last only.",
             where=f"{where}.{ways[0]}",
             remedy="Write rate = …: a fresh sample with one rate for all, which a sample that was drawn by others can "
             "have too.",

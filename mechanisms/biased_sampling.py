@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import hmac
 from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
@@ -10,12 +12,14 @@ from itertools import pairwise
 from math import inf, nextafter
 
 import numpy as np
+from cryptography.hazmat.primitives.ciphers import Cipher, algorithms
 from numpy.typing import NDArray
 
 from .hierarchies.declare import BUCKET_CODE, NumberSteps
 from .local_reports.krandomization import WORD, biased_coins, word_threshold_up
 from .mechanism import Mechanism, Randomness
-from .recoding import MappedColumn
+from .microdata import GroupCounts, sum_counts
+from .recoding import GeneralizationMap, MappedColumn
 from .sampling import threshold
 
 __all__ = [
@@ -23,10 +27,18 @@ __all__ = [
     "InclusionColumn",
     "UnequalRatesHistogram",
     "drawn_rates",
+    "inclusion_coins",
     "require_rates",
     "stated_rates",
     "thinned_counts",
+    "thinned_groups",
 ]
+
+INCLUSION_LAYOUT = "chacha20-inclusion/1"
+"""INVARIANT: it names how the second coins of a column of rates follow from a release's key, and in which order."""
+
+_DOMAIN = b"crowdblend/inclusion/1\x00"
+_NONCE_BYTES = 16
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -147,6 +159,23 @@ def thinned_counts(
     return kept
 
 
+def inclusion_coins(secret: bytes) -> Randomness:
+    """The second coins of a release whose records have rates of their own: bytes that follow from its key alone.
+
+    They come from another key than the first coins, derived from the release's; so a retry, which counts the same
+    records of the same sample, keeps the same of them.
+
+    Args:
+        secret: the release's key.
+
+    Returns:
+        n to the next n bytes of one ChaCha20 stream.
+    """
+    key = hmac.digest(secret, _DOMAIN, hashlib.sha256)
+    stream = Cipher(algorithms.ChaCha20(key, bytes(_NONCE_BYTES)), mode=None).encryptor()
+    return lambda size: stream.update(bytes(size))
+
+
 _WITHIN = 2
 
 
@@ -174,9 +203,24 @@ class InclusionColumn:
         Raises:
             ValueError: a survey's column, which nothing is drawn with.
         """
+        rates = self.declared
+        return [rates[0 if code == BUCKET_CODE else code - 1] for code in codes.tolist()]
+
+    @property
+    def declared(self) -> tuple[Decimal, ...]:
+        """The rates that are drawn with, ascending.
+
+        Raises:
+            ValueError: a survey's column, which nothing is drawn with.
+        """
         if self.rates is None:
             raise ValueError("nothing is drawn with the rates of a survey that is over")
-        return [self.rates[0 if code == BUCKET_CODE else code - 1] for code in codes.tolist()]
+        return self.rates
+
+    @property
+    def layout(self) -> str:
+        """Names the rule of the second coins, in ledger and certificate."""
+        return INCLUSION_LAYOUT
 
 
 def drawn_rates(name: str, rates: Sequence[Decimal]) -> InclusionColumn:
@@ -202,3 +246,27 @@ def stated_rates(name: str, *, lowest: Decimal, highest: Decimal) -> InclusionCo
     """
     steps = NumberSteps(cuts=(float(lowest), nextafter(float(highest), inf)))
     return InclusionColumn(column=MappedColumn(name=name, hierarchy=steps, level=0), rates=None)
+
+
+def thinned_groups(
+    counts: GroupCounts, *, published: GeneralizationMap, inclusion: InclusionColumn, secret: bytes
+) -> GroupCounts:
+    """The groups of a map, each record kept by a second coin at the rate that it names.
+
+    PRIVACY: the coins follow from the release's key, which is stored before a record is read; nothing is drawn anew.
+
+    Args:
+        counts: records sampled at the highest rate, by the map's columns and, last, the column of rates.
+        published: the map.
+        inclusion: the column of rates.
+        secret: the release's key.
+
+    Raises:
+        ValueError: a survey's column, which nothing is drawn with.
+    """
+    rates = inclusion.declared
+    *codes, named = GeneralizationMap(columns=(*published.columns, inclusion.column)).decode(counts.keys)
+    coins = inclusion_coins(secret)
+    kept = thinned_counts(counts.counts, inclusion.rates_of(named), highest=rates[-1], randomness=coins)
+    some = np.flatnonzero(kept)
+    return sum_counts(published.keys([column[some] for column in codes]), kept[some])

@@ -20,6 +20,7 @@ from ..mechanisms.recoding import GeneralizationMap, MappedColumn
 from .readers.values import RecordReading
 
 if TYPE_CHECKING:
+    from ..mechanisms.biased_sampling import InclusionColumn
     from ..mechanisms.contributions import ContributionLimit
 
 __all__ = ["FileFormat", "ObjectPrefix", "Output", "Request", "digest_of_mixed", "output_at"]
@@ -48,6 +49,8 @@ class Request(ABC):
         registered: what a series with free columns was registered with, whose price this is; None elsewhere.
         limit: how many records of a person count, and which column names the person; None where nothing enforces it.
         part: the release's part of a series of different mechanisms, from 1; None elsewhere.
+        thinning: the column of rates by which sampled records are kept; None where all have the sample's rate, or the
+            mechanism has the rates.
     """
 
     kind: ClassVar[str]
@@ -69,6 +72,7 @@ class Request(ABC):
     limit: ContributionLimit | None = None
     version: int | None = None
     part: int | None = None
+    thinning: InclusionColumn | None = None
 
     @property
     def paper_price(self) -> Price | None:
@@ -102,7 +106,8 @@ class Request(ABC):
     @property
     def source_columns(self) -> Sequence[MappedColumn | LatticeColumn]:
         """The columns that the source's records must have."""
-        return self.recoding.columns
+        columns = self.recoding.columns
+        return columns if self.thinning is None else (*columns, self.thinning.column)
 
     @property
     def map_digest(self) -> str:
@@ -152,7 +157,15 @@ class Request(ABC):
             **self.own_terms,
             **({} if records == 1 else {"rows_per_person": records}),
             **({} if self.limit is None else {self.limit.unit: self.limit.column}),
+            **self._thinned,
         }
+
+    @property
+    def _thinned(self) -> dict[str, object]:
+        """The column of rates with the rates that are drawn with, in JSON's types; empty where there is none."""
+        if self.thinning is None:
+            return {}
+        return {"inclusion": [self.thinning.column.name, *map(str, self.thinning.declared)]}
 
     def digest_of_series(self, domain: bytes) -> str:
         """The digest of a series, for kinds that have series.
@@ -170,9 +183,10 @@ class Request(ABC):
     def _bound(self) -> dict[str, object]:
         """What the releases of a series with free columns have in common, beside what `not_covered` compares.
 
-        Not in it: the columns, their hierarchies and levels, or the candidates of a choice; k and the sampling rate.
+        Not in it: the columns, their hierarchies and levels, or the candidates of a choice; k, the sampling rate, and
+        lower rates that records name themselves.
         """
-        free = {"map", "mechanism", *self.own_terms}
+        free = {"map", "mechanism", *self._thinned, *self.own_terms}
         bound = {name: value for name, value in self._charged.items() if name not in free}
         return {**bound, **self.free_terms, "kind": self.kind}
 

@@ -13,7 +13,7 @@ from ...mechanisms.amounts import amount_left, amount_shown, counted
 from ...mechanisms.recoding import GeneralizationMap
 from ..readiness import budget_facts, filter_charge_for, filter_lines, source_facts
 from ..run import two_names_warning, warn_of_metadata
-from .explanation import limit_facts, limit_in_words
+from .explanation import inclusion_facts, limit_facts, limit_in_words
 
 __all__ = ["tell_dry_run"]
 
@@ -97,5 +97,6 @@ def _record(found: DryRun) -> dict[str, Any]:
         if isinstance(recoding, GeneralizationMap)
         else None,
         "limit": limit_facts(request.limit),
+        **inclusion_facts(request.thinning),
         "output": str(request.output),
     }

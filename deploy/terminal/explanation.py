@@ -20,9 +20,10 @@ from ...mechanisms.recoding import GeneralizationMap
 from ...tasks.request import Request
 
 if TYPE_CHECKING:
+    from ...mechanisms.biased_sampling import InclusionColumn
     from ...mechanisms.contributions import ContributionLimit
 
-__all__ = ["explanation", "limit_facts", "limit_in_words", "print_explanation"]
+__all__ = ["explanation", "inclusion_facts", "limit_facts", "limit_in_words", "print_explanation"]
 
 MOST_EXAMPLES = 3
 
@@ -43,6 +44,7 @@ def explanation(request: Request) -> dict[str, Any]:
         "rule": charged.rule,
         "releases": charged.releases,
         "limit": limit_facts(request.limit),
+        **inclusion_facts(request.thinning),
         "columns": list(_columns(request.recoding, stages=[one["levels"] for one in told.get("stages", [])])),
         **told,
     }
@@ -51,6 +53,13 @@ def explanation(request: Request) -> dict[str, Any]:
 def limit_facts(limit: ContributionLimit | None) -> dict[str, Any] | None:
     """Whose records are limited, by which column and to how many; None where nothing limits them."""
     return None if limit is None else {"unit": limit.unit, "column": limit.column, "records": limit.records}
+
+
+def inclusion_facts(thinning: InclusionColumn | None) -> dict[str, Any]:
+    """The column of rates that sampled records are kept by, as an entry; none where all have one rate."""
+    if thinning is None:
+        return {}
+    return {"inclusion": {"column": thinning.column.name, "rates": [str(rate) for rate in thinning.declared]}}
 
 
 def limit_in_words(limit: ContributionLimit) -> str:
@@ -134,6 +143,9 @@ def _costs(explained: Mapping[str, Any]) -> Table:
         ("δ", amount_shown(explained["delta"]), f"what would be charged{many}"),
         ("ε by the paper", paper, "the same by the published bound"),
     ]
+    if (inclusion := explained.get("inclusion")) is not None:
+        rates = inclusion["rates"]
+        rows.append(("rates", f"{rates[0]} to {rates[-1]}", f"each record's own, by the column {inclusion['column']}"))
     if (limit := explained["limit"]) is not None:
         rows.append((limit["unit"], limit["column"], f"of each at most {limit['records']} count, chosen at random"))
     for name, value, meaning in rows:

@@ -17,8 +17,6 @@ from ...mechanisms.biased_sampling import (
     BiasedSampleCounts,
     InclusionColumn,
     UnequalRatesHistogram,
-    drawn_rates,
-    require_rates,
     stated_rates,
     thinned_counts,
 )
@@ -170,12 +168,7 @@ def _check_unequal_rates(given: GivenSpec) -> None:
         return
     if table.design is not None and rows > 1:
         raise no_price_for_surveyed_group(rows, where=f"{given.path}: [data].rows_per_person")
-    if table.rates is not None:
-        try:
-            require_rates(table.rates)
-            drawn_rates("", table.rates)
-        except ValueError as error:
-            raise InputRefused(f"{error}.", where=f"{given.path}: [sampling].rates") from None
+    given.drawn_rates()
 
 
 def _biased_counts(given: GivenSpec, *, k: int) -> BiasedSampleCounts | UnequalRatesHistogram | None:
@@ -204,24 +197,13 @@ def _biased_counts(given: GivenSpec, *, k: int) -> BiasedSampleCounts | UnequalR
 def _inclusion_column(given: GivenSpec) -> InclusionColumn | None:
     """The column of inclusion rates, None where there is none; it isn't a column of the cells too."""
     table = given.tables.sampling
-    if table is None:
-        return None
-    where = f"{given.path}: [sampling].column"
-    found = None
-    if table.column is not None and table.rates is not None:
-        found = drawn_rates(table.column, table.rates)
-    elif table.design is not None and table.design.column is not None:
-        where = f"{given.path}: [sampling].design.column"
-        try:
-            found = stated_rates(table.design.column, lowest=table.design.lowest, highest=table.design.highest)
-        except ValueError as error:
-            raise InputRefused(f"{error}.", where=where) from None
-    if found is not None and found.column.name in given.tables.columns:
-        raise InputRefused(
-            "a column is of the cells or says the rate, not both.",
-            where=where,
-            remedy="Copy the column under another name.",
-        )
+    if table is None or table.design is None or table.design.column is None:
+        return given.drawn_rates()
+    try:
+        found = stated_rates(table.design.column, lowest=table.design.lowest, highest=table.design.highest)
+    except ValueError as error:
+        raise InputRefused(f"{error}.", where=f"{given.path}: [sampling].design.column") from None
+    given.require_apart(found, key="design.column")
     return found
 
 
@@ -333,7 +315,7 @@ KIND = ReleaseKind(
     series=False,
     forms=False,
     limits=True,
-    unequal_rates=lambda table: bool(table.kind == "suppressed"),
+    unequal_rates=lambda table: frozenset({"column", "design"}) if table.kind == "suppressed" else frozenset(),
     request=_request,
     layout=record_layout,
     count_columns=fixed_columns,

@@ -27,6 +27,7 @@ from ..columns import contribution_limit, record_reading
 from ..spec_tables import ColumnTable, PrivacyTable, SpecTables
 
 if TYPE_CHECKING:
+    from ...mechanisms.biased_sampling import InclusionColumn
     from ...mechanisms.contributions import ContributionLimit
     from ...mechanisms.deletion import DeletionRelease
     from ...mechanisms.microdata import GroupCounts
@@ -156,8 +157,47 @@ class GivenSpec:
 
     @property
     def sampling_rate(self) -> Decimal | None:
-        """[sampling].rate, where there is one."""
-        return None if self.tables.sampling is None else self.tables.sampling.rate
+        """[sampling].rate, or the highest of its rates, where there is one."""
+        table = self.tables.sampling
+        if table is None or table.rates is None:
+            return None if table is None else table.rate
+        return table.rates[-1]
+
+    def drawn_rates(self) -> InclusionColumn | None:
+        """The column of rates that records are drawn with, None where they have one rate.
+
+        Raises:
+            InputRefused: rates that can't be drawn with, or a column that is released too.
+        """
+        table = self.tables.sampling
+        if table is None or table.column is None or table.rates is None:
+            return None
+        from ...mechanisms.biased_sampling import drawn_rates, require_rates  # of releases with such a column alone
+
+        try:
+            require_rates(table.rates)
+            found = drawn_rates(table.column, table.rates)
+        except ValueError as error:
+            raise InputRefused(f"{error}.", where=f"{self.path}: [sampling].rates") from None
+        self.require_apart(found, key="column")
+        return found
+
+    def require_apart(self, inclusion: InclusionColumn, *, key: str) -> None:
+        """Whether a column that says the rate isn't released too.
+
+        Args:
+            inclusion: the column.
+            key: of [sampling] that names it.
+
+        Raises:
+            InputRefused: it is.
+        """
+        if inclusion.column.name in self.tables.columns:
+            raise InputRefused(
+                "a column is of the cells or says the rate, not both.",
+                where=f"{self.path}: [sampling].{key}",
+                remedy="Copy the column under another name.",
+            )
 
     @property
     def shared(self) -> _Shared:
@@ -275,7 +315,8 @@ class ReleaseKind:
         series: whether it can be one of a series.
         forms: whether [release].form says if rows or counts are published.
         limits: whether [data].person or household can limit what is counted of one.
-        unequal_rates: whether a release with this table has a price where records are included at unequal rates.
+        unequal_rates: which keys of [sampling] but rate a release with this table has a price for: "column" where its
+            own coins can draw each record at the rate that it names, "design" where the data were drawn so.
         request: what a specification asks for; refuses what is wrong with it.
         layout: the source's files by their metadata; refuses a source that isn't what is asked for.
         count_columns: the map that the records are counted with, chosen first where it isn't fixed.
@@ -300,7 +341,7 @@ class ReleaseKind:
     series: bool
     forms: bool
     limits: bool
-    unequal_rates: Callable[[Any], bool]
+    unequal_rates: Callable[[Any], frozenset[str]]
     request: Callable[[GivenSpec], Request]
     layout: Callable[[Any], SourceLayout]
     count_columns: Callable[[Any, ReleaseWork, Observer], GeneralizationMap]
@@ -367,15 +408,24 @@ def chosen_chain(request: Request, work: ReleaseWork, observer: Observer) -> tup
 
 
 def count_records(request: Request, work: ReleaseWork, generalization: GeneralizationMap) -> GroupCounts:
-    """Count the records of each group exactly, on the workers."""
+    """Count the records of each group exactly, on the workers; sampled ones at the rate that each names."""
     from ...tasks.stages.count import exact_counts
 
-    return exact_counts(
+    thinning = request.thinning
+    counted = generalization
+    if thinning is not None:
+        counted = GeneralizationMap(columns=(*generalization.columns, thinning.column))
+    counts = exact_counts(
         work,
-        generalization=generalization,
+        generalization=counted,
         reading=request.reading,
         rate=request.sampling_rate,
         key=work.folder.key,
         sample_id=work.receipt.sample_id,
         limit=request.limit,
     )
+    if thinning is None:
+        return counts
+    from ...mechanisms.biased_sampling import thinned_groups  # of releases with such a column alone
+
+    return thinned_groups(counts, published=generalization, inclusion=thinning, secret=work.folder.key.load())

@@ -75,6 +75,7 @@ def _request(given: GivenSpec) -> MicrodataRequest:
         )
     if spec.selection is not None:
         _check_selection(path, spec.selection, epsilon=privacy.epsilon, times=releases * rows_per_person)
+    thinning = given.drawn_rates()
     mechanism = _mechanism(given)
     charged = price(mechanism, delta=privacy.delta, releases=releases, rows_per_person=rows_per_person)
     together = "" if releases == 1 else f" for {releases} releases"
@@ -88,6 +89,7 @@ def _request(given: GivenSpec) -> MicrodataRequest:
         )
     return MicrodataRequest(
         **shared,
+        thinning=thinning,
         form=spec.release.form,
         mechanism=mechanism,
         price=charged,
@@ -222,7 +224,7 @@ KIND = ReleaseKind(
     series=True,
     forms=True,
     limits=True,
-    unequal_rates=lambda _: False,
+    unequal_rates=lambda _: frozenset({"column"}),
     request=_request,
     layout=record_layout,
     count_columns=_chosen_map,

@@ -83,12 +83,14 @@ class PointsRequest(Request):
 
 def _request(given: GivenSpec) -> PointsRequest:
     shared, table, axes = given.shared, given.own, tuple(_axes(given))
+    thinning = given.drawn_rates()
     mechanism = _mechanism(given, dimensions=len(axes))
     recoding = _recoding(given, axes)
     require_cells(given.path, recoding)
     charged = given.priced(mechanism)
     return PointsRequest(
         **shared,
+        thinning=thinning,
         price=charged,
         mechanism=mechanism,
         axes=axes,
@@ -241,7 +243,7 @@ KIND = ReleaseKind(
     series=False,
     forms=False,
     limits=True,
-    unequal_rates=lambda _: False,
+    unequal_rates=lambda _: frozenset({"column"}),
     request=_request,
     layout=record_layout,
     count_columns=fixed_columns,

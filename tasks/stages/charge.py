@@ -120,7 +120,8 @@ def _circumstances(ledger_url: str, receipt: Receipt) -> DatasetContext:
 
 def _sampler_layout(request: Request) -> str:
     """The rules by which its records are read and drawn, as ledger and certificate name them."""
-    return SAMPLER_LAYOUT if request.limit is None else f"{request.limit.layout} {CSV_RECORDS}"
+    layout = SAMPLER_LAYOUT if request.limit is None else f"{request.limit.layout} {CSV_RECORDS}"
+    return layout if request.thinning is None else f"{layout} {request.thinning.layout}"
 
 
 def _charge_of(

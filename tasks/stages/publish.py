@@ -377,6 +377,7 @@ def write_output(
             code_sources=code_sources,
             key=key,
             enforced_by=None if request.limit is None else request.limit.column,
+            inclusion=request.thinning,
         )
 
     place = staging_folder(request.output, sample_id=receipt.sample_id, private=folder.path)

@@ -184,8 +184,8 @@ def test_an_auditor_finds_a_survey_price_where_there_is_no_survey() -> None:
         (DRAWN.replace("0.1, 0.2", "0.2, 0.1"), "suppressed", "k = 12", "must ascend"),
         (DRAWN.replace("0.2", "1.2"), "suppressed", "k = 12", "must ascend"),
         (DRAWN.replace('"rate"', '"cell"'), "suppressed", "k = 12", "of the cells or says the rate"),
-        (DRAWN, "noisy", "k = 12\nepsilon = 1", 'kind = "suppressed" only'),
-        (DESIGN, "outlier-private", "epsilon = 1\nhorizon = 9\nmargin = 3", 'kind = "suppressed" only'),
+        (DRAWN, "noisy", "k = 12\nepsilon = 1", "a design for the last only"),
+        (DESIGN, "outlier-private", "epsilon = 1\nhorizon = 9\nmargin = 3", "a design for the last only"),
         (DESIGN.replace("highest = 0.2", "highest = 0.05"), "suppressed", "k = 12", "rates must satisfy"),
         (DESIGN + "\nlargest = 0.15", "suppressed", "k = 12", "rates must satisfy"),
         (DESIGN.replace("= 0.2", "= 1"), "suppressed", "k = 12", "[sampling.design].highest"),
@@ -202,8 +202,10 @@ def test_rates_without_a_price_are_refused_and_nothing_is_charged(desk, sampling
     assert desk("ledger", "show", "--json").json["releases"] == []
 
 
-def test_records_and_points_have_one_rate(desk) -> None:
+def test_answers_have_one_rate(desk) -> None:
     desk.add_dataset()
-    microdata = desk.write_spec(edit=lambda text: text.replace("rate = 0.1", 'column = "secret"\nrates = [0.1]'))
-    refused = desk("run", microdata)
-    assert (refused.code, 'kind = "suppressed" only' in refused.err) == (2, True)
+    spec = spec_of(desk, DRAWN)
+    answer = '[answer]\nkind = "count"\ncolumn = "cell"\nepsilon = 0.1\n'
+    spec.write_text(spec.read_text().split("[histogram]")[0] + answer)
+    refused = desk("run", spec)
+    assert (refused.code, "a column of rates has a price for microdata" in refused.err) == (2, True), refused.err

@@ -11,11 +11,16 @@ import pytest
 from crowdblend.mechanisms.biased_sampling import (
     UnequalRatesHistogram,
     drawn_rates,
+    inclusion_coins,
     require_rates,
     stated_rates,
     thinned_counts,
+    thinned_groups,
 )
+from crowdblend.mechanisms.hierarchies.declare import NumberSteps
 from crowdblend.mechanisms.local_reports.krandomization import WORD, word_threshold_up
+from crowdblend.mechanisms.microdata import GroupCounts
+from crowdblend.mechanisms.recoding import GeneralizationMap, MappedColumn
 from crowdblend.mechanisms.sampling import threshold
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -95,3 +100,44 @@ def test_a_surveyed_record_counts_where_its_rate_lies_within_the_bounds_both_inc
     assert inclusion.counted(codes).tolist() == [True, True, True, False, False, False, False, False]
     with pytest.raises(ValueError, match="over"):
         inclusion.rates_of(codes)
+
+
+SECRET = bytes(range(32))
+CELLS = GeneralizationMap(columns=(MappedColumn(name="cell", hierarchy=NumberSteps(cuts=(1.0, 2.0)), level=0),))
+
+
+def rated_counts(rates):
+    """4,000 records of each of two cells at each declared rate, in the order of the keys."""
+    inclusion = drawn_rates("rate", rates)
+    both = GeneralizationMap(columns=(*CELLS.columns, inclusion.column))
+    codes = [np.repeat([2, 3], len(rates)), np.tile(np.arange(1, len(rates) + 1), 2)]
+    return inclusion, GroupCounts(both.keys(codes), np.full(2 * len(rates), 4_000))
+
+
+def test_second_coins_follow_from_the_releases_key_alone():
+    """A retry keeps the same records; the numbers are those of the layout's name, so another rule needs another one."""
+    inclusion, counts = rated_counts((Decimal("0.1"), Decimal("0.2")))
+    first, again = (
+        thinned_groups(counts, published=CELLS, inclusion=inclusion, secret=SECRET).counts.tolist() for _ in range(2)
+    )
+    other = thinned_groups(counts, published=CELLS, inclusion=inclusion, secret=SECRET[::-1]).counts.tolist()
+    assert first == again != other
+    assert inclusion.layout == "chacha20-inclusion/1"
+    assert inclusion_coins(SECRET)(8).hex() == "aca109ad6406fd87"
+    assert first == [6_043, 5_983]
+    assert all(abs(count - 6_000) < 6 * 32 for count in (*first, *other)), "half of one, all of the other"
+
+
+def test_groups_of_which_nobody_is_kept_are_not_there():
+    inclusion, counts = rated_counts((Decimal("1e-30"), Decimal("0.2")))
+    kept = thinned_groups(counts, published=CELLS, inclusion=inclusion, secret=SECRET)
+    assert CELLS.decode(kept.keys)[0].tolist() == [2, 3]
+    assert kept.counts.tolist() == [4_000, 4_000]
+    low = GroupCounts(counts.keys[:, ::2], counts.counts[::2])
+    assert thinned_groups(low, published=CELLS, inclusion=inclusion, secret=SECRET).counts.size == 0
+
+
+def test_a_surveys_column_thins_nothing():
+    inclusion = stated_rates("rate", lowest=Decimal("0.1"), highest=Decimal("0.2"))
+    with pytest.raises(ValueError, match="a survey that is over"):
+        thinned_groups(rated_counts((Decimal("0.1"),))[1], published=CELLS, inclusion=inclusion, secret=SECRET)

@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from decimal import Decimal
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 from ....mechanisms.errors import InputRefused
-from ...theory.kinds.registry import mechanism_of_record, not_covered
+from ...theory.kinds.registry import kind_of, mechanism_of_record, not_covered
 from ..charge import price_faults
 from ..entries.codec import sorted_fields
 from ..entries.kinds import ChargedPrice, FilterAccounting, FilterCharge, SeriesPlace
@@ -20,6 +22,7 @@ from .write import (
     FORMAT,
     certificate_bytes,
     enforced_unit,
+    has_own_rates,
     map_findings,
     registered_fields,
     sha256_of_file,
@@ -50,8 +53,8 @@ FIELDS = frozenset(
         "signature",
     }
 )
-MAY_HAVE = frozenset({"filter_budget"})
-"""What a certificate has in a filter data set alone."""
+MAY_HAVE = frozenset({"filter_budget", "inclusion"})
+"""What a certificate has in a filter data set alone, or where records have rates of their own."""
 SIGNATURE_FIELDS = frozenset({"algorithm", "key_id", "public_key", "value"})
 ACCOUNTING_AMOUNTS = ("order", "tail_delta", "tail_each", "allowance")
 FILTER_FIELDS = frozenset({*ACCOUNTING_AMOUNTS, "rule", "epsilon", "delta", "charge", "in_words"})
@@ -124,6 +127,7 @@ def verify_certificate(path: Path, *, trusted: tuple[PublicKey, ...] | None) -> 
         findings += _filter_findings(certificate)
         findings += map_findings(certificate)
         findings += _unit_findings(certificate)
+        findings += _inclusion_findings(certificate)
     findings += _file_findings(certificate["files"], path)
     return CertificateCheck(
         findings=tuple(findings),
@@ -268,6 +272,25 @@ def _unit_findings(certificate: Mapping[str, Any]) -> tuple[str, ...]:
     if guarantee.get("unit") != f"one {unit or 'person'}, at most {few}":
         return ("its unit is not the one whose records its sampler limits",)
     return ()
+
+
+def _inclusion_findings(certificate: Mapping[str, Any]) -> tuple[str, ...]:
+    """Whether a column of rates is named where the sampler has one, with rates up to the one that is priced."""
+    stated = certificate.get("inclusion")
+    if (stated is not None) is not has_own_rates(certificate["sampler_layout"]):
+        return ("it names a column of rates exactly where its sampler draws by one, and here not",)
+    if stated is None:
+        return ()
+    try:
+        rates = [Decimal(text) for text in stated["rates"]]
+        mechanism = mechanism_of_record(certificate["mechanism"])
+        priced = kind_of(mechanism).sampling_rate(mechanism)
+        ascend = rates[0] > 0 and all(low < high for low, high in pairwise(rates))
+        if stated.keys() != {"column", "rates"} or not isinstance(stated["column"], str) or not ascend:
+            return ("its column of rates can't be read",)
+    except (ArithmeticError, AttributeError, IndexError, InputRefused, KeyError, TypeError, ValueError):
+        return ("its column of rates can't be read",)
+    return () if rates[-1] == priced else ("the highest of its rates is not the one that its price is for",)
 
 
 def _filter_findings(certificate: Mapping[str, Any]) -> tuple[str, ...]:

@@ -7,7 +7,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from decimal import Decimal
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ....mechanisms.amounts import amount_exact, share_shown
 from ....mechanisms.errors import InputRefused
@@ -22,6 +22,9 @@ from ..entries.kinds import MIXED, Fields, ReleaseCharged
 from ..entries.values import amount_text
 from ..private_store.signing import ALGORITHM, SigningKey, canonical_bytes
 
+if TYPE_CHECKING:
+    from ....mechanisms.biased_sampling import InclusionColumn
+
 __all__ = [
     "DOMAIN",
     "FORMAT",
@@ -30,6 +33,7 @@ __all__ = [
     "enforced_unit",
     "filter_statement",
     "guarantee_statement",
+    "has_own_rates",
     "limit_statements",
     "map_fields",
     "map_findings",
@@ -59,6 +63,7 @@ def write_certificate(
     code_sources: str,
     key: SigningKey,
     enforced_by: str | None = None,
+    inclusion: InclusionColumn | None = None,
 ) -> None:
     """Write `certificate.json` beside the files that it describes.
 
@@ -78,6 +83,7 @@ def write_certificate(
         key: signs it.
         enforced_by: the column by which no more records of a person count than the price covers; None where it is
             believed that nobody has more.
+        inclusion: the column of rates by which sampled records were kept; None where there is none.
 
     Raises:
         OSError: the folder can't be written.
@@ -116,6 +122,8 @@ def write_certificate(
     }
     if enforced_by is not None:
         certificate["guarantee"]["enforced_by"] = enforced_by
+    if inclusion is not None:
+        certificate["inclusion"] = {"column": inclusion.column.name, "rates": [str(one) for one in inclusion.declared]}
     value = key.sign(domain=DOMAIN, message=signed_bytes(certificate))
     certificate["signature"] |= {"value": value.hex()}
     (folder / "certificate.json").write_bytes(certificate_bytes(certificate))
@@ -446,6 +454,10 @@ LOOKED = (
     " Before this release was charged, {looks} at this data set's records, the last on {day}: parameters may "
     "have been chosen after private inspection, which the guarantee doesn't cover."
 )
+OWN_RATES = (
+    " Each sampled record was kept by a coin of its own, so that it is included at the rate that it names itself, of "
+    "rates that were declared beforehand; none is above the sampling rate."
+)
 FILTER_BUDGET = (
     "The data set has a filter budget: all its releases together, each of which may be chosen after seeing the earlier "
     "ones, keep epsilon = {epsilon} and delta = {delta}. {payer} took {share} of it, by its divergence of order "
@@ -483,6 +495,11 @@ def unit_statement(charge: ReleaseCharged, circumstances: DatasetContext) -> str
     return f"one {enforced_unit(charge.sampler_layout) or 'person'}, at most {records_statement(circumstances)}"
 
 
+def has_own_rates(sampler_layout: object) -> bool:
+    """Whether sampled records were kept at rates that they name themselves, by a sampler's layout."""
+    return "-inclusion/" in str(sampler_layout)
+
+
 def guarantee_statement(charge: ReleaseCharged, circumstances: DatasetContext) -> str:
     """The guarantee and what was done for it.
 
@@ -490,6 +507,10 @@ def guarantee_statement(charge: ReleaseCharged, circumstances: DatasetContext) -
         charge: the release's charge, as the ledger has it.
         circumstances: what the ledger said of the data set at the charge.
     """
+    return f"{_guaranteed(charge, circumstances)}{OWN_RATES if has_own_rates(charge.sampler_layout) else ''}"
+
+
+def _guaranteed(charge: ReleaseCharged, circumstances: DatasetContext) -> str:
     enforced, each = enforced_unit(charge.sampler_layout), "" if charge.series is None else " in each release"
     if enforced is not None:
         counted = f"of which at most {circumstances.rows_per_person} counted{each}"

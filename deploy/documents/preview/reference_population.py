@@ -16,10 +16,11 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from ....accounting.ledger.certificate.verify import read_certificate, verify_certificate
+from ....accounting.ledger.certificate.write import has_own_rates
 from ....accounting.ledger.private_store.keys import known_names_of_source
 from ....accounting.theory.kinds.registry import mechanism_of_record
 from ....accounting.theory.privacy_profile import record_survival
-from ....flows.releases.kind import TableReading, Untold, kind_of_mechanism
+from ....flows.releases.kind import WITHOUT_DOCUMENTS, TableReading, Untold, kind_of_mechanism
 from ....mechanisms.deletion import DeletionRelease
 from ....mechanisms.errors import InputRefused, ReleaseFailed
 from ....mechanisms.hierarchies.declare import Hierarchy
@@ -342,6 +343,8 @@ def crowd_of_release(request: Request, folder: Path) -> ReferencePopulation:
     certificate = read_certificate(path)
     mechanism = mechanism_of_record(certificate["mechanism"])
     reading = kind_of_mechanism(mechanism).sheet(mechanism, certificate["published"]["form"])
+    if has_own_rates(certificate["sampler_layout"]):
+        reading = WITHOUT_DOCUMENTS
     if isinstance(reading, Untold):
         raise InputRefused(f"nothing is foretold from {reading.named()}.", where=str(folder), not_done=NOT_DONE)
     if reading.shape == "answers":

@@ -15,7 +15,7 @@ from rich.text import Text
 from ....accounting.dashboard.templating import grouped
 from ....flows.paths import resolve_paths
 from ....flows.releases.deletion import DeletionRequest
-from ....flows.releases.kind import Suppressing, Untold, release_kind
+from ....flows.releases.kind import WITHOUT_DOCUMENTS, Suppressing, Untold, release_kind
 from ....flows.spec import parse_spec, read_spec
 from ....mechanisms.amounts import amount_shown
 from ....mechanisms.deletion import DeletionRelease
@@ -464,6 +464,8 @@ def _request(spec: Path) -> Request:
 
 def _foretold(request: Request) -> Suppressing | DeletionRelease:
     foretold = release_kind(request.kind).preview(request.mechanism)
+    if request.thinning is not None:
+        foretold = WITHOUT_DOCUMENTS
     if isinstance(foretold, Untold):
         raise InputRefused(
             f"there is no preview of {foretold.named('of')}.",

@@ -16,10 +16,11 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 
 from ....accounting.ledger.certificate.verify import read_certificate
+from ....accounting.ledger.certificate.write import has_own_rates
 from ....accounting.ledger.private_store.signing import PublicKey
 from ....accounting.theory.kinds.registry import mechanism_of_record
 from ....accounting.theory.privacy_profile import record_survival
-from ....flows.releases.kind import Shape, Untold, kind_of_mechanism
+from ....flows.releases.kind import WITHOUT_DOCUMENTS, Shape, Untold, kind_of_mechanism
 from ....mechanisms.amounts import counted
 from ....mechanisms.deletion import DeletionRelease
 from ....mechanisms.errors import InputRefused, ReleaseFailed
@@ -341,7 +342,8 @@ def sheet_facts(folder: Path, *, trusted: tuple[PublicKey, ...] | None) -> Sheet
     certificate = read_certificate(path)
     mechanism = mechanism_of_record(certificate["mechanism"])
     kind = kind_of_mechanism(mechanism)
-    reading = kind.sheet(mechanism, certificate["published"]["form"])
+    own_rates = has_own_rates(certificate["sampler_layout"])
+    reading = WITHOUT_DOCUMENTS if own_rates else kind.sheet(mechanism, certificate["published"]["form"])
     if isinstance(reading, Untold):
         raise InputRefused(
             f"there is no sheet of {reading.named('of')}.",

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ....accounting.ledger.certificate.verify import check_certificate, read_certificate
-from ....accounting.ledger.certificate.write import enforced_unit
+from ....accounting.ledger.certificate.write import enforced_unit, has_own_rates
 from ....accounting.ledger.private_store.keys import PrivateStore, remembered_facts
 from ....accounting.ledger.reader import open_reader
 from ....accounting.ledger.writer import open_writer
@@ -39,7 +39,7 @@ from .page import MARK, PrivateReport, report_page
 __all__ = ["MadeReport", "run_private_report"]
 
 CERTIFICATE = "certificate.json"
-NOT_REPORTED = "a private report is about a microdata or a deletion release."
+NOT_REPORTED = "a private report is about a microdata or a deletion release, and about none with a column of rates."
 NOT_WRITTEN = "No report was written; the look stays recorded."
 
 
@@ -99,11 +99,11 @@ def run_private_report(
         ReleaseFailed: the records can't be read, or the report can't be written; the look stays recorded.
     """
     request = read_spec(spec, output=release)
-    if not isinstance(request.mechanism, Microdata | DeletionRelease):
+    if not isinstance(request.mechanism, Microdata | DeletionRelease) or request.thinning is not None:
         raise InputRefused(NOT_REPORTED, where=str(spec))
     certificate = _certificate(release, request, state_paths)
     mechanism = mechanism_of_record(certificate["mechanism"])
-    if not isinstance(mechanism, Microdata | DeletionRelease):
+    if not isinstance(mechanism, Microdata | DeletionRelease) or has_own_rates(certificate["sampler_layout"]):
         raise InputRefused(NOT_REPORTED, where=str(release))
     maps = _maps_of(certificate, request)
     generalization = maps[-1]

@@ -6,7 +6,7 @@ from dataclasses import replace
 from decimal import Decimal
 from fractions import Fraction
 from functools import cache
-from itertools import combinations, pairwise
+from itertools import combinations, combinations_with_replacement, pairwise
 from math import comb
 
 import pytest
@@ -86,6 +86,51 @@ def test_nor_does_one_who_has_three_releases(adding):
     ]
     for factor in LOSSES[1:3]:
         assert reached(registered + free, 3, factor) == reached(registered, 3, factor) > 0
+
+
+def own_rates(k, rates, own, adding) -> Pair:
+    """As `pair`, where the other records and the one in question have rates of their own."""
+    others = {0: Fraction(1)}
+    for rate in rates:
+        others = _with(others, rate)
+    present, absent = (_suppressed(counts, k) for counts in (_with(others, own), others))
+    both = [(present.get(j, Fraction(0)), absent.get(j, Fraction(0))) for j in present | absent]
+    return tuple(both if adding else [(q, p) for p, q in both])
+
+
+def _with(counts, rate):
+    """The law of a count with one record more."""
+    outcomes = dict.fromkeys(range(max(counts) + 2), Fraction(0))
+    for count, mass in counts.items():
+        outcomes[count] += mass * (1 - rate)
+        outcomes[count + 1] += mass * rate
+    return outcomes
+
+
+def _suppressed(counts, k):
+    return {0: sum(m for j, m in counts.items() if j < k)} | {j: m for j, m in counts.items() if j >= k}
+
+
+@pytest.mark.parametrize("adding", [True, False])
+def test_no_adversary_gains_by_records_with_rates_of_their_own(adding):
+    """Every design of up to four records with three rates, other ones in each release, against one rate for all."""
+    rates = (Fraction(1, 2), Fraction(1, 3), Fraction(1, 8))
+    designs = [
+        own_rates(K, others, own, adding)
+        for n in range(4)
+        for others in combinations_with_replacement(rates, n)
+        for own in rates
+    ]
+    registered = moves([(K, RATE)], adding=adding)
+    assert set(own_rates(K, [RATE] * 3, RATE, adding)) == set(pair(K, RATE, 4, adding))
+    for factor in LOSSES:
+        assert reached(registered + designs, 2, factor) == reached(registered, 2, factor)
+    for higher in (
+        own_rates(K, [RATE], Fraction(3, 5), adding),
+        own_rates(K, [Fraction(3, 5)], Fraction(3, 5), adding),
+    ):
+        gained = [reached([*registered, higher], 2, factor) > reached(registered, 2, factor) for factor in LOSSES]
+        assert any(gained) or not adding, "a rate above the registered one goes unseen: this tests nothing"
 
 
 def test_the_adversary_gains_by_a_lower_k_and_by_a_higher_rate():
