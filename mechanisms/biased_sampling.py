@@ -15,7 +15,8 @@ import numpy as np
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms
 from numpy.typing import NDArray
 
-from .hierarchies.declare import BUCKET_CODE, NumberSteps
+from .hierarchies.decimals import NumberSteps
+from .hierarchies.declare import BUCKET_CODE
 from .local_reports.krandomization import WORD, biased_coins, word_threshold_up
 from .mechanism import Mechanism, Randomness
 from .microdata import GroupCounts, sum_counts

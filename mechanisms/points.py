@@ -11,7 +11,8 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-from .hierarchies.declare import BUCKET_CODE, NumberSteps
+from .hierarchies.decimals import NumberSteps
+from .hierarchies.declare import BUCKET_CODE
 from .histogram import NoisyHistogram
 from .mechanism import Mechanism
 from .microdata import StronglySafeRelease

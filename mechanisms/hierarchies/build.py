@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from .decimals import DecimalIntervals
-from .declare import BUCKET_LABEL, Hierarchy, HierarchyError, IntervalHierarchy, NumberSteps, ValueHierarchy
+from .decimals import DecimalIntervals, NumberSteps
+from .declare import BUCKET_LABEL, Hierarchy, HierarchyError, IntervalHierarchy, ValueHierarchy
 
 __all__ = [
     "DAY_LEVELS",

@@ -15,12 +15,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from ...mechanisms.hierarchies.decimals import DecimalIntervals
+from ...mechanisms.hierarchies.decimals import DecimalIntervals, NumberSteps
 from ...mechanisms.hierarchies.declare import (
     BUCKET_CODE,
     INT64_MAX,
     INT64_MIN,
-    NumberSteps,
     canonical_integer,
     number_of_text,
 )

@@ -22,8 +22,8 @@ from crowdblend.accounting.ledger.certificate.write import (
 from crowdblend.accounting.ledger.private_store.signing import canonical_bytes
 from crowdblend.accounting.theory.kinds.registry import mechanism_record
 from crowdblend.mechanisms.hierarchies.build import described_hierarchy, labels_beyond
-from crowdblend.mechanisms.hierarchies.decimals import DecimalIntervals
-from crowdblend.mechanisms.hierarchies.declare import Hierarchy, IntervalHierarchy, NumberSteps, ValueHierarchy
+from crowdblend.mechanisms.hierarchies.decimals import DecimalIntervals, NumberSteps
+from crowdblend.mechanisms.hierarchies.declare import Hierarchy, IntervalHierarchy, ValueHierarchy
 from crowdblend.mechanisms.microdata import StronglySafeRelease
 from crowdblend.mechanisms.recoding import GeneralizationMap, MappedColumn
 

@@ -18,7 +18,8 @@ from crowdblend.deploy.documents.rendering import cell
 from crowdblend.deploy.documents.sheet.facts import MOST_LABELS, MOST_VALUES, codebook, sheet_facts
 from crowdblend.deploy.python.published import verify
 from crowdblend.deploy.release_check import verify_release
-from crowdblend.mechanisms.hierarchies.declare import Hierarchy, IntervalHierarchy, NumberSteps, ValueHierarchy
+from crowdblend.mechanisms.hierarchies.decimals import NumberSteps
+from crowdblend.mechanisms.hierarchies.declare import Hierarchy, IntervalHierarchy, ValueHierarchy
 
 DECLARED = {"East": ("Metz",), "North": ("Lille", "Nantes", "Paris"), "South": ("Lyon", "Nice")}
 PLANTED = "Zanzibar7"
