@@ -11,7 +11,7 @@ import dataclasses
 import re
 import secrets
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -419,13 +419,15 @@ def metadata_remarks(layout: SourceLayout, request: Request) -> tuple[str, ...]:
         match part:
             case CsvLayout(remarks=remarks):
                 found.extend(f"{file.path}, line 1: {remark}." for remark in remarks)
-            case ParquetLayout(types=types) if request.source_columns:
-                found.extend(f"{file.path}: {remark}." for remark in _impossible_columns(types, request))
+            case ParquetLayout(types=types, labels=labels) if request.source_columns:
+                found.extend(f"{file.path}: {remark}." for remark in _impossible_columns(types, labels, request))
     return tuple(found)
 
 
-def _impossible_columns(types: tuple[pa.DataType, ...], request: Request) -> Iterator[str]:
+def _impossible_columns(types: tuple[pa.DataType, ...], labels: Collection[str], request: Request) -> Iterator[str]:
     for column, type_ in zip(request.source_columns, types, strict=False):  # a column of ids may come after them
+        if column.name in labels:  # its values may be read as value labels
+            continue
         if _unseen(type_, column.hierarchy) or _has_places(type_, column.hierarchy, request):
             yield f"the column {column.name!r} has the type {type_}, and no value of it is declared: all would be `*`"
 

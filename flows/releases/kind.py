@@ -363,10 +363,16 @@ def record_layout(request: Request) -> SourceLayout:
         InputRefused: there are none, or they lack a column.
     """
     from ...tasks.inputs.list import check_metadata, list_source  # loads pyarrow, which a refusal does without
+    from ...tasks.inputs.statistics_files import require_one_meaning
 
     columns = tuple(column.name for column in request.source_columns)
     source = list_source(request.source, base=request.base, version=request.version)
     layout = check_metadata(source, columns=columns, reading=request.reading)
+    require_one_meaning(
+        layout.layouts,
+        [file.path for file in source.files],
+        hierarchies={column.name: column.hierarchy for column in request.source_columns},
+    )
     if request.limit is None:
         return layout
     from ...tasks.inputs.person_column import with_person_column

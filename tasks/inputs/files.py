@@ -245,7 +245,7 @@ def _unseen(source: str, folder: str, error: Exception) -> InputRefused:
 
 
 BOOKS = frozenset({".xls", ".xlsx", ".xlsm", ".xlsb", ".ods"})
-PACKAGES = frozenset({".dta", ".por", ".rda", ".rds", ".sas7bdat", ".sav", ".xpt", ".zsav"})
+PACKAGES = frozenset({".por", ".rda", ".rds", ".sas7bcat"})
 FILES_OF_DATABASES = frozenset({".accdb", ".db", ".duckdb", ".mdb", ".sqlite", ".sqlite3"})
 DATABASES = frozenset(
     {"bigquery", "clickhouse", "duckdb", "jdbc", "mssql", "mysql", "odbc", "oracle", "postgres", "postgresql"}
@@ -275,7 +275,7 @@ def foreign_source(location: str) -> InputRefused | None:
         )
     for suffixes, what in (
         (BOOKS, "a spreadsheet isn't read: its cells have no lasting types."),
-        (PACKAGES, "files of statistics packages aren't read."),
+        (PACKAGES, "such a file of a statistics package isn't read."),
         (FILES_OF_DATABASES, "a database's file isn't read."),
     ):
         if suffix in suffixes:

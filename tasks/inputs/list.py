@@ -35,6 +35,7 @@ from .files import (
 from .iceberg_snapshot import read_iceberg_table
 from .lake_tables import LakeTable, Partition, TableFolder, misread, unescaped
 from .parquet_footer import ParquetLayout, read_parquet_layout
+from .statistics_files import SUFFIXES, read_statistics_layout
 
 __all__ = [
     "RecordFormat",
@@ -53,6 +54,7 @@ class RecordFormat(Enum):
 
     CSV = "csv"
     PARQUET = "parquet"
+    STATISTICS = "statistics"
 
 
 MISSING = "source-missing"
@@ -64,6 +66,7 @@ _FORMAT_OF_SUFFIX = {
     ".txt": RecordFormat.CSV,
     ".parquet": RecordFormat.PARQUET,
     ".pq": RecordFormat.PARQUET,
+    **dict.fromkeys(SUFFIXES, RecordFormat.STATISTICS),
 }
 _NOT_UNPACKED = {".gz", ".bz2", ".xz", ".zst", ".zip", ".lz4", ".br", ".7z", ".z"}
 
@@ -135,7 +138,8 @@ def list_source(source: str, *, base: Path, version: int | None = None) -> Sourc
     """List the input: a file, a folder, a glob pattern, or any of these as an fsspec URL; or a lake table's live files.
 
     Below a folder, names that begin with `.` or `_` are passed over; every other file must be of the one
-    format (.csv, .tsv, .txt, also with .gz or .zst; .parquet, .pq). No file of records is opened.
+    format (.csv, .tsv, .txt, also with .gz or .zst; .parquet, .pq; .sav, .zsav, .dta, .sas7bdat, .xpt). No file of
+    records is opened.
 
     PRIVACY: the files in a lake table's folder are not its records, so its log decides which are, and what lies in
     one, and a folder that holds one, is refused.
@@ -160,7 +164,7 @@ def list_source(source: str, *, base: Path, version: int | None = None) -> Sourc
         found = _local_source(base / source.removeprefix("file://").removeprefix("local://"), source, version)
     if not found.files:
         raise InputRefused(
-            "no CSV or Parquet file was found."
+            "no file of records was found."
             if found.table is None
             else f"version {found.version} of the table has no file.",
             where=source,
@@ -212,6 +216,11 @@ def check_metadata(source: Source, *, columns: Sequence[str], reading: RecordRea
             types = {} if table is None else table.partition_types
             footers = [_with_partition(footer, columns, stored, types) for footer in footers]
             return SourceLayout(source=source, layouts=tuple(footers))
+        case RecordFormat.STATISTICS:
+            heads = [read_statistics_layout(path, columns=stored, borne=borne) for path in paths]
+            return SourceLayout(
+                source=source, layouts=tuple(_with_partition(head, columns, stored, {}) for head in heads)
+            )
 
 
 def _with_partition(
@@ -296,7 +305,7 @@ def _listed(files: Sequence[SourceFile], source: str) -> Source:
     formats = {_format_of(file.path) for file in files} or {RecordFormat.PARQUET}
     if len(formats) > 1:
         raise InputRefused(
-            "there are CSV and Parquet files; one release reads one format.",
+            f"there are {' and '.join(sorted(one.value for one in formats))} files; one release reads one format.",
             where=source,
             remedy="Name the files of one format, for example by a pattern such as folder/*.parquet.",
         )
@@ -482,7 +491,7 @@ def _format_of(name: str) -> RecordFormat:
         )
     if known is None:
         raise InputRefused(
-            "the file's name ends in none of .csv, .tsv, .txt, .parquet, .pq.",
+            f"the file's name ends in none of {', '.join(_FORMAT_OF_SUFFIX)}.",
             where=name,
             remedy="Rename it, or name the right files by a pattern such as folder/*.csv.",
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import BinaryIO
 
 import pyarrow as pa
@@ -34,17 +34,19 @@ _TAIL = 4 + len(_MAGIC)  # the footer's length and the magic bytes
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ParquetLayout:
-    """What the footer says.
+    """What the footer says; or the head of a statistics package's file, whose blocks of records are as row groups.
 
     Args:
         rows: records of each row group.
         read_bytes: bytes of the released columns in each row group once decompressed.
         types: per released column, in the order asked for, its type.
+        labels: of a statistics package's file, per column that has some, {stored value: value label}.
     """
 
     rows: tuple[int, ...]
     read_bytes: tuple[int, ...]
     types: tuple[pa.DataType, ...] = ()
+    labels: Mapping[str, Mapping[float | str, str]] = field(default_factory=dict)
 
 
 def open_parquet(

@@ -15,6 +15,7 @@ from .csv_header import CsvHeader, header_of, likeness, read_head
 from .files import foreign_source
 from .list import RecordFormat, Source, list_source
 from .parquet_footer import open_parquet
+from .statistics_files import statistics_head
 
 __all__ = ["ColumnKind", "NamedColumn", "SourceNames", "read_names"]
 
@@ -41,7 +42,7 @@ class SourceNames:
     """What may be known of a source before anything is decided.
 
     Args:
-        separator: of CSV records; None for Parquet.
+        separator: of CSV records; None for others.
         columns: in their order.
     """
 
@@ -70,8 +71,9 @@ def read_names(source: str, *, base: Path, separator: str | None = None) -> Sour
     listed = list_source(source, base=base)
     path = listed.files[0].path
     borne = _borne_columns(listed)
-    if listed.record_format is RecordFormat.PARQUET:
-        stored = [column for column in _parquet_columns(path) if column.name not in {one.name for one in borne}]
+    if listed.record_format is not RecordFormat.CSV:
+        typed = _parquet_columns if listed.record_format is RecordFormat.PARQUET else _statistics_columns
+        stored = [column for column in typed(path) if column.name not in {one.name for one in borne}]
         if listed.table is not None:
             stored = [column for column in stored if column.name in listed.table.columns]
         return SourceNames(separator=None, columns=(*stored, *borne))
@@ -97,6 +99,14 @@ def _parquet_columns(path: str) -> tuple[NamedColumn, ...]:
     except (OSError, ImportError, pa.ArrowException, UnicodeDecodeError) as error:
         raise InputRefused(f"the Parquet footer cannot be read ({type(error).__name__}).", where=path) from None
     return tuple(NamedColumn(name=name, kind=_kind(type_)) for name, type_ in fields)
+
+
+def _statistics_columns(path: str) -> tuple[NamedColumn, ...]:
+    head = statistics_head(path)
+    return tuple(
+        NamedColumn(name=name, kind="unknown" if name in head.labels else _kind(type_))
+        for name, type_ in head.types.items()
+    )
 
 
 def _kind(type_: pa.DataType) -> ColumnKind:

@@ -152,7 +152,7 @@ class ColumnCoder:
         self.name: str = column.name
         self.rows: int | slice = placement.word
         null_values = [text.encode() for text in reading.null_values]
-        self._null_values = frozenset(null_values)
+        self.null_values = frozenset(null_values)
         self._reading = reading
         self._decimal = isinstance(column.hierarchy, DecimalIntervals)  # a float32 is the shortest decimal that it is
         numbers = (canonical_integer(text) for text in null_values)
@@ -296,7 +296,7 @@ class ColumnCoder:
         if self._reading.rewrites:
             present = [None if text is None else self._reading.meant(text) for text in texts]
         else:
-            present = [None if text in self._null_values else text for text in texts]
+            present = [None if text in self.null_values else text for text in texts]
         return self.column.hierarchy.codes_of_texts(present, self.column.level)
 
 

@@ -1,4 +1,6 @@
-"""The records of a Parquet row group, or a sample of them, as group keys: coins first, then what they chose."""
+"""The records of a Parquet row group, or a sample of them, as group keys: coins first, then what they chose.
+
+Blocks of a statistics package's file are read as row groups are."""
 
 from __future__ import annotations
 
@@ -17,8 +19,10 @@ from ...mechanisms.sampling import kept_positions
 from ..counting.chunks import ParquetChunk
 from ..inputs.files import is_url
 from ..inputs.parquet_footer import dictionary_columns, open_parquet
+from ..inputs.statistics_files import is_statistics_file
 from .column_codes import RecordCoder
 from .sampled_pages import AVAILABLE, SampledPages
+from .statistics_records import StatisticsFile
 
 __all__ = ["parquet_keys"]
 
@@ -49,8 +53,20 @@ def parquet_keys(
         ReleaseFailed: a page cannot be read, or the file is not the one that was planned.
     """
     open_file: _OpenFile | None = None
+    statistics: StatisticsFile | None = None
     for chunk in chunks:
         place = f"{chunk.path}, row group {chunk.identity.block}"
+        if is_statistics_file(chunk.path):
+            place = f"{chunk.path}, block {chunk.identity.block}"
+            positions = _positions(chunk, key=key, rate=rate)
+            with _reading(place):
+                if statistics is None or statistics.path != chunk.path:
+                    statistics = StatisticsFile(chunk.path)
+                if statistics.records_of(chunk.identity.block) != chunk.records:
+                    raise _changed(place)
+                keys = statistics.keys(chunk.identity.block, positions, coders=coders, key_words=key_words)
+            yield keys
+            continue
         with _reading(place):
             if open_file is None or open_file.path != chunk.path:
                 blocks = [other.identity.block for other in chunks if other.path == chunk.path]

@@ -115,6 +115,12 @@ def report_layout(source: Source, *, collection: Collection, reading: RecordRead
         case RecordFormat.PARQUET:
             footers = tuple(_parquet_layout(file, collection) for file in source.files)
             return SourceLayout(source=source, layouts=footers)
+        case RecordFormat.STATISTICS:
+            raise InputRefused(
+                "reports of local noise are read from CSV or Parquet.",
+                where=source.files[0].path,
+                remedy="Write them to one of these.",
+            )
         case _:
             assert_never(source.record_format)
 

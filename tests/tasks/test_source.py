@@ -81,8 +81,8 @@ def test_a_file_listed_twice_is_refused_also_by_link(tmp_path):
     ("files", "source", "what"),
     [
         ([], "none.csv", "cannot be found"),
-        ([], "none/*.csv", "no CSV or Parquet"),
-        (["in/_x.csv"], "in", "no CSV or Parquet"),
+        ([], "none/*.csv", "no file of records"),
+        (["in/_x.csv"], "in", "no file of records"),
         (["in/a.csv", "in/b.parquet"], "in", "one format"),
         (["in/a.csv", "in/README.md"], "in", "ends in none"),
         (["a.xlsx"], "a.xlsx", "spreadsheet"),

@@ -1,0 +1,306 @@
+"""Files of SPSS, Stata and SAS, read by pyreadstat: what their heads say, and some of their records at a time.
+
+pyreadstat is an extra. It has a file's columns, their types and value labels without a record.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+from typing import Any
+
+import pyarrow as pa
+
+from ...mechanisms.errors import InputRefused
+from ...mechanisms.hierarchies.declare import BUCKET_CODE, Hierarchy, ValueHierarchy
+from .files import open_input, refuse_twofold
+from .parquet_footer import ParquetLayout
+
+__all__ = [
+    "BLOCK_RECORDS",
+    "SUFFIXES",
+    "StatisticsHead",
+    "StoredLabels",
+    "code_text",
+    "is_statistics_file",
+    "labels_are_meant",
+    "read_block",
+    "read_statistics_layout",
+    "require_one_meaning",
+    "statistics_head",
+]
+
+SUFFIXES: Mapping[str, str] = {
+    ".sav": "read_sav",
+    ".zsav": "read_sav",
+    ".dta": "read_dta",
+    ".sas7bdat": "read_sas7bdat",
+    ".xpt": "read_xport",
+}
+"""Endings of the names of files that are read, and by which function of pyreadstat."""
+
+BLOCK_RECORDS = 1 << 17
+"""Records of a chunk. INVARIANT: it decides the coins, and so is never another."""
+
+_SPSS = (".sav", ".zsav")
+_SAS_TRANSPORT, _TRANSPORT_BYTES = ".xpt", 80
+_TYPES = {
+    "string": pa.large_string(),
+    "int8": pa.int64(),
+    "int16": pa.int64(),
+    "int32": pa.int64(),
+    "float": pa.float32(),
+    "double": pa.float64(),
+}
+_DATE = {
+    **dict.fromkeys(_SPSS, re.compile(r"(DATE|ADATE|EDATE|JDATE|SDATE)[0-9.]*")),
+    ".dta": re.compile(r"%-?t?d.*"),
+    **dict.fromkeys(
+        (".sas7bdat", ".xpt"), re.compile(r"(DATE|(DDMMYY|MMDDYY|YYMMDD)[BCDNPS]?|[BE]8601DA|IS8601DA|WEEKDATE)[0-9.]*")
+    ),
+}
+_TIME = {
+    **dict.fromkeys(_SPSS, re.compile(r"(DATETIME|YMDHMS|TIME|DTIME|MTIME|MOYR|QYR|WKYR)[0-9.]*")),
+    ".dta": re.compile(r"%-?t[cC].*"),
+    **dict.fromkeys(
+        (".sas7bdat", ".xpt"),
+        re.compile(r"(DATETIME|DATEAMPM|TIME|TIMEAMPM|TOD|HHMM|MMSS|[BE]8601D[TZN]|[BE]8601TM)[0-9.]*"),
+    ),
+}
+_EPOCH_DAYS = {**dict.fromkeys(_SPSS, -141_428), ".dta": -3_653, ".sas7bdat": -3_653, ".xpt": -3_653}
+_DAY_UNITS = {**dict.fromkeys(_SPSS, 86_400), ".dta": 1, ".sas7bdat": 1, ".xpt": 1}
+
+StoredLabels = Mapping[float | str, str]
+"""A column's value labels: {stored value: label}."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class StatisticsHead:
+    """What a file says before its records.
+
+    Args:
+        records: how many there are.
+        types: Arrow's type of each column, in the file's order.
+        labels: of each column that has some.
+        missing: of SPSS, per column with user-missing values, (least, greatest) of each range.
+        epoch_days: what is added to a stored day to have days since 1970.
+        day_units: how many of the stored units are a day.
+    """
+
+    records: int
+    types: Mapping[str, pa.DataType]
+    labels: Mapping[str, StoredLabels]
+    missing: Mapping[str, tuple[tuple[float, float], ...]]
+    epoch_days: int
+    day_units: int
+
+
+def is_statistics_file(path: str) -> bool:
+    """Whether a file's name ends as those of SPSS, Stata or SAS do."""
+    return _suffix(path) in SUFFIXES
+
+
+def read_statistics_layout(path: str, *, columns: Sequence[str], borne: Sequence[str] = ()) -> ParquetLayout:
+    """Check the released columns of one file by its head; what follows is cut into blocks, as row groups are.
+
+    A transport file of SAS doesn't say how many records it has, so they are counted by reading one column.
+
+    Args:
+        path: file or URL.
+        columns: names of the released columns.
+        borne: names of those that folders bear, which the file may not have.
+
+    Raises:
+        InputRefused: pyreadstat isn't installed, the head can't be read, or a column is missing or of a type that has
+            no text.
+    """
+    try:
+        import pyreadstat
+    except ImportError:
+        raise InputRefused(
+            "this is a file of a statistics package, and what reads it isn't installed.",
+            where=path,
+            remedy="Install it: pip install 'crowdblend[statistics]'.",
+        ) from None
+    del pyreadstat
+    try:
+        head = statistics_head(path)
+    except (OSError, ValueError, ImportError) as error:
+        raise InputRefused(
+            f"the file's head cannot be read ({type(error).__name__}).",
+            where=path,
+            remedy="The file is cut off, damaged, encrypted, or of another kind than its name says.",
+        ) from None
+    refuse_twofold(head.types.keys(), borne=borne, where=path)
+    for column in columns:
+        if column not in head.types:
+            raise InputRefused(f"there is no column {column!r}.", where=path, remedy="Check [columns].")
+        if pa.types.is_timestamp(head.types[column]):
+            raise InputRefused(
+                f"the column {column!r} has times of day or months, which have no text here.",
+                where=path,
+                remedy="Give it a format of dates, or write it as text.",
+            )
+    blocks = range(0, head.records, BLOCK_RECORDS)
+    rows = tuple(min(BLOCK_RECORDS, head.records - start) for start in blocks)
+    return ParquetLayout(
+        rows=rows,
+        read_bytes=tuple(8 * len(columns) * records for records in rows),
+        types=tuple(head.types[column] for column in columns),
+        labels={column: head.labels[column] for column in columns if column in head.labels},
+    )
+
+
+def statistics_head(path: str) -> StatisticsHead:
+    """What a file says before its records.
+
+    Raises:
+        OSError, ValueError, ImportError: it can't be read, or says something that isn't understood.
+    """
+    suffix = _suffix(path)
+    _, said = _read(path, metadataonly=True)
+    names = list(said.column_names)
+    if len(set(names)) != len(names):
+        raise ValueError("a column is there twice")
+    types = {
+        name: _type(said.readstat_variable_types[name], said.original_variable_types.get(name) or "", suffix)
+        for name in names
+    }
+    records = said.number_rows
+    if records is None or records < 0:
+        records = _counted(path, names[:1])
+    ranges = {
+        name: tuple((one["lo"], one["hi"]) for one in found if not isinstance(one["lo"], str))
+        for name, found in said.missing_ranges.items()
+    }
+    return StatisticsHead(
+        records=records,
+        types=types,
+        labels=dict(said.variable_value_labels),
+        missing=ranges,
+        epoch_days=_EPOCH_DAYS[suffix],
+        day_units=_DAY_UNITS[suffix],
+    )
+
+
+def read_block(path: str, *, columns: Sequence[str], start: int, records: int) -> dict[str, list[Any]]:
+    """Some columns of some records: numbers and texts in lists, None where nothing is stored.
+
+    Raises:
+        OSError, ValueError, ImportError: they can't be read, or there are others than were asked for.
+    """
+    found, _ = _read(path, usecols=list(columns), row_offset=start, row_limit=records)
+    if set(found) != set(columns) or any(len(values) != records for values in found.values()):
+        raise ValueError("there are other records than were announced")
+    return dict(found)
+
+
+def require_one_meaning(
+    layouts: Iterable[object], paths: Iterable[str], *, hierarchies: Mapping[str, Hierarchy]
+) -> None:
+    """Refuse value labels of which can't be told whether a hierarchy means them or their codes.
+
+    PRIVACY: it follows from the hierarchies and the files' heads, not from a record.
+
+    Args:
+        layouts: of each file.
+        paths: of each file.
+        hierarchies: of each released column.
+
+    Raises:
+        InputRefused: of one column codes and labels are both declared, and don't agree.
+    """
+    for path, layout in zip(paths, layouts, strict=True):
+        if not isinstance(layout, ParquetLayout):
+            continue
+        for column, labels in layout.labels.items():
+            if column in hierarchies and _declared(hierarchies[column], labels) == (True, True):
+                raise InputRefused(
+                    f"codes and value labels of the column {column!r} are both declared, so which of them a value "
+                    "means can't be told.",
+                    where=path,
+                    remedy="Declare its codes alone, or its labels alone.",
+                )
+
+
+def labels_are_meant(hierarchy: Hierarchy, labels: StoredLabels) -> bool:
+    """Whether a hierarchy's values are a column's value labels: one is declared, and no code that bears another one.
+
+    A value without a label is its code in any case. Intervals are of codes.
+    """
+    return _declared(hierarchy, labels) == (False, True)
+
+
+def _declared(hierarchy: Hierarchy, labels: StoredLabels) -> tuple[bool, bool]:
+    """Whether a code that bears a label is declared, and whether a label is; one that is its code tells nothing."""
+    if not isinstance(hierarchy, ValueHierarchy):
+        return True, False
+    pairs = [(code_text(value), label) for value, label in labels.items()]
+    others = [(code, label) for code, label in pairs if code != label]
+    codes = [code.encode() for code, _ in others]
+    texts = [text.encode() for _, label in others for text in (label, label.strip())]
+    return _any_declared(hierarchy, codes), _any_declared(hierarchy, texts)
+
+
+def _any_declared(hierarchy: Hierarchy, texts: Sequence[bytes]) -> bool:
+    return bool((hierarchy.codes_of_texts(texts, 0) != BUCKET_CODE).any()) if texts else False
+
+
+def code_text(value: float | str) -> str:
+    """A stored value as text; whole numbers without a decimal point."""
+    if isinstance(value, str):
+        return value
+    return str(int(value)) if math.isfinite(value) and value == int(value) else repr(float(value))
+
+
+def _type(stored: str, shown: str, suffix: str) -> pa.DataType:
+    type_ = _TYPES[stored]
+    if stored != "string":
+        if _TIME[suffix].fullmatch(shown):
+            return pa.timestamp("s")
+        if _DATE[suffix].fullmatch(shown):
+            return pa.date32()
+    return type_
+
+
+def _counted(path: str, columns: list[str]) -> int:
+    """How many records a file has, by reading one of its columns."""
+    start = 0
+    while True:
+        found, _ = _read(path, usecols=columns, row_offset=start, row_limit=BLOCK_RECORDS)
+        read = max(map(len, found.values()), default=0)
+        start += read
+        if read < BLOCK_RECORDS:
+            return start
+
+
+def _read(path: str, **options: Any) -> tuple[Mapping[str, list[Any]], Any]:  # noqa: ANN401 - pyreadstat's options
+    """What pyreadstat reads; numbers stay as they are stored, and user-missing values of SPSS are values.
+
+    Raises:
+        OSError, ValueError, ImportError: it doesn't.
+    """
+    import pyreadstat
+
+    suffix = _suffix(path)
+    if suffix in _SPSS:
+        options["user_missing"] = True
+    with closing(open_input(path)) as file:
+        if suffix == _SAS_TRANSPORT and file.seek(0, 2) % _TRANSPORT_BYTES:
+            raise ValueError("a transport file has whole records of 80 bytes")
+        file.seek(0)
+        try:
+            found: tuple[Mapping[str, list[Any]], Any] = getattr(pyreadstat, SUFFIXES[suffix])(
+                file, output_format="dict", disable_datetime_conversion=True, **options
+            )
+        except Exception as error:  # noqa: BLE001 - of classes of its own; what it says may quote a value
+            raise ValueError(type(error).__name__) from None
+    return found
+
+
+def _suffix(path: str) -> str:
+    return PurePosixPath(path).suffix.lower()

@@ -1,0 +1,66 @@
+"""Releases of a file of SPSS: by value labels, with a column of persons, and refusals before the charge."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pandas as pd
+import pyarrow.parquet as pq
+import pyreadstat
+
+COLOURS = {1.0: "red", 2.0: "green", 3.0: "blue"}
+
+
+def write_people(folder: Path) -> None:
+    people = pd.DataFrame(
+        {
+            "colour": [1.0, 2.0, 3.0, 9.0] * 300,
+            "age": [10.0, 30.0] * 600,
+            "town": ["Lyon"] * 1_200,
+            "person": [f"p{number // 2}" for number in range(1_200)],
+            "number": [float(number // 2) for number in range(1_200)],
+        }
+    )
+    pyreadstat.write_sav(people, folder / "people.sav", variable_value_labels={"colour": COLOURS})
+
+
+def with_person(column: str):
+    return lambda text: text.replace('separator = ";"', f'separator = ";"\nperson = "{column}"')
+
+
+def test_value_labels_are_published_and_a_retry_would_read_the_same(desk):
+    desk.add_dataset(epsilon="100")
+    write_people(desk.folder)
+    spec = desk.write_spec(source="people.sav", rate="0.5")
+    said = desk.succeed("run", spec, "--dry-run", "--json")
+    assert said.json["source"]["format"] == "statistics"
+    assert "no value of it is declared" not in said.err
+    answer = desk("run", spec, "--json")
+    assert answer.code == 0, answer.err
+    table = pq.read_table(Path(answer.json["output"]) / "data.parquet")
+    assert set(table["colour"].to_pylist()) == {"red", "green", "blue", "*"}
+    desk.succeed("verify", answer.json["certificate"])
+    limited = desk.write_spec(source="people.sav", rate="0.5", output="limited", edit=with_person("person"))
+    answer = desk("run", limited, "--json")
+    assert answer.code == 0, answer.err
+    assert pq.read_table(Path(answer.json["output"]) / "data.parquet").num_rows < 600
+    desk.succeed("ledger", "verify")
+
+
+def test_refusals_come_before_the_charge_and_name_the_file(desk):
+    desk.add_dataset()
+    write_people(desk.folder)
+    both = desk.write_spec(source="people.sav", edit=lambda text: text.replace('"red"', '"1"'))
+    refused = desk("run", both)
+    assert refused.code == 2
+    assert "both declared" in refused.err
+    numbers = desk("run", desk.write_spec(source="people.sav", edit=with_person("number")))
+    assert numbers.code == 2
+    assert "people.sav" in numbers.err
+    assert "double" in numbers.err
+    (desk.folder / "people.sav").write_bytes((desk.folder / "people.sav").read_bytes()[:400])
+    cut = desk("run", desk.write_spec(source="people.sav"))
+    assert cut.code == 2
+    assert "head cannot be read" in cut.err
+    assert desk.succeed("ledger", "verify")
+    assert not (desk.folder / "out").exists()

@@ -1,0 +1,248 @@
+"""Files of SPSS, Stata and SAS, written by pyreadstat: the same records as in CSV, by codes or by value labels."""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from collections.abc import Sequence
+from datetime import date
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import fsspec
+import numpy as np
+import pandas as pd
+import pyreadstat
+import pytest
+from crowdblend.accounting.ledger.private_store.keys import KeyRef
+from crowdblend.mechanisms.errors import InputRefused, ReleaseFailed
+from crowdblend.mechanisms.hierarchies.decimals import DecimalIntervals
+from crowdblend.mechanisms.hierarchies.declare import Hierarchy, IntervalHierarchy, ValueHierarchy
+from crowdblend.mechanisms.recoding import GeneralizationMap, MappedColumn
+from crowdblend.mechanisms.sampling import sample_commitment
+from crowdblend.tasks.counting.chunks import plan_chunks
+from crowdblend.tasks.counting.executors import LocalThreads
+from crowdblend.tasks.counting.group_counts import count_job, group_counts
+from crowdblend.tasks.inputs import statistics_files
+from crowdblend.tasks.inputs.list import check_metadata, list_source
+from crowdblend.tasks.inputs.schema import read_names
+from crowdblend.tasks.inputs.statistics_files import require_one_meaning
+from crowdblend.tasks.readers import statistics_records
+from crowdblend.tasks.readers.values import RecordReading
+
+WRITERS = {".sav": pyreadstat.write_sav, ".zsav": pyreadstat.write_sav, ".dta": pyreadstat.write_dta}
+ENDINGS = (".sav", ".zsav", ".dta", ".xpt")
+SEX = {1.0: "male", 2.0: "female", 9.0: "refused"}
+PEOPLE = pd.DataFrame(
+    {
+        "sex": [1.0, 2.0, 2.0, 9.0, None, 3.0] * 20,
+        "age": [10.0, 20.5, 99.0, 40.0, None, 50.0] * 20,
+        "town": ["Lyon", "Nîmes", "", "Aix", "Lyon", "Lyon"] * 20,
+        "born": [date(2020, 1, 2), date(1959, 12, 31), None, date(2020, 1, 2), date(1583, 1, 1), date(2020, 1, 3)] * 20,
+    }
+)
+
+
+def written(folder: Path, ending: str, people: pd.DataFrame = PEOPLE, **options: Any) -> str:
+    path = folder / f"people{ending}"
+    if ending == ".xpt":
+        pyreadstat.write_xport(people, path)
+    else:
+        more = {"compress": True} if ending == ".zsav" else {}
+        WRITERS[ending](people, path, **more, **options)
+    return path.name
+
+
+def counted(
+    source: str,
+    folder: Path,
+    name: str,
+    hierarchy: Hierarchy,
+    *,
+    key: KeyRef | None = None,
+    null: Sequence[str] = ("",),
+) -> Counter[str]:
+    reading = RecordReading(null_values=tuple(null))
+    mapped = GeneralizationMap(columns=(MappedColumn(name=name, hierarchy=hierarchy, level=0),))
+    listed = list_source(source, base=folder)
+    layout = check_metadata(listed, columns=[name], reading=reading)
+    require_one_meaning(layout.layouts, [file.path for file in listed.files], hierarchies={name: hierarchy})
+    job = count_job(
+        release_id="r",
+        sample_id=None if key is None else sample_commitment(key.load()),
+        generalization=mapped,
+        rate=None if key is None else Decimal("0.5"),
+        reading=reading,
+        key_source=key,
+    )
+    groups = group_counts(plan_chunks(layout), job=job, executor=LocalThreads())
+    labels = hierarchy.labels(mapped.decode(groups.keys)[0], 0)
+    return Counter(dict(zip(labels, groups.counts.tolist(), strict=True)))
+
+
+def values(*texts: str) -> ValueHierarchy:
+    return ValueHierarchy.from_values(texts)
+
+
+def labelled(ending: str) -> dict[str, Any]:
+    if ending == ".xpt":
+        return {}
+    return {"variable_value_labels": {"sex": SEX if "sav" in ending else {int(code): SEX[code] for code in SEX}}}
+
+
+def people_of(ending: str) -> pd.DataFrame:
+    """Stata labels whole numbers alone."""
+    return PEOPLE if ending != ".dta" else PEOPLE.astype({"sex": "Int32"})
+
+
+@pytest.mark.parametrize("ending", ENDINGS)
+def test_codes_numbers_texts_and_dates_are_those_of_the_file(tmp_path, ending):
+    name = written(tmp_path, ending, people_of(ending), **labelled(ending))
+    assert counted(name, tmp_path, "sex", values("1", "2")) == {"1": 20, "2": 40, "*": 60}
+    towns = {"Lyon": 60, "Nîmes": 20, "*": 40}
+    assert counted(name, tmp_path, "town", values("Lyon", "Nîmes")) == towns
+    ages = IntervalHierarchy(lower=0, upper=60, widths=())
+    assert counted(name, tmp_path, "age", ages) == {"10": 20, "*": 40, "40": 20, "50": 20, ">= 60": 20}
+    exact = DecimalIntervals.of(lower=Decimal("0.0"), upper=Decimal("60.0"), widths=[])
+    assert counted(name, tmp_path, "age", exact)["[20.5, 20.6)"] == 20
+    days = counted(name, tmp_path, "born", values("2020-01-02", "1959-12-31", "1583-01-01"))
+    assert days == {"2020-01-02": 40, "1959-12-31": 20, "1583-01-01": 20, "*": 40}
+
+
+@pytest.mark.parametrize("ending", [".sav", ".zsav", ".dta"])
+def test_a_hierarchy_of_value_labels_reads_labels_and_codes_that_bear_none(tmp_path, ending):
+    name = written(tmp_path, ending, people_of(ending), **labelled(ending))
+    both = {"male": 20, "female": 40, "*": 60}
+    assert counted(name, tmp_path, "sex", values("male", "female")) == both
+    assert counted(name, tmp_path, "sex", values("male", "female", "refused", "3"))["3"] == 20
+    assert counted(name, tmp_path, "sex", values("male", "female"), null=("2",)) == {"male": 20, "*": 100}
+    rows = [("male", "m or f", "*"), ("female", "m or f", "*")]
+    assert counted(name, tmp_path, "sex", ValueHierarchy.from_rows(rows)) == both
+    with pytest.raises(InputRefused, match="both declared"):
+        counted(name, tmp_path, "sex", values("male", "2"))
+
+
+def test_codes_and_labels_that_are_others_codes_are_refused(tmp_path):
+    """Children from 0 with labels from 1: the value 1 may be meant as 1 or as 2."""
+    people = pd.DataFrame({"children": [0.0, 1.0, 2.0]})
+    name = written(tmp_path, ".sav", people, variable_value_labels={"children": {0.0: "1", 1.0: "2", 2.0: "more"}})
+    with pytest.raises(InputRefused, match="both declared"):
+        counted(name, tmp_path, "children", values("1", "2"))
+    same = written(tmp_path, ".zsav", people, variable_value_labels={"children": {0.0: "0", 1.0: "1", 2.0: "two"}})
+    assert counted(same, tmp_path, "children", values("0", "1", "two")) == {"0": 1, "1": 1, "two": 1}
+    assert counted(same, tmp_path, "children", values("0", "1", "2")) == {"0": 1, "1": 1, "2": 1}
+
+
+def test_user_missing_values_of_spss_are_missing_numbers_and_values_only_where_declared(tmp_path):
+    name = written(tmp_path, ".sav", missing_ranges={"age": [{"lo": 98, "hi": 99}], "sex": [9]}, **labelled(".sav"))
+    ages = IntervalHierarchy(lower=0, upper=120, widths=())
+    assert counted(name, tmp_path, "age", ages) == {"10": 20, "40": 20, "50": 20, "*": 60}
+    assert counted(name, tmp_path, "sex", values("male", "female"))["*"] == 60
+    assert counted(name, tmp_path, "sex", values("male", "refused"))["refused"] == 20
+
+
+def test_missing_values_of_stata_are_missing(tmp_path):
+    people = pd.DataFrame({"sex": pd.Series([1, 2, "a", "b", None], dtype=object)})
+    name = written(tmp_path, ".dta", people, missing_user_values={"sex": ["a", "b"]})
+    assert counted(name, tmp_path, "sex", values("1", "2", "a")) == {"1": 1, "2": 1, "*": 3}
+
+
+@pytest.mark.parametrize("ending", ENDINGS)
+def test_blocks_are_read_and_sampled_whole_whatever_their_size(tmp_path, monkeypatch, ending):
+    for module in (statistics_files, statistics_records):
+        monkeypatch.setattr(module, "BLOCK_RECORDS", 50)
+    name = written(tmp_path, ending, people_of(ending), **labelled(ending))
+    layout = check_metadata(list_source(name, base=tmp_path), columns=["sex"], reading=RecordReading())
+    assert [chunk.records for chunk in plan_chunks(layout)] == [50, 50, 20]
+    assert counted(name, tmp_path, "sex", values("1", "2")) == {"1": 20, "2": 40, "*": 60}
+    key = KeyRef(path=tmp_path / "key")
+    key.path.write_bytes(bytes(range(32)))
+    sample = counted(name, tmp_path, "sex", values("1", "2"), key=key)
+    assert 0 < sample.total() < 120
+    assert counted(name, tmp_path, "sex", values("1", "2"), key=key) == sample
+    if ending == ".sav":  # as of the same records in a Parquet file with such row groups
+        people_of(ending).to_parquet(tmp_path / "people.parquet", row_group_size=50)
+        assert counted("people.parquet", tmp_path, "sex", values("1", "2"), key=key) == sample
+
+
+def test_a_file_in_a_store_and_folders_are_read_too(tmp_path):
+    name = written(tmp_path, ".sav")
+    fsspec.filesystem("memory").pipe_file(f"/{tmp_path.name}/people.sav", (tmp_path / name).read_bytes())
+    assert counted(f"memory://{tmp_path.name}/people.sav", tmp_path, "sex", values("1"))["1"] == 20
+    for region in ("a", "b"):
+        (tmp_path / "in" / f"region={region}").mkdir(parents=True)
+        written(tmp_path / "in" / f"region={region}", ".dta", people_of(".dta"))
+    assert counted("in", tmp_path, "region", values("a")) == {"a": 120, "*": 120}
+
+
+@pytest.mark.parametrize("ending", ENDINGS)
+@pytest.mark.parametrize("left", [0, 40, 0.5, -90])
+def test_a_file_that_is_cut_off_is_refused_or_fails_and_is_never_taken_for_a_shorter_one(tmp_path, ending, left):
+    people = PEOPLE[["town", "age"]]
+    path = tmp_path / written(tmp_path, ending, people)
+    raw_bytes = path.read_bytes()
+    path.write_bytes(raw_bytes[: int(len(raw_bytes) * left) | 1 if isinstance(left, float) else left])
+    with pytest.raises((InputRefused, ReleaseFailed), match="cannot be read") as caught:
+        counted(path.name, tmp_path, "age", IntervalHierarchy(lower=0, upper=100, widths=()))
+    assert "Lyon" not in str(caught.value)
+
+
+@pytest.mark.parametrize(("stored", "called"), [(".dta", ".sav"), (".sav", ".dta"), (".xpt", ".sas7bdat")])
+def test_a_file_of_another_kind_than_its_name_says_is_refused(tmp_path, stored, called):
+    path = tmp_path / written(tmp_path, stored, people_of(stored))
+    path = path.rename(tmp_path / f"people{called}")
+    with pytest.raises(InputRefused, match="cannot be read"):
+        counted(path.name, tmp_path, "sex", values("1"))
+
+
+def test_columns_that_are_none_or_times_are_refused(tmp_path):
+    people = pd.DataFrame({"at": pd.to_datetime(["2020-01-02 03:04:05"]), "sex": [1.0]})
+    for ending in (".sav", ".dta", ".xpt"):
+        name = written(tmp_path, ending, people)
+        with pytest.raises(InputRefused, match="times of day"):
+            counted(name, tmp_path, "at", values("1"))
+        with pytest.raises(InputRefused, match="no column 'town'"):
+            counted(name, tmp_path, "town", values("1"))
+
+
+def test_a_file_that_changed_since_it_was_listed_fails(tmp_path, monkeypatch):
+    name = written(tmp_path, ".sav")
+    layout = check_metadata(list_source(name, base=tmp_path), columns=["sex"], reading=RecordReading())
+    written(tmp_path, ".sav", PEOPLE[:50])
+    mapped = GeneralizationMap(columns=(MappedColumn(name="sex", hierarchy=values("1"), level=0),))
+    job = count_job(
+        release_id="r", sample_id=None, generalization=mapped, rate=None, reading=RecordReading(), key_source=None
+    )
+    with pytest.raises(ReleaseFailed, match="changed"):
+        group_counts(plan_chunks(layout), job=job, executor=LocalThreads())
+
+
+def test_without_pyreadstat_the_refusal_says_what_to_install(tmp_path, monkeypatch):
+    name = written(tmp_path, ".sav")
+    monkeypatch.setitem(sys.modules, "pyreadstat", None)
+    with pytest.raises(InputRefused) as caught:
+        counted(name, tmp_path, "sex", values("1"))
+    assert "crowdblend[statistics]" in str(caught.value.remedy)
+
+
+def test_a_specification_begins_with_the_file_s_columns(tmp_path):
+    name = written(tmp_path, ".sav", people_of(".sav"), **labelled(".sav"))
+    kinds = {column.name: column.kind for column in read_names(name, base=tmp_path).columns}
+    assert kinds == {"sex": "unknown", "age": "number", "town": "text", "born": "date"}
+
+
+def test_numbers_of_all_widths_keep_their_values(tmp_path):
+    people = pd.DataFrame(
+        {
+            "small": np.array([1, 2], dtype=np.int8),
+            "large": np.array([1, 2], dtype=np.int32),
+            "single": np.array([0.3, 0.7], dtype=np.float32),
+        }
+    )
+    name = "people.dta"
+    people.to_stata(tmp_path / name, write_index=False)  # pyreadstat writes no single floats
+    for column in ("small", "large"):
+        assert counted(name, tmp_path, column, values("1", "2")) == {"1": 1, "2": 1}
+    tenths = DecimalIntervals.of(lower=Decimal("0.0"), upper=Decimal("1.0"), widths=[])
+    assert counted(name, tmp_path, "single", tenths) == {"[0.3, 0.4)": 1, "[0.7, 0.8)": 1}
