@@ -15,6 +15,7 @@ from crowdblend.accounting.dashboard.jobs.work import (
     MOST_REMEMBERED,
     MOST_WAITING,
     SECONDS_A_JOB,
+    SECONDS_OF,
     JobQueue,
     WorkerProcess,
 )
@@ -141,6 +142,21 @@ def test_a_computation_that_takes_too_long_is_given_up_told_and_tried_again_late
     finally:
         desk.close()
     assert begun() == []
+
+
+def test_a_forecast_that_takes_longer_than_its_own_time_ends_with_its_process(monkeypatch, begun) -> None:
+    """A visitor asks for the longest one: it has one process, which is killed when its time is over."""
+    monkeypatch.setitem(SECONDS_OF, "forecast", 0.05)
+    desk = JobQueue()
+    try:
+        calendars = [f"1/day of k={k},rate=0.9" for k in (10_000, 9_999, 9_998, 9_997, 9_996)]
+        left = {"epsilon": "3", "delta": "1e-15"}
+        asked = {"left": left, "calendars": calendars, "k": 20, "sampling_rate": "0.1"}
+        given_up = desk.ask("forecast", asked, wait=120)
+        assert "takes too long for a page" in str(given_up.why_not)
+        assert begun() == []
+    finally:
+        desk.close()
 
 
 def test_answers_are_remembered_within_bounds() -> None:

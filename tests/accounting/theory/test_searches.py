@@ -9,6 +9,7 @@ from decimal import Decimal
 
 import pytest
 from crowdblend.accounting.theory.arithmetic import _power_share, first_whole, last_real, least_epsilon
+from crowdblend.accounting.theory.composition import loss_distribution
 from crowdblend.accounting.theory.kinds.registry import price
 from crowdblend.accounting.theory.planning import inversion
 from crowdblend.accounting.theory.planning import inversion as smallest_delta
@@ -210,6 +211,21 @@ def test_a_search_plays_few_games(monkeypatch):
     found = most_releases(RELEASE, Target(epsilon=Decimal(1), delta=Decimal("1e-6")))
     assert found == 102
     assert len({target.releases for _, target in played}) <= 4
+
+
+def test_a_plan_of_a_thousand_releases_composes_few_points(monkeypatch):
+    """By repeated squaring and on grids that don't grow without bound: 1,000 releases take 28 products in two ways."""
+    composed, sizes = loss_distribution.compose, []
+
+    def counted(first, second, *, cut):
+        sizes.append(first.masses.size + second.masses.size)
+        return composed(first, second, cut=cut)
+
+    monkeypatch.setattr(loss_distribution, "compose", counted)
+    planned = plan(k=21, sampling_rate=Decimal("0.1"), epsilon=None, delta=Decimal("1e-6"), releases=1000)
+    assert 3.7 < planned.epsilon < 3.72
+    assert 0 < len(sizes) <= 40
+    assert sum(sizes) <= 250_000
 
 
 def test_the_least_delta_of_a_series_is_that_of_its_game():
