@@ -20,7 +20,7 @@ from ..tasks.request import Request
 
 __all__ = ["budget_facts", "filter_charge_for", "filter_lines", "readiness", "readiness_lines", "source_facts"]
 
-FORMATS = {"csv": "CSV", "parquet": "Parquet"}
+FORMATS = {"csv": "CSV", "parquet": "Parquet", "postgresql": "PostgreSQL"}
 ACCOUNT = ("budget", "spent", "left", "left_after")
 
 
@@ -111,7 +111,9 @@ def source_facts(layout: SourceLayout, *, remarks: tuple[str, ...]) -> dict[str,
         layout: its files with their headers or footers.
         remarks: what seems wrong by them, in sentences.
     """
-    facts = {"files": len(layout.source.files), "format": layout.source.record_format.value, "problem": None}
+    source = layout.source
+    stored = (len(source.files), source.record_format.value) if source.query is None else (0, "postgresql")
+    facts = {"files": stored[0], "format": stored[1], "problem": None}
     return facts | {"version": layout.source.version, "remarks": list(remarks)}
 
 
@@ -127,7 +129,7 @@ def readiness_lines(facts: Mapping[str, Any]) -> Iterator[str]:
     if source["problem"] is not None:
         yield f"A run would be refused: {source['problem']}"
     else:
-        files = "1 file" if source["files"] == 1 else f"{source['files']} files"
+        files = "1 file" if source["files"] == 1 else f"{source['files']} files" if source["files"] else "a query"
         table = "" if source["version"] is None else f", version {source['version']} of the table,"
         yield f"Source: {files} of {FORMATS[source['format']]}{table} with every column that is named."
     for remark in source["remarks"]:

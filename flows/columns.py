@@ -21,6 +21,7 @@ from .spec_tables import ColumnTable, IntervalTable, SelectionTable, SpecTables
 
 if TYPE_CHECKING:
     from ..mechanisms.contributions import ContributionLimit
+    from ..tasks.inputs.database_query import DatabaseQuery
 
 __all__ = [
     "check_declared_values",
@@ -28,6 +29,7 @@ __all__ = [
     "declared_chain",
     "declared_choice",
     "declared_map",
+    "read_query",
     "record_reading",
     "require_cells",
 ]
@@ -354,6 +356,39 @@ def record_reading(spec: SpecTables) -> RecordReading:
         decimal=table.decimal,
         whole_floats=table.whole_floats,
     )
+
+
+def read_query(path: Path, spec: SpecTables) -> DatabaseQuery | None:
+    """What is read of a database; None where the source is files.
+
+    Args:
+        path: the specification's file, for messages.
+        spec: its tables.
+
+    Raises:
+        InputRefused: the address, the table or the query is wrong, or one is given for files.
+    """
+    data = spec.data
+    if not data.source.lower().startswith(("postgresql:", "postgres:")):
+        if data.table is None and data.query is None:
+            return None
+        raise InputRefused(
+            "a table or a query is of a database, and the source is none.",
+            where=f"{path}: [data].{'query' if data.table is None else 'table'}",
+            remedy="Rows of files are chosen beforehand, record by record: docs/starting-from-a-file.md.",
+        )
+    from ..tasks.inputs.database_query import database_query  # of databases alone
+
+    for key, given in (("version", data.version), ("cluster", spec.cluster)):
+        if given is not None:
+            raise InputRefused(
+                "a database's records are copied onto this machine, where no cluster's workers read them."
+                if key == "cluster"
+                else "a version is of a table of Delta Lake or Iceberg, and the source is none.",
+                where=f"{path}: [cluster]" if key == "cluster" else f"{path}: [data].version",
+                remedy="Remove it.",
+            )
+    return database_query(data.source, table=data.table, query=data.query, where=f"{path}: [data]")
 
 
 def contribution_limit(path: Path, spec: SpecTables) -> ContributionLimit | None:

@@ -8,6 +8,7 @@ from pathlib import Path
 from ..accounting.ledger.charge import charged_price
 from ..accounting.ledger.entries.kinds import ChargedPrice
 from ..accounting.ledger.private_store.keys import (
+    copy_of_release,
     known_names_of_source,
     remembered_facts,
     require_not_held,
@@ -105,10 +106,11 @@ def dry_run(
     layout = None
     other_names: tuple[str, ...] = ()
     if state is None or state.stage != "published":
-        charged = None
+        charged = copy = None
         if state is not None:
             charged = remembered_facts(state_paths.home, ledger_id=reader.ledger_id, release_id=state.release_id)
-        layout = layout_of_source(request, charged=charged)
+            copy = copy_of_release(state_paths.home, ledger_id=reader.ledger_id, release_id=state.release_id)
+        layout = layout_of_source(request, charged=charged, copy=copy)
         check_output(request.output, own=None if state is None else release_id, keys=keys)
         names = known_names_of_source(state_paths.home, source_metadata_bytes(layout))
         other_names = tuple(name for name in names if name != f"'{request.dataset}'")

@@ -45,6 +45,7 @@ __all__ = [
     "PreparedRelease",
     "check_output",
     "check_release_id",
+    "layout_of_copy",
     "layout_of_source",
     "metadata_remarks",
     "prepared_release",
@@ -181,7 +182,8 @@ def prepared_release(
         if not published:
             from ..tasks.inputs.list import source_metadata_bytes  # what reads files is loaded where they are looked at
 
-            layout = layout_of_source(request, charged=folder.remembered() if state is not None else None)
+            charged = folder.remembered() if state is not None else None
+            layout = layout_of_source(request, charged=charged, copy=folder.copy)
             check_output(request.output, own=name if state is not None else None, keys=state_paths.anchoring.keys)
             other_names = other_names_of_source(
                 state_paths.home,
@@ -213,20 +215,48 @@ def check_release_id(release_id: str | None) -> None:
         raise InputRefused("a release id is 1 to 128 letters, digits and any of . _ : + @ -.", where="--release-id")
 
 
-def layout_of_source(request: Request, *, charged: Mapping[str, Any] | None = None) -> SourceLayout:
-    """The files of the records with their headers; no record is read.
+def layout_of_source(
+    request: Request, *, charged: Mapping[str, Any] | None = None, copy: Path | None = None
+) -> SourceLayout:
+    """The files of the records with their headers, or a database's columns; no record is read.
 
     Args:
         request: what is asked for.
         charged: what the private store remembers of the release once it is charged, the version of a lake table too,
-            which is read again whatever the table is now; None before.
+            which is read again whatever the table is now, and whether a database's records are copied; None before.
+        copy: where these lie.
 
     Raises:
         InputRefused: there are none, or they are not what is asked for.
     """
     if charged and charged.get("table_version") is not None:
         request = dataclasses.replace(request, version=charged["table_version"])
+    if charged and charged.get("copy") is not None and copy is not None:
+        return layout_of_copy(request, copy)
     return release_kind(request.kind).layout(request)
+
+
+def layout_of_copy(request: Request, copy: Path) -> SourceLayout:
+    """The private copy of a database's records with its footer; no record is read.
+
+    Args:
+        request: what is asked for, of a database.
+        copy: the copy's file.
+
+    Raises:
+        InputRefused: it is gone or damaged.
+    """
+    own = dataclasses.replace(request, source=str(copy), query=None)
+    try:
+        found = release_kind(request.kind).layout(own)
+    except InputRefused:
+        raise InputRefused(
+            "the private copy of the database's records is gone or damaged, and they are never copied again.",
+            where=str(copy),
+            not_done="Nothing was read; what was charged stays charged.",
+            remedy="Give the release up: `crowdblend abandon`.",
+        ) from None
+    return dataclasses.replace(found, source=dataclasses.replace(found.source, query=request.query))
 
 
 def series_and_part(series: str | None) -> tuple[str | None, int | None]:

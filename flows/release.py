@@ -13,9 +13,9 @@ import prefect.task_engine  # noqa: F401 - Prefect loads it with the first task,
 from prefect import flow
 
 from .. import accounting, mechanisms, tasks
-from ..mechanisms.errors import ReleaseFailed
+from ..mechanisms.errors import InputRefused, ReleaseFailed
 from ..mechanisms.recoding import GeneralizationMap
-from ..tasks.counting.executors import Executor
+from ..tasks.counting.executors import DaskCluster, Executor
 from ..tasks.inputs.list import SourceLayout, manifest_bytes
 from ..tasks.request import Request
 from ..tasks.stages.charge import begin_reading, close, reserve
@@ -23,7 +23,7 @@ from ..tasks.stages.count import ReleaseWork, count_stage
 from ..tasks.stages.draw_once import noise_draw
 from ..tasks.stages.publish import StagedRelease, publish, remembered_release, write_output
 from ..tasks.stages.table import Publication
-from .prepare import PreparedRelease
+from .prepare import PreparedRelease, layout_of_copy
 from .releases.kind import Observer, release_kind
 
 __all__ = ["ROOMS", "code_sources", "digest_of_sources", "run_flow"]
@@ -47,12 +47,19 @@ def run_flow(
         observer: told of the stages.
 
     Raises:
+        InputRefused: a cluster's workers would have to read a database's records; nothing was charged.
         AccountantRefused: the charge was refused; nothing was read.
         ReleaseFailed: the work failed after the charge.
     """
     layout = prepared.layout
     if layout is None:
         raise ReleaseFailed("a release that is published already is not run again.")
+    if prepared.request.query is not None and isinstance(executor, DaskCluster):
+        raise InputRefused(
+            "a database's records are copied onto this machine, where no cluster's workers read them.",
+            where=layout.source.files[0].path,
+            remedy="Run it without a scheduler.",
+        )
     published: list[StagedRelease] = []
 
     @flow(
@@ -102,6 +109,10 @@ def _stages(
         release = remembered_release(folder) if prepared.state is not None else None
         if release is None:
             begin_reading(ledger_url=ledger_url, anchoring=anchoring, receipt=receipt)
+            if request.query is not None:
+                from ..tasks.stages.copy_records import copied_records  # of databases alone
+
+                layout = layout_of_copy(request, copied_records(request=request, receipt=receipt, folder=folder))
     if release is None:
         work = ReleaseWork(
             receipt=receipt,

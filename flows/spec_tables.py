@@ -204,6 +204,8 @@ class _Data(SpecTable):
     dataset: str = Field(min_length=1, max_length=200)
     source: str = Field(min_length=1)
     version: int | None = Field(default=None, ge=0)
+    table: str | None = Field(default=None, min_length=1, max_length=200)
+    query: str | None = Field(default=None, min_length=1, max_length=20_000)
     separator: str = Field(default=",", min_length=1, max_length=1)
     quoting: Quoting = "rfc4180"
     encoding: Encoding = "utf-8"

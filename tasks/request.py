@@ -22,6 +22,7 @@ from .readers.values import RecordReading
 if TYPE_CHECKING:
     from ..mechanisms.biased_sampling import InclusionColumn
     from ..mechanisms.contributions import ContributionLimit
+    from .inputs.database_query import DatabaseQuery
 
 __all__ = ["FileFormat", "ObjectPrefix", "Output", "Request", "digest_of_mixed", "output_at"]
 
@@ -41,6 +42,7 @@ class Request(ABC):
         source: file, folder, glob or URL of the records, as written in the specification.
         base: folder that relative paths of the specification start from.
         version: of a lake table, where the specification names one.
+        query: what is read of a database, which is the source; None for files.
         reading: how the records are read.
         price: what the release is charged; for one of a series, what the whole series was charged.
         mechanism: what is run, fully enough to be priced.
@@ -71,6 +73,7 @@ class Request(ABC):
     registered: Mechanism | None = None
     limit: ContributionLimit | None = None
     version: int | None = None
+    query: DatabaseQuery | None = None
     part: int | None = None
     thinning: InclusionColumn | None = None
 
@@ -136,6 +139,7 @@ class Request(ABC):
                 "source": self.source,
                 "base": str(self.base),
                 **({} if self.version is None else {"version": self.version}),
+                **({} if self.query is None else {"select": self.query.select}),
             },
         )
 

@@ -52,7 +52,8 @@ def tell_dry_run(found: DryRun, *, as_json: bool) -> None:
     if found.layout is not None:
         source = found.layout.source
         table = "" if source.version is None else f" of version {source.version} of the table"
-        click.echo(f"It would read {counted(len(source.files), 'file')}{table} and write {found.request.output}.")
+        read = f"{counted(len(source.files), 'file')}{table}" if source.query is None else source.query.where
+        click.echo(f"It would read {read} and write {found.request.output}.")
     click.echo("Nothing was charged or written, and no record was read.")
 
 

@@ -23,7 +23,7 @@ from ...mechanisms.microdata import EpsilonSafeRelease, StronglySafeRelease
 from ...mechanisms.recoding import GeneralizationMap
 from ...tasks.readers.values import RecordReading
 from ...tasks.request import FileFormat, Output, Request, output_at
-from ..columns import contribution_limit, record_reading
+from ..columns import contribution_limit, read_query, record_reading
 from ..spec_tables import ColumnTable, PrivacyTable, SpecTables
 
 if TYPE_CHECKING:
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from ...mechanisms.contributions import ContributionLimit
     from ...mechanisms.deletion import DeletionRelease
     from ...mechanisms.microdata import GroupCounts
+    from ...tasks.inputs.database_query import DatabaseQuery
     from ...tasks.inputs.list import SourceLayout
     from ...tasks.stages.count import ReleaseWork
     from ...tasks.stages.table import Publication
@@ -109,6 +110,7 @@ class _Shared(TypedDict):
     source: str
     base: Path
     version: int | None
+    query: DatabaseQuery | None
     reading: RecordReading
     limit: ContributionLimit | None
 
@@ -219,6 +221,7 @@ class GivenSpec:
             source=data.source,
             base=self.base,
             version=data.version,
+            query=read_query(self.path, self.tables),
             reading=record_reading(self.tables),
             limit=contribution_limit(self.path, self.tables),
         )
@@ -357,15 +360,19 @@ class ReleaseKind:
 
 
 def record_layout(request: Request) -> SourceLayout:
-    """The files of records with their headers; no record is read.
+    """The files of records with their headers, or a database's columns with their types; no record is read.
 
     Raises:
         InputRefused: there are none, or they lack a column.
     """
+    columns = tuple(column.name for column in request.source_columns)
+    if request.query is not None:
+        from ...tasks.inputs.database import database_layout  # of databases alone
+
+        return database_layout(request.query, columns=columns, limit=request.limit)
     from ...tasks.inputs.list import check_metadata, list_source  # loads pyarrow, which a refusal does without
     from ...tasks.inputs.statistics_files import require_one_meaning
 
-    columns = tuple(column.name for column in request.source_columns)
     source = list_source(request.source, base=request.base, version=request.version)
     layout = check_metadata(source, columns=columns, reading=request.reading)
     require_one_meaning(

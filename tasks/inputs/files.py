@@ -268,8 +268,11 @@ def foreign_source(location: str) -> InputRefused | None:
     suffix = PurePosixPath(location).suffix.lower()
     if (mark and database in DATABASES) or location.lower().startswith(("jdbc:", "odbc:")):
         # PRIVACY: a database's URL may hold a password; it isn't repeated.
+        read = database in {"postgres", "postgresql"}
         return InputRefused(
-            "a database isn't read: after a crash the same records must be read again, and a query may give others.",
+            "a database isn't read here: a release reads one with [data].table or [data].query."
+            if read
+            else "this database isn't read: after a crash the same records must be read again.",
             where=f"a source of {database or 'a database'}",
             remedy=f"Write the table to Parquet once, and name that file. {WAY}",
         )

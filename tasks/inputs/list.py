@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 from itertools import takewhile
 from pathlib import Path, PurePosixPath
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -36,6 +36,9 @@ from .iceberg_snapshot import read_iceberg_table
 from .lake_tables import LakeTable, Partition, TableFolder, misread, unescaped
 from .parquet_footer import ParquetLayout, read_parquet_layout
 from .statistics_files import SUFFIXES, read_statistics_layout
+
+if TYPE_CHECKING:
+    from .database_query import DatabaseQuery
 
 __all__ = [
     "RecordFormat",
@@ -96,11 +99,13 @@ class Source:
         files: at least one, no file twice.
         record_format: the format of all of them.
         table: the version of a lake table that they are; None where files were named.
+        query: what a database was asked for, of which the file is the private copy; None elsewhere.
     """
 
     files: tuple[SourceFile, ...]
     record_format: RecordFormat
     table: LakeTable | None = None
+    query: DatabaseQuery | None = None
 
     @property
     def version(self) -> int | None:
@@ -122,7 +127,9 @@ class SourceLayout:
 
     @property
     def records(self) -> int | None:
-        """Records in all by the footers; None for CSV, which has to be read for that."""
+        """Records in all by the footers; None for CSV, which has to be read for that, and for what isn't copied yet."""
+        if self.source.query is not None and not any(file.size for file in self.source.files):
+            return None
         counts = [sum(part.rows) if isinstance(part, ParquetLayout) else None for part in self.layouts]
         known = [count for count in counts if count is not None]
         return sum(known) if len(known) == len(counts) else None
@@ -235,8 +242,10 @@ def manifest_bytes(source: Source) -> bytes:
     """Canonical bytes of (path, size, version) of every file: equal only for an unchanged input.
 
     PRIVACY: to be stored as a keyed hash, in the private store only; a bare hash would tell whether a data
-    set of known contents is the input.
+    set of known contents is the input. Of a database it is what was asked for; the private copy has a hash of its own.
     """
+    if source.query is not None:
+        return _query_bytes(source.query)
     rows = [[file.path, file.size, file.version, *map(list, file.partition)] for file in source.files]
     manifest: dict[str, object] = {"kind": "manifest/1", "files": rows}
     if source.table is not None:
@@ -249,11 +258,17 @@ def source_metadata_bytes(layout: SourceLayout) -> bytes:
 
     PRIVACY: as `manifest_bytes`.
     """
+    if layout.source.query is not None:
+        return _query_bytes(layout.source.query)
     rows = [
         [PurePosixPath(file.path).name, file.size, _told(layout.layouts[place])]
         for place, file in enumerate(layout.source.files)
     ]
     return json.dumps({"kind": "source-metadata/1", "files": rows}, separators=(",", ":")).encode("ascii")
+
+
+def _query_bytes(query: DatabaseQuery) -> bytes:
+    return json.dumps({"kind": "database/1", "asked": [query.address, query.select]}).encode("ascii")
 
 
 def _told(layout: CsvLayout | ParquetLayout) -> list[int]:

@@ -93,7 +93,7 @@ def reserve(
         selection_sample_id = None
         if request.selection_rate is not None:
             selection_sample_id = sample_commitment(folder.create_selection_key(randomness).load())
-        folder.remember({**binding, "table_version": table_version})
+        folder.remember({**binding, "table_version": table_version, "copy": None})
         charge = _charge_of(
             request,
             release_id=release_id,

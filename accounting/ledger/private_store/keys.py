@@ -25,6 +25,7 @@ __all__ = [
     "KeyRef",
     "PrivateStore",
     "ReleaseFolder",
+    "copy_of_release",
     "create_private",
     "destroy",
     "fingerprint_under",
@@ -43,6 +44,8 @@ __all__ = [
 
 PRIVATE_FILE = 0o600
 PRIVATE_FOLDER = 0o700
+COPY = Path("copy", "records.parquet")
+ZEROS = 1 << 20
 
 
 def private_folder(path: Path) -> None:
@@ -112,7 +115,9 @@ def destroy(path: Path) -> None:
     except FileNotFoundError:
         return
     try:
-        os.pwrite(handle, bytes(os.fstat(handle).st_size), 0)
+        size, written = os.fstat(handle).st_size, 0
+        while written < size:
+            written += os.pwrite(handle, bytes(min(ZEROS, size - written)), written)
         os.fsync(handle)
     finally:
         os.close(handle)
@@ -323,15 +328,39 @@ class ReleaseFolder:
             raise store_failed(error) from None
         return reference
 
+    @property
+    def copy(self) -> Path:
+        """The file of records that were copied from a database, whether or not it is there."""
+        return self.path / COPY
+
     def destroy_key(self) -> None:
-        """Overwrite and remove the sampling keys, the selection's too; a second call changes nothing.
+        """Overwrite and remove the sampling keys, the selection's too, and the copy of a database's records.
+
+        A second call changes nothing.
 
         Raises:
-            ReleaseFailed: the key can't be removed.
+            ReleaseFailed: the key or the copy can't be removed.
         """
         try:
             destroy(self.key.path)
             destroy(self.selection_key.path)
+        except OSError as error:
+            raise store_failed(error) from None
+        self.destroy_copy()
+
+    def destroy_copy(self) -> None:
+        """Overwrite and remove the copy of a database's records, or what there is of it; a second call changes nothing.
+
+        Raises:
+            ReleaseFailed: it can't be removed.
+        """
+        folder = self.copy.parent
+        try:
+            if folder.exists():
+                for path in sorted(folder.iterdir()):
+                    destroy(path)
+                folder.rmdir()
+                sync_folder(self.path)
         except OSError as error:
             raise store_failed(error) from None
 
@@ -557,6 +586,15 @@ def remembered_facts(home: Path, *, ledger_id: str, release_id: str) -> dict[str
         return read_private_record(record) or {}
     except (OSError, ValueError):
         return {}
+
+
+def copy_of_release(home: Path, *, ledger_id: str, release_id: str) -> Path:
+    """Where the copy of a database's records lies, whether or not it is there; arguments as of `remembered_facts`.
+
+    Raises:
+        ValueError: an id has another form.
+    """
+    return _folder(home, ledger_id, release_id) / COPY
 
 
 def is_held(home: Path, *, ledger_id: str, release_id: str) -> bool | None:

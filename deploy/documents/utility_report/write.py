@@ -99,6 +99,14 @@ def run_private_report(
         ReleaseFailed: the records can't be read, or the report can't be written; the look stays recorded.
     """
     request = read_spec(spec, output=release)
+    if request.query is not None:
+        raise InputRefused(
+            "the records of a database were copied for the release and destroyed with it; read again they would be "
+            "others.",
+            where=f"{spec}: [data].source",
+            not_done=NOT_WRITTEN,
+            remedy="Write them to Parquet first where a private report is wanted, and release that file.",
+        )
     if not isinstance(request.mechanism, Microdata | DeletionRelease) or request.thinning is not None:
         raise InputRefused(NOT_REPORTED, where=str(spec))
     certificate = _certificate(release, request, state_paths)

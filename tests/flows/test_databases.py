@@ -1,0 +1,371 @@
+"""Releases of a table in a real PostgreSQL: read once into a private copy, by statements that change nothing."""
+
+from __future__ import annotations
+
+import json
+import stat
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from threading import Event, Thread
+from urllib.parse import urlsplit
+from uuid import uuid4
+
+import psycopg
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from crowdblend.mechanisms.errors import InputRefused, ReleaseFailed
+from crowdblend.tasks.inputs.database import copy_records, database_layout
+from crowdblend.tasks.inputs.database_query import DatabaseQuery, database_query
+
+KEY = bytes(range(7, 39))
+SECRET = "Zanzibar7"  # noqa: S105 - planted
+MAKE = """
+create type colours as enum ('blue', 'green', 'red');
+create table visits (who bigint, colour colours, age smallint, town text, secret numeric(12, 2));
+insert into visits
+    select i, (enum_range(null::colours))[1 + (i + v) % 3], 20 + 10 * (i % 2),
+        (array['Lyon', 'Marseille', 'Lille', 'Paris'])[1 + i % 4], 7000000 + i
+    from generate_series(0, 399) i, generate_series(0, 4) v;
+"""
+
+
+@pytest.fixture
+def database(postgresql_server: str) -> Iterator[str]:
+    """Address of a database of this test with 400 people of five visits each."""
+    server = postgresql_server.replace("+psycopg", "")
+    name = f"people_{uuid4().hex[:12]}"
+    with psycopg.connect(server, autocommit=True) as maintenance:
+        maintenance.execute(f"create database {name}")
+        address = server.replace("/postgres?", f"/{name}?")
+        with psycopg.connect(address, autocommit=True) as own:
+            own.execute(MAKE)
+        yield address
+        maintenance.execute(f"drop database {name} with (force)")
+
+
+def statement(address: str, text: str) -> list[tuple]:
+    with psycopg.connect(address, autocommit=True) as own:
+        answer = own.execute(text)
+        return answer.fetchall() if answer.description else []
+
+
+def spec_of(desk, address: str, *, read: str = 'table = "visits"', person: bool = True, edit=str, **changes) -> Path:
+    def edited(text: str) -> str:
+        more = f"{read}\n" + ('person = "who"\nrows_per_person = 2\n' if person else "")
+        return edit(text.replace('separator = ";"\n', f'separator = ";"\n{more}'))
+
+    return desk.write_spec(edit=edited, source=address, **changes)
+
+
+def add_dataset(desk) -> None:
+    desk.succeed("dataset", "add", "people", "--epsilon", "100", "--delta", "1e-2", "--rows-per-person", "2")
+
+
+def rows_of(folder: Path) -> Counter:
+    return Counter(map(str, pq.read_table(folder / "data.parquet").to_pylist()))
+
+
+def copies(desk) -> list[Path]:
+    return sorted(desk.home.rglob("copy/*"))
+
+
+def broken_off(desk, spec: Path, monkeypatch, *, release_id: str = "once") -> None:
+    """A run that ends after the count and before anything is published."""
+
+    def fail(**given: object) -> None:
+        raise ReleaseFailed("broken off")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("crowdblend.flows.release.write_output", fail)
+        assert desk("run", spec, "--release-id", release_id, "--output", release_id).code == 1
+
+
+def query_of(address: str, query: str | None = None, *, table: str | None = None) -> DatabaseQuery:
+    return database_query(address, table=table, query=query, where="[data]")
+
+
+@pytest.mark.parametrize(
+    "read",
+    [
+        'table = "visits"',
+        pytest.param('table = "public.visits"', marks=pytest.mark.slow),
+        pytest.param(
+            "query = \"select who, colour, age::text as age, town from visits where town <> 'Atlantis'\"",
+            marks=pytest.mark.slow,
+        ),
+    ],
+)
+def test_a_table_is_released_as_the_file_of_its_records_is(desk, database, read) -> None:
+    people = statement(database, "select colour, age, town, who from visits")
+    columns = map(list, zip(*people, strict=True))
+    pq.write_table(pa.table(dict(zip(("colour", "age", "town", "who"), columns, strict=True))), "visits.parquet")
+    found = []
+    for name, source, own in (("file", "visits.parquet", "trim = false"), ("table", database, read)):
+        spec = spec_of(desk, source, read=own, rate="0.4", k="20")
+        desk.succeed(
+            "dataset", "add", "people", "--epsilon", "100", "--delta", "1e-2", "--rows-per-person", "2",
+            "--ledger", f"sqlite:///{desk.folder / name}.db",
+        )  # fmt: skip
+        from crowdblend.deploy.run import run_release
+        from crowdblend.flows.paths import StatePaths
+
+        desk.prefect()
+        paths = StatePaths(ledger_url=f"sqlite:///{desk.folder / name}.db", home=desk.home)
+        result = run_release(
+            spec, state_paths=paths, output=str(desk.folder / name), scheduler=None, release_id=None,
+            randomness=lambda size: KEY[:size],
+        )  # fmt: skip
+        found.append(rows_of(Path(result["output"])))
+    assert found[0] == found[1]
+    assert found[0].total() > 100
+    assert not copies(desk)
+
+
+def test_an_attempt_after_the_first_reads_the_same_records_whatever_became_of_the_table(
+    desk, database, monkeypatch
+) -> None:
+    add_dataset(desk)
+    spec = spec_of(desk, database, rate="0.4", k="20")
+    broken_off(desk, spec, monkeypatch)
+    [copy] = copies(desk)
+    modes = [stat.S_IMODE(path.stat().st_mode) for path in (copy, copy.parent)]
+    assert modes == [0o600, 0o700]
+    assert pq.read_schema(copy).names == ["colour", "age", "town", "who"], "no column that isn't read"
+    assert pq.read_table(copy).num_rows == 2000
+    held = copy.read_bytes()
+    statement(database, "drop table visits")
+    assert desk.succeed("run", spec, "--release-id", "once", "--output", "once", "--dry-run").code == 0
+    broken_off(desk, spec, monkeypatch)
+    assert copy.read_bytes() == held
+    result = desk.succeed("run", spec, "--release-id", "once", "--output", "once", "--json").json
+    assert result["published_records"] > 100
+    assert not copies(desk)
+    desk.succeed("verify", result["certificate"])
+    desk.succeed("ledger", "verify")
+
+
+def test_a_copy_that_was_changed_is_not_read_and_goes_with_the_release(desk, database, monkeypatch) -> None:
+    add_dataset(desk)
+    spec = spec_of(desk, database)
+    broken_off(desk, spec, monkeypatch)
+    [copy] = copies(desk)
+    table = pq.read_table(copy)
+    pq.write_table(table.slice(1), copy)
+    answer = desk("run", spec, "--release-id", "once", "--output", "once")
+    assert answer.code == 1
+    assert "private copy" in answer.err
+    assert "abandon" in answer.err
+    copy.unlink()
+    answer = desk("run", spec, "--release-id", "once", "--output", "once")
+    assert answer.code == 2
+    assert "private copy" in answer.err
+    pq.write_table(table, copy)
+    desk.succeed("abandon", "once", "--reason", "the copy was changed")
+    assert not copies(desk)
+    assert not list(desk.home.rglob("copy"))
+
+
+def test_a_copy_that_was_cut_off_is_made_anew(desk, database, monkeypatch) -> None:
+    """The server ends the reading at a value, which isn't told; what there was of a copy is not read."""
+    add_dataset(desk)
+    statement(database, f"create view half as select *, 1 / (who - 250) as q, '{SECRET}' as s from visits")
+    statement(database, "create view whole as select who, colour, age, town from half where q is not null")
+    spec = spec_of(desk, database, read='table = "whole"')
+    answer = desk("run", spec, "--release-id", "once", "--output", "once")
+    assert answer.code == 1
+    assert "ended the reading" in answer.err
+    assert "division" not in answer.err
+    assert "Traceback" not in answer.err
+    assert [path.name for path in copies(desk)] == ["records.draft"]
+    statement(database, "create or replace view whole as select who, colour, age, town from visits")
+    assert desk.succeed("run", spec, "--release-id", "once", "--output", "once")
+    assert not copies(desk)
+
+
+def test_what_writes_fails_and_has_written_nothing(desk, database, tmp_path) -> None:
+    statement(database, "create function spoil(int8) returns int8 language sql as 'delete from visits; select $1'")
+    statement(database, "create view spoilt as select spoil(who) as who from visits")
+    query = query_of(database, table="spoilt")
+    assert database_layout(query, columns=["who"], limit=None).records is None
+    with pytest.raises(ReleaseFailed, match="ended the reading"):
+        copy_records(query, columns=["who"], path=tmp_path / "copy" / "records.parquet")
+    assert statement(database, "select count(*) from visits") == [(2000,)]
+
+
+def test_the_copy_is_of_one_moment(database, tmp_path) -> None:
+    """While visits move from one person to another, each state of the table has as many of them."""
+    statement(database, "insert into visits select i, 'red', 20, 'Lyon', i from generate_series(1, 60000) i")
+    total = statement(database, "select count(*) from visits")[0][0]
+    done, moved = Event(), Event()
+
+    def move() -> None:
+        with psycopg.connect(database, autocommit=True) as own:
+            while not done.is_set():
+                own.execute(
+                    "with gone as (delete from visits where ctid in (select ctid from visits limit 2000) returning *) "
+                    "insert into visits select * from gone"
+                )
+                moved.set()
+
+    mover = Thread(target=move)
+    mover.start()
+    try:
+        moved.wait()
+        for number in range(4):
+            path = tmp_path / str(number) / "records.parquet"
+            copy_records(query_of(database, table="visits"), columns=["who", "town"], path=path)
+            assert pq.read_metadata(path).num_rows == total
+    finally:
+        done.set()
+        mover.join()
+
+
+def test_no_records_are_a_release_without_rows(desk, database) -> None:
+    add_dataset(desk)
+    statement(database, "delete from visits")
+    result = desk.succeed("run", spec_of(desk, database), "--output", "out", "--json").json
+    assert result["published_records"] == 0
+
+
+def test_a_password_comes_from_the_environment_and_is_nowhere_else(desk, database, monkeypatch) -> None:
+    add_dataset(desk)
+    folder = Path(database.partition("host=")[2])
+    rules = folder / "data" / "pg_hba.conf"
+    before = rules.read_text()
+    name = f"anna_{uuid4().hex[:8]}"
+    statement(database, f"create role {name} login password '{SECRET}'")
+    statement(database, f"grant select on visits to {name}")
+    own = database.replace("postgres@", f"{name}@")
+    spec = spec_of(desk, own)
+    try:
+        rules.write_text(f"local all {name} scram-sha-256\n{before}")
+        statement(database, "select pg_reload_conf()")
+        for given in (None, "wrong-" + SECRET):
+            if given is not None:
+                monkeypatch.setenv("PGPASSWORD", given)
+            refused = desk("run", spec, "--output", "out")
+            assert refused.code == 2
+            assert "refuses the login" in refused.err
+            assert SECRET not in refused.err + refused.out
+        monkeypatch.delenv("PGPASSWORD")
+        passwords = desk.folder.parent / f"{desk.folder.name}-pgpass"
+        passwords.write_text(f"*:*:*:{name}:{SECRET}\n")
+        passwords.chmod(0o600)
+        monkeypatch.setenv("PGPASSFILE", str(passwords))
+        result = desk.succeed("run", spec, "--output", "out", "--json")
+    finally:
+        rules.write_text(before)
+        statement(database, "select pg_reload_conf()")
+    assert SECRET not in result.out + result.err
+    shown = desk.succeed("run", spec, "--dry-run", "--output", "other").out
+    assert SECRET not in shown
+    for path in desk.folder.rglob("*"):
+        if path.is_file():
+            assert SECRET.encode() not in path.read_bytes(), path
+    published = b"".join(path.read_bytes() for path in Path(result.json["output"]).iterdir())
+    assert name.encode() not in published
+    assert b"postgresql" not in published
+    statement(database, f"drop owned by {name}; drop role {name}")
+
+
+def refused(desk, spec: Path, *said: str) -> None:
+    for command in (("run", spec, "--output", "never"), ("run", spec, "--dry-run", "--output", "never")):
+        answer = desk(*command)
+        assert answer.code == 2, answer.err
+        for text in said:
+            assert text in answer.err
+        assert "Traceback" not in answer.err
+        assert SECRET not in answer.err
+
+
+def test_what_cannot_be_read_is_refused_with_its_place_and_nothing_is_charged(desk, database) -> None:
+    add_dataset(desk)
+    path = urlsplit(database).path
+    refused(
+        desk, spec_of(desk, database.replace("host=", "host=/nowhere")), "can't be reached", "Check that the server"
+    )
+    refused(desk, spec_of(desk, database.replace(path, "/nobodys")), "can't be reached")
+    refused(desk, spec_of(desk, database.replace("postgres@", f"postgres:{SECRET}@")), "[data].source", "PGPASSFILE")
+    refused(desk, spec_of(desk, database, read='table = "visit"'), "no such table", "table visit")
+    refused(desk, spec_of(desk, database, read='table = "nowhere.visits"'), "no such")
+    refused(desk, spec_of(desk, database, read='query = "select nobody from visits"'), "column that there isn't")
+    refused(desk, spec_of(desk, database, read='query = "select colour, age, town from visits"'), "no column 'who'")
+    doubled = 'query = "select colour, age, town, who, town as age from visits"'
+    refused(desk, spec_of(desk, database, read=doubled), "'age' is there 2 times")
+    refused(desk, spec_of(desk, database, read='query = "delete from visits"'), "[data].query", "plain SELECT")
+    refused(desk, spec_of(desk, database, read='table = "visits"\nquery = "select 1"'), "exactly one")
+    refused(desk, spec_of(desk, database, read="version = 3"), "[data].version")
+    refused(desk, spec_of(desk, database, read='query = "select * from visits where town = 3"'), "SQLSTATE")
+    refused(desk, spec_of(desk, "people.csv"), "[data].table", "of a database")
+    by_decimal = 'query = "select colour, age, town, secret as who from visits"'
+    refused(desk, spec_of(desk, database, read=by_decimal), "'who'", "no person can be told")
+    name = f"barred_{uuid4().hex[:8]}"
+    statement(database, f"create role {name} login")
+    refused(desk, spec_of(desk, database.replace("postgres@", f"{name}@")), "may not read")
+    statement(database, f"drop role {name}")
+    reports = desk.folder / "reports.toml"
+    table = '[reports]\nkind = "k-randomization"\nflip_probability = 0.25\nvalues = ["red", "blue"]\n'
+    data = f'[data]\ndataset = "people"\nsource = "{database}"\ntable = "visits"\n'
+    reports.write_text(f'[release]\nname = "asked"\n{data}{table}')
+    refused(desk, reports, "a database isn't read here")
+    clustered = spec_of(desk, database, edit=lambda text: text + '\n[cluster]\naddress = "tcp://127.0.0.1:1"\n')
+    refused(desk, clustered, "[cluster]", "copied onto this machine")
+    answer = desk("run", spec_of(desk, database), "--scheduler", "tcp://127.0.0.1:1", "--output", "never")
+    assert answer.code == 2
+    assert desk("ledger", "show", "--json").json["releases"] == []
+    assert statement(database, "select count(*) from visits") == [(2000,)]
+    assert not copies(desk)
+
+
+@pytest.mark.parametrize(
+    "column", ["bytea", "int[]", "interval", "time", "money", "uuid", "jsonb", "inet", "timestamptz", "oid", "point"]
+)
+def test_a_type_that_is_not_read_is_refused_with_the_way_round(database, column, tmp_path) -> None:
+    statement(database, f"create table odd (a int, b {column})")
+    with pytest.raises(InputRefused, match=r"the column 'b' has the type .*, which isn't read") as refusal:
+        database_layout(query_of(database, table="odd"), columns=["a", "b"], limit=None)
+    assert "b::text AS b" in refusal.value.remedy
+    assert database_layout(query_of(database, table="odd"), columns=["a"], limit=None).layouts
+    query = query_of(database, "select a, b::text as b from odd")
+    copy_records(query, columns=["a", "b"], path=tmp_path / "copy" / "records.parquet")
+
+
+def test_values_are_what_csv_would_have(database, tmp_path) -> None:
+    statement(
+        database,
+        "create table kinds (a int2, b int8, c text, d varchar(9), e bool, f date, g numeric, h float8, i colours)",
+    )
+    statement(database, "insert into kinds values (1, 2, 'é', 'd', true, '2020-02-29', 1.50, 2.5, 'red')")
+    statement(database, "insert into kinds (a) values (null)")
+    path = tmp_path / "copy" / "records.parquet"
+    copy_records(query_of(database, table="kinds"), columns=list("abcdefghi"), path=path)
+    first, second = pq.read_table(path).to_pylist()
+    assert [str(value) for value in first.values()] == ["1", "2", "é", "d", "True", "2020-02-29", "1.50", "2.5", "red"]
+    assert set(second.values()) == {None}
+
+
+def test_a_private_report_says_that_the_records_are_gone(desk, database) -> None:
+    add_dataset(desk)
+    spec = spec_of(desk, database)
+    desk.succeed("run", spec, "--output", "out")
+    answer = desk("report", "private", spec, "out")
+    assert answer.code == 2
+    assert "destroyed" in answer.err
+
+
+def test_without_the_driver_the_refusal_says_what_to_install(desk, database, monkeypatch) -> None:
+    add_dataset(desk)
+    monkeypatch.setitem(sys.modules, "adbc_driver_postgresql", None)
+    refused(desk, spec_of(desk, database), "crowdblend[database]")
+
+
+def test_explain_and_dry_run_name_the_table(desk, database) -> None:
+    add_dataset(desk)
+    spec = spec_of(desk, database)
+    assert "table visits" in desk.succeed("run", spec, "--dry-run", "--output", "out").out
+    explained = desk.succeed("explain", spec)
+    assert explained.code == 0
+    assert json.dumps(desk.succeed("explain", spec, "--json").json)
