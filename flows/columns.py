@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from decimal import Decimal
+from importlib.util import find_spec
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,6 +19,7 @@ from ..mechanisms.map_selection.lattice import LARGEST_ENUMERATED, Lattice, Latt
 from ..mechanisms.recoding import GeneralizationMap, MappedColumn
 from ..tasks.inputs.hierarchy_files import read_hierarchy
 from ..tasks.readers.values import RecordReading
+from ..tasks.request import AlsoFormat
 from .spec_tables import ColumnTable, IntervalTable, SelectionTable, SpecTables
 
 if TYPE_CHECKING:
@@ -32,6 +35,7 @@ __all__ = [
     "read_query",
     "record_reading",
     "require_cells",
+    "require_statistics_names",
 ]
 
 MOST_CELLS = 1_000_000
@@ -323,6 +327,56 @@ def _intervals(interval: IntervalTable) -> Hierarchy:
         return DecimalIntervals.of(lower=interval.lower, upper=interval.upper, widths=interval.widths)
     lower, upper, *widths = map(int, numbers)
     return IntervalHierarchy(lower=lower, upper=upper, widths=tuple(widths))
+
+
+_MOST_BYTES = {"sav": 64, "dta": 32}
+_NAME = re.compile(r"[^\W\d_]\w*")
+_RESERVED = {
+    "sav": frozenset(["all", "and", "by", "eq", "ge", "gt", "le", "lt", "ne", "not", "or", "to", "with"]),
+    "dta": frozenset(["byte", "double", "float", "if", "in", "int", "long", "using", "with"]),
+}
+_STATA_STRING = re.compile(r"str[0-9L]+")
+
+
+def require_statistics_names(names: Sequence[str], *, formats: Sequence[AlsoFormat], where: str) -> None:
+    """Refuse names of columns that such a file can't have, and an installation that can't write one.
+
+    Args:
+        names: of the released columns.
+        formats: in which the table is written too.
+        where: the specification's key.
+
+    Raises:
+        InputRefused: there is one.
+    """
+    if not formats:
+        return
+    if find_spec("pyreadstat") is None:
+        raise InputRefused(
+            "what writes files of statistics packages isn't installed.",
+            where=where,
+            remedy="Install it: pip install 'crowdblend[statistics]'.",
+        )
+    for format_ in formats:
+        for name in names:
+            if (
+                _NAME.fullmatch(name) is None
+                or len(name.encode()) > _MOST_BYTES[format_]
+                or name.lower() in _RESERVED[format_]
+                or (format_ == "dta" and _STATA_STRING.fullmatch(name))
+            ):
+                raise InputRefused(
+                    f"the column {name!r} has no name that a .{format_} file may have: a letter, then letters, digits "
+                    f"and underscores, at most {_MOST_BYTES[format_]} bytes, and no reserved word.",
+                    where=where,
+                    remedy="Rename the column in the source, or leave this format out.",
+                )
+    if len({name.lower() for name in names}) != len(names):
+        raise InputRefused(
+            "two columns have names that differ in upper and lower case alone, which these files don't tell apart.",
+            where=where,
+            remedy="Rename one in the source, or leave these formats out.",
+        )
 
 
 def require_cells(path: Path, recoding: GeneralizationMap) -> None:

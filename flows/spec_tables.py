@@ -13,6 +13,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 
 from ..mechanisms.errors import InputRefused
 from ..tasks.readers.values import DecimalSign, Encoding, Quoting
+from ..tasks.request import AlsoFormat
 
 __all__ = [
     "CLASSES",
@@ -197,6 +198,7 @@ class _Release(SpecTable):
     name: str
     form: Literal["microdata", "counts"] = "microdata"
     format: Literal["parquet", "csv"] = "parquet"
+    also: list[AlsoFormat] = []
     output: str | None = None
 
 

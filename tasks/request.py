@@ -24,10 +24,12 @@ if TYPE_CHECKING:
     from ..mechanisms.contributions import ContributionLimit
     from .inputs.database_query import DatabaseQuery
 
-__all__ = ["FileFormat", "ObjectPrefix", "Output", "Request", "digest_of_mixed", "output_at"]
+__all__ = ["AlsoFormat", "FileFormat", "ObjectPrefix", "Output", "Request", "digest_of_mixed", "output_at"]
 
 FileFormat = Literal["parquet", "csv"]
 """In which a table is published."""
+AlsoFormat = Literal["sav", "dta"]
+"""In which it is published besides: a file of SPSS or Stata."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -37,6 +39,7 @@ class Request(ABC):
     Args:
         label: the release's name for people; not its id.
         file_format: of the published table.
+        also: in which it is written besides.
         output: folder or place in an object store that will hold the published table and its certificate.
         dataset: the name under which the ledger keeps this population's budget.
         source: file, folder, glob or URL of the records, as written in the specification.
@@ -75,6 +78,7 @@ class Request(ABC):
     version: int | None = None
     query: DatabaseQuery | None = None
     part: int | None = None
+    also: tuple[AlsoFormat, ...] = ()
     thinning: InclusionColumn | None = None
 
     @property
@@ -138,6 +142,7 @@ class Request(ABC):
                 "format": self.file_format,
                 "source": self.source,
                 "base": str(self.base),
+                **({"also": sorted(self.also)} if self.also else {}),
                 **({} if self.version is None else {"version": self.version}),
                 **({} if self.query is None else {"select": self.query.select}),
             },

@@ -22,8 +22,8 @@ from ...mechanisms.mechanism import Mechanism
 from ...mechanisms.microdata import EpsilonSafeRelease, StronglySafeRelease
 from ...mechanisms.recoding import GeneralizationMap
 from ...tasks.readers.values import RecordReading
-from ...tasks.request import FileFormat, Output, Request, output_at
-from ..columns import contribution_limit, read_query, record_reading
+from ...tasks.request import AlsoFormat, FileFormat, Output, Request, output_at
+from ..columns import contribution_limit, read_query, record_reading, require_statistics_names
 from ..spec_tables import ColumnTable, PrivacyTable, SpecTables
 
 if TYPE_CHECKING:
@@ -105,6 +105,7 @@ Shape = Literal["microdata", "counts", "histogram", "answers"]
 class _Shared(TypedDict):
     label: str
     file_format: FileFormat
+    also: tuple[AlsoFormat, ...]
     output: Output
     dataset: str
     source: str
@@ -213,9 +214,11 @@ class GivenSpec:
             raise InputRefused(
                 "no output is named.", where=f"{self.path}: [release].output", remedy="Name one here or with --output."
             )
+        require_statistics_names([*self.tables.columns], formats=release.also, where=f"{self.path}: [release].also")
         return _Shared(
             label=release.name,
             file_format=release.format,
+            also=tuple(release.also),
             output=self.output or output_at(str(release.output), base=self.base),
             dataset=data.dataset,
             source=data.source,

@@ -365,6 +365,11 @@ def write_output(
     def write(place: Path) -> None:
         for stem, table in {"data": publication.table, **publication.beside}.items():
             write_table(table, folder=place, file_format=publication.file_format, stem=stem)
+            if request.also:
+                from .statistics_table import write_statistics_table  # loads pandas
+
+                for format_ in request.also:
+                    write_statistics_table(table, folder=place, format_=format_, stem=stem, day=charge.day)
         write_certificate(
             place,
             charge=charge,

@@ -64,3 +64,38 @@ def test_refusals_come_before_the_charge_and_name_the_file(desk):
     assert "head cannot be read" in cut.err
     assert desk.succeed("ledger", "verify")
     assert not (desk.folder / "out").exists()
+
+
+ALSO = 'format = "parquet"\nalso = ["sav", "dta"]'
+
+
+def also(text: str) -> str:
+    return text.replace('format = "parquet"', ALSO)
+
+
+def test_a_release_in_spss_and_stata_has_the_rows_of_the_parquet_file_and_is_verified(desk):
+    desk.add_dataset(epsilon="100")
+    answer = desk("run", desk.write_spec(rate="0.5", edit=also), "--json")
+    assert answer.code == 0, answer.err
+    output = Path(answer.json["output"])
+    rows = [tuple(row.values()) for row in pq.read_table(output / "data.parquet").to_pylist()]
+    for name, read in (("data.sav", pyreadstat.read_sav), ("data.dta", pyreadstat.read_dta)):
+        found, said = read(output / name, output_format="dict")
+        labels = said.variable_value_labels
+        assert (
+            list(zip(*([labels[name][code] for code in codes] for name, codes in found.items()), strict=True)) == rows
+        )
+    desk.succeed("verify", answer.json["certificate"])
+    raw_bytes = (output / "data.sav").read_bytes()
+    (output / "data.sav").write_bytes(raw_bytes[:-1] + bytes([raw_bytes[-1] ^ 1]))
+    assert "data.sav" in desk("verify", answer.json["certificate"]).out
+
+
+def test_names_that_stata_cannot_have_are_refused_before_the_charge(desk):
+    desk.add_dataset()
+    people = desk.folder / "people.csv"
+    people.write_text(people.read_text().replace("age", "int", 1))
+    refused = desk("run", desk.write_spec(edit=lambda text: also(text).replace("[columns.age]", "[columns.int]")))
+    assert refused.code == 2
+    assert "reserved word" in refused.err
+    assert "[release].also" in refused.err
