@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from itertools import islice
@@ -58,6 +59,7 @@ class SeriesRow:
         epsilon_paper: by the published bound, None where that gives none.
         day: of the registration.
         position: of the registration.
+        parts: of a series of different mechanisms, each with how many of its places are taken; none of another.
     """
 
     series: str
@@ -70,6 +72,7 @@ class SeriesRow:
     epsilon_paper: Amount | None
     day: str
     position: int
+    parts: tuple[str, ...]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -214,8 +217,20 @@ def _series(view: LedgerView, name: str) -> tuple[SeriesRow, ...]:
             epsilon_paper=amount_or_none(registered.epsilon_paper),
             day=registered.day.isoformat(),
             position=position,
+            parts=_parts(view, registered),
         )
         for position, registered in sorted(view.entries_of(SeriesRegistered, found).items(), reverse=True)
+    )
+
+
+def _parts(view: LedgerView, registered: SeriesRegistered) -> tuple[str, ...]:
+    """Each part of a series of different mechanisms, and how many of its places are taken."""
+    if (mixed := registered.mixed) is None:
+        return ()
+    taken = Counter(mixed.part_of(number) for number in view.numbers_taken(registered.series))
+    return tuple(
+        f"part {number}: {part}, {taken[number]} of {part.releases} taken"
+        for number, part in enumerate(mixed.each, start=1)
     )
 
 

@@ -92,6 +92,8 @@ def described(entry: Entry) -> str:  # noqa: PLR0911, PLR0912 - one return for e
         case SeriesRegistered():
             releases = counted(entry.price.releases, "release")
             free = ", each with columns of its own," if isinstance(entry, FreeSeriesRegistered) else ""
+            if entry.mixed is not None:
+                free = f" ({entry.mixed.parts}){free}"
             return f"Series '{entry.series}' of {releases}{free} was charged to '{entry.dataset}' whole."
         case ReleaseCharged():
             payer = f"series '{entry.series.name}'" if entry.series else f"'{entry.dataset}'"

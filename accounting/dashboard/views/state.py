@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, TypeVar
 
-from sqlalchemy import Connection, Select, Table, func, select
+from sqlalchemy import ColumnElement, Connection, Select, Table, func, select
 
 from ....mechanisms.errors import ReleaseFailed
 from ...ledger.chain.signed_state import ForgedState, Place, SignedState, head_of, rows_in
@@ -27,7 +27,7 @@ from ...ledger.database.schema import (
 from ...ledger.database.schema import entry as entry_table
 from ...ledger.database.store import Store
 from ...ledger.entries.codec import entry_of_bytes
-from ...ledger.entries.kinds import Entry, SeriesRegistered
+from ...ledger.entries.kinds import Entry, ReleaseCharged, SeriesRegistered
 from ...ledger.entries.values import Account, account_of_row
 from ...ledger.queries import ledger_id_of
 from ...ledger.tokens import TokenState, vouched_tokens
@@ -232,8 +232,8 @@ class LedgerView:
         place = self.place_of_series(name)
         return self.entries_of(SeriesRegistered, [place])[place]
 
-    def series_of(self, name: str, *, limit: int) -> tuple[tuple[str, int, int], ...]:
-        """Series of a data set, the latest first: name, place of its registration, places taken in it."""
+    def _held(self) -> tuple[ColumnElement[bool], ...]:
+        """Places of series that a release holds: conditions."""
         given_back = (
             select(release_stage.c.release_id)
             .where(
@@ -243,14 +243,20 @@ class LedgerView:
             )
             .exists()
         )
+        return series_release.c.position <= self.head.position, ~given_back
+
+    def numbers_taken(self, name: str) -> tuple[int, ...]:
+        """The numbers of a series' places that a release holds, by their charges in the chain."""
+        asked = select(series_release.c.position).where(series_release.c.series == name, *self._held())
+        charges = self.entries_of(ReleaseCharged, self.connection.execute(asked).scalars())
+        return tuple(charge.series.number for charge in charges.values() if charge.series is not None)
+
+    def series_of(self, name: str, *, limit: int) -> tuple[tuple[str, int, int], ...]:
+        """Series of a data set, the latest first: name, place of its registration, places taken in it."""
         taken = (
             select(func.count())
             .select_from(series_release)
-            .where(
-                series_release.c.series == series.c.name,
-                series_release.c.position <= self.head.position,
-                ~given_back,
-            )
+            .where(series_release.c.series == series.c.name, *self._held())
             .scalar_subquery()
         )
         rows = rows_in(

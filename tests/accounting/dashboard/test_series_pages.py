@@ -66,3 +66,15 @@ def test_they_tell_what_was_registered_and_which_part_paid(year, opened) -> None
         assert (rows["mixed"]["taken"], rows["mixed"]["remaining"]) == (1, 4)
         assert rows["freely"]["mechanism"].startswith("k = 20, rate 0.1; each has its own columns")
         assert "with columns of its own" in pages.get(f"/entries/{rows['freely']['position']}").text
+
+
+def test_the_data_sets_page_tells_how_many_places_of_each_part_are_taken(year, opened) -> None:
+    with opened(year.ledger) as pages:
+        known = pages.get("/api/v1/overview").json()["datasets"]
+        [position] = [one["position"] for one in known if one["dataset"] == "year"]
+        rows = {row["series"]: row for row in pages.get(f"/api/v1/datasets/{position}").json()["series"]}
+        parts = ["part 1: 2 x k=20,rate=0.1, 0 of 2 taken", "part 2: 3 x k=50,rate=0.05, 1 of 3 taken"]
+        assert rows["mixed"]["parts"] == parts
+        assert rows["freely"]["parts"] == []
+        assert all(part in pages.get(f"/datasets/{position}").text for part in parts)
+        assert "(2 x k=20,rate=0.1; 3 x k=50,rate=0.05)" in pages.get(f"/entries/{rows['mixed']['position']}").text
