@@ -110,6 +110,12 @@ def _request(given: GivenSpec) -> ReportsRequest:
     shared, table = given.shared, given.own
     if "null" in given.tables.data.model_fields_set:
         raise InputRefused("a report has no missing values.", where=f"{given.path}: [data].null", remedy="Remove it.")
+    if shared["query"] is not None:
+        raise InputRefused(
+            "reports are read from files as the devices sent them, and not from a database.",
+            where=f"{given.path}: [data].source",
+            remedy="Write them to files.",
+        )
     try:
         design = design_of_table(table.model_dump(exclude_none=True))
         recoding = _published_columns(design)

@@ -308,9 +308,9 @@ def test_what_cannot_be_read_is_refused_with_its_place_and_nothing_is_charged(de
     statement(database, f"drop role {name}")
     reports = desk.folder / "reports.toml"
     table = '[reports]\nkind = "k-randomization"\nflip_probability = 0.25\nvalues = ["red", "blue"]\n'
-    data = f'[data]\ndataset = "people"\nsource = "{database}"\ntable = "visits"\n'
+    data = f'[data]\ndataset = "people"\nsource = "{database}"\ntable = "visits"\nrows_per_person = 2\n'
     reports.write_text(f'[release]\nname = "asked"\n{data}{table}')
-    refused(desk, reports, "a database isn't read here")
+    refused(desk, reports, "[data].source", "not from a database")
     clustered = spec_of(desk, database, edit=lambda text: text + '\n[cluster]\naddress = "tcp://127.0.0.1:1"\n')
     refused(desk, clustered, "[cluster]", "copied onto this machine")
     answer = desk("run", spec_of(desk, database), "--scheduler", "tcp://127.0.0.1:1", "--output", "never")

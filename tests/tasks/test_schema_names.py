@@ -106,7 +106,7 @@ def test_a_first_line_that_seems_a_record_is_refused_unquoted(tmp_path: Path, li
     [
         ("people.xlsx", "spreadsheet"),
         ("people.ods", "spreadsheet"),
-        ("people.sav", "statistics"),
+        ("people.rds", "statistics"),
         ("people.duckdb", "database"),
         ("postgresql://anna:Zanzibar7@host/people", "database"),
         ("mysql+pymysql://anna:Zanzibar7@host/people", "database"),
