@@ -249,7 +249,8 @@ def csv_keys(
 
     Args:
         chunk: the range.
-        coders: one per released column, in the order of `chunk.layout.positions`.
+        coders: one per released column, in the order of `chunk.layout.positions`, which may have more: a map is chosen
+            without the column of rates that comes after.
         key_words: 64-bit words of a key.
         key: the release's secret; None where every record is wanted.
         rate: sampling rate; None is every record.
@@ -357,7 +358,7 @@ def _block_keys(
     regular, others = sort_records(taken, layout)
     alone = _parsed_alone(taken, others, layout)
     split = regular.starts.shape[0]
-    for coder, position in zip(coders, layout.positions, strict=True):
+    for coder, position in zip(coders, layout.positions[: len(coders)], strict=True):
         rows = keys[coder.rows]
         fields = regular.column(position)
         rows[..., :split] += coder.scaled_codes(fields, None)

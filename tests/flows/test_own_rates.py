@@ -15,6 +15,7 @@ from crowdblend.accounting.ledger.certificate.write import DOMAIN, certificate_b
 from crowdblend.accounting.ledger.chain.anchor import Anchoring
 from crowdblend.accounting.theory.kinds.registry import price
 from crowdblend.mechanisms.microdata import StronglySafeRelease
+from pyarrow import csv
 from scipy import stats
 
 SPEC = """
@@ -122,7 +123,11 @@ def test_a_forged_column_of_rates_is_found(town) -> None:
 
 
 def test_a_drawn_map_and_points_are_of_records_at_their_own_rates(town) -> None:
-    done = town.succeed("run", spec_of(town, DRAWN, form='form = "counts"'), "--json").json
+    """The first from a CSV file, the second from a Parquet one."""
+    csv.write_csv(pq.read_table(town.folder / "rated.parquet"), town.folder / "rated.csv")
+    drawn = spec_of(town, DRAWN, form='form = "counts"')
+    drawn.write_text(drawn.read_text(encoding="utf-8").replace("rated.parquet", "rated.csv"), encoding="utf-8")
+    done = town.succeed("run", drawn, "--json").json
     table = published(done)
     assert drawn_at(sum(table["count"]), GROUPS * EACH, 0.15)
     assert town("verify", done["certificate"]).code == 0
