@@ -218,6 +218,14 @@ def test_a_file_that_changed_since_it_was_listed_fails(tmp_path, monkeypatch):
         group_counts(plan_chunks(layout), job=job, executor=LocalThreads())
 
 
+@pytest.mark.parametrize("ending", ENDINGS)
+def test_fewer_records_than_were_announced_are_an_error_and_no_end(tmp_path, ending):
+    path = str(tmp_path / written(tmp_path, ending))
+    assert len(statistics_files.read_block(path, columns=["sex"], start=100, records=20)["sex"]) == 20
+    with pytest.raises(ValueError, match="other records"):
+        statistics_files.read_block(path, columns=["sex"], start=100, records=21)
+
+
 def test_without_pyreadstat_the_refusal_says_what_to_install(tmp_path, monkeypatch):
     name = written(tmp_path, ".sav")
     monkeypatch.setitem(sys.modules, "pyreadstat", None)
