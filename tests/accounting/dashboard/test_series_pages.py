@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
+from pathlib import Path
 
 import pytest
+
+KEEP = "CROWDBLEND_SCREENSHOTS"
 
 SPEC = """
 [release]
@@ -78,3 +82,20 @@ def test_the_data_sets_page_tells_how_many_places_of_each_part_are_taken(year, o
         assert rows["freely"]["parts"] == []
         assert all(part in pages.get(f"/datasets/{position}").text for part in parts)
         assert "(2 x k=20,rate=0.1; 3 x k=50,rate=0.05)" in pages.get(f"/entries/{rows['mixed']['position']}").text
+
+
+@pytest.mark.slow
+def test_they_read_well_in_a_browser(year, serve, browser) -> None:
+    with serve(year, "--releases", "out") as running:
+        running.verified()
+        overview = running.get("/api/v1/overview").json()["datasets"]
+        position = next(row["position"] for row in overview if row["dataset"] == "year")
+        for width, scheme in ((1600, "light"), (320, "dark")):
+            context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme)
+            page = context.new_page()
+            for number, path in enumerate((f"/datasets/{position}", "/releases/mixed-1", "/releases/freely-1")):
+                page.goto(running.url.rstrip("/") + path)
+                assert page.evaluate("document.documentElement.scrollWidth") <= width, path
+                if folder := os.environ.get(KEEP):
+                    page.screenshot(path=str(Path(folder) / f"series-{number}-{width}.png"), full_page=True)
+            context.close()
