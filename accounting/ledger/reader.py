@@ -44,14 +44,9 @@ from .queries import (
 )
 from .rules.audit import STREAMED
 from .rules.ledger_state import StoredState
-from .rules.violations import (
-    Violation,
-    all_releases_taken,
-    budget_violations,
-    other_specification,
-    unknown_dataset,
-    unknown_series,
-)
+from .rules.series import all_releases_taken, other_specification
+from .rules.violation import Violation, unknown_dataset, unknown_series
+from .rules.violations import budget_violations
 from .tokens import TokenState, tokens_of
 
 __all__ = ["DatasetState", "LedgerReader", "RecordedEntry", "ReleaseState", "SeriesState", "open_reader"]

@@ -38,7 +38,8 @@ from .entries.kinds import (
 )
 from .queries import RecordedLook, ReleaseState, free_number, ledger_id_of, places_of, series_of
 from .rules.ledger_state import StoredState
-from .rules.violations import unknown_release, unknown_series, unknown_token, violations
+from .rules.violation import unknown_release, unknown_series, unknown_token
+from .rules.violations import violations
 from .tokens import secret_digest, token_text, tokens_of
 
 __all__ = ["LedgerWriter", "Receipt", "ReleaseCharge", "open_writer"]

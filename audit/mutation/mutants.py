@@ -43,6 +43,7 @@ DECISIVE = frozenset(
         "accounting/ledger/charge.py",
         "accounting/ledger/entries/values.py",
         "accounting/ledger/rules/audit.py",
+        "accounting/ledger/rules/series.py",
         "accounting/ledger/rules/violations.py",
         "accounting/theory/kinds/deletion.py",
         "accounting/theory/kinds/strongly_safe.py",

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Set
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Set
+from dataclasses import replace
 from decimal import Decimal
 from typing import assert_never
 
 from ....mechanisms.amounts import amount_shown
-from ....mechanisms.errors import AccountantRefused, InputRefused, Refusal
-from ...theory.kinds.registry import kind_of, mechanism_of_record, not_covered
+from ....mechanisms.errors import InputRefused
+from ...theory.kinds.registry import kind_of, mechanism_of_record
 from ..chain.append import amounts_of, is_exclusive, released_once
 from ..charge import price_faults, what_fits
 from ..entries.kinds import (
@@ -28,7 +28,6 @@ from ..entries.kinds import (
     ReleasePublished,
     ReleaseReading,
     ReleaseRefused,
-    SeriesPlace,
     SeriesRegistered,
     TokenAdded,
     TokenRevoked,
@@ -36,53 +35,17 @@ from ..entries.kinds import (
 from ..entries.values import Account
 from ..queries import stage_of
 from .ledger_state import LedgerState
+from .series import place_violations, registration_violations
+from .violation import Violation, unknown_dataset, unknown_release, unknown_token
 
 __all__ = [
-    "Violation",
-    "all_releases_taken",
     "budget_violations",
-    "other_specification",
     "sample_faults",
     "survey_fault",
-    "unknown_dataset",
-    "unknown_release",
-    "unknown_series",
-    "unknown_token",
-    "unpaid_parts",
     "violations",
 ]
 
 CLOSED = frozenset({"published", "abandoned", "refunded"})
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Violation:
-    """A rule that an entry breaks.
-
-    Args:
-        cause: short name of the rule, for the record of a refusal.
-        what: what the writer says who refuses it: one sentence, with its numbers.
-        where: what it concerns.
-        remedy: what the reader can do next, or how to compute that where it takes time.
-        fault: what a verification says of a recorded entry; empty for a rule about what no entry has.
-        mistake: whether it is the caller's mistake, which isn't recorded, and not a refusal by the accountant.
-        lacking: whether it is broken for want of an earlier entry.
-    """
-
-    cause: str
-    what: str
-    where: str
-    remedy: str | Callable[[], str]
-    fault: str = ""
-    mistake: bool = False
-    lacking: bool = False
-
-    @property
-    def refusal(self) -> Refusal:
-        """The violation as an exception."""
-        refused = InputRefused if self.mistake else AccountantRefused
-        remedy = self.remedy if isinstance(self.remedy, str) else self.remedy()
-        return refused(self.what, where=self.where, remedy=remedy, cause=self.cause)
 
 
 def violations(entry: Entry, state: LedgerState, *, rows_per_person: int | None = None) -> Iterator[Violation]:
@@ -119,58 +82,6 @@ def violations(entry: Entry, state: LedgerState, *, rows_per_person: int | None 
         once, never = "a ledger is created once, by its first entry", "the first entry does not create the ledger"
         fault = once if state.position else never
         yield Violation(cause="first-entry", fault=fault, what=f"{fault}.", where="ledger", remedy="")
-
-
-def unknown_dataset(name: str) -> Violation:
-    """A data set that the ledger does not have."""
-    return Violation(
-        cause="",
-        fault=f"dataset '{name}' is not in the ledger",
-        what="the ledger has no data set of this name.",
-        where=f"dataset '{name}'",
-        remedy="Register it and its budget with `crowdblend dataset add`.",
-        mistake=True,
-        lacking=True,
-    )
-
-
-def unknown_series(name: str) -> Violation:
-    """A series that the ledger does not have."""
-    return Violation(
-        cause="",
-        fault=f"series '{name}' has not paid for this release: nothing of that name",
-        what="the ledger has no series of this name.",
-        where=f"series '{name}'",
-        remedy="Register it with `crowdblend series add`.",
-        mistake=True,
-        lacking=True,
-    )
-
-
-def unknown_release(release_id: str) -> Violation:
-    """A release that the ledger does not have."""
-    return Violation(
-        cause="",
-        fault=f"release '{release_id}' was never charged",
-        what="the ledger has no such release.",
-        where=f"release '{release_id}'",
-        remedy="`crowdblend ledger show` lists them.",
-        mistake=True,
-        lacking=True,
-    )
-
-
-def unknown_token(name: str) -> Violation:
-    """A token that the ledger does not have, or that opens nothing any more."""
-    return Violation(
-        cause="",
-        fault=f"token {name} was never added",
-        what="there is no such token, or it was revoked before.",
-        where=f"token '{name}'",
-        remedy="`crowdblend token list` shows them.",
-        mistake=True,
-        lacking=True,
-    )
 
 
 def _of_dataset(entry: DatasetAdded, state: LedgerState) -> Iterator[Violation]:
@@ -236,7 +147,7 @@ def _of_charge(
     match entry:
         case SeriesRegistered():
             where = f"series '{entry.series}'"
-            yield from _of_registration(entry, state)
+            yield from registration_violations(entry, state)
         case ReleaseCharged():
             where, place = f"release '{entry.release_id}'", entry.series
             yield from _of_release(entry, state)
@@ -245,7 +156,7 @@ def _of_charge(
     if dataset is not None:
         yield from _of_population(entry.mechanism, claimed, dataset)
     if isinstance(entry, ReleaseCharged) and place is not None:
-        yield from _of_place(entry, place, state)
+        yield from place_violations(entry, place, state)
     for fault in price_faults(
         mechanism=_priced_mechanism(entry, state),
         price=entry.price,
@@ -266,18 +177,6 @@ def _priced_mechanism(entry: SeriesRegistered | ReleaseCharged, state: LedgerSta
         if isinstance(series, FreeSeriesRegistered):
             return series.mechanism
     return entry.mechanism
-
-
-def _of_registration(entry: SeriesRegistered, state: LedgerState) -> Iterator[Violation]:
-    if state.series(entry.series) is not None:
-        yield Violation(
-            cause="",
-            fault=f"series '{entry.series}' is registered a second time",
-            what="a series of this name is in the ledger already.",
-            where=f"series '{entry.series}'",
-            remedy="Run its releases, or register another under a new name.",
-            mistake=True,
-        )
 
 
 def _of_release(entry: ReleaseCharged, state: LedgerState) -> Iterator[Violation]:
@@ -370,128 +269,6 @@ def survey_fault(mechanism: Fields, survey_rate: Decimal | None) -> str | None:
             f"as sampled at {survey_rate}"
         )
     return None
-
-
-def _of_place(entry: ReleaseCharged, place: SeriesPlace, state: LedgerState) -> Iterator[Violation]:
-    """A series pays for releases that are as it was registered, so many as it was priced for."""
-    series = state.series(place.name)
-    if series is None:
-        yield unknown_series(place.name)
-        return
-    if parts := unpaid_parts(entry, series):
-        fault = f"series '{place.name}' has not paid for this release: {', '.join(parts)}"
-        if parts == ("specification",):
-            yield _specification_differs(series, fault=fault)
-        elif parts == ("mechanism",) and isinstance(series, FreeSeriesRegistered):
-            reason = _uncovered(entry.mechanism, series, place.number) or ""
-            yield _not_paid(series, reason=reason, number=place.number, fault=f"{fault}: {reason}")
-        else:
-            what = f"it has not paid for this release: another {' and another '.join(parts)}."
-            yield _series_differs(series, what=what, fault=fault)
-    if place.number > (paid := series.price.releases):
-        yield all_releases_taken(
-            series, fault=f"series '{place.name}' has paid for {paid} releases, and this is one more"
-        )
-    if (holder := state.holder(place.name, place.number)) is not None:
-        fault = f"release '{holder}' has this place in series '{place.name}'"
-        yield all_releases_taken(series, number=place.number, fault=fault)
-
-
-def unpaid_parts(charge: ReleaseCharged, registered: SeriesRegistered) -> tuple[str, ...]:
-    """In what a release differs from the series that is to pay for it; nothing where it is one of its releases."""
-    place, free = charge.series, isinstance(registered, FreeSeriesRegistered)
-    differences = {
-        "data set": charge.dataset != registered.dataset,
-        "mechanism": _uncovered(charge.mechanism, registered, None if place is None else place.number) is not None,
-        "generalization map": not free and charge.map_digest != registered.map_digest,
-        "price": charge.price != registered.price,
-        "specification": place is None or place.spec_digest != registered.spec_digest,
-    }
-    return tuple(part for part, differs in differences.items() if differs)
-
-
-def _uncovered(mechanism: Fields, registered: SeriesRegistered, number: int | None) -> str | None:
-    """Why a series' price doesn't hold for a mechanism, in words; None where it does."""
-    if mechanism == registered.mechanism:
-        return None
-    if not isinstance(registered, FreeSeriesRegistered):
-        return "another mechanism"
-    try:
-        run, priced = (mechanism_of_record(dict(record)) for record in (mechanism, registered.mechanism))
-        return not_covered(run, priced, number=number or 1)
-    except (InputRefused, ValueError):
-        return "another mechanism"
-
-
-def other_specification(
-    registered: SeriesRegistered, *, dataset: str, spec_digest: str, mechanism: Fields, number: int
-) -> Violation | None:
-    """What speaks against a release of a series of which only the specification is known yet, None where nothing does.
-
-    Args:
-        registered: the series.
-        dataset: the data set that would be released.
-        spec_digest: SHA-256 (hex) of what the specifications of a series must have in common.
-        mechanism: record of what would be run. A series without free columns has it in its digest.
-        number: of a place of the part that it is of.
-    """
-    if (dataset, spec_digest) != (registered.dataset, registered.spec_digest):
-        return _specification_differs(registered)
-    reason = _uncovered(mechanism, registered, number)
-    return None if reason is None else _not_paid(registered, reason=reason, number=number)
-
-
-def _specification_differs(series: SeriesRegistered, *, fault: str = "") -> Violation:
-    what = (
-        "this specification differs from the one that was registered, and the price holds for parameters fixed then: "
-        "data set, form, k, rate, delta, columns, hierarchies, levels, and how records are read."
-    )
-    if series.mixed is not None:
-        what = "another data set, or another delta, than was registered."
-    elif isinstance(series, FreeSeriesRegistered):
-        what = (
-            "this specification differs from the one that was registered in more than columns, hierarchies, levels, a "
-            "higher k or a lower rate: the same are data set, kind and form, delta, how records are read, "
-            "rows_per_person, how a map is drawn, and every other parameter of the mechanism."
-        )
-    return _series_differs(series, what=what, fault=fault)
-
-
-def _not_paid(series: SeriesRegistered, *, reason: str, number: int, fault: str = "") -> Violation:
-    mixed = series.mixed
-    if mixed is not None and number <= mixed.releases:
-        part = mixed.part_of(number)
-        reason = f"{reason}, in part {part} ({mixed.each[part - 1]})"
-    what = (
-        f"it has not paid for this mechanism: {reason}. With free columns a release may have a higher k or a lower "
-        "rate than was registered, and nothing else differs."
-    )
-    return _series_differs(series, what=what, fault=fault)
-
-
-def _series_differs(series: SeriesRegistered, *, what: str, fault: str) -> Violation:
-    return Violation(
-        cause="series-changed",
-        fault=fault,
-        what=what,
-        where=f"series '{series.series}'",
-        remedy="Restore what was changed, or run without --series: a release of its own is charged for itself.",
-    )
-
-
-def all_releases_taken(series: SeriesRegistered, *, number: int = 1, fault: str = "") -> Violation:
-    """What speaks against one more release of a series, or of the part that a number is of, that has no free place."""
-    taken = f"{series.price.releases} releases"
-    if (mixed := series.mixed) is not None and number <= mixed.releases:
-        part = mixed.part_of(number)
-        taken = f"{mixed.each[part - 1].releases} releases of part {part} ({mixed.each[part - 1]})"
-    return Violation(
-        cause="series-finished",
-        fault=fault,
-        what=f"all its {taken} are taken.",
-        where=f"series '{series.series}'",
-        remedy="Register another series, which is charged anew.",
-    )
 
 
 def budget_violations(

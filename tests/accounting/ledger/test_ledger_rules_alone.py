@@ -9,7 +9,8 @@ from decimal import Decimal
 import pytest
 from crowdblend.accounting.ledger.entries.kinds import DatasetAdded, ReleaseAbandoned, ReleasePublished, ReleaseReading
 from crowdblend.accounting.ledger.rules.audit import Replay
-from crowdblend.accounting.ledger.rules.violations import unpaid_parts, violations
+from crowdblend.accounting.ledger.rules.series import unpaid_parts
+from crowdblend.accounting.ledger.rules.violations import violations
 from crowdblend.mechanisms.errors import AccountantRefused
 
 CHANGES = {
