@@ -127,13 +127,13 @@ def count_cases(scale: float) -> list[Case]:
 
 
 def _suppressed(draws: int, scouts: int) -> Case:
-    event = SuppressedHistogram(k=20, sampling_rate=Decimal("0.2"))
+    mechanism = SuppressedHistogram(k=20, sampling_rate=Decimal("0.2"))
     delta = Decimal("1e-3")
-    charged = price(event, delta=delta)
+    charged = price(mechanism, delta=delta)
     sampler = by_numpy(0.2)
 
     def draw(size: int) -> Draw:
-        return lambda side, count, rng: suppressed_counts(sampler(size - side, count, rng), event)
+        return lambda side, count, rng: suppressed_counts(sampler(size - side, count, rng), mechanism)
 
     return Case(
         name="suppressed-histogram",
@@ -185,7 +185,7 @@ def _points(draws: int, scouts: int) -> Case:
 
 
 def _biased(draws: int, scouts: int) -> Case:
-    event = BiasedSampleCounts(
+    mechanism = BiasedSampleCounts(
         k=20,
         lowest_rate=Decimal("0.1"),
         highest_rate=Decimal("0.11"),
@@ -193,7 +193,7 @@ def _biased(draws: int, scouts: int) -> Case:
         exceptions=0,
     )
     delta = Decimal("1e-3")
-    charged = price_biased_counts(event, delta=delta)
+    charged = price_biased_counts(mechanism, delta=delta)
 
     def draw(others: int, rate: float) -> Draw:
         def outcomes(side: int, count: int, rng: np.random.Generator) -> NDArray[np.int64]:

@@ -58,11 +58,11 @@ def placed(values: NDArray[np.int64], width: int = 1) -> NDArray[np.int64]:
 
 
 def _noisy(*, draws: int, scouts: int, block: int) -> Case:
-    event = NoisyHistogram(k=20, epsilon=Decimal("0.5"), sampling_rate=Decimal("0.2"))
-    charged = price(event, delta=DELTA)
+    mechanism = NoisyHistogram(k=20, epsilon=Decimal("0.5"), sampling_rate=Decimal("0.2"))
+    charged = price(mechanism, delta=DELTA)
 
     def draw(size: int) -> Draw:
-        return lambda side, count, rng: placed(noisy_counts(rng.binomial(size - side, 0.2, count), event))
+        return lambda side, count, rng: placed(noisy_counts(rng.binomial(size - side, 0.2, count), mechanism))
 
     return Case(
         name="noisy-histogram",
@@ -83,12 +83,12 @@ def _noisy(*, draws: int, scouts: int, block: int) -> Case:
 
 def outlier_case(*, draws: int, scouts: int, block: int) -> Case:
     """The outlier-private histogram, on a group of each of `OUTLIER_SIZES`."""
-    event = OutlierPrivateHistogram(epsilon=Decimal("0.5"), horizon=60, margin=20)
-    charged = price(event, delta=DELTA)
+    mechanism = OutlierPrivateHistogram(epsilon=Decimal("0.5"), horizon=60, margin=20)
+    charged = price(mechanism, delta=DELTA)
 
     def draw(size: int) -> Draw:
         def outcomes(side: int, count: int, rng: np.random.Generator) -> NDArray[np.int64]:
-            return placed(outlier_private_counts(np.full(count, size - side, dtype=np.int64), event))
+            return placed(outlier_private_counts(np.full(count, size - side, dtype=np.int64), mechanism))
 
         return outcomes
 
@@ -280,8 +280,8 @@ def _local(*, draws: int, scouts: int, block: int) -> Case:
 def _outcomes(*, draws: int, scouts: int, block: int) -> Case:
     mechanism = KRandomization(bits=1, flip_probability=Decimal("0.25"))
     people = 50
-    event = OutcomeCounts(randomizer=mechanism, least_people=people)
-    charged = price(event, delta=DELTA)
+    counts = OutcomeCounts(randomizer=mechanism, least_people=people)
+    charged = price(counts, delta=DELTA)
 
     def draw(ones: int) -> Draw:
         def outcomes(side: int, count: int, rng: np.random.Generator) -> NDArray[np.int64]:

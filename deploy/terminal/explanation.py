@@ -34,7 +34,7 @@ def explanation(request: Request) -> dict[str, Any]:
     PRIVACY: nothing here is of the records: the source is not opened, and there need be none.
     """
     mechanism, charged, paper = request.mechanism, request.price, request.paper_price
-    told = release_kind(request.kind).explain(request)
+    of_kind = release_kind(request.kind).explain(request)
     return {
         "dataset": request.dataset,
         "mechanism": mechanism_record(mechanism),
@@ -45,8 +45,8 @@ def explanation(request: Request) -> dict[str, Any]:
         "releases": charged.releases,
         "limit": limit_facts(request.limit),
         **inclusion_facts(request.thinning),
-        "columns": list(_columns(request.recoding, stages=[one["levels"] for one in told.get("stages", [])])),
-        **told,
+        "columns": list(_columns(request.recoding, stages=[one["levels"] for one in of_kind.get("stages", [])])),
+        **of_kind,
     }
 
 

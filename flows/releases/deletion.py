@@ -480,7 +480,7 @@ def _explained(request: DeletionRequest) -> dict[str, Any]:
 
 
 def _explained_choice(request: DeletionRequest, choice: MapChoice) -> dict[str, Any]:
-    """What is told of a choice, as of one of microdata."""
+    """What `explain` says of a choice, as of one of microdata."""
     mechanism, charged = request.mechanism, request.price
     if not isinstance(mechanism, SelectedDeletion):
         raise TypeError("a choice that its mechanism doesn't have")

@@ -160,20 +160,20 @@ def price_outcome_counts(mechanism: KRandomization, *, people: int, delta: Decim
     return Price(epsilon=epsilon, delta=spent, relation=REPLACEMENT, rule=rule, releases=1)
 
 
-def outcome_statement(event: OutcomeCounts, rule: str) -> str:
+def outcome_statement(mechanism: OutcomeCounts, rule: str) -> str:
     """What the price of published outcome counts rests on, and what holds for whoever sees the reports themselves."""
     if rule == _EXACT:
-        basis = f"the exact distribution of the number of ones among {event.least_people} people or more"
+        basis = f"the exact distribution of the number of ones among {mechanism.least_people} people or more"
     else:
         basis = (
             f"amplification by shuffling (arXiv:2012.12803, Theorem 3.1), whose condition that the local epsilon is at "
-            f"most ln(n/(16 ln(2/delta))) was checked with n = {event.least_people}"
+            f"most ln(n/(16 ln(2/delta))) was checked with n = {mechanism.least_people}"
         )
     return (
         f"The price is that of the counts of all reports, by {basis}. It is for those who see this release and not the "
         "reports, and it holds while at least so many people's devices flipped their bits as stated and independently, "
         "and nothing else is ever published of these reports. Against whoever holds the reports this holds: "
-        f"{local_statement(event.randomizer)}"
+        f"{local_statement(mechanism.randomizer)}"
     )
 
 
