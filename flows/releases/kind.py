@@ -373,16 +373,18 @@ def record_layout(request: Request) -> SourceLayout:
         from ...tasks.inputs.database import database_layout  # of databases alone
 
         return database_layout(request.query, columns=columns, limit=request.limit)
-    from ...tasks.inputs.list import check_metadata, list_source  # loads pyarrow, which a refusal does without
-    from ...tasks.inputs.statistics_files import require_one_meaning
+    from ...tasks.inputs.list import RecordFormat, check_metadata, list_source  # pyarrow, which a refusal does without
 
     source = list_source(request.source, base=request.base, version=request.version)
     layout = check_metadata(source, columns=columns, reading=request.reading)
-    require_one_meaning(
-        layout.layouts,
-        [file.path for file in source.files],
-        hierarchies={column.name: column.hierarchy for column in request.source_columns},
-    )
+    if source.record_format is RecordFormat.STATISTICS:
+        from ...tasks.inputs.statistics_files import require_one_meaning
+
+        require_one_meaning(
+            layout.layouts,
+            [file.path for file in source.files],
+            hierarchies={column.name: column.hierarchy for column in request.source_columns},
+        )
     if request.limit is None:
         return layout
     from ...tasks.inputs.person_column import with_person_column
