@@ -1,6 +1,6 @@
 """Opening inputs, on this machine or by URL; and those that aren't read, each with the way round.
 
-They are spreadsheets, databases, statistics packages, and folders in or above tables of Delta Lake, Iceberg and Hudi. A
+They are spreadsheets, files of databases, and folders in or above tables of Delta Lake, Iceberg and Hudi. A
 lake table is a log of which files, and which records of them, are the table. The files that it has replaced or deleted
 from stay in the folder, so reading all files publishes deleted people, and gives a person who was updated several
 records at the price of one. `lake_tables` reads the log."""
