@@ -7,13 +7,8 @@ from pathlib import Path
 
 from ..accounting.ledger.charge import charged_price
 from ..accounting.ledger.entries.kinds import ChargedPrice
-from ..accounting.ledger.private_store.keys import (
-    copy_of_release,
-    known_names_of_source,
-    remembered_facts,
-    require_not_held,
-    require_private,
-)
+from ..accounting.ledger.private_store.inspection import copy_of_release, known_names_of_source, remembered_facts
+from ..accounting.ledger.private_store.keys import require_not_held, require_private
 from ..accounting.ledger.queries import DatasetState
 from ..accounting.ledger.reader import ReleaseState, open_reader
 from ..mechanisms.amounts import amount_shown

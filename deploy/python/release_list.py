@@ -8,7 +8,7 @@ from typing import Any
 
 from ...accounting.ledger.certificate.verify import read_certificate
 from ...accounting.ledger.entries.kinds import published_text
-from ...accounting.ledger.private_store.keys import remembered_facts
+from ...accounting.ledger.private_store.inspection import remembered_facts
 from ...accounting.ledger.queries import ReleaseState
 from ...mechanisms.amounts import amount_shown
 from ...mechanisms.errors import InputRefused

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from ....accounting.ledger.certificate.verify import read_certificate, verify_certificate
 from ....accounting.ledger.certificate.write import has_own_rates
-from ....accounting.ledger.private_store.keys import known_names_of_source
+from ....accounting.ledger.private_store.inspection import known_names_of_source
 from ....accounting.theory.kinds.registry import mechanism_of_record
 from ....accounting.theory.privacy_profile import record_survival
 from ....flows.releases.kind import WITHOUT_DOCUMENTS, TableReading, Untold, kind_of_mechanism

@@ -16,7 +16,8 @@ import pyarrow.compute as pc
 
 from ....accounting.ledger.certificate.verify import check_certificate, read_certificate
 from ....accounting.ledger.certificate.write import enforced_unit, has_own_rates
-from ....accounting.ledger.private_store.keys import PrivateStore, remembered_facts
+from ....accounting.ledger.private_store.inspection import remembered_facts
+from ....accounting.ledger.private_store.keys import PrivateStore
 from ....accounting.ledger.reader import open_reader
 from ....accounting.ledger.writer import open_writer
 from ....accounting.theory.kinds.registry import mechanism_of_record

@@ -1,0 +1,92 @@
+"""What the private store says to who only looks into it: nothing is made, changed or locked."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from ..entries.values import require_digest, require_release_id
+from .keys import COPY, fingerprint_under, read_private_record
+
+__all__ = ["copy_of_release", "is_held", "known_names_of_source", "remembered_facts"]
+
+LOCKS = Path("/proc/locks")
+
+
+def remembered_facts(home: Path, *, ledger_id: str, release_id: str) -> dict[str, Any]:
+    """What the private store remembers of a release; empty where it knows nothing, or nothing readable.
+
+    Args:
+        home: the private store.
+        ledger_id: the ledger's id.
+        release_id: the release.
+
+    Raises:
+        ValueError: an id has another form.
+    """
+    record = _folder(home, ledger_id, release_id) / "record.json"
+    try:
+        return read_private_record(record) or {}
+    except (OSError, ValueError):
+        return {}
+
+
+def copy_of_release(home: Path, *, ledger_id: str, release_id: str) -> Path:
+    """Where the copy of a database's records lies, whether or not it is there; arguments as of `remembered_facts`.
+
+    Raises:
+        ValueError: an id has another form.
+    """
+    return _folder(home, ledger_id, release_id) / COPY
+
+
+def is_held(home: Path, *, ledger_id: str, release_id: str) -> bool | None:
+    """Whether a live process of this machine holds a release; None where the system doesn't tell.
+
+    The kernel's table of locks is read, since trying the lock would refuse a process that takes it at that moment.
+    Arguments and errors as of `remembered_facts`.
+    """
+    lock = _folder(home, ledger_id, release_id) / "lock"
+    try:
+        status = lock.stat()
+    except OSError:
+        return False
+    try:
+        locks = LOCKS.read_text(encoding="ascii")
+    except OSError:
+        return None
+    return any(line.split()[5].endswith(f":{status.st_ino}") for line in locks.splitlines() if " FLOCK " in line)
+
+
+def _folder(home: Path, ledger_id: str, release_id: str) -> Path:
+    require_digest(ledger_id, "ledger's id")
+    require_release_id(release_id)
+    return home / "releases" / ledger_id / release_id
+
+
+def known_names_of_source(home: Path, metadata: bytes) -> tuple[str, ...]:
+    """Names of the data sets under which a source was released from this private store; nothing is written.
+
+    Args:
+        home: the private store; there may be none.
+        metadata: what is known of the source from metadata alone, as `source_metadata_bytes` of the tasks.
+
+    Returns:
+        Sorted names; empty where the source is unknown, or the store can't be read. A note that is damaged still says
+        that there was a release.
+    """
+    try:
+        key = (home / "fingerprint.key").read_bytes()
+        folder = home / "sources" / fingerprint_under(key, metadata)
+        notes = [file for file in folder.iterdir() if not file.name.startswith(".")]
+    except OSError:
+        return ()
+    return tuple(sorted({_noted_name(note) for note in notes}))
+
+
+def _noted_name(note: Path) -> str:
+    try:
+        return f"'{json.loads(note.read_bytes())['dataset']}'"
+    except (KeyError, OSError, TypeError, ValueError):
+        return "of a damaged note"
