@@ -98,16 +98,19 @@ def test_in_a_filter_data_set_the_filter_is_told_beside_what_an_additive_budget_
 def test_a_filter_forecast_says_which_half_of_the_budget_is_used_up_first(desk) -> None:
     words = ("--epsilon", "0.4", "--delta", "1e-6", "--accounting", "filter", "--expect", "12 x k=20,rate=0.1")
     desk.succeed("dataset", "add", "people", *words)
-    for calendar, limit, many in (
+    cases = (
         ("1/year of k=20,rate=0.1", "tails", 12),  # as many as were expected
-        ("1/year of k=40,rate=0.1", "tails", 12),
         ("1/year of k=15,rate=0.1", "divergence", None),
         ("1/year of k=10000,rate=1e-9", "tails", 12),  # the tail bears all of its loss: no divergence is left
         ("1/year of k=1,rate=0.9999", None, 0),
-    ):
-        found = ways(asked(desk, "--calendar", calendar))["filter"]
+    )
+    answer = asked(desk, *(word for calendar, _, _ in cases for word in ("--calendar", calendar)))
+    for number, (calendar, limit, many) in enumerate(cases):
+        found = ways(answer, number)["filter"]
         assert found["limited_by"] == limit, calendar
         assert many is None or found["releases"] == many, calendar
+    assert answer["changes"][1]["k"] == 40
+    assert answer["changes"][1]["releases"]["filter"] == 12
 
 
 def test_how_often_an_amount_fits_is_counted_beyond_the_digits_of_decimals() -> None:
