@@ -414,7 +414,8 @@ class Price:
     Args:
         epsilon: ε of at least 0, at most 12 significant digits.
         delta: δ, the total over all releases.
-        relation: the neighbour relation, "add/remove": data sets that differ by one person's presence.
+        relation: the neighbouring relation: "add/remove", data sets that differ by one person's presence, or
+            "replacement", by one person's records.
         rule: the versioned rule that was applied, for example "exact-profile/1".
         releases: how many releases of the mechanism the price covers, at least 1.
         rows_per_person: the most records of one person in a delivery that it covers, at least 1.
