@@ -160,7 +160,7 @@ def print_forecast(facts: Mapping[str, Any], console: Console | None = None) -> 
                 "from what was published. The others are what the same share of an additive budget would carry."
             )
         if way["epsilon_each"] is not None:
-            each = f"ε = {_short(way['epsilon_each'])}, δ = {_short(way['delta_each'])}"
+            each = f"ε = {amount_shown(way['epsilon_each'])}, δ = {amount_shown(way['delta_each'])}"
             console.print(f"One by one: each is charged {each}; k, rate and maps may follow from what was published.")
     console.print("A series is paid whole when it is registered, and its k and rate are fixed then.")
     base, *others = facts["changes"]

@@ -182,7 +182,8 @@ def charge_last() -> None:
         reading(self, receipt)
         published(self, receipt, hashes)
 
-    LedgerWriter.charge, LedgerWriter.mark_reading, LedgerWriter.mark_published = owe, lambda *_: None, pay
+    LedgerWriter.charge, LedgerWriter.charged = owe, lambda *_: owed[-1].entry
+    LedgerWriter.mark_reading, LedgerWriter.mark_published = lambda *_: None, pay
 
 
 def read_unrecorded() -> None:
