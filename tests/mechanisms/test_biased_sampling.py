@@ -17,7 +17,7 @@ from crowdblend.mechanisms.biased_sampling import (
     thinned_counts,
     thinned_groups,
 )
-from crowdblend.mechanisms.hierarchies.declare import NumberSteps
+from crowdblend.mechanisms.hierarchies.decimals import NumberSteps
 from crowdblend.mechanisms.local_reports.krandomization import WORD, word_threshold_up
 from crowdblend.mechanisms.microdata import GroupCounts
 from crowdblend.mechanisms.recoding import GeneralizationMap, MappedColumn
