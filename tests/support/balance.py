@@ -12,7 +12,7 @@ FIRST: dict[str, tuple[str, ...] | None] = {
     "tests/deploy/serving/test_kills.py": None,
     "tests/deploy/test_interruptions.py": None,
     "tests/flows/test_crash_matrix.py": (),
-    "tests/audit/test_leaks.py": ("fixed", "drawn", "points"),
+    "tests/audit/test_leaks.py": ("fixed", "drawn", "points", "deletion"),
     "tests/accounting/ledger/forgery/test_entry_mutations.py": ("sqlite", "postgresql"),
     "tests/accounting/ledger/test_ledger_races.py": None,
     "tests/deploy/test_jobs.py": (),
