@@ -20,6 +20,10 @@ endif
 ifeq ($(shell command -v Rscript 2>/dev/null),)
 export CROWDBLEND_TEST_R ?= off
 endif
+# One without zsh or fish leaves completion tested in bash alone.
+ifneq ($(words $(shell command -v zsh 2>/dev/null) $(shell command -v fish 2>/dev/null)),2)
+export CROWDBLEND_TEST_SHELLS ?= off
+endif
 # One without gdb leaves the core dumps of the long tests unsearched.
 ifeq ($(shell command -v gcore 2>/dev/null),)
 export CROWDBLEND_TEST_GDB ?= off
@@ -113,7 +117,8 @@ mutation: $(READY)
 
 # The pages as a site, with what they link to.
 SITE ?= build/docs
-LINKED := audit/faults/catalogue.py audit/faults/written-first.md tests/house/test_promises.py tests/support/balance.py tests/vectors/lqs_tables.json
+LINKED := audit/faults/catalogue.py audit/faults/written-first.md tests/house/test_promises.py tests/support/balance.py tests/vectors/lqs_tables.json \
+    $(wildcard deploy/schemas/*.json)
 site: $(READY)
 	rm -rf $(SITE)-pages && mkdir -p $(SITE)-pages
 	cp -r --parents README.md docs examples $(LINKED) $(SITE)-pages

@@ -173,6 +173,7 @@ SECTIONS = {
         "plan": "plan",
         "explain": "plan",
         "preview": "documents",
+        "schema": "schema",
     },
     "Publish": {
         "run": "release",

@@ -1,4 +1,4 @@
-"""`crowdblend spec`: a specification begun from a source's schema alone, and the schema of specifications."""
+"""`crowdblend spec`: a specification begun from a source's schema alone."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["spec"]
 
 @click.group(cls=CommandGroup)
 def spec() -> None:
-    """Begin a specification; the schema of specifications."""
+    """Begin a specification."""
 
 
 @spec.command()
@@ -40,7 +40,8 @@ def new(
 
     Every column stands there as a comment, and those that may leave are released by removing the comment signs: a
     column that has a hierarchy in --hierarchies is then complete. What is left to write of the others is marked FILL
-    IN, and `explain` refuses the file until it is written.
+    IN, and `explain` refuses the file until it is written. The schema by which editors complete and check the keys is
+    written beside it.
     """
     from ...mechanisms.amounts import counted
     from ...tasks.inputs.files import foreign_source, is_url
@@ -66,6 +67,7 @@ def new(
         found = named_hierarchies(hierarchies, columns=[column.name for column in names.columns], seen_from=place)
     text = sketched_spec(
         names,
+        schema=_schema_beside(place),
         label=stem,
         dataset=dataset or stem,
         source=source if is_url(source) else _seen_from(place, source),
@@ -87,12 +89,29 @@ def new(
     click.echo(f"Then: crowdblend explain {place}")
 
 
-@spec.command()
-def schema() -> None:
-    """Print the JSON Schema of specifications, by which editors complete and check them."""
-    from ...flows.spec import spec_schema
+def _schema_beside(place: Path) -> str:
+    """Write the schema of specifications beside one, where it isn't there yet; its name.
 
-    click.echo(json.dumps(spec_schema(), ensure_ascii=False, indent=2))
+    The name has the schema's version, and nothing that is there is ever replaced.
+
+    Raises:
+        InputRefused: it can't be written.
+    """
+    from .output_guard import write_new
+    from .schema import schema_text
+
+    text = schema_text("specification")
+    version = json.loads(text)["$id"].rpartition(":")[2]
+    file = place.parent / f"crowdblend-specification-{version}.json"
+    if not file.expanduser().exists():
+        write_new(file, text)
+    elif file.expanduser().read_text(encoding="utf-8", errors="replace") != text:
+        click.echo(
+            f"crowdblend: {file} is not this version's schema; it is left as it is. Replace it with: "
+            f"crowdblend schema specification > {file}",
+            err=True,
+        )
+    return file.name
 
 
 def _seen_from(place: Path, source: str) -> str:

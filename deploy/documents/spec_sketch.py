@@ -34,6 +34,7 @@ COLUMNS = """\
 def sketched_spec(
     names: SourceNames,
     *,
+    schema: str,
     label: str,
     dataset: str,
     source: str,
@@ -44,6 +45,7 @@ def sketched_spec(
 
     Args:
         names: of the source's columns.
+        schema: name of the file beside it by which editors complete and check keys.
         label: of the release; what a label can't have is left out.
         dataset: name of the data set in the ledger.
         source: as it is to stand in the specification.
@@ -52,6 +54,7 @@ def sketched_spec(
     """
     plain = NO_LABEL.sub("-", label).strip("-.")[:80] or "release"
     lines = [
+        f"#:schema ./{schema}",
         HEAD,
         "[release]",
         f"name = {_text(plain)}",

@@ -96,7 +96,10 @@ def test_hierarchies_are_named_as_the_specification_sees_them_and_found_faultles
 def test_nothing_else_is_written_and_nothing_charged(desk) -> None:
     before = set(desk.folder.rglob("*"))
     desk.succeed("spec", "new", "--from", "people.csv")
-    assert set(desk.folder.rglob("*")) - before == {desk.folder / "people.toml"}
+    assert set(desk.folder.rglob("*")) - before == {
+        desk.folder / "people.toml",
+        desk.folder / "crowdblend-specification-1.json",
+    }
 
 
 @pytest.mark.parametrize("key", ["where", "filter", "derived", "query", "formula"])

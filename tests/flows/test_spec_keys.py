@@ -73,7 +73,7 @@ def test_every_key_has_a_place_of_its_own() -> None:
 
 
 def test_the_schema_takes_the_examples_and_refuses_what_the_models_refuse(desk) -> None:
-    answer = desk("spec", "schema")
+    answer = desk("schema", "specification")
     assert answer.code == 0
     schema = json.loads(answer.out)
     Draft202012Validator.check_schema(schema)
@@ -97,7 +97,7 @@ def test_the_schema_takes_the_examples_and_refuses_what_the_models_refuse(desk) 
 
 
 def test_the_schema_has_no_null_and_says_defaults_as_they_are_written(desk) -> None:
-    text = desk("spec", "schema").out
+    text = desk("schema", "specification").out
     assert "null" not in text.replace('"null": {', "")
     points = json.loads(text)["$defs"]["PointsTable"]["properties"]
     assert Decimal(str(points["confidence"]["default"])) == Decimal("0.95")

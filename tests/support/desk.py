@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from support.commands import Commands, Forked
+from support.schemas import require_valid, require_valid_answer, require_valid_certificate
 
 SPEC = """
 [release]
@@ -109,6 +110,7 @@ class CommandFolder(StewardFolder):
         own = self.environment | environment
         ended = self.processes.run(*words, folder=self.folder, environment=own)
         assert ended.returncode == code, ended.stderr
+        require_valid_answer(words, ended.stdout)
         return ended.stdout
 
 
@@ -163,6 +165,7 @@ class Desk(StewardFolder):
         with pytest.raises(SystemExit) as leave:
             cli.main([str(word) for word in words])
         out, err = self.capture.readouterr()
+        require_valid_answer(words, out)
         return Answer(code=int(leave.value.code or 0), out=out, err=err)
 
     def release(
@@ -184,7 +187,7 @@ class Desk(StewardFolder):
         url = self.ledger if ledger is None else f"sqlite:///{self.folder / ledger}.db"
         if ledger is not None:
             self.succeed("dataset", "add", "people", "--epsilon", "101", "--delta", "1e-2", "--ledger", url)
-        return run_release(
+        result = run_release(
             spec,
             state_paths=StatePaths(ledger_url=url, home=self.home),
             output=None if output is None else str(self.folder / output),
@@ -192,6 +195,9 @@ class Desk(StewardFolder):
             release_id=None,
             randomness=coins,
         )
+        require_valid("run", result)
+        require_valid_certificate(result["certificate"])
+        return result
 
     def succeed(self, *words: str | Path) -> Answer:
         """The same, for a command that must succeed."""

@@ -17,7 +17,9 @@ PLANTED = "Zanzibar7"
 
 def sketch(path: Path) -> str:
     names = read_names(str(path), base=path.parent)
-    return sketched_spec(names, label="x", dataset="x", source="x", released=[c.name for c in names.columns])
+    return sketched_spec(
+        names, label="x", dataset="x", source="x", schema="s.json", released=[c.name for c in names.columns]
+    )
 
 
 def planted_parquet(path: Path) -> None:

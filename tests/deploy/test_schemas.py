@@ -1,0 +1,215 @@
+"""The schemas are those of the models, and what commands print, releases certify and the ledger exports is valid."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+import pytest
+from crowdblend.accounting.ledger.certificate.verify import (
+    CHARGE_FIELDS,
+    FIELDS,
+    FILTER_FIELDS,
+    MAY_HAVE,
+    SIGNATURE_FIELDS,
+)
+from crowdblend.accounting.ledger.certificate.write import COLUMN_FIELDS, FORMAT, MAP_FIELDS, SELECTION_FIELDS
+from crowdblend.accounting.ledger.entries.codec import KINDS
+from crowdblend.deploy.cli import crowdblend
+from crowdblend.deploy.commands.schema import FOLDER, NAMES, schema_text
+from crowdblend.deploy.schemas.generate import schemas, text_of_schema
+from crowdblend.deploy.schemas.type_schemas import schema_of_type
+from crowdblend.flows.spec import PAGE
+from support.schemas import require_valid, schema_of_command, validator
+
+PROJECT = Path(__file__).resolve().parents[2]
+VECTORS = PROJECT / "tests" / "vectors"
+MADE = dict(schemas((PROJECT / PAGE).read_text(encoding="utf-8")))
+PAGE_OF_SCHEMAS = (PROJECT / "docs" / "schemas.md").read_text(encoding="utf-8")
+DOCUMENTS = {"specification", "certificate", "ledger-export"}
+ASKED = """
+import json, sys
+from crowdblend.deploy.cli import main
+try:
+    main(["schema", "run"])
+except SystemExit:
+    print(json.dumps(sorted(sys.modules)))
+"""
+
+
+@pytest.mark.parametrize("name", sorted(MADE))
+def test_a_file_is_what_the_models_give(name: str) -> None:
+    assert schema_text(name) == text_of_schema(MADE[name]), "run python -m crowdblend.deploy.schemas.generate"
+    assert validator(name).schema["$id"].startswith(f"urn:crowdblend:{name}:")
+
+
+def names_of_printing(group: click.Group, above: tuple[str, ...] = ()) -> Iterator[str]:
+    """The words of each command that has --json, joined."""
+    context = click.Context(group)
+    for name in group.list_commands(context):
+        command = group.get_command(context, name)
+        if isinstance(command, click.Group):
+            yield from names_of_printing(command, (*above, name))
+        elif any("--json" in parameter.opts for parameter in command.params):
+            yield "-".join((*above, name))
+
+
+def test_there_is_one_for_each_command_that_prints_json_and_no_other() -> None:
+    printing = set(names_of_printing(crowdblend))
+    assert printing | DOCUMENTS == set(NAMES) == set(MADE)
+    assert schema_of_command(("release", "list", "--json")) == "release-list"
+    assert schema_of_command(("run", "spec.toml", "--json")) == "run"
+
+
+def test_the_command_prints_a_schema_and_lists_all(desk) -> None:
+    for name in ("specification", "run"):
+        assert desk.succeed("schema", name).out == (FOLDER / f"{name}.json").read_text(encoding="utf-8")
+    listed = desk.succeed("schema").out.splitlines()
+    assert [line.split()[0] for line in listed] == NAMES
+    refused = desk("schema", "runn")
+    assert refused.code == 2
+    assert "'run'" in refused.err
+
+
+def test_the_command_loads_no_model() -> None:
+    told = subprocess.run([sys.executable, "-c", ASKED], capture_output=True, text=True, check=True)
+    loaded = {name.partition(".")[0] for name in json.loads(told.stdout.splitlines()[-1])}
+    assert "click" in loaded
+    assert loaded & {"pydantic", "numpy", "sqlalchemy", "prefect"} == set()
+
+
+def test_the_certificate_s_fields_are_those_that_are_verified() -> None:
+    certificate = MADE["certificate"]["$defs"]
+    assert certificate["Certificate"]["properties"]["format"]["enum"] == [FORMAT]
+    assert MADE["certificate"]["$id"].rpartition(":")[2] == FORMAT.rpartition("/")[2]
+    for name, fields in (
+        ("Certificate", FIELDS | MAY_HAVE),
+        ("CertifiedChoice", SELECTION_FIELDS),
+        ("CertifiedColumn", COLUMN_FIELDS),
+        ("CertifiedFilterBudget", FILTER_FIELDS),
+        ("CertifiedFilterCharge", CHARGE_FIELDS),
+        ("CertifiedMap", MAP_FIELDS | {"selection"}),
+        ("Signature", SIGNATURE_FIELDS),
+    ):
+        assert certificate[name]["properties"].keys() == fields, name
+    assert set(certificate["Certificate"]["required"]) == FIELDS
+
+
+def test_every_kind_of_entry_is_in_the_export_s_schema() -> None:
+    stated = {
+        one["properties"]["kind"]["const"]
+        for one in MADE["ledger-export"]["$defs"].values()
+        if "kind" in one["properties"]
+    }
+    assert stated == KINDS.keys()
+
+
+def test_the_entries_of_the_vectors_and_of_the_golden_ledger_are_valid() -> None:
+    vectors = json.loads((VECTORS / "releases.json").read_text(encoding="utf-8"))
+    for line in vectors["ledger"]:
+        require_valid("ledger-export", line)
+    golden = [json.loads(line) for line in (VECTORS / "ledger" / "entries.jsonl").read_text().splitlines()]
+    assert {one["kind"] for one in golden} == KINDS.keys()
+    for position, entry in enumerate(golden):
+        require_valid("ledger-export", {"position": position, "hash": "0" * 64, "entry": entry})
+
+
+def test_the_results_of_the_vectors_are_valid() -> None:
+    vectors = json.loads((VECTORS / "releases.json").read_text(encoding="utf-8"))
+    left_out = {"output": "out", "certificate": "out/certificate.json", "timings": {}}
+    for made in vectors["releases"].values():
+        require_valid("run", made["result"] | left_out)
+    for plan in vectors["plans"].values():
+        require_valid("plan", plan)
+    require_valid("dataset-list", {"datasets": [without_estimate(one) for one in vectors["datasets"]]})
+
+
+def without_estimate(row: dict) -> dict:
+    return {name: value for name, value in row.items() if name != "epsilon_estimate"}
+
+
+def test_a_key_or_a_value_that_a_schema_doesn_t_know_is_seen() -> None:
+    vectors = json.loads((VECTORS / "releases.json").read_text(encoding="utf-8"))
+    plan = next(iter(vectors["plans"].values()))
+    for wrong in (plan | {"more": 1}, plan | {"k": "20"}, {name: plan[name] for name in plan if name != "k"}):
+        with pytest.raises(AssertionError, match=r"deploy/schemas/plan\.json"):
+            require_valid("plan", wrong)
+    entry = vectors["ledger"][0]
+    for wrong in ({"kind": "ledger-created/9"}, {"more": 1}, {"ledger_id": 1}):
+        with pytest.raises(AssertionError):
+            require_valid("ledger-export", entry | {"entry": entry["entry"] | wrong})
+
+
+def test_what_the_steward_s_commands_print_is_valid(desk) -> None:
+    """Each answer is held against its schema by the desk itself; here are those that no other test asks for."""
+    desk.add_dataset()
+    spec = desk.write_spec()
+    for words in (
+        ("dataset", "list"),
+        ("series", "add", "monthly", spec, "--releases", "3"),
+        ("series", "list"),
+        ("token", "add", "auditor", "--expires", "9d"),
+        ("token", "list"),
+        ("key", "show"),
+        ("ledger", "show"),
+        ("ledger", "verify"),
+        ("ledger", "migrate"),
+        ("release", "list"),
+        ("hierarchy", "check", "towns.csv"),
+        ("hierarchy", "show", "towns.csv"),
+        ("explain", spec),
+        ("run", spec, "--dry-run"),
+        ("plan", "--k", "20", "--rate", "0.1", "--delta", "1e-6"),
+        ("plan", "--mechanism", "deletion", "--epsilon", "1", "--delta", "1e-6"),
+    ):
+        assert desk.succeed(*words, "--json").json
+    assert desk("status", "none", "--json").json["error"]["kind"] == "input"
+    desk.succeed("ledger", "export")
+
+
+def test_a_new_specification_names_the_schema_that_lies_beside_it(desk) -> None:
+    (desk.folder / "specs").mkdir()
+    desk.succeed("spec", "new", "--from", "people.csv", "--columns", "colour", "--output", "specs/people.toml")
+    [named, *_] = (desk.folder / "specs" / "people.toml").read_text(encoding="utf-8").splitlines()
+    assert named == "#:schema ./crowdblend-specification-1.json"
+    beside = desk.folder / "specs" / named.removeprefix("#:schema ./")
+    assert beside.read_text(encoding="utf-8") == schema_text("specification")
+    spec = tomllib.loads((desk.folder / "specs" / "people.toml").read_text(encoding="utf-8"))
+    faults = {fault.json_path for fault in validator("specification").iter_errors(spec)}
+    assert faults == {"$.columns.colour.level"}, "what is marked FILL IN"
+    beside.write_text("{}")
+    again = desk.succeed("spec", "new", "--from", "people.csv", "--output", "specs/other.toml")
+    assert "crowdblend schema specification >" in again.err
+    assert beside.read_text() == "{}", "what is there is never replaced"
+
+
+def test_the_specification_s_schema_has_the_page_s_words_on_every_key() -> None:
+    schema = MADE["specification"]
+    tables = [schema, *schema["$defs"].values()]
+    assert all(key.get("description") for table in tables for key in table["properties"].values())
+    data = schema["$defs"][schema["properties"]["data"]["$ref"].rpartition("/")[2]]["properties"]
+    assert data["dataset"]["description"] == "the name in the ledger, whose budget is charged"
+
+
+def test_a_type_without_a_form_in_json_is_refused() -> None:
+    with pytest.raises(TypeError, match="no form"):
+        schema_of_type(set[str])
+
+
+def test_the_page_names_every_schema_with_its_version() -> None:
+    listed = re.findall(r"^\| \[`(.+)`\]\(\.\./deploy/schemas/\1\.json\) \| (\d+) \|", PAGE_OF_SCHEMAS, re.MULTILINE)
+    assert dict(listed) == {name: schema["$id"].rpartition(":")[2] for name, schema in MADE.items()}
+
+
+def test_the_page_s_program_runs(desk) -> None:
+    [program] = re.findall(r"```python\n(.+?)```", PAGE_OF_SCHEMAS, re.DOTALL)
+    desk.add_dataset()
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    subprocess.run([sys.executable, "-c", program], check=True, env=os.environ | {"PATH": path})
