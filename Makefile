@@ -44,7 +44,7 @@ endif
 # Where it is set, every process would compile every module anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test test-long test-extra check audit format site docs fuzz leaks coverage mutation record-path screenshots paper lock clean
+.PHONY: demo test test-long test-extra check audit format site docs fuzz leaks coverage mutation record-path screenshots paper lock sbom clean
 
 demo: $(RUNS)
 	@echo "== a release of 29,501 census records"
@@ -151,6 +151,13 @@ lock:
 	    --constraints constraints.txt -o constraints-run.txt
 	uv pip compile pyproject.toml --extra postgres --extra s3 --universal --generate-hashes --no-annotate --no-header \
 	    --constraints constraints.txt -o deploy/docker/requirements.txt
+
+# What a run and what the image is made of, from the locks, validated against the schema of CycloneDX 1.6.
+SBOM := $(BIN)/cyclonedx-py requirements --pyproject pyproject.toml --mc-type application --sv 1.6 --output-reproducible
+sbom: $(READY)
+	mkdir -p build/sbom
+	$(SBOM) --validate -o build/sbom/crowdblend.cdx.json constraints-run.txt
+	$(SBOM) --validate -o build/sbom/image.cdx.json deploy/docker/requirements.txt
 
 clean:
 	rm -rf $(VENV) build dist crowdblend-demo

@@ -19,7 +19,7 @@ from typing import Any
 import click
 from click.shell_completion import CompletionItem
 
-from ..mechanisms.errors import Refusal
+from ..mechanisms.errors import InputRefused, Refusal
 from .terminal.stages import add_verbosity
 
 __all__ = [
@@ -231,8 +231,18 @@ def main(arguments: list[str] | None = None) -> None:
     sys.exit(exit_code)
 
 
+def _require_locks(command_line: list[str]) -> None:
+    """Refuse to work where a private store can be neither locked nor closed to others; the version is told anywhere."""
+    if sys.platform == "win32" and command_line != ["--version"]:
+        raise InputRefused(
+            "On Windows the private store can't be locked, nor closed to others by its mode.",
+            remedy="Run crowdblend on Linux or macOS; on Windows, in the Windows Subsystem for Linux.",
+        )
+
+
 def _exit_code(command_line: list[str]) -> int:
     try:
+        _require_locks(command_line)
         result = crowdblend.main(args=command_line, prog_name="crowdblend", standalone_mode=False)
     except Refusal as refusal:
         return _tell(command_line, refusal.message, where=refusal.where, exit_code=refusal.exit_code)

@@ -37,6 +37,20 @@ def test_the_dockerfile_is_clean(tmp_path: Path) -> None:
     assert lint(broken).returncode != 0
 
 
+def test_the_image_is_pinned_confined_and_holds_no_secret() -> None:
+    text = (DEPLOY / "docker" / "Dockerfile").read_text()
+    bases = re.findall(r"^FROM (\S+)", text, re.MULTILINE)
+    assert len(bases) == 2
+    assert all(re.search(r":3\.11\.\d+-slim-\w+@sha256:[0-9a-f]{64}$", base) for base in bases)
+    last = text.rpartition("\nFROM ")[2]
+    assert re.search(r"^USER [1-9]\d*$", last, re.MULTILINE), "a number, so that others can see it is not root"
+    assert "gcc" not in last
+    assert not re.search(r"password|secret|token|_key\b", text, re.IGNORECASE)
+    kept = (ROOT / ".dockerignore").read_text().split()
+    assert kept[0] == "*", "what is not named stays out of the image"
+    assert {"**/__pycache__", "**/*.so"} <= set(kept)
+
+
 def test_what_the_dockerfile_copies_is_there() -> None:
     text = (DEPLOY / "docker" / "Dockerfile").read_text()
     for sources in re.findall(r"^COPY (?!--from)(.*) \S+$", text, re.MULTILINE):
@@ -99,6 +113,7 @@ def test_the_compose_file_refers_to_what_it_declares() -> None:
         for volume in service.get("volumes", []):
             source = re.split(r":(?=/)", volume)[0]
             assert source.startswith((".", "$")) or source in compose["volumes"], volume
+        assert ("healthcheck" in service) == (name in {"ledger", "prefect-server", "dashboard"}), name
         for port in service.get("ports", []):
             assert port.startswith("127.0.0.1:"), "nothing listens beyond this machine"
     assert "private:/var/lib/crowdblend" in services["releases"]["volumes"]

@@ -20,9 +20,9 @@ def main(module: str, words: list[str]) -> int:
     decoder = importlib.util.module_from_spec(spec)
     sys.modules[NAME] = decoder
     loader.exec_module(decoder)
-    import crowdblend.tasks
+    import crowdblend.tasks.readers
 
-    crowdblend.tasks.page_decoder = decoder
+    crowdblend.tasks.readers.page_decoder = decoder
     code = int(pytest.main(words))
     from crowdblend.tasks.readers import sampled_pages
 

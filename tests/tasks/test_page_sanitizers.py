@@ -12,7 +12,7 @@ import pytest
 
 SWITCH = "CROWDBLEND_TEST_SANITIZERS"
 HERE = Path(__file__).resolve().parent
-SOURCE = HERE.parents[1] / "tasks" / "page_decoder.c"
+SOURCE = HERE.parents[1] / "tasks" / "readers" / "page_decoder.c"
 GUARDED = "if (raw_bytes - octet >= 8)"
 UNGUARDED = "if (1)"
 

@@ -1,0 +1,274 @@
+"""What people install: source distribution and wheel, with and without a compiler; extras, workflow, SBOM."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import sysconfig
+import tarfile
+import tomllib
+import zipfile
+from pathlib import Path
+
+import pytest
+import yaml
+from packaging.requirements import Requirement
+
+ROOT = Path(__file__).parents[2]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
+ROOMS = ("accounting", "mechanisms", "tasks", "flows", "deploy")
+NEEDED = (*ROOMS, "pyproject.toml", "README.md", "LICENSE")
+WORKFLOW = ROOT / ".github" / "workflows" / "wheels.yml"
+DECODER = "crowdblend/tasks/readers/page_decoder.abi3.so"
+LINTER = ("--offline", "--no-progress", "--no-config", "--strict-collection", "--persona", "auditor")
+
+
+def program(name: str) -> str:
+    found = shutil.which(name, path=str(Path(sys.executable).parent)) or shutil.which(name)
+    assert found, f"{name} is not installed; it is one of the development tools"
+    return found
+
+
+def run(*words: object, code: int = 0, **settings: object) -> str:
+    done = subprocess.run([str(word) for word in words], capture_output=True, text=True, check=False, **settings)
+    assert done.returncode == code, done.stdout[-2000:] + done.stderr[-2000:]
+    return done.stdout + done.stderr
+
+
+@pytest.fixture(scope="module")
+def sdist(tmp_path_factory) -> Path:
+    """Built from a copy of what it is made of, with stray files that must stay behind."""
+    source = tmp_path_factory.mktemp("source")
+    for name in NEEDED:
+        path = ROOT / name
+        if path.is_dir():
+            shutil.copytree(path, source / name, ignore=shutil.ignore_patterns("__pycache__", "*.so"))
+        else:
+            shutil.copy(path, source / name)
+    for stray in (
+        "accounting/notes.txt",
+        "deploy/.env",
+        "flows/ledger.db",
+        "tasks/readers/page_decoder.cpython.so",
+        "id_rsa",
+    ):
+        (source / stray).write_text("stray")
+    run(sys.executable, "-m", "build", "--sdist", "--no-isolation", "--outdir", source / "dist", source)
+    [found] = (source / "dist").iterdir()
+    return found
+
+
+@pytest.fixture(scope="module")
+def wheel(sdist: Path, tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("wheel")
+    with tarfile.open(sdist) as packed:
+        packed.extractall(folder, filter="data")
+    [source] = folder.iterdir()
+    run(sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", folder / "dist", source)
+    [found] = (folder / "dist").iterdir()
+    return found
+
+
+def modules() -> set[str]:
+    """Every Python file of the packages, as it lies in the repository."""
+    return {str(path.relative_to(ROOT)) for room in ROOMS for path in (ROOT / room).rglob("*.py")}
+
+
+def declared_data() -> set[str]:
+    """What package-data names, as it lies in the repository."""
+    found = set()
+    for package, patterns in PROJECT["tool"]["setuptools"]["package-data"].items():
+        folder = ROOT.joinpath(*package.split(".")[1:])
+        found |= {str(path.relative_to(ROOT)) for pattern in patterns for path in folder.glob(pattern)}
+    return found
+
+
+def test_the_wheel_has_the_packages_and_nothing_else(wheel: Path) -> None:
+    name, version = PROJECT["project"]["name"], PROJECT["project"]["version"]
+    platform = sysconfig.get_platform().replace("-", "_").replace(".", "_")
+    assert wheel.name == f"{name}-{version}-cp311-abi3-{platform}.whl"
+    with zipfile.ZipFile(wheel) as packed:
+        files = set(packed.namelist())
+        about = packed.read(f"{name}-{version}.dist-info/METADATA").decode()
+    own = {
+        f"{name}-{version}.dist-info/{one}"
+        for one in ("METADATA", "RECORD", "WHEEL", "entry_points.txt", "top_level.txt")
+    }
+    own.add(f"{name}-{version}.dist-info/licenses/LICENSE")
+    assert files == {f"crowdblend/{path}" for path in modules() | declared_data()} | {DECODER} | own
+    assert set(re.findall(r"^Provides-Extra: (.+)$", about, re.MULTILINE)) == set(extras())
+
+
+def test_the_source_distribution_has_what_builds_it_and_nothing_else(sdist: Path) -> None:
+    with tarfile.open(sdist) as packed:
+        files = {name.partition("/")[2] for name in packed.getnames() if packed.getmember(name).isfile()}
+    own = {"PKG-INFO", "setup.cfg"} | {name for name in files if name.startswith("crowdblend.egg-info/")}
+    built = {"tasks/readers/page_decoder.c", "pyproject.toml", "README.md", "LICENSE"}
+    assert files == modules() | declared_data() | built | own
+
+
+def environment(folder: Path) -> Path:
+    """A fresh environment with this one's dependencies, and without its crowdblend; the folder of its programs."""
+    run(sys.executable, "-m", "venv", "--without-pip", folder)
+    [packages] = (folder / "lib").glob("python*/site-packages")
+    # A path is added without the files .pth in it, which is how crowdblend itself is installed for development.
+    (packages / "dependencies.pth").write_text(sysconfig.get_path("purelib"))
+    return folder / "bin"
+
+
+def install(programs: Path, distribution: Path) -> str:
+    """What pip says, with nothing on PATH but the environment's own programs: no compiler."""
+    offline = ("--no-index", "--no-deps", "--no-build-isolation", "--ignore-installed", "--no-cache-dir", "-v")
+    words = (sys.executable, "-m", "pip", "--python", programs / "python", "install", *offline, distribution)
+    return run(*words, env=surroundings(programs))
+
+
+def surroundings(programs: Path) -> dict[str, str]:
+    kept = {key: value for key, value in os.environ.items() if key not in ("CC", "PYTHONPATH", "VIRTUAL_ENV")}
+    return kept | {"PATH": str(programs), "CROWDBLEND_HOME": str(programs.parent / "home")}
+
+
+def installation(programs: Path) -> str:
+    """What `doctor` says about the installation; that of these tests must not have answered."""
+    settings = {"env": surroundings(programs), "cwd": programs.parent}
+    assert run(programs / "crowdblend", "--version", **settings).split()[-1] == PROJECT["project"]["version"]
+    place = run(programs / "python", "-c", "import crowdblend.deploy as d; print(d.__file__)", **settings)
+    assert Path(place.strip()).is_relative_to(programs.parent)
+    checks = json.loads(run(programs / "crowdblend", "doctor", "--json", code=1, **settings))["checks"]
+    found = {check["name"]: check for check in checks}
+    assert found["installation"]["ok"], found
+    assert {name for name, check in found.items() if not check["ok"]} == {"keys", "ledger", "anchor"}
+    return found["installation"]["what"]
+
+
+def test_the_wheel_installs_into_a_fresh_environment(wheel: Path, tmp_path: Path) -> None:
+    programs = environment(tmp_path / "fresh")
+    install(programs, wheel)
+    assert installation(programs).endswith("its compiled page decoder is there.")
+
+
+def test_without_a_compiler_it_installs_and_says_so(sdist: Path, tmp_path: Path) -> None:
+    programs = environment(tmp_path / "fresh")
+    said = install(programs, sdist)
+    assert 'building extension "crowdblend.tasks.readers.page_decoder" failed' in said
+    assert "without its compiled page decoder" in installation(programs)
+
+
+WITHOUT_POSIX = """
+import sys
+for name in ("fcntl", "grp", "pwd", "resource", "termios"):
+    sys.modules[name] = None
+from crowdblend.accounting.theory.privacy_profile import delta_exact
+assert 0 < delta_exact(k=20, sampling_rate=0.1, epsilon=1.0) < 1e-6
+from crowdblend.deploy.cli import main
+sys.platform = "win32"
+main(sys.argv[1:])
+"""
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        (["--version"], 0, f"version {PROJECT['project']['version']}"),
+        (["doctor"], 2, "Windows Subsystem for Linux"),
+        (["run", "spec.toml"], 2, "Nothing was read, written or charged."),
+        (["--help"], 2, "can't be locked"),
+    ],
+)
+def test_windows_computes_prices_and_refuses_the_rest(tmp_path: Path, words: list[str], code: int, said: str) -> None:
+    """As far as a machine that isn't Windows can show it: without the modules that Windows lacks."""
+    answer = run(sys.executable, "-c", WITHOUT_POSIX, *words, code=code, cwd=tmp_path)
+    assert said in answer
+    assert "Traceback" not in answer
+    assert not list(tmp_path.iterdir())
+
+
+def extras() -> dict[str, list[str]]:
+    return PROJECT["project"]["optional-dependencies"]
+
+
+def test_all_extras_are_in_one_table() -> None:
+    page = (ROOT / "docs" / "installation.md").read_text()
+    rows = re.findall(r"^\| `(\w+)` \| .+ \| (.+) \|$", page, re.MULTILINE)
+    assert [name for name, _ in rows] == list(dict.fromkeys(name for name, _ in rows))
+    assert {name for name, _ in rows} == set(extras())
+    for name, brought in rows:
+        if name == "dev":
+            continue
+        needed = [Requirement(text) for text in extras()[name]]
+        wanted = [one.name + (f"[{','.join(sorted(one.extras))}]" if one.extras else "") for one in needed]
+        assert re.findall(r"`([^`]+)`", brought) == wanted, name
+
+
+def test_every_extra_that_is_named_is_one() -> None:
+    named = set()
+    for path in [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *(ROOT / one for one in modules())]:
+        for group in re.findall(r"crowdblend\[([\w,]+)\]", path.read_text()):
+            named |= set(group.split(","))
+    assert named
+    assert named <= set(extras())
+
+
+def test_the_workflow_is_clean(tmp_path: Path) -> None:
+    run(program("zizmor"), *LINTER, WORKFLOW)
+    text = WORKFLOW.read_text()
+    for old, new in (("runs-on:", "runs_on:"), ("persist-credentials: false", "persist-credentials: true")):
+        folder = tmp_path / new.partition(":")[0] / ".github" / "workflows"
+        folder.mkdir(parents=True)
+        (folder / "wheels.yml").write_text(text.replace(old, new))
+        done = subprocess.run([program("zizmor"), *LINTER, folder / "wheels.yml"], capture_output=True, check=False)
+        assert done.returncode != 0, new
+
+
+def test_the_workflow_builds_and_installs_what_the_project_says() -> None:
+    jobs = yaml.safe_load(WORKFLOW.read_text())["jobs"]
+    runners = jobs["wheel"]["strategy"]["matrix"]["runner"]
+    assert {re.split(r"-\d+", one)[0] + ("-arm" if one.endswith("-arm") else "") for one in runners} == {
+        "ubuntu",
+        "ubuntu-arm",
+        "macos",
+        "windows",
+    }
+    installed = jobs["installed"]["strategy"]["matrix"]
+    assert installed["runner"] == runners
+    listed = [one.rpartition(" ")[2] for one in PROJECT["project"]["classifiers"] if ":: Python :: 3." in one]
+    assert installed["python"] == listed
+    assert PROJECT["project"]["requires-python"] == f">={listed[0]},<3.{int(listed[-1].partition('.')[2]) + 1}"
+    for name, version in re.findall(r"pip install (\w+)==(\S+)", WORKFLOW.read_text()):
+        assert f"\n{name}=={version} " in (ROOT / "constraints.txt").read_text(), name
+
+
+@pytest.mark.parametrize(
+    ("system", "machine"), [("linux", "x86_64"), ("linux", "aarch64"), ("macos", "arm64"), ("windows", "AMD64")]
+)
+def test_one_wheel_is_built_for_a_platform(system: str, machine: str) -> None:
+    words = ("cibuildwheel", "--print-build-identifiers", "--platform", system, "--archs", machine, ROOT)
+    asked = {"linux": "manylinux", "macos": "macosx", "windows": "win"}[system]
+    kept = {key: value for key, value in os.environ.items() if not key.startswith("CIBW_")}
+    assert run(program(words[0]), *words[1:], env=kept).split() == [f"cp311-{asked}_{machine.lower()}"]
+
+
+def locked(path: Path) -> set[tuple[str, str]]:
+    return set(re.findall(r"^([\w.-]+)==(\S+)", path.read_text(), re.MULTILINE))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "lock"), [("crowdblend", "constraints-run.txt"), ("image", "deploy/docker/requirements.txt")]
+)
+def test_a_bill_of_materials_is_valid_and_complete(name: str, lock: str, tmp_path: Path) -> None:
+    """Made by the Makefile's own words; the tool validates what it writes against the schema."""
+    made = (ROOT / "Makefile").read_text()
+    words = re.findall(r"^SBOM := \$\(BIN\)/(.+)$", made, re.MULTILINE)[0].split()
+    assert f"$(SBOM) --validate -o build/sbom/{name}.cdx.json {lock}\n" in made
+    target = tmp_path / "sbom.json"
+    run(program(words[0]), *words[1:], "--validate", "-o", target, ROOT / lock, cwd=ROOT)
+    bill = json.loads(target.read_text())
+    assert (bill["bomFormat"], bill["specVersion"]) == ("CycloneDX", "1.6")
+    assert bill["metadata"]["component"]["name"] == "crowdblend"
+    assert {(one["name"], one["version"]) for one in bill["components"]} == locked(ROOT / lock)
+    assert all(one["externalReferences"][0]["hashes"] for one in bill["components"])
