@@ -9,7 +9,16 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self, cast
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, create_model, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationError,
+    create_model,
+    model_validator,
+)
 
 from ..mechanisms.errors import InputRefused
 from ..tasks.readers.values import DecimalSign, Encoding, Quoting
@@ -25,6 +34,7 @@ __all__ = [
     "ExistingCluster",
     "IntervalTable",
     "MarginsTable",
+    "MetadataTable",
     "PrivacyTable",
     "SelectionTable",
     "SpecTable",
@@ -194,11 +204,36 @@ class SpecTable(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 
 
+def _one_line(text: str) -> str:
+    """A text for metadata.
+
+    Raises:
+        ValueError: it has a line break or another character that isn't printed.
+    """
+    if not text.isprintable():
+        raise ValueError("a text of the metadata has printable characters alone, and no line break")
+    return text
+
+
+OneLine = Annotated[str, AfterValidator(_one_line)]
+
+
+class MetadataTable(SpecTable):
+    """[release.metadata]: that a folder of metadata is published too, and what the publisher says there."""
+
+    title: OneLine | None = Field(default=None, min_length=1, max_length=200)
+    description: OneLine | None = Field(default=None, min_length=1, max_length=5_000)
+    publisher: OneLine | None = Field(default=None, min_length=1, max_length=200)
+    license: OneLine | None = Field(default=None, min_length=1, max_length=200)
+    url: OneLine | None = Field(default=None, min_length=1, max_length=500, pattern=r"^https?://[^\s<>\"{}|\\^`]+$")
+
+
 class _Release(SpecTable):
     name: str
     form: Literal["microdata", "counts"] = "microdata"
     format: Literal["parquet", "csv"] = "parquet"
     also: list[AlsoFormat] = []
+    metadata: MetadataTable | None = None
     output: str | None = None
 
 

@@ -6,7 +6,7 @@ import hashlib
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Literal
@@ -24,12 +24,40 @@ if TYPE_CHECKING:
     from ..mechanisms.contributions import ContributionLimit
     from .inputs.database_query import DatabaseQuery
 
-__all__ = ["AlsoFormat", "FileFormat", "ObjectPrefix", "Output", "Request", "digest_of_mixed", "output_at"]
+__all__ = [
+    "AlsoFormat",
+    "FileFormat",
+    "MetadataTexts",
+    "ObjectPrefix",
+    "Output",
+    "Request",
+    "digest_of_mixed",
+    "output_at",
+]
 
 FileFormat = Literal["parquet", "csv"]
 """In which a table is published."""
 AlsoFormat = Literal["sav", "dta"]
 """In which it is published besides: a file of SPSS or Stata."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class MetadataTexts:
+    """What the publisher says of a release in its metadata; what is None is left out of them.
+
+    Args:
+        title: of the data set; without it the release's label.
+        description: one paragraph.
+        publisher: person or organization.
+        license: its name or URL.
+        url: where the release is published.
+    """
+
+    title: str | None = None
+    description: str | None = None
+    publisher: str | None = None
+    license: str | None = None
+    url: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -56,6 +84,7 @@ class Request(ABC):
         part: the release's part of a series of different mechanisms, from 1; None elsewhere.
         thinning: the column of rates by which sampled records are kept; None where all have the sample's rate, or the
             mechanism has the rates.
+        metadata: what the publisher says in the folder of metadata; None where there is no such folder.
     """
 
     kind: ClassVar[str]
@@ -80,6 +109,7 @@ class Request(ABC):
     part: int | None = None
     also: tuple[AlsoFormat, ...] = ()
     thinning: InclusionColumn | None = None
+    metadata: MetadataTexts | None = None
 
     @property
     def paper_price(self) -> Price | None:
@@ -143,6 +173,7 @@ class Request(ABC):
                 "source": self.source,
                 "base": str(self.base),
                 **({"also": sorted(self.also)} if self.also else {}),
+                **({} if self.metadata is None else {"metadata": asdict(self.metadata)}),
                 **({} if self.version is None else {"version": self.version}),
                 **({} if self.query is None else {"select": self.query.select}),
             },

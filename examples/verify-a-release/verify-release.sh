@@ -23,9 +23,9 @@ jq -er '.signature.value | select(test("^[0-9a-f]{128}$"))' "$certificate" | tr 
 openssl pkeyutl -verify -pubin -inkey "$key" -rawin -in "$work/message" -sigfile "$work/signature" > "$work/said" 2>&1 ||
     fail "this key did not sign this certificate"
 
-jq -er '.files | keys | all(test("^[A-Za-z0-9][A-Za-z0-9._-]*$"))' "$certificate" > "$work/said" || fail "a file's name"
+jq -er '.files | keys | all(test("^([a-z]+/)?[A-Za-z0-9][A-Za-z0-9._-]*$"))' "$certificate" > "$work/said" || fail "a file's name"
 jq -r '.files | keys[], "certificate.json"' "$certificate" | LC_ALL=C sort > "$work/named"
-find "$folder" -mindepth 1 -maxdepth 1 -printf '%f\n' | LC_ALL=C sort | cmp -s - "$work/named" ||
+find "$folder" -mindepth 1 \( ! -type d -o -empty \) -printf '%P\n' | LC_ALL=C sort | cmp -s - "$work/named" ||
     fail "the folder has other files than the certificate names"
 jq -r '.files | to_entries[] | "\(.value)  \(.key)"' "$certificate" > "$work/sums"
 (cd "$folder" && sha256sum --check --strict --quiet "$work/sums") || fail "a file is not as it was published"

@@ -22,7 +22,7 @@ from ...mechanisms.mechanism import Mechanism
 from ...mechanisms.microdata import EpsilonSafeRelease, StronglySafeRelease
 from ...mechanisms.recoding import GeneralizationMap
 from ...tasks.readers.values import RecordReading
-from ...tasks.request import AlsoFormat, FileFormat, Output, Request, output_at
+from ...tasks.request import AlsoFormat, FileFormat, MetadataTexts, Output, Request, output_at
 from ..columns import contribution_limit, read_query, record_reading, require_statistics_names
 from ..spec_tables import ColumnTable, PrivacyTable, SpecTables
 
@@ -106,6 +106,7 @@ class _Shared(TypedDict):
     label: str
     file_format: FileFormat
     also: tuple[AlsoFormat, ...]
+    metadata: MetadataTexts | None
     output: Output
     dataset: str
     source: str
@@ -219,6 +220,7 @@ class GivenSpec:
             label=release.name,
             file_format=release.format,
             also=tuple(release.also),
+            metadata=None if release.metadata is None else MetadataTexts(**release.metadata.model_dump()),
             output=self.output or output_at(str(release.output), base=self.base),
             dataset=data.dataset,
             source=data.source,

@@ -12,7 +12,7 @@ from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ...accounting.ledger.certificate.write import write_certificate
+from ...accounting.ledger.certificate.write import output_files, write_certificate
 from ...accounting.ledger.charge import DatasetContext, Receipt
 from ...accounting.ledger.entries.kinds import ReleaseCharged
 from ...accounting.ledger.private_store.keys import ReleaseFolder
@@ -20,7 +20,7 @@ from ...accounting.ledger.private_store.signing import SigningKey, SigningKeys
 from ...mechanisms.errors import InputRefused, ReleaseFailed
 from ...mechanisms.map_selection.draw import MapChoice
 from ...mechanisms.recoding import GeneralizationMap
-from ..request import ObjectPrefix, Output, Request, output_at
+from ..request import MetadataTexts, ObjectPrefix, Output, Request, output_at
 from .stage import stage
 
 if TYPE_CHECKING:
@@ -261,10 +261,13 @@ def write_staged(folder: Path, *, day: date, write: Callable[[Path], None]) -> S
     write(folder)
     seconds = datetime(day.year, day.month, day.day, tzinfo=UTC).timestamp()
     hashes = []
-    for path in sorted(folder.iterdir()):
+    for name, path in output_files(folder).items():
         os.utime(path, (seconds, seconds))
         _sync(path)
-        hashes.append((path.name, digest_of_file(path)))
+        hashes.append((name, digest_of_file(path)))
+    for inside in sorted(path for path in folder.iterdir() if path.is_dir()):
+        os.utime(inside, (seconds, seconds))
+        _sync(inside)
     os.utime(folder, (seconds, seconds))
     _sync(folder)
     _sync(folder.parent)
@@ -315,9 +318,10 @@ def digest_of_file(path: Path) -> str:
 def _holds(folder: Path, hashes: tuple[tuple[str, str], ...]) -> bool:
     if not folder.is_dir() or folder.is_symlink():
         return False
-    names = tuple(sorted(path.name for path in folder.iterdir()))
-    return names == tuple(name for name, _ in hashes) and all(
-        digest_of_file(folder / name) == digest for name, digest in hashes
+    files = output_files(folder)
+    return tuple(files) == tuple(name for name, _ in hashes) and all(
+        path.is_file() and digest_of_file(path) == digest
+        for path, (_, digest) in zip(files.values(), hashes, strict=True)
     )
 
 
@@ -383,6 +387,7 @@ def write_output(
             key=key,
             enforced_by=None if request.limit is None else request.limit.column,
             inclusion=request.thinning,
+            describe=_metadata_writer(place, publication=publication, texts=request.metadata),
         )
 
     place = staging_folder(request.output, sample_id=receipt.sample_id, private=folder.path)
@@ -408,6 +413,26 @@ def write_output(
         staged=staged,
         details=publication.details,
     )
+
+
+def _metadata_writer(
+    place: Path, *, publication: Publication, texts: MetadataTexts | None
+) -> Callable[[Mapping[str, Any]], None] | None:
+    """What writes the folder of metadata from the certificate's fields; None where there is to be none.
+
+    PRIVACY: of the publication it gets names, types and numbers of rows, no value.
+    """
+    if texts is None:
+        return None
+    from ..metadata.description import described_release, outline_of  # of releases with such a folder alone
+    from ..metadata.write import write_metadata
+
+    outlines = {stem: outline_of(table) for stem, table in {"data": publication.table, **publication.beside}.items()}
+
+    def describe(certificate: Mapping[str, Any]) -> None:
+        write_metadata(place, described_release(place, certificate=certificate, tables=outlines, texts=texts))
+
+    return describe
 
 
 def _key_that_signs(signing: SigningKeys) -> SigningKey:

@@ -22,7 +22,9 @@ from crowdblend.flows.spec import EVERY_KIND, read_spec, spec_model
 from crowdblend.mechanisms.errors import InputRefused
 from crowdblend.mechanisms.local_reports.krandomization import KRandomization, flipped
 from crowdblend.tasks.readers.report_files import vector_table
+from crowdblend.tasks.request import MetadataTexts
 from crowdblend.tasks.stages.draw_once import stored_numbers
+from support.metadata_folder import check_formats, files_of, written_again
 
 TOY = Path(__file__).resolve().parents[1] / "support" / "toy_kind"
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "specification.md"
@@ -136,7 +138,10 @@ def test_a_kind_without_a_field_is_no_kind(field) -> None:
         ReleaseKind(**given)
 
 
-HEAD = '[release]\nname = "a"\noutput = "out"\n[data]\ndataset = "{dataset}"\nsource = "{source}"\nseparator = ";"\n'
+HEAD = (
+    '[release]\nname = "a"\noutput = "out"\nmetadata.license = "CC0-1.0"\n'
+    '[data]\ndataset = "{dataset}"\nsource = "{source}"\nseparator = ";"\n'
+)
 COLOUR = '[columns.colour]\nvalues = ["blue", "green", "red"]\nlevel = 0\n'
 SAMPLED = "[sampling]\nrate = 0.5\n[privacy]\ndelta = 1e-6\n"
 RELEASES = {
@@ -202,6 +207,10 @@ def check_retry_and_documents(desk, two_attempts, name: str) -> Path:
         assert kind.draws(request, stored_numbers(json.loads(stored.read_text())["numbers"]))
     out = desk.folder / "out"
     assert desk("verify", out).code == desk("ledger", "verify").code == 0
+    check_formats(out)
+    again = written_again(out, desk.folder / "again", texts=MetadataTexts(license="CC0-1.0"))
+    assert files_of(out / "metadata") == again
+    assert b"A figure that the mechanism publishes" not in again["data-dictionary.md"]
     assert desk("explain", spec, "--json").json["maps"] >= 1
     explained = desk("explain", spec).out
     assert [

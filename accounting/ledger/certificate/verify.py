@@ -24,6 +24,7 @@ from .write import (
     enforced_unit,
     has_own_rates,
     map_findings,
+    output_files,
     registered_fields,
     sha256_of_file,
     signed_bytes,
@@ -104,7 +105,7 @@ def verify_certificate(path: Path, *, trusted: tuple[PublicKey, ...] | None) -> 
     of a certificate can change unseen: it has one form.
 
     Args:
-        path: the certificate; its files lie in the same folder, and nothing else does.
+        path: the certificate; its files lie in the same folder or in folders there, and nothing else does.
         trusted: public keys of the publisher; None where the reader has none: then whose key signed isn't shown.
 
     Raises:
@@ -343,11 +344,12 @@ def _file_findings(files: object, path: Path) -> tuple[str, ...]:
         return ("it names no files",)
     if not all(isinstance(name, str) and isinstance(digest, str) for name, digest in files.items()):
         return ("it names no files",)
-    present = {beside.name for beside in path.parent.iterdir()} - {path.name}
+    beside = output_files(path.parent)
+    present = beside.keys() - {path.name}
     findings = [f"{name} is missing" for name in sorted(files.keys() - present)]
     findings += [f"{name} is not named in the certificate" for name in sorted(present - files.keys())]
     for name in sorted(files.keys() & present):
-        file = path.parent / name
+        file = beside[name]
         if file.is_symlink() or not file.is_file() or sha256_of_file(file) != files[name]:
             findings.append(f"{name} is not the file that was certified")
     return tuple(findings)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -37,6 +37,7 @@ __all__ = [
     "limit_statements",
     "map_fields",
     "map_findings",
+    "output_files",
     "records_statement",
     "registered_fields",
     "sha256_of_file",
@@ -64,6 +65,7 @@ def write_certificate(
     key: SigningKey,
     enforced_by: str | None = None,
     inclusion: InclusionColumn | None = None,
+    describe: Callable[[Mapping[str, Any]], None] | None = None,
 ) -> None:
     """Write `certificate.json` beside the files that it describes.
 
@@ -84,6 +86,7 @@ def write_certificate(
         enforced_by: the column by which no more records of a person count than the price covers; None where it is
             believed that nobody has more.
         inclusion: the column of rates by which sampled records were kept; None where there is none.
+        describe: writes more files into the folder, from the certificate's fields but the files' digests.
 
     Raises:
         OSError: the folder can't be written.
@@ -115,7 +118,6 @@ def write_certificate(
         "private_looks": _looks(circumstances),
         "map": map_fields(charge, generalization=generalization, choice=choice),
         "published": dict(published),
-        "files": {path.name: sha256_of_file(path) for path in sorted(folder.iterdir())},
         "ledger": {"position": position, "hash": chain_hash},
         **_filter_budget(charge, circumstances),
         "signature": {"algorithm": ALGORITHM, "key_id": key.public.key_id, "public_key": key.public.raw.hex()},
@@ -124,6 +126,9 @@ def write_certificate(
         certificate["guarantee"]["enforced_by"] = enforced_by
     if inclusion is not None:
         certificate["inclusion"] = {"column": inclusion.column.name, "rates": [str(one) for one in inclusion.declared]}
+    if describe is not None:
+        describe(certificate)
+    certificate["files"] = {name: sha256_of_file(path) for name, path in output_files(folder).items()}
     value = key.sign(domain=DOMAIN, message=signed_bytes(certificate))
     certificate["signature"] |= {"value": value.hex()}
     (folder / "certificate.json").write_bytes(certificate_bytes(certificate))
@@ -180,6 +185,18 @@ def sha256_of_file(path: Path) -> str:
     """SHA-256 (hex) of a file."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def output_files(folder: Path) -> dict[str, Path]:
+    """The files of a release's folder by their names, those in a folder of it as FOLDER/NAME, sorted by name.
+
+    A link, an empty folder and a folder in a folder stand there themselves, so that they are told from files.
+    """
+    found: dict[str, Path] = {}
+    for path in folder.iterdir():
+        inside = list(path.iterdir()) if path.is_dir() and not path.is_symlink() else []
+        found |= {f"{path.name}/{one.name}": one for one in inside} or {path.name: path}
+    return dict(sorted(found.items()))
 
 
 def _series(charge: ReleaseCharged, circumstances: DatasetContext) -> dict[str, Any] | None:

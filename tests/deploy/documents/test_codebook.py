@@ -15,9 +15,10 @@ import pytest
 from crowdblend.accounting.ledger.certificate.write import DOMAIN, certificate_bytes, sha256_of_file, signed_bytes
 from crowdblend.accounting.ledger.private_store.signing import SigningKey
 from crowdblend.deploy.documents.rendering import cell
-from crowdblend.deploy.documents.sheet.facts import MOST_LABELS, MOST_VALUES, codebook, sheet_facts
+from crowdblend.deploy.documents.sheet.facts import sheet_facts
 from crowdblend.deploy.python.published import verify
 from crowdblend.deploy.release_check import verify_release
+from crowdblend.mechanisms.hierarchies.codebook import MOST_LABELS, MOST_VALUES, codebook
 from crowdblend.mechanisms.hierarchies.decimals import NumberSteps
 from crowdblend.mechanisms.hierarchies.declare import Hierarchy, IntervalHierarchy, ValueHierarchy
 

@@ -1,0 +1,1 @@
+"""Metadata that travel with a release: a data dictionary, CSVW, Croissant and a DDI codebook."""

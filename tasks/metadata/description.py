@@ -1,0 +1,280 @@
+"""What the metadata of a release say, whatever their format: from its certificate and the form of its tables alone."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import chain
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import pyarrow as pa
+
+from ...accounting.ledger.certificate.write import sha256_of_file
+from ...mechanisms.hierarchies.build import described_hierarchy
+from ...mechanisms.hierarchies.codebook import ColumnCodebook, codebook
+from ..request import MetadataTexts
+from ..stages.table import PublishedTable
+
+__all__ = [
+    "Datatype",
+    "DescribedColumn",
+    "DescribedFile",
+    "DescribedRelease",
+    "DescribedTable",
+    "TableOutline",
+    "described_release",
+    "outline_of",
+]
+
+Datatype = Literal["text", "integer", "number"]
+MOST_LABELS = 1_000
+"""Labels of a column that are listed."""
+
+_FIGURES = {
+    "stage": "The stage that published the row; 1 is the finest.",
+    "weight": "How many people the row stands for, on average over the random deletion.",
+    "answer": "The noisy answer.",
+    "estimate": "How many people have this answer, estimated from randomized reports.",
+    "interval_low": "Lower end of an interval for the exact figure, with the confidence that the certificate names.",
+    "interval_high": "Upper end of that interval.",
+    "standard_error": "Standard error of the figure.",
+}
+_COUNTS = {
+    "counts": "How many records of the group are published.",
+    "histogram": "The published count of the cell: counted in the sample, then suppressed or noisy.",
+    "margins": "The noisy count of the cell; it can be negative.",
+}
+_MARGINS = {
+    "column": "The released column that is counted.",
+    "label": "The label of that column.",
+    "second_column": "The second column of a pair; empty where one column is counted alone.",
+    "second_label": "The label of the second column; empty where there is none.",
+}
+_POINT = "Coordinate of a synthetic point: the centre of its cell of the grid."
+_OTHER = "A figure that the mechanism publishes."
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TableOutline:
+    """A published table without its values.
+
+    Args:
+        columns: name and type of each.
+        rows: how many are published.
+    """
+
+    columns: tuple[tuple[str, Datatype], ...]
+    rows: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class DescribedFile:
+    """A published file.
+
+    Args:
+        name: in the release's folder.
+        sha256: of its bytes, 64 hexadecimal digits.
+        n_bytes: its size.
+    """
+
+    name: str
+    sha256: str
+    n_bytes: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class DescribedColumn:
+    """A published column.
+
+    Args:
+        name: its name.
+        datatype: of its values in the file.
+        meaning: what a value is, in sentences.
+        labels: every label that was declared for it, whoever has it; empty for figures, and where they are too many.
+        is_weight: whether its values are weights of the rows.
+    """
+
+    name: str
+    datatype: Datatype
+    meaning: str
+    labels: tuple[str, ...]
+    is_weight: bool = False
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class DescribedTable:
+    """A published table.
+
+    Args:
+        stem: of its files' names.
+        columns: in their order.
+        rows: how many it has.
+        files: that hold it, the one in the release's own format first.
+    """
+
+    stem: str
+    columns: tuple[DescribedColumn, ...]
+    rows: int
+    files: tuple[DescribedFile, ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class DescribedRelease:
+    """A release as its metadata describe it.
+
+    Args:
+        texts: what the publisher says.
+        label: the release's name for people.
+        release_id: its id.
+        dataset: the data set's name in the ledger.
+        day: of the charge, ISO 8601.
+        software: that made it, with its version.
+        mechanism: its record's kind.
+        epsilon: ε, exact.
+        delta: δ, exact.
+        guarantee: the guarantee in words.
+        limits: what it doesn't cover.
+        tables: the main one first.
+        book: which declared values the labels stand for.
+    """
+
+    texts: MetadataTexts
+    label: str
+    release_id: str
+    dataset: str
+    day: str
+    software: str
+    mechanism: str
+    epsilon: str
+    delta: str
+    guarantee: str
+    limits: str
+    tables: tuple[DescribedTable, ...]
+    book: tuple[ColumnCodebook, ...]
+
+    @property
+    def title(self) -> str:
+        """The title, or the release's label."""
+        return self.texts.title or self.label
+
+    @property
+    def description(self) -> str:
+        """The publisher's description, and how the data were made."""
+        made = (
+            f"Published with differential privacy, (ε, δ) = ({self.epsilon}, {self.delta}), by the mechanism "
+            f"{self.mechanism}. {self.guarantee}"
+        )
+        return f"{self.texts.description} {made}" if self.texts.description else made
+
+    @property
+    def citation(self) -> str:
+        """One sentence that names the release so that it can be told from any other."""
+        who = f"{self.texts.publisher.rstrip('.')}. " if self.texts.publisher else ""
+        where = f" {self.texts.url}" if self.texts.url else ""
+        return f"{who}{self.title} [data set]. Release {self.release_id}, {self.day}, {self.software}.{where}"
+
+
+def outline_of(table: PublishedTable) -> TableOutline:
+    """Names, types and number of rows of a table that may leave."""
+    columns = tuple((column.name, _datatype(column.values.type)) for column in table.columns)
+    return TableOutline(columns=columns, rows=table.distinct if table.times is None else int(table.times.sum()))
+
+
+def _datatype(type_: pa.DataType) -> Datatype:
+    if pa.types.is_integer(type_):
+        return "integer"
+    return "number" if pa.types.is_floating(type_) else "text"
+
+
+def described_release(
+    folder: Path, *, certificate: Mapping[str, Any], tables: Mapping[str, TableOutline], texts: MetadataTexts
+) -> DescribedRelease:
+    """What is said of a release.
+
+    PRIVACY: the certificate's fields, what was declared before the records were read, the tables' form, and digests
+    and sizes of the published files. No record, private store, source or clock is within reach.
+
+    Args:
+        folder: holds the published tables.
+        certificate: its fields but the files' digests and the signature's value.
+        tables: stem of their files → the tables.
+        texts: the publisher's, from the specification.
+
+    Raises:
+        OSError: a file can't be read.
+    """
+    guarantee, stated = certificate["guarantee"], certificate["map"]["columns"]
+    of_labels = [
+        name
+        for name, datatype in tables["data"].columns
+        if datatype == "text" and any(name == column["column"] for column in stated)
+    ]
+    book = codebook(certificate, names=of_labels)
+    described = []
+    for stem, outline in tables.items():
+        files = sorted(folder.glob(f"{stem}.*"), key=lambda path: (path.suffix not in (".csv", ".parquet"), path.name))
+        columns = tuple(
+            _column(name, datatype, stem=stem, certificate=certificate, book=book) for name, datatype in outline.columns
+        )
+        named = tuple(
+            DescribedFile(name=path.name, sha256=sha256_of_file(path), n_bytes=path.stat().st_size) for path in files
+        )
+        described.append(DescribedTable(stem=stem, columns=columns, rows=outline.rows, files=named))
+    return DescribedRelease(
+        texts=texts,
+        label=certificate["name"],
+        release_id=certificate["release_id"],
+        dataset=certificate["dataset"],
+        day=certificate["day"],
+        software=f"crowdblend {certificate['code_version']}",
+        mechanism=certificate["mechanism"]["kind"],
+        epsilon=guarantee["epsilon"],
+        delta=guarantee["delta"],
+        guarantee=guarantee["in_words"],
+        limits=guarantee["limits"],
+        tables=tuple(described),
+        book=book,
+    )
+
+
+def _column(
+    name: str, datatype: Datatype, *, stem: str, certificate: Mapping[str, Any], book: tuple[ColumnCodebook, ...]
+) -> DescribedColumn:
+    own = [one for one in book if one.name == name] if stem == "data" else []
+    if own:
+        rules = [f"{_of_stages(one)}{one.rule}" for one in own]
+        [stated] = [column for column in certificate["map"]["columns"] if column["column"] == name]
+        labels = _labels(stated, [one.level for one in own])
+        return DescribedColumn(name=name, datatype=datatype, meaning=" ".join(rules), labels=labels)
+    meaning = _figure(name, stem=stem, certificate=certificate)
+    is_weight = name == "weight" and datatype == "number" and meaning == _FIGURES[name]
+    return DescribedColumn(name=name, datatype=datatype, meaning=meaning, labels=(), is_weight=is_weight)
+
+
+def _figure(name: str, *, stem: str, certificate: Mapping[str, Any]) -> str:
+    form = certificate["published"]["form"]
+    if stem != "data":
+        return _COUNTS["margins"] if name == "count" else _MARGINS.get(name, _OTHER)
+    if form == "points":
+        return _POINT
+    return _COUNTS.get(form, "The published count.") if name == "count" else _FIGURES.get(name, _OTHER)
+
+
+def _of_stages(one: ColumnCodebook) -> str:
+    if not one.stages:
+        return ""
+    noun = "stage" if len(one.stages) == 1 else "stages"
+    return f"In {noun} {', '.join(str(stage) for stage in one.stages)}: "
+
+
+def _labels(stated: Mapping[str, Any], levels: list[int]) -> tuple[str, ...]:
+    """The declared labels at some levels, each once; none where they are too many, or the certificate has none."""
+    if stated["hierarchy"] is None:
+        return ()
+    hierarchy = described_hierarchy(stated["hierarchy"])
+    if sum(hierarchy.size(level) for level in levels) > MOST_LABELS:
+        return ()
+    listed = (hierarchy.labels(np.arange(hierarchy.size(level), dtype=np.int64), level) for level in levels)
+    return tuple(dict.fromkeys(chain.from_iterable(listed)))

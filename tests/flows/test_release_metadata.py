@@ -1,0 +1,268 @@
+"""The folder of metadata: valid, a function of what is published, verified with it, in view with it or not at all."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from crowdblend.mechanisms.hierarchies.declare import ValueHierarchy
+from crowdblend.tasks.metadata.csvw import csvw_text
+from crowdblend.tasks.metadata.ddi_codebook import ddi_text
+from crowdblend.tasks.metadata.description import TableOutline, described_release
+from crowdblend.tasks.metadata.dictionary import dictionary_text
+from crowdblend.tasks.request import MetadataTexts
+from lxml import etree
+from support.metadata_folder import (
+    DDI,
+    check_codebook,
+    check_croissant,
+    check_csvw,
+    check_formats,
+    files_of,
+    written_again,
+)
+
+TABLE = """
+[release.metadata]
+title = "People & <friends> | 2026"
+description = "Who lives where."
+publisher = "Office of Statistics"
+license = "CC-BY-4.0"
+url = "https://data.example.org/people"
+"""
+TEXTS = MetadataTexts(
+    title="People & <friends> | 2026",
+    description="Who lives where.",
+    publisher="Office of Statistics",
+    license="CC-BY-4.0",
+    url="https://data.example.org/people",
+)
+
+
+def described_spec(desk, *, table: str = TABLE, **changes: str) -> Path:
+    return desk.write_spec(edit=lambda text: text.replace("[data]", f"{table}\n[data]", 1), **changes)
+
+
+@pytest.fixture
+def release(desk) -> Path:
+    desk.add_dataset()
+    desk.succeed("run", described_spec(desk, file_format="csv", form="counts"))
+    return desk.folder / "out"
+
+
+def test_a_release_in_csv_is_described_in_four_formats_and_from_nothing_but_what_is_published(desk, release) -> None:
+    check_formats(release)
+    rows = check_csvw(release / "metadata" / "csvw.json", {"data": ["colour", "age", "town", "count"]})
+    assert {type(row["count"]) for row in rows} == {int}
+    [first, *_] = check_croissant(release / "metadata" / "croissant.json", {"data": list(rows[0])})
+    assert (first["data/colour"], first["data/count"]) == (rows[0]["colour"].encode(), rows[0]["count"])
+    assert written_again(release, desk.folder / "again", texts=TEXTS) == files_of(release / "metadata")
+    said = (release / "metadata" / "data-dictionary.md").read_text()
+    assert "# People \\& \\<friends\\> \\| 2026\n" in said
+    assert "| South | Lyon, Marseille |" in said
+    croissant = json.loads((release / "metadata" / "croissant.json").read_text())
+    certificate = json.loads((release / "certificate.json").read_text())
+    assert certificate["files"].keys() == {
+        "data.csv",
+        *(f"metadata/{name}" for name in files_of(release / "metadata")),
+    }
+    assert [file["sha256"] for file in croissant["distribution"]] == [certificate["files"]["data.csv"]]
+    book = etree.parse(release / "metadata" / "ddi-codebook.xml")
+    assert book.findtext(f".//{DDI}titl") == "People & <friends> | 2026"
+    assert [one.text for one in book.iterfind(f".//{DDI}var[@name='town']/{DDI}catgry/{DDI}catValu")] == [
+        "*",
+        "North",
+        "South",
+    ]
+
+
+@pytest.mark.parametrize("harm", ["changed", "missing", "added", "linked", "below", "empty"])
+def test_verification_finds_what_was_done_to_the_folder(desk, release, harm) -> None:
+    assert desk("verify", release).code == 0
+    folder = release / "metadata"
+    one = folder / "croissant.json"
+    match harm:
+        case "changed":
+            one.write_text(one.read_text().replace("CC-BY-4.0", "CC0-1.0"))
+        case "missing":
+            one.unlink()
+        case "added":
+            (folder / "more.json").write_text("{}")
+        case "linked":
+            shutil.copytree(folder, desk.folder / "elsewhere")
+            shutil.rmtree(folder)
+            folder.symlink_to(desk.folder / "elsewhere")
+        case "below":
+            (folder / "more").mkdir()
+            (folder / "more" / "x").write_text("")
+        case "empty":
+            (release / "more").mkdir()
+    answer = desk("verify", release, "--json")
+    assert answer.code == 1
+    named = {"changed": one.name, "missing": one.name, "added": "more.json", "linked": "metadata", "below": "more"}
+    assert any(named.get(harm, "more") in finding for finding in answer.json["findings"])
+
+
+def test_what_is_not_said_is_not_there_and_neither_is_the_folder_without_the_table(desk) -> None:
+    desk.add_dataset()
+    desk.succeed("run", described_spec(desk, table="metadata = {}\n"))
+    check_formats(desk.folder / "out")
+    croissant = json.loads((desk.folder / "out" / "metadata" / "croissant.json").read_text())
+    assert croissant.keys() & {"license", "url", "creator", "alternateName"} == set()
+    desk.succeed("run", desk.write_spec(output="plain"))
+    assert sorted(path.name for path in (desk.folder / "plain").iterdir()) == ["certificate.json", "data.parquet"]
+
+
+def test_what_nobody_may_know_is_not_there(desk, release) -> None:
+    """No file of the folder has the number of records, what the private store knows, or a time but the day's."""
+    everything = b"".join(files_of(release / "metadata").values()).decode()
+    records = len((desk.folder / "people.csv").read_text().splitlines()) - 1
+    for secret in (str(desk.folder), f"{records:,}", f">{records}<", "secret", "people.csv"):
+        assert secret not in everything
+    times = {path.stat().st_mtime for path in [*release.rglob("*"), release]}
+    assert len(times) == 1
+    assert times.pop() % 86_400 == 0
+
+
+def test_a_release_that_is_cut_off_before_it_is_in_view_comes_with_its_folder(desk, cut_off) -> None:
+    desk.add_dataset()
+    spec = described_spec(desk)
+    cut_off(spec, stage="publish")
+    assert not (desk.folder / "out").exists()
+    [staged] = desk.folder.glob(".out.crowdblend-*")
+    before = files_of(staged / "metadata")
+    desk.succeed("run", spec, "--release-id", "one")
+    assert files_of(desk.folder / "out" / "metadata") == before
+    assert desk("run", spec, "--release-id", "one").code == 0
+    assert desk("verify", desk.folder / "out").code == desk("ledger", "verify").code == 0
+
+
+def test_a_staged_folder_that_was_changed_is_not_brought_into_view(desk, cut_off) -> None:
+    desk.add_dataset()
+    spec = described_spec(desk)
+    cut_off(spec, stage="publish")
+    [staged] = desk.folder.glob(".out.crowdblend-*")
+    (staged / "metadata" / "data-dictionary.md").write_text("other words\n")
+    answer = desk("run", spec, "--release-id", "one")
+    assert (answer.code, "not what was written" in answer.err) == (1, True)
+    assert not (desk.folder / "out").exists()
+
+
+def test_other_words_are_another_specification(desk) -> None:
+    desk.add_dataset()
+    desk.succeed("run", described_spec(desk), "--release-id", "one")
+    changed = described_spec(desk, table=TABLE.replace("CC-BY-4.0", "CC0-1.0"))
+    assert desk("run", changed, "--release-id", "one").code == 3
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ('title = "two\\nlines"', "no line break"),
+        ('url = "ftp://example.org"', "[release.metadata].url"),
+        ('url = "https://example.org/a b"', "[release.metadata].url"),
+        ('license = ""', "[release.metadata].license"),
+        ('licence = "CC0-1.0"', "Did you mean license?"),
+    ],
+)
+def test_words_that_no_format_can_have_are_refused_before_anything_is_charged(desk, line, said) -> None:
+    desk.add_dataset()
+    answer = desk("run", described_spec(desk, table=f"[release.metadata]\n{line}\n"))
+    assert answer.code == 2
+    assert said in answer.err
+    assert desk("ledger", "show", "--json").json["releases"] == []
+
+
+def test_names_and_labels_of_any_characters_are_described(tmp_path) -> None:
+    """Columns and labels that each format writes in its own way, in a table of them."""
+    names = ["a b", "_x", "ünï|", "<&>", '"q"', "x,y", "a/b", "%41", "*", "dot.dot", "count"]
+    labels = ["<b>", "a|b", "&amp;", "\U0001f9c0", "x;y", "]]>"]
+    hierarchy = ValueHierarchy.from_values(labels)
+    certificate = {
+        "name": "odd",
+        "release_id": "odd-1",
+        "dataset": "odd",
+        "day": "2026-01-02",
+        "code_version": "0",
+        "mechanism": {"kind": "m/1"},
+        "published": {"form": "counts"},
+        "guarantee": {"epsilon": "1", "delta": "0", "in_words": "Words.", "limits": "More."},
+        "map": {
+            "columns": [
+                {"column": name, "level": 0, "hierarchy": hierarchy.description(), "hierarchy_sha256": "0" * 64}
+                for name in names[:-1]
+            ]
+        },
+    }
+    table = pa.table(dict.fromkeys(names[:-1], labels) | {"count": list(range(len(labels)))})
+    pa.csv.write_csv(table, tmp_path / "data.csv")
+    outline = TableOutline(columns=(*((name, "text") for name in names[:-1]), ("count", "integer")), rows=len(labels))
+    described = described_release(tmp_path, certificate=certificate, tables={"data": outline}, texts=TEXTS)
+    (tmp_path / "metadata").mkdir()
+    (tmp_path / "metadata" / "csvw.json").write_text(csvw_text(described) or "", encoding="utf-8")
+    (tmp_path / "metadata" / "book.xml").write_text(ddi_text(described), encoding="utf-8")
+    rows = check_csvw(tmp_path / "metadata" / "csvw.json", {"data": names})
+    assert [next(iter(row.values())) for row in rows] == labels
+    check_codebook(tmp_path / "metadata" / "book.xml", {"data": names})
+    cells = [line for line in dictionary_text(described).splitlines() if line.startswith("| ünï")]
+    assert len(cells) == 1
+    assert cells[0].replace("\\|", "").count("|") == 4
+
+
+def test_a_codebook_that_is_not_one_is_seen(release) -> None:
+    """The control of the schema: an unknown element, elements in another order, and a reference to nothing."""
+    path = release / "metadata" / "ddi-codebook.xml"
+    good, names = path.read_text(), {"data": ["colour", "age", "town", "count"]}
+    check_codebook(path, names)
+    for old, new in (("<txt>", "<text>"), ('ID="F-data"', 'ID="F-other"'), ('missing="N"', 'missing="no"')):
+        path.write_text(good.replace(old, new).replace(old.replace("<", "</"), new.replace("<", "</")))
+        with pytest.raises((etree.DocumentInvalid, AssertionError)):
+            check_codebook(path, names)
+
+
+def test_a_croissant_whose_table_is_another_is_seen(release) -> None:
+    (release / "data.csv").write_text((release / "data.csv").read_text() + "blue,x,y,1\n")
+    with pytest.raises(Exception, match=r"Download\(data.csv\)"):
+        check_croissant(release / "metadata" / "croissant.json", {"data": ["colour", "age", "town", "count"]})
+
+
+@pytest.mark.slow
+def test_margins_and_files_of_statistics_packages_are_described_too(desk) -> None:
+    desk.add_dataset(epsilon="30", delta="0.1")
+    spec = desk.folder / "kept.toml"
+    spec.write_text(
+        '[release]\nname = "kept"\noutput = "out"\nformat = "csv"\nform = "counts"\n'
+        'also = ["sav", "dta"]\nmetadata = {}\n'
+        '[data]\ndataset = "people"\nsource = "people.csv"\nseparator = ";"\n[deletion]\n[margins]\n'
+        "[privacy]\nepsilon = 2\ndelta = 1e-3\n"
+        '[columns.colour]\nvalues = ["blue", "green", "red"]\nlevels = [0, 1]\n'
+    )
+    desk.succeed("run", spec)
+    check_formats(desk.folder / "out")
+    book = etree.parse(desk.folder / "out" / "metadata" / "ddi-codebook.xml")
+    assert [one.get("wgt") for one in book.iterfind(f".//{DDI}var[@name='weight']")] == ["wgt"]
+    croissant = json.loads((desk.folder / "out" / "metadata" / "croissant.json").read_text())
+    assert {file["name"] for file in croissant["distribution"]} == {
+        f"{stem}.{ending}" for stem in ("data", "margins") for ending in ("csv", "sav", "dta")
+    }
+    assert desk("verify", desk.folder / "out").code == 0
+
+
+def test_the_shell_verifier_knows_the_folder(desk, release) -> None:
+    script = Path(__file__).resolve().parents[2] / "examples" / "verify-a-release" / "verify-release.sh"
+    desk.succeed("key", "export", desk.folder / "key.pem")
+
+    def verified() -> int:
+        words = ["sh", script, release, desk.folder / "key.pem"]
+        return subprocess.run(words, check=False, capture_output=True).returncode
+
+    assert verified() == 0
+    (release / "metadata" / "more").write_text("")
+    assert verified() == 1
+    (release / "metadata" / "more").unlink()
+    (release / "empty").mkdir()
+    assert verified() == 1
