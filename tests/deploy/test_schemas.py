@@ -213,3 +213,21 @@ def test_the_page_s_program_runs(desk) -> None:
     desk.add_dataset()
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     subprocess.run([sys.executable, "-c", program], check=True, env=os.environ | {"PATH": path})
+
+
+def test_an_editor_s_program_finds_the_schema_by_the_line_and_holds_the_file_against_it(desk) -> None:
+    """Taplo is what editors run for TOML; nothing but the two files is there."""
+    desk.succeed("spec", "new", "--from", "people.csv", "--columns", "colour")
+    spec = desk.folder / "people.toml"
+    complete = spec.read_text(encoding="utf-8").replace('level = "FILL IN"', "level = 0", 1)
+    for text, faults in (
+        (complete, ()),
+        (complete.replace("separator", "seperator"), ("'seperator' was unexpected",)),
+        (complete.replace("rate = 0.1", "rate = 1.5"), ("1.5 is greater than or equal to the maximum of 1",)),
+    ):
+        spec.write_text(text, encoding="utf-8")
+        told = subprocess.run(
+            [Path(sys.executable).with_name("taplo"), "lint", spec], capture_output=True, text=True, check=False
+        )
+        assert (told.returncode == 0) is (not faults), told.stderr
+        assert all(fault in told.stderr for fault in faults)
