@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import date
 from decimal import Decimal
 from itertools import pairwise
 from pathlib import Path
@@ -15,7 +16,7 @@ from ...theory.kinds.registry import kind_of, mechanism_of_record, not_covered
 from ..charge import price_faults
 from ..entries.codec import sorted_fields
 from ..entries.kinds import ChargedPrice, FilterAccounting, FilterCharge, SeriesPlace
-from ..entries.values import amount_of_text, differ
+from ..entries.values import amount_of_text, differ, require_digest, require_name, require_release_id
 from ..private_store.signing import ALGORITHM, PublicKey
 from .write import (
     DOMAIN,
@@ -124,6 +125,7 @@ def verify_certificate(path: Path, *, trusted: tuple[PublicKey, ...] | None) -> 
     signer, faults = _signature_findings(certificate, content, trusted)
     findings += faults
     if not findings:  # a forger's numbers aren't worth computing with
+        findings += _form_findings(certificate)
         findings += _price_findings(certificate)
         findings += _filter_findings(certificate)
         findings += map_findings(certificate)
@@ -191,6 +193,38 @@ def _signature_findings(
     if trusted is not None and key not in trusted:
         return key, (f"it is signed by the key {key.key_id}, which is none of those that were given",)
     return key, ()
+
+
+def _form_findings(certificate: Mapping[str, Any]) -> tuple[str, ...]:
+    """What has no form that a ledger's entry of the charge could have: names, digests, days, and the charge's place."""
+    try:
+        require_release_id(certificate["release_id"])
+        for name in ("name", "dataset", "code_version", "sampler_layout"):
+            require_name(certificate[name], name)
+        for name in ("sample_id", "code_sources"):
+            require_digest(certificate[name], name)
+        place, looks = certificate["ledger"], certificate["private_looks"]
+        require_digest(place["hash"], "chain's hash")
+        days = [_day(certificate["day"])] + [_day(day) for day in (looks["last_day"],) if day is not None]
+        numbers = min(_count(place["position"]), _count(looks["count"])) >= 0
+        fields = place.keys() == {"position", "hash"} and looks.keys() == {"count", "last_day"}
+        sound = fields and numbers and len(days) == 1 + (looks["count"] > 0)
+    except (AttributeError, KeyError, TypeError, ValueError):
+        sound = False
+    what = "its name, its ids, its digests, its days or its place in the ledger have another form than a charge's"
+    return () if sound else (what,)
+
+
+def _day(text: str) -> date:
+    """A day as a certificate has it.
+
+    Raises:
+        ValueError: it has another form than year, month and day with dashes.
+    """
+    day = date.fromisoformat(text)
+    if day.isoformat() != text:
+        raise ValueError("a day has one form")
+    return day
 
 
 def _releases_of_series(series: Mapping[str, Any] | None) -> int:
