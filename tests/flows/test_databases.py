@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import stat
+import subprocess
 import sys
+import time
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from threading import Event, Thread
 from urllib.parse import urlsplit
@@ -230,19 +235,91 @@ def test_no_records_are_a_release_without_rows(desk, database) -> None:
     assert result["published_records"] == 0
 
 
-def test_a_password_comes_from_the_environment_and_is_nowhere_else(desk, database, monkeypatch) -> None:
-    add_dataset(desk)
-    folder = Path(database.partition("host=")[2])
-    rules = folder / "data" / "pg_hba.conf"
-    before = rules.read_text()
-    name = f"anna_{uuid4().hex[:8]}"
-    statement(database, f"create role {name} login password '{SECRET}'")
-    statement(database, f"grant select on visits to {name}")
-    own = database.replace("postgres@", f"{name}@")
-    spec = spec_of(desk, own)
+@contextmanager
+def user_with_password(database: str, password: str) -> Iterator[str]:
+    """Name of a user who may read and has to log in by a password, gone afterwards."""
+    rules = Path(database.partition("host=")[2]) / "data" / "pg_hba.conf"
+    before, name = rules.read_text(), f"anna_{uuid4().hex[:8]}"
+    statement(database, f"create role {name} login password '{password}'")
+    statement(database, f"grant select on all tables in schema public to {name}")
     try:
         rules.write_text(f"local all {name} scram-sha-256\n{before}")
         statement(database, "select pg_reload_conf()")
+        yield name
+    finally:
+        rules.write_text(before)
+        statement(database, "select pg_reload_conf()")
+        statement(database, f"drop owned by {name}; drop role {name}")
+
+
+def waits_for_lock(address: str, process: subprocess.Popen) -> None:
+    """Returns when a session of this database waits for an advisory lock; the process that asked must live."""
+    waiting = "select 1 from pg_stat_activity where datname = current_database() and wait_event = 'advisory'"
+    while not statement(address, waiting):
+        assert process.poll() is None, process.communicate()
+        time.sleep(0.05)
+
+
+def process_list() -> dict[int, bytes]:
+    """The command lines of all processes, as everybody on the machine sees them."""
+    found = {}
+    for folder in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):  # it has ended
+            found[int(folder.name)] = (folder / "cmdline").read_bytes()
+    return found
+
+
+@pytest.mark.slow
+def test_a_run_that_is_killed_while_it_copies_is_taken_up_and_shows_no_password(desk, database) -> None:
+    """SIGKILL between two batches, when the database waits: what was copied by then is never read."""
+    add_dataset(desk)
+    password = uuid4().hex
+    statement(
+        database,
+        "create table many as select i::int8 as who, 'red'::colours as colour, 20::int2 as age, repeat('x', 400) town "
+        "from generate_series(1000, 60999) i; create view slow as select * from many union all "
+        "select who, colour, age, town from visits where (select pg_advisory_xact_lock_shared(7)::text) is not null",
+    )
+    with user_with_password(database, password) as name, psycopg.connect(database, autocommit=True) as holder:
+        spec = spec_of(desk, database.replace("postgres@", f"{name}@"), read='table = "slow"', rate="0.4", k="20")
+        words = ("run", spec, "--release-id", "once", "--output", "once", "--json")
+        holder.execute("select pg_advisory_lock(7)")
+        process = subprocess.Popen(
+            [sys.executable, "-m", "crowdblend.deploy", *map(str, words)],
+            cwd=desk.folder, env=os.environ | desk.settings | {"PGPASSWORD": password}, text=True,
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True,
+        )  # fmt: skip
+        try:
+            waits_for_lock(database, process)
+            [draft] = copies(desk)
+            listed = process_list()
+        finally:
+            os.killpg(process.pid, signal.SIGKILL)
+            said = "".join(process.communicate())
+        assert draft.name == "records.draft"
+        assert draft.stat().st_size > 100_000, "records are in it"
+        assert [stat.S_IMODE(path.stat().st_mode) for path in (draft, draft.parent)] == [0o600, 0o700]
+        assert b"crowdblend.deploy" in listed[process.pid]
+        assert any(name.encode() in line for line in listed.values()), "the server's own process names the user"
+        assert not [line for line in listed.values() if password.encode() in line]
+        assert password not in said
+        assert not (desk.folder / "once").exists()
+        holder.execute("select pg_advisory_unlock(7)")
+        statement(database, "delete from many")
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv("PGPASSWORD", password)
+            result = desk.succeed(*words).json
+    assert result["published_records"] > 100
+    assert not list(desk.home.rglob("copy"))
+    assert [one["release_id"] for one in desk.succeed("ledger", "show", "--json").json["releases"]] == ["once"]
+    desk.succeed("verify", result["certificate"])
+    desk.succeed("ledger", "verify")
+
+
+def test_a_password_comes_from_the_environment_and_is_nowhere_else(desk, database, monkeypatch) -> None:
+    add_dataset(desk)
+    with user_with_password(database, SECRET) as name:
+        spec = spec_of(desk, database.replace("postgres@", f"{name}@"))
         for given in (None, "wrong-" + SECRET):
             if given is not None:
                 monkeypatch.setenv("PGPASSWORD", given)
@@ -256,19 +333,14 @@ def test_a_password_comes_from_the_environment_and_is_nowhere_else(desk, databas
         passwords.chmod(0o600)
         monkeypatch.setenv("PGPASSFILE", str(passwords))
         result = desk.succeed("run", spec, "--output", "out", "--json")
-    finally:
-        rules.write_text(before)
-        statement(database, "select pg_reload_conf()")
-    assert SECRET not in result.out + result.err
-    shown = desk.succeed("run", spec, "--dry-run", "--output", "other").out
-    assert SECRET not in shown
+        shown = desk.succeed("run", spec, "--dry-run", "--output", "other").out
+    assert SECRET not in result.out + result.err + shown
     for path in desk.folder.rglob("*"):
         if path.is_file():
             assert SECRET.encode() not in path.read_bytes(), path
     published = b"".join(path.read_bytes() for path in Path(result.json["output"]).iterdir())
     assert name.encode() not in published
     assert b"postgresql" not in published
-    statement(database, f"drop owned by {name}; drop role {name}")
 
 
 def refused(desk, spec: Path, *said: str) -> None:
