@@ -42,7 +42,7 @@ from crowdblend.accounting.ledger.entries.kinds import (
 from crowdblend.accounting.ledger.private_store.signing import SigningKey, canonical_bytes
 from crowdblend.accounting.theory.kinds.registry import paper_price, price
 from crowdblend.mechanisms.answers import CountAnswer
-from crowdblend.mechanisms.hierarchies.declare import ValueHierarchy
+from crowdblend.mechanisms.hierarchies.declare import IntervalHierarchy, ValueHierarchy
 from crowdblend.mechanisms.mechanism import Mechanism
 from crowdblend.mechanisms.microdata import StronglySafeRelease
 from crowdblend.mechanisms.recoding import GeneralizationMap, MappedColumn
@@ -266,6 +266,9 @@ SIGNED: Mapping[str, tuple[str, Change]] = {
     "map-level-a-text": ("A level is a whole number.", column(level="0")),
     "map-hierarchy-other": ("The hierarchy is another one than its digest names.", column(hierarchy={"kind": "values/1", "levels": 2, "rows": [["Female", "*"], ["Other", "*"]]})),
     "map-hierarchy-digest-other": ("The hierarchy's digest is not that of the hierarchy.", column(hierarchy_sha256="0" * 64)),
+    "map-hierarchy-unsorted": ("A hierarchy's rows have one order, that of their values' bytes.", with_hierarchy({"kind": "values/1", "levels": 2, "rows": [["Male", "*"], ["Female", "*"]]})),
+    "map-hierarchy-parts-again": ("Equal labels of a level stay equal at the levels above it.", with_hierarchy({"kind": "values/1", "levels": 3, "rows": [["Female", "adult", "a"], ["Male", "adult", "b"]]})),
+    "map-hierarchy-value-twice": ("A value is declared once.", with_hierarchy({"kind": "values/1", "levels": 2, "rows": [["Female", "*"], ["Female", "*"]]})),
     "map-hierarchy-unknown": ("The hierarchy is of a kind that is not known.", with_hierarchy({"kind": "guess/1", "levels": 2})),
     "map-column-field-unknown": ("A column of the map has a field that the format doesn't have.", lambda document: document["map"]["columns"][0].update(rows=2)),
     "map-selection-invented": ("A choice of the map is named, and the mechanism pays for none.", put("map", "selection", to={"epsilon": "0.1"})),
@@ -290,6 +293,57 @@ def certificates() -> Iterator[tuple[str, str, bool, Release, tuple[SigningKey, 
     yield "sound-beyond-ascii", "Names beyond ASCII, and beyond 16 bits.", True, sound(charge=names), own
     told = DatasetContext(rows_per_person=1, look_days=(date(2026, 3, 1), date(2026, 3, 2)))
     yield "sound-with-private-looks", "Two private looks came before the charge.", True, sound(context=told), own
+    ages = b'age,count\n< 0,25\n"[0, 50)",31\n"[50, 100)",40\n>= 100,22\n*,23\n'
+    yield (
+        "sound-intervals",
+        "Intervals of 50, numbers beyond both bounds, and others.",
+        True,
+        sound(generalization=AGES, table=ages),
+        own,
+    )
+    crossing = ages.replace(b"[0, 50)", b"[25, 75)")
+    yield (
+        "label-across-intervals",
+        "An interval of 50 that begins where none does.",
+        False,
+        sound(generalization=AGES, table=crossing),
+        own,
+    )
+    finer = ages.replace(b"[0, 50)", b"[0, 10)")
+    yield (
+        "label-of-a-finer-interval",
+        "An interval of 10 at the level whose intervals have 50.",
+        False,
+        sound(generalization=AGES, table=finer),
+        own,
+    )
+    described = {"data.csv": TABLE, "metadata/README.md": b"# census\n"}
+    for name, why, holds, files in (
+        ("sound-with-a-folder", "Metadata lie in a folder of the release, and are certified.", True, described),
+        (
+            "folder-file-changed",
+            "A file in a folder was changed.",
+            False,
+            described | {"metadata/README.md": b"# verified\n"},
+        ),
+        ("folder-file-gone", "A file in a folder is missing, and so is the folder.", False, {"data.csv": TABLE}),
+        (
+            "folder-file-more",
+            "A file lies in a folder that the certificate doesn't name.",
+            False,
+            described | {"metadata/more.md": b"x\n"},
+        ),
+        (
+            "folder-file-moved",
+            "A file lies beside the folder that it is certified in.",
+            False,
+            {"data.csv": TABLE, "README.md": b"# census\n"},
+        ),
+    ):
+        release = sound()
+        release.document["files"] = {file: hashlib.sha256(content).hexdigest() for file, content in described.items()}
+        release.files = files
+        yield name, why, holds, release.seal(), own
     ahead = DatasetContext(rows_per_person=1, look_days=(date(2026, 3, 5),))
     why = (
         "The look was recorded before the charge by a machine whose day is ahead: the chain has the order, days don't."
@@ -370,6 +424,9 @@ def certificates() -> Iterator[tuple[str, str, bool, Release, tuple[SigningKey, 
     yield from of_files(own)
 
 
+AGES = GeneralizationMap(
+    columns=(MappedColumn(name="age", hierarchy=IntervalHierarchy(lower=0, upper=100, widths=(10, 50)), level=2),)
+)
 LARGE = ValueHierarchy.from_values(["Female", "Male", "Not said"])
 
 
@@ -990,6 +1047,7 @@ def write_all(target: Path) -> int:
         (folder / "release").mkdir()
         (folder / "release" / "certificate.json").write_bytes(release.bytes)
         for file, content in release.files.items():
+            (folder / "release" / file).parent.mkdir(exist_ok=True)
             (folder / "release" / file).write_bytes(content)
         count += 1
     for name, why, holds, ledger, keys in ledgers():
