@@ -172,8 +172,8 @@ def print_forecast(facts: Mapping[str, Any], console: Console | None = None) -> 
     console.print(changes)
     if facts["calendars"][0]["ways"][0]["limited_by"] == "tails":
         console.print(
-            "Of the filter budget the tails are used up first: how many releases they are enough for was fixed with "
-            "the budget, and another k or rate changes little."
+            "Of the filter budget the tails are used up first: they were sized with the budget, for the releases that "
+            "were expected then."
         )
     console.print("Nothing was charged.")
 

@@ -91,17 +91,20 @@ def test_in_a_filter_data_set_the_filter_is_told_beside_what_an_additive_budget_
     assert most > 5 * additive["one by one"]["releases"]
     said = " ".join(desk.succeed("plan", "--budget", "people").out.split())
     assert "what is charged here" in said
+    assert "the tails are used up first" not in said
+    assert ways(answer)["filter"]["limited_by"] == "divergence"
+    said = " ".join(desk.succeed("plan", "--budget", "people", "--k", "4", "--rate", "0.003").out.split())
     assert "the tails are used up first" in said
-    assert ways(answer)["filter"]["limited_by"] == "tails"
 
 
 def test_a_filter_forecast_says_which_half_of_the_budget_is_used_up_first(desk) -> None:
     words = ("--epsilon", "0.4", "--delta", "1e-6", "--accounting", "filter", "--expect", "12 x k=20,rate=0.1")
     desk.succeed("dataset", "add", "people", *words)
     cases = (
-        ("1/year of k=20,rate=0.1", "tails", 12),  # as many as were expected
+        ("1/year of k=20,rate=0.1", "divergence", 12),  # as many as were expected
         ("1/year of k=15,rate=0.1", "divergence", None),
-        ("1/year of k=10000,rate=1e-9", "tails", 12),  # the tail bears all of its loss: no divergence is left
+        ("1/year of k=4,rate=0.003", "tails", 12),  # a smaller tail would leave it a larger divergence
+        ("1/year of k=50,rate=0.05", "divergence", 171),
         ("1/year of k=1,rate=0.9999", None, 0),
     )
     answer = asked(desk, *(word for calendar, _, _ in cases for word in ("--calendar", calendar)))
@@ -110,7 +113,7 @@ def test_a_filter_forecast_says_which_half_of_the_budget_is_used_up_first(desk) 
         assert found["limited_by"] == limit, calendar
         assert many is None or found["releases"] == many, calendar
     assert answer["changes"][1]["k"] == 40
-    assert answer["changes"][1]["releases"]["filter"] == 12
+    assert answer["changes"][1]["releases"]["filter"] == 30
 
 
 def test_how_often_an_amount_fits_is_counted_beyond_the_digits_of_decimals() -> None:

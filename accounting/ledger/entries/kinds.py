@@ -545,7 +545,8 @@ class FilterAccounting:
         rule: versioned name of the theorem that makes the budget hold.
         order: α > 1, the one order of all divergences.
         tail_delta: D_τ, the most that all τ together may become; below D.
-        tail_each: τ of a release that needs no more; what a release takes follows from it and from its mechanism.
+        tail_each: the most that τ of a release is beside what is infinite for sure; what it is follows from it, from
+            the other terms and from the mechanism.
         allowance: the most that all D_α together may become, by E, D, α and D_τ, rounded down.
     """
 

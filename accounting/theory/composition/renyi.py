@@ -5,6 +5,7 @@ One order and a share D_τ of δ for all tails are fixed when the budget is regi
 from __future__ import annotations
 
 import math
+from bisect import bisect_right
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from decimal import Decimal
@@ -42,6 +43,7 @@ from .loss_distribution import FilterPart, LossCurves, Part, curves_of, deltas_u
 from .series_game import blocks_of_sizes
 
 __all__ = [
+    "FREE",
     "RULE",
     "FilterCost",
     "FilterTerms",
@@ -63,6 +65,9 @@ _NEGLIGIBLE, _LEAST = 1e-3, 1e-280
 _MOST_SLACK = 1e-4
 _MOST_SIZES = 20_000
 _BETWEEN = 16
+_MOST_HALVINGS = 20
+FREE = Decimal("1e-4")
+"""How much the divergences' share may grow for smaller tails, over the tails' share at `tail_each` (`tail_for`)."""
 
 Array = NDArray[np.float64]
 
@@ -79,7 +84,7 @@ class FilterTerms:
         delta: D of all releases together, 0 < D < 1.
         order: α, above 1 and at most 100,000.
         tail_delta: D_τ, what the tails of all releases may weigh together, 0 < D_τ < D.
-        tail_each: what the tail of one release takes where nothing else is said (`tail_for`), 0 < τ ≤ D_τ.
+        tail_each: the most that one release's tail is beside what is infinite for sure (`tail_for`), 0 < τ ≤ D_τ.
 
     Raises:
         ValueError: a field outside its range.
@@ -173,8 +178,45 @@ def _sums(costs: Iterable[FilterCost]) -> tuple[Decimal, Decimal]:
 
 
 def tail_for(terms: FilterTerms, mechanism: Mechanism, *, releases: int = 1, rows_per_person: int = 1) -> Decimal:
-    """The tail that a charge takes where nothing else is said, by the terms of its budget (`tail_of`)."""
-    return tail_of(mechanism, terms.tail_each, releases=releases, rows_per_person=rows_per_person)
+    """The tail that a charge takes by the terms of its budget.
+
+    It is that of `tail_each` (`tail_of`) where its share of D_τ is no larger than the divergence's of the allowance.
+    Otherwise `tail_each` is halved until that is so. It is halved less often where the divergence's share would grow by
+    more than `FREE` of the tail's share at `tail_each`, or to more than that share. So no charge takes a larger share
+    of the budget than with `tail_each`.
+
+    PRIVACY: it follows from the terms and from what is charged, never from what is published; whatever tail is chosen
+    so is covered (docs/proofs/filter.md, 1), and the divergence is computed with the tail that is charged.
+
+    Raises:
+        InputRefused: as `tail_of`. Where `filter_cost` refuses, it does so with the tail that is returned.
+    """
+
+    def tail(halvings: int) -> Decimal:
+        each = divide_down(terms.tail_each, 2**halvings)
+        return tail_of(mechanism, each, releases=releases, rows_per_person=rows_per_person)
+
+    def share(halvings: int) -> Decimal:
+        try:
+            cost = filter_cost(
+                mechanism, order=terms.order, tail=tail(halvings), releases=releases, rows_per_person=rows_per_person
+            )
+        except InputRefused:
+            return Decimal("Infinity")
+        return divide_up(cost.divergence, allowance)
+
+    def share_of_tails(halvings: int) -> Decimal:
+        return divide_up(tail(halvings), terms.tail_delta)
+
+    if tail(0) == 0:
+        return Decimal(0)
+    allowance = terms.allowance
+    largest, least = share_of_tails(0), share(0)
+    enough = next((halvings for halvings in range(_MOST_HALVINGS) if share_of_tails(halvings) <= least), _MOST_HALVINGS)
+    most = min(add_up(least, multiply_up(largest, FREE)), largest)
+    if enough == 0 or share(enough) <= most:
+        return tail(enough)
+    return tail(bisect_right(range(enough), most, key=share) - 1)
 
 
 def tail_of(mechanism: Mechanism, tail_each: Decimal, *, releases: int = 1, rows_per_person: int = 1) -> Decimal:

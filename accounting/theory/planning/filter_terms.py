@@ -11,8 +11,8 @@ from ....mechanisms.amounts import amount_shown, counted
 from ....mechanisms.errors import InputRefused
 from ....mechanisms.mechanism import Mechanism
 from ....mechanisms.microdata import StronglySafeRelease
-from ..arithmetic import add_down, add_up, decimal_down, decimal_up, divide_down, multiply_down, multiply_up
-from ..composition.renyi import FilterTerms, conversion_loss, filter_cost, tail_of
+from ..arithmetic import add_down, add_up, decimal_down, decimal_up, divide_down, divide_up, multiply_down, multiply_up
+from ..composition.renyi import FREE, FilterTerms, conversion_loss, filter_cost, tail_of
 
 __all__ = ["EXPECTED", "least_terms", "propose_terms"]
 
@@ -143,7 +143,7 @@ class _Search:
         )
 
     def divergence(self, order: Decimal, tail_each: Decimal) -> Decimal:
-        """Σ D_α of the expected releases.
+        """Σ D_α of the expected releases; of several mechanisms with room for smaller tails (`tail_for`).
 
         Raises:
             InputRefused: one of them has none.
@@ -152,7 +152,8 @@ class _Search:
         for mechanism, releases in self._expected:
             cost = filter_cost(mechanism, order=order, tail=tail_of(mechanism, tail_each))
             total = add_up(total, multiply_up(cost.divergence, releases))
-        return total
+        # One mechanism needs no room: no release's share of the budget is larger than at `tail_each`.
+        return divide_up(total, 1 - FREE) if len(self._expected) > 1 else total
 
     def epsilon(self, order: Decimal, share: Decimal) -> float:
         """The E at which the expected releases fit once; infinite where none is enough."""

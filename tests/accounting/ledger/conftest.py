@@ -153,10 +153,9 @@ class Books:
         tail_delta = min(tails * each.tail, DELTA / 2)
         loss = conversion_loss(whole.order, DELTA - tail_delta)
         epsilon = Decimal(f"{loss + releases * each.divergence:.9f}")
-        terms = FilterTerms(
-            epsilon=epsilon, delta=DELTA, order=whole.order, tail_delta=tail_delta, tail_each=whole.tail_each
-        )
-        accounting = dataclasses.replace(whole, tail_delta=tail_delta, allowance=terms.allowance)
+        tail_each = min(whole.tail_each, tail_delta)
+        terms = FilterTerms(epsilon=epsilon, delta=DELTA, order=whole.order, tail_delta=tail_delta, tail_each=tail_each)
+        accounting = dataclasses.replace(whole, tail_delta=tail_delta, tail_each=tail_each, allowance=terms.allowance)
         self.add(name, epsilon=epsilon, delta=DELTA, accounting=accounting)
 
     def request(self, release_id: str = "one", **changes: Any) -> ReleaseCharge:

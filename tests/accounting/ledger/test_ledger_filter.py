@@ -8,7 +8,7 @@ from decimal import Decimal
 import pytest
 from crowdblend.accounting.ledger.entries.codec import sorted_fields
 from crowdblend.accounting.ledger.filter_budget import FilterBudget, filter_charge, propose_accounting
-from crowdblend.accounting.theory.composition.renyi import FilterCost, fits
+from crowdblend.accounting.theory.composition.renyi import FilterCost, filter_cost, fits
 from crowdblend.accounting.theory.kinds.registry import mechanism_record, paper_price, price
 from crowdblend.mechanisms.answers import CountAnswer
 from crowdblend.mechanisms.errors import AccountantRefused, InputRefused
@@ -81,7 +81,7 @@ def test_as_many_fit_as_were_expected_and_a_full_budget_refuses_the_next(
     if full:
         with pytest.raises(AccountantRefused, match="past the budget") as refused:
             books.charge("one-more")
-        assert re.search("Left are .* of divergence .* of tails. No rate and no k would fit", refused.value.remedy)
+        assert re.search("Left are .* of divergence .* of tails. With all else as it is, a", refused.value.remedy)
         assert state_of(books).account == account
     assert books.findings() == []
 
@@ -124,6 +124,8 @@ def test_a_charge_records_what_anybody_can_compute_again(books) -> None:
     assert entry.KIND == "release-charged/3"
     assert entry.price == books.request("one").entry.price
     assert entry.filter_charge == taken_by(books)
+    cost = filter_cost(MECHANISM, order=entry.filter_charge.order, tail=entry.filter_charge.tail)
+    assert (cost.divergence, cost.tail) == (entry.filter_charge.divergence, entry.filter_charge.tail)
     assert (context.filter_charge, context.filter_budget.accounting.order) == (entry.filter_charge, Decimal(37))
     assert state_of(books).account.epsilon_budget == context.filter_budget.accounting.allowance
     assert books.findings() == []

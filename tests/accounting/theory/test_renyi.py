@@ -10,7 +10,14 @@ from functools import cache
 import numpy as np
 import pytest
 from crowdblend.accounting.theory.composition import renyi
-from crowdblend.accounting.theory.composition.renyi import FilterTerms, filter_cost, fits, spent_share, tail_for
+from crowdblend.accounting.theory.composition.renyi import (
+    FilterTerms,
+    filter_cost,
+    fits,
+    spent_share,
+    tail_for,
+    tail_of,
+)
 from crowdblend.accounting.theory.kinds.registry import price
 from crowdblend.accounting.theory.planning.filter_terms import least_terms, propose_terms
 from crowdblend.mechanisms.answers import CountAnswer
@@ -290,6 +297,56 @@ def test_proposed_terms_hold_what_is_expected_and_more():
         propose_terms(Decimal(3), MILLIONTH, [(ALONE, 1)])
     with pytest.raises(InputRefused, match="at least one release"):
         propose_terms(Decimal(3), MILLIONTH, [])
+
+
+def shares(terms, mechanism, tail, **more):
+    """The shares of the allowance and of D_τ that a charge with this tail takes."""
+    cost = filter_cost(mechanism, order=terms.order, tail=tail, **more)
+    return cost.divergence / terms.allowance, cost.tail / terms.tail_delta
+
+
+@pytest.mark.parametrize(
+    ("k", "rate", "least"),
+    [(50, "0.05", 160), (30, "0.1", 20), (40, "0.02", 800), (10, "0.02", 190), (5, "0.001", 30_000)],
+)
+def test_a_weak_release_takes_as_small_a_share_of_the_tails_as_of_the_divergences(k, rate, least):
+    release, terms = StronglySafeRelease(k=k, sampling_rate=Decimal(rate)), least_terms(MILLIONTH)
+    tail = tail_for(terms, release)
+    of_divergences, of_tails = shares(terms, release, tail)
+    assert of_divergences / 2 < of_tails <= of_divergences
+    assert of_divergences <= Decimal("1.001") * shares(terms, release, tail_of(release, terms.tail_each))[0]
+    assert int(1 / max(of_divergences, of_tails)) >= least
+    sizes = range(k, int(4 * k / float(rate)), max(1, int(k / float(rate) / 40)))
+    true = largest_divergence(release, float(terms.order), float(tail), sizes)
+    assert true <= float(of_divergences * terms.allowance) * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("epsilon", ["0.391", "0.48", "2"])
+def test_no_charge_takes_a_larger_share_than_at_the_largest_tail(epsilon):
+    terms = propose_terms(Decimal(epsilon), MILLIONTH)
+    sure = DeletionRelease(stages=2, k=2, noise=OptimalDeletion(epsilon=Decimal("0.002"), delta=Decimal("1e-10")))
+    points = [(20, "0.1"), (20, "0.09"), (20, "0.08"), (10, "0.03"), (10, "0.02"), (3, "1e-4"), (10_000, "1e-9")]
+    weak = [StronglySafeRelease(k=k, sampling_rate=Decimal(rate)) for k, rate in points]
+    for mechanism in (*weak, sure):
+        for releases in (1, 3):
+            largest = tail_of(mechanism, terms.tail_each, releases=releases)
+            tail = tail_for(terms, mechanism, releases=releases)
+            assert tail <= largest
+            before = shares(terms, mechanism, largest, releases=releases)
+            assert max(shares(terms, mechanism, tail, releases=releases)) <= max(before), (mechanism, releases)
+
+
+def test_several_mechanisms_that_are_expected_together_fit_with_the_tails_that_they_take():
+    weak = [(StronglySafeRelease(k=k, sampling_rate=Decimal(rate)), 40) for k, rate in ((20, "0.08"), (50, "0.05"))]
+    for expected in ([(USUAL, 12), *weak], [(USUAL, 12), (COUNT, 24)]):
+        terms = least_terms(MILLIONTH, expected)
+        costs = [
+            filter_cost(mechanism, order=terms.order, tail=tail_for(terms, mechanism))
+            for mechanism, times in expected
+            for _ in range(times)
+        ]
+        assert fits(terms, costs)
+        assert not fits(terms, [*costs, costs[0]])
 
 
 def test_a_filter_takes_less_than_a_sum():
