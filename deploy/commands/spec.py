@@ -20,7 +20,9 @@ def spec() -> None:
 
 
 @spec.command()
-@click.option("--from", "source", required=True, help="The records: a file, folder, glob or URL of CSV or Parquet.")
+@click.option(
+    "--from", "source", required=True, help="The records (a file, folder, glob or URL), or a schema of them: FILE.json."
+)
 @click.option("--output", type=FILE, help="The specification's new file; default: the source's name with .toml, here.")
 @click.option("--dataset", help="Name of the data set in the ledger; default: the source's name.")
 @click.option("--separator", help="Of CSV; default: the one that splits the first line into most fields.")
@@ -38,6 +40,8 @@ def new(
 ) -> None:
     """Write a specification from the names and types of the columns; no value is read, nothing is charged.
 
+    From a schema (a frictionless Table Schema or CSVW, also with CSVW-EO) it takes the declared values and bounds too.
+
     Every column stands there as a comment, and those that may leave are released by removing the comment signs: a
     column that has a hierarchy in --hierarchies is then complete. What is left to write of the others is marked FILL
     IN, and `explain` refuses the file until it is written. The schema by which editors complete and check the keys is
@@ -46,17 +50,26 @@ def new(
     from ...mechanisms.amounts import counted
     from ...tasks.inputs.files import foreign_source, is_url
     from ...tasks.inputs.schema import read_names
+    from ..documents.schema_file import is_schema_file, read_schema_file
     from ..documents.spec_sketch import FILL_IN, sketched_spec
     from ..python.hierarchies import named_hierarchies
     from .output_guard import require_elsewhere, write_new
 
-    foreign = foreign_source(source)
-    if foreign is not None:
-        raise foreign
     stem = Path(source.rstrip("/")).name.split(".")[0].strip("*?[]") or "release"
     place = output or Path(f"{stem}.toml")
-    require_elsewhere(place)
-    names = read_names(source, base=Path.cwd(), separator="\t" if separator == "\\t" else separator)
+    declared = None
+    if is_schema_file(source):
+        require_elsewhere(place)
+        declared = read_schema_file(Path(source))
+        names = declared.names
+        records = FILL_IN if declared.source is None else _described_records(place, source, declared.source)
+    else:
+        foreign = foreign_source(source)
+        if foreign is not None:
+            raise foreign
+        require_elsewhere(place)
+        names = read_names(source, base=Path.cwd(), separator="\t" if separator == "\\t" else separator)
+        records = source if is_url(source) else _seen_from(place, source)
     known = {column.name for column in names.columns}
     released = [] if columns is None else columns.split(",")
     unknown = [name for name in released if name not in known]
@@ -70,9 +83,10 @@ def new(
         schema=_schema_beside(place),
         label=stem,
         dataset=dataset or stem,
-        source=source if is_url(source) else _seen_from(place, source),
+        source=records,
         released=released,
         hierarchies=found,
+        declared=declared,
     )
     write_new(place, text)
     named = counted(len(names.columns), "column is", "columns are")
@@ -82,11 +96,23 @@ def new(
             f"With a hierarchy from {hierarchies}: {', '.join(found) or 'none'}. Their levels are a beginning, chosen "
             "without looking at the records: choose them likewise."
         )
-    if names.separator is not None:
+    if declared is not None:
+        taken = [name for name, domain in declared.domains.items() if domain.line is not None]
+        click.echo(
+            f"With values or bounds of {source}: {', '.join(taken) or 'none'}. Release those alone that are public."
+        )
+    elif names.separator is not None:
         click.echo(
             "The names are the first line of the file: if that is a record and no header, delete what was written."
         )
     click.echo(f"Then: crowdblend explain {place}")
+
+
+def _described_records(place: Path, schema: str, named: str) -> str:
+    """The records that a schema names, beside it, as a specification at some place has to name them."""
+    from ...tasks.inputs.files import is_url
+
+    return named if is_url(named) else _seen_from(place, str(Path(schema).parent / named))
 
 
 def _schema_beside(place: Path) -> str:

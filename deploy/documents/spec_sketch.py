@@ -9,6 +9,7 @@ from typing import assert_never
 
 from ...tasks.inputs.schema import NamedColumn, SourceNames
 from ..python.hierarchies import NamedHierarchy
+from .schema_file import DeclaredDomain, SchemaFile
 
 __all__ = ["FILL_IN", "sketched_spec"]
 
@@ -19,6 +20,11 @@ HEAD = """\
 ## Begun by `crowdblend spec new` from the names and types of the columns alone; no value was read.
 ## What is yours to write is marked FILL IN. Write it from what is public: a code list, a law, a census, an earlier
 ## release. What is chosen by looking at these records is not covered by the guarantee.
+"""
+DECLARED_HEAD = """\
+## Begun by `crowdblend spec new` from a schema; no record was read. Values and bounds stand here as the schema declares
+## them, and they are published with the release: leave only those that are public, and none that were computed from
+## these records, such as the least and the greatest value that somebody has. What is yours to write is marked FILL IN.
 """
 COLUMNS = """\
 ## Only the columns named below are released. Remove the single # before the lines of those that may leave, and leave
@@ -40,6 +46,7 @@ def sketched_spec(
     source: str,
     released: Collection[str] = (),
     hierarchies: Mapping[str, NamedHierarchy] | None = None,
+    declared: SchemaFile | None = None,
 ) -> str:
     """The text of a specification that is complete but for its columns.
 
@@ -51,11 +58,13 @@ def sketched_spec(
         source: as it is to stand in the specification.
         released: names of the columns that are to be released; the others stand there as comments.
         hierarchies: those that there are already, by column.
+        declared: what a schema file says of the records, where the specification is begun from one.
     """
     plain = NO_LABEL.sub("-", label).strip("-.")[:80] or "release"
     lines = [
         f"#:schema ./{schema}",
-        HEAD,
+        HEAD if declared is None else DECLARED_HEAD,
+        *(f"## {remark}" for remark in (() if declared is None else declared.remarks)),
         "[release]",
         f"name = {_text(plain)}",
         'form = "microdata"            # one row a published person; "counts" gives one row a group',
@@ -69,6 +78,7 @@ def sketched_spec(
     ]
     if names.separator is not None:
         lines.append(f"separator = {_text(names.separator)}")
+    lines += () if declared is None else declared.data
     lines += [
         "",
         "[sampling]",
@@ -84,12 +94,13 @@ def sketched_spec(
     ]
     for column in names.columns:
         mark = "" if column.name in released else "# "
-        lines += [f"{mark}{line}".rstrip() for line in _column(column, (hierarchies or {}).get(column.name))]
+        domain = None if declared is None else declared.domains.get(column.name)
+        lines += [f"{mark}{line}".rstrip() for line in _column(column, (hierarchies or {}).get(column.name), domain)]
         lines.append("")
     return "\n".join(lines)
 
 
-def _column(column: NamedColumn, declared: NamedHierarchy | None) -> Iterator[str]:
+def _column(column: NamedColumn, declared: NamedHierarchy | None, domain: DeclaredDomain | None) -> Iterator[str]:
     """A column's table; INVARIANT: each line is TOML, so that taking away the mark before it is all that is needed."""
     yield f"[columns.{_key(column.name)}]"
     if declared is not None:
@@ -98,6 +109,11 @@ def _column(column: NamedColumn, declared: NamedHierarchy | None) -> Iterator[st
         last = len(declared.labels_per_level) - 1
         yield f"level = {declared.level}            # of 0 to {last}, with {labels} labels"
         return
+    if domain is not None:
+        yield from (f"## {remark}" for remark in domain.remarks)
+        if domain.line is not None:
+            yield from (domain.line, "level = 0            # the value itself")
+            return
     file = f"{NO_LABEL.sub('-', column.name).strip('-.') or 'column'}.csv"
     match column.kind:
         case "boolean":
