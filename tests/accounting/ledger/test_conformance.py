@@ -43,6 +43,32 @@ def test_our_verifier_judges_each_case_as_it_must_be() -> None:
     assert not wrong
 
 
+def test_a_verifier_written_from_the_formats_agrees_on_every_certificate() -> None:
+    """It shares no code with ours, and gives no answer where a series' price would have to be computed."""
+    second = program("second_verifier")
+    source = (CONFORMANCE / "second_verifier.py").read_text(encoding="utf-8")
+    assert not re.search(r"^\s*(from|import) (crowdblend|\.|numpy|scipy)", source, re.MULTILINE)
+    wrong, undecided = {}, set()
+    for name, case in CASES.items():
+        if not name.startswith("certificate/"):
+            continue
+        try:
+            second.check(case)
+            holds, said = True, ""
+        except second.RefusedError as refused:
+            holds, said = False, str(refused)
+        except second.UndecidedError:
+            undecided.add(name)
+            continue
+        if holds is not json.loads((case / "case.json").read_bytes())["holds"]:
+            wrong[name] = said
+    assert wrong == {}
+    assert undecided == {"certificate/sound-of-a-series", "certificate/series-more-releases"}
+    assert second.main(CASES["certificate/sound"]) == 0
+    assert second.main(CASES["certificate/epsilon-lower"]) == 1
+    assert second.main(CASES["ledger/sound"]) == 3
+
+
 def test_there_are_sound_and_forged_cases_of_certificates_and_of_ledgers() -> None:
     stated = {name: json.loads((case / "case.json").read_bytes()) for name, case in CASES.items()}
     counts = Counter((name.partition("/")[0], one["holds"]) for name, one in stated.items())

@@ -42,6 +42,7 @@ from crowdblend.accounting.ledger.entries.kinds import (
 from crowdblend.accounting.ledger.private_store.signing import SigningKey, canonical_bytes
 from crowdblend.accounting.theory.kinds.registry import paper_price, price
 from crowdblend.mechanisms.answers import CountAnswer
+from crowdblend.mechanisms.biased_sampling import BiasedSampleCounts
 from crowdblend.mechanisms.hierarchies.declare import IntervalHierarchy, ValueHierarchy
 from crowdblend.mechanisms.mechanism import Mechanism
 from crowdblend.mechanisms.microdata import StronglySafeRelease
@@ -687,6 +688,17 @@ def ledgers() -> Iterator[tuple[str, str, bool, Ledger, tuple[SigningKey, ...]]]
     )
     yield "sound-one-entry", "A ledger that was just created.", True, ledger_of(until("created")), own
 
+    counted = BiasedSampleCounts(
+        k=20, lowest_rate=Decimal(0), highest_rate=Decimal("0.05"), largest_rate=Decimal("0.05"), exceptions=0
+    )
+    surveyed = until("survey", of(charge_of("one", dataset="survey", mechanism=counted).entry))
+    yield (
+        "sound-survey",
+        "A price that leans on the data set's own sampling, which is registered.",
+        True,
+        ledger_of(surveyed),
+        own,
+    )
     yield from of_chain(whole, own)
     yield from of_anchor(whole, own)
     for name, why, entries in of_rules():
@@ -956,6 +968,21 @@ def of_rules() -> Iterator[tuple[str, str, dict[str, Document]]]:
         "survey-released-twice",
         "A data set that is itself a sample is released once.",
         until("of-survey", of(charge_of("again", dataset="survey").entry)),
+    )
+    counted = BiasedSampleCounts(
+        k=20, lowest_rate=Decimal("0"), highest_rate=Decimal("0.05"), largest_rate=Decimal("0.05"), exceptions=0
+    )
+    leaning = {name: of(charge_of("one", dataset=name, mechanism=counted).entry) for name in ("survey", "census")}
+    yield (
+        "survey-price-of-no-sample",
+        "The price leans on the data having been sampled, and the data set is no sample.",
+        until("survey", leaning["census"]),
+    )
+    lower = of(added("sparse", survey_rate=Decimal("0.2")))
+    yield (
+        "survey-price-of-a-higher-rate",
+        "The data set was sampled at a higher rate than the price leans on.",
+        until("survey", lower, leaning["survey"] | {"dataset": "sparse"}),
     )
     yield "series-twice", "A series is registered once.", until("series", of(REGISTERED))
     yield "series-unknown", "No series of this name has paid.", until("census", of(SOUND["first"]))
