@@ -27,7 +27,7 @@ from crowdblend.deploy.commands.schema import FOLDER, NAMES, schema_text
 from crowdblend.deploy.schemas.generate import schemas, text_of_schema
 from crowdblend.deploy.schemas.type_schemas import schema_of_type
 from crowdblend.flows.spec import PAGE
-from support.schemas import require_valid, schema_of_command, validator
+from support.schemas import require_valid, require_valid_certificate, schema_of_command, validator
 
 PROJECT = Path(__file__).resolve().parents[2]
 VECTORS = PROJECT / "tests" / "vectors"
@@ -119,6 +119,20 @@ def test_the_entries_of_the_vectors_and_of_the_golden_ledger_are_valid() -> None
     assert {one["kind"] for one in golden} == KINDS.keys()
     for position, entry in enumerate(golden):
         require_valid("ledger-export", {"position": position, "hash": "0" * 64, "entry": entry})
+
+
+def test_the_conformance_cases_that_hold_are_valid() -> None:
+    found = {"certificate": 0, "ledger": 0}
+    for case in sorted((VECTORS / "conformance").glob("*/*/case.json")):
+        if not json.loads(case.read_bytes())["holds"]:
+            continue
+        certificate, chain = case.parent / "release" / "certificate.json", case.parent / "ledger.jsonl"
+        found["certificate" if certificate.is_file() else "ledger"] += 1
+        require_valid_certificate(str(certificate))
+        for line in map(json.loads, chain.read_bytes().splitlines() if chain.is_file() else ()):
+            entry = json.loads(line["body"])
+            require_valid("ledger-export", {"position": line["position"], "hash": line["hash"], "entry": entry})
+    assert min(found.values()) > 1, found
 
 
 def test_the_results_of_the_vectors_are_valid() -> None:
