@@ -13,7 +13,7 @@ import pytest
 SWITCH = "CROWDBLEND_TEST_SANITIZERS"
 HERE = Path(__file__).resolve().parent
 SOURCE = HERE.parents[1] / "tasks" / "readers" / "page_decoder.c"
-GUARDED = "if (raw_bytes - octet >= 8)"
+GUARDED = "if (octets - octet >= 8)"
 UNGUARDED = "if (1)"
 
 pytestmark = [
