@@ -63,6 +63,11 @@ EXPLAINED = (
         line=rb"^ *- TIME,\d+ - distributed\.worker - INFO - Starting Worker plugin$",
         reason="a worker's own start: whether its line falls among the last that the log keeps follows the clock",
     ),
+    Explanation(
+        place=r"prefect/prefect\.db \(rows\)",
+        line=rb"^(?:task_run|events?|event_resources)\b.*\bclose\b",
+        reason="whether a run's own server has recorded how its last task ended before it is stopped follows the clock",
+    ),
 )
 
 

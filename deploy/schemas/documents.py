@@ -270,7 +270,7 @@ class CertifiedFilterBudget(TypedDict):
         delta: of the budget.
         order: of the divergences.
         tail_delta: the most that all tails together may become.
-        tail_each: tail of a release that needs no more.
+        tail_each: the most that a release's tail is, beside what is infinite for sure.
         allowance: the most that all divergences together may become.
         charge: what this release took.
         in_words: the budget's guarantee.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
 import sqlite3
@@ -54,6 +55,11 @@ def test_the_page_about_starting_from_a_file(desk) -> None:
     (desk.folder / "public").mkdir()
     (desk.folder / "public" / "region.csv").write_text("south;*\nnorth;*\n")
     duckdb.sql("COPY (FROM read_csv('people.csv')) TO 'people.parquet' (FORMAT parquet)")
+    fields = [
+        {"name": "sex", "type": "string", "constraints": {"enum": ["F", "M"]}},
+        {"name": "age", "type": "integer", "constraints": {"minimum": 0, "maximum": 99}},
+    ]
+    (desk.folder / "schema.json").write_text(json.dumps({"fields": fields}))
     for words in commands("starting-from-a-file.md"):
         desk.succeed(*words)
     (chosen,) = blocks("starting-from-a-file.md", "sql")
