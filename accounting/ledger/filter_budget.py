@@ -16,7 +16,7 @@ from ...mechanisms.amounts import amount_left
 from ...mechanisms.errors import InputRefused
 from ...mechanisms.mechanism import Mechanism
 from ...mechanisms.microdata import StronglySafeRelease
-from ..theory.composition.renyi import RULE, FilterTerms, filter_cost, tail_for
+from ..theory.composition.renyi import RULE, FilterTerms, filter_cost, tail_for, tails_of
 from ..theory.kinds.registry import kind_of, mechanism_of_record
 from .entries.kinds import (
     Fields,
@@ -134,7 +134,9 @@ def accounting_faults(budget: FilterBudget) -> tuple[str, ...]:
 
 
 @lru_cache(maxsize=1024)
-def filter_charge(mechanism: Fields, *, budget: FilterBudget, releases: int, rows_per_person: int) -> FilterCharge:
+def filter_charge(
+    mechanism: Fields, *, budget: FilterBudget, releases: int, rows_per_person: int, tail: Decimal | None = None
+) -> FilterCharge:
     """What releases of a mechanism take of a filter budget.
 
     It is remembered, so that what was computed before a transaction takes no time within it.
@@ -144,6 +146,7 @@ def filter_charge(mechanism: Fields, *, budget: FilterBudget, releases: int, row
         budget: as registered.
         releases: how many, with parameters fixed beforehand.
         rows_per_person: the most records of one person in a delivery.
+        tail: as recorded; None for a charge that is yet to be made.
 
     Raises:
         ArithmeticError: numbers that are too large or too small to compute with.
@@ -151,13 +154,9 @@ def filter_charge(mechanism: Fields, *, budget: FilterBudget, releases: int, row
         ValueError: the budget's terms are out of range.
     """
     found, terms = mechanism_of_record(dict(mechanism)), budget.terms
-    cost = filter_cost(
-        found,
-        order=terms.order,
-        tail=tail_for(terms, found, releases=releases, rows_per_person=rows_per_person),
-        releases=releases,
-        rows_per_person=rows_per_person,
-    )
+    if tail is None:
+        tail = tail_for(terms, found, releases=releases, rows_per_person=rows_per_person)
+    cost = filter_cost(found, order=terms.order, tail=tail, releases=releases, rows_per_person=rows_per_person)
     if cost.relation != budget.relation:
         raise InputRefused(
             f"its divergence holds for the neighbouring relation {cost.relation}, the budget's is {budget.relation}."
@@ -170,6 +169,9 @@ def charge_faults(
 ) -> tuple[str, ...]:
     """What is wrong with what a charge is recorded to take of a filter budget, in sentences.
 
+    The tail is taken as recorded if it is one that the terms allow, since another machine may have halved it once more
+    or less (`tail_for`); the divergence must be that after this very tail is cut off.
+
     Args:
         mechanism: the mechanism's versioned record.
         taken: as recorded.
@@ -178,7 +180,16 @@ def charge_faults(
         rows_per_person: the most records of one person in a delivery.
     """
     try:
-        due = filter_charge(mechanism, budget=budget, releases=releases, rows_per_person=rows_per_person)
+        found = mechanism_of_record(dict(mechanism))
+        tails = tails_of(budget.terms, found, releases=releases, rows_per_person=rows_per_person)
+        allowed = not all(differ(taken.tail, tail) for tail in tails)
+        due = filter_charge(
+            mechanism,
+            budget=budget,
+            releases=releases,
+            rows_per_person=rows_per_person,
+            tail=taken.tail if allowed else None,
+        )
     except InputRefused as error:
         return (f"what it takes of the filter budget can't be computed: {error.what}",)
     except (ArithmeticError, ValueError) as error:
@@ -190,7 +201,7 @@ def charge_faults(
         faults.append(f"its divergence's rule is recorded as '{taken.rule}', but it is '{due.rule}'")
     if differ(taken.divergence, due.divergence):
         faults.append(f"its divergence is recorded as {taken.divergence}, but its mechanism's is {due.divergence}")
-    if differ(taken.tail, due.tail):
+    if not allowed:
         faults.append(f"its tail is recorded as {taken.tail}, but by its data set's terms it is {due.tail}")
     return tuple(faults)
 

@@ -312,11 +312,11 @@ FAULTS = (
         name="filter-order-after-the-fact",
         what="a charge's divergence is checked by the order that the charge names",
         file="accounting/ledger/filter_budget.py",
-        old="        due = filter_charge(mechanism, budget=budget, releases",
+        old="        tails = tails_of(budget.terms, found",
         new="        import dataclasses\n\n"
         "        own = dataclasses.replace(budget.accounting, order=taken.order)\n"
         "        budget = dataclasses.replace(budget, accounting=own)\n"
-        "        due = filter_charge(mechanism, budget=budget, releases",
+        "        tails = tails_of(budget.terms, found",
         detectors=(FILTER_ENTRIES,),
     ),
     Fault(

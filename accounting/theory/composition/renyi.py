@@ -53,6 +53,7 @@ __all__ = [
     "spent_share",
     "tail_for",
     "tail_of",
+    "tails_of",
 ]
 
 RULE = "renyi-filter/1"
@@ -178,45 +179,53 @@ def _sums(costs: Iterable[FilterCost]) -> tuple[Decimal, Decimal]:
 
 
 def tail_for(terms: FilterTerms, mechanism: Mechanism, *, releases: int = 1, rows_per_person: int = 1) -> Decimal:
-    """The tail that a charge takes by the terms of its budget.
+    """The tail that a charge takes by the terms of its budget, one of `tails_of`.
 
-    It is that of `tail_each` (`tail_of`) where its share of D_τ is no larger than the divergence's of the allowance.
-    Otherwise `tail_each` is halved until that is so. It is halved less often where the divergence's share would grow by
-    more than `FREE` of the tail's share at `tail_each`, or to more than that share. So no charge takes a larger share
-    of the budget than with `tail_each`.
+    It is that of `tail_each` where its share of D_τ is no larger than the divergence's of the allowance. Otherwise
+    `tail_each` is halved until that is so. It is halved less often where the divergence's share would grow by more than
+    `FREE` of the tail's share at `tail_each`, or to more than that share. So no charge takes a larger share of the
+    budget than with `tail_each`.
 
     PRIVACY: it follows from the terms and from what is charged, never from what is published; whatever tail is chosen
-    so is covered (docs/proofs/filter.md, 1), and the divergence is computed with the tail that is charged.
+    so is covered (docs/proofs/filter.md, 1), and the divergence is computed with the tail that is charged. How often it
+    is halved hangs on comparisons of doubles, which another machine may decide otherwise: who verifies a charge takes
+    the tail that it names.
 
     Raises:
         InputRefused: as `tail_of`. Where `filter_cost` refuses, it does so with the tail that is returned.
     """
-
-    def tail(halvings: int) -> Decimal:
-        each = divide_down(terms.tail_each, 2**halvings)
-        return tail_of(mechanism, each, releases=releases, rows_per_person=rows_per_person)
+    tails = tails_of(terms, mechanism, releases=releases, rows_per_person=rows_per_person)
+    if tails[0] == 0:
+        return tails[0]
 
     def share(halvings: int) -> Decimal:
         try:
             cost = filter_cost(
-                mechanism, order=terms.order, tail=tail(halvings), releases=releases, rows_per_person=rows_per_person
+                mechanism, order=terms.order, tail=tails[halvings], releases=releases, rows_per_person=rows_per_person
             )
         except InputRefused:
             return Decimal("Infinity")
         return divide_up(cost.divergence, allowance)
 
-    def share_of_tails(halvings: int) -> Decimal:
-        return divide_up(tail(halvings), terms.tail_delta)
-
-    if tail(0) == 0:
-        return Decimal(0)
-    allowance = terms.allowance
-    largest, least = share_of_tails(0), share(0)
-    enough = next((halvings for halvings in range(_MOST_HALVINGS) if share_of_tails(halvings) <= least), _MOST_HALVINGS)
+    allowance, of_tails = terms.allowance, [divide_up(tail, terms.tail_delta) for tail in tails]
+    largest, least = of_tails[0], share(0)
+    enough = next((halvings for halvings, of in enumerate(of_tails) if of <= least), _MOST_HALVINGS)
     most = min(add_up(least, multiply_up(largest, FREE)), largest)
     if enough == 0 or share(enough) <= most:
-        return tail(enough)
-    return tail(bisect_right(range(enough), most, key=share) - 1)
+        return tails[enough]
+    return tails[bisect_right(range(enough), most, key=share) - 1]
+
+
+def tails_of(
+    terms: FilterTerms, mechanism: Mechanism, *, releases: int = 1, rows_per_person: int = 1
+) -> tuple[Decimal, ...]:
+    """The tails that a charge may take by the terms of its budget: those of `tail_each` and of its halves.
+
+    Raises:
+        InputRefused: as `tail_of`.
+    """
+    halves = [divide_down(terms.tail_each, 2**halvings) for halvings in range(_MOST_HALVINGS + 1)]
+    return _tails(_parts(mechanism, releases, rows_per_person), halves, releases)
 
 
 def tail_of(mechanism: Mechanism, tail_each: Decimal, *, releases: int = 1, rows_per_person: int = 1) -> Decimal:
@@ -234,12 +243,15 @@ def tail_of(mechanism: Mechanism, tail_each: Decimal, *, releases: int = 1, rows
     Raises:
         InputRefused: as `filter_cost`.
     """
-    parts = _parts(mechanism, releases, rows_per_person)
+    return _tails(_parts(mechanism, releases, rows_per_person), [tail_each], releases)[0]
+
+
+def _tails(parts: list[tuple[FilterPart, int]], each: list[Decimal], releases: int) -> tuple[Decimal, ...]:
     steps = sum(times for part, times in parts if _has_tail(part))
     if steps == 0:
-        return Decimal(0)
-    least = max(_least_tail(part) for part, _ in parts if _has_tail(part))
-    return decimal_up(add_up(multiply_up(tail_each, releases), multiply_up(least, steps)))
+        return (Decimal(0),) * len(each)
+    certain = multiply_up(max(_least_tail(part) for part, _ in parts if _has_tail(part)), steps)
+    return tuple(decimal_up(add_up(multiply_up(one, releases), certain)) for one in each)
 
 
 def filter_cost(

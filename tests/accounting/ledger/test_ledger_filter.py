@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from decimal import Decimal
 
 import pytest
 from crowdblend.accounting.ledger.entries.codec import sorted_fields
-from crowdblend.accounting.ledger.filter_budget import FilterBudget, filter_charge, propose_accounting
-from crowdblend.accounting.theory.composition.renyi import FilterCost, filter_cost, fits
+from crowdblend.accounting.ledger.filter_budget import FilterBudget, charge_faults, filter_charge, propose_accounting
+from crowdblend.accounting.theory.composition import renyi
+from crowdblend.accounting.theory.composition.renyi import FilterCost, filter_cost, fits, tails_of
 from crowdblend.accounting.theory.kinds.registry import mechanism_record, paper_price, price
 from crowdblend.mechanisms.answers import CountAnswer
 from crowdblend.mechanisms.errors import AccountantRefused, InputRefused
@@ -197,3 +199,42 @@ def test_budgets_never_mix_and_are_never_converted_or_raised(sqlite_books) -> No
     with pytest.raises(InputRefused, match="can be released once"):
         books.add_filter("survey", survey_rate=Decimal("0.1"))
     assert books.findings() == []
+
+
+def test_a_tail_that_another_machine_would_have_halved_otherwise_is_right_on_both(monkeypatch) -> None:
+    """The last digit of one divergence decides how often a tail is halved; both charges hold, on both machines."""
+    weak = StronglySafeRelease(k=50, sampling_rate=Decimal("0.05"))
+    accounting = propose_accounting(epsilon=Decimal("0.48"), delta=DELTA, expected=((MECHANISM, 12),))
+    budget = FilterBudget(epsilon=Decimal("0.48"), delta=DELTA, relation="add/remove", accounting=accounting)
+    terms, exact = budget.terms, renyi._divergence
+    tails = tails_of(terms, weak)
+    shares = [filter_cost(weak, order=terms.order, tail=tail).divergence / terms.allowance for tail in tails]
+    halved = next(place for place, tail in enumerate(tails) if tail / terms.tail_delta <= shares[0])
+    # So much room that it just suffices for the smallest tail.
+    tie = (shares[halved] - shares[0]) / (tails[0] / terms.tail_delta) * Decimal("1.0000000000001")
+    monkeypatch.setattr(renyi, "FREE", tie)
+
+    def of_machine(more: float) -> None:
+        def divergence(part, order: float, tail: float) -> float | None:
+            found = exact(part, order, tail)
+            return found if found is None or tail > float(tails[halved]) * 1.5 else found * (1.0 + more)
+
+        filter_charge.cache_clear()
+        monkeypatch.setattr(renyi, "_divergence", divergence)
+
+    values = {"budget": budget, "releases": 1, "rows_per_person": 1}
+    record = sorted_fields(mechanism_record(weak))
+    charges = []
+    for more in (-5e-12, 5e-12):
+        of_machine(more)
+        charges.append(filter_charge(record, **values))
+    assert charges[0].tail == tails[halved]
+    assert charges[1].tail > Decimal("1.9") * charges[0].tail
+    for more in (-5e-12, 0.0, 5e-12):
+        of_machine(more)
+        for taken in charges:
+            assert charge_faults(record, taken, **values) == ()
+            assert charge_faults(record, replace(taken, tail=Decimal("0.7") * taken.tail), **values) != ()
+        mixed = replace(charges[1], tail=charges[0].tail)
+        assert any("its divergence is recorded as" in fault for fault in charge_faults(record, mixed, **values))
+    filter_charge.cache_clear()
