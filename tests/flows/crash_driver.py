@@ -29,7 +29,7 @@ import prefect.task_engine
 import psycopg
 import pyarrow.fs
 import pyarrow.parquet
-import scipy.signal
+import scipy.special
 import sqlalchemy
 import sqlalchemy.dialects.sqlite
 from crowdblend.accounting.ledger.certificate import verify
@@ -53,7 +53,7 @@ from crowdblend.tasks.stages import count as select
 from crowdblend.tasks.stages import draw_once
 
 IMPORTED_BEFORE_THE_FORK = (
-    *(anyio, dask.dataframe, graphviz, opendp.prelude, prefect.flow_engine, psycopg, scipy.signal, sqlalchemy),
+    *(anyio, dask.dataframe, graphviz, opendp.prelude, prefect.flow_engine, psycopg, scipy.special, sqlalchemy),
     *(deletion_price, epsilon_safe, noisy_histogram, planner, selected_deletion, verify),
 )
 WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND

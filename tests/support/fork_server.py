@@ -42,7 +42,7 @@ LOADED = (
     "prefect.task_engine",
     "pyarrow.dataset",
     "pyarrow.parquet",
-    "scipy.signal",
+    "scipy.special",
     "scipy.stats",
     "sqlalchemy.dialects.sqlite",
     "uvicorn",

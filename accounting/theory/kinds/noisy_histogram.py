@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
+from itertools import accumulate
 
 import numpy as np
 from numpy.typing import NDArray
@@ -187,8 +188,6 @@ class NoisyProfile:
         return np.append(masses[:-1], ends)
 
     def _published(self, sampled: Array) -> Array:
-        from scipy.signal import lfilter  # it loads half of SciPy, which other mechanisms do without
-
         top = sampled.size - 1
         decay = math.exp(-self._loss)
         unit = -math.expm1(-self._loss)
@@ -197,8 +196,8 @@ class NoisyProfile:
         last = small.size - 1
         places = np.arange(last + 1)
         # Noise reaches outcome o from counts up to o and from those above it.
-        from_below = lfilter([1.0], [1.0, -decay], small)
-        from_above = np.append(decay * lfilter([1.0], [1.0, -decay], small[::-1])[::-1][1:], 0.0)
+        from_below = _decaying_sums(small, decay)
+        from_above = np.append(decay * _decaying_sums(small[::-1], decay)[::-1][1:], 0.0)
         masses = np.zeros(top + 2)
         masses[0] = norm / unit * float(small @ np.exp(-self._loss * places))
         masses[1 : last + 1] = norm * (from_below + from_above)[1:]
@@ -208,6 +207,11 @@ class NoisyProfile:
         masses[self._k : top + 1] += sampled[self._k :]
         masses[top + 1] = end * math.exp(-self._loss * (top + 1 - last)) / unit
         return masses
+
+
+def _decaying_sums(terms: Array, decay: float) -> Array:
+    """The sums s_i = x_i + decay·s_{i−1}, one after the other as `scipy.signal.lfilter` forms them, shape (n,)."""
+    return np.array(list(accumulate(terms.tolist(), lambda reached, term: term + decay * reached)))
 
 
 def _both(present: Sequence[Array], absent: Sequence[Array], rest: float) -> BothDirections:
