@@ -6,6 +6,7 @@ import getpass
 import secrets
 import shutil
 from collections import Counter
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from decimal import Decimal
 from importlib import resources
@@ -88,7 +89,7 @@ def open_demonstration_ledger(state_paths: StatePaths) -> None:
         )
 
 
-def tell(result: dict[str, Any], *, deletion: dict[str, Any], folder: Path) -> None:
+def tell(result: Mapping[str, Any], *, deletion: Mapping[str, Any], folder: Path) -> None:
     """Say what was published, what it cost, where it lies and what to run next, on one screen of 80 columns.
 
     Args:

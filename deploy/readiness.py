@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..accounting.ledger.charge import charged_price
 from ..accounting.ledger.entries.codec import sorted_fields
@@ -18,10 +18,12 @@ from ..mechanisms.errors import InputRefused, Refusal
 from ..tasks.inputs.list import SourceLayout
 from ..tasks.request import Request
 
+if TYPE_CHECKING:
+    from .schemas.outputs import BudgetFacts, SourceFacts
+
 __all__ = ["budget_facts", "filter_charge_for", "filter_lines", "readiness", "readiness_lines", "source_facts"]
 
 FORMATS = {"csv": "CSV", "parquet": "Parquet", "postgresql": "PostgreSQL"}
-ACCOUNT = ("budget", "spent", "left", "left_after")
 
 
 def readiness(request: Request, *, state_paths: StatePaths) -> dict[str, Any]:
@@ -36,7 +38,7 @@ def readiness(request: Request, *, state_paths: StatePaths) -> dict[str, Any]:
     return {"budget": _budget(request, state_paths), "source": _source(request)}
 
 
-def budget_facts(state: DatasetState, charge: ChargedPrice | None, *, taken: FilterCharge | None) -> dict[str, Any]:
+def budget_facts(state: DatasetState, charge: ChargedPrice | None, *, taken: FilterCharge | None) -> BudgetFacts:
     """A data set's account and what would be left of it after a charge.
 
     Args:
@@ -48,11 +50,16 @@ def budget_facts(state: DatasetState, charge: ChargedPrice | None, *, taken: Fil
     if registered is not None:
         after = before if taken is None else before.charged(epsilon=taken.divergence, delta=taken.tail)
         return {
-            **{f"{name}_{part}": None for name in ("epsilon", "delta") for part in ACCOUNT},
             "dataset": state.name,
             "accounting": "filter",
             "epsilon_budget": float(registered.epsilon),
+            "epsilon_spent": None,
+            "epsilon_left": None,
+            "epsilon_left_after": None,
             "delta_budget": float(registered.delta),
+            "delta_spent": None,
+            "delta_left": None,
+            "delta_left_after": None,
             "order": float(registered.accounting.order),
             "divergence": 0.0 if taken is None else float(taken.divergence),
             "tail": 0.0 if taken is None else float(taken.tail),
@@ -104,7 +111,7 @@ def filter_lines(budget: Mapping[str, Any]) -> Iterator[str]:
     )
 
 
-def source_facts(layout: SourceLayout, *, remarks: tuple[str, ...]) -> dict[str, Any]:
+def source_facts(layout: SourceLayout, *, remarks: tuple[str, ...]) -> SourceFacts:
     """How many files the source has, and of which format; how many records is left out on purpose.
 
     Args:
@@ -113,8 +120,8 @@ def source_facts(layout: SourceLayout, *, remarks: tuple[str, ...]) -> dict[str,
     """
     source = layout.source
     stored = (len(source.files), source.record_format.value) if source.query is None else (0, "postgresql")
-    facts = {"files": stored[0], "format": stored[1], "problem": None}
-    return facts | {"version": layout.source.version, "remarks": list(remarks)}
+    version = layout.source.version
+    return {"files": stored[0], "format": stored[1], "problem": None, "version": version, "remarks": list(remarks)}
 
 
 def readiness_lines(facts: Mapping[str, Any]) -> Iterator[str]:
@@ -142,19 +149,32 @@ def _amount(budget: Mapping[str, Any], name: str, symbol: str) -> str:
     return f"{spent:.6g} of {symbol} = {total:.6g} is spent, {left}"
 
 
-def _budget(request: Request, state_paths: StatePaths) -> dict[str, Any]:
-    facts: dict[str, Any] = {f"{name}_{part}": None for name in ("epsilon", "delta") for part in ACCOUNT}
+def _budget(request: Request, state_paths: StatePaths) -> BudgetFacts:
+    facts: BudgetFacts = {
+        "dataset": request.dataset,
+        "epsilon_budget": None,
+        "epsilon_spent": None,
+        "epsilon_left": None,
+        "epsilon_left_after": None,
+        "delta_budget": None,
+        "delta_spent": None,
+        "delta_left": None,
+        "delta_left_after": None,
+        "problem": None,
+    }
     try:
         reader = open_reader(state_paths.ledger_url)
         state = reader.dataset(request.dataset)
         facts = budget_facts(state, charged_price(request.price), taken=filter_charge_for(state, request))
         violation = reader.check_charge(dataset=request.dataset, mechanism=request.mechanism, price=request.price)
     except Refusal as refusal:
-        return facts | {"dataset": request.dataset, "problem": _sentences(refusal)}
-    return facts | {"problem": None if violation is None else _sentences(violation.refusal)}
+        facts["problem"] = _sentences(refusal)
+        return facts
+    facts["problem"] = None if violation is None else _sentences(violation.refusal)
+    return facts
 
 
-def _source(request: Request) -> dict[str, Any]:
+def _source(request: Request) -> SourceFacts:
     try:
         layout = layout_of_source(request)
         return source_facts(layout, remarks=metadata_remarks(layout, request))

@@ -6,10 +6,10 @@ import asyncio
 import gc
 import importlib
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import click
 
@@ -29,6 +29,7 @@ from .terminal.stages import Stages
 
 if TYPE_CHECKING:
     from ..tasks.counting.executors import Executor
+    from .schemas.outputs import Deleted, Payment, RunResult, SeriesPlace
 
 __all__ = [
     "Choice",
@@ -54,7 +55,7 @@ def run_release(
     series: str | None = None,
     randomness: Callable[[int], bytes],
     stages: Stages | None = None,
-) -> dict[str, Any]:
+) -> RunResult:
     """Run one release, or answer with the stored result of one that is published.
 
     Args:
@@ -189,9 +190,10 @@ def _result(
     stages: Stages,
     *,
     looked_up: bool,
-) -> dict[str, Any]:
+) -> RunResult:
     request = prepared.request
     paper = request.paper_price
+    deleted = {name: published.details[name] for name in ("stages", "margins") if name in published.details}
     return {
         "release_id": prepared.release_id,
         "looked_up": looked_up,
@@ -205,25 +207,27 @@ def _result(
         "levels": {column.name: column.level for column in generalization.columns},
         "published_groups": published.groups,
         "published_records": published.records,
-        **{name: published.details[name] for name in ("stages", "margins") if name in published.details},
+        **cast("Deleted", deleted),
         "output": str(published.output),
         "certificate": certificate_of(published.output),
         "timings": {name: round(seconds, 4) for name, seconds in stages.seconds.items()},
     }
 
 
-def _payment(prepared: PreparedRelease) -> dict[str, Any]:
+def _payment(prepared: PreparedRelease) -> Payment:
     """The release's place in its series, if any, and what was taken of a filter budget, where the data set has one."""
     with open_reader(prepared.state_paths.ledger_url) as reader:
         state = reader.release(prepared.release_id)
         paid = None if state is None else reader.circumstances(state.receipt)
-    shown: dict[str, Any] = {"series": None}
+    shown: Payment = {"series": None}
     if state is None or paid is None:
         return shown
     if (place := state.charge.series) is not None:
-        part = {} if prepared.request.part is None else {"part": prepared.request.part}
         releases = state.charge.price.releases
-        shown["series"] = {"name": place.name, "number": place.number, "releases": releases} | part
+        in_series: SeriesPlace = {"name": place.name, "number": place.number, "releases": releases}
+        if prepared.request.part is not None:
+            in_series["part"] = prepared.request.part
+        shown["series"] = in_series
     if (budget := paid.filter_budget) is not None and (taken := paid.filter_charge) is not None:
         from ..accounting.ledger.filter_budget import share_of  # numerics, for a filter budget alone
 
@@ -394,7 +398,7 @@ def levels_text(levels: dict[str, int], *, drawn: bool) -> str:
     return f"{named} (drawn privately)" if drawn else named
 
 
-def result_text(result: dict[str, Any]) -> str:
+def result_text(result: Mapping[str, Any]) -> str:
     """What `crowdblend run` says of a result that it has as `--json` prints it."""
     kind, paper, series = result["mechanism"]["kind"], result["epsilon_paper"], result["series"]
     what = published_text(kind, groups=result["published_groups"], records=result["published_records"])

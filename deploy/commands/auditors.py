@@ -9,7 +9,7 @@ import re
 import secrets
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import click
 
@@ -20,6 +20,7 @@ from ..cli import AS_JSON, FILE, LEDGER, CommandGroup
 if TYPE_CHECKING:
     from ...accounting.dashboard.server.access import Network
     from ...accounting.ledger.tokens import TokenState
+    from ..schemas.outputs import KeysShown, TokenRow
 
 __all__ = ["dashboard", "key", "token"]
 
@@ -142,7 +143,7 @@ def list_tokens(ledger_url: str | None, as_json: bool) -> None:
 
     with open_reader(resolve_paths(ledger_url=ledger_url).ledger_url) as reader:
         states, today = reader.tokens(), _today()
-    rows = [
+    rows: list[TokenRow] = [
         {
             "token_id": state.added.token_id,
             "name": state.added.name,
@@ -175,7 +176,7 @@ def revoke(name: str, ledger_url: str | None) -> None:
     click.echo(f"The token {token_id} opens nothing any more.")
 
 
-def _state(state: TokenState, today: date) -> str:
+def _state(state: TokenState, today: date) -> Literal["active", "expired", "revoked"]:
     if state.revoked is not None:
         return "revoked"
     return "active" if state.opens(today) else "expired"
@@ -198,8 +199,11 @@ def show(as_json: bool) -> None:
     keys.current()
     current, *earlier = keys.public_keys()
     if as_json:
-        listed = [{"key_id": public.key_id, "public_key": public.raw.hex()} for public in (current, *earlier)]
-        click.echo(json.dumps({"current": current.key_id, "keys": listed}))
+        shown: KeysShown = {
+            "current": current.key_id,
+            "keys": [{"key_id": public.key_id, "public_key": public.raw.hex()} for public in (current, *earlier)],
+        }
+        click.echo(json.dumps(shown))
         return
     click.echo(f"{current.key_id}  {current.raw.hex()}  signs now")
     for public in earlier:

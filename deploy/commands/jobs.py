@@ -8,7 +8,7 @@ import secrets
 import sys
 import time
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -16,6 +16,9 @@ from ...flows.paths import StatePaths, resolve_paths
 from ...mechanisms.errors import InputRefused
 from ..cli import AS_JSON, FILE, LEDGER
 from ..jobs.submit import Job, JobArguments, job_exists, job_of, submit_job
+
+if TYPE_CHECKING:
+    from ..schemas.outputs import JobState, JobStatus
 
 __all__ = ["cancel", "status", "submit"]
 
@@ -79,8 +82,8 @@ def status(release_id: str, ledger_url: str | None, as_json: bool) -> int:
         return _tell_ledger_status(release_id, places, ledger=ledger_url, as_json=as_json)
     job = job_of(release_id, state_paths=places)
     alive, end, progress = job.process() is not None, job.end(), job.progress()
-    state = "running" if alive and end is None else "killed" if end is None else _state_of(end)
-    reported = {
+    state: JobState = "running" if alive and end is None else "killed" if end is None else _state_of(end)
+    reported: JobStatus = {
         "release_id": release_id,
         "state": state,
         "stage": None if progress is None else progress["stage"],
@@ -183,10 +186,10 @@ def _tell_ledger_status(release_id: str, places: StatePaths, *, ledger: str | No
             where=f"release '{release_id}'",
             remedy="See `crowdblend release list`, or name another ledger or private store.",
         )
-    state = stage if stage in ("published", "abandoned") else "running" if held else "interrupted"
+    state: JobState = stage if stage in ("published", "abandoned") else "running" if held else "interrupted"
     finish = f"crowdblend run SPEC.toml --release-id {release_id}"
     ways = commands_for(release_id, stage, finish=finish, ledger=ledger) if state == "interrupted" else ()
-    reported = {
+    reported: JobStatus = {
         "release_id": release_id,
         "state": state,
         "stage": None,
@@ -201,10 +204,11 @@ def _tell_ledger_status(release_id: str, places: StatePaths, *, ledger: str | No
     return 0
 
 
-def _state_of(end: dict[str, Any]) -> str:
+def _state_of(end: dict[str, Any]) -> JobState:
     if end.get("cancelled"):
         return "cancelled"
-    return {0: "published", 1: "failed", 2: "refused", 3: "refused"}[end["exit_code"]]
+    states: dict[int, JobState] = {0: "published", 1: "failed", 2: "refused", 3: "refused"}
+    return states[end["exit_code"]]
 
 
 def _tell_end(job: Job, end: dict[str, Any] | None, places: StatePaths, *, as_json: bool) -> int:

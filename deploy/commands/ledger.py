@@ -18,6 +18,7 @@ from ..cli import AS_JSON, FILE, LEDGER, CommandGroup, ExactNumber
 
 if TYPE_CHECKING:
     from ...accounting.ledger.reader import LedgerReader
+    from ..schemas.outputs import LedgerShown, LedgerVerified
 
 __all__ = ["dataset", "ledger", "migrate", "roles"]
 
@@ -224,11 +225,13 @@ def show(ledger_url: str | None, latest: int, everything: bool, as_json: bool) -
     datasets = dataset_rows((known.state for known in overview.datasets), raises=raises)
     releases = release_rows(overview.releases)
     series = series_rows(overview.series)
-    for row, known in zip(datasets, overview.datasets, strict=True):
-        row["epsilon_estimate"] = None if known.epsilon_estimate is None else float(known.epsilon_estimate)
+    estimates = [known.epsilon_estimate for known in overview.datasets]
     if as_json:
-        shown = {
-            "datasets": datasets,
+        shown: LedgerShown = {
+            "datasets": [
+                {**row, "epsilon_estimate": None if estimate is None else float(estimate)}
+                for row, estimate in zip(datasets, estimates, strict=True)
+            ],
             "series": series,
             "series_count": overview.series_count,
             "releases": releases,
@@ -240,10 +243,10 @@ def show(ledger_url: str | None, latest: int, everything: bool, as_json: bool) -
         click.echo(json.dumps(shown, ensure_ascii=False))
         return
     print_datasets(datasets)
-    for row in datasets:
+    for row, estimate in zip(datasets, estimates, strict=True):
         if row["accounting"] == "filter":
             continue  # its budget is composed itself
-        shown_estimate = NO_ESTIMATE if row["epsilon_estimate"] is None else amount_shown(row["epsilon_estimate"])
+        shown_estimate = NO_ESTIMATE if estimate is None else amount_shown(float(estimate))
         click.echo(f"  '{row['dataset']}': composed estimate of ε: {shown_estimate}")
     click.echo(f"{ESTIMATE_NOTE}\n")
     if series:
@@ -292,7 +295,8 @@ def verify(ledger_url: str | None, anchor_file: Path | None, public_key: Path | 
             findings += check.findings
             unchecked = list(check.unchecked)
     if as_json:
-        click.echo(json.dumps({"ok": not findings, "findings": findings, "unchecked": unchecked}, ensure_ascii=False))
+        verified: LedgerVerified = {"ok": not findings, "findings": findings, "unchecked": unchecked}
+        click.echo(json.dumps(verified, ensure_ascii=False))
         return 1 if findings else 0
     for finding in findings:
         click.echo(finding)

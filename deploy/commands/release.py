@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import json
 import secrets
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from ...flows.paths import StatePaths, resolve_paths
 from ...mechanisms.errors import InputRefused
 from ..cli import AS_JSON, FILE, LEDGER, RELEASE_CERTIFICATE, CommandGroup
+
+if TYPE_CHECKING:
+    from ..schemas.outputs import ReleaseVerified, ShownRelease
 
 __all__ = ["abandon", "demo", "release", "run", "tell_result", "verify"]
 
@@ -94,7 +98,7 @@ def _tell_interruption(release_id: str, places: StatePaths, *, finish: str, ledg
     return 1
 
 
-def tell_result(result: dict[str, Any], *, as_json: bool) -> None:
+def tell_result(result: Mapping[str, Any], *, as_json: bool) -> None:
     """Say what was published and what it cost."""
     if as_json:
         click.echo(json.dumps(result, ensure_ascii=False))
@@ -176,8 +180,12 @@ def verify(certificate: Path, public_key: Path | None, as_json: bool) -> int:
     trusted = None if public_key is None else read_public_keys(public_key)
     check = verify_release(certificate, trusted=trusted)
     if as_json:
-        result = {"ok": not check.findings, "findings": check.findings}
-        result |= {"signed_by": check.signed_by, "unchecked": check.unchecked}
+        result: ReleaseVerified = {
+            "ok": not check.findings,
+            "findings": list(check.findings),
+            "signed_by": check.signed_by,
+            "unchecked": list(check.unchecked),
+        }
         click.echo(json.dumps(result, ensure_ascii=False))
         return 1 if check.findings else 0
     for finding in check.findings:
@@ -227,7 +235,7 @@ def list_releases(dataset: str | None, latest: int, everything: bool, ledger_url
         return
     cells = []
     for row in rows:
-        levels = "" if row["levels"] is None else levels_text(row["levels"], drawn=row["levels_drawn"])
+        levels = "" if row["levels"] is None else levels_text(row["levels"], drawn=bool(row["levels_drawn"]))
         cells.append((row["release_id"], row["dataset"], row["day"], row["stage"], levels, row["output"] or ""))
     headers = ("release", "data set", "day", "stage", "levels", "output")
     print_uncut(FactTable(title="Releases", headers=headers, rows=tuple(cells)))
@@ -265,7 +273,8 @@ def show(release_id: str, groups: int, ledger_url: str | None, as_json: bool) ->
         shown = None
         if largest is not None:
             shown = [dict(zip(largest.columns, values, strict=True)) for values in largest.rows]
-        click.echo(json.dumps(row | {"cost": cost, "largest_groups": shown}, ensure_ascii=False))
+        full: ShownRelease = {**row, "cost": cost, "largest_groups": shown}
+        click.echo(json.dumps(full, ensure_ascii=False))
         return
     print_uncut(facts_of_release(row, stage=state.stage, cost=cost))
     finish = f"crowdblend run SPEC.toml --release-id {release_id}"

@@ -7,7 +7,7 @@ Annotations are not postponed here: Prefect reads them where this module's names
 
 import os
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -111,7 +111,7 @@ def released(
     place: ScheduledPlace,
     *,
     stages: Stages | None = None,
-    attempts: Callable[[Callable[[], dict[str, Any]]], dict[str, Any]] = lambda attempt: attempt(),
+    attempts: Callable[[Callable[[], Mapping[str, Any]]], Mapping[str, Any]] = lambda attempt: attempt(),
     tell: Callable[..., None] = lambda **_: None,
 ) -> State[Any]:
     """Run a scheduled release within the flow run that is running.
@@ -129,7 +129,7 @@ def released(
         os.environ.setdefault("PREFECT_API_URL", str(PREFECT_API_URL.value()))
     name, series, places = place.release_id, place.series, resolve_paths()
 
-    def attempt() -> dict[str, Any]:
+    def attempt() -> Mapping[str, Any]:
         return run_release(
             place.spec,
             state_paths=places,

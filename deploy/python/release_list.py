@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ...accounting.ledger.certificate.verify import read_certificate
 from ...accounting.ledger.entries.kinds import published_text
@@ -18,6 +19,9 @@ from ...tasks.stages.publish import digest_of_file
 from ..run import levels_text
 from ..terminal.facts import FactTable
 from ..terminal.ledger_tables import release_rows
+
+if TYPE_CHECKING:
+    from ..schemas.outputs import ListedRelease
 
 __all__ = ["LargestGroups", "facts_of_release", "largest_groups", "listed_release"]
 
@@ -40,7 +44,7 @@ class LargestGroups:
     groups: int
 
 
-def listed_release(state: ReleaseState, *, home: Path, ledger_id: str) -> dict[str, Any]:
+def listed_release(state: ReleaseState, *, home: Path, ledger_id: str) -> ListedRelease:
     """A release as `release list --json` shows it: the ledger's row with its output, its levels and what it published.
 
     PRIVACY: of the private store only the place of the output is read; levels and sizes are those of the certificate.
@@ -50,12 +54,19 @@ def listed_release(state: ReleaseState, *, home: Path, ledger_id: str) -> dict[s
         home: the private store, which knows where the release was published.
         ledger_id: the ledger's id.
     """
-    [row] = release_rows([state])
-    row |= {"output": None, "levels": None, "levels_drawn": None, "published_groups": None, "published_records": None}
+    [known] = release_rows([state])
+    row: ListedRelease = {
+        **known,
+        "output": None,
+        "levels": None,
+        "levels_drawn": None,
+        "published_groups": None,
+        "published_records": None,
+    }
     if state.stage != "published":
         return row
-    known = remembered_facts(home, ledger_id=ledger_id, release_id=state.release_id).get("published", {})
-    output = known.get("output")
+    remembered = remembered_facts(home, ledger_id=ledger_id, release_id=state.release_id).get("published", {})
+    output = remembered.get("output")
     row["output"] = output
     if output is None or is_url(output):
         return row
@@ -72,7 +83,7 @@ def listed_release(state: ReleaseState, *, home: Path, ledger_id: str) -> dict[s
     return row
 
 
-def largest_groups(row: dict[str, Any], state: ReleaseState, *, most: int) -> LargestGroups | None:
+def largest_groups(row: Mapping[str, Any], state: ReleaseState, *, most: int) -> LargestGroups | None:
     """The largest published groups; None where there is no table of groups here, or it is not what was published.
 
     PRIVACY: nothing is shown of a table whose digest is not the one in the ledger.
@@ -98,7 +109,7 @@ def largest_groups(row: dict[str, Any], state: ReleaseState, *, most: int) -> La
     return LargestGroups(columns=tuple(table.column_names), rows=rows, groups=table.num_rows)
 
 
-def facts_of_release(row: dict[str, Any], *, stage: str, cost: str) -> FactTable:
+def facts_of_release(row: Mapping[str, Any], *, stage: str, cost: str) -> FactTable:
     """A release in a few lines.
 
     Args:

@@ -8,12 +8,42 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, TypedDict
 
+from ...accounting.theory.planning.planner import Plan
 from ...flows.spec import PAGE, keys_of, spec_model, spec_schema
+from ...mechanisms.measures.utility import UtilityMeasures
+from ..commands.doctor import Check
+from ..documents.preview.deletion import DeletionForecast
+from ..documents.preview.forecast import Forecast, Suggestion
 from .documents import Certificate, ExportedEntry
-from .outputs import OUTPUTS
+from .outputs import (
+    BudgetForecast,
+    DatasetList,
+    DeletionPlan,
+    DryRun,
+    Explanation,
+    HierarchyChecked,
+    HierarchyTree,
+    JobBegun,
+    JobStatus,
+    KeysShown,
+    LedgerMigrated,
+    LedgerShown,
+    LedgerVerified,
+    Refused,
+    ReleaseList,
+    ReleaseVerified,
+    RunResult,
+    SeriesList,
+    SeriesRow,
+    SheetWritten,
+    ShownRelease,
+    TokenList,
+    TokenMade,
+)
 from .type_schemas import DIALECT, schema_of_type
 
 __all__ = ["VERSIONS", "schemas", "text_of_schema"]
@@ -23,6 +53,72 @@ VERSIONS = {"certificate": 5}
 HEADING = re.compile(r"^#+ (?:`\[(.+)\]`|Top level)$")
 ROW = re.compile(r"^\| `(\w+)` \|.*\| ([^|]+) \|$")
 LINK = re.compile(r"\[([^\]]+)\]\([^)]+\)")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PricedPlan(Plan):
+    """A priced point; null where a quantity does not exist or was not asked for."""
+
+    survival_share: Annotated[float | None, "of the sampled records, for the group sizes that were given."]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SuppressionPreview(Forecast):
+    """What a release would suppress."""
+
+    suggestions: Annotated[list[Suggestion], "what would lose less."]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class DeletionPreview(DeletionForecast):
+    """What a deletion release would delete."""
+
+    suggestions: Annotated[list[Suggestion], "none."]
+
+
+class PrivateReport(TypedDict):
+    """A private report. Not for publication: it has exact figures of the private records."""
+
+    release_id: Annotated[str, "that it is about."]
+    report: Annotated[str, "its file."]
+    look: Annotated[int, "entry of the ledger that records it."]
+    measures: Annotated[UtilityMeasures, "the figures."]
+
+
+class Examined(TypedDict):
+    """What `doctor` found."""
+
+    ok: Annotated[bool, "whether all is well."]
+    checks: Annotated[list[Check], "what was looked at."]
+
+
+OUTPUTS: dict[str, Any] = {
+    "cancel": RunResult | Refused,
+    "dataset list": DatasetList | Refused,
+    "doctor": Examined | Refused,
+    "explain": Explanation | Refused,
+    "hierarchy check": HierarchyChecked | Refused,
+    "hierarchy show": HierarchyTree | Refused,
+    "key show": KeysShown | Refused,
+    "ledger migrate": LedgerMigrated | Refused,
+    "ledger show": LedgerShown | Refused,
+    "ledger verify": LedgerVerified | Refused,
+    "plan": PricedPlan | DeletionPlan | BudgetForecast | Explanation | Refused,
+    "preview": SuppressionPreview | DeletionPreview | Refused,
+    "release list": ReleaseList | Refused,
+    "release show": ShownRelease | Refused,
+    "report private": PrivateReport | Refused,
+    "run": RunResult | DryRun | Refused,
+    "series add": SeriesRow | Refused,
+    "series list": SeriesList | Refused,
+    "sheet": SheetWritten | Refused,
+    "status": JobStatus | Refused,
+    "submit": RunResult | JobBegun | Refused,
+    "token add": TokenMade | Refused,
+    "token list": TokenList | Refused,
+    "verify": ReleaseVerified | Refused,
+}
+"""Words of a command → what it prints with `--json`."""
 
 
 def schemas(page: str) -> Iterator[tuple[str, dict[str, Any]]]:

@@ -1,1062 +1,628 @@
-"""The forms of what commands print with `--json`."""
+"""The forms of what commands print with `--json`: the types of what is printed, and beside each key what it means."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Annotated, Any, Literal, NotRequired, TypedDict
 
-from ...accounting.theory.planning.planner import Plan
-from ...mechanisms.measures.utility import UtilityMeasures
-from ..commands.doctor import Check
-from ..documents.preview.deletion import DeletionForecast
-from ..documents.preview.forecast import Forecast, Suggestion
 from .documents import Day, Inclusion, Mechanism, PlannedMargins, PublishedMargins, PublishedStage, Sha256
 
-__all__ = ["OUTPUTS", "Refused"]
+__all__ = [
+    "Account",
+    "BudgetFacts",
+    "BudgetForecast",
+    "BudgetRaise",
+    "CalendarForecast",
+    "Chain",
+    "ChangeForecast",
+    "Charge",
+    "DatasetList",
+    "DatasetRow",
+    "Deleted",
+    "DeletionPlan",
+    "DryRun",
+    "EstimatedDataset",
+    "ExplainedChoice",
+    "ExplainedColumn",
+    "ExplainedLevel",
+    "ExplainedStage",
+    "Explanation",
+    "FilterTaken",
+    "HierarchyChecked",
+    "HierarchyFinding",
+    "HierarchyTree",
+    "Included",
+    "JobBegun",
+    "JobState",
+    "JobStatus",
+    "KeysShown",
+    "LedgerMigrated",
+    "LedgerShown",
+    "LedgerVerified",
+    "Limit",
+    "ListedRelease",
+    "Payment",
+    "PrivateLook",
+    "PublicKey",
+    "Refusal",
+    "Refused",
+    "Relation",
+    "ReleaseList",
+    "ReleaseRow",
+    "ReleaseVerified",
+    "RunResult",
+    "SeriesList",
+    "SeriesPart",
+    "SeriesPlace",
+    "SeriesRow",
+    "SheetWritten",
+    "ShownRelease",
+    "SourceFacts",
+    "TokenList",
+    "TokenMade",
+    "TokenRow",
+    "Way",
+]
 
 Stage = Literal["charged", "reading", "published", "abandoned"]
 Number = float | None
+Relation = Literal["add/remove", "replacement"]
+JobState = Literal["running", "killed", "cancelled", "published", "failed", "refused", "abandoned", "interrupted"]
 
 
 class Refusal(TypedDict):
-    """Why a command did not do what it was asked.
+    """Why a command did not do what it was asked."""
 
-    Args:
-        kind: failed, after a charge; input, the specification or the command is wrong; accountant, it refuses.
-        exit_code: with which the command leaves.
-        where: file, line, key or option; may be empty.
-        message: what is wrong, what was not done, and what to do.
-    """
-
-    kind: Literal["failed", "input", "accountant"]
-    exit_code: Literal[1, 2, 3]
-    where: str
-    message: str
+    kind: Annotated[
+        Literal["failed", "input", "accountant"],
+        "failed, after a charge; input, the specification or the command is wrong; accountant, it refuses.",
+    ]
+    exit_code: Annotated[Literal[1, 2, 3], "with which the command leaves."]
+    where: Annotated[str, "file, line, key or option; may be empty."]
+    message: Annotated[str, "what is wrong, what was not done, and what to do."]
 
 
 class Refused(TypedDict):
-    """What every command prints where it refuses or fails.
+    """What every command prints where it refuses or fails."""
 
-    Args:
-        error: why.
-        release_id: of a release that was broken off.
-    """
-
-    error: Refusal
-    release_id: NotRequired[str]
+    error: Annotated[Refusal, "why."]
+    release_id: NotRequired[Annotated[str, "of a release that was broken off."]]
 
 
 class SeriesPlace(TypedDict):
-    """The place that a release takes in its series.
+    """The place that a release takes in its series."""
 
-    Args:
-        name: of the series.
-        number: from 1.
-        releases: how many the series has.
-        part: where the series' mechanisms differ.
-    """
-
-    name: str
-    number: int
-    releases: int
-    part: NotRequired[int]
+    name: Annotated[str, "of the series."]
+    number: Annotated[int, "from 1."]
+    releases: Annotated[int, "how many the series has."]
+    part: NotRequired[Annotated[int, "where the series' mechanisms differ."]]
 
 
 class FilterTaken(TypedDict):
-    """What a release took of a filter budget.
+    """What a release took of a filter budget."""
 
-    Args:
-        order: of the divergence.
-        divergence: at that order.
-        tail: the mass that was cut off for it.
-        share: of the budget.
-    """
-
-    order: float
-    divergence: float
-    tail: float
-    share: float
+    order: Annotated[float, "of the divergence."]
+    divergence: Annotated[float, "at that order."]
+    tail: Annotated[float, "the mass that was cut off for it."]
+    share: Annotated[float, "of the budget."]
 
 
-class RunResult(TypedDict):
-    """A release that was published.
+class Payment(TypedDict):
+    """What paid for a release."""
 
-    Args:
-        release_id: unique in the ledger.
-        looked_up: whether it had been published before, so that nothing was charged now.
-        dataset: whose budget paid.
-        series: its place, null where it paid for itself.
-        filter_charge: of a data set with a filter budget.
-        sample_id: commitment to the sampling key; null where no sample was drawn.
-        mechanism: its versioned record.
-        epsilon: ε as charged.
-        delta: δ as charged.
-        epsilon_paper: ε by the published bound; null where it gives none.
-        levels: level of each column.
-        published_groups: rows of the table without repetitions.
-        published_records: null where what is published counts none.
-        stages: of a deletion release.
-        margins: of a deletion release.
-        output: where the release lies.
-        certificate: where its certificate lies.
-        timings: seconds of each stage.
-    """
+    series: Annotated[SeriesPlace | None, "its place, null where it paid for itself."]
+    filter_charge: NotRequired[Annotated[FilterTaken, "of a data set with a filter budget."]]
 
-    release_id: str
-    looked_up: bool
-    dataset: str
-    series: SeriesPlace | None
-    filter_charge: NotRequired[FilterTaken]
-    sample_id: Sha256 | None
-    mechanism: Mechanism
-    epsilon: float
-    delta: float
-    epsilon_paper: Number
-    levels: dict[str, int]
-    published_groups: int
-    published_records: int | None
-    stages: NotRequired[list[PublishedStage]]
-    margins: NotRequired[PublishedMargins]
-    output: str
-    certificate: str
-    timings: dict[str, float]
+
+class Deleted(TypedDict):
+    """What a deletion release published."""
+
+    stages: NotRequired[Annotated[list[PublishedStage], "the finest first."]]
+    margins: NotRequired[Annotated[PublishedMargins, "beside them."]]
+
+
+class RunResult(Payment, Deleted):
+    """A release that was published."""
+
+    release_id: Annotated[str, "unique in the ledger."]
+    looked_up: Annotated[bool, "whether it had been published before, so that nothing was charged now."]
+    dataset: Annotated[str, "whose budget paid."]
+    sample_id: Annotated[Sha256 | None, "commitment to the sampling key; null where no sample was drawn."]
+    mechanism: Annotated[Mechanism, "its versioned record."]
+    epsilon: Annotated[float, "ε as charged."]
+    delta: Annotated[float, "δ as charged."]
+    epsilon_paper: Annotated[Number, "ε by the published bound; null where it gives none."]
+    levels: Annotated[dict[str, int], "level of each column."]
+    published_groups: Annotated[int, "rows of the table without repetitions."]
+    published_records: Annotated[int | None, "null where what is published counts none."]
+    output: Annotated[str, "where the release lies."]
+    certificate: Annotated[str, "where its certificate lies."]
+    timings: Annotated[dict[str, float], "seconds of each stage."]
 
 
 class Charge(TypedDict):
-    """What would be charged.
+    """What would be charged."""
 
-    Args:
-        epsilon: ε.
-        delta: δ.
-    """
-
-    epsilon: float
-    delta: float
+    epsilon: Annotated[float, "ε."]
+    delta: Annotated[float, "δ."]
 
 
 class BudgetFacts(TypedDict):
-    """A data set's budget, and what would be left of it; amounts that a filter budget doesn't have are null.
+    """A data set's budget, and what would be left of it; amounts that a filter budget doesn't have are null."""
 
-    Args:
-        dataset: its name.
-        accounting: how its releases add up; not there without a ledger.
-        epsilon_budget: ε of the budget.
-        epsilon_spent: of it.
-        epsilon_left: of it.
-        epsilon_left_after: after the charge; negative where it doesn't fit.
-        delta_budget: δ of the budget.
-        delta_spent: of it.
-        delta_left: of it.
-        delta_left_after: after the charge.
-        order: of a filter's divergences.
-        divergence: that the charge takes of a filter.
-        tail: that it takes of a filter.
-        spent_share: of a filter.
-        spent_share_after: the charge.
-        problem: why a charge would be refused.
-    """
-
-    dataset: str
-    accounting: NotRequired[Literal["additive", "filter"]]
-    epsilon_budget: Number
-    epsilon_spent: Number
-    epsilon_left: Number
-    epsilon_left_after: Number
-    delta_budget: Number
-    delta_spent: Number
-    delta_left: Number
-    delta_left_after: Number
-    order: NotRequired[float]
-    divergence: NotRequired[float]
-    tail: NotRequired[float]
-    spent_share: NotRequired[float]
-    spent_share_after: NotRequired[float]
-    problem: str | None
+    dataset: Annotated[str, "its name."]
+    accounting: NotRequired[
+        Annotated[Literal["additive", "filter"], "how its releases add up; not there without a ledger."]
+    ]
+    epsilon_budget: Annotated[Number, "ε of the budget."]
+    epsilon_spent: Annotated[Number, "of it."]
+    epsilon_left: Annotated[Number, "of it."]
+    epsilon_left_after: Annotated[Number, "after the charge; negative where it doesn't fit."]
+    delta_budget: Annotated[Number, "δ of the budget."]
+    delta_spent: Annotated[Number, "of it."]
+    delta_left: Annotated[Number, "of it."]
+    delta_left_after: Annotated[Number, "after the charge."]
+    order: NotRequired[Annotated[float, "of a filter's divergences."]]
+    divergence: NotRequired[Annotated[float, "that the charge takes of a filter."]]
+    tail: NotRequired[Annotated[float, "that it takes of a filter."]]
+    spent_share: NotRequired[Annotated[float, "of a filter."]]
+    spent_share_after: NotRequired[Annotated[float, "the charge."]]
+    problem: Annotated[str | None, "why a charge would be refused."]
 
 
 class SourceFacts(TypedDict):
-    """The records' source by its metadata.
+    """The records' source by its metadata."""
 
-    Args:
-        files: how many; 0 of a database's query.
-        format: of the files.
-        problem: why it can't be read.
-        version: of a lake table.
-        remarks: what seems wrong.
-    """
-
-    files: int | None
-    format: str | None
-    problem: str | None
-    version: int | None
-    remarks: list[str]
+    files: Annotated[int | None, "how many; 0 of a database's query."]
+    format: Annotated[str | None, "of the files."]
+    problem: Annotated[str | None, "why it can't be read."]
+    version: Annotated[int | None, "of a lake table."]
+    remarks: Annotated[list[str], "what seems wrong."]
 
 
 class Limit(TypedDict):
-    """Whose records are limited.
+    """Whose records are limited."""
 
-    Args:
-        unit: person or household.
-        column: that names it.
-        records: the most that count.
-    """
-
-    unit: Literal["person", "household"]
-    column: str
-    records: int
+    unit: Annotated[Literal["person", "household"], "person or household."]
+    column: Annotated[str, "that names it."]
+    records: Annotated[int, "the most that count."]
 
 
-class DryRun(TypedDict):
-    """What a run would begin with.
+class Included(TypedDict):
+    """The rates of records, where they have rates of their own."""
 
-    Args:
-        dry_run: always true.
-        release_id: that was asked for.
-        stage: of a release of this id that there is.
-        dataset: whose budget would pay.
-        series: that would pay.
-        mechanism: its versioned record.
-        epsilon: ε of the guarantee.
-        delta: δ of the guarantee.
-        epsilon_paper: ε by the published bound.
-        charge: that a run would make.
-        budget: before and after it.
-        source: of the records; null where the release is published already.
-        levels: of the columns; null where they are drawn, or there are none.
-        limit: on the records of a person or household.
-        inclusion: where records have rates of their own.
-        output: where the release would lie.
-    """
+    inclusion: NotRequired[Annotated[Inclusion, "where records have rates of their own."]]
 
-    dry_run: Literal[True]
-    release_id: str | None
-    stage: Stage | None
-    dataset: str
-    series: str | None
-    mechanism: Mechanism
-    epsilon: float
-    delta: float
-    epsilon_paper: Number
-    charge: Charge
-    budget: BudgetFacts
-    source: SourceFacts | None
-    levels: dict[str, int] | None
-    limit: Limit | None
-    inclusion: NotRequired[Inclusion]
-    output: str
+
+class DryRun(Included):
+    """What a run would begin with."""
+
+    dry_run: Annotated[Literal[True], "always true."]
+    release_id: Annotated[str | None, "that was asked for."]
+    stage: Annotated[Stage | None, "of a release of this id that there is."]
+    dataset: Annotated[str, "whose budget would pay."]
+    series: Annotated[str | None, "that would pay."]
+    mechanism: Annotated[Mechanism, "its versioned record."]
+    epsilon: Annotated[float, "ε of the guarantee."]
+    delta: Annotated[float, "δ of the guarantee."]
+    epsilon_paper: Annotated[Number, "ε by the published bound."]
+    charge: Annotated[Charge, "that a run would make."]
+    budget: Annotated[BudgetFacts, "before and after it."]
+    source: Annotated[SourceFacts | None, "of the records; null where the release is published already."]
+    levels: Annotated[dict[str, int] | None, "of the columns; null where they are drawn, or there are none."]
+    limit: Annotated[Limit | None, "on the records of a person or household."]
+    output: Annotated[str, "where the release would lie."]
 
 
 class ExplainedLevel(TypedDict):
-    """A level of a column.
+    """A level of a column."""
 
-    Args:
-        level: its number; 0 is the value itself.
-        labels: how many there are.
-        values_per_label: the least and the most.
-        information_kept: share of the value's information, 0 to 1.
-        examples: a few labels.
-        possible: whether the release may have this level.
-    """
-
-    level: int
-    labels: int
-    values_per_label: tuple[int, int]
-    information_kept: float
-    examples: list[str]
-    possible: bool
+    level: Annotated[int, "its number; 0 is the value itself."]
+    labels: Annotated[int, "how many there are."]
+    values_per_label: Annotated[tuple[int, int], "the least and the most."]
+    information_kept: Annotated[float, "share of the value's information, 0 to 1."]
+    examples: Annotated[list[str], "a few labels."]
+    possible: Annotated[bool, "whether the release may have this level."]
 
 
 class ExplainedColumn(TypedDict):
-    """A released column.
+    """A released column."""
 
-    Args:
-        column: its name.
-        weight: in the draw of the map; null where the levels are fixed.
-        min_level: the finest that the release may have.
-        max_level: the coarsest.
-        levels: all of them.
-    """
-
-    column: str
-    weight: Number
-    min_level: int
-    max_level: int
-    levels: list[ExplainedLevel]
+    column: Annotated[str, "its name."]
+    weight: Annotated[Number, "in the draw of the map; null where the levels are fixed."]
+    min_level: Annotated[int, "the finest that the release may have."]
+    max_level: Annotated[int, "the coarsest."]
+    levels: Annotated[list[ExplainedLevel], "all of them."]
 
 
 class ExplainedChoice(TypedDict):
-    """How the map would be drawn.
+    """How the map would be drawn."""
 
-    Args:
-        draw: the mechanism.
-        steps: of a walk.
-        on: which records.
-        rate: of a fresh sample.
-        epsilon: as specified.
-        epsilon_of_choice: what the draw costs.
-        epsilon_of_release: what the release with its drawn map costs.
-        threshold: groups of fewer records count nothing for a map.
-        candidates: level of each column, for each candidate; null for all within the bounds.
-    """
-
-    draw: Literal["permute-and-flip", "exponential", "walk"]
-    steps: int | None
-    on: Literal["whole", "fresh-sample"]
-    rate: Number
-    epsilon: float
-    epsilon_of_choice: float
-    epsilon_of_release: float
-    threshold: int
-    candidates: list[Any] | None
+    draw: Annotated[Literal["permute-and-flip", "exponential", "walk"], "the mechanism."]
+    steps: Annotated[int | None, "of a walk."]
+    on: Annotated[Literal["whole", "fresh-sample"], "which records."]
+    rate: Annotated[Number, "of a fresh sample."]
+    epsilon: Annotated[float, "as specified."]
+    epsilon_of_choice: Annotated[float, "what the draw costs."]
+    epsilon_of_release: Annotated[float, "what the release with its drawn map costs."]
+    threshold: Annotated[int, "groups of fewer records count nothing for a map."]
+    candidates: Annotated[list[Any] | None, "level of each column, for each candidate; null for all within the bounds."]
 
 
 class ExplainedStage(TypedDict):
-    """A stage of a deletion release.
+    """A stage of a deletion release."""
 
-    Args:
-        levels: of the columns.
-    """
-
-    levels: dict[str, int]
+    levels: Annotated[dict[str, int], "of the columns."]
 
 
-class Explanation(TypedDict):
-    """What a specification would do and cost; some keys are of some kinds of release alone.
+class Explanation(Included):
+    """What a specification would do and cost; some keys are of some kinds of release alone."""
 
-    Args:
-        dataset: whose budget would pay.
-        mechanism: its versioned record.
-        epsilon: ε of all its releases.
-        delta: δ of all its releases.
-        epsilon_paper: ε by the published bound.
-        rule: versioned name of the theorem that gives the price.
-        releases: that the price is for.
-        limit: on the records of a person or household.
-        inclusion: where records have rates of their own.
-        columns: with their levels.
-        maps: how many the release may have.
-        selection: how the map is drawn.
-        cells: declared cells or answers, all of them published.
-        relation: the neighbouring relation.
-        confidence: of the intervals.
-        half_width: of each answer's interval.
-        people_for_1_percent: so many reports make every standard error at most 1% of them.
-        expected_deletion: records that a group loses at a stage.
-        largest_deletion: the same.
-        stages: of a deletion release.
-        margins: beside it.
-        budget: of the data set.
-        source: of the records.
-    """
-
-    dataset: str
-    mechanism: Mechanism
-    epsilon: float
-    delta: float
-    epsilon_paper: Number
-    rule: str
-    releases: int
-    limit: Limit | None
-    inclusion: NotRequired[Inclusion]
-    columns: list[ExplainedColumn]
-    maps: int
-    selection: ExplainedChoice | None
-    cells: NotRequired[int]
-    relation: NotRequired[str]
-    confidence: NotRequired[float]
-    half_width: NotRequired[float]
-    people_for_1_percent: NotRequired[int]
-    expected_deletion: NotRequired[float]
-    largest_deletion: NotRequired[int]
-    stages: NotRequired[list[ExplainedStage]]
-    margins: NotRequired[PlannedMargins]
-    budget: BudgetFacts
-    source: SourceFacts
+    dataset: Annotated[str, "whose budget would pay."]
+    mechanism: Annotated[Mechanism, "its versioned record."]
+    epsilon: Annotated[float, "ε of all its releases."]
+    delta: Annotated[float, "δ of all its releases."]
+    epsilon_paper: Annotated[Number, "ε by the published bound."]
+    rule: Annotated[str, "versioned name of the theorem that gives the price."]
+    releases: Annotated[int, "that the price is for."]
+    limit: Annotated[Limit | None, "on the records of a person or household."]
+    columns: Annotated[list[ExplainedColumn], "with their levels."]
+    maps: Annotated[int, "how many the release may have."]
+    selection: Annotated[ExplainedChoice | None, "how the map is drawn."]
+    cells: NotRequired[Annotated[int, "declared cells or answers, all of them published."]]
+    relation: NotRequired[Annotated[str, "the neighbouring relation."]]
+    confidence: NotRequired[Annotated[float, "of the intervals."]]
+    half_width: NotRequired[Annotated[float, "of each answer's interval."]]
+    people_for_1_percent: NotRequired[Annotated[int, "so many reports make every standard error at most 1% of them."]]
+    expected_deletion: NotRequired[Annotated[float, "records that a group loses at a stage."]]
+    largest_deletion: NotRequired[Annotated[int, "the same."]]
+    stages: NotRequired[Annotated[list[ExplainedStage], "of a deletion release."]]
+    margins: NotRequired[Annotated[PlannedMargins, "beside it."]]
+    budget: Annotated[BudgetFacts, "of the data set."]
+    source: Annotated[SourceFacts, "of the records."]
 
 
 class DeletionPlan(TypedDict):
-    """The noise of deletion releases that a budget allows.
+    """The noise of deletion releases that a budget allows."""
 
-    Args:
-        mechanism: its versioned record.
-        noise: its shape.
-        parameter: σ of Gaussian noise, else ε of a stage.
-        expected_deletion: records that a group loses at a stage.
-        largest_deletion: the same.
-        stages: how many.
-        margins: how many.
-        margin_error: standard error of each of their counts.
-        releases: that the price is for.
-        epsilon: ε of all of them.
-        delta: δ of all of them.
-        rule: versioned name of the theorem that gives the price.
-    """
-
-    mechanism: Mechanism
-    noise: str
-    parameter: float
-    expected_deletion: float
-    largest_deletion: int
-    stages: int
-    margins: int
-    margin_error: Number
-    releases: int
-    epsilon: float
-    delta: float
-    rule: str
+    mechanism: Annotated[Mechanism, "its versioned record."]
+    noise: Annotated[str, "its shape."]
+    parameter: Annotated[float, "σ of Gaussian noise, else ε of a stage."]
+    expected_deletion: Annotated[float, "records that a group loses at a stage."]
+    largest_deletion: Annotated[int, "the same."]
+    stages: Annotated[int, "how many."]
+    margins: Annotated[int, "how many."]
+    margin_error: Annotated[Number, "standard error of each of their counts."]
+    releases: Annotated[int, "that the price is for."]
+    epsilon: Annotated[float, "ε of all of them."]
+    delta: Annotated[float, "δ of all of them."]
+    rule: Annotated[str, "versioned name of the theorem that gives the price."]
 
 
 class Way(TypedDict):
-    """How many releases of a calendar a budget pays for, in one of the ways to pay.
+    """How many releases of a calendar a budget pays for, in one of the ways to pay."""
 
-    Args:
-        way: how they are paid.
-        releases: how many.
-        most: whether there may be more, which were not looked for.
-        years: that they last.
-        lasts: the same in words.
-        epsilon: ε of all of them.
-        delta: δ of all of them.
-        epsilon_each: of one.
-        delta_each: of one.
-        share_each: of a filter budget, of one.
-        limited_by: what is used up first.
-    """
-
-    way: str
-    releases: int
-    most: bool
-    years: float
-    lasts: str
-    epsilon: Number
-    delta: Number
-    epsilon_each: Number
-    delta_each: Number
-    share_each: Number
-    limited_by: str | None
+    way: Annotated[str, "how they are paid."]
+    releases: Annotated[int, "how many."]
+    most: Annotated[bool, "whether there may be more, which were not looked for."]
+    years: Annotated[float, "that they last."]
+    lasts: Annotated[str, "the same in words."]
+    epsilon: Annotated[Number, "ε of all of them."]
+    delta: Annotated[Number, "δ of all of them."]
+    epsilon_each: Annotated[Number, "of one."]
+    delta_each: Annotated[Number, "of one."]
+    share_each: Annotated[Number, "of a filter budget, of one."]
+    limited_by: Annotated[str | None, "what is used up first."]
 
 
 class CalendarForecast(TypedDict):
-    """How long a budget lasts for one calendar.
+    """How long a budget lasts for one calendar."""
 
-    Args:
-        calendar: as it was asked for.
-        k: suppression threshold.
-        sampling_rate: of each release.
-        releases_a_year: by the calendar.
-        ways: to pay.
-    """
-
-    calendar: str
-    k: int
-    sampling_rate: float
-    releases_a_year: float
-    ways: list[Way]
+    calendar: Annotated[str, "as it was asked for."]
+    k: Annotated[int, "suppression threshold."]
+    sampling_rate: Annotated[float, "of each release."]
+    releases_a_year: Annotated[float, "by the calendar."]
+    ways: Annotated[list[Way], "to pay."]
 
 
 class ChangeForecast(TypedDict):
-    """What another k or rate would change.
+    """What another k or rate would change."""
 
-    Args:
-        k: suppression threshold.
-        sampling_rate: of each release.
-        releases: by the way to pay.
-    """
-
-    k: int
-    sampling_rate: float
-    releases: dict[str, int]
+    k: Annotated[int, "suppression threshold."]
+    sampling_rate: Annotated[float, "of each release."]
+    releases: Annotated[dict[str, int], "by the way to pay."]
 
 
 class BudgetForecast(TypedDict):
-    """How long what is left of a budget lasts.
+    """How long what is left of a budget lasts."""
 
-    Args:
-        dataset: its name.
-        accounting: how its releases add up.
-        epsilon_left: of the budget.
-        delta_left: of the budget.
-        share_left: of a filter budget.
-        calendars: that were asked for.
-        changes: that would make it last longer.
-    """
-
-    dataset: str
-    accounting: Literal["additive", "filter"]
-    epsilon_left: float
-    delta_left: float
-    share_left: Number
-    calendars: list[CalendarForecast]
-    changes: list[ChangeForecast]
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class PricedPlan(Plan):
-    """A priced point; null where a quantity does not exist or was not asked for.
-
-    Args:
-        survival_share: of the sampled records, for the group sizes that were given.
-    """
-
-    survival_share: Number
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class SuppressionPreview(Forecast):
-    """What a release would suppress.
-
-    Args:
-        suggestions: what would lose less.
-    """
-
-    suggestions: list[Suggestion]
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class DeletionPreview(DeletionForecast):
-    """What a deletion release would delete.
-
-    Args:
-        suggestions: none.
-    """
-
-    suggestions: list[Suggestion]
+    dataset: Annotated[str, "its name."]
+    accounting: Annotated[Literal["additive", "filter"], "how its releases add up."]
+    epsilon_left: Annotated[float, "of the budget."]
+    delta_left: Annotated[float, "of the budget."]
+    share_left: Annotated[Number, "of a filter budget."]
+    calendars: Annotated[list[CalendarForecast], "that were asked for."]
+    changes: Annotated[list[ChangeForecast], "that would make it last longer."]
 
 
 class JobBegun(TypedDict):
-    """A job that was left to run.
+    """A job that was left to run."""
 
-    Args:
-        release_id: by which it is looked after.
-        state: always running.
-    """
-
-    release_id: str
-    state: Literal["running"]
+    release_id: Annotated[str, "by which it is looked after."]
+    state: Annotated[Literal["running"], "always running."]
 
 
 class JobStatus(TypedDict):
-    """How far a release is.
+    """How far a release is."""
 
-    Args:
-        release_id: that was asked for.
-        state: of the job, or of the release in the ledger.
-        stage: that runs.
-        exit_code: with which the job ended.
-        message: with which it ended.
-        cost: so far, in words.
-    """
-
-    release_id: str
-    state: Literal["running", "killed", "cancelled", "published", "failed", "refused", "abandoned", "interrupted"]
-    stage: str | None
-    exit_code: int | None
-    message: str | None
-    cost: str | None
+    release_id: Annotated[str, "that was asked for."]
+    state: Annotated[
+        JobState,
+        "of the job, or of the release in the ledger.",
+    ]
+    stage: Annotated[str | None, "that runs."]
+    exit_code: Annotated[int | None, "with which the job ended."]
+    message: Annotated[str | None, "with which it ended."]
+    cost: Annotated[str | None, "so far, in words."]
 
 
 class ReleaseVerified(TypedDict):
-    """Whether a release is what its certificate says.
+    """Whether a release is what its certificate says."""
 
-    Args:
-        ok: whether nothing was found.
-        findings: what doesn't hold.
-        signed_by: id of the key whose signature holds.
-        unchecked: what was not shown.
-    """
-
-    ok: bool
-    findings: list[str]
-    signed_by: str | None
-    unchecked: list[str]
+    ok: Annotated[bool, "whether nothing was found."]
+    findings: Annotated[list[str], "what doesn't hold."]
+    signed_by: Annotated[str | None, "id of the key whose signature holds."]
+    unchecked: Annotated[list[str], "what was not shown."]
 
 
 class ReleaseRow(TypedDict):
-    """A release in the ledger.
+    """A release in the ledger."""
 
-    Args:
-        release_id: unique in the ledger.
-        dataset: whose budget paid.
-        label: for people.
-        series: that paid.
-        series_number: its place there.
-        stage: how far it is.
-        refunded: whether its charge was given back.
-        sample_id: commitment to the sampling key.
-        selection_sample_id: of the sample that the map is drawn on.
-        mechanism: its versioned record.
-        epsilon: ε as charged; null where a series paid.
-        delta: δ as charged.
-        rule: versioned name of the theorem that gave the price.
-        day: of the charge.
-        position: of the charge in the ledger.
-    """
-
-    release_id: str
-    dataset: str
-    label: str
-    series: str | None
-    series_number: int | None
-    stage: Stage
-    refunded: bool
-    sample_id: Sha256
-    selection_sample_id: Sha256 | None
-    mechanism: Mechanism
-    epsilon: Number
-    delta: Number
-    rule: str
-    day: Day
-    position: int
+    release_id: Annotated[str, "unique in the ledger."]
+    dataset: Annotated[str, "whose budget paid."]
+    label: Annotated[str, "for people."]
+    series: Annotated[str | None, "that paid."]
+    series_number: Annotated[int | None, "its place there."]
+    stage: Annotated[Stage, "how far it is."]
+    refunded: Annotated[bool, "whether its charge was given back."]
+    sample_id: Annotated[Sha256, "commitment to the sampling key."]
+    selection_sample_id: Annotated[Sha256 | None, "of the sample that the map is drawn on."]
+    mechanism: Annotated[Mechanism, "its versioned record."]
+    epsilon: Annotated[Number, "ε as charged; null where a series paid."]
+    delta: Annotated[Number, "δ as charged."]
+    rule: Annotated[str, "versioned name of the theorem that gave the price."]
+    day: Annotated[Day, "of the charge."]
+    position: Annotated[int, "of the charge in the ledger."]
 
 
 class ListedRelease(ReleaseRow):
-    """A release with what it published, as far as it lies on this machine.
+    """A release with what it published, as far as it lies on this machine."""
 
-    Args:
-        output: where it lies.
-        levels: of the columns.
-        levels_drawn: whether they were drawn privately.
-        published_groups: rows of the table without repetitions.
-        published_records: null where what is published counts none.
-    """
-
-    output: str | None
-    levels: dict[str, int] | None
-    levels_drawn: bool | None
-    published_groups: int | None
-    published_records: int | None
+    output: Annotated[str | None, "where it lies."]
+    levels: Annotated[dict[str, int] | None, "of the columns."]
+    levels_drawn: Annotated[bool | None, "whether they were drawn privately."]
+    published_groups: Annotated[int | None, "rows of the table without repetitions."]
+    published_records: Annotated[int | None, "null where what is published counts none."]
 
 
 class ReleaseList(TypedDict):
-    """Releases in the order of their charges.
+    """Releases in the order of their charges."""
 
-    Args:
-        releases: the latest, or all.
-        release_count: of all.
-    """
-
-    releases: list[ListedRelease]
-    release_count: int
+    releases: Annotated[list[ListedRelease], "the latest, or all."]
+    release_count: Annotated[int, "of all."]
 
 
 class ShownRelease(ListedRelease):
-    """One release.
+    """One release."""
 
-    Args:
-        cost: so far, in words.
-        largest_groups: label of each column, and `count`; null where there are none to show.
-    """
-
-    cost: str
-    largest_groups: list[dict[str, str | int | float | None]] | None
+    cost: Annotated[str, "so far, in words."]
+    largest_groups: Annotated[
+        list[dict[str, str | int]] | None,
+        "label of each column, and `count`; null where there are none to show.",
+    ]
 
 
 class BudgetRaise(TypedDict):
-    """A budget was raised.
+    """A budget was raised."""
 
-    Args:
-        epsilon: the new budget of ε.
-        delta: the new budget of δ.
-        reason: why.
-        by: who did.
-        day: when.
-        position: of the entry.
-    """
-
-    epsilon: float
-    delta: float
-    reason: str
-    by: str
-    day: Day
-    position: int
+    epsilon: Annotated[float, "the new budget of ε."]
+    delta: Annotated[float, "the new budget of δ."]
+    reason: Annotated[str, "why."]
+    by: Annotated[str, "who did."]
+    day: Annotated[Day, "when."]
+    position: Annotated[int, "of the entry."]
 
 
-class DatasetRow(TypedDict):
-    """A data set and its budget; amounts that a filter budget doesn't have are null.
+class Account(TypedDict):
+    """What is spent and left of a budget; amounts that a filter budget doesn't have are null."""
 
-    Args:
-        dataset: its name.
-        accounting: how its releases add up.
-        order: of a filter's divergences.
-        epsilon_budget: ε of the budget.
-        epsilon_spent: of it.
-        epsilon_left: of it, rounded down.
-        delta_budget: δ of the budget.
-        delta_spent: of it.
-        delta_left: of it, rounded down.
-        spent_share: of the budget.
-        remaining: ε and δ, or divergence and tail.
-        allowance: of a filter.
-        spent: of a filter.
-        raises: of the budget.
-        relation: the neighbouring relation.
-        survey: whether it is itself a sample.
-        rows_per_person: the most records that one person has in a delivery.
-    """
+    accounting: Annotated[Literal["additive", "filter"], "how its releases add up."]
+    order: Annotated[Number, "of a filter's divergences."]
+    epsilon_budget: Annotated[float, "ε of the budget."]
+    epsilon_spent: Annotated[Number, "of it."]
+    epsilon_left: Annotated[Number, "of it, rounded down."]
+    delta_budget: Annotated[float, "δ of the budget."]
+    delta_spent: Annotated[Number, "of it."]
+    delta_left: Annotated[Number, "of it, rounded down."]
+    spent_share: Annotated[float, "of the budget."]
+    remaining: Annotated[dict[str, float], "ε and δ, or divergence and tail."]
+    allowance: NotRequired[Annotated[dict[str, float], "of a filter."]]
+    spent: NotRequired[Annotated[dict[str, float], "of a filter."]]
 
-    dataset: str
-    accounting: Literal["additive", "filter"]
-    order: Number
-    epsilon_budget: float
-    epsilon_spent: Number
-    epsilon_left: Number
-    delta_budget: float
-    delta_spent: Number
-    delta_left: Number
-    spent_share: float
-    remaining: dict[str, float]
-    allowance: NotRequired[dict[str, float]]
-    spent: NotRequired[dict[str, float]]
-    raises: list[BudgetRaise]
-    relation: Literal["add/remove", "replacement"]
-    survey: bool
-    rows_per_person: int
+
+class DatasetRow(Account):
+    """A data set and its budget."""
+
+    dataset: Annotated[str, "its name."]
+    raises: Annotated[list[BudgetRaise], "of the budget."]
+    relation: Annotated[Relation, "the neighbouring relation."]
+    survey: Annotated[bool, "whether it is itself a sample."]
+    rows_per_person: Annotated[int, "the most records that one person has in a delivery."]
 
 
 class DatasetList(TypedDict):
-    """All data sets.
+    """All data sets."""
 
-    Args:
-        datasets: in the order in which they were added.
-    """
-
-    datasets: list[DatasetRow]
+    datasets: Annotated[list[DatasetRow], "in the order in which they were added."]
 
 
 class EstimatedDataset(DatasetRow):
-    """The same, with an estimate.
+    """The same, with an estimate."""
 
-    Args:
-        epsilon_estimate: ε of all its releases, composed; no guarantee.
-    """
-
-    epsilon_estimate: Number
+    epsilon_estimate: Annotated[Number, "ε of all its releases, composed; no guarantee."]
 
 
 class SeriesPart(TypedDict):
-    """A part of a series of different mechanisms.
+    """A part of a series of different mechanisms."""
 
-    Args:
-        part: its number.
-        mechanism: in words.
-        releases: how many it has.
-        taken: of these.
-        remaining: of these.
-    """
-
-    part: int
-    mechanism: str
-    releases: int
-    taken: int
-    remaining: int
+    part: Annotated[int, "its number."]
+    mechanism: Annotated[str, "in words."]
+    releases: Annotated[int, "how many it has."]
+    taken: Annotated[int, "of these."]
+    remaining: Annotated[int, "of these."]
 
 
 class SeriesRow(TypedDict):
-    """A series.
+    """A series."""
 
-    Args:
-        series: its name.
-        dataset: whose budget paid.
-        releases: how many it has.
-        taken: of these.
-        remaining: of these.
-        mechanism: its versioned record.
-        free_columns: whether each release has columns of its own.
-        parts: where its mechanisms differ.
-        epsilon: ε of all its releases.
-        delta: δ of all its releases.
-        epsilon_paper: ε by the published bound.
-        rule: versioned name of the theorem that gave the price.
-        day: when it was registered.
-        position: of the entry.
-    """
-
-    series: str
-    dataset: str
-    releases: int
-    taken: int
-    remaining: int
-    mechanism: Mechanism
-    free_columns: bool
-    parts: list[SeriesPart] | None
-    epsilon: float
-    delta: float
-    epsilon_paper: Number
-    rule: str
-    day: Day
-    position: int
+    series: Annotated[str, "its name."]
+    dataset: Annotated[str, "whose budget paid."]
+    releases: Annotated[int, "how many it has."]
+    taken: Annotated[int, "of these."]
+    remaining: Annotated[int, "of these."]
+    mechanism: Annotated[Mechanism, "its versioned record."]
+    free_columns: Annotated[bool, "whether each release has columns of its own."]
+    parts: Annotated[list[SeriesPart] | None, "where its mechanisms differ."]
+    epsilon: Annotated[float, "ε of all its releases."]
+    delta: Annotated[float, "δ of all its releases."]
+    epsilon_paper: Annotated[Number, "ε by the published bound."]
+    rule: Annotated[str, "versioned name of the theorem that gave the price."]
+    day: Annotated[Day, "when it was registered."]
+    position: Annotated[int, "of the entry."]
 
 
 class SeriesList(TypedDict):
-    """All series.
+    """All series."""
 
-    Args:
-        series: in the order of their registration.
-    """
-
-    series: list[SeriesRow]
+    series: Annotated[list[SeriesRow], "in the order of their registration."]
 
 
 class PrivateLook(TypedDict):
-    """Somebody looked at the records outside of a release.
+    """Somebody looked at the records outside of a release."""
 
-    Args:
-        dataset: whose.
-        what: was looked at.
-        by: who did.
-        day: when.
-        position: of the entry.
-    """
-
-    dataset: str
-    what: str
-    by: str
-    day: Day
-    position: int
+    dataset: Annotated[str, "whose."]
+    what: Annotated[str, "was looked at."]
+    by: Annotated[str, "who did."]
+    day: Annotated[Day, "when."]
+    position: Annotated[int, "of the entry."]
 
 
 class Chain(TypedDict):
-    """The ledger's chain.
+    """The ledger's chain."""
 
-    Args:
-        entries: how many.
-        head: hash of the last.
-    """
-
-    entries: int
-    head: Sha256
+    entries: Annotated[int, "how many."]
+    head: Annotated[Sha256, "hash of the last."]
 
 
 class LedgerShown(TypedDict):
-    """The ledger.
+    """The ledger."""
 
-    Args:
-        datasets: all of them.
-        series: the latest, or all.
-        series_count: of all.
-        releases: the latest, or all.
-        release_counts: by stage.
-        private_looks: all of them.
-        chain: of the entries.
-        epsilon_estimate_note: what the estimates are not.
-    """
-
-    datasets: list[EstimatedDataset]
-    series: list[SeriesRow]
-    series_count: int
-    releases: list[ReleaseRow]
-    release_counts: dict[str, int]
-    private_looks: list[PrivateLook]
-    chain: Chain
-    epsilon_estimate_note: str
+    datasets: Annotated[list[EstimatedDataset], "all of them."]
+    series: Annotated[list[SeriesRow], "the latest, or all."]
+    series_count: Annotated[int, "of all."]
+    releases: Annotated[list[ReleaseRow], "the latest, or all."]
+    release_counts: Annotated[dict[Stage, int], "by stage."]
+    private_looks: Annotated[list[PrivateLook], "all of them."]
+    chain: Annotated[Chain, "of the entries."]
+    epsilon_estimate_note: Annotated[str, "what the estimates are not."]
 
 
 class LedgerVerified(TypedDict):
-    """Whether the ledger holds together.
+    """Whether the ledger holds together."""
 
-    Args:
-        ok: whether nothing was found.
-        findings: what doesn't hold.
-        unchecked: what was not checked.
-    """
-
-    ok: bool
-    findings: list[str]
-    unchecked: list[str]
+    ok: Annotated[bool, "whether nothing was found."]
+    findings: Annotated[list[str], "what doesn't hold."]
+    unchecked: Annotated[list[str], "what was not checked."]
 
 
 class LedgerMigrated(TypedDict):
-    """The ledger's tables before and after.
+    """The ledger's tables before and after."""
 
-    Args:
-        before: schema revision.
-        after: schema revision.
-        entries: that stayed as they were.
-    """
-
-    before: str
-    after: str
-    entries: int
+    before: Annotated[str, "schema revision."]
+    after: Annotated[str, "schema revision."]
+    entries: Annotated[int, "that stayed as they were."]
 
 
 class HierarchyFinding(TypedDict):
-    """What is wrong, or perhaps not meant, in a hierarchy.
+    """What is wrong, or perhaps not meant, in a hierarchy."""
 
-    Args:
-        line: of the file; null where it is about no line.
-        what: it is.
-    """
-
-    line: int | None
-    what: str
+    line: Annotated[int | None, "of the file; null where it is about no line."]
+    what: Annotated[str, "it is."]
 
 
 class HierarchyChecked(TypedDict):
-    """What was found in a hierarchy.
+    """What was found in a hierarchy."""
 
-    Args:
-        ok: whether there is no fault.
-        findings: faults.
-        remarks: what perhaps isn't meant.
-        values: lines.
-        labels_per_level: how many, from level 0.
-        separator: of the file.
-        sha256: as certificates name it; null where a specification doesn't take the file.
-    """
-
-    ok: bool
-    findings: list[HierarchyFinding]
-    remarks: list[HierarchyFinding]
-    values: int
-    labels_per_level: list[int]
-    separator: str
-    sha256: Sha256 | None
+    ok: Annotated[bool, "whether there is no fault."]
+    findings: Annotated[list[HierarchyFinding], "faults."]
+    remarks: Annotated[list[HierarchyFinding], "what perhaps isn't meant."]
+    values: Annotated[int, "lines."]
+    labels_per_level: Annotated[list[int], "how many, from level 0."]
+    separator: Annotated[str, "of the file."]
+    sha256: Annotated[Sha256 | None, "as certificates name it; null where a specification doesn't take the file."]
 
 
 class HierarchyTree(TypedDict):
-    """A hierarchy from its most general labels down.
+    """A hierarchy from its most general labels down."""
 
-    Args:
-        levels: how many.
-        values: how many.
-        tree: label and what lies below it; a value has nothing below it.
-    """
-
-    levels: int
-    values: int
-    tree: Annotated[dict[str, Any], ("additionalProperties", {"$ref": "#/$defs/HierarchyTree/properties/tree"})]
+    levels: Annotated[int, "how many."]
+    values: Annotated[int, "how many."]
+    tree: Annotated[
+        dict[str, Any],
+        ("additionalProperties", {"$ref": "#/$defs/HierarchyTree/properties/tree"}),
+        "label and what lies below it; a value has nothing below it.",
+    ]
 
 
 class SheetWritten(TypedDict):
-    """Where the sheet for researchers is.
+    """Where the sheet for researchers is."""
 
-    Args:
-        html: a file.
-        markdown: a file.
-    """
-
-    html: str
-    markdown: str
-
-
-class PrivateReport(TypedDict):
-    """A private report. Not for publication: it has exact figures of the private records.
-
-    Args:
-        release_id: that it is about.
-        report: its file.
-        look: entry of the ledger that records it.
-        measures: the figures.
-    """
-
-    release_id: str
-    report: str
-    look: int
-    measures: UtilityMeasures
+    html: Annotated[str, "a file."]
+    markdown: Annotated[str, "a file."]
 
 
 class TokenMade(TypedDict):
-    """A token, told once.
+    """A token, told once."""
 
-    Args:
-        name: for whom.
-        expires: the first day on which it opens nothing.
-        token: the secret.
-    """
-
-    name: str
-    expires: Day
-    token: str
+    name: Annotated[str, "for whom."]
+    expires: Annotated[Day, "the first day on which it opens nothing."]
+    token: Annotated[str, "the secret."]
 
 
 class TokenRow(TypedDict):
-    """A token without its secret.
+    """A token without its secret."""
 
-    Args:
-        token_id: its id.
-        name: for whom.
-        added: when.
-        expires: the first day on which it opens nothing.
-        state: today.
-    """
-
-    token_id: Annotated[str, ("pattern", "^[0-9a-f]{16}$")]
-    name: str
-    added: Day
-    expires: Day
-    state: Literal["active", "expired", "revoked"]
+    token_id: Annotated[str, ("pattern", "^[0-9a-f]{16}$"), "its id."]
+    name: Annotated[str, "for whom."]
+    added: Annotated[Day, "when."]
+    expires: Annotated[Day, "the first day on which it opens nothing."]
+    state: Annotated[Literal["active", "expired", "revoked"], "today."]
 
 
 class TokenList(TypedDict):
-    """All tokens.
+    """All tokens."""
 
-    Args:
-        tokens: in the order in which they were added.
-    """
-
-    tokens: list[TokenRow]
+    tokens: Annotated[list[TokenRow], "in the order in which they were added."]
 
 
 class PublicKey(TypedDict):
-    """A public key.
+    """A public key."""
 
-    Args:
-        key_id: its id.
-        public_key: its bytes in hexadecimal digits.
-    """
-
-    key_id: str
-    public_key: Sha256
+    key_id: Annotated[str, "its id."]
+    public_key: Annotated[Sha256, "its bytes in hexadecimal digits."]
 
 
 class KeysShown(TypedDict):
-    """The public keys of the private store.
+    """The public keys of the private store."""
 
-    Args:
-        current: id of the one that signs now.
-        keys: that one first, then the earlier ones.
-    """
-
-    current: str
-    keys: list[PublicKey]
-
-
-class Examined(TypedDict):
-    """What `doctor` found.
-
-    Args:
-        ok: whether all is well.
-        checks: what was looked at.
-    """
-
-    ok: bool
-    checks: list[Check]
-
-
-OUTPUTS: dict[str, Any] = {
-    "cancel": RunResult | Refused,
-    "dataset list": DatasetList | Refused,
-    "doctor": Examined | Refused,
-    "explain": Explanation | Refused,
-    "hierarchy check": HierarchyChecked | Refused,
-    "hierarchy show": HierarchyTree | Refused,
-    "key show": KeysShown | Refused,
-    "ledger migrate": LedgerMigrated | Refused,
-    "ledger show": LedgerShown | Refused,
-    "ledger verify": LedgerVerified | Refused,
-    "plan": PricedPlan | DeletionPlan | BudgetForecast | Explanation | Refused,
-    "preview": SuppressionPreview | DeletionPreview | Refused,
-    "release list": ReleaseList | Refused,
-    "release show": ShownRelease | Refused,
-    "report private": PrivateReport | Refused,
-    "run": RunResult | DryRun | Refused,
-    "series add": SeriesRow | Refused,
-    "series list": SeriesList | Refused,
-    "sheet": SheetWritten | Refused,
-    "status": JobStatus | Refused,
-    "submit": RunResult | JobBegun | Refused,
-    "token add": TokenMade | Refused,
-    "token list": TokenList | Refused,
-    "verify": ReleaseVerified | Refused,
-}
-"""Words of a command → what it prints with `--json`."""
+    current: Annotated[str, "id of the one that signs now."]
+    keys: Annotated[list[PublicKey], "that one first, then the earlier ones."]

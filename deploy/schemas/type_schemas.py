@@ -31,8 +31,8 @@ Schema = dict[str, Any]
 def schema_of_type(hint: Any, *, exact: bool = False) -> Schema:  # noqa: ANN401 - a type hint
     """The schema of a type's values; the classes in it stand below `$defs`.
 
-    A class is a dataclass or a TypedDict. Its object has the keys of its fields and no other, each described by the
-    docstring's `Args`. A pair in `Annotated` is a keyword with its value.
+    A class is a dataclass or a TypedDict. Its object has the keys of its fields and no other. In `Annotated` a text is
+    the description, and a pair a keyword with its value; a dataclass's fields are described by the docstring's `Args`.
 
     Args:
         hint: the type.
@@ -62,7 +62,7 @@ class _Found:
         if origin is None and hint in PLAIN:
             return dict(AMOUNT if self.exact and hint is Decimal else PLAIN[hint])
         forms: Mapping[object, Callable[[], Schema]] = {
-            Annotated: lambda: self.schema(parts[0]) | dict(parts[1:]),
+            Annotated: lambda: self.schema(parts[0]) | dict(_keyword(said) for said in parts[1:]),
             Literal: lambda: {"enum": list(parts)},
             Union: lambda: _either([self.schema(part) for part in parts]),
             UnionType: lambda: _either([self.schema(part) for part in parts]),
@@ -114,6 +114,10 @@ class _Found:
         }
 
 
+def _keyword(said: str | tuple[str, Any]) -> tuple[str, Any]:
+    return ("description", said) if isinstance(said, str) else said
+
+
 def _either(options: list[Schema]) -> Schema:
     """One of several; types without anything else to say stand in one list."""
     if all(option.keys() == {"type"} for option in options):
@@ -127,9 +131,6 @@ ARGUMENT = re.compile(r"^    (\w+): (.*)$")
 def _described(cls: type) -> dict[str, str]:
     """What the docstrings of a class and of those that it is made from say of each field."""
     said: dict[str, str] = {}
-    for base in reversed(getattr(cls, "__orig_bases__", ())):
-        if isinstance(base, type):
-            said |= _described(base)
     for one in reversed(cls.__mro__):
         said |= dict(_arguments(inspect.cleandoc(one.__dict__.get("__doc__") or "")))
     return said

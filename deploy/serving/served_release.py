@@ -11,7 +11,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Any
@@ -52,8 +52,8 @@ class _ToldParent(Stages):
 
 
 def _attempts(
-    attempt: Callable[[], dict[str, Any]], *, retry_seconds: float, tell: Callable[..., None]
-) -> dict[str, Any]:
+    attempt: Callable[[], Mapping[str, Any]], *, retry_seconds: float, tell: Callable[..., None]
+) -> Mapping[str, Any]:
     """Try a release until it is published, or until time can't mend what is wrong or the window has ended."""
     begun, reported = time.monotonic(), ""
     while True:

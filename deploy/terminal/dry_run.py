@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -14,6 +15,9 @@ from ...mechanisms.recoding import GeneralizationMap
 from ..readiness import budget_facts, filter_charge_for, filter_lines, source_facts
 from ..run import two_names_warning, warn_of_metadata
 from .explanation import inclusion_facts, limit_facts, limit_in_words
+
+if TYPE_CHECKING:
+    from ..schemas import outputs
 
 __all__ = ["tell_dry_run"]
 
@@ -31,7 +35,7 @@ def tell_dry_run(found: DryRun, *, as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps(_record(found), ensure_ascii=False))
         return
-    budget = _budget(found)
+    budget: Mapping[str, Any] = _budget(found)
     price = found.request.price
     click.echo(f"Dry run of '{found.request.label}': {_charge(found)}.")
     click.echo(
@@ -57,7 +61,7 @@ def tell_dry_run(found: DryRun, *, as_json: bool) -> None:
     click.echo("Nothing was charged or written, and no record was read.")
 
 
-def _budget(found: DryRun) -> dict[str, Any]:
+def _budget(found: DryRun) -> outputs.BudgetFacts:
     taken = None if found.charge is None else filter_charge_for(found.dataset, found.request)
     return budget_facts(found.dataset, found.charge, taken=taken)
 
@@ -75,7 +79,7 @@ def _charge(found: DryRun) -> str:
     return f"the series '{found.series}' has paid, and a run would charge nothing"
 
 
-def _record(found: DryRun) -> dict[str, Any]:
+def _record(found: DryRun) -> outputs.DryRun:
     request, charge = found.request, found.charge
     recoding, paper = request.recoding, request.paper_price
     return {

@@ -22,6 +22,7 @@ from ...tasks.request import Request
 if TYPE_CHECKING:
     from ...mechanisms.biased_sampling import InclusionColumn
     from ...mechanisms.contributions import ContributionLimit
+    from ..schemas.outputs import ExplainedColumn, ExplainedLevel, Included, Limit
 
 __all__ = ["explanation", "inclusion_facts", "limit_facts", "limit_in_words", "print_explanation"]
 
@@ -50,12 +51,12 @@ def explanation(request: Request) -> dict[str, Any]:
     }
 
 
-def limit_facts(limit: ContributionLimit | None) -> dict[str, Any] | None:
+def limit_facts(limit: ContributionLimit | None) -> Limit | None:
     """Whose records are limited, by which column and to how many; None where nothing limits them."""
     return None if limit is None else {"unit": limit.unit, "column": limit.column, "records": limit.records}
 
 
-def inclusion_facts(thinning: InclusionColumn | None) -> dict[str, Any]:
+def inclusion_facts(thinning: InclusionColumn | None) -> Included:
     """The column of rates that sampled records are kept by, as an entry; none where all have one rate."""
     if thinning is None:
         return {}
@@ -70,7 +71,7 @@ def limit_in_words(limit: ContributionLimit) -> str:
 
 def _columns(
     recoding: GeneralizationMap | MapChoice, *, stages: Sequence[Mapping[str, int]]
-) -> Iterator[dict[str, Any]]:
+) -> Iterator[ExplainedColumn]:
     match recoding:
         case GeneralizationMap(columns=fixed):
             for column in fixed:
@@ -86,15 +87,15 @@ def _columns(
             assert_never(recoding)
 
 
-def _column(name: str, hierarchy: Hierarchy, possible: set[int], *, weight: Decimal | None) -> dict[str, Any]:
-    levels = []
+def _column(name: str, hierarchy: Hierarchy, possible: set[int], *, weight: Decimal | None) -> ExplainedColumn:
+    levels: list[ExplainedLevel] = []
     for level in range(hierarchy.levels):
         sizes = hierarchy.label_sizes(level) or {0: 0}
         levels.append(
             {
                 "level": level,
                 "labels": sum(sizes.values()),
-                "values_per_label": [min(sizes), max(sizes)],
+                "values_per_label": (min(sizes), max(sizes)),
                 "information_kept": float(information_kept(hierarchy, level)),
                 "examples": _examples(hierarchy, level),
                 "possible": level in possible,

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, cast
 
 import click
 
@@ -12,6 +12,18 @@ from ...accounting.ledger.queries import RecordedLook
 from ...accounting.ledger.reader import DatasetState, ReleaseState, SeriesState
 from ...mechanisms.amounts import amount_left, amount_shown, double_left, share_shown
 from .facts import FactTable, print_uncut
+
+if TYPE_CHECKING:
+    from ..schemas.outputs import (
+        Account,
+        BudgetRaise,
+        DatasetRow,
+        PrivateLook,
+        Relation,
+        ReleaseRow,
+        SeriesPart,
+        SeriesRow,
+    )
 
 __all__ = [
     "dataset_rows",
@@ -26,9 +38,9 @@ __all__ = [
 ]
 
 
-def dataset_rows(states: Iterable[DatasetState], *, raises: Iterable[tuple[int, BudgetRaised]]) -> list[dict[str, Any]]:
+def dataset_rows(states: Iterable[DatasetState], *, raises: Iterable[tuple[int, BudgetRaised]]) -> list[DatasetRow]:
     """The data sets as `--json` shows them, each with the raises of its budget."""
-    of_dataset: dict[str, list[dict[str, Any]]] = {}
+    of_dataset: dict[str, list[BudgetRaise]] = {}
     for position, raised in raises:
         of_dataset.setdefault(raised.dataset, []).append(
             {
@@ -43,9 +55,9 @@ def dataset_rows(states: Iterable[DatasetState], *, raises: Iterable[tuple[int, 
     return [
         {
             "dataset": state.name,
-            **account_fields(state),
+            **_account(state),
             "raises": of_dataset.get(state.name, []),
-            "relation": state.relation,
+            "relation": cast("Relation", state.relation),
             "survey": state.survey,
             "rows_per_person": state.rows_per_person,
         }
@@ -53,11 +65,26 @@ def dataset_rows(states: Iterable[DatasetState], *, raises: Iterable[tuple[int, 
     ]
 
 
-def account_fields(state: DatasetState) -> dict[str, Any]:
+def _account(state: DatasetState) -> Account:
     """What is spent and left of a data set's budget as JSON has it; a filter's has no ε or δ that is spent."""
     account, registered = state.account, state.filter_budget
     left = double_left(account.epsilon_left), double_left(account.delta_left)
-    fields: dict[str, Any] = {
+    if registered is not None:
+        return {
+            "accounting": "filter",
+            "order": float(registered.accounting.order),
+            "epsilon_budget": float(registered.epsilon),
+            "epsilon_spent": None,
+            "epsilon_left": None,
+            "delta_budget": float(registered.delta),
+            "delta_spent": None,
+            "delta_left": None,
+            "spent_share": float(account.spent_share),
+            "remaining": {"divergence": left[0], "tail": left[1]},
+            "allowance": {"divergence": float(account.epsilon_budget), "tail": float(account.delta_budget)},
+            "spent": {"divergence": float(account.epsilon_spent), "tail": float(account.delta_spent)},
+        }
+    return {
         "accounting": "additive",
         "order": None,
         "epsilon_budget": float(account.epsilon_budget),
@@ -69,21 +96,9 @@ def account_fields(state: DatasetState) -> dict[str, Any]:
         "spent_share": float(account.spent_share),
         "remaining": {"epsilon": left[0], "delta": left[1]},
     }
-    if registered is None:
-        return fields
-    return fields | {
-        "accounting": "filter",
-        "order": float(registered.accounting.order),
-        "epsilon_budget": float(registered.epsilon),
-        "delta_budget": float(registered.delta),
-        **dict.fromkeys(("epsilon_spent", "delta_spent", "epsilon_left", "delta_left")),
-        "remaining": {"divergence": left[0], "tail": left[1]},
-        "allowance": {"divergence": float(account.epsilon_budget), "tail": float(account.delta_budget)},
-        "spent": {"divergence": float(account.epsilon_spent), "tail": float(account.delta_spent)},
-    }
 
 
-def release_rows(states: Iterable[ReleaseState]) -> list[dict[str, Any]]:
+def release_rows(states: Iterable[ReleaseState]) -> list[ReleaseRow]:
     """The releases as `--json` shows them; one of a series has null for ε and δ: the series was charged whole."""
     return [
         {
@@ -113,7 +128,7 @@ def tell_of_more(listed: int, count: int, what: str) -> None:
         click.echo(f"The latest {listed} of {count} {what}; --all lists all.\n")
 
 
-def print_datasets(datasets: list[dict[str, Any]]) -> None:
+def print_datasets(datasets: Sequence[Mapping[str, Any]]) -> None:
     """The data sets as tables by their accounting, and how their budgets came to be what they are."""
     rows = []
     for row in datasets:
@@ -135,7 +150,7 @@ def print_datasets(datasets: list[dict[str, Any]]) -> None:
             click.echo(f"  '{row['dataset']}': {reported}")
 
 
-def _print_filters(datasets: list[dict[str, Any]]) -> None:
+def _print_filters(datasets: Sequence[Mapping[str, Any]]) -> None:
     """The data sets whose budget is a filter's."""
     if not datasets:
         return
@@ -152,7 +167,7 @@ def _print_filters(datasets: list[dict[str, Any]]) -> None:
     print_uncut(FactTable(title="Filter budgets", headers=headers, rows=tuple(rows)))
 
 
-def print_releases(releases: list[dict[str, Any]]) -> None:
+def print_releases(releases: Sequence[Mapping[str, Any]]) -> None:
     """The releases as a table."""
     rows = []
     for row in releases:
@@ -165,7 +180,7 @@ def print_releases(releases: list[dict[str, Any]]) -> None:
     print_uncut(FactTable(title="Releases", headers=headers, rows=tuple(rows)))
 
 
-def look_rows(looks: Iterable[RecordedLook]) -> list[dict[str, Any]]:
+def look_rows(looks: Iterable[RecordedLook]) -> list[PrivateLook]:
     """Private looks as JSON has them."""
     return [
         {
@@ -179,13 +194,13 @@ def look_rows(looks: Iterable[RecordedLook]) -> list[dict[str, Any]]:
     ]
 
 
-def print_looks(rows: list[dict[str, Any]]) -> None:
+def print_looks(rows: Sequence[Mapping[str, Any]]) -> None:
     """Print them as a table."""
     shown = tuple((row["dataset"], row["what"], row["by"], row["day"]) for row in rows)
     print_uncut(FactTable(title="Private looks", headers=("data set", "what", "by", "day"), rows=shown))
 
 
-def series_rows(states: Iterable[SeriesState]) -> list[dict[str, Any]]:
+def series_rows(states: Iterable[SeriesState]) -> list[SeriesRow]:
     """The series as `--json` shows them."""
     return [
         {
@@ -208,7 +223,7 @@ def series_rows(states: Iterable[SeriesState]) -> list[dict[str, Any]]:
     ]
 
 
-def _part_rows(state: SeriesState) -> list[dict[str, Any]] | None:
+def _part_rows(state: SeriesState) -> list[SeriesPart] | None:
     """The parts of a series of different mechanisms with their places; None where there is one mechanism."""
     if (mixed := state.registered.mixed) is None:
         return None
@@ -224,7 +239,7 @@ def _part_rows(state: SeriesState) -> list[dict[str, Any]] | None:
     ]
 
 
-def print_series(rows: list[dict[str, Any]]) -> None:
+def print_series(rows: Sequence[Mapping[str, Any]]) -> None:
     """The series as a table."""
     shown = []
     for row in rows:
