@@ -65,7 +65,9 @@ EXPLAINED = (
     ),
     Explanation(
         place=r"prefect/prefect\.db \(rows\)",
-        line=rb"^(?:task_run|events?|event_resources)\b.*\bclose\b",
+        # Rows of the task `close` in which no message and no number but 0 and 1 stands.
+        line=rb"^(?:task_run|events|event_resources) \((?=.*[\"']close(?:-[0-9a-f]{8})?[\"'])"
+        rb'(?!.*message": "[^"])(?:[^0-9]|(?<![0-9])[01](?![0-9])|\bclose-[0-9a-f]{8}\b)*$',
         reason="whether a run's own server has recorded how its last task ended before it is stopped follows the clock",
     ),
 )

@@ -78,12 +78,23 @@ def write_new(path: Path, text: str, *, request: Request | None = None) -> None:
     """Write a new file; arguments and errors as of `require_elsewhere`.
 
     Raises:
-        InputRefused: nothing may, or can, be written there.
+        InputRefused: nothing may, or can, be written there, or the text has half of a surrogate pair, as a name that is
+            not UTF-8 has.
     """
     require_elsewhere(path, request=request)
     try:
-        with path.expanduser().open("x", encoding="utf-8", newline="") as file:
-            file.write(text)
+        raw_bytes = text.encode("utf-8")
+    except UnicodeEncodeError:
+        raise InputRefused("a name that this would state is not UTF-8.", where=str(path)) from None
+    place = path.expanduser()
+    try:
+        with place.open("xb") as file:
+            try:
+                file.write(raw_bytes)
+                file.flush()
+            except OSError:
+                place.unlink()
+                raise
     except OSError as error:
         raise InputRefused(f"this can't be written ({error.strerror}).", where=str(path)) from None
 

@@ -149,6 +149,7 @@ def _json(path: Path) -> Mapping[str, Any]:
         if path.stat().st_size > LARGEST:
             _refuse(path, "this is too large for a schema.")
         content = json.loads(path.read_bytes().decode("utf-8-sig"), parse_float=Decimal, parse_constant=_no_number)
+        json.dumps(content, ensure_ascii=False, default=str).encode("utf-8")  # an escape may be half of a character
     except OSError as error:
         raise InputRefused(f"the schema can't be read ({error.strerror}).", where=str(path)) from None
     except (ValueError, RecursionError):

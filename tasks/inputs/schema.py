@@ -15,7 +15,7 @@ from .csv_header import CsvHeader, header_of, likeness, read_head
 from .files import foreign_source
 from .list import RecordFormat, Source, list_source
 from .parquet_footer import open_parquet
-from .statistics_files import statistics_head
+from .statistics_files import read_statistics_head
 
 __all__ = ["ColumnKind", "NamedColumn", "SourceNames", "read_names"]
 
@@ -102,7 +102,7 @@ def _parquet_columns(path: str) -> tuple[NamedColumn, ...]:
 
 
 def _statistics_columns(path: str) -> tuple[NamedColumn, ...]:
-    head = statistics_head(path)
+    head = read_statistics_head(path)
     return tuple(
         NamedColumn(name=name, kind="unknown" if name in head.labels else _kind(type_))
         for name, type_ in head.types.items()

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import closing
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Any
@@ -28,7 +28,9 @@ __all__ = [
     "code_text",
     "is_statistics_file",
     "labels_are_meant",
+    "number_of_records",
     "read_block",
+    "read_statistics_head",
     "read_statistics_layout",
     "require_one_meaning",
     "statistics_head",
@@ -48,6 +50,7 @@ BLOCK_RECORDS = 1 << 17
 
 _SPSS = (".sav", ".zsav")
 _SAS_TRANSPORT, _TRANSPORT_BYTES = ".xpt", 80
+_ANY_BYTES = "ISO-8859-1"
 _TYPES = {
     "string": pa.large_string(),
     "int8": pa.int64(),
@@ -83,7 +86,7 @@ class StatisticsHead:
     """What a file says before its records.
 
     Args:
-        records: how many there are.
+        records: how many there are; None where it isn't said, as in a transport file of SAS.
         types: Arrow's type of each column, in the file's order.
         labels: of each column that has some.
         missing: of SPSS, per column with user-missing values, (least, greatest) of each range.
@@ -91,7 +94,7 @@ class StatisticsHead:
         day_units: how many of the stored units are a day.
     """
 
-    records: int
+    records: int | None
     types: Mapping[str, pa.DataType]
     labels: Mapping[str, StoredLabels]
     missing: Mapping[str, tuple[tuple[float, float], ...]]
@@ -107,8 +110,6 @@ def is_statistics_file(path: str) -> bool:
 def read_statistics_layout(path: str, *, columns: Sequence[str], borne: Sequence[str] = ()) -> ParquetLayout:
     """Check the released columns of one file by its head; what follows is cut into blocks, as row groups are.
 
-    A transport file of SAS doesn't say how many records it has, so they are counted by reading one column.
-
     Args:
         path: file or URL.
         columns: names of the released columns.
@@ -118,23 +119,9 @@ def read_statistics_layout(path: str, *, columns: Sequence[str], borne: Sequence
         InputRefused: pyreadstat isn't installed, the head can't be read, or a column is missing or of a type that has
             no text.
     """
-    try:
-        import pyreadstat
-    except ImportError:
-        raise InputRefused(
-            "this is a file of a statistics package, and what reads it isn't installed.",
-            where=path,
-            remedy="Install it: pip install 'crowdblend[statistics]'.",
-        ) from None
-    del pyreadstat
-    try:
+    with _head_refused(path):
         head = statistics_head(path)
-    except (OSError, ValueError, ImportError) as error:
-        raise InputRefused(
-            f"the file's head cannot be read ({type(error).__name__}).",
-            where=path,
-            remedy="The file is cut off, damaged, encrypted, or of another kind than its name says.",
-        ) from None
+        n_records = number_of_records(path, head)
     refuse_twofold(head.types.keys(), borne=borne, where=path)
     for column in columns:
         if column not in head.types:
@@ -145,14 +132,45 @@ def read_statistics_layout(path: str, *, columns: Sequence[str], borne: Sequence
                 where=path,
                 remedy="Give it a format of dates, or write it as text.",
             )
-    blocks = range(0, head.records, BLOCK_RECORDS)
-    rows = tuple(min(BLOCK_RECORDS, head.records - start) for start in blocks)
+    blocks = range(0, n_records, BLOCK_RECORDS)
+    rows = tuple(min(BLOCK_RECORDS, n_records - start) for start in blocks)
     return ParquetLayout(
         rows=rows,
         read_bytes=tuple(8 * len(columns) * records for records in rows),
         types=tuple(head.types[column] for column in columns),
         labels={column: head.labels[column] for column in columns if column in head.labels},
     )
+
+
+def read_statistics_head(path: str) -> StatisticsHead:
+    """As `statistics_head`, of a file of which nobody knows yet that it can be read.
+
+    Raises:
+        InputRefused: pyreadstat isn't installed, or the head can't be read.
+    """
+    with _head_refused(path):
+        return statistics_head(path)
+
+
+@contextmanager
+def _head_refused(path: str) -> Iterator[None]:
+    try:
+        import pyreadstat
+    except ImportError:
+        raise InputRefused(
+            "this is a file of a statistics package, and what reads it isn't installed.",
+            where=path,
+            remedy="Install it: pip install 'crowdblend[statistics]'.",
+        ) from None
+    del pyreadstat
+    try:
+        yield
+    except (OSError, ValueError, ImportError) as error:
+        raise InputRefused(
+            f"the file's head cannot be read ({type(error).__name__}).",
+            where=path,
+            remedy="The file is cut off, damaged, encrypted, or of another kind than its name says.",
+        ) from None
 
 
 def statistics_head(path: str) -> StatisticsHead:
@@ -170,21 +188,38 @@ def statistics_head(path: str) -> StatisticsHead:
         name: _type(said.readstat_variable_types[name], said.original_variable_types.get(name) or "", suffix)
         for name in names
     }
-    records = said.number_rows
-    if records is None or records < 0:
-        records = _counted(path, names[:1])
     ranges = {
         name: tuple((one["lo"], one["hi"]) for one in found if not isinstance(one["lo"], str))
         for name, found in said.missing_ranges.items()
     }
     return StatisticsHead(
-        records=records,
+        records=None if said.number_rows is None or said.number_rows < 0 else said.number_rows,
         types=types,
         labels=dict(said.variable_value_labels),
         missing=ranges,
         epoch_days=_EPOCH_DAYS[suffix],
         day_units=_DAY_UNITS[suffix],
     )
+
+
+def number_of_records(path: str, head: StatisticsHead) -> int:
+    """How many records a file has; where its head doesn't say, they are counted by reading one column.
+
+    PRIVACY: this runs before the charge, so no record's text may make it fail: every byte is a character of Latin-1.
+
+    Raises:
+        OSError, ValueError, ImportError: it can't be read.
+    """
+    if head.records is not None:
+        return head.records
+    _, said = _read(path, metadataonly=True, encoding=_ANY_BYTES)
+    column, start = said.column_names[:1], 0
+    while True:
+        found, _ = _read(path, usecols=column, row_offset=start, row_limit=BLOCK_RECORDS, encoding=_ANY_BYTES)
+        read = max(map(len, found.values()), default=0)
+        start += read
+        if read < BLOCK_RECORDS:
+            return start
 
 
 def read_block(path: str, *, columns: Sequence[str], start: int, records: int) -> dict[str, list[Any]]:
@@ -265,17 +300,6 @@ def _type(stored: str, shown: str, suffix: str) -> pa.DataType:
         if _DATE[suffix].fullmatch(shown):
             return pa.date32()
     return type_
-
-
-def _counted(path: str, columns: list[str]) -> int:
-    """How many records a file has, by reading one of its columns."""
-    start = 0
-    while True:
-        found, _ = _read(path, usecols=columns, row_offset=start, row_limit=BLOCK_RECORDS)
-        read = max(map(len, found.values()), default=0)
-        start += read
-        if read < BLOCK_RECORDS:
-            return start
 
 
 def _read(path: str, **options: Any) -> tuple[Mapping[str, list[Any]], Any]:  # noqa: ANN401 - pyreadstat's options

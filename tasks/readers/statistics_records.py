@@ -17,6 +17,7 @@ from ..inputs.statistics_files import (
     StoredLabels,
     code_text,
     labels_are_meant,
+    number_of_records,
     read_block,
     statistics_head,
 )
@@ -40,10 +41,11 @@ class StatisticsFile:
     def __init__(self, path: str) -> None:
         self.path = path
         self._head = statistics_head(path)
+        self._records = number_of_records(path, self._head)
 
     def records_of(self, block: int) -> int:
         """How many records a block has, from 0 on."""
-        return min(BLOCK_RECORDS, self._head.records - block * BLOCK_RECORDS)
+        return min(BLOCK_RECORDS, self._records - block * BLOCK_RECORDS)
 
     def keys(
         self,

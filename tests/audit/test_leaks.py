@@ -130,6 +130,25 @@ def test_the_comparison_finds_a_planted_difference(neighbours, place) -> None:
     assert any(apart.reason is None for apart in differential.differences([one], [leaked]))
 
 
+def test_of_the_last_task_no_more_is_explained_than_whether_its_end_was_recorded(neighbours) -> None:
+    _, one, _ = neighbours
+    place = "prefect/prefect.db (rows)"
+    rows = [row for row in one.lines[place].splitlines() if re.search(rb"[\"']close(-[0-9a-f]{8})?[\"']", row)]
+    assert {row.split(b" ")[0] for row in rows} == {b"task_run", b"events", b"event_resources"}
+    without = Traces(lines={}, raw_bytes={})
+
+    def reasons(row: bytes) -> list[str | None]:
+        added = Traces(lines={place: row}, raw_bytes={})
+        return [apart.reason for apart in differential.differences([without], [added])]
+
+    for row in rows:
+        [reason] = reasons(row)
+        assert reason is not None, row
+        assert reasons(row[:-1] + b", 12)") == [None], row
+        if b'message": ""' in row:
+            assert reasons(row.replace(b'message": ""', b'message": "rare"')) == [None], row
+
+
 def test_what_looks_like_a_time_but_follows_the_records_is_found() -> None:
     """Masked parts are compared where there are two runs on each side; what differs by itself is let through."""
 

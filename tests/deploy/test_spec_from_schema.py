@@ -159,6 +159,7 @@ def test_a_release_s_own_csvw_begins_the_next_specification(desk) -> None:
         ('{"resources": [{"schema": {}}, {"schema": {}}]}', "describes several tables"),
         ('{"fields": [{"name": "a", "type": "number", "constraints": {"minimum": NaN}}]}', "not JSON"),
         ("[" * 100_000, "not JSON"),
+        ('{"fields": [{"name": "\\ud800"}]}', "not JSON"),
     ],
 )
 def test_what_is_no_schema_is_refused_and_nothing_is_written(desk, content, said) -> None:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import re
+import resource
 import tomllib
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from crowdblend.deploy.commands.output_guard import write_new
+from crowdblend.mechanisms.errors import InputRefused
 
 PLANTED = "Zanzibar7"
 
@@ -100,6 +103,29 @@ def test_nothing_else_is_written_and_nothing_charged(desk) -> None:
         desk.folder / "people.toml",
         desk.folder / "crowdblend-specification-1.json",
     }
+
+
+def test_what_cannot_be_read_or_written_is_refused_and_leaves_nothing_half_written(desk) -> None:
+    (desk.folder / "damaged.sav").write_bytes(b"$FL2" + b"x" * 500)
+    before = {*desk.folder.rglob("*"), desk.folder / "crowdblend-specification-1.json"}  # it is whole, and of no source
+    for source, words, said in (
+        ("damaged.sav", (), "the file's head cannot be read"),
+        ("people.csv", ("--dataset", "a\udcff"), "is not UTF-8"),  # as Python has it of a byte that is none
+    ):
+        answer = desk("spec", "new", "--from", source, *words)
+        assert (answer.code, said in answer.err) == (2, True), answer.err
+        assert set(desk.folder.rglob("*")) <= before
+
+
+def test_a_file_of_which_only_a_part_can_be_written_is_not_there(tmp_path) -> None:
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1_000, limits[1]))
+    try:
+        with pytest.raises(InputRefused, match="can't be written"):
+            write_new(tmp_path / "new.toml", "x" * 2_000)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("key", ["where", "filter", "derived", "query", "formula"])

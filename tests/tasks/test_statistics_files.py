@@ -33,6 +33,7 @@ from crowdblend.tasks.readers.values import RecordReading
 
 WRITERS = {".sav": pyreadstat.write_sav, ".zsav": pyreadstat.write_sav, ".dta": pyreadstat.write_dta}
 ENDINGS = (".sav", ".zsav", ".dta", ".xpt")
+SAV_RECORDS = 80  # where the head has their number
 SEX = {1.0: "male", 2.0: "female", 9.0: "refused"}
 PEOPLE = pd.DataFrame(
     {
@@ -186,6 +187,20 @@ def test_a_file_that_is_cut_off_is_refused_or_fails_and_is_never_taken_for_a_sho
     with pytest.raises((InputRefused, ReleaseFailed), match="cannot be read") as caught:
         counted(path.name, tmp_path, "age", IntervalHierarchy(lower=0, upper=100, widths=()))
     assert "Lyon" not in str(caught.value)
+
+
+@pytest.mark.parametrize("ending", [".xpt", ".sav"])
+def test_no_records_text_decides_whether_a_file_is_taken_before_the_charge(tmp_path, ending):
+    """Where the head doesn't say how many records there are, they are counted whatever bytes they hold."""
+    name = "Ort" if ending == ".xpt" else "città"
+    path = tmp_path / written(tmp_path, ending, PEOPLE[["town", "age"]].rename(columns={"town": name}))
+    raw_bytes = bytearray(path.read_bytes())
+    if ending == ".sav":
+        raw_bytes[SAV_RECORDS : SAV_RECORDS + 4] = (-1).to_bytes(4, "little", signed=True)
+    raw_bytes[raw_bytes.rindex(b"Aix")] = 0xFF  # no UTF-8
+    path.write_bytes(raw_bytes)
+    layout = check_metadata(list_source(path.name, base=tmp_path), columns=["age"], reading=RecordReading())
+    assert sum(chunk.records for chunk in plan_chunks(layout)) == len(PEOPLE)
 
 
 @pytest.mark.parametrize(("stored", "called"), [(".dta", ".sav"), (".sav", ".dta"), (".xpt", ".sas7bdat")])

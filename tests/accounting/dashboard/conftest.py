@@ -277,9 +277,9 @@ class Opened:
 
         return self.loop.run_until_complete(asked())
 
-    def verified(self) -> dict:
-        """Wait until the first verification has ended."""
-        return verified(self)
+    def verified(self, *, past: str | None = None) -> dict:
+        """Wait until a verification has ended, another one than that which ended at a time."""
+        return verified(self, past=past)
 
     def __enter__(self) -> Opened:
         self.told: asyncio.Queue[dict] = asyncio.Queue()

@@ -7,8 +7,12 @@ import os
 import shutil
 
 import pytest
+from crowdblend.accounting.dashboard.jobs import chain_watch
 from crowdblend.accounting.dashboard.jobs.chain_watch import WITHOUT_ANCHOR
 from crowdblend.accounting.ledger.database.creation import create_ledger
+
+CANT_BE_READ = "the ledger can't be read (OperationalError). Run crowdblend ledger verify."
+FAULTS = {"unreadable", "not sound", "fault"}
 
 
 @pytest.mark.slow
@@ -60,7 +64,8 @@ def test_a_ledger_that_cant_be_verified_shows_why_and_no_figure(opened, copied, 
 
 
 @pytest.mark.slow
-def test_a_lost_database_is_told_as_lost_and_lets_nobody_in(postgresql_server, opened, copied) -> None:
+def test_a_lost_database_is_told_as_lost_and_lets_nobody_in(postgresql_server, opened, copied, monkeypatch) -> None:
+    """Until a verification has met the lost database a page can't be read; then the ledger can't be verified."""
     from datetime import UTC, datetime, timedelta
 
     from crowdblend.accounting.ledger.writer import open_writer
@@ -76,20 +81,40 @@ def test_a_lost_database_is_told_as_lost_and_lets_nobody_in(postgresql_server, o
     with open_writer(url, anchoring=copied.anchoring) as writer:
         token = writer.add_token(name="a", expires=today + timedelta(days=2), by="b", day=today, randomness=os.urandom)
     headers = {"authorization": f"Bearer {token}"}
-    with opened(url) as everybody, opened(url, require_token=True) as guarded:
-        assert everybody.get("/overview").status_code == 200
+    monkeypatch.setattr(chain_watch, "LEAST_BETWEEN", 2.0)
+    monkeypatch.setattr(chain_watch, "SHARE_OF_TIME", 0.0)
+    with opened(url) as unverified, opened(url) as verified, opened(url, require_token=True) as guarded:
+        assert unverified.verified()["verdict"] == "sound"
+        unverified.pages._inner.state.around.watch.close()
+        ended = verified.verified()["ended"]
         assert guarded.get("/overview", headers=headers).status_code == 200
         with server.connect() as connection:
             connection.execute(text("DROP DATABASE pages_lose WITH (FORCE)"))
         for path in ("/overview", "/health", "/metrics", "/csv/overview", "/api/v1/releases"):
-            answer = everybody.get(path)
-            if answer.status_code == 409:  # the verification has met the lost database before
-                assert "could not be verified" in answer.text or "could not be done" in answer.text, path
-            else:
-                assert answer.status_code == 503, path
-                assert "the ledger can" in answer.text, path
+            answer = unverified.get(path)
+            assert answer.status_code == 503, path
+            assert CANT_BE_READ in html.unescape(answer.text), path
             assert "psycopg" not in answer.text, path
-        assert {"unreadable", "not sound"} & {event["event"] for event in everybody.events}
+        assert {"unreadable"} == {event["event"] for event in unverified.events if event["event"] in FAULTS}
         answer = guarded.get("/overview", headers=headers)
         assert (answer.status_code, answer.headers["retry-after"]) == (503, "10")
         assert answer.text == "The ledger can't be read.\n"
+
+        assert verified.get("/health").status_code == 503
+        chain = verified.verified(past=ended)
+        assert chain["verdict"] == "failed"
+        assert "the ledger can't be opened (OperationalError)." in chain["findings"][0]["what"]
+        for path, why in (
+            ("/overview", "This ledger could not be verified."),
+            ("/csv/overview", "The last verification could not be done."),
+            ("/api/v1/releases", "The last verification could not be done."),
+        ):
+            answer = verified.get(path)
+            assert answer.status_code == 409, path
+            assert why in answer.text, path
+            assert chain["findings"][0]["what"] in html.unescape(answer.text), path
+            assert "psycopg" not in answer.text, path
+        assert verified.get("/health").status_code == 503
+        metrics = verified.get("/metrics")
+        assert (metrics.status_code, "crowdblend_chain_sound 0" in metrics.text) == (200, True)
+        assert "not sound" in {event["event"] for event in verified.events}
