@@ -36,6 +36,10 @@ endif
 ifeq ($(shell PATH="$$PATH:/usr/sbin" command -v slurmctld 2>/dev/null),)
 export CROWDBLEND_TEST_SLURM ?= off
 endif
+# And for the machine-checked proofs.
+ifeq ($(shell command -v coqc 2>/dev/null),)
+export CROWDBLEND_TEST_COQ ?= off
+endif
 # And without gcc's sanitizers the page decoder is fuzzed without them.
 ifeq ($(filter /%,$(shell gcc -print-file-name=libasan.so 2>/dev/null)),)
 export CROWDBLEND_TEST_SANITIZERS ?= off
@@ -44,7 +48,7 @@ endif
 # Where it is set, every process would compile every module anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test test-long test-extra check audit format site docs fuzz leaks coverage mutation record-path screenshots paper lock sbom clean
+.PHONY: demo test test-long test-extra check audit format site docs fuzz leaks coverage mutation proofs record-path screenshots paper lock sbom clean
 
 demo: $(RUNS)
 	@echo "== a release of 29,501 census records"
@@ -115,10 +119,23 @@ MUTATION_MINUTES ?= 20
 mutation: $(READY)
 	$(BIN)/python -m audit.mutation.run --minutes $(MUTATION_MINUTES)
 
+# The proofs that a proof assistant checks, and all that they assume; needs nothing of this project but their folder.
+PROOFS ?= docs/proofs/coq
+CHECKED := build/proofs
+THEOREMS := Privacy Profile Deletion
+proofs:
+	@command -v coqc >/dev/null || { echo "make proofs needs Coq 8.16 or later (Debian: apt install coq); nothing was checked" >&2; exit 2; }
+	@rm -rf $(CHECKED) && mkdir -p $(CHECKED) && cp $(PROOFS)/*.v $(CHECKED)
+	@cd $(CHECKED) && for name in $(THEOREMS); do coqc -q -Q . Crowdblend $$name.v || exit 1; done
+	@cd $(CHECKED) && coqchk -silent -norec Crowdblend.Privacy -norec Crowdblend.Profile -norec Crowdblend.Deletion -Q . Crowdblend
+	@cd $(CHECKED) && coqc -q -Q . Crowdblend Assumptions.v >assumptions.txt
+	@diff $(PROOFS)/assumptions.txt $(CHECKED)/assumptions.txt || { echo "the theorems assume something else" >&2; exit 1; }
+	@echo "== checked: $(THEOREMS), with the axioms of the real numbers alone"
+
 # The pages as a site, with what they link to.
 SITE ?= build/docs
 LINKED := audit/faults/catalogue.py audit/faults/written-first.md tests/house/test_promises.py tests/support/balance.py tests/vectors/lqs_tables.json \
-    tests/vectors/releases.json tests/vectors/conformance/write.py tests/vectors/conformance/second_verifier.py tests/vectors/conformance/certificate/sound/case.json tests/vectors/conformance/ledger/sound/case.json \
+    tests/accounting/theory/test_machine_checked.py tests/vectors/releases.json tests/vectors/conformance/write.py tests/vectors/conformance/second_verifier.py tests/vectors/conformance/certificate/sound/case.json tests/vectors/conformance/ledger/sound/case.json \
     $(wildcard deploy/schemas/*.json)
 site: $(READY)
 	rm -rf $(SITE)-pages && mkdir -p $(SITE)-pages
