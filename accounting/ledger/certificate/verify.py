@@ -15,7 +15,7 @@ from ....mechanisms.errors import InputRefused
 from ...theory.kinds.registry import kind_of, mechanism_of_record, not_covered
 from ..charge import price_faults
 from ..entries.codec import sorted_fields
-from ..entries.kinds import ChargedPrice, FilterAccounting, FilterCharge, SeriesPlace
+from ..entries.kinds import MIXED, ChargedPrice, FilterAccounting, FilterCharge, SeriesPlace
 from ..entries.values import amount_of_text, differ, require_digest, require_name, require_release_id
 from ..private_store.signing import ALGORITHM, PublicKey
 from .write import (
@@ -247,8 +247,11 @@ def _priced_mechanism(certificate: Mapping[str, Any]) -> tuple[Mapping[str, Any]
 
     Raises:
         InputRefused: a mechanism can't be read.
+        ValueError: a part that isn't the release's, or no mechanism that a release runs.
     """
     run, series = certificate["mechanism"], certificate["series"]
+    if run["kind"] == MIXED:
+        raise ValueError("a release runs one mechanism of a series")
     if series is None or "registered" not in series:
         if series is not None and "part" in series:
             raise ValueError("a series of one mechanism has no parts")

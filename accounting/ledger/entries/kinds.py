@@ -151,12 +151,15 @@ class SeriesRegistered:
 
     @property
     def mixed(self) -> MixedSeries | None:
-        """Its parts where its mechanisms differ; None for a series of one mechanism."""
+        """Its parts where its mechanisms differ; None for a series of one mechanism, and where they can't be read."""
         if dict(self.mechanism).get("kind") != MIXED:
             return None
         from ....mechanisms.mixed_series import MixedSeries  # for such a series alone
 
-        series = mechanism_of_record(dict(self.mechanism))
+        try:
+            series = mechanism_of_record(dict(self.mechanism))
+        except InputRefused:
+            return None  # which has no price either
         return series if isinstance(series, MixedSeries) else None
 
 

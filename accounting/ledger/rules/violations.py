@@ -212,6 +212,8 @@ def sample_faults(charge: ReleaseCharged) -> tuple[str, ...]:
     except InputRefused:
         return ()  # which has no price either, and that is said
     needed = kind_of(mechanism).samples(mechanism)
+    if needed == 0:
+        return ("its mechanism is a series of several, and a release runs one of them",)
     taken = [sample for _, sample in charge.samples]
     if len(taken) != needed:
         return (f"its mechanism reads {needed} samples, and {len(taken)} are taken",)

@@ -304,7 +304,8 @@ class MechanismKind(Generic[M]):
         tunable: the release in it whose rate and k are searched for what fits a budget; None where none is.
         selection: how a mechanism's map is chosen; None where it is fixed.
         sampling_rate: the rate of the fresh sample that it draws and spends; None where it reads all records.
-        samples: how many samples a charge of it takes: its own, and one more where a map is chosen on a fresh sample.
+        samples: how many samples a charge of it takes: its own, and one more where a map is chosen on a fresh sample;
+            0 for what no release runs, a series that is only registered.
         survey_rate: the largest rate of the data set's own sampling that its price leans on; None where it draws its
             own coins. Such a data set can be released once, ever.
         exclusive: whether its price holds only while nothing else is ever published of its records.

@@ -108,6 +108,18 @@ def test_what_a_part_does_not_cover_is_refused_and_recorded(year, mechanism, par
     assert year.series("year").taken == 0
 
 
+def test_no_release_is_of_a_series_itself(year) -> None:
+    """Its price may be right, also alone; what such a release would publish nothing says."""
+    alone = MixedSeries(parts="1 x k=20,rate=0.1")
+    for charge in (
+        of_part(year, "one", MIXED, 1),
+        year.request("two", mechanism=alone, price=price(alone, delta=DELTA, releases=1), epsilon_paper=None),
+    ):
+        with pytest.raises(AccountantRefused, match="a release runs one of them"):
+            year.writer().charge(charge)
+    assert year.series("year").taken == 0
+
+
 def test_forged_parts_places_and_prices_are_found(year, forge_past_guards) -> None:
     for place, (mechanism, part) in enumerate([(SAFE, 1), (SAFE, 1), (RARE, 2), (ANSWER, 3)]):
         year.writer().charge(of_part(year, f"r{place}", mechanism, part))
@@ -137,6 +149,10 @@ def test_forged_parts_places_and_prices_are_found(year, forge_past_guards) -> No
         assert "ε is recorded as" in faults(registered, mechanism=forged)
     more = documents[registered]["mechanism"] | {"parts": MIXED.parts.replace("2 x k=20", "9 x k=20")}
     assert "can't be priced" in faults(registered, mechanism=more)
+    for unreadable in ({"parts": "2 x k=20"}, {"more": "x"}):
+        told = faults(registered, mechanism=documents[registered]["mechanism"] | unreadable)
+        assert "can't be priced" in told
+        assert "has not paid for this release: mechanism" in told
     cheaper = documents[registered]["price"] | {"epsilon": "0.1"}
     assert "ε is recorded as 0.1" in faults(registered, price=cheaper)
     again = documents[last] | {"series": place | {"number": 3}}
@@ -147,6 +163,12 @@ def test_forged_parts_places_and_prices_are_found(year, forge_past_guards) -> No
 
 def _body(document: dict) -> str:
     return json.dumps(document, sort_keys=True, separators=(",", ":"))
+
+
+def as_release_of_the_whole(document: dict) -> None:
+    """The mechanism of a release as a series that has the price itself."""
+    document["mechanism"] = document["series"].pop("registered")
+    del document["series"]["part"]
 
 
 def test_a_certificate_names_the_part_and_a_forged_one_is_found(certified, tmp_path) -> None:
@@ -171,6 +193,7 @@ def test_a_certificate_names_the_part_and_a_forged_one_is_found(certified, tmp_p
         (lambda document: document["series"].pop("part"), "can't be read"),
         (lambda document: document["series"].update(number=5, part=3), "no answer whose price has no delta"),
         (lambda document: document["mechanism"].update(k=49), "k = 49 is below the registered 50"),
+        (as_release_of_the_whole, "can't be read"),
         (
             lambda document: document["series"]["registered"].update(parts=MIXED.parts.replace("k=50", "k=40")),
             "ε is recorded as",

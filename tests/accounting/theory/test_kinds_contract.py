@@ -261,7 +261,8 @@ def check_filter_parts(name: str, kind: MechanismKind[Any], mechanism: Mechanism
 def check_samples(name: str, kind: MechanismKind[Any], mechanism: Mechanism) -> None:
     """A charge takes the sample that is drawn, and one more for a choice on a sample; what is drawn is said."""
     choice = getattr(mechanism, "selection_rate", None)
-    assert kind.samples(mechanism) == (1 if choice is None else 2), f"{name}: `samples`"
+    own = 0 if name == "mixed_series" else 1
+    assert kind.samples(mechanism) == (own if choice is None else 2), f"{name}: `samples`"
     rate = kind.sampling_rate(mechanism)
     assert rate is None or 0 < rate < 1, f"{name}: `sampling_rate`"
     done = kind.statements.done(mechanism)

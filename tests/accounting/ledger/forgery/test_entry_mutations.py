@@ -87,7 +87,7 @@ def test_every_value_of_an_entry_counts(victim, kind, thorough) -> None:
         assert victim.found(lambda connection, plain=plain: connection.execute(plain)), case
         found = victim.after(victim.rewritten(made))
         assert found.anchor, case
-        if path[0] in ("price", "mechanism", "epsilon_paper"):
+        if path[0] in ("price", "mechanism", "epsilon_paper", "filter_charge"):
             assert found.inside, case
         count += 1
     assert count
