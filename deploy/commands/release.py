@@ -165,14 +165,23 @@ def abandon(release_id: str, reason: str, ledger_url: str | None) -> None:
 
 
 @click.command()
-@click.argument("certificate", type=RELEASE_CERTIFICATE, metavar="RELEASE")
+@click.argument("certificate", type=RELEASE_CERTIFICATE, metavar="RELEASE", required=False)
 @click.option("--public-key", type=FILE, help="PEM file of the publisher's public key, had from the publisher.")
+@click.option("--page", type=FILE, help="Write the HTML page that checks a release in a browser, and check none.")
 @AS_JSON
-def verify(certificate: Path, public_key: Path | None, as_json: bool) -> int:
+def verify(certificate: Path | None, public_key: Path | None, page: Path | None, as_json: bool) -> int:
     """Check a release's certificate and its files, without ledger or private store.
 
-    RELEASE is its folder, or the certificate in it.
+    RELEASE is its folder, or the certificate in it. With --page nothing is checked: the page is for whoever has the
+    release, a browser, and no crowdblend; it is one file, and sends nothing anywhere.
     """
+    if page is not None:
+        if certificate is not None or public_key is not None or as_json:
+            raise click.UsageError("--page checks no release: give it alone.")
+        _write_page(page)
+        return 0
+    if certificate is None:
+        raise click.UsageError("Missing argument 'RELEASE'.")
     from ...accounting.ledger.private_store.signing import read_public_keys
     from ...mechanisms.amounts import counted
     from ..release_check import verify_release
@@ -200,6 +209,14 @@ def verify(certificate: Path, public_key: Path | None, as_json: bool) -> int:
     for what in check.unchecked:
         click.echo(f"Not shown: {what}")
     return 0
+
+
+def _write_page(path: Path) -> None:
+    from ...accounting.ledger.certificate.write import VERIFY_PAGE
+    from .output_guard import write_new
+
+    write_new(path, VERIFY_PAGE.read_text(encoding="utf-8"))
+    click.echo(f"The page is in {path}: open it in a browser, and give it a release's folder and the publisher's key.")
 
 
 @click.group(cls=CommandGroup)

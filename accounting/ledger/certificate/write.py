@@ -29,6 +29,7 @@ __all__ = [
     "DOMAIN",
     "FORMAT",
     "MOST_CARRIED",
+    "VERIFY_PAGE",
     "certificate_bytes",
     "enforced_unit",
     "filter_statement",
@@ -49,6 +50,8 @@ __all__ = [
 
 FORMAT = "crowdblend-certificate/5"
 DOMAIN = b"crowdblend certificate 5\n"
+VERIFY_PAGE = Path(__file__).with_name("verify.html")
+"""The page that checks a certificate in a browser, without our code and without a network."""
 
 
 def write_certificate(

@@ -1,0 +1,465 @@
+"""The page that checks a certificate in a browser: it judges as the Python verifiers do, and asks nobody anything."""
+
+from __future__ import annotations
+
+import base64
+import copy
+import hashlib
+import importlib.util
+import json
+import re
+import sys
+from collections.abc import Iterator
+from decimal import Decimal
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+from crowdblend.accounting.ledger.certificate.write import VERIFY_PAGE
+from crowdblend.accounting.ledger.entries.values import amount_text
+from crowdblend.accounting.ledger.private_store.signing import canonical_bytes
+from crowdblend.accounting.theory.kinds.registry import KINDS, kind_of, mechanism_record, paper_price, price
+from crowdblend.deploy.commands.release import verify
+from crowdblend.mechanisms.deletion import DeletionRelease, OptimalDeletion, deletion_weights
+from crowdblend.mechanisms.errors import InputRefused
+from crowdblend.mechanisms.mechanism import Mechanism
+from crowdblend.mechanisms.microdata import StronglySafeRelease
+
+TESTS = Path(__file__).resolve().parents[2]
+CONFORMANCE = TESTS / "vectors" / "conformance"
+CASES = {str(path.parent.relative_to(CONFORMANCE)): path.parent for path in sorted(CONFORMANCE.glob("*/*/case.json"))}
+SOURCE = VERIFY_PAGE.read_text(encoding="utf-8")
+
+GIVEN = """
+  const entriesOfCase = files => files.map(([name, content]) =>
+    [name, new File([Uint8Array.from(atob(content), one => one.charCodeAt(0))], name.split("/").at(-1))]);
+"""
+JUDGE = f"""async cases => {{ {GIVEN}
+  const answers = [];
+  for (const [files, pem] of cases) {{
+    const {{holds, findings, open}} = await examine(entriesOfCase(files), [pem]);
+    answers.push({{holds, findings, open}});
+  }}
+  return answers;
+}}"""
+SHOW = f"""async cases => {{ {GIVEN}
+  const seen = [];
+  for (const [files, pem] of cases) {{
+    show(await examine(entriesOfCase(files), [pem]));
+    const place = document.getElementById("answer");
+    const made = new Set([...place.querySelectorAll("*")].map(one => one.localName));
+    seen.push({{text: place.textContent, made: [...made], hit: globalThis.hit ?? null}});
+  }}
+  return seen;
+}}"""
+PRICED_KINDS = {"strongly-safe-release/1", "suppressed-histogram/1", "deletion-release/1"}
+PRICED_KINDS |= {"count-answer/1", "sum-answer/1", "mean-answer/1"}
+"""Whose single release the page prices; of deletions that of one stage with the optimal noise."""
+PRICED = """rows => rows.map(text => {
+  try { return ["holds", checkPrice(parsed(text), {of: null})]; }
+  catch (error) { return [error.constructor.name, error.message]; }
+})"""
+
+
+def program(path: Path) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(f"of_page_{path.stem}", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture(scope="module")
+def writer() -> ModuleType:
+    return program(CONFORMANCE / "write.py")
+
+
+@pytest.fixture(scope="module")
+def page(browser) -> Iterator[Any]:
+    """The page in a browser, from a file; no script fails in it, and it asks for nothing."""
+    opened = browser.new_page()
+    asked: list[str] = []
+    faults: list[str] = []
+    opened.on("request", lambda request: asked.append(request.url))
+    opened.on("pageerror", lambda error: faults.append(str(error)))
+    opened.goto(VERIFY_PAGE.as_uri())
+    yield opened
+    assert asked == [VERIFY_PAGE.as_uri()]
+    assert faults == []
+
+
+def encoded(files: dict[str, bytes]) -> list[list[str]]:
+    return [[name, base64.b64encode(content).decode()] for name, content in files.items()]
+
+
+def given(case: Path) -> list[Any]:
+    root = case / "release" if (case / "release").is_dir() else case
+    if root is case:  # a page that reads no ledger needs none's content
+        return [encoded({"ledger.jsonl": b""}), ""]
+    paths = [path for path in root.rglob("*") if path.is_file()]
+    return [
+        encoded({str(path.relative_to(root)): path.read_bytes() for path in paths}),
+        (case / "publisher.pem").read_text(encoding="utf-8"),
+    ]
+
+
+def signed(release: Any) -> list[Any]:
+    pem = release.document["signature"]["public_key"]
+    spki = bytes.fromhex("302a300506032b6570032100" + pem)
+    text = f"-----BEGIN PUBLIC KEY-----\n{base64.b64encode(spki).decode()}\n-----END PUBLIC KEY-----\n"
+    return [encoded({"certificate.json": release.bytes, **release.files}), text]
+
+
+def test_the_page_judges_each_case_as_it_must_be(page) -> None:
+    """It agrees with the verifier in Python on every certificate; what neither computes is listed, by name."""
+    second = program(CONFORMANCE / "second_verifier.py")
+    answers = dict(zip(CASES, page.evaluate(JUDGE, [given(case) for case in CASES.values()]), strict=True))
+    wrong, without_price, undecided = {}, {}, set()
+    for name, case in CASES.items():
+        answer, stated = answers[name], json.loads((case / "case.json").read_bytes())["holds"]
+        if name.startswith("ledger/"):
+            assert answer["holds"] is None, name
+            assert "ledgers are not checked here" in answer["open"][0], name
+            continue
+        try:
+            second.check(case)
+            other = True
+        except second.RefusedError:
+            other = False
+        except second.UndecidedError:
+            other = None
+            undecided.add(name)
+        if answer["holds"] is None:
+            without_price[name] = answer["open"]
+        elif answer["holds"] is not stated or (other is not None and answer["holds"] is not other):
+            wrong[name] = answer
+        assert (answer["holds"] is False) is (answer["findings"] != []), name
+    assert wrong == {}
+    assert without_price == {
+        "certificate/sound-of-a-series": [
+            "price not checked here: the price of strongly-safe-release/1 by the rule series-game/1, "
+            "for 3 releases together"
+        ]
+    }
+    # The forged series is found by its published bound, which the verifier in Python leaves open.
+    assert undecided == {"certificate/sound-of-a-series", "certificate/series-more-releases"}
+
+
+def test_a_price_is_computed_again_or_said_not_to_be(page) -> None:
+    """Of every kind, and of what is priced neither a lower nor a higher ε is accepted."""
+    contract = program(TESTS / "accounting" / "theory" / "test_kinds_contract.py")
+    rows, kinds = [], []
+    for mechanism in [one for examples in contract.EXAMPLES.values() for one in examples]:
+        record, kind = mechanism_record(mechanism), kind_of(mechanism)
+        kinds.append(record["kind"])
+        if record["kind"] in PRICED_KINDS:
+            row = row_of(mechanism, delta=Decimal(0) if kind.pure else contract.DELTA)
+        else:  # what the page doesn't compute needs no price that takes seconds
+            stated = {"delta": "0.0001", "epsilon": "0.5", "epsilon_paper": None, "rows_per_person": 1}
+            stated |= {"neighbours": "add/remove", "rule": next(iter(kind.theorems))}
+            row = {"guarantee": stated, "mechanism": record, "series": None}
+        rows += [row, forged(row, "0.999999"), forged(row, "1.000001")]
+    answers = page.evaluate(PRICED, [json.dumps(row) for row in rows])
+    found: dict[str, set[str]] = {}
+    for place, kind in enumerate(kinds):
+        sound, lower, higher = answers[3 * place : 3 * place + 3]
+        found.setdefault(kind, set()).add(sound[0])
+        assert sound[0] in ("holds", "Open"), (kind, sound)
+        assert {lower[0], higher[0]} == ({"Refused"} if sound[0] == "holds" else {"Open"}), (kind, lower, higher)
+    assert {kind for kind, said in found.items() if "holds" in said} == PRICED_KINDS
+    every = {record for records in KINDS.values() for record in records}
+    assert found.keys() == every
+    assert set(page.evaluate("KINDS")) == every
+
+
+def row_of(mechanism: Mechanism, *, delta: Decimal, releases: int = 1) -> dict[str, Any]:
+    """What a certificate says of a price."""
+    exact, paper = (one(mechanism, delta=delta, releases=releases) for one in (price, paper_price))
+    guarantee = {
+        "delta": amount_text(delta),
+        "epsilon": amount_text(exact.epsilon),
+        "epsilon_paper": None if paper is None else amount_text(paper.epsilon),
+        "neighbours": exact.relation,
+        "rows_per_person": 1,
+        "rule": exact.rule,
+    }
+    series = None if releases == 1 else {"name": "monthly", "number": 1, "releases": releases}
+    return {"guarantee": guarantee, "mechanism": mechanism_record(mechanism), "series": series}
+
+
+def forged(row: dict[str, Any], factor: str) -> dict[str, Any]:
+    changed = copy.deepcopy(row)
+    changed["guarantee"]["epsilon"] = amount_text(Decimal(row["guarantee"]["epsilon"]) * Decimal(factor))
+    return changed
+
+
+def test_the_price_of_a_series_is_held_between_one_release_and_their_sum(page) -> None:
+    """Where its ε isn't computed the published bound is, and ε lies in between; a mechanism is covered or refused."""
+    record = {"k": 20, "kind": "strongly-safe-release/1", "sampling_rate": "0.1"}
+    row = row_of(StronglySafeRelease(k=20, sampling_rate=Decimal("0.1")), delta=Decimal("1e-6"), releases=3)
+    assert row["guarantee"]["rule"] == "series-game/1"
+
+    def answer(guarantee: dict[str, object], **place: object) -> str:
+        changed = copy.deepcopy(row)
+        changed["guarantee"] |= guarantee
+        changed["series"] |= place
+        if "registered" in place:
+            changed["mechanism"] = {**record, "k": 25, "sampling_rate": "0.05"}
+        return str(page.evaluate(PRICED, [json.dumps(changed)])[0][0])
+
+    summed = amount_text(
+        3 * price(StronglySafeRelease(k=20, sampling_rate=Decimal("0.1")), delta=Decimal("1e-6") / 3).epsilon
+    )
+    assert answer({}) == "Open"
+    assert answer({"epsilon": summed, "rule": "basic-exact/1"}) == "holds"
+    assert answer({"rule": "basic-exact/1"}) == "Refused"
+    assert answer({"epsilon": "0.18"}) == answer({"epsilon": "0.7"}) == "Refused"
+    assert answer({}, releases=12) == answer({"rule": "exact-profile/1"}) == "Refused"
+    assert answer({}, registered=record) == "Open"
+    assert answer({}, registered={**record, "k": 26}) == "Refused"
+    assert answer({}, registered={**record, "sampling_rate": "0.04"}) == "Refused"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("k", "rate", "delta"),
+    [
+        (1, "0.5", "0.6"),
+        (2, "0.01", "0.001"),
+        (5, "0.000001", "1e-20"),
+        (10, "0.9", "0.4"),
+        (50, "0.001", "1e-30"),
+        (105, "0.329416", "1.754e-14"),
+        (379, "0.003852", "0.0001594"),
+        (500, "0.3", "1e-9"),
+        (2000, "0.1", "1e-6"),
+    ],
+)
+def test_the_exact_profile_and_the_published_bound_are_those_of_the_accountant(page, k, rate, delta) -> None:
+    """Within a billionth: four billionths less or more are refused."""
+    row = row_of(StronglySafeRelease(k=k, sampling_rate=Decimal(rate)), delta=Decimal(delta))
+    rows = [row, forged(row, "0.999999996"), forged(row, "1.000000004")]
+    for factor in (Decimal("0.999999996"), Decimal("1.000000004")):
+        rows.append(copy.deepcopy(row))
+        rows[-1]["guarantee"]["epsilon_paper"] = amount_text(Decimal(row["guarantee"]["epsilon_paper"]) * factor)
+    answers = page.evaluate(PRICED, [json.dumps(one) for one in rows])
+    free = row["guarantee"]["epsilon"] == "0"  # ε = 0 is what such a δ costs, and no ε is lower
+    assert [said for said, _ in answers] == ["holds", *["holds" if free else "Refused"] * 2, "Refused", "Refused"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("epsilon", "delta"), [("1", "1e-6"), ("0.1", "1e-9"), ("3.7", "1e-20"), ("0.01", "1e-6")])
+def test_the_noise_of_deletion_has_the_weights_that_it_is_drawn_by(page, epsilon, delta) -> None:
+    noise = OptimalDeletion(epsilon=Decimal(epsilon), delta=Decimal(delta))
+    call = "([epsilon, delta]) => optimalWeights(fraction(epsilon), fraction(delta)).map(String)"
+    found = page.evaluate(call, [epsilon, format(noise.delta, "f")])
+    assert tuple(map(int, found)) == deletion_weights(noise)
+    row = row_of(DeletionRelease(stages=1, k=3, noise=noise), delta=noise.delta * Decimal("1.25"))
+    rows = [json.dumps(one) for one in (row, forged(row, "0.999999996"), forged(row, "1.000000004"))]
+    assert [said for said, _ in page.evaluate(PRICED, rows)] == ["holds", "Refused", "Refused"]
+
+
+def test_json_is_read_and_written_byte_by_byte_as_python_does(page) -> None:
+    numbers = [
+        0,
+        -1,
+        10**30,
+        2**53 + 1,
+        0.1,
+        1.0,
+        -0.0,
+        1e16,
+        123456789012345680.0,
+        1e-5,
+        0.0001,
+        1.5e300,
+        5e-324,
+        1e22,
+    ]
+    numbers += [-2.5e-7, 9007199254740993.0, 0.30000000000000004, 1e15, 100.0, 1.2345678901234567e-4]
+    document = {
+        "figures": numbers,
+        "markup": "</script><img onerror=x>",
+        "texts": ["", "\u007f\u0000\u001f\b\f\n\r\t\"\\/", "Zählung \U0001f600 \u2028 \uffff"],
+        "\U0001f600": {}, "\uffff": [], "": None, "__proto__": {"constructor": True, "a": False}, "Z": 1, "a": 2,
+    }  # fmt: skip
+    text = json.dumps(document, ensure_ascii=False, indent=2, sort_keys=True)
+    call = "text => [written(parsed(text), ''), canonical(parsed(text))]"
+    assert page.evaluate(call, text) == [text, canonical_bytes(document).decode()]
+    refused = [
+        "NaN",
+        "Infinity",
+        "-Infinity",
+        "-0",
+        "01",
+        "+1",
+        "1.",
+        ".5",
+        "1E5",
+        "1e5",
+        "1.50",
+        "1e999",
+        "0x1",
+        "1_0",
+    ]
+    refused += [
+        '{"a":1,"a":2}',
+        '{"a":1,"\\u0061":2}',
+        "[1,]",
+        "{'a':1}",
+        '"\\x41"',
+        '"a\nb"',
+        '"\\u12"',
+        "tru",
+        "[1] 2",
+        "",
+    ]
+    refused += ["[" * 5000, "nul", '{"a"}', '{"a":1,}', "\ufeff1", "// a\n1"]
+    call = """texts => texts.filter(text => { try { parsed(text); return true; }
+      catch (error) { return !(error instanceof Refused); } })"""
+    assert page.evaluate(call, refused) == []
+    # A half of a surrogate pair is read, but no bytes can be those of its one form.
+    assert page.evaluate("text => written(parsed(text), '') === text", '"\\ud800"') is False
+
+
+def test_texts_of_a_certificate_stay_texts(page, writer) -> None:
+    """A hostile publisher's own signature is under them: in every text field, one by one and in all words at once."""
+    attack = "<img src=x onerror=globalThis.hit=1><svg onload=globalThis.hit=2><script>globalThis.hit=3</script>"
+    releases = []
+    for path in texts_of(writer.sound().document):
+        release = writer.sound()
+        writer.put(*path, to=attack)(release.document)
+        releases.append(release.seal())
+    held = writer.sound()
+    for path in (
+        ("name",),
+        ("dataset",),
+        ("code_version",),
+        *(("guarantee", one) for one in ("in_words", "limits", "theorem")),
+    ):
+        writer.put(*path, to=attack)(held.document)
+    held.document["files"][f"{attack[:40].replace('/', '')}.csv"] = hashlib.sha256(b"x").hexdigest()
+    held.files = held.files | {f"{attack[:40].replace('/', '')}.csv": b"x"}
+    shown = page.evaluate(SHOW, [signed(one) for one in [*releases, held.seal()]])
+    assert len(shown) > 15
+    for seen in shown:
+        assert seen["hit"] is None
+        assert not {"img", "script", "iframe", "a", "style", "object"} & set(seen["made"])
+    assert "It holds." in shown[-1]["text"]
+    assert shown[-1]["text"].count(attack) >= 5
+    page.evaluate("show(null)")
+
+
+def texts_of(document: Any, above: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+    """The paths of all texts of a certificate that its signature is over."""
+    items = document.items() if isinstance(document, dict) else enumerate(document)
+    paths: list[tuple[Any, ...]] = []
+    for name, value in items:
+        path = (*above, name)
+        if isinstance(value, str) and name != "signature":
+            paths.append(path)
+        elif isinstance(value, dict | list) and name != "signature":
+            paths += texts_of(value, path)
+    return paths
+
+
+def test_the_policy_forbids_every_request_and_every_other_script(page) -> None:
+    policy = re.search(r'<meta http-equiv="Content-Security-Policy" content="([^"]+)">', SOURCE)
+    assert policy is not None
+    directives = dict(part.strip().partition(" ")[::2] for part in policy[1].split(";"))
+    assert directives.pop("default-src") == "'none'"
+    for tag in ("script", "style"):
+        [body] = re.findall(rf"<{tag}>(.*?)</{tag}>", SOURCE, re.DOTALL)
+        digest = base64.b64encode(hashlib.sha256(body.encode()).digest()).decode()
+        assert directives.pop(f"{tag}-src") == f"'sha256-{digest}'"
+    assert directives == {
+        "base-uri": "'none'",
+        "form-action": "'none'",
+        "require-trusted-types-for": "'script'",
+        "trusted-types": "'none'",
+    }
+    assert len(re.findall(r"<script|<style|<link|<img|<a |<iframe| on[a-z]+=| style=", SOURCE)) == 2
+    words = (
+        r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|eval\(|new Function|fetch\(|XMLHttp|WebSocket|import\("
+    )
+    assert re.findall(words, SOURCE) == []
+    assert re.findall(r"https?://[^\s\"]+", SOURCE) == ["http://www.w3.org/2000/svg"]
+    refused = page.evaluate(
+        """async () => {
+          const seen = new Promise(done =>
+            addEventListener("securitypolicyviolation", event => done(event.effectiveDirective), {once: true}));
+          let sent = true;
+          try { await fetch("http://127.0.0.1:9/"); } catch { sent = false; }
+          let markup = true;
+          try { document.createElement("p").innerHTML = "<b>x</b>"; } catch { markup = false; }
+          return [sent, await seen, markup];
+        }"""
+    )
+    assert refused == [False, "connect-src", False]
+
+
+@pytest.mark.slow
+def test_files_are_given_by_pickers_by_dropping_and_the_key_by_pasting(page) -> None:
+    sound, folder = CASES["certificate/sound"], CASES["certificate/sound-with-a-folder"]
+    verdict = page.locator("#answer .verdict h2")
+    page.get_by_label("Choose the folder").set_input_files(folder / "release")
+    verdict.get_by_text("not all was checked").wait_for()
+    assert "not checked here: whose key signed it: compare b600306cfa76723f" in page.locator("#answer").inner_text()
+    page.get_by_label("Choose the key").set_input_files(folder / "publisher.pem")
+    verdict.get_by_text("✓ It holds.").wait_for()
+    assert "metadata/README.md" in page.locator("#answer table").inner_text()
+    page.get_by_label("Choose its files").set_input_files([sound / "release" / "data.csv"])
+    verdict.get_by_text("This can’t be checked here.").wait_for()
+    drop = f"""([files]) => {{ {GIVEN}
+      const transfer = new DataTransfer();
+      for (const [, file] of entriesOfCase(files)) transfer.items.add(file);
+      document.body.dispatchEvent(new DragEvent("drop", {{dataTransfer: transfer, bubbles: true, cancelable: true}}));
+    }}"""
+    page.evaluate(drop, given(CASES["certificate/epsilon-a-little-lower"]))
+    verdict.get_by_text("don’t rely on this release").wait_for()
+    assert page.locator("#answer .verdict li").all_inner_texts() == ["ε is too low for what was done"]
+    assert "What is guaranteed" not in page.locator("#answer").inner_text()
+    page.evaluate(drop, given(sound))
+    verdict.get_by_text("✓ It holds.").wait_for()
+    assert page.locator("#answer svg[role=img]").get_attribute("aria-label").startswith("The privacy profile")
+    stranger = (
+        (CASES["certificate/sound-key-before"] / "publisher.pem").read_text(encoding="utf-8").split("-----END")[0]
+    )
+    page.evaluate("takeKey(undefined)")
+    page.get_by_label("or paste it").fill(f"{stranger}-----END PUBLIC KEY-----\n")
+    verdict.get_by_text("don’t rely on this release").wait_for()
+    page.get_by_label("or paste it").fill("no key")
+    page.get_by_text("There is no Ed25519 key in it.").wait_for()
+    assert page.locator("#answer .verdict h2").inner_text() == "✗ It does not hold: don’t rely on this release."
+    page.get_by_label("or paste it").fill("")
+
+
+@pytest.mark.slow
+def test_a_browser_without_cryptography_says_so(browser) -> None:
+    """A page from an address without https has no WebCrypto: it accepts nothing, and tells why."""
+    opened = browser.new_page()
+    opened.route("**/*", lambda route: route.fulfill(body=SOURCE, content_type="text/html; charset=utf-8"))
+    opened.goto("http://a-release.test/verify.html")
+    [answer] = opened.evaluate(JUDGE, [given(CASES["certificate/sound"])])
+    opened.close()
+    assert answer["holds"] is None
+    assert "this browser offers no cryptography to this page" in answer["open"][0]
+
+
+def test_verify_writes_the_page(tmp_path) -> None:
+    run = CliRunner().invoke
+    place = tmp_path / "verify.html"
+    assert run(verify, ["--page", str(place)]).exit_code == 0
+    assert place.read_bytes() == VERIFY_PAGE.read_bytes()
+    assert isinstance(run(verify, ["--page", str(place)]).exception, InputRefused)
+    for words in (
+        ["--page", str(tmp_path / "other.html"), "--json"],
+        ["--page", str(tmp_path / "other.html"), "x"],
+        [],
+    ):
+        assert run(verify, words).exit_code == 2
+    assert list(tmp_path.iterdir()) == [place]
