@@ -36,9 +36,8 @@ from .documents.sheet.write import write_sheet
 from .documents.utility_report.write import MadeReport
 from .python.hierarchies import HierarchyCheck, check_hierarchy, import_hierarchy, read_hierarchy, write_hierarchy
 from .python.ledger import abandon, add_dataset, add_series, raise_budget, record_look, series
-from .python.published import PublishedRelease, open_release, verify
 from .python.queries import Explained, LedgerView, dry_run, explain, ledger, plan
-from .python.run_api import private_report, release
+from .python.releases import PublishedRelease, open_release, private_report, release, verify
 from .terminal.facts import FactTable
 from .terminal.plan import plan_table
 

@@ -173,7 +173,7 @@ SECTIONS = {
         "plan": "plan",
         "explain": "plan",
         "preview": "documents",
-        "schema": "schema",
+        "schema": "spec",
     },
     "Publish": {
         "run": "release",

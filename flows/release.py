@@ -110,7 +110,7 @@ def _stages(
         if release is None:
             begin_reading(ledger_url=ledger_url, anchoring=anchoring, receipt=receipt)
             if request.query is not None:
-                from ..tasks.stages.copy_records import copied_records  # of databases alone
+                from ..tasks.inputs.database import copied_records  # of databases alone
 
                 layout = layout_of_copy(request, copied_records(request=request, receipt=receipt, folder=folder))
     if release is None:

@@ -14,7 +14,7 @@ from .errors import InputRefused
 from .mechanism import Mechanism
 from .microdata import StronglySafeRelease
 
-__all__ = ["MixedSeries", "SeriesPart", "series_of_parts"]
+__all__ = ["MixedSeries", "SeriesPart", "series_of_parts", "series_part"]
 
 MOST_PARTS, MOST_OF_A_PART, LARGEST_EPSILON = 20, 10_000, 100
 EXAMPLE = 'Write for example --part "12 x k=20,rate=0.1" --part "24 x epsilon=0.05".'
@@ -70,7 +70,7 @@ class MixedSeries(Mechanism):
     @property
     def each(self) -> tuple[SeriesPart, ...]:
         """The parts."""
-        return tuple(_part(text) for text in self.parts.split(";"))
+        return tuple(series_part(text) for text in self.parts.split(";"))
 
     @property
     def releases(self) -> int:
@@ -113,12 +113,17 @@ def series_of_parts(texts: Sequence[str], *, where: str = "--part") -> MixedSeri
         InputRefused: a text of another form, or a value out of range.
     """
     try:
-        return MixedSeries(parts="; ".join(str(_part(text)) for text in texts))
+        return MixedSeries(parts="; ".join(str(series_part(text)) for text in texts))
     except ValueError as error:
         raise InputRefused(f"{error}.", where=where, remedy=EXAMPLE) from None
 
 
-def _part(text: str) -> SeriesPart:
+def series_part(text: str) -> SeriesPart:
+    """A part as it is written: `12 x k=20,rate=0.1` or `24 x epsilon=0.05`.
+
+    Raises:
+        ValueError: another form, or a value out of range.
+    """
     found = _TEXT.fullmatch(text)
     if found is None:
         raise ValueError(f"this is not NUMBER x k=K,rate=RATE or NUMBER x epsilon=E: {text.strip()[:40]!r}")

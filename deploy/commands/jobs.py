@@ -175,7 +175,7 @@ def _tell_ledger_status(release_id: str, places: StatePaths, *, ledger: str | No
     """The status of a release that no job from here ran: by the ledger, and by who holds it on this machine."""
     from ...accounting.ledger.private_store.inspection import is_held
     from ...accounting.ledger.reader import open_reader
-    from ..release_cost import commands_for, cost_so_far
+    from ..release_facts import commands_for, cost_so_far
 
     with open_reader(places.ledger_url) as reader:
         held = is_held(places.home, ledger_id=reader.ledger_id, release_id=release_id)
@@ -230,7 +230,7 @@ def _tell_end(job: Job, end: dict[str, Any] | None, places: StatePaths, *, as_js
 
 def _cost(release_id: str, places: StatePaths) -> str:
     """What a job has cost so far, by the ledger, and how it is finished."""
-    from ..release_cost import cost_so_far
+    from ..release_facts import cost_so_far
 
     stage, cost = cost_so_far(release_id, places)
     again = f"Submit again with --release-id {release_id} to finish it at no new charge"

@@ -74,7 +74,7 @@ def run(
     except KeyboardInterrupt:
         if stages.release_id is None:
             raise
-        from ..release_cost import run_command
+        from ..release_facts import run_command
 
         again = {"output": output, "scheduler": scheduler, "series": series, "ledger": ledger_url}
         finish = run_command(spec, release_id=stages.release_id, **again)
@@ -85,7 +85,7 @@ def run(
 
 def _tell_interruption(release_id: str, places: StatePaths, *, finish: str, ledger: str | None, as_json: bool) -> int:
     """Say what a release that was broken off has cost, and the commands that finish it or give it up."""
-    from ..release_cost import commands_for, cost_so_far
+    from ..release_facts import commands_for, cost_so_far
 
     stage, cost = cost_so_far(release_id, places)
     message = f"Interrupted. {cost}"
@@ -113,7 +113,7 @@ def _dry_run(
 ) -> None:
     from ...flows.dry_run import dry_run
     from ...tasks.request import output_at
-    from ..terminal.dry_run import tell_dry_run
+    from ..readiness import tell_dry_run
 
     place = None if output is None else output_at(output, base=Path.cwd())
     found = dry_run(spec, state_paths=places, output=place, release_id=release_id, series=series)
@@ -233,7 +233,7 @@ def release() -> None:
 def list_releases(dataset: str | None, latest: int, everything: bool, ledger_url: str | None, as_json: bool) -> None:
     """List the releases in the order of their charges, each with its output and its levels."""
     from ...accounting.ledger.reader import open_reader
-    from ..python.release_list import listed_release
+    from ..release_facts import listed_release
     from ..run import levels_text
     from ..terminal.facts import FactTable, print_uncut
     from ..terminal.ledger_tables import tell_of_more
@@ -270,8 +270,7 @@ def show(release_id: str, groups: int, ledger_url: str | None, as_json: bool) ->
     The groups are those of the published table, whose digest must be the one in the ledger; no record is looked at.
     """
     from ...accounting.ledger.reader import open_reader
-    from ..python.release_list import facts_of_release, largest_groups, listed_release
-    from ..release_cost import commands_for, cost_so_far
+    from ..release_facts import commands_for, cost_so_far, facts_of_release, largest_groups, listed_release
     from ..terminal.facts import FactTable, print_uncut
 
     places = resolve_paths(ledger_url=ledger_url)

@@ -1,4 +1,4 @@
-"""`crowdblend spec`: a specification begun from a source's schema alone."""
+"""`crowdblend spec` begins a specification from a source's schema alone; `crowdblend schema` prints JSON Schemas."""
 
 from __future__ import annotations
 
@@ -11,7 +11,10 @@ import click
 from ...mechanisms.errors import InputRefused
 from ..cli import FILE, CommandGroup
 
-__all__ = ["spec"]
+__all__ = ["schema", "schema_text", "spec"]
+
+FOLDER = Path(__file__).resolve().parents[1] / "schemas"
+NAMES = sorted(path.stem for path in FOLDER.glob("*.json"))
 
 
 @click.group(cls=CommandGroup)
@@ -124,7 +127,6 @@ def _schema_beside(place: Path) -> str:
         InputRefused: it can't be written.
     """
     from .output_guard import write_new
-    from .schema import schema_text
 
     text = schema_text("specification")
     version = json.loads(text)["$id"].rpartition(":")[2]
@@ -145,3 +147,22 @@ def _seen_from(place: Path, source: str) -> str:
     if Path(source).is_absolute():
         return source
     return os.path.relpath(Path.cwd() / source, place.expanduser().absolute().parent)
+
+
+def schema_text(name: str) -> str:
+    """The text of a schema, as it came with this version."""
+    return (FOLDER / f"{name}.json").read_text(encoding="utf-8")
+
+
+@click.command()
+@click.argument("name", required=False, metavar="[NAME]", type=click.Choice(NAMES))
+def schema(name: str | None) -> None:
+    """Print the JSON Schema of a document or of a command's --json; without a NAME list them.
+
+    NAME is specification, certificate, ledger-export (of one line), or the words of a command: release-list.
+    """
+    if name is not None:
+        click.echo(schema_text(name), nl=False)
+        return
+    for one in NAMES:
+        click.echo(f"{one:{max(map(len, NAMES))}}  {json.loads(schema_text(one))['title']}")

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import getpass
+import re
 import secrets
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import UTC, date, datetime
 from decimal import Decimal
@@ -20,7 +21,7 @@ from ...accounting.ledger.writer import open_writer
 from ...flows.paths import StatePaths, resolve_paths
 from ...mechanisms.amounts import Number, exact_number
 from ...mechanisms.errors import InputRefused
-from ...mechanisms.mechanism import ADD_REMOVE, Relation
+from ...mechanisms.mechanism import ADD_REMOVE, Mechanism, Relation
 from ...mechanisms.microdata import StronglySafeRelease
 
 __all__ = ["abandon", "add_dataset", "add_series", "raise_budget", "record_look", "series"]
@@ -318,9 +319,8 @@ def _accounting(
         )
     from ...accounting.ledger.filter_budget import propose_accounting  # numerics that other budgets do without
     from ...accounting.theory.planning.filter_terms import EXPECTED
-    from .expectations import expected_releases
 
-    expected = expected_releases(expect)
+    expected = tuple(_expected(expect))
     if not pays_sampled and any(isinstance(mechanism, StronglySafeRelease) for mechanism, _ in expected or EXPECTED):
         raise InputRefused(
             "a filter budget pays for no sampled releases where a person may have several records, or where prices "
@@ -329,6 +329,27 @@ def _accounting(
             remedy='Expect what it can pay for, such as --expect "24 x epsilon=0.05", or leave --accounting out.',
         )
     return propose_accounting(epsilon=budget[0], delta=budget[1], expected=expected)
+
+
+def _expected(texts: Sequence[str]) -> Iterator[tuple[Mechanism, int]]:
+    """Mechanisms and how many releases of each are expected; commas stand between several in one text."""
+    from ...mechanisms.answers import CountAnswer
+    from ...mechanisms.mixed_series import series_part
+
+    parts = (part for text in texts for part in re.split(r",(?=\s*[0-9]+\s*x\s)", text))
+    for number, text in enumerate(parts, start=1):
+        try:
+            part = series_part(text)
+        except ValueError as error:
+            raise InputRefused(
+                f"{error}.",
+                where=f"--expect, release {number}",
+                remedy="Write for example: 12 x k=20,rate=0.1, 24 x epsilon=0.05.",
+            ) from None
+        if isinstance(part.measure, Decimal):  # anything whose price has no δ
+            yield CountAnswer(epsilon=part.measure, relation=ADD_REMOVE, groups=1, sampling_rate=None), part.releases
+        else:
+            yield part.measure, part.releases
 
 
 def _dataset(places: StatePaths, name: str) -> DatasetState:

@@ -24,7 +24,7 @@ from ...accounting.ledger.reader import open_reader
 from ...flows.paths import StatePaths
 from ...mechanisms.errors import AccountantRefused, ReleaseFailed
 from ..prefect.scheduled import release_id_at
-from ..release_cost import cost_so_far
+from ..release_facts import cost_so_far
 from .cron import EXHAUSTED, exhausted_sentence, next_times, say
 from .failure_hook import FailureFacts, FailureHook
 from .prefect_runs import PrefectRuns

@@ -18,8 +18,9 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.progress import Progress
 
-__all__ = ["Stages", "add_verbosity", "is_quiet", "process_begun"]
+__all__ = ["Stages", "add_verbosity", "is_quiet", "pace", "process_begun", "progress_bar"]
 
+READING = ("select", "count")
 _QUIET = "crowdblend.quiet"
 _LOGGER = logging.getLogger("crowdblend")
 
@@ -118,7 +119,7 @@ class Stages:
         """Be told which release is about to be charged, and say it: whatever comes, it can be finished by its id."""
         self.release_id = release_id
         if self._console.is_terminal:
-            from . import progress_bar  # noqa: F401 - loaded now, so that it is no part of the first stage's seconds
+            import rich.progress  # noqa: F401 - loaded now, so that it is no part of the first stage's seconds
         self.tell(f"release {release_id}")
 
     def tell(self, text: str) -> None:
@@ -162,8 +163,6 @@ class Stages:
             self._told = name
             yield
             return
-        from .progress_bar import progress_bar
-
         bar = progress_bar(name, console=self._console, records=self._records, n_bytes=self._n_bytes)
         try:
             with bar as self._progress:
@@ -175,3 +174,58 @@ class Stages:
         """Show how much of the running stage is done."""
         if self._progress is not None:
             self._progress.update(self._progress.task_ids[-1], completed=done, total=total)
+
+
+def progress_bar(name: str, *, console: Console, records: int | None, n_bytes: int) -> Progress:
+    """A bar for one stage, to be entered; those that read records also tell their pace and what is left.
+
+    Args:
+        name: the stage.
+        console: where it is drawn.
+        records: records in all, None where it is not known.
+        n_bytes: bytes of the input, 0 where it is not known.
+    """
+    from rich import progress
+    from rich.text import Text
+
+    class Pace(progress.ProgressColumn):
+        """The pace of a stage whose work is known."""
+
+        def render(self, task: progress.Task) -> Text:
+            """Draw it."""
+            share = task.completed / task.total if task.total else 0.0
+            return Text(pace(share=share, seconds=task.elapsed or 0.0, records=records, n_bytes=n_bytes))
+
+    columns: list[progress.ProgressColumn] = [
+        progress.SpinnerColumn(),
+        progress.TextColumn("{task.description}"),
+        progress.BarColumn(),
+    ]
+    columns.append(progress.TimeElapsedColumn())
+    if n_bytes and name in READING:
+        columns += [progress.TextColumn("left"), progress.TimeRemainingColumn(), Pace()]
+    bar = progress.Progress(*columns, console=console)
+    bar.add_task(f"{name:8}", total=None)
+    return bar
+
+
+def pace(*, share: float, seconds: float, records: int | None, n_bytes: int) -> str:
+    """How fast a stage goes, for the steward's eyes: `2.1 M rows/s, 11.4 MB/s`; empty while nothing is done.
+
+    Args:
+        share: how much is done, 0 … 1.
+        seconds: since the stage's beginning.
+        records: records in all, None where it is not known.
+        n_bytes: bytes of the input.
+    """
+    if share <= 0 or seconds <= 0:
+        return ""
+    flow = f"{_short(n_bytes * share / seconds)}B/s"
+    return flow if records is None else f"{_short(records * share / seconds).rstrip()} rows/s, {flow}"
+
+
+def _short(number: float) -> str:
+    for unit, size in (("G", 1e9), ("M", 1e6), ("k", 1e3)):
+        if number >= size:
+            return f"{number / size:.1f} {unit}"
+    return f"{number:.0f} "

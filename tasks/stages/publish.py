@@ -362,18 +362,15 @@ def write_output(
     Raises:
         ReleaseFailed: the signing key is gone.
     """
-    from .table import write_table  # loads pyarrow, which a refusal does without
+    from .table import write_statistics_table, write_table  # loads pyarrow, which a refusal does without
 
     key = _key_that_signs(signing)
 
     def write(place: Path) -> None:
         for stem, table in {"data": publication.table, **publication.beside}.items():
             write_table(table, folder=place, file_format=publication.file_format, stem=stem)
-            if request.also:
-                from .statistics_table import write_statistics_table  # loads pandas
-
-                for format_ in request.also:
-                    write_statistics_table(table, folder=place, format_=format_, stem=stem, day=charge.day)
+            for format_ in request.also:
+                write_statistics_table(table, folder=place, format_=format_, stem=stem, day=charge.day)
         write_certificate(
             place,
             charge=charge,

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from crowdblend.deploy.documents.utility_report.page import MARK, PrivateReport, report_page
+from crowdblend.deploy.documents.utility_report.write import MARK, PrivateReport, report_page
 from crowdblend.mechanisms.hierarchies.declare import IntervalHierarchy, ValueHierarchy
 from crowdblend.mechanisms.measures.counting import CountedRecords
 from crowdblend.mechanisms.measures.utility import utility_of

@@ -23,9 +23,8 @@ from crowdblend.accounting.ledger.certificate.verify import (
 from crowdblend.accounting.ledger.certificate.write import COLUMN_FIELDS, FORMAT, MAP_FIELDS, SELECTION_FIELDS
 from crowdblend.accounting.ledger.entries.codec import KINDS
 from crowdblend.deploy.cli import crowdblend
-from crowdblend.deploy.commands.schema import FOLDER, NAMES, schema_text
-from crowdblend.deploy.schemas.generate import schemas
-from crowdblend.deploy.schemas.type_schemas import schema_of_type
+from crowdblend.deploy.commands.spec import FOLDER, NAMES, schema_text
+from crowdblend.deploy.schemas.generate import schema_of_type, schemas
 from crowdblend.flows.spec import PAGE
 from support.schemas import require_valid, require_valid_certificate, schema_of_command, validator
 

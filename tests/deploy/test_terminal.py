@@ -8,8 +8,7 @@ import sys
 import time
 
 import pytest
-from crowdblend.deploy.terminal.progress_bar import pace
-from crowdblend.deploy.terminal.stages import Stages
+from crowdblend.deploy.terminal.stages import Stages, pace
 from rich.console import Console
 
 

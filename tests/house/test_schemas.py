@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from crowdblend.deploy.commands.schema import NAMES, schema_text
+from crowdblend.deploy.commands.spec import NAMES, schema_text
 from crowdblend.deploy.schemas.generate import schemas, text_of_schema
 from crowdblend.flows.spec import PAGE
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 
-from crowdblend.deploy.commands.schema import FOLDER, NAMES
+from crowdblend.deploy.commands.spec import FOLDER, NAMES
 from jsonschema import Draft202012Validator
 from jsonschema.exceptions import best_match
 

@@ -9,9 +9,14 @@ import numpy as np
 import pyarrow as pa
 import pyreadstat
 import pytest
-from crowdblend.tasks.stages import statistics_table
-from crowdblend.tasks.stages.statistics_table import write_statistics_table
-from crowdblend.tasks.stages.table import PublishedTable, TableColumn, figure_column, text_column
+from crowdblend.tasks.stages import table as published_table
+from crowdblend.tasks.stages.table import (
+    PublishedTable,
+    TableColumn,
+    figure_column,
+    text_column,
+    write_statistics_table,
+)
 
 READERS = {"sav": pyreadstat.read_sav, "dta": pyreadstat.read_dta}
 LONG = "z" * 121
@@ -74,7 +79,7 @@ def statistics_table_time() -> None:
 
 
 def test_many_labels_are_texts(tmp_path, monkeypatch):
-    monkeypatch.setattr(statistics_table, "_MOST_LABELS", 2)
+    monkeypatch.setattr(published_table, "_MOST_LABELS", 2)
     name = write_statistics_table(
         table("a", "b", "c", times=None), folder=tmp_path, format_="sav", stem="data", day=date(2026, 1, 2)
     )

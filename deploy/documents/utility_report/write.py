@@ -1,4 +1,7 @@
-"""Making a private report: checks, then the look in the ledger, then the records, then one file for the steward."""
+"""Making a private report: checks, then the look in the ledger, then the records, then one file for the steward.
+
+The file is a page of HTML that needs nothing else and says on every sheet what it is.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,7 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
+from functools import cache
 from html import escape
 from pathlib import Path
 from typing import Any
@@ -13,7 +17,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from jinja2 import Environment
+from markupsafe import Markup
 
+from ....accounting.dashboard.templating import environment
 from ....accounting.ledger.certificate.verify import check_certificate, read_certificate
 from ....accounting.ledger.certificate.write import enforced_unit, has_own_rates
 from ....accounting.ledger.private_store.inspection import remembered_facts
@@ -35,10 +42,12 @@ from ....tasks.counting.private_counts import private_counts, records_left_out
 from ....tasks.inputs.list import check_metadata, list_source
 from ....tasks.readers.released_groups import read_released_table, released_groups
 from ....tasks.request import Request
-from .page import MARK, PrivateReport, report_page
+from . import pictures
 
-__all__ = ["MadeReport", "run_private_report"]
+__all__ = ["MARK", "MadeReport", "PrivateReport", "report_page", "run_private_report"]
 
+MARK = "NOT FOR PUBLICATION"
+HERE = Path(__file__).parent
 CERTIFICATE = "certificate.json"
 NOT_REPORTED = "a private report is about a microdata or a deletion release, and about none with a column of rates."
 NOT_WRITTEN = "No report was written; the look stays recorded."
@@ -360,3 +369,52 @@ def _write(path: Path, page: str) -> None:
         raise ReleaseFailed(
             f"the report can't be written ({error.strerror}).", where=str(path), not_done=NOT_WRITTEN
         ) from None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PrivateReport:
+    """What the page tells.
+
+    PRIVACY: exact figures of the private records. It is for the steward, and nothing of it leaves.
+
+    Args:
+        release_id: the release.
+        dataset: its data set.
+        released_on: day of the release's charge.
+        epsilon: the release's price, as its certificate has it.
+        delta: likewise.
+        made_on: day of the report.
+        by: who had it made.
+        look: the look's place in the ledger's chain.
+        measures: all of them.
+    """
+
+    release_id: str
+    dataset: str
+    released_on: str
+    epsilon: str
+    delta: str
+    made_on: str
+    by: str
+    look: int
+    measures: UtilityMeasures
+
+
+def report_page(report: PrivateReport) -> str:
+    """The page; nothing in it is asked from elsewhere, and no script runs."""
+    style = Markup((HERE / "style.css").read_text(encoding="utf-8"))  # noqa: S704 - our own file
+    return (
+        _environment()
+        .get_template("private.html")
+        .render(report=report, measures=report.measures, mark=MARK, style=style, pictures=pictures)
+    )
+
+
+@cache
+def _environment() -> Environment:
+    return environment(HERE, percent=_percent)
+
+
+def _percent(share: float) -> str:
+    """As many digits as a small share needs."""
+    return f"{share:.1%}" if share == 0 or share >= 0.001 else f"{100 * share:.2g}%"

@@ -16,7 +16,7 @@ from crowdblend.accounting.ledger.certificate.write import DOMAIN, certificate_b
 from crowdblend.accounting.ledger.private_store.signing import SigningKey
 from crowdblend.deploy.documents.rendering import cell
 from crowdblend.deploy.documents.sheet.facts import sheet_facts
-from crowdblend.deploy.python.published import verify
+from crowdblend.deploy.python.releases import verify
 from crowdblend.deploy.release_check import verify_release
 from crowdblend.mechanisms.hierarchies.codebook import MOST_LABELS, MOST_VALUES, codebook
 from crowdblend.mechanisms.hierarchies.decimals import NumberSteps
