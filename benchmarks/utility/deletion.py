@@ -289,7 +289,7 @@ def series(adult: Adult) -> str:
     if max(lost) > plan.largest_deletion or abs(mean - plan.expected_deletion) > 4 * spread / math.sqrt(len(lost)):
         raise RuntimeError(f"{mean:.1f} lost in the mean, {plan.expected_deletion:.1f} expected, {max(lost)} at most")
     return (
-        f"In a series of {SERIES_RELEASES} releases at ε = {SERIES_EPSILON} for all of them, a group loses "
+        f"In a series of {SERIES_RELEASES} deletion releases at ε = {SERIES_EPSILON} for all of them, a group loses "
         f"{plan.expected_deletion:.1f} records in expectation in each, and at most {plan.largest_deletion}. The "
         f"{len(large)} groups with more records than that lost {mean:.1f} in the mean, and {max(lost)} at most."
     )

@@ -65,6 +65,12 @@ def test_every_page_of_docs_can_be_reached_from_the_readme() -> None:
     assert not [str(page.relative_to(PROJECT)) for page in PAGES if page not in reached and page.name != "CHANGELOG.md"]
 
 
+def test_every_page_beside_the_index_is_in_it() -> None:
+    index = (PROJECT / "docs" / "README.md").read_text(encoding="utf-8")
+    named = {urlsplit(link).path for link in LINK.findall(index)}
+    assert {page.name for page in PROJECT.glob("docs/*.md")} - {"README.md"} <= named
+
+
 def test_a_dead_link_is_seen() -> None:
     page = PROJECT / "docs" / "tutorial.md"
     text = "# One\n[a](nothing.md) [b](tutorial.md#no-such) [c](#one) [d](../../outside.md) ![e](python.md)"

@@ -9,6 +9,7 @@ REGIONS = "Lyon;Rhône;South;*\nNice;Alpes-Maritimes;South;*\nLille;Nord;North;*
 STEPS = (
     "## Your first own release",
     "### The same release every month",
+    "### Releases decided one after the other",
     "### Let the data choose the levels, privately",
 )
 
