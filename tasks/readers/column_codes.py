@@ -183,7 +183,8 @@ class ColumnCoder:
         if text is None:
             return BUCKET_CODE * self.placement.stride
         coder = ColumnCoder(column=self.column, placement=self.placement, reading=self._reading.of_unicode)
-        return int(coder.scaled_codes(texts_of([text]), None)[0])
+        # A folder's name need not be UTF-8; nothing that isn't is declared.
+        return int(coder.scaled_codes(bytes_of([text.encode("utf-8", "surrogatepass")]), None)[0])
 
     def table(self, dictionary: pa.Array) -> NDArray[np.int64]:
         """The code times the stride of each entry of a dictionary, and at the end that of null."""

@@ -162,6 +162,15 @@ def test_values_are_utf_8_and_missing_as_the_specification_says(tmp_path):
     assert counted("people", tmp_path, null_values=("", "a b/c%=é")) == Counter({("F", "*", "*"): 1})
 
 
+@pytest.mark.parametrize("reading", [{}, {"trim": True, "whole_floats": True, "decimal": ","}])
+def test_a_folder_whose_name_is_no_utf_8_is_unseen_and_not_a_failure_after_the_charge(tmp_path, reading):
+    for region, year in (("ly\udcff", "\udcff1990"), ("Lyon", "1990")):
+        folder = tmp_path / "people" / f"region={region}" / f"year={year}"
+        folder.mkdir(parents=True)
+        (folder / "a.csv").write_bytes(b"sex\nF\n")
+    assert counted("people", tmp_path, **reading) == Counter({("F", "*", "*"): 1, ("F", "Lyon", "[1900, 2000)"): 1})
+
+
 def test_partitions_are_columns_where_a_person_s_records_are_limited_and_name_nobody(written):
     """Each record is somebody's own number, so all count; a column that only folders have names nobody."""
     parts = ds.partitioning(pa.schema([("region", pa.string()), ("year", pa.int64())]), flavor="hive")
