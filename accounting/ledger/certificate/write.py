@@ -466,6 +466,11 @@ SERIES_LIMITS = (
     "The guarantee is for {records} a {unit} in each release and for this series alone; what other releases of the "
     "data set cost adds up in the ledger. It doesn't cover {chosen} made by looking at the records."
 )
+BEYOND_THE_FILES = (
+    " It is about what the release's files say: not about what else can be seen of the machines and people that hold "
+    "the records, such as durations, memory and logs, and not about what is published of the same records without this "
+    "ledger."
+)
 UNNAMED = (
     " {Unit}s are told apart by their ids alone: a record without an id counts as a {unit} of its own, and so does "
     "each other id that a {unit} bears."
@@ -583,6 +588,7 @@ def limit_statements(charge: ReleaseCharged, circumstances: DatasetContext) -> s
     limits = words.format(
         records=few if circumstances.rows_per_person == 1 else f"at most {few}", unit=unit or "person", chosen=chosen
     )
+    limits += BEYOND_THE_FILES
     if unit is not None:
         limits += UNNAMED.format(Unit=unit.capitalize(), unit=unit)
     days = circumstances.look_days

@@ -238,6 +238,18 @@ def test_several_records_of_a_person_are_its_unit_and_in_its_words(certified, tm
     assert guarantee["epsilon_paper"] is None
 
 
+@pytest.mark.parametrize("rows_per_person", [1, 3])
+def test_what_an_evaluator_asks_for_stands_in_the_guarantee(certified, tmp_path, rows_per_person) -> None:
+    charge = charge_for(certified.books, rows_per_person, map_digest=certified.map.digest())
+    guarantee = read_certificate(certified(tmp_path / "output", charge=charge, rows_per_person=rows_per_person))[
+        "guarantee"
+    ]
+    assert guarantee["neighbours"] == "add/remove"
+    assert guarantee["unit"].startswith("one person, at most ")
+    for uncovered in ("looking at the records", "durations, memory and logs", "without this ledger", "other releases"):
+        assert uncovered in guarantee["limits"]
+
+
 @pytest.mark.parametrize("claimed", [1, 2, 4])
 def test_a_certificate_that_claims_another_unit_than_its_price_is_for_does_not_verify(
     certified, tmp_path, claimed
