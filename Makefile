@@ -48,7 +48,7 @@ endif
 # Where it is set, every process would compile every module anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test test-long test-extra check audit format site docs fuzz leaks coverage mutation proofs record-path screenshots paper lock sbom clean
+.PHONY: demo test test-long test-extra check audit format site docs fuzz leaks coverage mutation proofs record-path utility screenshots paper lock sbom clean
 
 demo: $(RUNS)
 	@echo "== a release of 29,501 census records"
@@ -152,6 +152,11 @@ docs: site
 record-path: $(READY)
 	$(BIN)/python -m benchmarks.record_path --rows 10000000 100000000 331000000 --small-row-groups 100000000 --clusters \
 	    --output docs/benchmarks
+
+# What releases are worth beside other ways of publishing: hours; goes on where it stopped. EXTRA="--nist FOLDER --adult FOLDER" names records
+# that are not shipped.
+utility: $(READY)
+	$(BIN)/python -m benchmarks.utility.compare --write docs/utility.md $(EXTRA)
 
 # Pictures of the auditors' pages, the documents and a private report on invented people, as docs shows them; needs Chromium.
 screenshots: $(READY)

@@ -120,7 +120,7 @@ nothing was invented. The paper's bound would have charged ε = {paper}. The
 sample is spent: it serves no other release.
 
 At the same price a deletion release published {more:,} rows in {in_groups} groups, in
-the folder deletion; when to take which: docs/sampled-or-deletion.md.
+the folder deletion; when to take which: docs/choosing.md.
 
 The table and its certificate are in
   {result["output"]}

@@ -319,27 +319,23 @@ def synthesized(
     Raises:
         RuntimeError: it failed otherwise.
     """
-    asked = {
-        "codes": {name: own.tolist() for name, own in zip(COLUMNS, records.codes, strict=True)},
-        "sizes": {name: one.shape[1] for name, one in zip(COLUMNS, true, strict=True)},
-    }
-    program = Path(__file__).with_name("mbi_peer.py")
-    words = [python, str(program), "--epsilon", str(EPSILON), "--delta", str(DELTA), "--algorithms", *algorithms]
-    ran = subprocess.run(words, input=json.dumps(asked), capture_output=True, text=True, check=False)
+    sizes = [one.shape[1] for one in true]
+    codes_file = records.work / "codes.npy"
+    np.save(codes_file, records.codes)
+    program = [python, str(Path(__file__).with_name("mbi_peer.py")), str(codes_file), "--sizes", *map(str, sizes)]
+    asked = ["--epsilon", str(EPSILON), "--delta", str(DELTA), "--algorithms", *algorithms]
+    ran = subprocess.run([*program, *asked], capture_output=True, text=True, check=False)
     if ran.returncode:
         raise RuntimeError(f"the synthesizers failed: {ran.stderr[-2000:]}")
-    answer = json.loads(ran.stdout.splitlines()[-1])
-    if "missing" in answer:
-        return str(answer["missing"])
     found = []
-    for name, synthetic in answer.items():
-        shown = []
-        for column, one in zip(COLUMNS, true, strict=True):
-            size = one.shape[1]  # of "any other value", which they have as well, a share of each
-            cases = np.vstack([np.eye(size), np.full((1, size), 1 / size)])
-            shown.append(cases[[size if code is None else code for code in synthetic[column]]])
-        score = k_marginal(true, shown, weights=np.ones(len(shown[0])))
-        found.append(Scored(name=f"{name}, by `opendp[mbi]`", score=score, kept="none: synthetic"))
+    for answer in map(json.loads, ran.stdout.splitlines()):
+        if "missing" in answer:
+            return str(answer["missing"])
+        # The last case is "any other value", which they have as well: a share of each.
+        cases = [np.vstack([np.eye(size), np.full((1, size), 1 / size)]) for size in sizes]
+        shown = [one[np.array(own)] for one, own in zip(cases, answer["codes"], strict=True)]
+        score = k_marginal(true, shown, weights=np.array(answer["numbers"], dtype=float))
+        found.append(Scored(name=f"{answer['algorithm']}, by `opendp[mbi]`", score=score, kept="none: synthetic"))
     return found
 
 

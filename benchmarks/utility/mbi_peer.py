@@ -1,26 +1,34 @@
-"""Synthetic records by AIM and MST of `opendp[mbi]`, which need not be installed: one line of JSON, or why none.
+"""Synthetic records by AIM and MST of `opendp[mbi]`, which need not be installed: a line of JSON a draw, or why none.
 
-It pins a version of Polars, so that it is best in an environment of its own: opendp[mbi] pandas.
+It pins a version of Polars, so that it is best in an environment of its own (`peers.txt`).
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import resource
 import sys
+import time
+from pathlib import Path
 
 
 def main() -> None:
-    """Read records as JSON from standard input, and write synthetic ones to standard output."""
+    """Read codes and their sizes; write distinct synthetic records and how often each is.
+
+    A code of -1 is "any other value", which they have as well.
+    """
     parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("codes", type=Path, help="NumPy's file of the records' codes, shape (columns, records)")
+    parser.add_argument("--sizes", type=int, nargs="+", required=True, help="of the columns' domains")
     parser.add_argument("--epsilon", type=float, required=True)
     parser.add_argument("--delta", type=float, required=True)
     parser.add_argument("--algorithms", nargs="+", choices=("AIM", "MST"), required=True)
+    parser.add_argument("--draws", type=int, default=1)
     wanted = parser.parse_args()
-    asked = json.load(sys.stdin)
-    codes, sizes = asked["codes"], asked["sizes"]
     try:
         import mbi  # type: ignore[import-not-found]  # noqa: F401
+        import numpy as np
         import opendp.prelude as dp
         import pandas  # noqa: F401
         import polars as pl  # type: ignore[import-not-found]
@@ -37,20 +45,33 @@ def main() -> None:
     scale = dp.binary_search(
         lambda one: gaussian(one).map(1).epsilon(wanted.delta) <= wanted.epsilon, bounds=(0.1, 1e6), T=float
     )
-    found = {}
+    names = [f"c{number}" for number in range(len(wanted.sizes))]
+    records = pl.LazyFrame(dict(zip(names, np.load(wanted.codes), strict=True)))
+    loaded = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     for name in wanted.algorithms:
-        context = dp.Context.compositor(
-            data=pl.LazyFrame(codes),
-            privacy_unit=dp.unit_of(contributions=1),
-            privacy_loss=dp.loss_of(rho=1 / (2 * scale**2)),
-            split_evenly_over=1,
-        )
-        keys = {column: list(range(size)) for column, size in sizes.items()}
-        query = context.query().select(*codes).contingency_table(keys=keys, algorithm=getattr(dp.mbi, name)())
-        synthetic = query.release().synthesize()
-        found[name] = {column: synthetic[column].to_list() for column in codes}
-    print(json.dumps(found))
+        for _ in range(wanted.draws):
+            started = time.perf_counter()
+            context = dp.Context.compositor(
+                data=records,
+                privacy_unit=dp.unit_of(contributions=1),
+                privacy_loss=dp.loss_of(rho=1 / (2 * scale**2)),
+                split_evenly_over=1,
+            )
+            keys = {column: list(range(size)) for column, size in zip(names, wanted.sizes, strict=True)}
+            query = context.query().select(*names).contingency_table(keys=keys, algorithm=getattr(dp.mbi, name)())
+            # "round", its default, draws columns in the same order given the same one, and so makes them depend.
+            synthetic = query.release().synthesize(method="sample")
+            seconds = time.perf_counter() - started
+            found = pl.DataFrame(synthetic).group_by(names).len("number").sort(names)
+            answer = {
+                "algorithm": name,
+                "codes": [[-1 if code is None else int(code) for code in found[column]] for column in names],
+                "numbers": found["number"].to_list(),
+                "seconds": seconds,
+                "mebibytes": (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - loaded) / 1024,
+            }
+            print(json.dumps(answer), flush=True)
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

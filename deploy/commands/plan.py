@@ -88,7 +88,11 @@ def tell_explanation(spec: Path, *, releases: int, places: StatePaths, as_json: 
 @click.option(
     "--amplify-from", type=ExactNumber(), help="The rate at which --epsilon and --delta hold (LQS Theorem 1)."
 )
-@click.option("--group-sizes", type=FILE, help="Public group sizes, one a line; tells what survives.")
+@click.option(
+    "--group-sizes",
+    type=FILE,
+    help="Public group sizes, one a line; tells what survives, and without k and rate finds those that publish most.",
+)
 @click.option("--plot", type=FILE, help="Draw the frontier and the ε–δ curve into this file.")
 @click.option("--budget", metavar="NAME", help="How long what is left of this data set's budget lasts.")
 @click.option(
@@ -117,6 +121,7 @@ def plan(
 ) -> None:
     """Price releases: fills in whichever of k, sampling rate, ε and δ is missing; or what SPEC.toml asks for.
 
+    With ε, δ and --group-sizes alone, k and the sampling rate are those that publish most records of such groups.
     A specification of any kind has all that decides its price, so that no other option goes with it but --releases.
     With --mechanism deletion the noise is found that ε and δ allow. With --budget the ledger is looked at, and told how
     long a data set's budget lasts for releases at --k and --sampling-rate (20 and 0.1 where nothing is said).
@@ -156,9 +161,7 @@ def plan(
             raise click.UsageError("a specification has its own parameters: no option but --releases goes with it.")
         tell_explanation(spec, releases=_whole(releases) or 1, places=resolve_paths(), as_json=as_json)
         return
-    from ...accounting.theory.planning.planner import plan as plan_of
-
-    result = plan_of(**asked, releases=_whole(releases))
+    result = _sampled_plan(asked, _whole(releases), group_sizes)
     share = None if group_sizes is None else _survival(result, group_sizes)
     if plot is not None:
         from ..terminal.plan import draw_plan
@@ -177,6 +180,9 @@ def plan(
 
 _NOTHING_ELSE = (None, None, None, "1")
 """Stages, margins, their share and releases where none of these options is given."""
+
+_PRICE, _SELECTION = {"epsilon", "delta"}, {"selection_epsilon", "selection_rate"}
+"""With these alone and public group sizes, k and rate are chosen."""
 
 
 def _forecast(
@@ -254,6 +260,16 @@ def _plan_deletion(
         click.echo(json.dumps(_plain(deletion_facts(plan)), ensure_ascii=False))
         return
     print_deletion(plan)
+
+
+def _sampled_plan(asked: dict[str, Any], releases: int | None, group_sizes: Path | None) -> Plan:
+    """The point with what is missing filled in; with a price and public group sizes alone, the pair that suits them."""
+    from ...accounting.theory.planning.planner import plan, plan_for_groups
+
+    given = {name: value for name, value in asked.items() if value is not None}
+    if group_sizes is not None and releases is not None and _PRICE <= given.keys() <= _PRICE | _SELECTION:
+        return plan_for_groups(group_sizes=read_group_sizes(group_sizes), releases=releases, **given)
+    return plan(**asked, releases=releases)
 
 
 def _survival(result: Plan, group_sizes: Path) -> float:

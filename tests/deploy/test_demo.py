@@ -27,7 +27,7 @@ def test_the_demonstration_publishes_and_explains(desk) -> None:
     assert kept.num_rows > 4 * table.num_rows
     shown = [number for number, line in enumerate(answer.out.splitlines()) if "deletion release published" in line]
     assert f"published {kept.num_rows:,} rows in " in answer.out.splitlines()[shown[0]]
-    assert "docs/sampled-or-deletion.md" in answer.out.splitlines()[shown[0] + 1]
+    assert "docs/choosing.md" in answer.out.splitlines()[shown[0] + 1]
     prices = [
         Decimal(json.loads((place / "certificate.json").read_text())["guarantee"]["epsilon"])
         for place in (release, deleted)

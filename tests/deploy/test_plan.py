@@ -90,6 +90,18 @@ def test_what_would_survive_for_public_group_sizes(desk) -> None:
     assert "line 2" in refused.err
 
 
+def test_public_group_sizes_choose_k_and_rate_where_neither_is_given(desk) -> None:
+    """On groups of 2,000 a high rate publishes most, and the least k that it allows is found with it."""
+    (desk.folder / "sizes.csv").write_text("2000,10\n")
+    price = ("plan", "--epsilon", "1", "--delta", "1e-6")
+    found = desk(*price, "--group-sizes", "sizes.csv", "--json").json
+    assert (found["k"], found["sampling_rate"]) == (desk(*price, "--rate", "0.95", "--json").json["k"], 0.95)
+    assert found["epsilon"] <= 1
+    assert found["survival_share"] == pytest.approx(1)
+    refused = desk("plan", "--epsilon", "1", "--group-sizes", "sizes.csv")
+    assert (refused.code, "these are missing" in refused.err) == (2, True)
+
+
 def test_a_specification_is_priced_as_it_is_explained(desk) -> None:
     spec = desk.write_spec()
     for words in ((), ("--releases", "3")):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from decimal import Decimal
 
@@ -12,11 +13,17 @@ from ..arithmetic import decimal_up, multiply_up
 from ..composition.amplification import Guarantee, amplified
 from ..kinds.epsilon_safe import paper_price_selected
 from ..kinds.strongly_safe import paper_price_fixed, price_fixed
-from .inversion import Target, delta_of_paper, least_delta, least_k_of_paper, most_releases, price_of
+from ..privacy_profile import survival_share
+from .inversion import Target, delta_of_paper, frontier, least_delta, least_k_of_paper, most_releases, price_of
 from .inversion import largest_sampling_rate as largest_rate_of
 from .inversion import least_k as least_k_of
 
-__all__ = ["Plan", "largest_sampling_rate", "least_k", "plan"]
+__all__ = ["RATES_TRIED", "Plan", "largest_sampling_rate", "least_k", "plan", "plan_for_groups"]
+
+RATES_TRIED = tuple(
+    Decimal(rate) for rate in ("0.01", "0.02", *(f"0.{twentieth * 5:02}" for twentieth in range(1, 20)))
+)
+"""Sampling rates among which the one that publishes most is looked for."""
 
 _TEN_THOUSANDTH, _NEARLY_ONE = Decimal("1e-4"), Decimal("0.999999")
 
@@ -128,6 +135,53 @@ def plan(
     if delta is None:
         target = _charged_within(mechanism, replace(target, delta=least_delta(mechanism, target)))
     return _priced(mechanism, target, missing=missing[0] if missing else None)
+
+
+def plan_for_groups(
+    *,
+    group_sizes: Mapping[int, int],
+    epsilon: Decimal,
+    delta: Decimal,
+    releases: int = 1,
+    selection_epsilon: Decimal | None = None,
+    selection_rate: Decimal | None = None,
+) -> Plan:
+    """The sampling rate of `RATES_TRIED`, and its least k within a price, that publish most records of such groups.
+
+    PRIVACY: the sizes must be public (an earlier release, a census, a synthetic population), never counts of the
+    data that are to be released: parameters may not be chosen by private looks.
+
+    Args:
+        group_sizes: size of a group in the whole data → how many groups of that size; sizes and numbers at least 1.
+        epsilon: ε over all releases.
+        delta: δ over all releases.
+        releases: T ≥ 1.
+        selection_epsilon: ε₁ of each private choice of a map.
+        selection_rate: rate of the fresh sample of each choice; None where it is made on the whole data.
+
+    Raises:
+        InputRefused: a value out of range, or no pair has this price.
+    """
+    target = Target(
+        epsilon=epsilon,
+        delta=delta,
+        releases=releases,
+        selection_epsilon=selection_epsilon,
+        selection_rate=selection_rate,
+    )
+    best: tuple[float, StronglySafeRelease] | None = None
+    for point in frontier(target, sampling_rates=RATES_TRIED):
+        if point.k_exact is not None:
+            one = StronglySafeRelease(k=point.k_exact, sampling_rate=point.sampling_rate)
+            share = float(point.sampling_rate) * survival_share(one, group_sizes=group_sizes)
+            if best is None or share > best[0]:
+                best = share, one
+    if best is None:
+        raise InputRefused(
+            f"no k and sampling rate cost at most epsilon {amount_shown(epsilon)} at delta {amount_shown(delta)}.",
+            remedy="Raise epsilon or delta, or ask for fewer releases.",
+        )
+    return _priced(best[1], target, missing=None)
 
 
 def _charged_within(mechanism: StronglySafeRelease, target: Target) -> Target:

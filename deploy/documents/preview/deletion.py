@@ -25,13 +25,12 @@ from ....mechanisms.errors import InputRefused
 from ....mechanisms.map_selection.lattice import Levels
 from ....mechanisms.microdata import StronglySafeRelease
 from ....mechanisms.recoding import GeneralizationMap, MappedColumn, coarsened
-from .forecast import MOST_LABELS, RATES, Lost, worst_labels
+from .forecast import MOST_LABELS, SAME_PRICE_RATES, Lost, worst_labels
 from .reference_population import Groups, ReferencePopulation, limit_remarks
 
 __all__ = ["ByEpsilon", "DeletionForecast", "SampledInstead", "StageForecast", "forecast_deletion"]
 
 EPSILONS = tuple(Decimal(epsilon) for epsilon in ("0.1", "0.2", "0.5", "1", "2", "4"))
-SAMPLED_RATES = (*RATES, Decimal("0.6"), Decimal("0.7"), Decimal("0.8"))
 WIDEST = 2_000
 """Prices whose noise is wider are not tried: they would take long, and publish next to nothing."""
 BLOCK = 1 << 21
@@ -234,12 +233,12 @@ def _plans(request: DeletionRequest) -> Iterator[DeletionPlan]:
 def _sampled(
     request: DeletionRequest, crowd: ReferencePopulation, groups: Sequence[_Chained]
 ) -> Iterator[SampledInstead]:
-    """For each stage's map the rate of `SAMPLED_RATES` that publishes most with the least k that costs no more."""
+    """For each stage's map the rate of `SAME_PRICE_RATES` that publishes most with the least k that costs no more."""
     charged = request.price
     if charged.rows_per_person > 1:
         return
     releases = []
-    for rate in SAMPLED_RATES:
+    for rate in SAME_PRICE_RATES:
         try:
             k = least_k(sampling_rate=rate, epsilon=charged.epsilon, delta=charged.delta)
         except InputRefused:

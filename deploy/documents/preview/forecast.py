@@ -27,6 +27,7 @@ from .reference_population import Groups, ReferencePopulation, SuppressionEstima
 
 __all__ = [
     "MOST_MAPS",
+    "SAME_PRICE_RATES",
     "ByLevel",
     "ByPrice",
     "Forecast",
@@ -43,6 +44,7 @@ __all__ = [
 
 THRESHOLDS = (5, 10, 20, 30, 50, 100)
 RATES = tuple(Decimal(rate) for rate in ("0.01", "0.02", "0.05", "0.1", "0.2", "0.3", "0.5"))
+SAME_PRICE_RATES = (*RATES, *(Decimal(rate) for rate in ("0.4", "0.6", "0.7", "0.8", "0.9")))
 MOST_LABELS = 12
 MOST_PAIRS = 8
 MOST_COLUMNS_PAIRED = 12
@@ -189,7 +191,8 @@ def forecast(request: Request, mechanism: Suppressing, crowd: ReferencePopulatio
             chosen=(threshold, sampling_rate) == (k, own_rate),
         )
 
-    same = ((sampling_rate, _least_k(request, mechanism, sampling_rate)) for sampling_rate in rates)
+    others = sorted({*SAME_PRICE_RATES, own_rate})
+    same = ((sampling_rate, _least_k(request, mechanism, sampling_rate)) for sampling_rate in others)
     return Forecast(
         crowd=crowd.origin,
         remarks=(*crowd.remarks, *limit_remarks(request)),

@@ -6,14 +6,16 @@ import math
 import time
 from decimal import Decimal
 
+import numpy as np
 import pytest
 from crowdblend.accounting.theory.arithmetic import first_whole, last_real
 from crowdblend.accounting.theory.kinds.registry import price
 from crowdblend.accounting.theory.kinds.strongly_safe import composed_price_fixed
 from crowdblend.accounting.theory.planning.inversion import Target, frontier
-from crowdblend.accounting.theory.planning.planner import Plan, largest_sampling_rate, least_k, plan
+from crowdblend.accounting.theory.planning.planner import Plan, largest_sampling_rate, least_k, plan, plan_for_groups
 from crowdblend.mechanisms.errors import InputRefused
 from crowdblend.mechanisms.microdata import StronglySafeRelease
+from scipy.stats import binom
 
 FULL = {
     "k": 20,
@@ -147,6 +149,28 @@ def test_the_helpers_of_a_specification():
     rate = largest_sampling_rate(k=20, epsilon=Decimal("0.25"), delta=Decimal("1e-6"))
     assert rate == Decimal("0.1292")
     assert largest_sampling_rate(k=10**6, epsilon=Decimal(8), delta=Decimal("0.5")) > Decimal("0.999")
+
+
+def test_the_pair_for_public_groups_publishes_within_a_twentieth_of_the_best_of_another_grid():
+    sizes = {size: 4000 // size for size in (1, 7, 30, 120, 400)}
+    price = {"epsilon": Decimal(1), "delta": Decimal("1e-6")}
+    found = plan_for_groups(group_sizes=sizes, **price)
+    assert found.epsilon <= price["epsilon"]
+
+    def published(k, rate):
+        kept = {size: np.arange(min(k, size + 1), size + 1) for size in sizes}
+        return sum(number * float(kept[size] @ binom.pmf(kept[size], size, rate)) for size, number in sizes.items())
+
+    rates = [Decimal(hundredths) / 100 for hundredths in range(3, 100, 8)]
+    best = max(published(least_k(sampling_rate=rate, **price), float(rate)) for rate in rates)
+    assert published(found.k, float(found.sampling_rate)) >= 0.95 * best
+    habit = published(least_k(sampling_rate=Decimal("0.1"), **price), 0.1)
+    assert published(found.k, float(found.sampling_rate)) > 2 * habit
+
+
+def test_no_pair_for_public_groups_is_found_where_none_is_cheap_enough():
+    with pytest.raises(InputRefused, match="no k and sampling rate"):
+        plan_for_groups(group_sizes={100: 1}, epsilon=Decimal(0), delta=Decimal("1e-12"))
 
 
 def test_the_frontier_rises_with_the_rate_and_ours_is_at_most_the_papers():

@@ -1,0 +1,342 @@
+"""The ways of releasing that are compared, each by the mechanism's own functions at a price of ε and δ.
+
+What is charged, stored and signed around a release is left out; `k_marginal.py` and `deletion.py` make whole releases.
+Draws are seeded so that figures can be had again; a release takes its own from the operating system.
+
+- *sampled*: by the usual or the coarse map, with the β, a multiple of a tenth, and the k that publish most by it.
+- *ARX's method*: sampled, at the parameters that ARX 3.9.2 takes: β = 1 − e^−ε, and k one above the least that the
+  paper's d allows (LQS, arXiv:1101.2604v2, Theorem 3.9). Its claim of (ε, δ) is taken as it is, and its search for a
+  map, which isn't private, is left out: the map is the same as the others'.
+- *deletion*: one stage by the usual map; three stages by values, usual and coarse labels; *calibrated* with noisy
+  counts of each column besides, to which weights are raked, and by which values within a label are weighted.
+- *noisy histogram*: two-sided geometric noise of ε in every cell of the usual map (a `CountAnswer` by group).
+- *subsample*: a tenth of the records as they are; no guarantee at all.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from decimal import ROUND_FLOOR, Context, Decimal
+from functools import lru_cache
+
+import numpy as np
+from crowdblend.accounting.theory.planning.deletion import DeletionPlan, plan_deletion
+from crowdblend.accounting.theory.planning.inversion import Target, least_k_of_paper
+from crowdblend.accounting.theory.planning.planner import least_k
+from crowdblend.flows.margins import raked_weights
+from crowdblend.mechanisms.deletion import (
+    CalibratedDeletion,
+    delete_records,
+    deletion_variance,
+    draw_deletions,
+    record_weights,
+)
+from crowdblend.mechanisms.errors import InputRefused
+from crowdblend.mechanisms.margins import noisy_margins, split_margins
+from crowdblend.mechanisms.microdata import GroupCounts, count_keys, suppress
+from crowdblend.mechanisms.recoding import coarsened
+from numpy.typing import NDArray
+from scipy.stats import binom
+
+from .deletion import DELTA, RATES, Sampling
+from .tables import COARSE_LEVEL, USUAL_LEVEL, Table
+
+__all__ = ["SUBSAMPLE", "WAYS", "Released", "arx_sampling"]
+
+SUBSAMPLE = Decimal("0.1")
+_FIVE_DIGITS = Context(prec=5, rounding=ROUND_FLOOR)
+
+Amounts = NDArray[np.float64]
+Codes = NDArray[np.int64]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Released:
+    """What a user has.
+
+    Args:
+        shares: per column, of each group the share of each value; shape (groups, values).
+        labels: per column, of each group its usual label's code, or -1 where it is coarser; shape (groups,).
+        rows: records of each group, shape (groups,).
+        weights: what each of them stands for, shape (groups,).
+        real: how many records of people it has; 0 where none is one.
+        stated: the interval that is told beside a count: by the level of its labels, the columns' places, and the
+            groups that are counted, a standard error; None where none is told.
+        error_level: the level of labels that errors are told for.
+        margins: counts by each column's values, and their standard error; None where there are none.
+    """
+
+    shares: Sequence[Amounts]
+    labels: Sequence[Codes]
+    rows: Amounts
+    weights: Amounts
+    real: int
+    stated: Callable[[NDArray[np.bool_]], float] | None = None
+    error_level: int = USUAL_LEVEL
+    margins: tuple[Sequence[Amounts], float] | None = None
+
+    @property
+    def mass(self) -> Amounts:
+        """What each group stands for."""
+        return self.rows * self.weights
+
+
+def counted(table: Table, records: Codes, level: int) -> GroupCounts:
+    """The records of each group by a level's labels."""
+    recoding = table.map_of(level)
+    keys = recoding.keys([own[values] for own, values in zip(table.label_codes(level), records, strict=True)])
+    return count_keys(keys, cells=recoding.cells)
+
+
+def of_values(table: Table, values: Codes, *, rows: Amounts, weights: Amounts, real: int) -> Released:
+    """A release of the values themselves.
+
+    Args:
+        table: their columns.
+        values: distinct combinations, shape (columns, groups); -1 for one that isn't known.
+        rows: how often each.
+        weights: of each row.
+        real: how many are people's.
+    """
+    cases = [np.vstack([np.eye(size), np.full((1, size), 1.0 / size)]) for size in table.sizes]
+    shares = [one[own] for one, own in zip(cases, values, strict=True)]
+    labels = [np.append(own, -1)[codes] for own, codes in zip(table.label_codes(USUAL_LEVEL), values, strict=True)]
+    return Released(shares=shares, labels=labels, rows=rows, weights=weights, real=real)
+
+
+def _of_labels(
+    table: Table,
+    keys: Codes,
+    *,
+    level: int = USUAL_LEVEL,
+    rows: Amounts,
+    weights: Amounts,
+    real: int,
+    stated: Callable[[NDArray[np.bool_]], float] | None,
+) -> Released:
+    codes = table.map_of(level).decode(keys)
+    return Released(
+        shares=[spread[own] for spread, own in zip(table.spread(level), codes, strict=True)],
+        labels=codes if level == USUAL_LEVEL else [np.full_like(own, -1) for own in codes],
+        rows=rows,
+        weights=weights,
+        real=real,
+        stated=stated,
+        error_level=level,
+    )
+
+
+def _binomial_error(rate: float) -> Callable[[Amounts], Callable[[NDArray[np.bool_]], float]]:
+    return lambda rows: lambda inside: math.sqrt(float(rows[inside].sum()) * (1.0 - rate)) / rate
+
+
+def _sampled(
+    table: Table, records: Codes, sampling: Sampling, coins: np.random.Generator, *, level: int = USUAL_LEVEL
+) -> Released:
+    groups, rate = counted(table, records, level), float(sampling.rate)
+    kept = suppress(groups.keys, coins.binomial(groups.counts, rate), sampling.k)
+    rows = kept.counts.astype(float)
+    return _of_labels(
+        table,
+        kept.keys,
+        level=level,
+        rows=rows,
+        weights=np.full(rows.size, 1.0 / rate),
+        real=int(rows.sum()),
+        stated=_binomial_error(rate)(rows),
+    )
+
+
+def sampled(table: Table, records: Codes, epsilon: Decimal, coins: np.random.Generator) -> Released:
+    """Ours, by the usual map and the k and β that publish most by it."""
+    return _sampled(table, records, _most(table, records, epsilon, USUAL_LEVEL), coins)
+
+
+def sampled_coarse(table: Table, records: Codes, epsilon: Decimal, coins: np.random.Generator) -> Released:
+    """The same by the coarse map."""
+    return _sampled(table, records, _most(table, records, epsilon, COARSE_LEVEL), coins, level=COARSE_LEVEL)
+
+
+_CHOSEN: dict[tuple[str, int, Decimal, int], Sampling] = {}
+
+
+def _most(table: Table, records: Codes, epsilon: Decimal, level: int) -> Sampling:
+    asked = table.name, records.shape[1], epsilon, level
+    if asked not in _CHOSEN:
+        sizes = counted(table, records, level).counts
+        kept = [
+            float(sizes @ binom.sf(one.k - 2, sizes - 1, float(one.rate))) * float(one.rate)
+            for one in _samplings(epsilon)
+        ]
+        _CHOSEN[asked] = _samplings(epsilon)[int(np.argmax(kept))]
+    return _CHOSEN[asked]
+
+
+@lru_cache
+def _samplings(epsilon: Decimal) -> list[Sampling]:
+    """Each rate with the least k that the price allows."""
+    found = []
+    for rate in RATES:
+        with contextlib.suppress(InputRefused):
+            found.append(Sampling(k=least_k(sampling_rate=rate, epsilon=epsilon, delta=DELTA), rate=rate))
+    return found
+
+
+@lru_cache
+def arx_sampling(epsilon: Decimal) -> Sampling:
+    """β = 1 − e^−ε, and k one above the least of the paper.
+
+    Raises:
+        ValueError: the paper proves nothing there.
+    """
+    rate = _FIVE_DIGITS.create_decimal(1 - (-epsilon).exp())
+    least = least_k_of_paper(rate, Target(epsilon=epsilon, delta=DELTA))
+    if least is None:
+        raise ValueError(f"no k at ε = {epsilon}")
+    return Sampling(k=least + 1, rate=rate)
+
+
+def arx(table: Table, records: Codes, epsilon: Decimal, coins: np.random.Generator) -> Released:
+    """ARX's parameters; it tells no errors."""
+    found = _sampled(table, records, arx_sampling(epsilon), coins)
+    return Released(shares=found.shares, labels=found.labels, rows=found.rows, weights=found.weights, real=found.real)
+
+
+@lru_cache
+def _planned(epsilon: Decimal, stages: int, margins: int) -> DeletionPlan:
+    return plan_deletion(epsilon=epsilon, delta=DELTA, stages=stages, margins=margins)
+
+
+def _deleted(
+    table: Table, records: Codes, epsilon: Decimal, coins: np.random.Generator, *, levels: Sequence[int], margins: int
+) -> Released:
+    mechanism = _planned(epsilon, len(levels), margins).mechanism
+    maps = [table.map_of(level) for level in levels]
+    stages = [counted(table, records, levels[0])]
+    parents: list[Codes] = []
+    for finer, coarser in itertools.pairwise(maps):
+        keys, places = coarsened(stages[-1].keys, finer=finer, coarser=coarser)
+        parents.append(places)
+        stages.append(GroupCounts(keys, np.zeros(keys.shape[1], dtype=np.int64)))
+    drawn = [draw_deletions(mechanism.noise, one.keys.shape[1], randomness=coins.bytes) for one in stages]
+    left = delete_records(stages[0].counts, release=mechanism, parents=parents, deletions=drawn)
+    published = [
+        GroupCounts(one.keys[:, counts > 0], counts[counts > 0]) for one, counts in zip(stages, left, strict=True)
+    ]
+    weights = np.concatenate(
+        [record_weights(one.counts, release=mechanism, stage=number) for number, one in enumerate(published, start=1)]
+    )
+    counts: list[Amounts] | None = None
+    told: tuple[Sequence[Amounts], float] | None = None
+    if isinstance(mechanism, CalibratedDeletion):
+        places_of = [(place,) for place in range(len(table.names))]
+        noisy = noisy_margins(
+            stages[0], generalization=maps[0], margins=places_of, release=mechanism, randomness=coins.bytes
+        )
+        cells = split_margins(noisy, generalization=maps[0], margins=places_of)
+        weights = raked_weights(weights, published, maps=maps, margins=places_of, noisy=cells).weights
+        counts = [own[codes].astype(float) for own, codes in zip(cells, table.label_codes(levels[0]), strict=True)]
+        told = list(counts), math.sqrt(deletion_variance(mechanism.margin_noise))
+    shares: list[list[Amounts]] = [[] for _ in table.names]
+    labels: list[list[Codes]] = [[] for _ in table.names]
+    ends = np.cumsum([one.counts.size for one in published])
+    for level, one, recoding, end in zip(levels, published, maps, ends.tolist(), strict=True):
+        mass = (one.counts * weights[end - one.counts.size : end])[:, None]
+        spread = table.spread(level, counts)
+        for place, codes in enumerate(recoding.decode(one.keys)):
+            column = recoding.columns[place].hierarchy
+            shares[place].append(spread[place][codes])
+            usual = (
+                column.coarser(codes, level=level, to=USUAL_LEVEL)
+                if level <= USUAL_LEVEL
+                else np.full(codes.size, -1, dtype=np.int64)
+            )
+            labels[place].append(usual)
+            if counts is not None:  # what finer rows account for isn't in the coarser ones
+                counts[place] = np.maximum(counts[place] - (mass * shares[place][-1]).sum(axis=0), 0.0)
+    rows = np.concatenate([one.counts for one in published]).astype(float)
+    last = np.concatenate([np.full(one.counts.size, number) for number, one in enumerate(published)]) == len(levels) - 1
+    deviation = math.sqrt(deletion_variance(mechanism.noise))
+    return Released(
+        shares=[np.concatenate(own) for own in shares],
+        labels=[np.concatenate(own) for own in labels],
+        rows=rows,
+        weights=weights,
+        real=int(rows.sum()),
+        stated=lambda inside: deviation * math.sqrt(float((inside & last).sum())),
+        error_level=levels[-1],
+        margins=told,
+    )
+
+
+def deletion(table: Table, records: Codes, epsilon: Decimal, coins: np.random.Generator) -> Released:
+    """One stage."""
+    return _deleted(table, records, epsilon, coins, levels=(USUAL_LEVEL,), margins=0)
+
+
+def deletion_stages(table: Table, records: Codes, epsilon: Decimal, coins: np.random.Generator) -> Released:
+    """Three stages."""
+    return _deleted(table, records, epsilon, coins, levels=(0, USUAL_LEVEL, COARSE_LEVEL), margins=0)
+
+
+def calibrated(table: Table, records: Codes, epsilon: Decimal, coins: np.random.Generator) -> Released:
+    """Three stages and a margin for each column."""
+    levels = (0, USUAL_LEVEL, COARSE_LEVEL)
+    return _deleted(table, records, epsilon, coins, levels=levels, margins=len(table.names))
+
+
+def histogram(table: Table, records: Codes, epsilon: Decimal, coins: np.random.Generator) -> Released:
+    """Every declared cell of the usual map with noise."""
+    groups, recoding = counted(table, records, USUAL_LEVEL), table.map_of(USUAL_LEVEL)
+    cells = np.zeros(recoding.cells, dtype=np.int64)
+    cells[groups.keys[0]] = groups.counts
+    up, down = (coins.geometric(1.0 - math.exp(-float(epsilon)), cells.size) for _ in range(2))
+    noisy = cells + up - down
+    places = recoding.decode(np.arange(cells.size, dtype=np.int64).reshape(1, -1))
+    declared = [np.isin(codes, own) for codes, own in zip(places, table.label_codes(USUAL_LEVEL), strict=True)]
+    there = np.flatnonzero(np.all(declared, axis=0))  # nobody has a value that isn't
+    alpha = math.exp(-float(epsilon))
+    deviation = math.sqrt(2.0 * alpha) / (1.0 - alpha)
+    rows = noisy[there].astype(float)
+    return _of_labels(
+        table,
+        there.reshape(1, -1),
+        rows=rows,
+        weights=np.ones(rows.size),
+        real=0,
+        stated=lambda inside: deviation * math.sqrt(float(inside.sum())),
+    )
+
+
+def subsample(table: Table, records: Codes, epsilon: Decimal, coins: np.random.Generator) -> Released:  # noqa: ARG001 - costs no ε, having no guarantee
+    """A tenth of the records."""
+    groups, rate = counted(table, records, 0), float(SUBSAMPLE)
+    drawn = coins.binomial(groups.counts, rate)
+    there = drawn > 0
+    values = np.array(table.map_of(0).decode(groups.keys[:, there])) - 1
+    rows = drawn[there].astype(float)
+    found = of_values(table, values, rows=rows, weights=np.full(rows.size, 1.0 / rate), real=int(rows.sum()))
+    return Released(
+        shares=found.shares,
+        labels=found.labels,
+        rows=found.rows,
+        weights=found.weights,
+        real=found.real,
+        stated=_binomial_error(rate)(rows),
+    )
+
+
+WAYS: Mapping[str, Callable[[Table, Codes, Decimal, np.random.Generator], Released]] = {
+    "sampled": sampled,
+    "sampled, coarse map": sampled_coarse,
+    "ARX's method": arx,
+    "deletion": deletion,
+    "deletion, three stages": deletion_stages,
+    "deletion, calibrated": calibrated,
+    "noisy histogram": histogram,
+    "subsample of 10%, no guarantee": subsample,
+}

@@ -1,0 +1,52 @@
+"""The comparison of ways of publishing: it runs, goes on where it stopped, and measures what it says."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+
+import numpy as np
+import pytest
+
+from benchmarks.utility import compare
+from benchmarks.utility.compare import Cell, Results
+from benchmarks.utility.measures import Truth, auc
+from benchmarks.utility.tables import census
+from benchmarks.utility.ways import WAYS
+
+
+def test_a_quick_run_tells_of_every_way(capsys):
+    compare.main(["--quick"])
+    told = capsys.readouterr().out
+    scores = {way: [line for line in told.splitlines() if line.startswith(f"| {way} |")] for way in WAYS}
+    assert all(len(lines) == 2 for lines in scores.values())
+    kept = {way: float(lines[1].split("|")[9].strip(" %")) for way, lines in scores.items()}
+    assert kept["deletion, three stages"] > kept["deletion"] > kept["sampled"] > 0
+    assert kept["noisy histogram"] == 0
+
+
+def test_records_that_are_published_as_they_are_have_no_error():
+    table = census()
+    truth = Truth(table=table, records=table.resized(2_000))
+    found = truth.measured(truth.whole)
+    assert found["k-marginal"] == pytest.approx(1000)
+    assert found["counts"] == pytest.approx(0, abs=1e-9)
+    assert found["means"] == pytest.approx(0, abs=1e-9)
+    assert (found["records kept"], found["small groups kept"], found["invented"]) == (1, 1, 0)
+
+
+def test_a_yes_above_every_no_is_told_apart_and_ties_count_half():
+    assert auc(np.array([1.0, 0.0]), np.array([True, False]), np.array([3.0, 5.0])) == 1
+    assert auc(np.array([1.0, 1.0]), np.array([True, False]), np.array([3.0, 5.0])) == 0.5
+    assert auc(np.array([2.0, 0.0, 1.0]), np.array([True, True, False]), np.array([1.0, 3.0, 1.0])) == 0.25
+
+
+def test_a_draw_is_kept_once_it_is_made_and_half_a_line_is_none(tmp_path):
+    cell = Cell(table="census", number=7, epsilon=Decimal("0.5"), way="sampled")
+    file = tmp_path / "results.jsonl"
+    Results(file=file).add(cell, {"counts": 0.25, "means": float("nan")})
+    with file.open("a") as more:
+        more.write('{"cell": "census/7/0.5/sam')
+    again = Results(file=file)
+    assert again.of(cell) == [{"counts": 0.25}]
+    again.add(cell, {"counts": 0.5})
+    assert Results(file=file).of(cell) == [{"counts": 0.25}, {"counts": 0.5}]
