@@ -156,7 +156,7 @@ record-path: $(READY)
 # What releases are worth beside other ways of publishing: hours; goes on where it stopped. EXTRA="--nist FOLDER --adult FOLDER" names records
 # that are not shipped.
 utility: $(READY)
-	$(BIN)/python -m benchmarks.utility.compare --write docs/utility.md $(EXTRA)
+	$(BIN)/python -m benchmarks.utility.compare --write docs/utility.md --choice docs/choosing.md $(EXTRA)
 
 # Pictures of the auditors' pages, the documents and a private report on invented people, as docs shows them; needs Chromium.
 screenshots: $(READY)

@@ -46,7 +46,6 @@ __all__ = ["BY", "Cell", "Grid", "Page", "Results", "main"]
 
 BY = "benchmarks/utility/compare.py"
 PROJECT = Path(__file__).resolve().parents[2]
-PAGE = PROJECT / "docs" / "utility.md"
 PICTURES = PROJECT / "docs" / "benchmarks"
 PINS = Path(__file__).with_name("peers.txt")
 EPSILONS = tuple(map(Decimal, ("0.2", "0.5", "1", "2", "4")))
@@ -297,6 +296,22 @@ FIGURES = (
 )
 
 
+PURPOSES = (
+    ("all pairs of columns by their values (k-marginal)", FIGURES[0], max),
+    ("counts by two columns' usual labels (error)", FIGURES[1], min),
+    ("means within a label (error)", FIGURES[3], min),
+    ("a model (area under the curve)", FIGURES[5], max),
+    ("small groups shown", FIGURES[9], max),
+)
+"""What somebody wants, its measure, and which value is best."""
+
+TRUTHFUL = ("sampled", "sampled, coarse map", "deletion", "deletion, three stages", "deletion, calibrated")
+"""Ours that publish people's records."""
+
+UNPROVED = ("ARX's method", "subsample of 10%, no guarantee")
+"""Ways that are no choice: a claim that isn't proved, and no claim."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Page:
     """The tables and pictures of the results."""
@@ -365,6 +380,27 @@ class Page:
                 lines.append(f"| {way} | {' | '.join(one.of(draws) for one in FIGURES[1:])} |")
         return lines
 
+    def choice(self) -> list[str]:
+        """For each purpose and number of records the best way at the price that is shown, and the best truthful one."""
+        places = [(name, number) for name in self.grid.tables for number in self.grid.numbers[name]]
+        shown = [f"{self.grid.tables[name].short}, {number:,}" for name, number in places]
+        lines = [f"| at ε = {SHOWN_EPSILON} | {' | '.join(shown)} |", "|---|" + "---|" * len(places)]
+        private = [way for way in (*self.grid.ways, *self.grid.peers) if way not in UNPROVED]
+        for purpose, figure, best_of in PURPOSES:
+            told = []
+            for name, number in places:
+                medians = {
+                    way: value
+                    for way in private
+                    if (value := self.median(_shown(name, number, way), figure.key)) is not None
+                }
+                ours = {way: value for way, value in medians.items() if way in TRUTHFUL}
+                best, truthful = (best_of(some, key=some.__getitem__, default=None) for some in (medians, ours))
+                words = [f"{one} {format(medians[one], figure.form)}" for one in dict.fromkeys((best, truthful)) if one]
+                told.append("; ".join(words) or "–")
+            lines.append(f"| {purpose} | {' | '.join(told)} |")
+        return lines
+
     def median(self, cell: Cell, key: str) -> float | None:
         """Of a measure; None where it wasn't made."""
         values = [one[key] for one in self.results.of(cell) if key in one]
@@ -414,6 +450,10 @@ class Page:
             ),
             title=f"median error of counts by two columns at ε = {SHOWN_EPSILON}",
         )
+
+
+def _shown(table: str, number: int, way: str) -> Cell:
+    return Cell(table=table, number=number, epsilon=SHOWN_EPSILON, way=way)
 
 
 STYLES = {
@@ -483,7 +523,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--no-peers", action="store_true")
     parser.add_argument("--minutes", type=float, default=60.0, help="for a synthesizer's cell")
     parser.add_argument("--no-run", action="store_true", help="write the page of what is there")
-    parser.add_argument("--write", type=Path, help=f"the page; {PAGE.name} where nothing of the grid is left out")
+    parser.add_argument("--write", type=Path, help="the page with all figures, docs/utility.md")
+    parser.add_argument("--choice", type=Path, help="the page with the best of each purpose, docs/choosing.md")
     parser.add_argument("--pictures", type=Path, default=PICTURES)
     asked = parser.parse_args(argv)
     tables = {"census": census()}
@@ -513,6 +554,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     if asked.write is not None:
         write_between(asked.write, told.lines(), by=BY)
         told.pictures(asked.pictures)
+    if asked.choice is not None:
+        write_between(asked.choice, told.choice(), by=BY)
 
 
 if __name__ == "__main__":

@@ -36,6 +36,7 @@ class Table:
     Args:
         name: in figures and files.
         title: in words.
+        short: the same in a word.
         labels: per column, of each value its usual and its coarse label; shape (values, 2).
         records: the value of each record in each column, shape (columns, records).
         amounts: a column's name, and the number that each of its values stands for.
@@ -44,6 +45,7 @@ class Table:
 
     name: str
     title: str
+    short: str
     labels: Mapping[str, Sequence[tuple[str, str]]]
     records: Codes
     amounts: tuple[str, Shares]
@@ -119,6 +121,7 @@ def census() -> Table:
     return Table(
         name="census",
         title="Census 2000",
+        short="Census",
         labels={
             "state": list(states.values()),
             "educ": [(one, "at most school" if one in {"none", "school"} else "more") for one in schooling.values()],
@@ -168,6 +171,7 @@ def nist(folder: Path) -> Table:
     return Table(
         name="nist",
         title="NIST's excerpt, Massachusetts 2019",
+        short="NIST",
         labels=labels,
         records=np.array(records, dtype=np.int64),
         amounts=("PINCP_DECILE", deciles),
@@ -205,6 +209,7 @@ def adult(folder: Path) -> Table:
     return Table(
         name="adult",
         title="UCI Adult",
+        short="Adult",
         labels=labels,
         records=np.array(records, dtype=np.int64),
         amounts=("age", middles),
