@@ -423,7 +423,7 @@ class Page:
             folder / "utility-k-marginal.svg",
             by_epsilon,
             x=_ticked("ε, δ = 1e-6", {math.log10(one): str(one) for one in epsilons}),
-            y=linear_axis(500, 1000, name="k-marginal", across=False),
+            y=linear_axis(200, 1000, name="k-marginal", across=False),
             title=f"k-marginal of {number:,} records against ε",
         )
         by_number = {
