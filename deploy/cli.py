@@ -199,6 +199,7 @@ SECTIONS = {
         "key": "auditors",
         "token": "auditors",
         "dashboard": "auditors",
+        "witness": "auditors",
     },
 }
 """Title of a section of `--help` → command's name, which is also its function's → the module that has it."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from sqlalchemy import select
 
@@ -48,6 +49,10 @@ from .rules.series import all_releases_taken, other_specification
 from .rules.violation import Violation, unknown_dataset, unknown_series
 from .rules.violations import budget_violations
 from .tokens import TokenState, tokens_of
+
+if TYPE_CHECKING:
+    from .chain.checkpoint import Policy
+    from .witnessed import WitnessCheck
 
 __all__ = ["DatasetState", "LedgerReader", "RecordedEntry", "ReleaseState", "SeriesState", "open_reader"]
 
@@ -311,3 +316,15 @@ class LedgerReader(OpenedLedger):
             InputRefused: the anchor can't be read.
         """
         return check_anchor(path, connect=self._store.reading, trusted=trusted)
+
+    def verify_witnessed(self, path: Path, *, policy: Policy, trusted: tuple[PublicKey, ...]) -> WitnessCheck:
+        """Hold the chain against what witnesses have seen: one that was written anew with its private store is found.
+
+        Args:
+            path: the checkpoint that was witnessed last.
+            policy: which witnesses count, and how many of them are needed.
+            trusted: public keys that may have signed it, where the policy names none.
+        """
+        from .witnessed import check_witnessed  # most looks at a ledger do without the tree
+
+        return check_witnessed(path, connect=self._store.reading, policy=policy, trusted=trusted)

@@ -1,4 +1,4 @@
-"""`crowdblend dashboard`, `token` and `key`: the auditors' pages, who may look, and the signing keys."""
+"""`crowdblend dashboard`, `token`, `key` and `witness`: the auditors' pages, who may look, the keys, and a witness."""
 
 from __future__ import annotations
 
@@ -19,10 +19,11 @@ from ..cli import AS_JSON, FILE, LEDGER, CommandGroup
 
 if TYPE_CHECKING:
     from ...accounting.dashboard.server.access import Network
+    from ...accounting.ledger.chain.checkpoint import NoteKey
     from ...accounting.ledger.tokens import TokenState
     from ..schemas.outputs import KeysShown, TokenRow
 
-__all__ = ["dashboard", "key", "token"]
+__all__ = ["dashboard", "key", "token", "witness"]
 
 FOLDER = click.Path(path_type=Path, exists=True, file_okay=False)
 EXISTING_FILE = click.Path(path_type=Path, exists=True, dir_okay=False)
@@ -231,3 +232,79 @@ def export(file: Path, with_earlier: bool) -> None:
     except OSError as error:
         raise InputRefused(f"the file can't be written ({error.strerror}).", where=str(file)) from None
     click.echo(f"Wrote {', '.join(public.key_id for public in public_keys)} to {file}.")
+
+
+@click.group(cls=CommandGroup)
+def witness() -> None:
+    """A witness of others' ledgers, on a machine of its own: it remembers the last head of each."""
+
+
+NAME = click.option(
+    "--name", required=True, help="The witness's name, for ever: such as witness.example.org/1, without spaces and +."
+)
+
+
+@witness.command("key")
+@NAME
+def witness_key(name: str) -> None:
+    """Print the witness's verifier key, which is made where there is none; those who rely on it need it."""
+    from ..serving.witness import witness_key as key_of_witness
+
+    click.echo(key_of_witness(_witness_home(), name, secrets.token_bytes).text)
+
+
+@witness.command("serve")
+@NAME
+@click.option(
+    "--ledger",
+    "ledgers",
+    multiple=True,
+    required=True,
+    metavar="KEY",
+    help="Verifier key of a ledger that it watches, as `crowdblend ledger key` prints it; may be repeated.",
+)
+@click.option("--host", default="127.0.0.1", show_default=True, help="The address to listen at.")
+@click.option("--port", type=click.IntRange(0, 65535), default=8721, show_default=True, help="0: any that is free.")
+@click.option("--tls-certificate", type=EXISTING_FILE, help="PEM file of the certificate; without it plain HTTP.")
+@click.option("--tls-key", type=EXISTING_FILE, help="PEM file of the certificate's private key.")
+def serve_witness(
+    name: str,
+    ledgers: tuple[str, ...],
+    host: str,
+    port: int,
+    tls_certificate: Path | None,
+    tls_key: Path | None,
+) -> None:
+    """Cosign the heads of ledgers until interrupted, each only where it continues the last one that was cosigned.
+
+    Key and memory lie in CROWDBLEND_HOME/witness. The steward of the ledger must not be able to write there.
+    """
+    from ..serving.witness import serve
+    from ..serving.witness import witness_key as key_of_witness
+
+    if (tls_certificate is None) != (tls_key is None):
+        raise InputRefused("a certificate and its key go together.", where="--tls-certificate", not_done="")
+    logs = tuple(_key_of_ledger(text) for text in ledgers)
+    own = key_of_witness(_witness_home(), name, secrets.token_bytes)
+    tls = None if tls_certificate is None or tls_key is None else (tls_certificate, tls_key)
+
+    def ready(address: str) -> None:
+        click.echo(f"{own.text}\nThe witness {name}: {address}")
+
+    serve(_witness_home(), key=own, logs=logs, host=host, port=port, tls=tls, ready=ready)
+
+
+def _witness_home() -> Path:
+    return resolve_paths().home / "witness"
+
+
+def _key_of_ledger(text: str) -> NoteKey:
+    from ...accounting.ledger.chain.checkpoint import PLAIN, read_note_key
+
+    try:
+        key = read_note_key(text)
+    except ValueError as error:
+        raise InputRefused(f"this is no verifier key: {error}.", where="--ledger", not_done="") from None
+    if key.kind != PLAIN:
+        raise InputRefused("this is a witness's key, not a ledger's.", where="--ledger", not_done="")
+    return key

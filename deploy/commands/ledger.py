@@ -18,12 +18,16 @@ from ..cli import AS_JSON, FILE, LEDGER, CommandGroup, ExactNumber
 
 if TYPE_CHECKING:
     from ...accounting.ledger.reader import LedgerReader
+    from ...accounting.ledger.witnessed import Seen, WitnessCheck
     from ..schemas.outputs import LedgerShown, LedgerVerified
 
 __all__ = ["dataset", "ledger", "migrate", "roles"]
 
 NO_ANCHOR = "truncation, an older copy put back, and a chain written anew as a whole: that takes --anchor FILE."
+NO_WITNESS = "a ledger that was written anew together with its private store: that takes witnesses, and none are named."
 NO_ESTIMATE = "not computed (too many releases, or no composed price; --all tries harder)"
+POLICY = "File of the witnesses that count, as c2sp.org/tlog-policy has it."
+WITNESSES = click.option("--witnesses", type=FILE, help=f"{POLICY} Default: the one beside the anchor, if it is there.")
 
 
 @click.group(cls=CommandGroup)
@@ -184,14 +188,103 @@ def init(ledger_url: str | None) -> None:
 
 @ledger.command("anchor")
 @LEDGER
-def anchor(ledger_url: str | None) -> None:
-    """Begin an anchor at the ledger's present head, where it has none; what came before it nobody vouches for."""
+@WITNESSES
+def anchor(ledger_url: str | None, witnesses: Path | None) -> None:
+    """Have the ledger's present head witnessed; begin an anchor there where it has none.
+
+    What came before the beginning of an anchor nobody vouches for. Without witnesses there is nothing to do where there
+    is an anchor: each entry is anchored when it is written.
+    """
     from ...accounting.ledger.database.creation import begin_anchor
+    from ...accounting.ledger.reader import open_reader
 
     state_paths = resolve_paths(ledger_url=ledger_url)
-    head = begin_anchor(state_paths.ledger_url, anchoring=state_paths.anchoring)
-    place = state_paths.anchoring.anchor_of(head.ledger_id).path
-    click.echo(f"The anchor begins at entry {head.position}: {place}")
+    with open_reader(state_paths.ledger_url) as reader:
+        ledger_id = reader.ledger_id
+    file = state_paths.anchoring.anchor_of(ledger_id).path
+    named = witnesses or file.with_suffix(".witnesses")
+    asked = witnesses is not None or named.exists()
+    if not asked or state_paths.anchoring.last_of(ledger_id) is None:
+        head = begin_anchor(state_paths.ledger_url, anchoring=state_paths.anchoring)
+        click.echo(f"The anchor begins at entry {head.position}: {file}")
+    if not asked:
+        return
+    from ...accounting.ledger.witnessed import witness_head
+
+    done = witness_head(state_paths.ledger_url, anchoring=state_paths.anchoring, policy_file=named)
+    for fault in done.faults:
+        click.echo(f"crowdblend: {fault}", err=True)
+    click.echo(f"{_witnessed_words(done.size, done.seen)} {done.path}")
+
+
+@ledger.command("key")
+@LEDGER
+def key(ledger_url: str | None) -> None:
+    """Print the verifier key of the ledger's checkpoints, for its witnesses and auditors."""
+    from ...accounting.ledger.reader import open_reader
+    from ...accounting.ledger.witnessed import log_key
+
+    state_paths = resolve_paths(ledger_url=ledger_url)
+    with open_reader(state_paths.ledger_url) as reader:
+        ledger_id = reader.ledger_id
+    click.echo(log_key(ledger_id, state_paths.anchoring.keys.current().public).text)
+
+
+@ledger.command("prove")
+@LEDGER
+@click.option("--since", type=FILE, help="An earlier checkpoint of the ledger: prove that nothing in it was changed.")
+@click.option("--entry", type=click.IntRange(min=0), help="Position of an entry: prove that it is in the ledger.")
+@click.option("--checkpoint", type=FILE, help="The witnessed checkpoint; default: the one beside the anchor.")
+@click.option("--output", type=FILE, required=True, help="The file to write; it must not be there.")
+def prove(ledger_url: str | None, since: Path | None, entry: int | None, checkpoint: Path | None, output: Path) -> None:
+    """Write a proof of some hundred bytes to a file, which `ledger check` checks without the ledger."""
+    from ...accounting.ledger.reader import open_reader
+    from ...accounting.ledger.witnessed import prove_entry, prove_since
+
+    if (since is None) == (entry is None):
+        raise InputRefused("a proof is either --since an earlier checkpoint or of one --entry.", where="--since")
+    state_paths = resolve_paths(ledger_url=ledger_url)
+    if checkpoint is None:
+        with open_reader(state_paths.ledger_url) as reader:
+            checkpoint = state_paths.anchoring.anchor_of(reader.ledger_id).path.with_suffix(".checkpoint")
+    if entry is not None:
+        content = prove_entry(state_paths.ledger_url, position=entry, head=checkpoint)
+    elif since is not None:
+        content = prove_since(state_paths.ledger_url, since=since, head=checkpoint)
+    try:
+        with output.open("xb") as file:
+            file.write(content)
+    except OSError as error:
+        raise InputRefused(f"the proof can't be written ({error.strerror}).", where=str(output)) from None
+    click.echo(f"Wrote {len(content)} bytes: {output}")
+
+
+@ledger.command("check")
+@click.argument("proof", type=FILE)
+@click.option("--witnesses", type=FILE, required=True, help=f"{POLICY} Its log lines are the ledger's keys.")
+@click.option("--public-key", type=FILE, help="PEM file of the ledger's keys, where the policy has no log line.")
+@click.option("--since", type=FILE, help="The earlier checkpoint, as it was kept, that the proof begins with.")
+def check(proof: Path, witnesses: Path, public_key: Path | None, since: Path | None) -> int:
+    """Check a PROOF of `ledger prove` without the ledger: that it goes on, or that an entry is in it."""
+    from ...accounting.ledger.private_store.signing import read_public_keys
+    from ...accounting.ledger.witnessed import check_proof, policy_of_file
+
+    policy = policy_of_file(witnesses)
+    trusted = read_public_keys(public_key) if public_key else ()
+    try:
+        content = proof.read_bytes()
+    except OSError as error:
+        raise InputRefused(f"the proof can't be read ({error.strerror}).", where=str(proof)) from None
+    found, shown = check_proof(content, policy=policy, trusted=trusted, since=since)
+    for finding in found.findings:
+        click.echo(finding)
+    if not found.findings:
+        if shown is not None:
+            click.echo(f"Entry {shown.index}: {shown.body.decode('ascii', 'replace')}")
+        click.echo(_witnessed_words(found.size, found.seen))
+    for what in found.unchecked:
+        click.echo(f"Not checked: {what}")
+    return 1 if found.findings else 0
 
 
 @ledger.command("show")
@@ -269,9 +362,18 @@ def show(ledger_url: str | None, latest: int, everything: bool, as_json: bool) -
     help="A copy of the anchor kept where writers can't reach; default: this store's anchor, where it has one.",
 )
 @click.option("--public-key", type=FILE, help="PEM file of the keys that may have signed it; default: this store's.")
+@WITNESSES
+@click.option("--checkpoint", type=FILE, help="The witnessed checkpoint; default: the one beside the anchor.")
 @AS_JSON
-def verify(ledger_url: str | None, anchor_file: Path | None, public_key: Path | None, as_json: bool) -> int:
-    """Check the chain, every price, the single use of samples, the accounts, and the anchor where there is one."""
+def verify(
+    ledger_url: str | None,
+    anchor_file: Path | None,
+    public_key: Path | None,
+    witnesses: Path | None,
+    checkpoint: Path | None,
+    as_json: bool,
+) -> int:
+    """Check the chain, every price, the single use of samples, the accounts; anchor and witnesses where there are."""
     from ...accounting.ledger.private_store.signing import read_public_keys
     from ...accounting.ledger.reader import open_reader
     from ...mechanisms.amounts import counted
@@ -291,9 +393,17 @@ def verify(ledger_url: str | None, anchor_file: Path | None, public_key: Path | 
             unchecked = [NO_ANCHOR]
         else:
             trusted = read_public_keys(public_key) if public_key else state_paths.anchoring.keys.public_keys()
-            check = reader.verify_anchor(anchor_file, trusted=trusted)
-            findings += check.findings
-            unchecked = list(check.unchecked)
+            held = reader.verify_anchor(anchor_file, trusted=trusted)
+            findings += held.findings
+            unchecked = list(held.unchecked)
+        seen = _witnessed(reader, state_paths, anchor_file, witnesses, checkpoint, public_key)
+    said = ""
+    if seen is None:
+        unchecked.append(NO_WITNESS)
+    else:
+        findings += seen.findings
+        unchecked += seen.unchecked
+        said = _witnessed_words(seen.size, seen.seen) if seen.size else ""
     if as_json:
         verified: LedgerVerified = {"ok": not findings, "findings": findings, "unchecked": unchecked}
         click.echo(json.dumps(verified, ensure_ascii=False))
@@ -303,6 +413,8 @@ def verify(ledger_url: str | None, anchor_file: Path | None, public_key: Path | 
     click.echo(
         "The ledger holds." if not findings else f"{counted(len(findings), 'finding')}: the ledger does not hold."
     )
+    if said:
+        click.echo(said)
     for what in unchecked:
         click.echo(f"Not checked: {what}")
     return 1 if findings else 0
@@ -328,6 +440,42 @@ def _own_anchor(reader: LedgerReader, state_paths: StatePaths) -> Path | None:
     except ReleaseFailed:
         return None
     return path if path.is_file() else None
+
+
+def _witnessed(
+    reader: LedgerReader,
+    state_paths: StatePaths,
+    anchor_file: Path | None,
+    witnesses: Path | None,
+    checkpoint: Path | None,
+    public_key: Path | None,
+) -> WitnessCheck | None:
+    """What the witnesses have seen of a ledger; None where none are named."""
+    beside = None if anchor_file is None else anchor_file.with_suffix(".witnesses")
+    if witnesses is None and (beside is None or not beside.exists()):
+        if checkpoint is not None:
+            raise InputRefused("a checkpoint is checked by its witnesses, and none are named.", where="--checkpoint")
+        return None
+    from ...accounting.ledger.private_store.signing import read_public_keys
+    from ...accounting.ledger.witnessed import policy_of_file
+
+    file = witnesses or beside
+    if checkpoint is None and anchor_file is not None:
+        checkpoint = anchor_file.with_suffix(".checkpoint")
+    if file is None or checkpoint is None:
+        raise InputRefused(
+            "there is no anchor that a checkpoint lies beside.", where="--witnesses", remedy="Name --checkpoint FILE."
+        )
+    trusted = read_public_keys(public_key) if public_key else state_paths.anchoring.keys.public_keys()
+    return reader.verify_witnessed(checkpoint, policy=policy_of_file(file), trusted=trusted)
+
+
+def _witnessed_words(size: int, seen: tuple[Seen, ...]) -> str:
+    """How many entries which witnesses have seen, and when."""
+    from ...mechanisms.amounts import counted
+
+    by = ", ".join(f"{one.name} ({one.time:%Y-%m-%d %H:%M} UTC)" for one in seen)
+    return f"Witnessed: {counted(size, 'entry', 'entries')}, by {by or 'nobody, as the policy asks for'}."
 
 
 def _require_budget(epsilon: Decimal, delta: Decimal) -> None:

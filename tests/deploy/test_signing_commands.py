@@ -157,8 +157,10 @@ def test_ledger_verify_says_what_it_could_not_check(desk) -> None:
     desk.add_dataset()
     answer = desk("ledger", "verify", "--json")
     assert answer.code == 0
-    assert answer.json["unchecked"] == ["an anchor that was cut back together with the ledger: keep a copy where the "
-                                        "ledger's writers can't."]  # fmt: skip
+    assert answer.json["unchecked"] == [
+        "an anchor that was cut back together with the ledger: keep a copy where the ledger's writers can't.",
+        "a ledger that was written anew together with its private store: that takes witnesses, and none are named.",
+    ]
     [anchor] = (desk.home / "anchors").iterdir()
     lines = anchor.read_bytes().splitlines(keepends=True)
     anchor.write_bytes(b"".join(lines[:-1]) + lines[-1].replace(b'"position":1', b'"position":9'))
