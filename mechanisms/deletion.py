@@ -262,7 +262,7 @@ def deletion_weights(noise: DeletionNoise) -> tuple[int, ...]:
 
 def _optimal(noise: OptimalDeletion) -> tuple[int, ...]:
     growth = math.floor(Fraction(_DIGITS.exp(noise.epsilon)) * _FINE) - 1
-    decay = math.ceil(Fraction(_DIGITS.exp(-noise.epsilon)) * _FINE) + 1
+    decay = math.ceil(Fraction(_DIGITS.exp(noise.epsilon.copy_negate())) * _FINE) + 1
     # INVARIANT: each of at most LARGEST_DELETION + 1 steps errs by at most one unit, or e^ε units; δ is lowered by all.
     lowered = (LARGEST_DELETION + 1) * (growth // _FINE + 3)
     share = math.floor(Fraction(noise.delta) * WEIGHT_TOTAL) - lowered
@@ -279,7 +279,9 @@ def _optimal(noise: OptimalDeletion) -> tuple[int, ...]:
 
 
 def _symmetric(width: int, exponent: Callable[[int], Decimal]) -> tuple[int, ...]:
-    half = [math.floor(Fraction(_DIGITS.exp(-exponent(distance))) * _FINE) for distance in range(width + 1)]
+    half = [
+        math.floor(Fraction(_DIGITS.exp(exponent(distance).copy_negate())) * _FINE) for distance in range(width + 1)
+    ]
     total = 2 * sum(half) - half[0]
     weights = [WEIGHT_TOTAL * term // total for term in half]
     if weights[-1] == 0:

@@ -18,7 +18,7 @@ __all__ = ["Draw", "MapChoice", "Rule", "draw_map", "draw_scale", "epsilon_share
 
 Rule = Literal["permute-and-flip", "exponential"]
 
-_SHARE_PLACES = Decimal("1e-12")
+_SHARE_PLACES = 12
 
 
 def draw_scale(epsilon: Decimal) -> float:
@@ -83,7 +83,7 @@ def epsilon_shares(epsilon: Decimal, steps: int) -> list[Decimal]:
     """
     if steps < 1:
         raise ValueError(f"a walk has at least one step, not {steps}")
-    share = Decimal(int(Fraction(epsilon) / steps / Fraction(_SHARE_PLACES))) * _SHARE_PLACES
+    share = Decimal(f"{int(Fraction(epsilon) / steps * 10**_SHARE_PLACES)}e-{_SHARE_PLACES}")
     if share <= 0:
         raise ValueError(f"{steps} steps leave no share of the selection's epsilon {epsilon}")
     return [share] * steps

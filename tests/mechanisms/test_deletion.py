@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import itertools
+import math
 from bisect import bisect_right
-from decimal import Decimal
+from decimal import Decimal, localcontext
 from fractions import Fraction
 
 import numpy as np
@@ -60,13 +61,25 @@ def test_the_optimal_noise_has_its_known_support_mean_and_deviation(epsilon, del
 
 @pytest.mark.parametrize(
     ("noise", "digest"),
-    [(OPTIMAL, "80c983428f5483bb"), (GEOMETRIC, "c892f2e73dd0bb76"), (GAUSSIAN, "367294650cdc0c25")],
+    [(OPTIMAL, "80c983428f5483bb"), (GEOMETRIC, "c892f2e73dd0bb76"), (GAUSSIAN, "45157d5cd5df864f")],
 )
 def test_weights_are_the_same_on_every_machine(noise, digest):
     weights = deletion_weights(noise)
     assert sum(weights) == WEIGHT_TOTAL
     assert min(weights) >= 1
     assert hashlib.sha256(" ".join(map(str, weights)).encode()).hexdigest()[:16] == digest
+
+
+@pytest.mark.parametrize("digits", [3, 28, 150])
+def test_weights_are_those_of_exponents_of_120_digits_whatever_the_callers_decimal_context(digits):
+    variance, width, unit = 2 * Fraction(Decimal("7.8")) ** 2, 39, 2**256
+    with localcontext(prec=120):
+        exponents = [Decimal(-(d**2) * variance.denominator) / variance.numerator for d in range(width + 1)]
+        half = [math.floor(Fraction(exponent.exp()) * unit) for exponent in exponents]
+    shares = [WEIGHT_TOTAL * term // (2 * sum(half) - half[0]) for term in half]
+    deletion_weights.cache_clear()
+    with localcontext(prec=digits):
+        assert list(deletion_weights(GAUSSIAN)[width + 1 :]) == shares[1:]
 
 
 @pytest.mark.parametrize("noise", NOISES)

@@ -78,7 +78,7 @@ def differ(recorded: Decimal | None, expected: Decimal | None) -> bool:
 
 
 def _sum(left: Decimal, right: Decimal) -> Decimal:
-    """Add exactly; INVARIANT: an inexact sum raises instead of rounding."""
+    """Add exactly; INVARIANT: an inexact sum raises instead of rounding (a bare minus sign would round)."""
     exact = Context(prec=PRECISION, traps=[Inexact, InvalidOperation, Overflow, Rounded])
     return exact.add(left, right)
 
@@ -119,7 +119,7 @@ class Account:
         Raises:
             ValueError: more would be refunded than was spent.
         """
-        account = self.charged(epsilon=-epsilon, delta=-delta)
+        account = self.charged(epsilon=epsilon.copy_negate(), delta=delta.copy_negate())
         if account.epsilon_spent < 0 or account.delta_spent < 0:
             raise ValueError("more would be refunded than was spent")
         return account
@@ -136,12 +136,12 @@ class Account:
     @property
     def epsilon_left(self) -> Decimal:
         """What is left of ε, exactly; 0 where the budget is passed."""
-        return max(Decimal(0), self.epsilon_budget - self.epsilon_spent)
+        return max(Decimal(0), _sum(self.epsilon_budget, self.epsilon_spent.copy_negate()))
 
     @property
     def delta_left(self) -> Decimal:
         """What is left of δ, exactly; 0 where the budget is passed."""
-        return max(Decimal(0), self.delta_budget - self.delta_spent)
+        return max(Decimal(0), _sum(self.delta_budget, self.delta_spent.copy_negate()))
 
     @property
     def spent_share(self) -> Decimal:

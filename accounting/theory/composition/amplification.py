@@ -134,11 +134,11 @@ def epsilon_zero_knowledge_robust(
             f"rates must satisfy 0 < lowest ≤ highest ≤ largest < 1, not {lowest_rate}, {highest_rate}, {largest_rate}."
         )
     p, q = lowest_rate, highest_rate
-    numerator = multiply_up(multiply_up(q, add_up(1, -p)), add_up(2, -p))
-    outside = add_down(1, -q)
+    numerator = multiply_up(multiply_up(q, add_up(1, p.copy_negate())), add_up(2, p.copy_negate()))
+    outside = add_down(1, q.copy_negate())
     ratio = divide_up(numerator, multiply_down(multiply_down(p, outside), outside))
     growth = multiply_up(multiply_up(largest_rate, ratio), exp_up(epsilon))
-    return decimal_up(log_up(add_up(add_up(1, -largest_rate), growth)))
+    return decimal_up(log_up(add_up(add_up(1, largest_rate.copy_negate()), growth)))
 
 
 def delta_zero_knowledge(*, k: int, sampling_rate: Decimal) -> Decimal:

@@ -122,9 +122,8 @@ class FilterTerms:
     @property
     def allowance(self) -> Decimal:
         """What the releases' D_α may add up to: E − ln((α−1)/α) + (ln(D − D_τ) + ln α)/(α − 1), rounded down."""
-        return decimal_down(
-            add_down(self.epsilon, -conversion_loss(self.order, add_down(self.delta, -self.tail_delta)))
-        )
+        left = add_down(self.delta, self.tail_delta.copy_negate())
+        return decimal_down(add_down(self.epsilon, conversion_loss(self.order, left).copy_negate()))
 
 
 def conversion_loss(order: Decimal, delta: Decimal) -> Decimal:
@@ -137,9 +136,10 @@ def conversion_loss(order: Decimal, delta: Decimal) -> Decimal:
         order: α > 1 of at most 12 digits.
         delta: δ > 0 without the tails.
     """
-    above = order - 1
+    above = add_down(-1, order)
     gain = exact_log_down(divide_down(order, above))
-    return -add_down(gain, divide_down(add_down(exact_log_down(delta), exact_log_down(order)), above))
+    # The minus sign alone would round to the digits that happen to be set for the thread.
+    return add_down(gain, divide_down(add_down(exact_log_down(delta), exact_log_down(order)), above)).copy_negate()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

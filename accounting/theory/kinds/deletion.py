@@ -21,7 +21,7 @@ from ....mechanisms.deletion import (
     deletion_weights,
 )
 from ....mechanisms.errors import InputRefused
-from ..arithmetic import ULP, add_up, decimal_up, divide_down, exp_up, float_down, multiply_down, multiply_up
+from ..arithmetic import ULP, add_up, decimal_up, divide_down, divide_up, exp_up, float_down, multiply_down, multiply_up
 from ..composition.finite_losses import FiniteLosses
 from ..composition.group_privacy import rule_for_group
 from ..composition.loss_distribution import Part
@@ -50,7 +50,7 @@ _SERIES = (
     "number of records, drawn for it alone in that release. Margins beside the rows, where there are any, have noise "
     "drawn for each cell alone in that release."
 )
-_KEPT_FOR_SHAPE = Decimal("1e-9")
+_KEPT_FOR_SHAPE, _LEFT_FOR_LOSSES = Decimal("1e-9"), Decimal("0.999999999")
 _TWICE = Decimal(2)  # of a sum of positive doubles, far more than it errs by, and than e^x − 1 exceeds a small x by
 
 
@@ -149,7 +149,7 @@ def _priced(draws: Counter[DeletionNoise], delta: Decimal, releases: int, record
     parts: Counter[FiniteLosses] = Counter()
     for noise, times in draws.items():
         parts[_losses(noise, records=records, times=1)] += times * releases
-    available = delta if records == 1 else multiply_down(delta, 1 - _KEPT_FOR_SHAPE)
+    available = delta if records == 1 else multiply_down(delta, _LEFT_FOR_LOSSES)
     epsilon, rule = _least_epsilon(parts, available)
     if epsilon is None:
         raise _no_price(parts, delta, records)
@@ -219,7 +219,8 @@ def _difference_in_shape(
 def _no_price(parts: Counter[FiniteLosses], delta: Decimal, records: int) -> InputRefused:
     least = Decimal(0)
     for losses, times in parts.items():
-        least += Decimal(losses.infinite.numerator) / losses.infinite.denominator * times
+        one = divide_up(Decimal(losses.infinite.numerator), losses.infinite.denominator)
+        least = add_up(least, multiply_up(one, times))
     people = f" where a person has up to {records} records" if records > 1 else ""
     return InputRefused(
         f"no epsilon is enough for delta {amount_exact(delta)} with this noise at {counted(parts.total(), 'stage')} in "
@@ -253,7 +254,9 @@ def deletion_filter_parts(mechanism: DeletionRelease, records: int) -> tuple[Fin
     """
     draws = _draws(mechanism)
     # Twice M times this enters the masses, and twice as much the losses; both have room for it in their rounding.
-    if records > 1 and any(_TWICE * 8 * records * Decimal(_bends(deletion_weights(noise))) > ULP for noise in draws):
+    if records > 1 and any(
+        multiply_up(Decimal(_bends(deletion_weights(noise))), 16 * records) > ULP for noise in draws
+    ):
         raise no_place(f"the ends of this noise are too improbable where a person has up to {records} records")
     return tuple(_losses(noise, records=records, times=times) for noise, times in draws.items())
 

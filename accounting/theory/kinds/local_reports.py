@@ -42,7 +42,7 @@ def local_epsilon(mechanism: LocalReport) -> Decimal:
     if isinstance(mechanism, CountMeanSketch):
         return decimal_up(mechanism.epsilon)
     q = mechanism.flip_probability
-    return decimal_up(multiply_up(log_up(divide_up(add_up(1, -q), q)), mechanism.bits))
+    return decimal_up(multiply_up(log_up(divide_up(add_up(1, q.copy_negate()), q)), mechanism.bits))
 
 
 def price_of_report(mechanism: LocalReport) -> Price:

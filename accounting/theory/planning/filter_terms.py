@@ -28,7 +28,7 @@ _FINER = (0.7, 0.8, 0.9, 1.0, 1.1, 1.25, 1.4)
 _ROUNDS = 4
 _SPARE = 0.02
 """So much room is given up for larger tails, which other mechanisms than the expected ones may need."""
-_TIE = Decimal("1e-9")
+_LESS, _MORE = Decimal("0.999999999"), Decimal("1.000000001")
 
 
 def propose_terms(epsilon: Decimal, delta: Decimal, expected: Expected = EXPECTED) -> FilterTerms:
@@ -83,9 +83,9 @@ def least_terms(delta: Decimal, expected: Expected = EXPECTED) -> FilterTerms:
     if search.tail_each(share, 1.0) <= 0:
         raise search.no_room()
     tail_delta, tail_each = search.tail_delta(share), search.tail_each(share, 1.0)
-    needed = add_up(search.divergence(order, tail_each), conversion_loss(order, delta - tail_delta))
+    needed = add_up(search.divergence(order, tail_each), search.loss(order, share))
     return FilterTerms(
-        epsilon=decimal_up(multiply_up(needed, 1 + _TIE)),
+        epsilon=decimal_up(multiply_up(needed, _MORE)),
         delta=delta,
         order=order,
         tail_delta=tail_delta,
@@ -122,6 +122,10 @@ class _Search:
         """D_τ at a share of D."""
         return decimal_down(multiply_down(self._delta, share))
 
+    def loss(self, order: Decimal, share: Decimal) -> Decimal:
+        """What the conversion to an ε takes of E, at an order and a share of the tails."""
+        return conversion_loss(order, add_down(self._delta, self.tail_delta(share).copy_negate()))
+
     @property
     def start(self) -> Decimal:
         """A share at which the tails hold what is infinite, and more; the largest where none does."""
@@ -129,9 +133,9 @@ class _Search:
 
     def tail_each(self, share: Decimal, times: float) -> Decimal:
         """The tail of a release at which the tails of so many times the expected ones are D_τ; perhaps not positive."""
-        free = add_down(divide_down(self.tail_delta(share), Decimal(max(times, 1.0))), -self._certain)
+        free = add_down(divide_down(self.tail_delta(share), Decimal(max(times, 1.0))), self._certain.copy_negate())
         # What rounding each release's tail up adds is far below this share.
-        return decimal_down(multiply_down(divide_down(free, max(self._with_tails, 1)), 1 - _TIE))
+        return decimal_down(multiply_down(divide_down(free, max(self._with_tails, 1)), _LESS))
 
     def no_room(self) -> InputRefused:
         """The refusal of a δ that the expected releases' sure losses take whole."""
@@ -153,20 +157,18 @@ class _Search:
             cost = filter_cost(mechanism, order=order, tail=tail_of(mechanism, tail_each))
             total = add_up(total, multiply_up(cost.divergence, releases))
         # One mechanism needs no room: no release's share of the budget is larger than at `tail_each`.
-        return divide_up(total, 1 - FREE) if len(self._expected) > 1 else total
+        return divide_up(total, add_down(1, FREE.copy_negate())) if len(self._expected) > 1 else total
 
     def epsilon(self, order: Decimal, share: Decimal) -> float:
         """The E at which the expected releases fit once; infinite where none is enough."""
         tail_each = self.tail_each(share, 1.0)
         if tail_each <= 0:
             return math.inf
-        needed = add_up(self.divergence(order, tail_each), conversion_loss(order, self._delta - self.tail_delta(share)))
-        return float(needed)
+        return float(add_up(self.divergence(order, tail_each), self.loss(order, share)))
 
     def room(self, epsilon: Decimal, order: Decimal, share: Decimal) -> tuple[float, Decimal]:
         """How many times over the expected releases fit, and the tail of each at which they do."""
-        loss = conversion_loss(order, self._delta - self.tail_delta(share))
-        allowance = float(epsilon - loss)
+        allowance = float(add_down(epsilon, self.loss(order, share).copy_negate()))
         times, tail_each = 1.0, self.tail_each(share, 1.0)
         if tail_each <= 0 or allowance <= 0.0:
             return -math.inf, tail_each

@@ -12,11 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 quick = settings(derandomize=True, max_examples=150)
-amounts = st.builds(
-    lambda digits, places: Decimal(digits).scaleb(-places),
-    st.integers(min_value=0, max_value=10**8),
-    st.integers(min_value=0, max_value=92),
+few, many = (
+    st.builds(lambda digits, places: Decimal(f"{digits}e-{places}"), st.integers(0, digits), st.integers(least, 92))
+    for digits, least in ((10**8, 0), (10**60, 60))
 )
+amounts = st.one_of(few, many)
 
 
 def account(epsilon: Decimal, delta: Decimal) -> Account:
@@ -51,6 +51,10 @@ def test_the_boundary_is_within_and_one_step_more_is_not(epsilon, delta) -> None
     step = Decimal(1).scaleb(-100)
     full = account(epsilon, delta).charged(epsilon=epsilon, delta=delta)
     assert full.within_budget
+    assert (full.epsilon_left, full.delta_left) == (0, 0)
+    assert Fraction(account(epsilon, delta).charged(epsilon=step, delta=step).epsilon_left) == max(
+        Fraction(epsilon) - Fraction(step), 0
+    )
     assert not full.charged(epsilon=step, delta=Decimal(0)).within_budget
     assert not full.charged(epsilon=Decimal(0), delta=step).within_budget
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import decimal
 import math
 from dataclasses import replace
 from decimal import Decimal
@@ -12,6 +13,7 @@ import pytest
 from crowdblend.accounting.theory.composition import renyi
 from crowdblend.accounting.theory.composition.renyi import (
     FilterTerms,
+    conversion_loss,
     filter_cost,
     fits,
     spent_share,
@@ -244,6 +246,22 @@ def test_a_budget_is_full_when_its_divergences_or_its_tails_are():
     assert not fits(TERMS, [tails] * 10 + [replace(tails, tail=Decimal("1e-30"))])
     assert spent_share(TERMS, [tails] * 5) == Decimal("0.5")
     assert spent_share(TERMS, []) == 0
+
+
+def test_a_filter_pays_the_same_whatever_the_callers_decimal_context():
+    noise = GaussianDeletion(scale=Decimal(20), width=110)
+
+    def found():
+        terms = replace(TERMS, order=Decimal("12.3456789"))
+        several = filter_cost(DeletionRelease(stages=1, k=2, noise=noise), order=Decimal(9), tail=MILLIONTH)
+        tail = tail_for(terms, USUAL)
+        return terms.allowance, conversion_loss(Decimal("1.7"), MILLIONTH), several, tail, least_terms(MILLIONTH)
+
+    usual = found()
+    for rounding in (decimal.ROUND_FLOOR, decimal.ROUND_CEILING):
+        with decimal.localcontext() as context:
+            context.prec, context.rounding = 3, rounding
+            assert found() == usual
 
 
 @pytest.mark.parametrize(
