@@ -234,6 +234,7 @@ class _Release(SpecTable):
     format: Literal["parquet", "csv"] = "parquet"
     also: list[AlsoFormat] = []
     metadata: MetadataTable | None = None
+    verify_page: bool = False
     output: str | None = None
 
 

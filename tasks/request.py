@@ -85,6 +85,7 @@ class Request(ABC):
         thinning: the column of rates by which sampled records are kept; None where all have the sample's rate, or the
             mechanism has the rates.
         metadata: what the publisher says in the folder of metadata; None where there is no such folder.
+        verify_page: whether the page that checks a certificate in a browser is published too.
     """
 
     kind: ClassVar[str]
@@ -110,6 +111,7 @@ class Request(ABC):
     also: tuple[AlsoFormat, ...] = ()
     thinning: InclusionColumn | None = None
     metadata: MetadataTexts | None = None
+    verify_page: bool = False
 
     @property
     def paper_price(self) -> Price | None:
@@ -174,6 +176,7 @@ class Request(ABC):
                 "base": str(self.base),
                 **({"also": sorted(self.also)} if self.also else {}),
                 **({} if self.metadata is None else {"metadata": asdict(self.metadata)}),
+                **({"verify_page": True} if self.verify_page else {}),
                 **({} if self.version is None else {"version": self.version}),
                 **({} if self.query is None else {"select": self.query.select}),
             },

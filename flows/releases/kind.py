@@ -107,6 +107,7 @@ class _Shared(TypedDict):
     file_format: FileFormat
     also: tuple[AlsoFormat, ...]
     metadata: MetadataTexts | None
+    verify_page: bool
     output: Output
     dataset: str
     source: str
@@ -221,6 +222,7 @@ class GivenSpec:
             file_format=release.format,
             also=tuple(release.also),
             metadata=None if release.metadata is None else MetadataTexts(**release.metadata.model_dump()),
+            verify_page=release.verify_page,
             output=self.output or output_at(str(release.output), base=self.base),
             dataset=data.dataset,
             source=data.source,

@@ -12,7 +12,7 @@ from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ...accounting.ledger.certificate.write import output_files, write_certificate
+from ...accounting.ledger.certificate.write import VERIFY_PAGE, output_files, write_certificate
 from ...accounting.ledger.charge import DatasetContext, Receipt
 from ...accounting.ledger.entries.kinds import ReleaseCharged
 from ...accounting.ledger.private_store.keys import ReleaseFolder
@@ -371,6 +371,8 @@ def write_output(
             write_table(table, folder=place, file_format=publication.file_format, stem=stem)
             for format_ in request.also:
                 write_statistics_table(table, folder=place, format_=format_, stem=stem, day=charge.day)
+        if request.verify_page:
+            shutil.copyfile(VERIFY_PAGE, place / VERIFY_PAGE.name)
         write_certificate(
             place,
             charge=charge,

@@ -10,7 +10,8 @@ import json
 import re
 import sys
 from collections.abc import Iterator
-from decimal import Decimal
+from decimal import Context, Decimal
+from fractions import Fraction
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -232,6 +233,7 @@ def test_the_price_of_a_series_is_held_between_one_release_and_their_sum(page) -
         (2, "0.01", "0.001"),
         (5, "0.000001", "1e-20"),
         (10, "0.9", "0.4"),
+        (28, "0.961841", "0.3555"),  # removing a record costs more here than adding one
         (50, "0.001", "1e-30"),
         (105, "0.329416", "1.754e-14"),
         (379, "0.003852", "0.0001594"),
@@ -261,6 +263,59 @@ def test_the_noise_of_deletion_has_the_weights_that_it_is_drawn_by(page, epsilon
     row = row_of(DeletionRelease(stages=1, k=3, noise=noise), delta=noise.delta * Decimal("1.25"))
     rows = [json.dumps(one) for one in (row, forged(row, "0.999999996"), forged(row, "1.000000004"))]
     assert [said for said, _ in page.evaluate(PRICED, rows)] == ["holds", "Refused", "Refused"]
+
+
+def test_intervals_hold_the_exact_values_and_nothing_is_accepted_by_half(page) -> None:
+    """Every operation, on fractions of all sizes, rounds outward; a δ that may be on either side is left open."""
+    found = page.evaluate(
+        """() => {
+          let state = 12345n;
+          const next = digits => {
+            let out = 1n;
+            while (out < 10n ** digits) {
+              state = (state * 6364136223846793005n + 1442695040888963407n) % 2n ** 64n;
+              out = out * 2n ** 64n + state;
+            }
+            return out % 10n ** digits + 1n;
+          };
+          const faults = [];
+          const holds = (what, {lo, hi, exp}, [a, b]) => {
+            const [up, down] = exp >= 0 ? [2n ** BigInt(exp), 1n] : [1n, 2n ** BigInt(-exp)];
+            if (lo * up * b > a * down || hi * up * b < a * down) faults.push(what);
+            if ((hi - lo) * 2n ** 400n > hi) faults.push(`${what}: too wide`);
+          };
+          for (let i = 0; i < 300; i++) {
+            const [a, b, c, d] = [9n, 250n, 30n, 180n].map(next), [x, y] = [exact([a, b]), exact([c, d])];
+            holds("exact", x, [a, b]);
+            holds("product", product(x, y), [a * c, b * d]);
+            holds("quotient", quotient(x, y), [a * d, b * c]);
+            holds("sum", sum(x, y), [a * d + b * c, b * d]);
+            holds("scaled", scaled(x, c, d), [a * c, b * d]);
+            holds("power", power(x, 7n), [a ** 7n, b ** 7n]);
+            const apart = a * d - b * c;
+            holds("excess", excess(x, y), [apart > 0n ? apart : 0n, b * d]);
+          }
+          const between = {lo: 1n, hi: 1024n, exp: -10}, low = exact([1n, 1000n]), high = exact([1n, 10n]);
+          const answers = [[between, high, Open], [low, between, Open], [high, high, Refused], [low, low, Refused]];
+          for (const [above, below, word] of [...answers, [low, high, null]]) {
+            let said = null;
+            try {
+              needLeast("ε", [1n, 1n], [1n, 100n], ([a, b]) => a > b ? above : below);
+            } catch (error) { said = error.constructor; }
+            if (said !== word) faults.push([above, below, word].map(String));
+          }
+          return faults;
+        }"""
+    )
+    assert found == []
+    for text in ("0.000001", "0.18298860992", "3", "49.9", "700"):
+        (lo, hi, exponent) = page.evaluate(
+            "text => { const {lo, hi, exp} = exponential(exact(fraction(text))); return [`${lo}`, `${hi}`, exp]; }",
+            text,
+        )
+        unit, true = Fraction(2) ** exponent, Fraction(Context(prec=250).exp(Decimal(text)))
+        assert int(lo) * unit < true < int(hi) * unit
+        assert int(hi) - int(lo) < int(hi) >> 430
 
 
 def test_json_is_read_and_written_byte_by_byte_as_python_does(page) -> None:
@@ -448,6 +503,30 @@ def test_a_browser_without_cryptography_says_so(browser) -> None:
     opened.close()
     assert answer["holds"] is None
     assert "this browser offers no cryptography to this page" in answer["open"][0]
+
+
+@pytest.mark.slow
+def test_a_release_carries_the_page_and_the_page_checks_the_release(browser, desk) -> None:
+    """It is bound as the table is: changed by one byte, it is no file of the release any more."""
+    desk.add_dataset()
+    wanted = "\nverify_page = true\n[release.metadata]\n\n[data]"
+    spec = desk.write_spec(edit=lambda text: text.replace("\n[data]", wanted, 1), file_format="csv")
+    desk.succeed("run", spec)
+    desk.succeed("key", "export", "publisher.pem")
+    release = desk.folder / "out"
+    place = release / "verify.html"
+    assert place.read_bytes() == VERIFY_PAGE.read_bytes()
+    assert "verify.html" not in (release / "metadata" / "croissant.json").read_text(encoding="utf-8")
+    desk.succeed("verify", "out", "--public-key", "publisher.pem")
+    opened = browser.new_page()
+    opened.goto(place.as_uri())
+    opened.get_by_label("Choose the folder").set_input_files(release)
+    opened.get_by_label("Choose the key").set_input_files(desk.folder / "publisher.pem")
+    opened.locator("#answer .verdict.good, #answer .verdict.bad").wait_for()
+    assert opened.locator("#answer .verdict").inner_text().startswith("✓ It holds.")
+    opened.close()
+    place.write_bytes(place.read_bytes().replace(b"It holds", b"It held ", 1))
+    assert desk("verify", "out", "--public-key", "publisher.pem").code == 1
 
 
 def test_verify_writes_the_page(tmp_path) -> None:
