@@ -18,6 +18,7 @@ from crowdblend.accounting.ledger.database.schema import METADATA, entry
 from crowdblend.accounting.ledger.entries.codec import entry_of_bytes
 from crowdblend.accounting.ledger.private_store.signing import PublicKey, read_public_keys
 from crowdblend.accounting.ledger.rules.audit import Replay
+from crowdblend.accounting.ledger.witnessed import check_witnessed, policy_of_file
 from crowdblend.deploy.release_check import verify_release
 from crowdblend.mechanisms.errors import Refusal
 from sqlalchemy import Connection, create_engine, insert
@@ -63,7 +64,11 @@ def _of_ledger(case: Path, keys: tuple[PublicKey, ...]) -> tuple[str, ...]:
         return tuple(findings)
     with _stored_chain(stored) as connection:
         connect = lambda: _same(connection)  # noqa: E731
-        return (*findings, *check_anchor(case / "anchor.jsonl", connect=connect, trusted=keys).findings)
+        findings += check_anchor(case / "anchor.jsonl", connect=connect, trusted=keys).findings
+        if (case / "witnesses").exists():
+            policy = policy_of_file(case / "witnesses")
+            findings += check_witnessed(case / "checkpoint", connect=connect, policy=policy, trusted=keys).findings
+        return tuple(findings)
 
 
 def _stored(line: bytes) -> dict[str, Any]:

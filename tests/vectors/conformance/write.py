@@ -23,6 +23,16 @@ from typing import Any
 
 from crowdblend.accounting.ledger.certificate.write import DOMAIN, certificate_bytes, signed_bytes, write_certificate
 from crowdblend.accounting.ledger.chain.anchor import line_of_head
+from crowdblend.accounting.ledger.chain.checkpoint import (
+    PLAIN,
+    TIMED,
+    MerkleTree,
+    NoteKey,
+    NoteSignature,
+    checkpoint_text,
+    note,
+    origin_of,
+)
 from crowdblend.accounting.ledger.chain.hashing import GENESIS, Head, link_hash
 from crowdblend.accounting.ledger.charge import DatasetContext, ReleaseCharge, SeriesRegistration
 from crowdblend.accounting.ledger.entries.codec import bytes_of_entry
@@ -51,6 +61,8 @@ from crowdblend.mechanisms.sampling import sample_commitment
 
 HERE = Path(__file__).parent
 PUBLISHER, NEXT, STRANGER = (SigningKey(seed=bytes([byte]) * 32) for byte in (0x2A, 0x2B, 0x2C))
+WITNESSES = tuple(SigningKey(seed=bytes([byte]) * 32) for byte in (0x31, 0x32, 0x33))
+WITNESSED = 1_772_625_600  # 2026-03-04 12:00 UTC
 LEDGER, OTHER_LEDGER = "1e" * 32, "2e" * 32
 DAY, DELTA = date(2026, 3, 4), Decimal("1e-6")
 SAFE = StronglySafeRelease(k=20, sampling_rate=Decimal("0.1"))
@@ -605,6 +617,8 @@ class Ledger:
     links: list[Document]
     anchor: list[bytes] | None
     tail: bytes = b""
+    checkpoint: bytes | None = None
+    witnesses: bytes | None = None
 
     @property
     def bytes(self) -> bytes:
@@ -701,6 +715,7 @@ def ledgers() -> Iterator[tuple[str, str, bool, Ledger, tuple[SigningKey, ...]]]
     )
     yield from of_chain(whole, own)
     yield from of_anchor(whole, own)
+    yield from of_checkpoint(whole, own)
     for name, why, entries in of_rules():
         yield name, why, False, ledger_of(entries), own
 
@@ -810,6 +825,78 @@ def of_anchor(
         ("anchor-no-json", "A line is no JSON.", [b"entry 16 is right\n"]),
     ):  # fmt: skip
         yield name, why, False, Ledger(links=links, anchor=anchor), own
+
+
+def witness(number: int, kind: int = TIMED) -> NoteKey:
+    return NoteKey(name=f"witness.example/{number + 1}", kind=kind, public=WITNESSES[number].public)
+
+
+def policy(*lines: str) -> bytes:
+    """Three witnesses, of whom two are enough unless other lines say otherwise."""
+    named = [f"witness w{number + 1} {witness(number).text}" for number in range(3)]
+    return "".join(f"{line}\n" for line in (*named, *(lines or ("group enough 2 w1 w2 w3", "quorum enough")))).encode()
+
+
+def seen(number: int, text: bytes, *, by: SigningKey | None = None, at: int = WITNESSED) -> NoteSignature:
+    """A witness's cosignature."""
+    return witness(number).sign(text, by or WITNESSES[number], seconds=at + number)
+
+
+def text_of(leaves: list[bytes], *, ledger: str = LEDGER) -> bytes:
+    return checkpoint_text(origin=origin_of(ledger), size=len(leaves), root=MerkleTree(leaves).root())
+
+
+def of_log(text: bytes, *, key: SigningKey = PUBLISHER, ledger: str = LEDGER) -> NoteSignature:
+    return NoteKey(name=origin_of(ledger), kind=PLAIN, public=key.public).sign(text, key)
+
+
+def of_checkpoint(
+    whole: Ledger, own: tuple[SigningKey, ...]
+) -> Iterator[tuple[str, str, bool, Ledger, tuple[SigningKey, ...]]]:
+    """Checkpoints and their witnesses beside the sound chain and its anchor."""
+    leaves = [bytes.fromhex(link["hash"]) for link in whole.links]
+    text, early = text_of(leaves), text_of(leaves[:9])
+    rewritten = text_of([*leaves[:3], b"x" * 32, *leaves[4:]])
+    bodies = text_of([link["body"].encode() for link in whole.links])
+    other = text_of(leaves, ledger=OTHER_LEDGER)
+    sound = note(text, [of_log(text), seen(0, text), seen(2, text)])
+
+    def cosigned(text: bytes) -> bytes:
+        return note(text, [of_log(text), seen(0, text), seen(2, text)])
+
+    first = seen(0, text)
+    later = NoteSignature(
+        name=first.name, key_id=first.key_id, content=(WITNESSED + 60).to_bytes(8, "big") + first.content[8:]
+    )
+    plain = witness(0, PLAIN).sign(text, WITNESSES[0])
+    for name, why, checkpoint, witnesses in (
+        ("sound-witnessed", "Two of three witnesses cosigned the last head, which is enough.", sound, policy()),
+        ("sound-witnessed-behind", "The last entries are not witnessed yet.", cosigned(early), policy()),
+        ("sound-witnessed-by-groups", "The quorum asks for one witness and for a group of two, of whom one is enough.", sound, policy("group two any w1 w2", "group both all two w3", "quorum both")),
+        ("sound-witnessed-with-a-stranger", "A signature by a key that nobody named is passed over.", note(text, [of_log(text), of_log(text, key=STRANGER), seen(0, text), seen(2, text)]), policy()),
+        ("checkpoint-missing", "Witnesses are named, and there is no checkpoint.", None, policy()),
+        ("checkpoint-cosigned-by-one", "One witness cosigned where two are needed.", note(text, [of_log(text), seen(0, text)]), policy()),
+        ("checkpoint-cosigned-by-one-twice", "One witness cosigned two times, and counts once.", note(text, [of_log(text), seen(0, text), seen(0, text, at=WITNESSED + 9)]), policy()),
+        ("checkpoint-cosigned-for-another-group", "Two witnesses cosigned, and the quorum asks for the third.", sound, policy("quorum w2")),
+        ("checkpoint-cosignature-of-another-head", "A witness cosigned an earlier head.", note(text, [of_log(text), seen(0, text), seen(2, early)]), policy()),
+        ("checkpoint-cosignature-by-another-key", "A cosignature names a witness, and another key made it.", note(text, [of_log(text), seen(0, text), seen(2, text, by=STRANGER)]), policy()),
+        ("checkpoint-cosignature-that-fails-beside-enough", "Two cosignatures hold, and one of a known witness doesn't.", note(text, [of_log(text), seen(0, text), seen(1, text, by=STRANGER), seen(2, text)]), policy()),
+        ("checkpoint-cosignature-of-another-time", "A cosignature's time was changed.", note(text, [of_log(text), later, seen(2, text)]), policy()),
+        ("checkpoint-cosignature-without-time", "A witness signed the text as a log would, without the time.", note(text, [of_log(text), plain, seen(2, text)]), policy()),
+        ("checkpoint-not-signed-by-the-publisher", "Witnesses alone signed it.", note(text, [seen(0, text), seen(2, text)]), policy()),
+        ("checkpoint-of-a-stranger", "A key that isn't the publisher's signed it.", note(text, [of_log(text, key=STRANGER), seen(0, text), seen(2, text)]), policy()),
+        ("checkpoint-of-another-ledger", "It is another ledger's.", note(other, [of_log(other, ledger=OTHER_LEDGER), seen(0, other), seen(2, other)]), policy()),
+        ("checkpoint-of-another-chain", "The ledger was written anew after it was witnessed, with its anchor.", cosigned(rewritten), policy()),
+        ("checkpoint-beyond-the-chain", "It is of an entry more than the ledger has.", cosigned(text_of([*leaves, b"x" * 32])), policy()),
+        ("checkpoint-over-bodies", "The leaves are the entries' bytes and not their hashes.", cosigned(bodies), policy()),
+        ("checkpoint-size-with-a-zero", "The number of entries has a leading zero.", cosigned(text.replace(b"\n%d\n" % len(leaves), b"\n0%d\n" % len(leaves))), policy()),
+        ("checkpoint-without-last-line-feed", "The last line has no end.", sound[:-1], policy()),
+        ("checkpoint-cr-lf", "Lines end in CR LF.", sound.replace(b"\n", b"\r\n"), policy()),
+        ("witnesses-quorum-of-nobody", "The policy's quorum is a name that no line defines.", sound, policy("quorum w4")),
+        ("witnesses-one-key-twice", "One key stands in the policy under two names.", sound, policy(f"witness w4 {witness(0).text}", "quorum w1")),
+    ):  # fmt: skip
+        ledger = Ledger(links=whole.links, anchor=whole.anchor, checkpoint=checkpoint, witnesses=witnesses)
+        yield name, why, name.startswith("sound"), ledger, own
 
 
 def of_rules() -> Iterator[tuple[str, str, dict[str, Document]]]:
@@ -1083,6 +1170,9 @@ def write_all(target: Path) -> int:
         (folder / "ledger.jsonl").write_bytes(ledger.bytes)
         if ledger.anchor is not None:
             (folder / "anchor.jsonl").write_bytes(b"".join(ledger.anchor))
+        for file, content in (("checkpoint", ledger.checkpoint), ("witnesses", ledger.witnesses)):
+            if content is not None:
+                (folder / file).write_bytes(content)
         count += 1
     return count
 
