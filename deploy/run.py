@@ -218,7 +218,7 @@ def _payment(prepared: PreparedRelease) -> Payment:
     """The release's place in its series, if any, and what was taken of a filter budget, where the data set has one."""
     with open_reader(prepared.state_paths.ledger_url) as reader:
         state = reader.release(prepared.release_id)
-        paid = None if state is None else reader.circumstances(state.receipt)
+        paid = None if state is None else reader.dataset_context(state.receipt)
     shown: Payment = {"series": None}
     if state is None or paid is None:
         return shown

@@ -91,7 +91,7 @@ def _stages(
     sources = code_sources()  # before the charge: where they can't be read nothing is spent
     paper = request.paper_price
     with observer.stage("charge"):
-        receipt, charge, circumstances = reserve(
+        receipt, charge, context = reserve(
             ledger_url=ledger_url,
             anchoring=anchoring,
             request=request,
@@ -127,7 +127,7 @@ def _stages(
             release = write_output(
                 receipt=receipt,
                 charge=charge,
-                circumstances=circumstances,
+                context=context,
                 request=request,
                 generalization=generalization,
                 publication=publication,

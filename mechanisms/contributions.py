@@ -143,7 +143,7 @@ class ContributionKeys:
         return _encrypted(self._cipher(b"ids"), state).T
 
     def draws(self, persons: Words, groups: NDArray[np.int64], occurrences: NDArray[np.int64]) -> tuple[Words, Words]:
-        """A rank and a coin for each record, two independent words; equal records of a person are told by number.
+        """A rank and a coin for each record, two independent words; equal records of a person differ in their numbers.
 
         Args:
             persons: hashes; shape (2, n).

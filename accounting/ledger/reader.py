@@ -133,7 +133,7 @@ class LedgerReader(OpenedLedger):
             raise broken.refusal
         return broken
 
-    def circumstances(self, receipt: Receipt) -> DatasetContext:
+    def dataset_context(self, receipt: Receipt) -> DatasetContext:
         """What the ledger said of a release's data set when it was charged, whatever was recorded since.
 
         Raises:

@@ -195,7 +195,7 @@ def sound_certificate(desk: Desk) -> bytes:
     write_certificate(
         folder,
         charge=charge.entry,
-        circumstances=DatasetContext(rows_per_person=1, look_days=(date(2026, 3, 2),)),
+        context=DatasetContext(rows_per_person=1, look_days=(date(2026, 3, 2),)),
         position=2,
         chain_hash="f" * 64,
         generalization=generalization,

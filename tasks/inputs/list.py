@@ -261,7 +261,7 @@ def source_metadata_bytes(layout: SourceLayout) -> bytes:
     if layout.source.query is not None:
         return _query_bytes(layout.source.query)
     rows = [
-        [PurePosixPath(file.path).name, file.size, _told(layout.layouts[place])]
+        [PurePosixPath(file.path).name, file.size, _header_numbers(layout.layouts[place])]
         for place, file in enumerate(layout.source.files)
     ]
     return json.dumps({"kind": "source-metadata/1", "files": rows}, separators=(",", ":")).encode("ascii")
@@ -271,7 +271,7 @@ def _query_bytes(query: DatabaseQuery) -> bytes:
     return json.dumps({"kind": "database/1", "asked": [query.address, query.select]}).encode("ascii")
 
 
-def _told(layout: CsvLayout | ParquetLayout) -> list[int]:
+def _header_numbers(layout: CsvLayout | ParquetLayout) -> list[int]:
     """What a header or footer says whatever columns are released."""
     return list(layout.rows) if isinstance(layout, ParquetLayout) else [layout.first_record, layout.fields]
 

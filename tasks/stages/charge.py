@@ -83,7 +83,7 @@ def reserve(
                 dataset=state.charge.dataset,
                 today=today,
             )
-        return state.receipt, state.charge, _circumstances(ledger_url, state.receipt)
+        return state.receipt, state.charge, _dataset_context(ledger_url, state.receipt)
     # INVARIANT: opening holds the ledger against its anchor. One that was set back may have forgotten that this
     # key's sample was read, so no key is destroyed before.
     with open_writer(ledger_url, anchoring=anchoring) as writer:
@@ -110,12 +110,12 @@ def reserve(
         except AccountantRefused:
             folder.destroy_key()
             raise
-    return receipt, entry, _circumstances(ledger_url, receipt)
+    return receipt, entry, _dataset_context(ledger_url, receipt)
 
 
-def _circumstances(ledger_url: str, receipt: Receipt) -> DatasetContext:
+def _dataset_context(ledger_url: str, receipt: Receipt) -> DatasetContext:
     with open_reader(ledger_url) as reader:
-        return reader.circumstances(receipt)
+        return reader.dataset_context(receipt)
 
 
 def _sampler_layout(request: Request) -> str:

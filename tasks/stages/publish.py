@@ -338,7 +338,7 @@ def write_output(
     *,
     receipt: Receipt,
     charge: ReleaseCharged,
-    circumstances: DatasetContext,
+    context: DatasetContext,
     request: Request,
     generalization: GeneralizationMap,
     publication: Publication,
@@ -351,7 +351,7 @@ def write_output(
     Args:
         receipt: proof of payment.
         charge: the ledger's entry of the charge.
-        circumstances: what the ledger said of the data set at the charge.
+        context: what the ledger said of the data set at the charge.
         request: what is asked for.
         generalization: the map that the records were recoded with.
         publication: what may be published, its table and what the certificate says of it.
@@ -376,7 +376,7 @@ def write_output(
         write_certificate(
             place,
             charge=charge,
-            circumstances=circumstances,
+            context=context,
             position=receipt.position,
             chain_hash=receipt.hash,
             generalization=generalization,

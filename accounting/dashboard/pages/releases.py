@@ -160,22 +160,22 @@ def release_page(seen: PageRequest, release_id: str) -> ReleasePage:
     published = _published(entries)
     digest = None if published is None else dict(published.output_hashes).get(CERTIFICATE)
     content = None if digest is None else seen.around.certificates.content(digest)
-    circumstances = _circumstances(seen, charge, stored.position)
+    context = _dataset_context(seen, charge, stored.position)
     return ReleasePage(
         frame=seen.frame(),
         release=row,
-        part=_part(charge, circumstances),
+        part=_part(charge, context),
         parameters=tuple(Parameter(name=name, value=str(value)) for name, value in charge.mechanism),
         sampled=draws_sample(dict(charge.mechanism)),
         deleted=_deleted(charge),
         rule=charge.price.rule,
-        theorem=theorem_of(charge, circumstances),
+        theorem=theorem_of(charge, context),
         relation=charge.price.relation,
         releases_covered=charge.price.releases,
-        guarantee=guarantee_statement(charge, circumstances),
+        guarantee=guarantee_statement(charge, context),
         bound=_bound(charge),
-        limits=limit_statements(charge, circumstances),
-        filter_share=filter_statement(charge, circumstances),
+        limits=limit_statements(charge, context),
+        filter_share=filter_statement(charge, context),
         steps=tuple(_step(one) for one in entries),
         previous=stored.previous,
         files=() if published is None else tuple(File(name=n, sha256=d) for n, d in published.output_hashes),
@@ -189,7 +189,7 @@ def release_page(seen: PageRequest, release_id: str) -> ReleasePage:
         sampler_layout=charge.sampler_layout,
         curve=curve_of(
             dict(charge.mechanism),
-            rows_per_person=circumstances.rows_per_person,
+            rows_per_person=context.rows_per_person,
             delta=amount(charge.price.delta).exact,
             desk=seen.around.desk,
         ),
@@ -234,7 +234,7 @@ def _step(stored: Stored) -> Step:
     return Step(position=stored.position, hash=stored.hash, day=day, what=what)
 
 
-def _circumstances(seen: PageRequest, charge: ReleaseCharged, position: int) -> DatasetContext:
+def _dataset_context(seen: PageRequest, charge: ReleaseCharged, position: int) -> DatasetContext:
     """What the ledger said at the charge."""
     place = seen.view.places_of_datasets([charge.dataset])[charge.dataset]
     added = seen.view.entries_of(DatasetAdded, [place])[place]
@@ -252,11 +252,11 @@ def _circumstances(seen: PageRequest, charge: ReleaseCharged, position: int) -> 
     )
 
 
-def _part(charge: ReleaseCharged, circumstances: DatasetContext) -> str | None:
+def _part(charge: ReleaseCharged, context: DatasetContext) -> str | None:
     """The part of its series that paid for a release, with what it is; None where the series has no parts."""
-    if charge.series is None or circumstances.registered is None:
+    if charge.series is None or context.registered is None:
         return None
-    mixed = mechanism_of_record(dict(circumstances.registered))
+    mixed = mechanism_of_record(dict(context.registered))
     if not isinstance(mixed, MixedSeries):
         return None
     part = mixed.part_of(charge.series.number)

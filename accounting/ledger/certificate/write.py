@@ -58,7 +58,7 @@ def write_certificate(
     folder: Path,
     *,
     charge: ReleaseCharged,
-    circumstances: DatasetContext,
+    context: DatasetContext,
     position: int,
     chain_hash: str,
     generalization: GeneralizationMap,
@@ -78,7 +78,7 @@ def write_certificate(
     Args:
         folder: holds the complete release but for its certificate.
         charge: the release's charge, as the ledger has it.
-        circumstances: what the ledger said of the data set at the charge.
+        context: what the ledger said of the data set at the charge.
         position: the charge's place in the ledger's chain.
         chain_hash: the chain's hash there.
         generalization: the map.
@@ -105,24 +105,24 @@ def write_certificate(
         "sample_id": charge.sample_id,
         "code_version": charge.code_version,
         "code_sources": code_sources,
-        "series": _series(charge, circumstances),
+        "series": _series(charge, context),
         "guarantee": {
             "epsilon": amount_text(charge.price.epsilon),
             "delta": amount_text(charge.price.delta),
             "rule": charge.price.rule,
-            "theorem": theorem_of(charge, circumstances),
+            "theorem": theorem_of(charge, context),
             "epsilon_paper": None if charge.epsilon_paper is None else amount_text(charge.epsilon_paper),
-            "unit": unit_statement(charge, circumstances),
-            "rows_per_person": circumstances.rows_per_person,
+            "unit": unit_statement(charge, context),
+            "rows_per_person": context.rows_per_person,
             "neighbours": charge.price.relation,
-            "in_words": guarantee_statement(charge, circumstances),
-            "limits": limit_statements(charge, circumstances),
+            "in_words": guarantee_statement(charge, context),
+            "limits": limit_statements(charge, context),
         },
-        "private_looks": _looks(circumstances),
+        "private_looks": _looks(context),
         "map": map_fields(charge, generalization=generalization, choice=choice),
         "published": dict(published),
         "ledger": {"position": position, "hash": chain_hash},
-        **_filter_budget(charge, circumstances),
+        **_filter_budget(charge, context),
         "signature": {"algorithm": ALGORITHM, "key_id": key.public.key_id, "public_key": key.public.raw.hex()},
     }
     if enforced_by is not None:
@@ -137,9 +137,9 @@ def write_certificate(
     (folder / "certificate.json").write_bytes(certificate_bytes(certificate))
 
 
-def _filter_budget(charge: ReleaseCharged, circumstances: DatasetContext) -> dict[str, Any]:
+def _filter_budget(charge: ReleaseCharged, context: DatasetContext) -> dict[str, Any]:
     """The certificate's part about a filter budget, with all that it is computed from; none of an additive one."""
-    added, taken = circumstances.filter_budget, circumstances.filter_charge
+    added, taken = context.filter_budget, context.filter_charge
     if added is None or taken is None:
         return {}
     from ..filter_budget import share_of  # numerics that other certificates do without
@@ -160,7 +160,7 @@ def _filter_budget(charge: ReleaseCharged, circumstances: DatasetContext) -> dic
                 "tail": amount_text(taken.tail),
                 "share": amount_text(share_of(taken, accounting)),
             },
-            "in_words": filter_statement(charge, circumstances),
+            "in_words": filter_statement(charge, context),
         }
     }
 
@@ -202,14 +202,14 @@ def output_files(folder: Path) -> dict[str, Path]:
     return dict(sorted(found.items()))
 
 
-def _series(charge: ReleaseCharged, circumstances: DatasetContext) -> dict[str, Any] | None:
+def _series(charge: ReleaseCharged, context: DatasetContext) -> dict[str, Any] | None:
     """The place in a series; where its columns are free, also the mechanism that it was registered with and priced."""
     if charge.series is None:
         return None
     place = {"name": charge.series.name, "number": charge.series.number, "releases": charge.price.releases}
-    if circumstances.registered is None:
+    if context.registered is None:
         return place
-    return place | registered_fields(circumstances.registered, number=charge.series.number)
+    return place | registered_fields(context.registered, number=charge.series.number)
 
 
 def registered_fields(registered: Fields, *, number: int) -> dict[str, Any]:
@@ -230,9 +230,9 @@ def registered_fields(registered: Fields, *, number: int) -> dict[str, Any]:
     return fields | {"part": mixed.part_of(number)} if isinstance(mixed, MixedSeries) else fields
 
 
-def _looks(circumstances: DatasetContext) -> dict[str, Any]:
+def _looks(context: DatasetContext) -> dict[str, Any]:
     """How many private looks came before the charge, and when; what was looked at stays in the ledger."""
-    days = circumstances.look_days
+    days = context.look_days
     return {"count": len(days), "last_day": max(days).isoformat() if days else None}
 
 
@@ -491,17 +491,17 @@ FILTER_BUDGET = (
 GROUP_THEOREM = "carried over to several records of a person by group privacy, proved in docs/proofs"
 
 
-def theorem_of(charge: ReleaseCharged, circumstances: DatasetContext) -> str:
+def theorem_of(charge: ReleaseCharged, context: DatasetContext) -> str:
     """Where the price's theorem is proved; a rule for several records names the one for a single record after a +."""
-    theorems = kind_of_record(dict(circumstances.registered or charge.mechanism).get("kind")).theorems
+    theorems = kind_of_record(dict(context.registered or charge.mechanism).get("kind")).theorems
     group, plus, inner = charge.price.rule.rpartition("+")
     proved = theorems.get(inner, inner)
     return f"{proved}; {GROUP_THEOREM} ({group})" if plus else proved
 
 
-def records_statement(circumstances: DatasetContext) -> str:
+def records_statement(context: DatasetContext) -> str:
     """The most records of a person, as a noun."""
-    count = circumstances.rows_per_person
+    count = context.rows_per_person
     return "one record" if count == 1 else f"{count} records"
 
 
@@ -515,9 +515,9 @@ def enforced_unit(sampler_layout: object) -> str | None:
     return next((unit for unit, layout in LAYOUTS.items() if layout == named), None)
 
 
-def unit_statement(charge: ReleaseCharged, circumstances: DatasetContext) -> str:
+def unit_statement(charge: ReleaseCharged, context: DatasetContext) -> str:
     """Whose presence the release hides, and with how many records."""
-    return f"one {enforced_unit(charge.sampler_layout) or 'person'}, at most {records_statement(circumstances)}"
+    return f"one {enforced_unit(charge.sampler_layout) or 'person'}, at most {records_statement(context)}"
 
 
 def has_own_rates(sampler_layout: object) -> bool:
@@ -525,43 +525,43 @@ def has_own_rates(sampler_layout: object) -> bool:
     return "-inclusion/" in str(sampler_layout)
 
 
-def guarantee_statement(charge: ReleaseCharged, circumstances: DatasetContext) -> str:
+def guarantee_statement(charge: ReleaseCharged, context: DatasetContext) -> str:
     """The guarantee and what was done for it.
 
     Args:
         charge: the release's charge, as the ledger has it.
-        circumstances: what the ledger said of the data set at the charge.
+        context: what the ledger said of the data set at the charge.
     """
-    return f"{_guaranteed(charge, circumstances)}{OWN_RATES if has_own_rates(charge.sampler_layout) else ''}"
+    return f"{_guaranteed(charge, context)}{OWN_RATES if has_own_rates(charge.sampler_layout) else ''}"
 
 
-def _guaranteed(charge: ReleaseCharged, circumstances: DatasetContext) -> str:
+def _guaranteed(charge: ReleaseCharged, context: DatasetContext) -> str:
     enforced, each = enforced_unit(charge.sampler_layout), "" if charge.series is None else " in each release"
     if enforced is not None:
-        counted = f"of which at most {circumstances.rows_per_person} counted{each}"
+        counted = f"of which at most {context.rows_per_person} counted{each}"
         unit = f"all records that name any one {enforced}, {counted},"
-    elif circumstances.rows_per_person == 1:
+    elif context.rows_per_person == 1:
         unit = "any one person's record" if charge.series is None else "any one person's records"
     else:
-        unit = f"all of any one person's records, at most {circumstances.rows_per_person}{each},"
+        unit = f"all of any one person's records, at most {context.rows_per_person}{each},"
     mechanism = mechanism_of_record(dict(charge.mechanism))
     kind = kind_of(mechanism)
     if charge.series is not None:
-        fixed = FIXED if circumstances.registered is None else FREE_COLUMNS
-        if dict(circumstances.registered or ()).get("kind") == MIXED:
+        fixed = FIXED if context.registered is None else FREE_COLUMNS
+        if dict(context.registered or ()).get("kind") == MIXED:
             return f"{_mixed_guarantee(charge, unit)}{kind.statements.done(mechanism)}"
         whole = SERIES_GUARANTEE.format(unit=unit, releases=charge.price.releases, fixed=fixed)
         return f"{whole}{kind.statements.series or ''}"
     template = VALUES_GUARANTEE if charge.price.relation == REPLACEMENT else GUARANTEE
     if kind.survey_rate is not None:
         template = SURVEY_GUARANTEE
-    proved = kind.statements.proved(mechanism, charge.price.rule) if circumstances.rows_per_person == 1 else ""
+    proved = kind.statements.proved(mechanism, charge.price.rule) if context.rows_per_person == 1 else ""
     return f"{template.format(unit=unit)}{kind.statements.done(mechanism)}{proved and ' '}{proved}"
 
 
-def filter_statement(charge: ReleaseCharged, circumstances: DatasetContext) -> str:
+def filter_statement(charge: ReleaseCharged, context: DatasetContext) -> str:
     """What a filter budget promises, and the share of it that a release or its series took; "" for an additive one."""
-    added, taken = circumstances.filter_budget, circumstances.filter_charge
+    added, taken = context.filter_budget, context.filter_charge
     if added is None or taken is None:
         return ""
     from ..filter_budget import share_of  # numerics that other certificates do without
@@ -579,19 +579,19 @@ def _mixed_guarantee(charge: ReleaseCharged, unit: str) -> str:
     return SERIES_GUARANTEE.format(unit=unit, releases=charge.price.releases, fixed=MIXED_SERIES)
 
 
-def limit_statements(charge: ReleaseCharged, circumstances: DatasetContext) -> str:
+def limit_statements(charge: ReleaseCharged, context: DatasetContext) -> str:
     """What the guarantee doesn't cover; arguments as of `guarantee_statement`."""
     chosen = kind_of_record(dict(charge.mechanism).get("kind")).statements.chosen
     words = LIMITS if charge.series is None else SERIES_LIMITS
-    few = records_statement(circumstances)
+    few = records_statement(context)
     unit = enforced_unit(charge.sampler_layout)
     limits = words.format(
-        records=few if circumstances.rows_per_person == 1 else f"at most {few}", unit=unit or "person", chosen=chosen
+        records=few if context.rows_per_person == 1 else f"at most {few}", unit=unit or "person", chosen=chosen
     )
     limits += BEYOND_THE_FILES
     if unit is not None:
         limits += UNNAMED.format(Unit=unit.capitalize(), unit=unit)
-    days = circumstances.look_days
+    days = context.look_days
     if not days:
         return limits
     looks = "1 private look was recorded" if len(days) == 1 else f"{len(days)} private looks were recorded"

@@ -306,7 +306,7 @@ class Certified:
         rows_per_person: int = 1,
         look_days: tuple[date, ...] = (),
         registered: Fields | None = None,
-        circumstances: DatasetContext | None = None,
+        context: DatasetContext | None = None,
     ) -> Path:
         folder.mkdir()
         (folder / "data.csv").write_text("sex,count\nFemale,21\nMale,34\n")
@@ -314,7 +314,7 @@ class Certified:
         write_certificate(
             folder,
             charge=charge or self.books.request(map_digest=self.map.digest()).entry,
-            circumstances=circumstances or plain,
+            context=context or plain,
             position=2,
             chain_hash="f" * 64,
             generalization=self.map,

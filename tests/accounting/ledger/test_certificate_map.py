@@ -118,7 +118,7 @@ def test_a_signed_certificate_that_names_no_candidate_fails_its_verification(sql
         write_certificate(
             folder,
             charge=sqlite_books.of_two_samples("one", map_digest=lattice.digest()).entry,
-            circumstances=DatasetContext(rows_per_person=1, look_days=()),
+            context=DatasetContext(rows_per_person=1, look_days=()),
             position=2,
             chain_hash="f" * 64,
             generalization=lattice.map_of(levels),

@@ -122,7 +122,7 @@ def test_a_charge_records_what_anybody_can_compute_again(books) -> None:
     receipt = books.charge("one")
     with books.reader() as reader:
         entry = reader.release("one").charge
-        context = reader.circumstances(receipt)
+        context = reader.dataset_context(receipt)
     assert entry.KIND == "release-charged/3"
     assert entry.price == books.request("one").entry.price
     assert entry.filter_charge == taken_by(books)
@@ -162,7 +162,7 @@ def test_a_series_takes_as_many_times_what_its_releases_take_and_pays_for_them(s
     with books.reader() as reader:
         release = reader.release("of-series")
         assert release.charge.KIND == "release-charged/1"
-        assert reader.circumstances(release.receipt).filter_charge == books.series().registered.of_filter
+        assert reader.dataset_context(release.receipt).filter_charge == books.series().registered.of_filter
     with pytest.raises(AccountantRefused, match="no series with free columns"):
         books.register("free", free_columns=True)
     assert books.findings() == []

@@ -47,7 +47,7 @@ def test_each_release_has_columns_k_and_rate_of_its_own_at_no_new_cost(books) ->
         charge = books.of_series(name, releases=4, mechanism=mechanism, map_digest=f"{number:064x}")
         receipt = books.writer().charge(charge)
         with books.reader() as reader:
-            assert dict(reader.circumstances(receipt).registered) == mechanism_record(REGISTERED)
+            assert dict(reader.dataset_context(receipt).registered) == mechanism_record(REGISTERED)
             state = reader.release(name)
         assert dict(state.charge.mechanism) == mechanism_record(mechanism)
         assert state.charge.price.epsilon == registered.price.epsilon
@@ -98,7 +98,7 @@ def test_a_series_without_free_columns_keeps_its_rule(books) -> None:
             books.writer().charge(books.of_series("one", **change))
     books.writer().charge(books.of_series("one"))
     with books.reader() as reader:
-        assert reader.circumstances(reader.release("one").receipt).registered is None
+        assert reader.dataset_context(reader.release("one").receipt).registered is None
     assert books.findings() == []
 
 

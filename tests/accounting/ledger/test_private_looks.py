@@ -20,7 +20,7 @@ def look(books, dataset: str = "census", **changes) -> None:
 
 def days(books, receipt) -> tuple[date, ...]:
     with books.reader() as reader:
-        return reader.circumstances(receipt).look_days
+        return reader.dataset_context(receipt).look_days
 
 
 def test_a_look_counts_for_the_data_sets_later_releases_alone(books) -> None:
@@ -72,7 +72,7 @@ def test_a_data_sets_prices_are_for_the_unit_that_it_was_added_with(books, decla
                 books.charge(f"r{records}", **changes)
     assert books.findings() == []
     with books.reader() as reader:
-        assert reader.circumstances(receipts[declared]).rows_per_person == declared
+        assert reader.dataset_context(receipts[declared]).rows_per_person == declared
         [estimate_of] = reader.datasets()
         assert estimate_of.rows_per_person == declared
 
@@ -102,6 +102,6 @@ def test_a_series_for_several_records_is_paid_and_its_releases_are_its_own(books
     books.register(price=cost, epsilon_paper=None)
     receipt = books.writer().charge(books.of_series("one", price=cost, epsilon_paper=None))
     with books.reader() as reader:
-        assert reader.circumstances(receipt).rows_per_person == 2
+        assert reader.dataset_context(receipt).rows_per_person == 2
     assert books.spent() == (cost.epsilon, cost.delta)
     assert books.findings() == []

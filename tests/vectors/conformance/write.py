@@ -154,7 +154,7 @@ def sound(
         write_certificate(
             folder,
             charge=(charge or charge_of(name, map_digest=generalization.digest())).entry_at(number),
-            circumstances=context or DatasetContext(rows_per_person=1, look_days=()),
+            context=context or DatasetContext(rows_per_person=1, look_days=()),
             position=4,
             chain_hash="f" * 64,
             generalization=generalization,

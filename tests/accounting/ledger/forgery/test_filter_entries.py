@@ -194,8 +194,8 @@ def test_a_forged_figure_of_a_certificate_is_found_though_its_own_key_signs_it(
 ) -> None:
     with filtered.reader() as reader:
         known = reader.release("one")
-        context = reader.circumstances(known.receipt)
-    certificate = certified(tmp_path / "output", charge=known.charge, circumstances=context)
+        context = reader.dataset_context(known.receipt)
+    certificate = certified(tmp_path / "output", charge=known.charge, context=context)
     key = filtered.anchoring.keys.current()
     assert check_certificate(certificate, trusted=(key.public,)) == ()
     document = json.loads(certificate.read_bytes())
