@@ -7,6 +7,7 @@ import hashlib
 import json
 import math
 import re
+from base64 import b64decode, b64encode
 from decimal import Decimal, localcontext
 from pathlib import Path
 from typing import Any
@@ -209,3 +210,44 @@ def test_the_price_is_the_one_of_the_page() -> None:
             assert over <= delta < under
             if stated == "epsilon":
                 assert [f"{float(found / delta - 1):+.2e}" for found in (over, under)] == blocks("prices.md")[0]
+
+
+def tree(leaves: list[bytes]) -> bytes:
+    """The root over leaves' contents."""
+    if len(leaves) == 1:
+        return hashlib.sha256(b"\x00" + leaves[0]).digest()
+    left = 1 << ((len(leaves) - 1).bit_length() - 1)
+    return hashlib.sha256(b"\x01" + tree(leaves[:left]) + tree(leaves[left:])).digest()
+
+
+def test_the_checkpoint_and_its_cosignatures_are_those_of_the_page() -> None:
+    case = CASES / "ledger" / "sound-witnessed"
+    hashes = [bytes.fromhex(json.loads(line)["hash"]) for line in (case / "ledger.jsonl").read_bytes().splitlines()]
+    shown, checkpoint, policy = blocks("checkpoint.md")
+    assert shown == [*(tree([one]).hex() for one in hashes[:2]), b64encode(tree(hashes[:2])).decode()]
+    assert (case / "checkpoint").read_text(encoding="utf-8").splitlines() == checkpoint
+    assert (case / "witnesses").read_text(encoding="utf-8").splitlines() == policy
+    assert checkpoint[:4] == [
+        f"crowdblend/ledger/{'1e' * 32}",
+        str(len(hashes)),
+        b64encode(tree(hashes)).decode(),
+        "",
+    ]
+    text = "".join(f"{line}\n" for line in checkpoint[:3]).encode()
+    keys = {line.split(" ")[2] for line in policy if line.startswith("witness ")}
+    assert len(keys) == 3
+    for number, line in enumerate(checkpoint[4:]):
+        dash, name, encoded = line.split(" ")
+        raw = b64decode(encoded, validate=True)
+        if number == 0:
+            kind, key, message = 1, key_of(case), text
+            assert (dash, name) == ("\u2014", checkpoint[0])
+        else:
+            [content] = [one.split("+", 2)[2] for one in keys if one.startswith(f"{name}+{raw[:4].hex()}+")]
+            kind, key = b64decode(content)[0], Ed25519PublicKey.from_public_bytes(b64decode(content)[1:])
+            message = f"cosignature/v1\ntime {int.from_bytes(raw[4:12], 'big')}\n".encode() + text
+        assert kind == (4 if number else 1)
+        assert raw[:4] == hashlib.sha256(f"{name}\n".encode() + bytes([kind]) + key.public_bytes_raw()).digest()[:4]
+        key.verify(raw[-64:], message)
+        with pytest.raises(InvalidSignature):
+            key.verify(raw[-64:], message + b"\n")
