@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from itertools import product
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -62,18 +63,20 @@ def warm(served, paths) -> None:
             pytest.fail(f"{path} is still being computed")
 
 
-@pytest.mark.parametrize("scheme", ["light", pytest.param("dark", marks=pytest.mark.slow)])
-@pytest.mark.parametrize("width", [320, pytest.param(1600, marks=pytest.mark.slow)])
-def test_every_page_opens_and_fits(browser, served, paths, width, scheme) -> None:
+def test_every_page_opens_and_fits(browser, served, paths) -> None:
+    """Each is loaded once, and then laid out at each width in each scheme of colours."""
     warm(served, paths)
-    watched = Watched(browser, viewport={"width": width, "height": 900}, color_scheme=scheme)
+    watched = Watched(browser)
     for path in paths:
         page = watched.open(served.url.rstrip("/") + path)
-        wide = page.evaluate("document.documentElement.scrollWidth")
-        assert wide <= width, (path, wide)
-        size = page.evaluate("parseFloat(getComputedStyle(document.querySelector('main p, main dd')).fontSize)")
-        assert size >= 14, path
-        keep(page, path, f"{scheme}-{width}")
+        for width, scheme in product((320, 1600), ("light", "dark")):
+            page.set_viewport_size({"width": width, "height": 900})
+            page.emulate_media(color_scheme=scheme)
+            wide = page.evaluate("document.documentElement.scrollWidth")
+            assert wide <= width, (path, scheme, wide)
+            size = page.evaluate("parseFloat(getComputedStyle(document.querySelector('main p, main dd')).fontSize)")
+            assert size >= 14, path
+            keep(page, path, f"{scheme}-{width}")
     watched.check()
 
 
