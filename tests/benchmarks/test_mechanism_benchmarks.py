@@ -49,7 +49,7 @@ def test_the_example_that_is_refused_is_refused():
         exec(code, {})  # noqa: S102 - the page's own
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_the_benchmark_of_local_reports_runs_small(benchmark, tmp_path):
     work = tmp_path / "work"
     told = benchmark(

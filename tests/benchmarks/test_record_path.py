@@ -28,7 +28,7 @@ def wrong(answer, records, *, k: int = 5) -> list[str]:
     return faults(cell_counts(answer), exact=records.exact, rate=0.1, k=k)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_small_run_times_checks_and_draws(benchmark, tmp_path):
     words = ("--rows", "30000", "--rounds", "1", "--small-row-groups", "30000", "--output", tmp_path)
     benchmark("record_path", *words)

@@ -64,7 +64,9 @@ def setting_up(shell: str) -> str:
     return str(line)
 
 
-@pytest.mark.parametrize("shell", BEGUN)
+@pytest.mark.parametrize(
+    "shell", [pytest.param(shell, marks=() if shell == "bash" else pytest.mark.slow) for shell in BEGUN]
+)
 def test_tab_completes_commands_options_and_names_of_schemas(shell: str, needs, tmp_path: Path) -> None:
     if shell != "bash":
         needs(shutil.which(shell) is not None, f"the shell {shell}", "CROWDBLEND_TEST_SHELLS")

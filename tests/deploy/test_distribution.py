@@ -87,6 +87,7 @@ def declared_data() -> set[str]:
     return found
 
 
+@pytest.mark.slow
 def test_the_wheel_has_the_packages_and_nothing_else(wheel: Path) -> None:
     name, version = PROJECT["project"]["name"], PROJECT["project"]["version"]
     platform = sysconfig.get_platform().replace("-", "_").replace(".", "_")
@@ -103,6 +104,7 @@ def test_the_wheel_has_the_packages_and_nothing_else(wheel: Path) -> None:
     assert set(re.findall(r"^Provides-Extra: (.+)$", about, re.MULTILINE)) == set(extras())
 
 
+@pytest.mark.slow
 def test_the_source_distribution_has_what_builds_it_and_nothing_else(sdist: Path) -> None:
     with tarfile.open(sdist) as packed:
         files = {name.partition("/")[2] for name in packed.getnames() if packed.getmember(name).isfile()}
@@ -145,12 +147,14 @@ def installation(programs: Path) -> str:
     return found["installation"]["what"]
 
 
+@pytest.mark.slow
 def test_the_wheel_installs_into_a_fresh_environment(wheel: Path, tmp_path: Path) -> None:
     programs = environment(tmp_path / "fresh")
     install(programs, wheel)
     assert installation(programs).endswith("its compiled page decoder is there.")
 
 
+@pytest.mark.slow
 def test_without_a_compiler_it_installs_and_says_so(sdist: Path, tmp_path: Path) -> None:
     programs = environment(tmp_path / "fresh")
     said = install(programs, sdist)

@@ -46,6 +46,7 @@ def test_what_is_told_fits_and_one_more_does_not(desk) -> None:
     assert desk.succeed("ledger", "export").out == before
 
 
+@pytest.mark.slow
 def test_calendars_are_compared_and_differ_in_time_alone(desk) -> None:
     desk.add_dataset(epsilon="0.3", delta="1e-6")
     answer = asked(desk)
@@ -62,6 +63,7 @@ def test_calendars_are_compared_and_differ_in_time_alone(desk) -> None:
     assert ways(other)["series"]["releases"] > ways(answer)["series"]["releases"]
 
 
+@pytest.mark.slow
 def test_what_was_charged_is_no_longer_there(desk) -> None:
     desk.add_dataset(epsilon="0.5", delta="2e-4")
     spec = desk.write_spec()
@@ -72,6 +74,7 @@ def test_what_was_charged_is_no_longer_there(desk) -> None:
     assert ways(left)["series"]["releases"] < whole["series"]["releases"]
 
 
+@pytest.mark.slow
 def test_in_a_filter_data_set_the_filter_is_told_beside_what_an_additive_budget_would_carry(desk) -> None:
     words = ("--epsilon", "0.4", "--delta", "1e-6", "--accounting", "filter", "--expect", "12 x k=20,rate=0.1")
     desk.succeed("dataset", "add", "people", *words)
@@ -198,6 +201,7 @@ finally:
 """
 
 
+@pytest.mark.slow
 def test_a_forecast_loads_what_a_look_at_the_ledger_and_a_price_load(desk) -> None:
     desk.add_dataset(epsilon="0.3")
     done = subprocess.run(

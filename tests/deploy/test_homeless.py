@@ -31,6 +31,7 @@ def run(desk, *words: str | Path, home: str, **more: str) -> subprocess.Complete
     return subprocess.run(command, env=environment, cwd=desk.folder, capture_output=True, text=True, check=False)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", HOMES)
 def test_commands_that_load_prefect_need_no_home_folder(desk, kind) -> None:
     home = home_of(kind, desk.folder)

@@ -68,6 +68,7 @@ def validate(manifest: Path) -> subprocess.CompletedProcess:
     return subprocess.run(words, capture_output=True, text=True, check=False)
 
 
+@pytest.mark.slow
 def test_the_kubernetes_manifests_follow_the_schemas(tmp_path: Path) -> None:
     done = validate(DEPLOY / "kubernetes" / "crowdblend.yaml")
     assert done.returncode == 0, done.stdout + done.stderr

@@ -215,6 +215,7 @@ def test_the_page_names_every_schema_with_its_version() -> None:
     assert dict(listed) == {name: schema["$id"].rpartition(":")[2] for name, schema in MADE.items()}
 
 
+@pytest.mark.slow
 def test_the_page_s_program_runs(desk) -> None:
     [program] = re.findall(r"```python\n(.+?)```", PAGE_OF_SCHEMAS, re.DOTALL)
     desk.add_dataset()

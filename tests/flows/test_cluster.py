@@ -103,6 +103,7 @@ level = 0
 """
 
 
+@pytest.mark.slow
 def test_a_cluster_chooses_the_records_of_each_person_that_threads_choose(desk, cluster) -> None:
     """The records of everyone lie in several files: a shuffle between the workers brings them together."""
     address, folder = cluster

@@ -319,6 +319,7 @@ def test_a_broken_release_is_caught(scene: Any, broken: str, place: Callable[[li
     assert any(fault in each for each in found), found
 
 
+@pytest.mark.slow
 @DELETION_ON_SQLITE
 def test_killed_once_its_draw_is_stored_a_deletion_release_never_draws_again(scene: Any) -> None:
     matrix = Matrix.of(scene)

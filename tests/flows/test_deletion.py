@@ -404,6 +404,7 @@ def test_given_noise_is_taken_and_explained(desk) -> None:
     assert dry.code == 2, "there is no ledger yet"
 
 
+@pytest.mark.slow
 def test_a_series_pays_once_and_fixes_the_chain(desk, people) -> None:
     spec = spec_of(desk)
     series = desk.succeed("series", "add", "monthly", spec, "--releases", "2", "--json").json

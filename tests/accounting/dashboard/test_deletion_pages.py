@@ -55,6 +55,7 @@ def kept(town, tmp_path_factory, prefect_server):
     return copy
 
 
+@pytest.mark.slow
 def test_they_tell_what_each_stage_published_and_that_no_sample_was_drawn(kept, opened) -> None:
     with opened(kept.ledger, releases=(kept.folder / "out",)) as pages:
         told = pages.get("/api/v1/releases/chain-1").json()

@@ -84,7 +84,13 @@ def test_they_show_the_spent_share_and_how_many_more_fit(filtered, opened) -> No
         assert (plain["accounting"], plain["order"], plain["divergence_spent"]) == ("additive", None, None)
 
 
-@pytest.mark.parametrize("statement", FORGERIES.values(), ids=FORGERIES)
+@pytest.mark.parametrize(
+    "statement",
+    [
+        pytest.param(statement, id=name, marks=() if name == "divergence" else pytest.mark.slow)
+        for name, statement in FORGERIES.items()
+    ],
+)
 def test_a_forged_figure_is_shown_as_a_finding_and_no_figure_is(filtered, opened, tmp_path, statement) -> None:
     copy = filtered.copy(tmp_path / "forged")
     copy.past_the_guards(statement)
@@ -98,6 +104,7 @@ def test_a_forged_figure_is_shown_as_a_finding_and_no_figure_is(filtered, opened
             assert "<data value" not in answer.text
 
 
+@pytest.mark.slow
 def test_they_read_well_in_a_browser(filtered, serve, browser) -> None:
     with serve(filtered) as running:
         running.verified()

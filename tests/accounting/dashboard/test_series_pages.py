@@ -49,6 +49,7 @@ def year(town, tmp_path_factory, prefect_server):
     return copy
 
 
+@pytest.mark.slow
 def test_they_tell_what_was_registered_and_which_part_paid(year, opened) -> None:
     with opened(year.ledger, releases=(year.folder / "out",)) as pages:
         for release_id, name, words in (
@@ -72,6 +73,7 @@ def test_they_tell_what_was_registered_and_which_part_paid(year, opened) -> None
         assert "with columns of its own" in pages.get(f"/entries/{rows['freely']['position']}").text
 
 
+@pytest.mark.slow
 def test_the_data_sets_page_tells_how_many_places_of_each_part_are_taken(year, opened) -> None:
     with opened(year.ledger) as pages:
         known = pages.get("/api/v1/overview").json()["datasets"]

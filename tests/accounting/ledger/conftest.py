@@ -47,7 +47,6 @@ ALSO_QUICK_ON_POSTGRESQL = (
     "test_the_last_of_a_budget_is_spent_once",
     "test_the_last_of_a_filter_budget_is_spent_once",
     "test_the_database_keeps_the_limits_of_a_filter",
-    "test_one_release_id_is_charged_once",
 )
 """Files and tests that are part of `make test` on PostgreSQL too: what the database itself must keep."""
 DAY = date(2026, 3, 4)

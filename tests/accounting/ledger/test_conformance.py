@@ -12,6 +12,7 @@ from collections import Counter
 from pathlib import Path
 from types import ModuleType
 
+import pytest
 from crowdblend.accounting.ledger.entries.codec import KINDS
 from crowdblend.accounting.theory.kinds.registry import KINDS as MECHANISMS
 from crowdblend.accounting.theory.kinds.registry import load_kind
@@ -104,6 +105,7 @@ def run(only: str, *command: str) -> tuple[int, str]:
     return done.returncode, done.stdout
 
 
+@pytest.mark.slow
 def test_a_verifier_is_run_by_the_protocol() -> None:
     """Ours over one sound and one forged case; and verifiers that accept, refuse, or say nothing."""
     ours = (sys.executable, str(CONFORMANCE / "crowdblend_verifier.py"))

@@ -67,7 +67,11 @@ def test_twelve_releases_fit_and_the_arithmetic_says_where_it_ends(sqlite_books)
 
 
 @pytest.mark.parametrize(
-    ("epsilon", "releases", "full"), [("0.391", 12, True), ("0.48", 12, False), ("0.91", 52, False)]
+    ("epsilon", "releases", "full"),
+    [
+        ("0.391", 12, True),
+        *(pytest.param(*rest, False, marks=pytest.mark.slow) for rest in (("0.48", 12), ("0.91", 52))),
+    ],
 )
 def test_as_many_fit_as_were_expected_and_a_full_budget_refuses_the_next(
     sqlite_books, epsilon: str, releases: int, full: bool

@@ -112,6 +112,7 @@ def revision(books) -> str:
     return books.raw(lambda connection: connection.execute(text(f"SELECT version_num FROM {VERSION_TABLE}")).scalar())
 
 
+@pytest.mark.slow
 def test_a_later_version_keeps_every_entry_and_goes_on(golden, later) -> None:
     before = chain(golden)
     for words in (("ledger", "verify"), ("dataset", "list")):

@@ -111,6 +111,7 @@ def _suppressed(counts, k):
     return {0: sum(m for j, m in counts.items() if j < k)} | {j: m for j, m in counts.items() if j >= k}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("adding", [True, False])
 def test_no_adversary_gains_by_records_with_rates_of_their_own(adding):
     """Every design of up to four records with three rates, other ones in each release, against one rate for all."""

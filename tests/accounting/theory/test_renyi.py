@@ -339,6 +339,7 @@ def test_a_weak_release_takes_as_small_a_share_of_the_tails_as_of_the_divergence
     assert true <= float(of_divergences * terms.allowance) * (1 + 1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("epsilon", ["0.391", "0.48", "2"])
 def test_no_charge_takes_a_larger_share_than_at_the_largest_tail(epsilon):
     terms = propose_terms(Decimal(epsilon), MILLIONTH)

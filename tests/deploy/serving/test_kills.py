@@ -85,13 +85,8 @@ def test_killed_at_a_step_with_a_server_outside(desk, serve, outside, prefect, s
         time.sleep(1)
 
 
-@pytest.mark.parametrize(
-    "step",
-    [
-        pytest.param("count", marks=pytest.mark.slow),
-        *(pytest.param(step, marks=pytest.mark.long) for step in ("charge", "charged", "select", "publish", "close")),
-    ],
-)
+@pytest.mark.long
+@pytest.mark.parametrize("step", ["charge", "charged", "select", "count", "publish", "close"])
 def test_killed_at_a_step_with_a_server_of_its_own(desk, serve, embedded, step: str) -> None:
     series = f"embedded-{step}"
     killed_and_finished(desk, serve, embedded, series=series, step=step, cron="* * * * *", begin=lambda: None)
