@@ -23,7 +23,13 @@ from crowdblend.accounting.ledger.entries.values import amount_text
 from crowdblend.accounting.ledger.private_store.signing import canonical_bytes
 from crowdblend.accounting.theory.kinds.registry import KINDS, kind_of, mechanism_record, paper_price, price
 from crowdblend.deploy.commands.release import verify
-from crowdblend.mechanisms.deletion import DeletionRelease, OptimalDeletion, deletion_weights
+from crowdblend.mechanisms.deletion import (
+    DeletionRelease,
+    GaussianDeletion,
+    GeometricDeletion,
+    OptimalDeletion,
+    deletion_weights,
+)
 from crowdblend.mechanisms.errors import InputRefused
 from crowdblend.mechanisms.mechanism import Mechanism
 from crowdblend.mechanisms.microdata import StronglySafeRelease
@@ -55,9 +61,9 @@ SHOW = f"""async cases => {{ {GIVEN}
   }}
   return seen;
 }}"""
-PRICED_KINDS = {"strongly-safe-release/1", "suppressed-histogram/1", "deletion-release/1"}
+PRICED_KINDS = {"strongly-safe-release/1", "suppressed-histogram/1", "synthetic-points/1", "deletion-release/1"}
 PRICED_KINDS |= {"count-answer/1", "sum-answer/1", "mean-answer/1"}
-"""Whose single release the page prices; of deletions that of one stage with the optimal noise."""
+"""Whose single release the page prices; of deletions that of one stage."""
 PRICED = """rows => rows.map(text => {
   try { return ["holds", checkPrice(parsed(text), {of: null})]; }
   catch (error) { return [error.constructor.name, error.message]; }
@@ -254,15 +260,38 @@ def test_the_exact_profile_and_the_published_bound_are_those_of_the_accountant(p
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("epsilon", "delta"), [("1", "1e-6"), ("0.1", "1e-9"), ("3.7", "1e-20"), ("0.01", "1e-6")])
-def test_the_noise_of_deletion_has_the_weights_that_it_is_drawn_by(page, epsilon, delta) -> None:
-    noise = OptimalDeletion(epsilon=Decimal(epsilon), delta=Decimal(delta))
-    call = "([epsilon, delta]) => optimalWeights(fraction(epsilon), fraction(delta)).map(String)"
-    found = page.evaluate(call, [epsilon, format(noise.delta, "f")])
+@pytest.mark.parametrize(
+    "noise",
+    [
+        OptimalDeletion(epsilon=Decimal(1), delta=Decimal("1e-6")),
+        OptimalDeletion(epsilon=Decimal("0.01"), delta=Decimal("1e-6")),
+        OptimalDeletion(epsilon=Decimal("3.7"), delta=Decimal("1e-20")),
+        GeometricDeletion(epsilon=Decimal("0.7"), width=30),
+        GeometricDeletion(epsilon=Decimal("0.1234567890123456789"), width=100),
+        GaussianDeletion(scale=Decimal("4.771"), width=17),
+        GaussianDeletion(scale=Decimal("0.9"), width=9),
+    ],
+)
+def test_the_noise_of_deletion_has_the_weights_that_it_is_drawn_by(page, noise) -> None:
+    mechanism = DeletionRelease(stages=1, k=3, noise=noise)
+    call = "text => deletionWeights(parsed(text)).map(String)"
+    found = page.evaluate(call, json.dumps(mechanism_record(mechanism)))
     assert tuple(map(int, found)) == deletion_weights(noise)
-    row = row_of(DeletionRelease(stages=1, k=3, noise=noise), delta=noise.delta * Decimal("1.25"))
+    row = row_of(mechanism, delta=Decimal("0.001"))
     rows = [json.dumps(one) for one in (row, forged(row, "0.999999996"), forged(row, "1.000000004"))]
     assert [said for said, _ in page.evaluate(PRICED, rows)] == ["holds", "Refused", "Refused"]
+
+
+def test_a_chain_of_deletions_is_held_between_one_stage_and_their_sum(page) -> None:
+    noise = GaussianDeletion(scale=Decimal("4.771"), width=17)
+    row = row_of(DeletionRelease(stages=3, k=8, noise=noise), delta=Decimal("0.001"))
+    assert row["guarantee"]["rule"] == "deletion-composed/1"
+    one = price(DeletionRelease(stages=1, k=8, noise=noise), delta=Decimal("0.001") / 3)
+    summed = copy.deepcopy(row)
+    summed["guarantee"] |= {"epsilon": amount_text(3 * one.epsilon), "rule": "deletion-sum/1"}
+    rows = [row, summed, forged(summed, "0.999999"), forged(row, "0.4"), forged(row, "3")]
+    answers = page.evaluate(PRICED, [json.dumps(each) for each in rows])
+    assert [said for said, _ in answers] == ["Open", "holds", "Refused", "Refused", "Refused"]
 
 
 def test_intervals_hold_the_exact_values_and_nothing_is_accepted_by_half(page) -> None:
