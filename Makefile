@@ -125,12 +125,12 @@ mutation: $(READY)
 # The proofs that a proof assistant checks, and all that they assume; needs nothing of this project but their folder.
 PROOFS ?= docs/proofs/coq
 CHECKED := build/proofs
-THEOREMS := Privacy Profile Deletion
+THEOREMS := Privacy Profile Deletion Weights
 proofs:
 	@command -v coqc >/dev/null || { echo "make proofs needs Coq 8.16 or later (Debian: apt install coq); nothing was checked" >&2; exit 2; }
 	@rm -rf $(CHECKED) && mkdir -p $(CHECKED) && cp $(PROOFS)/*.v $(CHECKED)
 	@cd $(CHECKED) && for name in $(THEOREMS); do coqc -q -Q . Crowdblend $$name.v || exit 1; done
-	@cd $(CHECKED) && coqchk -silent -norec Crowdblend.Privacy -norec Crowdblend.Profile -norec Crowdblend.Deletion -Q . Crowdblend
+	@cd $(CHECKED) && coqchk -silent $(THEOREMS:%=-norec Crowdblend.%) -Q . Crowdblend
 	@cd $(CHECKED) && coqc -q -Q . Crowdblend Assumptions.v >assumptions.txt
 	@diff $(PROOFS)/assumptions.txt $(CHECKED)/assumptions.txt || { echo "the theorems assume something else" >&2; exit 1; }
 	@echo "== checked: $(THEOREMS), with the axioms of the real numbers alone"

@@ -51,6 +51,18 @@ DEFINITIONS = {
         "forall n, (forall j, 0 <= law n j) /\\ sum (S n) (law n) = 1.",
         "chance_by law n (at_least x) <= chance a d most n (at_least x).",
     ],
+    "Weights.v": [
+        "| O => 0 | S j => let b := below growth decay fine total share j in "
+        "Z.min (Z.min (growth * b / fine + share) (total + decay * (b + share - total) / fine)) total end%Z.",
+        "(below growth decay fine total share (S z) - below growth decay fine total share z)%Z.",
+        "sum most (fun z => IZR (weight growth decay fine total share z) * phi (n - z)%nat) / IZR total.",
+        "Hypothesis growth_down : IZR growth <= a * IZR fine.",
+        "Hypothesis decay_up : IZR fine <= a * IZR decay.",
+        "Hypothesis growth_near : (total * (fine - growth) <= fine)%Z.",
+        "Hypothesis decay_near : (total * (decay - fine) <= fine)%Z.",
+        "Hypothesis all_weights : below growth decay fine total share most = total.",
+        "Hypothesis lowered : IZR share + INR most * (a + 1) <= delta * IZR total.",
+    ],
 }
 
 
@@ -89,6 +101,14 @@ def pi(growth, delta):
     found = [Fraction(0)]
     while found[-1] < 1:
         found.append(min(growth * found[-1] + delta, 1 - (1 - found[-1] - delta) / growth, Fraction(1)))
+    return found
+
+
+def below(growth, decay, fine, total, share):
+    found = [0]
+    while found[-1] < total:
+        b = found[-1]
+        found.append(min(growth * b // fine + share, total + decay * (b + share - total) // fine, total))
     return found
 
 
@@ -227,6 +247,20 @@ def test_the_proved_noise_is_private_for_every_group_and_event(growth, delta):
         assert max(divergences(*laws, growth)) <= delta
 
 
+def check_roundings(weights, low, high, delta, unit):
+    """That the weights are those of the proved recursion, and what its theorem asks of their roundings."""
+    fine, total = 1 << 256, WEIGHT_TOTAL
+    growth, decay = (low >> unit - 256) - 1, -(-(1 << unit + 256) // low) + 1
+    lowered = int(delta * total) - ((1 << 16) + 1) * (growth // fine + 3)
+    assert list(itertools.accumulate(weights, initial=0)) == below(growth, decay, fine, total, lowered)
+    assert growth << unit <= low * fine
+    assert fine << unit <= low * decay
+    assert total * (fine - growth) <= fine
+    assert total * (decay - fine) <= fine
+    assert lowered > 0
+    assert (lowered << unit) + len(weights) * (high + (1 << unit)) <= delta * total * (1 << unit)
+
+
 def check_noise(epsilons, deltas):
     unit = 512
     for epsilon, delta in itertools.product(epsilons, deltas):
@@ -234,8 +268,9 @@ def check_noise(epsilons, deltas):
             weights = deletion_weights(OptimalDeletion(epsilon=Decimal(epsilon), delta=Decimal(delta)))
         except ValueError:
             continue  # wider than any noise may be
-        low, _ = enclosed(epsilon, unit)
+        low, high = enclosed(epsilon, unit)
         share = Fraction(delta)
+        check_roundings(weights, low, high, share, unit)
         # The recursion in whole 2^-512ths, rounded down; the weights lie below it, and nearly reach it.
         proved, one, step = [0], 1 << unit, (share.numerator << unit) // share.denominator
         while proved[-1] < one:
@@ -297,6 +332,8 @@ def check_proofs(folder):
             "v",
         ),
         ("Privacy.v", "sum n v.\nProof. induction n; simpl; lra. Qed.", "sum n v.\nProof. Admitted.", "something else"),
+        ("Weights.v", "(growth * b / fine + share)", "(growth * b / fine + share + 1)", "Weights.v"),
+        ("Weights.v", "IZR share + INR most * (a + 1)", "IZR share + INR most", "Weights.v"),
         (
             "Privacy.v",
             "Lemma naturals_unbounded x :",
