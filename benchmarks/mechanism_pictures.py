@@ -30,13 +30,12 @@ from crowdblend.mechanisms.local_reports.krandomization import KRandomization, f
 from crowdblend.mechanisms.local_reports.sketch import CountMeanSketch, encode, estimated_counts, standard_error, summed
 from crowdblend.mechanisms.mechanism import ADD_REMOVE
 from crowdblend.mechanisms.microdata import StronglySafeRelease
-from crowdblend.mechanisms.noise import LaplaceNoise
 from crowdblend.mechanisms.points import SyntheticPoints, cell_numbers, points_of_counts
 from matplotlib.figure import Figure
 from scipy import stats
 
 from audit.exhibits.unsafe_mechanisms import LADDER_K, LADDER_RATE, ladder_delta
-from audit.theory.noise_ratio import GaussianNoise, OneSidedGeometricNoise, log_probability
+from audit.theory.noise_ratio import GaussianNoise, LaplaceNoise, OneSidedGeometricNoise, log_probability
 
 __all__ = ["PICTURES", "main"]
 

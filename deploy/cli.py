@@ -233,7 +233,7 @@ def main(arguments: list[str] | None = None) -> None:
 
 
 def _require_locks(command_line: list[str]) -> None:
-    """Refuse to work where a private store can be neither locked nor closed to others; the version is told anywhere."""
+    """Refuse to work where a private store can be neither locked nor closed to others; the version is said anywhere."""
     if sys.platform == "win32" and command_line != ["--version"]:
         raise InputRefused(
             "On Windows the private store can't be locked, nor closed to others by its mode.",
@@ -254,7 +254,7 @@ def _exit_code(command_line: list[str]) -> int:
     except (KeyboardInterrupt, click.Abort):
         return _tell(command_line, f"Interrupted. {_left(command_line)}", where="", exit_code=1)
     except Exception as error:  # noqa: BLE001 - the last resort: a person must never be shown a traceback
-        # PRIVACY: only the kind of the fault is told; its text could hold a value of the records.
+        # PRIVACY: only the kind of the fault is reported; its text could hold a value of the records.
         if {"-v", "--verbose"} & set(command_line):
             _show_frames(error)
         trace = error.__traceback__

@@ -1,6 +1,6 @@
 """What is known of a release: its cost by the ledger, what finishes it or gives it up, and what it published.
 
-What it published is told from public files alone: output, levels and groups.
+What it published is read from public files alone: output, levels and groups.
 """
 
 from __future__ import annotations

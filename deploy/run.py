@@ -1,4 +1,4 @@
-"""One release from the command line: prepared, counted here or on a cluster, run on Prefect, told as a result."""
+"""One release from the command line: prepared, counted here or on a cluster, run on Prefect, with its result."""
 
 from __future__ import annotations
 
@@ -170,7 +170,7 @@ def warn_of_metadata(remarks: tuple[str, ...]) -> None:
 
 
 def two_names_warning(other_names: tuple[str, ...], *, dataset: str) -> str:
-    """What the steward is told of a source that went by another name; it decides nothing.
+    """The warning to the steward about a source that went by another name; it decides nothing.
 
     Args:
         other_names: the names that it went by.

@@ -2,7 +2,7 @@
 
 First the specification and its hierarchies, then the signing key, the ledger's anchor and a read-only look at the
 budget with the source unopened, then metadata of the source alone. Whatever is refused here has cost nothing.
-What seems wrong by the metadata and may be right is told, and decides nothing. A release's output and its records lie
+What seems wrong by the metadata and may be right gives a warning alone. A release's output and its records lie
 apart: neither may be inside of the other."""
 
 from __future__ import annotations

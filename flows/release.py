@@ -44,7 +44,7 @@ def run_flow(
         prepared: what `prepare.prepared_release` gave, still locked.
         executor: where the counting is done.
         randomness: source of the sampling keys, n to n bytes.
-        observer: told of the stages.
+        observer: shows the stages.
 
     Raises:
         InputRefused: a cluster's workers would have to read a database's records; nothing was charged.

@@ -23,7 +23,6 @@ __all__ = [
     "SumAnswer",
     "Tally",
     "answered",
-    "empty_tally",
     "estimates",
     "half_width",
     "noise_of",
@@ -216,12 +215,6 @@ def tallied(
             return Tally(records=records, sums=sums)
         case _:
             assert_never(answer)
-
-
-def empty_tally(answer: Answer) -> Tally:
-    """No records."""
-    zeros = np.zeros(answer.groups, dtype=np.int64)
-    return Tally(records=zeros, sums=zeros.copy())
 
 
 def answered(answer: Answer, tally: Tally) -> list[int]:

@@ -41,7 +41,6 @@ __all__ = [
     "record_weights",
     "residual_counts",
     "stage_counts",
-    "weight_error",
 ]
 
 WEIGHT_TOTAL = 1 << 128
@@ -394,7 +393,7 @@ def record_weights(published: Counts, *, release: DeletionRelease, stage: int) -
 
     1 before the last stage: what was deleted there went on. On the last (J + E[Z])/J, so that a group's weights add up
     to an unbiased estimate where `largest_deletion` + k records or more are left of the group; smaller groups that
-    happen to be published are overstated. Its standard error is `weight_error`.
+    happen to be published are overstated. Its standard error is sd(Z).
 
     Args:
         published: J of each group, at least 1; shape (groups,).
@@ -404,16 +403,6 @@ def record_weights(published: Counts, *, release: DeletionRelease, stage: int) -
     if stage < release.stages:
         return np.ones(published.shape)
     return np.asarray(1.0 + float(expected_deletion(release.noise)) / published, dtype=np.float64)
-
-
-def weight_error(published: Counts, *, release: DeletionRelease) -> NDArray[np.float64]:
-    """The standard error of the last stage's weights, sd(Z)/J of a record.
-
-    Args:
-        published: J of each group, at least 1; shape (groups,).
-        release: the mechanism.
-    """
-    return np.asarray(math.sqrt(deletion_variance(release.noise)) / published, dtype=np.float64)
 
 
 def chain_quality(
@@ -463,7 +452,7 @@ def chain_scores(
         counts: groups of the map `lattice.finest` and their sizes.
         lattice: the candidates, listed.
         threshold: k′, the size from which on a group's records count, at least 1.
-        on_progress: told how many chains are done, and of how many.
+        on_progress: called with how many chains are done, and of how many.
 
     Returns:
         Shape (candidates,).

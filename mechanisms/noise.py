@@ -7,21 +7,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from .mechanism import Randomness
 
-if TYPE_CHECKING:
-    from opendp.mod import Measurement
-
 __all__ = [
     "CoinFlipNoise",
-    "LaplaceNoise",
     "TwoSidedGeometricNoise",
-    "add_laplace",
     "add_two_sided_geometric",
     "coin_flip_draws",
 ]
@@ -94,24 +88,6 @@ class CoinFlipNoise:
         return 3.0
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class LaplaceNoise:
-    """The Laplace distribution of density e^{−|x|/b}/(2b).
-
-    Args:
-        scale: b above 0.
-
-    Raises:
-        ValueError: a scale outside its range.
-    """
-
-    scale: float
-
-    def __post_init__(self) -> None:
-        if not (math.isfinite(self.scale) and self.scale > 0.0):
-            raise ValueError(f"a scale of noise must be positive and finite, not {self.scale}")
-
-
 def add_two_sided_geometric(values: Sequence[int], noise: TwoSidedGeometricNoise) -> list[int]:
     """Each value plus an independent draw of the noise, saturating at 64 bits.
 
@@ -124,24 +100,12 @@ def add_two_sided_geometric(values: Sequence[int], noise: TwoSidedGeometricNoise
     """
     if not values:
         return []
-    measurement = _laplace(scale=noise.scale, numbers="i64")
+    import opendp.prelude as dp
+
+    dp.enable_features("contrib")
+    domain = dp.vector_domain(dp.atom_domain(T="i64"))
+    measurement = dp.m.make_laplace(domain, dp.l1_distance(T="i64"), scale=noise.scale)
     return [int(value) for value in measurement([int(value) for value in values])]
-
-
-def add_laplace(values: Sequence[float], noise: LaplaceNoise) -> list[float]:
-    """Each value plus an independent draw of Laplace noise, rounded to a double after an exact draw.
-
-    PRIVACY: as in `add_two_sided_geometric`. The caller's arithmetic is not covered: a sum of doubles has rounding
-    errors that belong to its sensitivity; prefer whole steps and `add_two_sided_geometric`.
-
-    Args:
-        values: finite numbers.
-        noise: the distribution.
-    """
-    if not values:
-        return []
-    measurement = _laplace(scale=noise.scale, numbers="f64")
-    return [float(value) for value in measurement([float(value) for value in values])]
 
 
 def coin_flip_draws(count: int, *, randomness: Randomness) -> NDArray[np.int64]:
@@ -162,14 +126,6 @@ def coin_flip_draws(count: int, *, randomness: Randomness) -> NDArray[np.int64]:
         running = running[words == 0]
     signs = np.unpackbits(np.frombuffer(randomness((count + 7) // 8), dtype=np.uint8))[:count]
     return np.where(signs == 1, tails, -tails)
-
-
-def _laplace(*, scale: float, numbers: str) -> Measurement:
-    import opendp.prelude as dp
-
-    dp.enable_features("contrib")
-    atoms = dp.atom_domain(T=numbers, nan=False) if numbers == "f64" else dp.atom_domain(T=numbers)
-    return dp.m.make_laplace(dp.vector_domain(atoms), dp.l1_distance(T=numbers), scale=scale)
 
 
 def _double_up(exact: Fraction) -> float:

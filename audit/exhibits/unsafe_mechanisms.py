@@ -11,9 +11,9 @@ from decimal import Decimal
 from fractions import Fraction
 
 from crowdblend.accounting.theory.refused_mechanisms import REFUSED
-from crowdblend.mechanisms.noise import LaplaceNoise, TwoSidedGeometricNoise
+from crowdblend.mechanisms.noise import TwoSidedGeometricNoise
 
-from ..theory.noise_ratio import GaussianNoise, OneSidedGeometricNoise, worst_ratio
+from ..theory.noise_ratio import GaussianNoise, LaplaceNoise, OneSidedGeometricNoise, worst_ratio
 
 __all__ = [
     "INCOMES",

@@ -255,7 +255,7 @@ def _in_fork(changed: tuple[str, str] | None, chosen: list[str], *, seconds: int
         own += ["-W", "ignore:Module already imported"]  # Hypothesis is, before the fork
         own += [word for name in NOT_NEEDED for word in ("-p", f"no:{name}")]
         code = pytest.main(["-x", "-q", "-p", "no:cacheprovider", "--no-header", *own, *chosen])
-    except BaseException:  # noqa: BLE001 - a fork that came back would go on as a second parent; it ends below
+    except BaseException:  # noqa: BLE001 - SystemExit too: a fork that came back would be a second parent
         traceback.print_exc()
     finally:
         sys.stdout.flush()

@@ -10,10 +10,11 @@ from typing import assert_never
 from crowdblend.accounting.theory.arithmetic import decimal_up, divide_up, log_up, multiply_up
 from crowdblend.mechanisms.amounts import amount_shown
 from crowdblend.mechanisms.errors import InputRefused
-from crowdblend.mechanisms.noise import CoinFlipNoise, LaplaceNoise, TwoSidedGeometricNoise
+from crowdblend.mechanisms.noise import CoinFlipNoise, TwoSidedGeometricNoise
 
 __all__ = [
     "GaussianNoise",
+    "LaplaceNoise",
     "Noise",
     "OneSidedGeometricNoise",
     "Witness",
@@ -24,6 +25,24 @@ __all__ = [
 ]
 
 _DISTANCES = (1, 10, 100, 1000)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class LaplaceNoise:
+    """The Laplace distribution of density e^{−|x|/b}/(2b).
+
+    Args:
+        scale: b above 0.
+
+    Raises:
+        ValueError: a scale outside its range.
+    """
+
+    scale: float
+
+    def __post_init__(self) -> None:
+        if not (math.isfinite(self.scale) and self.scale > 0.0):
+            raise ValueError(f"a scale of noise must be positive and finite, not {self.scale}")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

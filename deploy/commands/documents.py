@@ -188,13 +188,13 @@ def preview(
 
     Never on the private records: they are refused, and nothing is charged or read of them.
     """
-    from ..documents.preview.write import preview as foretold
+    from ..documents.preview.write import preview as predicted
     from ..documents.preview.write import print_forecast, require_place
 
     if html is not None:
         require_place(html, spec=spec)
     levels = dict(_level(text) for text in wanted)
-    made = foretold(spec, public=public, release=released, separator=separator, population=population, levels=levels)
+    made = predicted(spec, public=public, release=released, separator=separator, population=population, levels=levels)
     if as_json:
         click.echo(json.dumps(made.facts, ensure_ascii=False))
     else:

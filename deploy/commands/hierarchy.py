@@ -303,7 +303,7 @@ def show(file: Path, depth: int | None, most: int, as_json: bool) -> None:
 def import_(file: Path, output: Path, separator: str | None, encoding: str, header: bool, root_first: bool) -> int:
     """Bring a hierarchy of ARX or another tool into the form that specifications name.
 
-    A level `*` is added on top where there is none. Values are taken as they are written; what is wrong is told with
+    A level `*` is added on top where there is none. Values are taken as they are written; what is wrong is said with
     its line, and then nothing is written.
     """
     from ...mechanisms.amounts import counted

@@ -29,7 +29,7 @@ __all__ = ["explain", "plan", "tell_explanation"]
 def explain(spec: Path, releases: int, ledger_url: str | None, as_json: bool) -> None:
     """Explain SPEC.toml: what each level means, what it costs, what it would leave of the budget.
 
-    What would be refused now, such as a missing column, is told too. No record is read and nothing is charged: of the
+    What would be refused now, such as a missing column, is said too. No record is read and nothing is charged: of the
     source only file names, CSV headers and Parquet footers are looked at.
     """
     tell_explanation(spec, releases=releases, places=resolve_paths(ledger_url=ledger_url), as_json=as_json)
@@ -123,7 +123,7 @@ def plan(
 
     With ε, δ and --group-sizes alone, k and the sampling rate are those that publish most records of such groups.
     A specification of any kind has all that decides its price, so that no other option goes with it but --releases.
-    With --mechanism deletion the noise is found that ε and δ allow. With --budget the ledger is looked at, and told how
+    With --mechanism deletion the noise is found that ε and δ allow. With --budget the ledger is looked at, and says how
     long a data set's budget lasts for releases at --k and --sampling-rate (20 and 0.1 where nothing is said).
     """
     deletes = mechanism == "deletion"

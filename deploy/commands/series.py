@@ -87,15 +87,15 @@ def add(
     if as_json:
         click.echo(json.dumps(row, ensure_ascii=False))
         return
-    told = f"is charged to '{row['dataset']}'"
+    payment = f"is charged to '{row['dataset']}'"
     if (taken := state.registered.of_filter) is not None:
-        told = (
+        payment = (
             f"is charged to the filter budget of '{row['dataset']}' with a divergence of "
             f"{amount_shown(taken.divergence)} at order {taken.order:f} and tails of {amount_shown(taken.tail)}. What "
             "it guarantees by itself"
         )
     click.echo(
-        f"Series '{name}' of {counted(price.releases, 'release')} {told}: "
+        f"Series '{name}' of {counted(price.releases, 'release')} {payment}: "
         f"ε = {amount_shown(price.epsilon)}, δ = {amount_shown(price.delta)} for all of them.\n"
         f"Run each with: crowdblend run {spec or 'SPEC'} --series {name}"
     )

@@ -250,7 +250,7 @@ def _data(
 
 
 def _domain(column: _Column) -> str | None:
-    """A line of TOML that declares a column's values, told what isn't taken."""
+    """A line of TOML that declares a column's values, or says what isn't taken."""
     stated = column.stated
     left = sorted(
         name for name in stated.keys() - DESCRIPTIVE - {"partitions"} if stated[name] not in (None, False, "default")

@@ -24,8 +24,8 @@ TOLD_EVERY_SECONDS = 0.2
 CANCELLED = {"exit_code": 1, "where": "", "message": "The job was cancelled.", "cancelled": True}
 
 
-class _ToldStages(Stages):
-    """Stages that a job's submitter is told of, instead of a terminal."""
+class _ReportedStages(Stages):
+    """Stages that are reported to a job's submitter, instead of a terminal."""
 
     def __init__(self, job: Job) -> None:
         super().__init__(begun=process_begun())
@@ -77,7 +77,7 @@ def _main(release_id: str) -> int:
 
 
 def _end_of(job: Job) -> dict[str, Any]:
-    """Run the release; every end is told, and none with a traceback or a value of the records."""
+    """Run the release; every end is reported, and none with a traceback or a value of the records."""
     asked = job.arguments()
     interruption = _Interruption()
     try:
@@ -92,7 +92,7 @@ def _end_of(job: Job) -> dict[str, Any]:
             release_id=job.release_id,
             series=asked.series,
             randomness=secrets.token_bytes,
-            stages=_ToldStages(job),
+            stages=_ReportedStages(job),
         )
     except KeyboardInterrupt:
         return CANCELLED
@@ -101,10 +101,10 @@ def _end_of(job: Job) -> dict[str, Any]:
         if interruption.came:
             return CANCELLED
         return {"exit_code": refusal.exit_code, "where": refusal.where, "message": refusal.message}
-    except BaseException as fault:  # noqa: BLE001 - the process ends here: an end that isn't told would seem a kill
+    except BaseException as fault:  # noqa: BLE001 - Prefect's signals too: an end that isn't reported would seem a kill
         if interruption.came:
             return CANCELLED
-        # PRIVACY: only the kind of the fault is told; its text could hold a value of the records.
+        # PRIVACY: only the kind of the fault is reported; its text could hold a value of the records.
         return {"exit_code": 1, "where": "", "message": f"Internal fault ({type(fault).__name__})."}
     return {"exit_code": 0, "result": result}
 

@@ -43,7 +43,7 @@ class JobArguments:
 class Job:
     """A job's folder in the private store.
 
-    PRIVACY: how far a count has come follows the number of records, so what is told of it stays in this folder
+    PRIVACY: how far a count has come follows the number of records, so what is reported of it stays in this folder
     (0700) and on the steward's terminal.
 
     Args:

@@ -93,7 +93,7 @@ class InProcessServer(httpx.BaseTransport):
         async def answer() -> None:
             try:
                 received.append(await self._answer(request))
-            except BaseException as error:  # noqa: BLE001 - raised again in the caller's thread
+            except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 - raised again in the caller's thread
                 failures.append(error)
             finally:
                 answered.set()
@@ -104,8 +104,9 @@ class InProcessServer(httpx.BaseTransport):
 
         self._loop.call_soon_threadsafe(begin)
         answered.wait()
-        if failures:
-            raise httpx.ReadError("Prefect's server in this process failed.", request=request) from failures[0]
+        if not received:
+            fault = failures[0] if failures else None
+            raise httpx.ReadError("Prefect's server in this process failed.", request=request) from fault
         return received[0]
 
     async def _answer(self, request: httpx.Request) -> httpx.Response:

@@ -120,7 +120,7 @@ def released(
         place: the release.
         stages: who is shown the progress; None for the terminal.
         attempts: calls what it is given, perhaps more than once, and gives its result or the last refusal.
-        tell: told how it ended, as public facts.
+        tell: called with how it ended, as public facts.
 
     Returns:
         The state of the flow run: completed, or failed with the refusal as its message.

@@ -79,7 +79,7 @@ def check_hierarchy(
             declared = list(domain)
             faults = domain_faults(read.rows, declared)
             remarks += domain_remarks(read.rows, declared)
-    return HierarchyCheck(findings=_told(read, path, faults), remarks=_told(read, path, remarks))
+    return HierarchyCheck(findings=_sentences(read, path, faults), remarks=_sentences(read, path, remarks))
 
 
 def write_hierarchy(rows: Sequence[Sequence[str]], path: Path | str) -> ValueHierarchy:
@@ -133,13 +133,13 @@ def import_hierarchy(
     """
     read = read_peer_rows(Path(path), encoding=encoding, separator=separator, header=header)
     rows = tuple(row[::-1] for row in read.rows) if root_first else read.rows
-    faults = _told(read, path, hierarchy_faults(rows))
+    faults = _sentences(read, path, hierarchy_faults(rows))
     if faults:
         raise InputRefused(faults[0], remedy="" if len(faults) == 1 else f"There are {len(faults)} faults in all.")
     return write_hierarchy(rows if {row[-1] for row in rows} == {"*"} else [(*row, "*") for row in rows], output)
 
 
-def _told(read: PeerRows, path: Path | str, found: Sequence[HierarchyFault]) -> tuple[str, ...]:
+def _sentences(read: PeerRows, path: Path | str, found: Sequence[HierarchyFault]) -> tuple[str, ...]:
     return tuple(f"{read.where(Path(path), one.row)}: {one.what}." for one in found)
 
 

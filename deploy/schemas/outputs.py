@@ -591,7 +591,7 @@ class SheetWritten(TypedDict):
 
 
 class TokenMade(TypedDict):
-    """A token, told once."""
+    """A token, shown once."""
 
     name: Annotated[str, "for whom."]
     expires: Annotated[Day, "the first day on which it opens nothing."]

@@ -1,1 +1,1 @@
-"""`crowdblend serve`: the schedule, its times, the processes that run releases, and who is told of failures."""
+"""`crowdblend serve`: the schedule, its times, the processes that run releases, and reports of failures."""

@@ -1,4 +1,4 @@
-"""Who is told of a failed release beside the terminal: a command, or a web address."""
+"""Reports of a failed release beside the terminal: a command, or a web address."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _WITHIN_SECONDS = 30
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class FailureFacts:
-    """What a hook is told: public facts alone.
+    """What a hook gets: public facts alone.
 
     PRIVACY: no message, no path and no text of an exception; of a failure only its class.
 

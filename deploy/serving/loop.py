@@ -52,7 +52,7 @@ class ScheduleLoop:
         runs: the series' flow runs in Prefect.
         own_server: whether Prefect's server is this process's own, so that it doesn't come back.
         retry_seconds: for how long a release is tried again whose file is missing or whose work failed.
-        hook: who is told of failures; None for nobody.
+        hook: gets a report of each failure; None for nobody.
     """
 
     state_paths: StatePaths
@@ -230,7 +230,7 @@ class ScheduleLoop:
             cause=reported["cause"],
         )
         if (fault := self.hook.tell(facts)) is not None:
-            say(f"Nobody was told: {fault}.")
+            say(f"The failure hook could not be called: {fault}.")
 
     def _stopped(self, how: str) -> int:
         """Say what an end that somebody asked for leaves behind: 0, or 1 where a release was cut off."""

@@ -90,7 +90,7 @@ class PrefectRuns:
         match stage:
             case "published":
                 ended = Completed(
-                    message=f"Release {name} is published; its process was killed before Prefect was told."
+                    message=f"Release {name} is published; its process was killed before it reported to Prefect."
                 )
             case "abandoned":
                 ended = Crashed(message=f"The process was killed; release {name} was abandoned.")

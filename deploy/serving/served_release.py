@@ -30,7 +30,7 @@ TRIED_EVERY_SECONDS = 60.0
 
 
 class _ToldParent(Stages):
-    """Stages of which a log has no lines; what the work waits for is told."""
+    """Stages of which a log has no lines; what the work waits for is reported."""
 
     def __init__(self, tell: Callable[..., None]) -> None:
         super().__init__()
@@ -106,8 +106,8 @@ def _main(flow_run_id: str, retry_seconds: float) -> int:
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         tell(event="interrupted")
         return 1
-    except Exception as fault:  # noqa: BLE001 - an end that isn't told would seem a kill
-        # PRIVACY: only the kind of the fault is told; its text could hold a value of the records.
+    except Exception as fault:  # noqa: BLE001 - an end that isn't reported would seem a kill
+        # PRIVACY: only the kind of the fault is reported; its text could hold a value of the records.
         tell(event="failed", exit_code=1, cause="internal", message=f"Internal fault ({type(fault).__name__}).")
         return 1
     return 0

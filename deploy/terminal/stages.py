@@ -102,7 +102,7 @@ class Stages:
         self.seconds = dict.fromkeys(("start", "charge", "select", "count", "publish", "close"), 0.0)
         self._begun = time.perf_counter() if begun is None else begun
         self._started = False
-        self._told = ""
+        self._last_shown = ""
         self._quiet = is_quiet()
         self._progress: Progress | None = None
         self._records: int | None = None
@@ -116,7 +116,7 @@ class Stages:
         return Console(stderr=True, highlight=False)
 
     def begin(self, release_id: str) -> None:
-        """Be told which release is about to be charged, and say it: whatever comes, it can be finished by its id."""
+        """Say the id of the release that is about to be charged: whatever comes, it can be finished by its id."""
         self.release_id = release_id
         if self._console.is_terminal:
             import rich.progress  # noqa: F401 - loaded now, so that it is no part of the first stage's seconds
@@ -130,7 +130,7 @@ class Stages:
             self._progress.console.print(f"crowdblend: {text}", markup=False, highlight=False, soft_wrap=True)
 
     def expect(self, *, records: int | None, n_bytes: int) -> None:
-        """Be told how much the stages that read records have before them.
+        """Take note of how much the stages that read records have before them.
 
         Args:
             records: records in all, None where it is not known.
@@ -158,9 +158,9 @@ class Stages:
             yield
             return
         if not self._console.is_terminal:
-            if name != self._told:
+            if name != self._last_shown:
                 print(f"crowdblend: {name}", file=sys.stderr, flush=True)
-            self._told = name
+            self._last_shown = name
             yield
             return
         bar = progress_bar(name, console=self._console, records=self._records, n_bytes=self._n_bytes)

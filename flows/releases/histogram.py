@@ -41,10 +41,10 @@ from .kind import (
     RATE_MEANS,
     WITHOUT_DOCUMENTS,
     GivenSpec,
+    NoDocument,
     ReleaseKind,
     Suppressing,
     TableReading,
-    Untold,
     count_records,
     fixed_columns,
     record_layout,
@@ -274,7 +274,7 @@ def _explained(request: HistogramRequest) -> dict[str, Any]:
     return {"maps": 1, "selection": None, "cells": request.partition.cells}
 
 
-def _table_reading(mechanism: Histogram, form: str) -> TableReading | Untold:
+def _table_reading(mechanism: Histogram, form: str) -> TableReading | NoDocument:
     del form
     match mechanism:
         case SuppressedHistogram(k=k, sampling_rate=rate):
@@ -289,7 +289,7 @@ def _table_reading(mechanism: Histogram, form: str) -> TableReading | Untold:
             assert_never(mechanism)
 
 
-def _foretold(mechanism: Histogram) -> Suppressing | Untold | None:
+def _predicted(mechanism: Histogram) -> Suppressing | NoDocument | None:
     match mechanism:
         case SuppressedHistogram():
             return mechanism
@@ -336,6 +336,6 @@ KIND = ReleaseKind(
         "exceptions": "ℓ: how many records of a group may have been included with other probabilities",
     },
     sheet=_table_reading,
-    preview=_foretold,
+    preview=_predicted,
     figures=frozenset({"count"}),
 )

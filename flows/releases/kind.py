@@ -44,12 +44,12 @@ __all__ = [
     "RATE_MEANS",
     "WITHOUT_DOCUMENTS",
     "GivenSpec",
+    "NoDocument",
     "Observer",
     "ReleaseKind",
     "Shape",
     "Suppressing",
     "TableReading",
-    "Untold",
     "chosen_chain",
     "count_records",
     "fixed_columns",
@@ -95,7 +95,7 @@ def kind_of_mechanism(mechanism: Mechanism) -> ReleaseKind:
 
 
 Suppressing = StronglySafeRelease | EpsilonSafeRelease | SuppressedHistogram
-"""Mechanisms whose suppression can be foretold on records that may be looked at."""
+"""Mechanisms whose suppression can be predicted on records that may be looked at."""
 
 
 Shape = Literal["microdata", "counts", "histogram", "answers"]
@@ -271,7 +271,7 @@ class TableReading:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Untold:
+class NoDocument:
     """Why there is no such document.
 
     Args:
@@ -298,11 +298,11 @@ K_MEANS, NOISE_MEANS, RATE_MEANS = (
 )
 """What several kinds' parameters k, epsilon and sampling_rate mean."""
 
-WITHOUT_DOCUMENTS = Untold(of=("points", "unequal inclusion rates", "local reports"))
+WITHOUT_DOCUMENTS = NoDocument(of=("points", "unequal inclusion rates", "local reports"))
 
 
 class Observer(Protocol):
-    """Who is told which stage runs and how far it is: the steward's terminal, nobody else."""
+    """What shows which stage runs and how far it is: the steward's terminal, nothing else."""
 
     def stage(self, name: str) -> AbstractContextManager[None]:
         """A stage, from its beginning to its end."""
@@ -315,7 +315,7 @@ class Observer(Protocol):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ReleaseKind:
-    """A kind of release: what it asks for, how it is made, and what is told of it. INVARIANT: no field has a default.
+    """A kind of release: what it asks for, how it is made, and what is said of it. INVARIANT: no field has a default.
 
     Args:
         name: of its table in a specification, and in the registry.
@@ -339,7 +339,7 @@ class ReleaseKind:
             that are declared are published.
         meanings: field of its mechanisms' records → what it means, for those that `explain` shows.
         sheet: how a table is read, by mechanism and form; or why there is no sheet, and no preview by such a table.
-        preview: the suppression or deletion that can be foretold; None where there is neither; or why there is no
+        preview: the suppression or deletion that can be predicted; None where there is neither; or why there is no
             preview.
         figures: the published columns that have numbers and not the labels of a hierarchy; None where all have.
     """
@@ -361,8 +361,8 @@ class ReleaseKind:
     finish: Callable[[Any, GeneralizationMap, Any], Publication]
     explain: Callable[[Any], dict[str, Any]]
     meanings: Mapping[str, str]
-    sheet: Callable[[Any, str], TableReading | Untold]
-    preview: Callable[[Any], Suppressing | DeletionRelease | Untold | None]
+    sheet: Callable[[Any, str], TableReading | NoDocument]
+    preview: Callable[[Any], Suppressing | DeletionRelease | NoDocument | None]
     figures: frozenset[str] | None
 
 

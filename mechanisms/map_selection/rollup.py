@@ -348,7 +348,7 @@ def rolled_up(
         base: groups of the map `lattice.finest`.
         lattice: the candidates.
         threshold: k′.
-        on_progress: told how many maps are done, and of how many.
+        on_progress: called with how many maps are done, and of how many.
         threads: how many share the work, where the arrays are large enough for it; at least 1.
     """
     order = base.layout.order
@@ -503,7 +503,7 @@ def scores(
         counts: groups of the map `lattice.finest` and their sizes.
         lattice: the candidates, enumerable.
         threshold: k′, as `group_threshold`.
-        on_progress: told of the progress; for the steward's terminal alone.
+        on_progress: called with the progress; for the steward's terminal alone.
         threads: how many share the work; they change nothing but the time.
 
     Raises:

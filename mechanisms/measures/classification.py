@@ -134,7 +134,7 @@ class Classification:
     """Classifiers of one column by the others, all tested on the same held-out records.
 
     Args:
-        target: the column that is told.
+        target: the column that is predicted.
         classes: how many labels of it some record has.
         held_out: how many records they are tested on: every third, of which the release may hold some.
         scores: always the most frequent; trained on records; on coarsened records; on the release.
@@ -181,7 +181,7 @@ def classification(before: CountedRecords, released: CountedRecords, *, target: 
     Args:
         before: all records, no column above its published level.
         released: the published records.
-        target: name of the column that is told, at its published level.
+        target: name of the column that is predicted, at its published level.
 
     Raises:
         ValueError: the release has no such column.

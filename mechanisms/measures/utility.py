@@ -39,7 +39,7 @@ __all__ = [
 ]
 
 CLASS_EDGES = (1, 2, 5, 10, 20, 50, 100, 1000)
-"""First sizes of the intervals in which class sizes are told."""
+"""First sizes of the intervals in which class sizes are reported."""
 MOST_COLUMNS_FOR_THREE = 10
 
 
@@ -133,7 +133,7 @@ class UtilityMeasures:
         columns: each released column.
         pairs: each pair of columns, coarsened against released.
         queries: errors of counting queries.
-        classification: what classifiers learn; None where no column can be told.
+        classification: what classifiers learn; None where no column can be predicted.
         stages: of a deletion release, the finest first; none of another one.
         left_out: records that didn't count, since their person has more than may; None where nothing limits them.
     """

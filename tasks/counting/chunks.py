@@ -76,7 +76,7 @@ def with_quote_states(
     Args:
         chunks: as `plan_chunks`.
         executor: where the scanning is done.
-        on_progress: told of the progress; for the steward's terminal alone.
+        on_progress: called with the progress; for the steward's terminal alone.
 
     Raises:
         ReleaseFailed: a file can't be read, or the workers were lost.

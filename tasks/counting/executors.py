@@ -38,7 +38,7 @@ OnProgress = Callable[[int, int], None]
 _POLL_SECONDS = 0.5
 _FETCHES = 20
 _TOLD_AFTER_SECONDS = (3, 15, 60)
-"""Without a worker: when this is told first and again; the last is also the time between all later ones."""
+"""Without a worker: when this is reported first and again; the last is also the time between all later ones."""
 _IN_TOUCH = ("running", "connecting")
 
 
@@ -70,7 +70,7 @@ class DaskCluster:
 
     Args:
         client: a connected `distributed.Client`, made with `set_as_default=False`.
-        tell: says to the steward that no worker is left, and for how long; None where nobody is told.
+        tell: says to the steward that no worker is left, and for how long; None where nobody is there.
     """
 
     client: Any
@@ -103,7 +103,7 @@ def computed(frame: dd.DataFrame, *, executor: Executor, on_progress: OnProgress
     Args:
         frame: the merged counts.
         executor: where.
-        on_progress: told of the progress, from a thread of the computation's choice.
+        on_progress: called with the progress, from a thread of the computation's choice.
 
     Raises:
         ReleaseFailed: a task said so, or its workers were lost.
@@ -135,7 +135,7 @@ def computed_on_threads(
         graph: Dask's own form: keys, and tuples of a function and its arguments.
         last: the key that is wanted.
         executor: how many threads.
-        on_progress: told of the progress, from a thread of the computation's choice.
+        on_progress: called with the progress, from a thread of the computation's choice.
 
     Raises:
         ReleaseFailed: a task said so.
@@ -244,28 +244,28 @@ class _WorkersAbsence:
 
     Args:
         where: the scheduler's address.
-        tell: says it; None where nobody is told.
+        tell: says it; None where nobody is there.
     """
 
     def __init__(self, *, where: str, tell: Callable[[str], None] | None) -> None:
         self._where, self._tell = where, tell
         self._since: float | None = None
-        self._told = 0
+        self._reported = 0
 
     def seen(self, workers: int, *, at: float) -> None:
         """So many workers are there, at a time in seconds."""
         if self._tell is None:
             return
         if workers:
-            if self._told:
+            if self._reported:
                 self._tell("a worker is there again; the work goes on")
-            self._since, self._told = None, 0
+            self._since, self._reported = None, 0
             return
         self._since = at if self._since is None else self._since
         waited = at - self._since
         due = sum(waited >= seconds for seconds in _TOLD_AFTER_SECONDS[:-1]) + int(waited // _TOLD_AFTER_SECONDS[-1])
-        if due > self._told:
-            self._told = due
+        if due > self._reported:
+            self._reported = due
             self._tell(
                 f"no worker is left at {self._where}; waiting for {waited:.0f} s. Start workers and the release goes "
                 "on; if it is broken off instead, it can be finished later by its release id"

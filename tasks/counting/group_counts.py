@@ -412,7 +412,7 @@ def group_counts(
         chunks: as `plan_chunks`.
         job: as `count_job`.
         executor: where the work is done.
-        on_progress: told of the progress; for the steward's terminal alone.
+        on_progress: called with the progress; for the steward's terminal alone.
 
     Raises:
         ReleaseFailed: the records cannot be read, or the workers were lost.

@@ -74,7 +74,7 @@ def person_counts(
         chunks: as `plan_chunks`.
         job: as `count_job`, with a limit.
         executor: where the work is done.
-        on_progress: told of the progress; for the steward's terminal alone.
+        on_progress: called with the progress; for the steward's terminal alone.
 
     Raises:
         ReleaseFailed: the records cannot be read, or the workers were lost.
@@ -168,11 +168,6 @@ class PersonBuckets:
         if self._file is not None:
             with suppress(OSError):
                 self._file.close()
-
-    @property
-    def in_file(self) -> bool:
-        """Whether there was not room enough."""
-        return self._file is not None
 
     def add(self, records: GroupCounts) -> None:
         """Take some records in, sorted by their keys.

@@ -54,11 +54,11 @@ def private_counts(
         generalization: the release's map.
         layout: the files of the records.
         executor: where the counting is done.
-        on_progress: told of the progress; for the steward's terminal alone.
+        on_progress: called with the progress; for the steward's terminal alone.
 
     Raises:
         ReleaseFailed: the records can't be read, the workers were lost, or the look is of another data set; of an
-            unknown fault only the kind is told.
+            unknown fault only the kind is reported.
     """
     _require_own(look, request)
     finest = finest_map(generalization)
@@ -96,7 +96,7 @@ def records_left_out(
         before: all records.
         layout: the files of the records with the column of ids as their last.
         randomness: n to n secret bytes.
-        on_progress: told of the progress; for the steward's terminal alone.
+        on_progress: called with the progress; for the steward's terminal alone.
 
     Raises:
         ReleaseFailed: as `private_counts`.

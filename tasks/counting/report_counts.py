@@ -36,7 +36,7 @@ def sketch_totals(
         groups: as `check_report_files`.
         sketch: the collection's parameters.
         executor: where the work is done.
-        on_progress: told of the progress.
+        on_progress: called with the progress.
 
     Raises:
         ReleaseFailed: reports cannot be read, or the workers were lost.

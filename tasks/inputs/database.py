@@ -74,8 +74,8 @@ def database_layout(query: DatabaseQuery, *, columns: Sequence[str], limit: Cont
 def copy_records(query: DatabaseQuery, *, columns: Sequence[str], path: Path) -> None:
     """Copy the records' columns into a Parquet file of its owner alone, a batch at a time; durable when this returns.
 
-    PRIVACY: no value, and no message of the server, which may have one, is told. What a copy that was cut off has left
-    is not taken.
+    PRIVACY: no value, and no message of the server, which may have one, is reported. What a copy that was cut off has
+    left is not taken.
 
     Args:
         query: what is read.

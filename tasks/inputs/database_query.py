@@ -10,9 +10,8 @@ from urllib.parse import parse_qsl
 
 from ...mechanisms.errors import InputRefused
 
-__all__ = ["EXTRA", "SCHEMES", "DatabaseQuery", "database_query", "is_database"]
+__all__ = ["EXTRA", "DatabaseQuery", "database_query"]
 
-SCHEMES = ("postgresql://", "postgres://")
 EXTRA = 'Install them: pip install "crowdblend[database]".'
 _HOST = r"(?:[A-Za-z0-9._-]*|\[[0-9A-Fa-f:.]+\])(?::[0-9]{1,5})?"
 _ADDRESS = re.compile(
@@ -70,11 +69,6 @@ class DatabaseQuery:
         """The SELECT of some of its columns."""
         listed = ", ".join(map(_quoted, dict.fromkeys(names)))
         return f"SELECT {listed} FROM ({self.select}) AS records"  # noqa: S608 - names are quoted, the rest checked
-
-
-def is_database(source: str) -> bool:
-    """Whether a source is a database that is read."""
-    return source.lower().startswith(SCHEMES)
 
 
 def database_query(source: str, *, table: str | None, query: str | None, where: str) -> DatabaseQuery:

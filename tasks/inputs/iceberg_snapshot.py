@@ -32,7 +32,7 @@ FORMAT_VERSIONS = (1, 2)
 def read_iceberg_table(folder: TableFolder, *, metadata: str | None, version: int | None) -> LakeTable:
     """Read what a snapshot of a table is.
 
-    PRIVACY: bounds and counts of columns, which manifests have, are neither kept nor told.
+    PRIVACY: bounds and counts of columns, which manifests have, are neither kept nor reported.
 
     Args:
         folder: the table's.
@@ -40,8 +40,8 @@ def read_iceberg_table(folder: TableFolder, *, metadata: str | None, version: in
         version: id of the snapshot; None is the one that is current by the metadata.
 
     Raises:
-        InputRefused: pyiceberg isn't installed, what is current can't be told, there is no such snapshot, or the table
-            has something that isn't understood.
+        InputRefused: pyiceberg isn't installed, what is current can't be determined, there is no such snapshot, or the
+            table has something that isn't understood.
     """
     where = folder.location(METADATA)
     try:
@@ -58,7 +58,7 @@ def read_iceberg_table(folder: TableFolder, *, metadata: str | None, version: in
         return _snapshot(table, _FilesBelow(folder, table.location), version=version, where=where)
     except InputRefused:
         raise
-    # PRIVACY: what pyiceberg says may quote what it stumbled over, so only its kind is told.
+    # PRIVACY: what pyiceberg says may quote what it stumbled over, so only its kind is reported.
     except Exception as error:  # noqa: BLE001 - it parses files of others; nothing was charged yet
         raise misread(f"its metadata or manifests cannot be read ({type(error).__name__})", where=where) from None
 

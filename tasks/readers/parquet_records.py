@@ -195,7 +195,7 @@ def _next_batch(batches: Iterator[pa.RecordBatch], place: str) -> pa.RecordBatch
 
 @contextmanager
 def _reading(place: str) -> Iterator[None]:
-    # PRIVACY: a reader's own message may quote what it stumbled over, so only its kind is told.
+    # PRIVACY: a reader's own message may quote what it stumbled over, so only its kind is reported.
     try:
         yield
     except (OSError, ImportError, ValueError, IndexError, pa.ArrowException) as error:

@@ -1,4 +1,4 @@
-"""From the column that names a record's person to the keyed hash of that name: no id is kept, told or published."""
+"""From the column that names a record's person to the keyed hash of that name: no id is kept, reported or published."""
 
 from __future__ import annotations
 

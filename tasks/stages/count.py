@@ -47,7 +47,7 @@ class ReleaseWork:
         folder: the release's folder in the private store.
         executor: where the work is done.
         randomness: n to n secret bytes, for coins that aren't of the sampling; OpenDP draws noise by itself.
-        on_progress: told of the progress; for the steward's terminal alone.
+        on_progress: called with the progress; for the steward's terminal alone.
     """
 
     receipt: Receipt

@@ -1,4 +1,4 @@
-"""What every stage has in common: a Prefect task that keeps nothing, and failures that tell nothing."""
+"""What every stage has in common: a Prefect task that keeps nothing, and failures that reveal nothing."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ def stage(
     """Make a function one stage of a release: a Prefect task of this name.
 
     Args:
-        name: the stage's name, all that Prefect is told of it.
+        name: the stage's name, all that Prefect knows of it.
         if_it_fails: what a person must know of the state that a failure leaves behind.
 
     PRIVACY: Prefect's default cache could hand a later release the same sample, and Prefect records the texts of
     exceptions. So nothing is cached or persisted, and only refusals leave as they are; of any other fault only the
-    kind is told, since its text could hold a value of the records. The arguments are closed to Prefect.
+    kind is reported, since its text could hold a value of the records. The arguments are closed to Prefect.
     """
 
     def decorate(function: Callable[Arguments, Result]) -> Callable[Arguments, Result]:

@@ -10,10 +10,11 @@ import pytest
 from crowdblend.accounting.theory.kinds.answers import price_coin_flip_count
 from crowdblend.mechanisms.amounts import amount_shown
 from crowdblend.mechanisms.errors import InputRefused
-from crowdblend.mechanisms.noise import CoinFlipNoise, LaplaceNoise, TwoSidedGeometricNoise
+from crowdblend.mechanisms.noise import CoinFlipNoise, TwoSidedGeometricNoise
 
 from audit.theory.noise_ratio import (
     GaussianNoise,
+    LaplaceNoise,
     OneSidedGeometricNoise,
     log_probability,
     require_pure,

@@ -88,5 +88,5 @@ def test_an_example_is_explained_charged_published_and_verified(desk, examples, 
     untold = spec.parent.name in UNTOLD
     assert (told.code, "there is no sheet of points" in told.err) == (2 if untold else 0, untold), told.err
     if untold:
-        foretold = desk("preview", here, "--public", here.with_name("records.csv"))
-        assert (foretold.code, "there is no preview of points" in foretold.err) == (2, True), foretold.err
+        predicted = desk("preview", here, "--public", here.with_name("records.csv"))
+        assert (predicted.code, "there is no preview of points" in predicted.err) == (2, True), predicted.err

@@ -17,7 +17,7 @@ from crowdblend.accounting.theory.kinds import registry as mechanism_kinds
 from crowdblend.accounting.theory.kinds.registry import mechanism_record
 from crowdblend.deploy.documents.sheet.facts import sheet_facts
 from crowdblend.flows.releases import kind as release_kinds
-from crowdblend.flows.releases.kind import DEFAULT_KIND, KINDS, ReleaseKind, Untold, kind_of_mechanism, release_kind
+from crowdblend.flows.releases.kind import DEFAULT_KIND, KINDS, NoDocument, ReleaseKind, kind_of_mechanism, release_kind
 from crowdblend.flows.spec import EVERY_KIND, read_spec, spec_model
 from crowdblend.mechanisms.errors import InputRefused
 from crowdblend.mechanisms.local_reports.krandomization import KRandomization, flipped
@@ -218,16 +218,16 @@ def check_retry_and_documents(desk, two_attempts, name: str) -> Path:
     ] == []
     form = json.loads((out / "certificate.json").read_text())["published"]["form"]
     sheet = desk("sheet", out, "--output", desk.folder / "sheets")
-    untold = isinstance(kind.sheet(request.mechanism, form), Untold)
+    untold = isinstance(kind.sheet(request.mechanism, form), NoDocument)
     assert (sheet.code, "there is no sheet of" in sheet.err) == ((2, True) if untold else (0, False)), sheet.err
     preview = desk("preview", spec, "--release", out)
-    foretold = kind.preview(request.mechanism)
-    # Of a chain's own release all is known at its last levels alone: its finer stages can't be foretold from it.
+    predicted = kind.preview(request.mechanism)
+    # Of a chain's own release all is known at its last levels alone: its finer stages can't be predicted from it.
     chained = name.startswith("deletion")
-    assert preview.code == (2 if foretold is None or isinstance(foretold, Untold) or chained else 0), preview.err
+    assert preview.code == (2 if predicted is None or isinstance(predicted, NoDocument) or chained else 0), preview.err
     assert ("is known at level 1 and coarser alone" in preview.err) is chained
-    assert ("there is no preview of" in preview.err) is isinstance(foretold, Untold)
-    assert ("this release suppresses nothing" in preview.err) is (foretold is None)
+    assert ("there is no preview of" in preview.err) is isinstance(predicted, NoDocument)
+    assert ("this release suppresses nothing" in preview.err) is (predicted is None)
     return spec
 
 

@@ -14,8 +14,8 @@ from crowdblend.mechanisms.answers import (
     CountAnswer,
     MeanAnswer,
     SumAnswer,
+    Tally,
     answered,
-    empty_tally,
     estimates,
     half_width,
     noise_of,
@@ -28,6 +28,11 @@ from crowdblend.mechanisms.mechanism import ADD_REMOVE, REPLACEMENT
 
 ONE = {"epsilon": Decimal("0.5"), "relation": ADD_REMOVE, "groups": 1, "sampling_rate": None}
 DRAWS = 30_000
+
+
+def empty_tally(answer):
+    zeros = np.zeros(answer.groups, dtype=np.int64)
+    return Tally(records=zeros, sums=zeros)
 
 
 def exact(answer, records):

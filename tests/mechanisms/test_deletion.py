@@ -29,7 +29,6 @@ from crowdblend.mechanisms.deletion import (
     record_weights,
     residual_counts,
     stage_counts,
-    weight_error,
 )
 from crowdblend.mechanisms.map_selection.lattice import WEIGHT_UNIT
 from hypothesis import given
@@ -164,8 +163,7 @@ def test_weights_of_the_last_stage_are_unbiased_from_the_largest_deletion_on(noi
     sums = left * record_weights(left, release=release, stage=1)
     law = np.array([weight / WEIGHT_TOTAL for weight in deletion_weights(noise)])
     assert float(law @ sums) == pytest.approx(n, rel=1e-12)
-    spread = left * weight_error(left, release=release)
-    assert float(law @ (sums - n) ** 2) == pytest.approx(float(spread[0]) ** 2, rel=1e-9)
+    assert float(law @ (sums - n) ** 2) == pytest.approx(deletion_variance(noise), rel=1e-9)
 
 
 def test_what_is_deleted_before_the_last_stage_goes_on_to_it_and_weights_there_are_one():

@@ -91,7 +91,7 @@ def become(job: dict[str, Any]) -> int:
             print(leave.code, file=sys.stderr)
             return 1
         return int(leave.code or 0)
-    except BaseException:  # noqa: BLE001 - as the interpreter itself does
+    except BaseException:  # noqa: BLE001 - as the interpreter ends: KeyboardInterrupt too is printed, and leaves with 1
         traceback.print_exc()
         return 1
     return 0
@@ -112,7 +112,7 @@ def child(job: dict[str, Any], files: list[int]) -> None:
         atexit._run_exitfuncs()
         sys.stdout.flush()
         sys.stderr.flush()
-    except BaseException:  # noqa: BLE001 - told on standard error; a fork must never come back as a second server
+    except BaseException:  # noqa: BLE001 - SystemExit too: a fork must never come back as a second server
         os.write(2, traceback.format_exc().encode())
     finally:
         os._exit(code)

@@ -44,7 +44,7 @@ def filled_once(factory: pytest.TempPathFactory, name: str, make: Callable[[Path
             try:
                 folder.mkdir()
                 make(folder)
-            except BaseException:  # interrupted or failed: others must not take what is half filled
+            except BaseException:  # KeyboardInterrupt too: others must not take what is half filled; it is raised again
                 folder.rename(folder.with_suffix(f".failed-{os.getpid()}"))
                 raise
     return folder

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fsspec
 import pytest
 from crowdblend.mechanisms.errors import InputRefused
 from crowdblend.tasks.inputs.hierarchy_files import read_hierarchy
@@ -42,7 +43,6 @@ def test_the_last_level_need_not_be_a_star(tmp_path):
 
 
 def test_it_is_read_through_a_url_too():
-    fsspec = pytest.importorskip("fsspec")
     with fsspec.open("memory://hierarchies/levels.csv", "wb") as file:
         file.write(b"a;*\nb;*\n")
     assert read_hierarchy("memory://hierarchies/levels.csv").levels == 2

@@ -192,7 +192,7 @@ def test_many_buckets_and_a_file_instead_of_memory_change_nothing(tmp_path, key,
     leave = person_counting.PersonBuckets.__exit__
 
     def left(buckets, *error):
-        files.append(buckets.in_file)
+        files.append(buckets._file is not None)
         leave(buckets, *error)
 
     monkeypatch.setattr(person_counting.PersonBuckets, "__exit__", left)

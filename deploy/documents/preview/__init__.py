@@ -1,1 +1,1 @@
-"""What a release would lose, foretold on public or synthetic records, a past release, or a charged noisy histogram."""
+"""What a release would lose, predicted on public or synthetic records, a past release, or a charged noisy histogram."""

@@ -222,7 +222,7 @@ def rate_of(mechanism: Suppressing) -> Decimal:
         InputRefused: it has none, so it has no price either.
     """
     if mechanism.sampling_rate is None:
-        raise InputRefused("a release without a sampling rate isn't foretold.", where="[sampling].rate")
+        raise InputRefused("a release without a sampling rate isn't predicted.", where="[sampling].rate")
     return mechanism.sampling_rate
 
 

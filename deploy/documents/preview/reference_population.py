@@ -20,7 +20,7 @@ from ....accounting.ledger.certificate.write import has_own_rates
 from ....accounting.ledger.private_store.inspection import known_names_of_source
 from ....accounting.theory.kinds.registry import mechanism_of_record
 from ....accounting.theory.privacy_profile import record_survival
-from ....flows.releases.kind import WITHOUT_DOCUMENTS, TableReading, Untold, kind_of_mechanism
+from ....flows.releases.kind import WITHOUT_DOCUMENTS, NoDocument, TableReading, kind_of_mechanism
 from ....mechanisms.deletion import DeletionRelease
 from ....mechanisms.errors import InputRefused, ReleaseFailed
 from ....mechanisms.hierarchies.declare import Hierarchy
@@ -275,7 +275,7 @@ def crowd_of_records(
     """Count public or synthetic records.
 
     Args:
-        request: the specification whose release is foretold.
+        request: the specification whose release is predicted.
         source: file, folder, glob or URL of the records, seen from the working folder.
         separator: of CSV; None is the specification's.
         population: how many people the private records are of, where that is public; None takes these for as many.
@@ -309,7 +309,7 @@ def crowd_of_records(
     if scale > 1.0:
         remarks.append(
             f"Each record stands for {scale:.3g} people. Combinations that these records happen not to have are "
-            "missing, so more will be suppressed than is foretold here."
+            "missing, so more will be suppressed than is predicted here."
         )
     return ReferencePopulation(
         names=names,
@@ -327,7 +327,7 @@ def crowd_of_release(request: Request, folder: Path) -> ReferencePopulation:
     """Take the groups of a release that was published, a noisy histogram's too, at its levels.
 
     Args:
-        request: the specification whose release is foretold.
+        request: the specification whose release is predicted.
         folder: the release.
 
     Raises:
@@ -345,8 +345,8 @@ def crowd_of_release(request: Request, folder: Path) -> ReferencePopulation:
     reading = kind_of_mechanism(mechanism).sheet(mechanism, certificate["published"]["form"])
     if has_own_rates(certificate["sampler_layout"]):
         reading = WITHOUT_DOCUMENTS
-    if isinstance(reading, Untold):
-        raise InputRefused(f"nothing is foretold from {reading.named()}.", where=str(folder), not_done=NOT_DONE)
+    if isinstance(reading, NoDocument):
+        raise InputRefused(f"nothing is predicted from {reading.named()}.", where=str(folder), not_done=NOT_DONE)
     if reading.shape == "answers":
         raise InputRefused("answers have no groups to look at.", where=str(folder), not_done=NOT_DONE)
     names, hierarchies, finest = _columns(request)
@@ -374,7 +374,7 @@ def crowd_of_release(request: Request, folder: Path) -> ReferencePopulation:
 
 
 def limit_remarks(request: Request) -> tuple[str, ...]:
-    """That a limit on the records of a person isn't foretold, where there is one; sentences."""
+    """That a limit on the records of a person isn't predicted, where there is one; sentences."""
     limit = request.limit
     if limit is None:
         return ()
@@ -391,11 +391,11 @@ def _remarks(reading: TableReading, *, finest: Levels, base: Levels) -> list[str
         origin.append("Its counts have noise; those below 0 were taken for 0.")
     else:
         origin.append(
-            "What that release suppressed is missing here, so more will be suppressed than is foretold, above all at "
+            "What that release suppressed is missing here, so more will be suppressed than is predicted, above all at "
             "its own levels."
         )
     if any(published > wanted for published, wanted in zip(base, finest, strict=True)):
-        origin.append("Levels finer than that release's can't be foretold from it.")
+        origin.append("Levels finer than that release's can't be predicted from it.")
     return origin
 
 

@@ -1,4 +1,4 @@
-"""One preview: what is asked for is checked, the population counted, and what it foretells shown and written."""
+"""One preview: what is asked for is checked, the population counted, and what it predicts shown and written."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from rich.text import Text
 from ....accounting.dashboard.templating import grouped
 from ....flows.paths import resolve_paths
 from ....flows.releases.deletion import DeletionRequest
-from ....flows.releases.kind import WITHOUT_DOCUMENTS, Suppressing, Untold, release_kind
+from ....flows.releases.kind import WITHOUT_DOCUMENTS, NoDocument, Suppressing, release_kind
 from ....flows.spec import parse_spec, read_spec
 from ....mechanisms.amounts import amount_shown
 from ....mechanisms.deletion import DeletionRelease
@@ -340,7 +340,7 @@ def _bar(share: float) -> str:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Preview:
-    """What a release would suppress or delete, foretold on records that may be looked at.
+    """What a release would suppress or delete, predicted on records that may be looked at.
 
     Args:
         forecast: what would be published and lost, by column, level, label, threshold and rate; of a deletion release
@@ -421,7 +421,7 @@ def preview(
         InputRefused: the specification, the records or a level is wrong; or the records are the private ones.
     """
     request = _request(Path(spec))
-    mechanism = _foretold(request)
+    mechanism = _predicted(request)
     if (public is None) is (release is None):
         _refuse_without_crowd(request, both=public is not None)
     if release is not None:
@@ -440,7 +440,7 @@ def preview(
 
 
 def require_place(html: Path, *, spec: Path) -> None:
-    """Refuse a place for a preview's page, before anything is foretold.
+    """Refuse a place for a preview's page, before anything is predicted.
 
     Args:
         html: the new file.
@@ -462,23 +462,23 @@ def _request(spec: Path) -> Request:
     return read_spec(spec, output=spec.parent / "preview" if parse_spec(spec).release.output is None else None)
 
 
-def _foretold(request: Request) -> Suppressing | DeletionRelease:
-    foretold = release_kind(request.kind).preview(request.mechanism)
+def _predicted(request: Request) -> Suppressing | DeletionRelease:
+    predicted = release_kind(request.kind).preview(request.mechanism)
     if request.thinning is not None:
-        foretold = WITHOUT_DOCUMENTS
-    if isinstance(foretold, Untold):
+        predicted = WITHOUT_DOCUMENTS
+    if isinstance(predicted, NoDocument):
         raise InputRefused(
-            f"there is no preview of {foretold.named('of')}.",
+            f"there is no preview of {predicted.named('of')}.",
             where=request.label,
             remedy="`crowdblend explain` tells what it costs.",
         )
-    if foretold is None:
+    if predicted is None:
         raise InputRefused(
             "this release suppresses nothing: its noise is what it costs, and that is known beforehand.",
             where=request.label,
             remedy="`crowdblend explain` tells how accurate it will be.",
         )
-    return foretold
+    return predicted
 
 
 def _refuse_without_crowd(request: Request, *, both: bool) -> NoReturn:

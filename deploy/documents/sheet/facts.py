@@ -19,7 +19,7 @@ from ....accounting.ledger.certificate.write import has_own_rates
 from ....accounting.ledger.private_store.signing import PublicKey
 from ....accounting.theory.kinds.registry import mechanism_of_record
 from ....accounting.theory.privacy_profile import record_survival
-from ....flows.releases.kind import WITHOUT_DOCUMENTS, Shape, Untold, kind_of_mechanism
+from ....flows.releases.kind import WITHOUT_DOCUMENTS, NoDocument, Shape, kind_of_mechanism
 from ....mechanisms.deletion import DeletionRelease
 from ....mechanisms.errors import InputRefused, ReleaseFailed
 from ....mechanisms.hierarchies.codebook import ColumnCodebook, codebook, published_levels
@@ -191,7 +191,7 @@ def sheet_facts(folder: Path, *, trusted: tuple[PublicKey, ...] | None) -> Sheet
     kind = kind_of_mechanism(mechanism)
     own_rates = has_own_rates(certificate["sampler_layout"])
     reading = WITHOUT_DOCUMENTS if own_rates else kind.sheet(mechanism, certificate["published"]["form"])
-    if isinstance(reading, Untold):
+    if isinstance(reading, NoDocument):
         raise InputRefused(
             f"there is no sheet of {reading.named('of')}.",
             where=str(folder),

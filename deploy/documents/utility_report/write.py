@@ -96,11 +96,11 @@ def run_private_report(
         spec: the release's specification.
         release: its folder, on this machine.
         output: the report's file; None is `reports/RELEASE_ID.html` in the private store.
-        target: column that classifiers tell; None chooses one by the release alone.
+        target: column that classifiers predict; None chooses one by the release alone.
         state_paths: where the ledger and the private store lie.
         by: who looks.
         today: day of the look.
-        on_progress: told of the counting's progress; for the steward's terminal alone.
+        on_progress: called with the counting's progress; for the steward's terminal alone.
 
     Raises:
         InputRefused: the specification, the release or the place of the report is wrong; nothing was read, unless
@@ -109,20 +109,7 @@ def run_private_report(
         ReleaseFailed: the records can't be read, or the report can't be written; the look stays recorded.
     """
     request = read_spec(spec, output=release)
-    if request.query is not None:
-        raise InputRefused(
-            "the records of a database were copied for the release and destroyed with it; read again they would be "
-            "others.",
-            where=f"{spec}: [data].source",
-            not_done=NOT_WRITTEN,
-            remedy="Write them to Parquet first where a private report is wanted, and release that file.",
-        )
-    if not isinstance(request.mechanism, Microdata | DeletionRelease) or request.thinning is not None:
-        raise InputRefused(NOT_REPORTED, where=str(spec))
-    certificate = _certificate(release, request, state_paths)
-    mechanism = mechanism_of_record(certificate["mechanism"])
-    if not isinstance(mechanism, Microdata | DeletionRelease) or has_own_rates(certificate["sampler_layout"]):
-        raise InputRefused(NOT_REPORTED, where=str(release))
+    certificate, mechanism = _released(spec, release, request, state_paths)
     maps = _maps_of(certificate, request)
     generalization = maps[-1]
     if target is not None and target not in generalization.names:
@@ -166,25 +153,14 @@ def run_private_report(
     except ReleaseFailed as failure:
         again = "Run the command again when the cause is removed; that is another look."
         raise ReleaseFailed(failure.what, where=failure.where, not_done=NOT_WRITTEN, remedy=again) from None
-    try:
-        if isinstance(mechanism, DeletionRelease):
-            measures = _of_stages(before, table, maps, k=mechanism.k, left_out=left_out, target=target)
-        else:
-            measures = utility_of(
-                before,
-                released_groups(table, before.recoded(generalization)),
-                k=mechanism.k,
-                sampling_rate=mechanism.sampling_rate,
-                left_out=left_out,
-                target=target,
-            )
-    except NotOfTheseRecordsError:
+    measures = _measures(mechanism, before, table, maps, left_out=left_out, target=target)
+    if measures is None:
         raise InputRefused(
             "the release has groups that are larger than in the source now.",
             where=f"{spec}: [data].source",
             not_done=NOT_WRITTEN,
             remedy="Name the records that the release was made from.",
-        ) from None
+        )
     report = PrivateReport(
         release_id=release_id,
         dataset=request.dataset,
@@ -198,6 +174,52 @@ def run_private_report(
     )
     _write(path, report_page(report))
     return MadeReport(path=path, look=look.position, release_id=release_id, measures=measures)
+
+
+def _released(
+    spec: Path, release: Path, request: Request, state_paths: StatePaths
+) -> tuple[Mapping[str, Any], Microdata | DeletionRelease]:
+    """The certificate of a release that can be reported on, and its mechanism."""
+    if request.query is not None:
+        raise InputRefused(
+            "the records of a database were copied for the release and destroyed with it; read again they would be "
+            "others.",
+            where=f"{spec}: [data].source",
+            not_done=NOT_WRITTEN,
+            remedy="Write them to Parquet first where a private report is wanted, and release that file.",
+        )
+    if not isinstance(request.mechanism, Microdata | DeletionRelease) or request.thinning is not None:
+        raise InputRefused(NOT_REPORTED, where=str(spec))
+    certificate = _certificate(release, request, state_paths)
+    mechanism = mechanism_of_record(certificate["mechanism"])
+    if not isinstance(mechanism, Microdata | DeletionRelease) or has_own_rates(certificate["sampler_layout"]):
+        raise InputRefused(NOT_REPORTED, where=str(release))
+    return certificate, mechanism
+
+
+def _measures(
+    mechanism: Microdata | DeletionRelease,
+    before: CountedRecords,
+    table: pa.Table,
+    maps: Sequence[GeneralizationMap],
+    *,
+    left_out: int | None,
+    target: str | None,
+) -> UtilityMeasures | None:
+    """The measures of a release; None where it has more records of a group than there are."""
+    try:
+        if isinstance(mechanism, DeletionRelease):
+            return _of_stages(before, table, maps, k=mechanism.k, left_out=left_out, target=target)
+        return utility_of(
+            before,
+            released_groups(table, before.recoded(maps[-1])),
+            k=mechanism.k,
+            sampling_rate=mechanism.sampling_rate,
+            left_out=left_out,
+            target=target,
+        )
+    except NotOfTheseRecordsError:
+        return None
 
 
 def _certificate(release: Path, request: Request, state_paths: StatePaths) -> Mapping[str, Any]:

@@ -1,4 +1,4 @@
-"""A preview never looks at private records, and what it foretells is what happens."""
+"""A preview never looks at private records, and what it predicts is what happens."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ from ...mechanisms.recoding import GeneralizationMap
 from ...tasks.request import Request
 from ..columns import declared_map
 from ..spec_tables import SpecTable
-from .kind import GivenSpec, ReleaseKind, Untold, count_records, fixed_columns, record_layout
+from .kind import GivenSpec, NoDocument, ReleaseKind, count_records, fixed_columns, record_layout
 
 if TYPE_CHECKING:
     from ...tasks.stages.count import ReleaseWork
@@ -104,7 +104,7 @@ KIND = ReleaseKind(
     finish=_publication,
     explain=_explained,
     meanings={"least_count": "what is published at least"},
-    sheet=lambda *_: Untold(of=("coin flips",)),
+    sheet=lambda *_: NoDocument(of=("coin flips",)),
     preview=lambda _: None,
     figures=frozenset({"count"}),
 )
