@@ -388,7 +388,7 @@ def simulated_deletion(records, weights, *, k: int, drawn: int = 300, share: flo
 
 
 @pytest.mark.slow
-def test_each_stage_of_a_deletion_release_is_foretold_as_drawn_releases_are(desk) -> None:
+def test_each_stage_of_a_deletion_release_is_predicted_as_drawn_releases_are(desk) -> None:
     from crowdblend.flows.spec import read_spec
     from crowdblend.mechanisms.deletion import WEIGHT_TOTAL, deletion_weights
 
@@ -413,7 +413,7 @@ def test_each_stage_of_a_deletion_release_is_foretold_as_drawn_releases_are(desk
     assert abs(right["published_groups"] - wrong[1, 0]) > SIGMAS * error[1, 0], "another k would be noticed"
 
 
-def test_a_deletion_release_is_foretold_beside_sampling_and_other_prices(desk) -> None:
+def test_a_deletion_release_is_predicted_beside_sampling_and_other_prices(desk) -> None:
     write_towns(desk)
     single = {"colour": "level = 0", "age": "level = 1", "town": "level = 1"}
     spec = desk.write_spec(edit=deleting(single))
@@ -440,7 +440,7 @@ def test_a_deletion_release_is_foretold_beside_sampling_and_other_prices(desk) -
     assert (refused.code, "several stages" in refused.err) == (2, True)
 
 
-def test_a_deletion_release_foretells_the_next_at_its_last_levels(desk) -> None:
+def test_a_deletion_release_predicts_the_next_at_its_last_levels(desk) -> None:
     desk.write_people(6_000)
     desk.add_dataset()
     chain = {"colour": "levels = [0, 1]", "age": "levels = [0, 1]", "town": "levels = [0, 1]"}
