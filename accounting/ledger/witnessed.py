@@ -184,8 +184,8 @@ class Answered:
     forked: bool = False
 
 
-def witness_head(url: str, *, anchoring: Anchoring, policy_file: Path) -> Witnessed:
-    """Have the present head cosigned by the witnesses, and keep the cosigned checkpoint beside the anchor.
+def witness_head(url: str, *, anchoring: Anchoring, policy_file: Path, checkpoint: Path | None = None) -> Witnessed:
+    """Have the present head cosigned by the witnesses, and keep the cosigned checkpoint.
 
     INVARIANT: a checkpoint is signed only of a ledger that continues its anchor and the last witnessed checkpoint, and
     whose signed head follows from the bytes of all its entries. What was witnessed is replaced only by a checkpoint
@@ -195,6 +195,7 @@ def witness_head(url: str, *, anchoring: Anchoring, policy_file: Path) -> Witnes
         url: the ledger's address.
         anchoring: who signs, and where the anchor lies.
         policy_file: says who is asked, and how many must cosign.
+        checkpoint: the file in which it is kept; None for the one beside the anchor.
 
     Raises:
         InputRefused: there is no ledger, no signing key or no such file, or a witness has no address.
@@ -215,7 +216,7 @@ def witness_head(url: str, *, anchoring: Anchoring, policy_file: Path) -> Witnes
         tree, ledger_id = _own_tree(store, anchoring)
     finally:
         store.close()
-    path = checkpoint_beside(anchoring.anchor_of(ledger_id).path)
+    path = checkpoint or checkpoint_beside(anchoring.anchor_of(ledger_id).path)
     before = _kept(path)
     if before is not None:
         _require_part(tree, before[0], path)

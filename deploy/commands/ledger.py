@@ -28,6 +28,9 @@ NO_WITNESS = "a ledger that was written anew together with its private store: th
 NO_ESTIMATE = "not computed (too many releases, or no composed price; --all tries harder)"
 POLICY = "File of the witnesses that count, as c2sp.org/tlog-policy has it."
 WITNESSES = click.option("--witnesses", type=FILE, help=f"{POLICY} Default: the one beside the anchor, if it is there.")
+CHECKPOINT = click.option(
+    "--checkpoint", type=FILE, help="The witnessed checkpoint. Default: the one beside the anchor."
+)
 
 
 @click.group(cls=CommandGroup)
@@ -189,7 +192,8 @@ def init(ledger_url: str | None) -> None:
 @ledger.command("anchor")
 @LEDGER
 @WITNESSES
-def anchor(ledger_url: str | None, witnesses: Path | None) -> None:
+@CHECKPOINT
+def anchor(ledger_url: str | None, witnesses: Path | None, checkpoint: Path | None) -> None:
     """Have the ledger's present head witnessed; begin an anchor there where it has none.
 
     What came before the beginning of an anchor nobody vouches for. Without witnesses there is nothing to do where there
@@ -211,7 +215,9 @@ def anchor(ledger_url: str | None, witnesses: Path | None) -> None:
         return
     from ...accounting.ledger.witnessed import witness_head
 
-    done = witness_head(state_paths.ledger_url, anchoring=state_paths.anchoring, policy_file=named)
+    done = witness_head(
+        state_paths.ledger_url, anchoring=state_paths.anchoring, policy_file=named, checkpoint=checkpoint
+    )
     for fault in done.faults:
         click.echo(f"crowdblend: {fault}", err=True)
     click.echo(f"{_witnessed_words(done.size, done.seen)} {done.path}")
@@ -234,7 +240,7 @@ def key(ledger_url: str | None) -> None:
 @LEDGER
 @click.option("--since", type=FILE, help="An earlier checkpoint of the ledger: prove that nothing in it was changed.")
 @click.option("--entry", type=click.IntRange(min=0), help="Position of an entry: prove that it is in the ledger.")
-@click.option("--checkpoint", type=FILE, help="The witnessed checkpoint; default: the one beside the anchor.")
+@CHECKPOINT
 @click.option("--output", type=FILE, required=True, help="The file to write; it must not be there.")
 def prove(ledger_url: str | None, since: Path | None, entry: int | None, checkpoint: Path | None, output: Path) -> None:
     """Write a proof of some hundred bytes to a file, which `ledger check` checks without the ledger."""
@@ -363,7 +369,7 @@ def show(ledger_url: str | None, latest: int, everything: bool, as_json: bool) -
 )
 @click.option("--public-key", type=FILE, help="PEM file of the keys that may have signed it; default: this store's.")
 @WITNESSES
-@click.option("--checkpoint", type=FILE, help="The witnessed checkpoint; default: the one beside the anchor.")
+@CHECKPOINT
 @AS_JSON
 def verify(
     ledger_url: str | None,
@@ -405,7 +411,12 @@ def verify(
         unchecked += seen.unchecked
         said = _witnessed_words(seen.size, seen.seen) if seen.size else ""
     if as_json:
-        verified: LedgerVerified = {"ok": not findings, "findings": findings, "unchecked": unchecked}
+        verified: LedgerVerified = {
+            "ok": not findings,
+            "findings": findings,
+            "unchecked": unchecked,
+            "witnessed": None if seen is None else seen.size,
+        }
         click.echo(json.dumps(verified, ensure_ascii=False))
         return 1 if findings else 0
     for finding in findings:

@@ -542,6 +542,10 @@ class LedgerVerified(TypedDict):
     ok: Annotated[bool, "whether nothing was found."]
     findings: Annotated[list[str], "what doesn't hold."]
     unchecked: Annotated[list[str], "what was not checked."]
+    witnessed: Annotated[
+        int | None,
+        "how many entries enough witnesses have cosigned; 0 if that does not hold, null where none are named.",
+    ]
 
 
 class LedgerMigrated(TypedDict):

@@ -385,11 +385,12 @@ def test_a_head_is_called_witnessed_where_enough_have_cosigned_it(witnessed) -> 
         assert "Witnessed: 2 entries, by w1 (" in desk.succeed("ledger", "verify").out
         name_them(desk, witnesses, one, two)
         found = desk("ledger", "verify", "--json")
+        assert found.json["witnessed"] == 0
         assert found.json["findings"] == ["too few witnesses cosigned the checkpoint: there is no cosignature of w2"]
         desk.succeed("dataset", "add", "others", "--epsilon", "1", "--delta", "0")
         assert "Witnessed: 3 entries, by w1 (" in desk.succeed("ledger", "anchor").out
         answer = desk("ledger", "verify", "--json")
-        assert answer.code == 0
+        assert (answer.code, answer.json["witnessed"]) == (0, 3)
         desk.succeed("dataset", "add", "more", "--epsilon", "1", "--delta", "0")
         told = desk("ledger", "verify", "--json").json["unchecked"]
         assert "the entries after entry 2: they are not witnessed yet." in told
@@ -526,6 +527,22 @@ def test_policies_that_nobody_can_be_asked_by_are_refused(witnessed) -> None:
     checkpoint_of(desk).with_suffix(".witnesses").unlink()
     assert "there is an anchor here already" in desk("ledger", "anchor").err  # as without witnesses
     assert desk("ledger", "verify", "--checkpoint", "none").code == 2
+    assert desk("ledger", "verify", "--json").json["witnessed"] is None
+
+
+def test_an_anchor_that_was_lost_is_begun_again_where_the_witness_agrees(witnessed) -> None:
+    desk, witnesses, _ = witnessed
+    with answering(witnesses[0].answer) as one:
+        name_them(desk, witnesses[:1], one)
+        desk.succeed("ledger", "anchor", "--checkpoint", "kept")
+        assert not checkpoint_of(desk).exists()
+        assert "Witnessed: 2 entries" in desk.succeed("ledger", "verify", "--checkpoint", "kept").out
+        [anchor] = (desk.home / "anchors").glob("*.jsonl")
+        anchor.unlink()
+        said = desk.succeed("ledger", "anchor").out
+        assert "The anchor begins at entry 1" in said
+        assert "Witnessed: 2 entries" in said
+        desk.succeed("ledger", "verify")
 
 
 def test_what_a_witness_is_started_with_is_checked(desk) -> None:

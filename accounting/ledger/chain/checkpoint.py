@@ -200,7 +200,7 @@ def consistent(*, old: int, old_root: Digest, size: int, root: Digest, proof: Se
 
 
 PLAIN, TIMED = 0x01, 0x04
-NAME = re.compile(r"[^\s+\x00-\x1f\x7f]{1,255}")
+NAME = re.compile(r"[^\s+\x00-\x1f\x7f\ud800-\udfff]{1,255}")
 DASH = "— "
 KEY_ID, TIME, SIGNATURE = 4, 8, 64
 
