@@ -53,6 +53,16 @@ def read_delta_table(folder: TableFolder, *, version: int | None) -> LakeTable:
     Raises:
         InputRefused: there is no such version, or the log has something that isn't understood, or gaps.
     """
+    try:
+        return _table_at(folder, version)
+    except InputRefused:
+        raise
+    # PRIVACY: what an error says may quote the log, so only its kind is given.
+    except Exception as error:  # noqa: BLE001 - a log may have any value of JSON anywhere; nothing was charged yet
+        raise misread(f"the log cannot be read ({type(error).__name__})", where=folder.location(LOG)) from None
+
+
+def _table_at(folder: TableFolder, version: int | None) -> LakeTable:
     where = folder.location(LOG)
     commits, checkpoints = _log_files(folder.names(LOG))
     last = max([*commits, *checkpoints], default=None)

@@ -197,6 +197,9 @@ NOT_UNDERSTOOD = {
     "no size": [{"add": {"path": "x", "partitionValues": {}}}],
     "other partitions": [{"add": {"path": "x", "partitionValues": {"town": "Lyon"}, "size": 1}}],
     "a partition's number": [{"add": {"path": "x", "partitionValues": {"town": 1}, "size": 1}}],
+    "partitions in a list": [{"add": {"path": "x", "partitionValues": [1], "size": 1}}],
+    "a path of half a character": [{"add": {"path": "\ud800", "partitionValues": {}, "size": 1}}],
+    "features that are no names": [{"protocol": {"minReaderVersion": 3, "readerFeatures": [{}]}}],
     "added and removed": [{"add": {"path": "x", "partitionValues": {}, "size": 1}}, {"remove": {"path": "x"}}],
     "added twice": [
         {"add": {"path": "x y", "partitionValues": {}, "size": 1}},
@@ -217,6 +220,9 @@ METADATA = {
     "another format": (lambda kept: kept.update(format={"provider": "orc", "options": {}}), "not Parquet"),
     "no schema": (lambda kept: kept.update(schemaString="[]"), "schema is not understood"),
     "a schema without names": (lambda kept: kept.update(schemaString='{"fields": [{}]}'), "schema is not understood"),
+    "settings in a list": (lambda kept: kept.update(configuration=[1]), "cannot be told"),
+    "a format by its name": (lambda kept: kept.update(format="parquet"), "cannot be told"),
+    "partitioned by no name": (lambda kept: kept.update(partitionColumns=[{}]), "cannot be told"),
     "partitioned by a part": (lambda kept: kept.update(partitionColumns=["town.name"]), "by a part of one"),
     "a column twice": (
         lambda kept: kept.update(
