@@ -117,7 +117,11 @@ def database_query(source: str, *, table: str | None, query: str | None, where: 
             )
         select = f"SELECT * FROM {'.'.join(map(_quoted, parts))}"  # noqa: S608 - quoted
         return DatabaseQuery(address=source, select=select, named=f"table {table}")
-    return DatabaseQuery(address=source, select=_plain_select(str(query), where=f"{where}.query"), named="query")
+    try:
+        select = _plain_select(str(query), where=f"{where}.query")
+    except RecursionError:
+        raise _not_plain("it is nested too deeply", f"{where}.query") from None
+    return DatabaseQuery(address=source, select=select, named="query")
 
 
 def _quoted(name: str) -> str:
@@ -142,7 +146,7 @@ def _plain_select(query: str, *, where: str) -> str:
     logging.getLogger("sqlglot").setLevel(logging.CRITICAL)  # it would repeat the query
     try:
         trees = sqlglot.parse(query, dialect="postgres")
-    except (sqlglot.errors.SqlglotError, RecursionError):
+    except sqlglot.errors.SqlglotError:
         raise _not_plain("it can't be parsed as PostgreSQL's SQL", where) from None
     if len(trees) != 1 or not isinstance(trees[0], exp.Select):
         raise _not_plain("it is no SELECT, or more than one statement", where)

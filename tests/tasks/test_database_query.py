@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from contextlib import suppress
 
 import pytest
 from crowdblend.mechanisms.errors import InputRefused
@@ -150,6 +151,13 @@ def test_a_table_is_named_as_it_is_stored() -> None:
     for wrong in ("a.b.c", ".a", "a.", "a\0"):
         with pytest.raises(InputRefused, match="no table's name"):
             asked(table=wrong)
+
+
+@pytest.mark.parametrize(("opening", "closing"), [("", "::text"), ("LOWER(", ")"), ("(a AND ", ")")])
+@pytest.mark.parametrize("depth", [30, 100, 300, 2_000])
+def test_no_depth_is_a_fault(opening: str, closing: str, depth: int) -> None:
+    with suppress(InputRefused):
+        asked(f"SELECT {opening * depth}a{closing * depth} FROM visits")
 
 
 def test_one_of_table_and_query_is_named() -> None:
