@@ -9,6 +9,7 @@ import importlib
 import inspect
 import json
 import logging
+import os
 import sys
 import traceback
 from collections.abc import Mapping
@@ -222,6 +223,8 @@ def crowdblend() -> None:
 def main(arguments: list[str] | None = None) -> None:
     """Run the command line and leave with its exit code; never shows a traceback."""
     gc.set_threshold(OBJECTS_BETWEEN_COLLECTIONS, 50, 50)
+    # Prices multiply small matrices, over which several threads wait longer than one computes.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     # It logs what befalls a connection while it is closed, an interruption too, with its frames; and raises it as well.
     logging.getLogger("sqlalchemy.pool").setLevel(logging.CRITICAL)
     command_line = sys.argv[1:] if arguments is None else arguments

@@ -209,3 +209,13 @@ def test_verifying_a_certificate_loads_neither_ledger_nor_frameworks(tmp_path: P
     program = AFTER_A_COMMAND.replace("left.code == 0", "left.code == 1")  # its files are not beside it
     packages = loaded(program, "verify", str(certificate), cwd=tmp_path)
     assert packages & (FRAMEWORKS | FILES | {"pydantic", "sqlalchemy"}) == set()
+
+
+@pytest.mark.parametrize("before", [None, "2"])
+def test_prices_are_computed_with_one_thread_unless_more_are_asked_for(monkeypatch, before: str | None) -> None:
+    monkeypatch.setenv("OPENBLAS_NUM_THREADS", before or "")
+    if before is None:
+        monkeypatch.delenv("OPENBLAS_NUM_THREADS")
+    with pytest.raises(SystemExit):
+        main(["--version"])
+    assert os.environ["OPENBLAS_NUM_THREADS"] == (before or "1")

@@ -16,7 +16,7 @@ from crowdblend.flows.spec_tables import StartedCluster, cluster_of_spec
 ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"
 ROOMS = ("accounting", "mechanisms", "tasks", "flows", "deploy")
-VARIABLE = re.compile(r"\b(?:CROWDBLEND|PREFECT|DASK)_[A-Z_]*[A-Z]\b|\bDO_NOT_TRACK\b")
+VARIABLE = re.compile(r"\b(?:CROWDBLEND|PREFECT|DASK)_[A-Z_]*[A-Z]\b|\b(?:DO_NOT_TRACK|OPENBLAS_NUM_THREADS)\b")
 
 
 def program(name: str) -> str:

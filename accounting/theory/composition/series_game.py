@@ -37,6 +37,7 @@ _FINE, _COARSE = 0.05, 0.3
 _NEAREST, _FARTHEST = (-1.2, 2.4), (-4.0, 6.0)
 _BEYOND, _SURE = 1.2, 0.4
 _TIE = 1.0 - 1e-12
+_TOGETHER = 8
 
 Array = NDArray[np.float64]
 
@@ -67,9 +68,13 @@ def epsilon_of_game(release: StronglySafeRelease, *, releases: int, delta: float
     found = _epsilon(adding, releases, delta, composed)
     if found is None:
         return None
-    # Removing is mostly cheaper even composed; its game is played only where that doesn't settle it.
+    # Removing is mostly cheaper even composed, or in a game of few, wide blocks; the whole game is played only where
+    # neither settles it.
     whole = power(measures_of(curves, spacing)[1], releases, cut=delta * _CUT_SHARE)
     if delta_at(whole, found) <= delta:
+        return found
+    wide = moves_of(release, curves, spacing, together=_TOGETHER)[1]
+    if found > 0.0 and _delta(wide, releases, found) <= delta:
         return found
     other = _epsilon(removing, releases, delta, composed)
     return None if other is None else max(found, other)
@@ -127,11 +132,19 @@ def blocks_of_sizes(k: int, rate: float) -> tuple[Array, Array]:
 
 
 def moves_of(
-    release: StronglySafeRelease, curves: LossCurves, spacing: float
+    release: StronglySafeRelease, curves: LossCurves, spacing: float, *, together: int = 1
 ) -> tuple[list[LossDistribution], list[LossDistribution]]:
-    """The measures of adding and of removing for all sizes of a group, from 1, in blocks."""
+    """The measures of adding and of removing for all sizes of a group, from 1, in blocks.
+
+    Args:
+        release: the mechanism.
+        curves: its curves.
+        spacing: of the grid.
+        together: so many blocks are made one; a measure of it covers each size in all of them.
+    """
     k, rate = release.k, float_up(release.sampling_rate)
-    first, last = blocks_of_sizes(k, rate)
+    first = blocks_of_sizes(k, rate)[0][::together]
+    last = np.append(first[1:] - 1.0, math.inf)
     adding, removing = (
         deltas_up(curve(k=k, sampling_rate=rate, epsilons=grid_to(end, spacing), first=first, last=last))
         for curve, end in ((log_adding_within, curves.adding_end), (log_removing_within, curves.removing_end))

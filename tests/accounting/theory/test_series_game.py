@@ -106,6 +106,16 @@ def test_a_rare_large_loss_makes_no_game_long():
     assert game_of(release, 12, 1e-6) == pytest.approx(0.218101, rel=2e-4)  # with four times as many points
 
 
+def test_a_game_of_wide_blocks_is_above_that_of_their_parts():
+    curves, spacing = series_game._grid(REFERENCE, 6, 1e-6)
+    narrow = series_game.moves_of(REFERENCE, curves, spacing)
+    for together in (2, series_game._TOGETHER, 1000):
+        wide = series_game.moves_of(REFERENCE, curves, spacing, together=together)
+        for few, many in zip(wide, narrow, strict=True):
+            assert len(few) == -(-len(many) // together)
+            assert series_game._delta(few, 6, 0.25) >= series_game._delta(many, 6, 0.25) * (1 - 1e-9)
+
+
 def test_delta_and_epsilon_of_a_game_are_read_from_one_curve():
     for release, times, delta in ((SMALL, 2, 0.02), (REFERENCE, 5, 1e-7)):
         found = game_of(release, times, delta)
@@ -156,8 +166,8 @@ def faulty(monkeypatch, change):
     """Moves with a fault planted in them."""
     true = series_game.moves_of
 
-    def moves(*given):
-        return tuple([change(move) for move in side] for side in true(*given))
+    def moves(*given, **more):
+        return tuple([change(move) for move in side] for side in true(*given, **more))
 
     monkeypatch.setattr(series_game, "moves_of", moves)
 
@@ -177,8 +187,8 @@ def test_the_adversary_rejects_a_game_that_leaves_infinite_losses_out(monkeypatc
 def test_the_adversary_rejects_a_game_without_the_worst_sizes(monkeypatch):
     true = series_game.moves_of
 
-    def moves(*given):
-        adding, removing = true(*given)
+    def moves(*given, **more):
+        adding, removing = true(*given, **more)
         return adding[-2:], removing[-2:]
 
     monkeypatch.setattr(series_game, "moves_of", moves)
