@@ -253,7 +253,7 @@ def _exit_code(command_line: list[str]) -> int:
     except click.exceptions.Exit as leave:
         return leave.exit_code
     except click.ClickException as error:
-        return _tell_usage(command_line, error)
+        return _print_usage(command_line, error)
     except (KeyboardInterrupt, click.Abort):
         return _tell(command_line, f"Interrupted. {_left(command_line)}", where="", exit_code=1)
     except Exception as error:  # noqa: BLE001 - the last resort: a person must never be shown a traceback
@@ -269,7 +269,7 @@ def _exit_code(command_line: list[str]) -> int:
     return result if isinstance(result, int) else 0
 
 
-def _tell_usage(command_line: list[str], error: click.ClickException) -> int:
+def _print_usage(command_line: list[str], error: click.ClickException) -> int:
     """What is wrong with the command line; a group without a command shows its help alone."""
     if isinstance(error, click.exceptions.NoArgsIsHelpError):
         click.echo(error.format_message(), err=True)

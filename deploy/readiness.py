@@ -32,10 +32,10 @@ __all__ = [
     "budget_facts",
     "filter_charge_for",
     "filter_lines",
+    "print_dry_run",
     "readiness",
     "readiness_lines",
     "source_facts",
-    "tell_dry_run",
 ]
 
 FORMATS = {"csv": "CSV", "parquet": "Parquet", "postgresql": "PostgreSQL"}
@@ -203,7 +203,7 @@ def _sentences(refusal: Refusal) -> str:
     return f"{head} {refusal.remedy}".strip()
 
 
-def tell_dry_run(found: DryRun, *, as_json: bool) -> None:
+def print_dry_run(found: DryRun, *, as_json: bool) -> None:
     """Say what a run would begin with, on standard output.
 
     Args:

@@ -68,7 +68,7 @@ def submit(
         end = _followed(job)
     except KeyboardInterrupt:
         return _cancelled(job, places, as_json=as_json)
-    return _tell_end(job, end, places, as_json=as_json)
+    return _print_end(job, end, places, as_json=as_json)
 
 
 @click.command()
@@ -79,7 +79,7 @@ def status(release_id: str, ledger_url: str | None, as_json: bool) -> int:
     """Say how far a release is, or how it ended: a submitted job, or any release of the ledger."""
     places = resolve_paths(ledger_url=ledger_url)
     if not job_exists(_id(release_id), state_paths=places):
-        return _tell_ledger_status(release_id, places, ledger=ledger_url, as_json=as_json)
+        return _print_ledger_status(release_id, places, ledger=ledger_url, as_json=as_json)
     job = job_of(release_id, state_paths=places)
     alive, end, progress = job.process() is not None, job.end(), job.progress()
     state: JobState = "running" if alive and end is None else "killed" if end is None else _state_of(end)
@@ -168,10 +168,10 @@ def _cancelled(job: Job, places: StatePaths, *, as_json: bool) -> int:
     if job.process() is not None:
         click.echo(f"crowdblend: the job still runs; look with `crowdblend status {job.release_id}`.", err=True)
         return 2
-    return _tell_end(job, job.end(), places, as_json=as_json)
+    return _print_end(job, job.end(), places, as_json=as_json)
 
 
-def _tell_ledger_status(release_id: str, places: StatePaths, *, ledger: str | None, as_json: bool) -> int:
+def _print_ledger_status(release_id: str, places: StatePaths, *, ledger: str | None, as_json: bool) -> int:
     """The status of a release that no job from here ran: by the ledger, and by who holds it on this machine."""
     from ...accounting.ledger.private_store.inspection import is_held
     from ...accounting.ledger.reader import open_reader
@@ -211,11 +211,11 @@ def _state_of(end: dict[str, Any]) -> JobState:
     return states[end["exit_code"]]
 
 
-def _tell_end(job: Job, end: dict[str, Any] | None, places: StatePaths, *, as_json: bool) -> int:
+def _print_end(job: Job, end: dict[str, Any] | None, places: StatePaths, *, as_json: bool) -> int:
     if end is not None and end["exit_code"] == 0:
-        from .release import tell_result
+        from .release import print_result
 
-        tell_result(end["result"], as_json=as_json)
+        print_result(end["result"], as_json=as_json)
         return 0
     reported = end or {"exit_code": 1, "where": "", "message": "The job's process was killed."}
     code = int(reported["exit_code"])

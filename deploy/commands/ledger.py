@@ -101,7 +101,7 @@ def add(
     if survey_rate is not None and rows_per_person > 1:  # also the writer's rule; here before a ledger is created
         raise no_price_for_surveyed_group(rows_per_person, where=f"dataset '{name}'")
     if not ledger_exists(state_paths.ledger_url):
-        _tell_of_second_ledger(state_paths)
+        _warn_of_second_ledger(state_paths)
     state = ledger_api.add_dataset(
         name,
         epsilon=epsilon,
@@ -310,11 +310,11 @@ def show(ledger_url: str | None, latest: int, everything: bool, as_json: bool) -
         look_rows,
         print_datasets,
         print_looks,
+        print_more,
         print_releases,
         print_series,
         release_rows,
         series_rows,
-        tell_of_more,
     )
 
     with open_reader(resolve_paths(ledger_url=ledger_url).ledger_url) as reader:
@@ -350,9 +350,9 @@ def show(ledger_url: str | None, latest: int, everything: bool, as_json: bool) -
     click.echo(f"{ESTIMATE_NOTE}\n")
     if series:
         print_series(series)
-        tell_of_more(len(series), overview.series_count, "series")
+        print_more(len(series), overview.series_count, "series")
     print_releases(releases)
-    tell_of_more(len(releases), overview.release_count, "releases")
+    print_more(len(releases), overview.release_count, "releases")
     if looks:
         print_looks(looks)
     click.echo("Releases: " + ", ".join(f"{count} {stage}" for stage, count in overview.release_counts.items()) + ".")
@@ -496,7 +496,7 @@ def _require_budget(epsilon: Decimal, delta: Decimal) -> None:
         raise InputRefused(f"a budget's δ must be at least 0 and below 1, not {delta}.", where="--delta")
 
 
-def _tell_of_second_ledger(state_paths: StatePaths) -> None:
+def _warn_of_second_ledger(state_paths: StatePaths) -> None:
     """Say, before a ledger is created, that there may be one elsewhere; ask where this private store knows of one."""
     from ...accounting.ledger.database.store import locate
 

@@ -18,7 +18,7 @@ from ..cli import AS_JSON, FILE, LEDGER, ExactNumber
 if TYPE_CHECKING:
     from ...accounting.theory.planning.planner import Plan
 
-__all__ = ["explain", "plan", "tell_explanation"]
+__all__ = ["explain", "explain_spec", "plan"]
 
 
 @click.command()
@@ -32,10 +32,10 @@ def explain(spec: Path, releases: int, ledger_url: str | None, as_json: bool) ->
     What would be refused now, such as a missing column, is said too. No record is read and nothing is charged: of the
     source only file names, CSV headers and Parquet footers are looked at.
     """
-    tell_explanation(spec, releases=releases, places=resolve_paths(ledger_url=ledger_url), as_json=as_json)
+    explain_spec(spec, releases=releases, places=resolve_paths(ledger_url=ledger_url), as_json=as_json)
 
 
-def tell_explanation(spec: Path, *, releases: int, places: StatePaths, as_json: bool) -> None:
+def explain_spec(spec: Path, *, releases: int, places: StatePaths, as_json: bool) -> None:
     """Say what a specification means and costs.
 
     Args:
@@ -159,7 +159,7 @@ def plan(
     if spec is not None:
         if drawn or given:
             raise click.UsageError("a specification has its own parameters: no option but --releases goes with it.")
-        tell_explanation(spec, releases=_whole(releases) or 1, places=resolve_paths(), as_json=as_json)
+        explain_spec(spec, releases=_whole(releases) or 1, places=resolve_paths(), as_json=as_json)
         return
     result = _sampled_plan(asked, _whole(releases), group_sizes)
     share = None if group_sizes is None else _survival(result, group_sizes)

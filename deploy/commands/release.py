@@ -17,7 +17,7 @@ from ..cli import AS_JSON, FILE, LEDGER, RELEASE_CERTIFICATE, CommandGroup
 if TYPE_CHECKING:
     from ..schemas.outputs import ReleaseVerified, ShownRelease
 
-__all__ = ["abandon", "demo", "release", "run", "tell_result", "verify"]
+__all__ = ["abandon", "demo", "print_result", "release", "run", "verify"]
 
 
 @click.command()
@@ -78,12 +78,12 @@ def run(
 
         again = {"output": output, "scheduler": scheduler, "series": series, "ledger": ledger_url}
         finish = run_command(spec, release_id=stages.release_id, **again)
-        return _tell_interruption(stages.release_id, places, finish=finish, ledger=ledger_url, as_json=as_json)
-    tell_result(result, as_json=as_json)
+        return _print_interruption(stages.release_id, places, finish=finish, ledger=ledger_url, as_json=as_json)
+    print_result(result, as_json=as_json)
     return 0
 
 
-def _tell_interruption(release_id: str, places: StatePaths, *, finish: str, ledger: str | None, as_json: bool) -> int:
+def _print_interruption(release_id: str, places: StatePaths, *, finish: str, ledger: str | None, as_json: bool) -> int:
     """Say what a release that was broken off has cost, and the commands that finish it or give it up."""
     from ..release_facts import commands_for, cost_so_far
 
@@ -98,7 +98,7 @@ def _tell_interruption(release_id: str, places: StatePaths, *, finish: str, ledg
     return 1
 
 
-def tell_result(result: Mapping[str, Any], *, as_json: bool) -> None:
+def print_result(result: Mapping[str, Any], *, as_json: bool) -> None:
     """Say what was published and what it cost."""
     if as_json:
         click.echo(json.dumps(result, ensure_ascii=False))
@@ -113,11 +113,11 @@ def _dry_run(
 ) -> None:
     from ...flows.dry_run import dry_run
     from ...tasks.request import output_at
-    from ..readiness import tell_dry_run
+    from ..readiness import print_dry_run
 
     place = None if output is None else output_at(output, base=Path.cwd())
     found = dry_run(spec, state_paths=places, output=place, release_id=release_id, series=series)
-    tell_dry_run(found, as_json=as_json)
+    print_dry_run(found, as_json=as_json)
 
 
 @click.command()
@@ -236,7 +236,7 @@ def list_releases(dataset: str | None, latest: int, everything: bool, ledger_url
     from ..release_facts import listed_release
     from ..run import levels_text
     from ..terminal.facts import FactTable, print_uncut
-    from ..terminal.ledger_tables import tell_of_more
+    from ..terminal.ledger_tables import print_more
 
     places = resolve_paths(ledger_url=ledger_url)
     with open_reader(places.ledger_url) as reader:
@@ -256,7 +256,7 @@ def list_releases(dataset: str | None, latest: int, everything: bool, ledger_url
         cells.append((row["release_id"], row["dataset"], row["day"], row["stage"], levels, row["output"] or ""))
     headers = ("release", "data set", "day", "stage", "levels", "output")
     print_uncut(FactTable(title="Releases", headers=headers, rows=tuple(cells)))
-    tell_of_more(len(rows), len(states), "releases")
+    print_more(len(rows), len(states), "releases")
 
 
 @release.command("show")

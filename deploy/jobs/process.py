@@ -38,19 +38,19 @@ class _ReportedStages(Stages):
     def shown(self, name: str) -> Iterator[None]:
         """Tell which stage runs."""
         self._name, self._note = name, ""
-        self._job.tell_progress(name, 0, 0)
+        self._job.write_progress(name, 0, 0)
         yield
 
     def on_progress(self, done: int, total: int) -> None:
         """Tell how much of it is done, now and then."""
         if time.monotonic() - self._last >= TOLD_EVERY_SECONDS:
             self._last = time.monotonic()
-            self._job.tell_progress(self._name, done, total, self._note)
+            self._job.write_progress(self._name, done, total, self._note)
 
     def tell(self, text: str) -> None:
         """Tell what it waits for."""
         self._note = text
-        self._job.tell_progress(self._name, 0, 0, text)
+        self._job.write_progress(self._name, 0, 0, text)
 
 
 class _Interruption:
@@ -71,7 +71,7 @@ def _main(release_id: str) -> int:
     held = job.hold()
     end = _end_of(job)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    job.tell_end(end)
+    job.write_end(end)
     os.close(held)
     return int(end["exit_code"])
 

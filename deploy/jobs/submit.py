@@ -63,14 +63,14 @@ class Job:
         """What it was asked to do."""
         return JobArguments(**json.loads((self.folder / "job.json").read_bytes()))
 
-    def tell_progress(self, stage: str, done: int, total: int, note: str = "") -> None:
+    def write_progress(self, stage: str, done: int, total: int, note: str = "") -> None:
         """Called by the job's process: so much of a stage is done; the note says what it waits for, if anything."""
         draft = self.folder / ".progress"
         progress = {"stage": stage, "done": done, "total": total, "note": note}
         draft.write_text(json.dumps(progress), encoding="utf-8")
         draft.replace(self.folder / "progress.json")
 
-    def tell_end(self, end: dict[str, Any]) -> None:
+    def write_end(self, end: dict[str, Any]) -> None:
         """Called by the job's process as the last thing it does."""
         self._write("end.json", end)
 

@@ -30,11 +30,11 @@ __all__ = [
     "look_rows",
     "print_datasets",
     "print_looks",
+    "print_more",
     "print_releases",
     "print_series",
     "release_rows",
     "series_rows",
-    "tell_of_more",
 ]
 
 
@@ -122,7 +122,7 @@ def release_rows(states: Iterable[ReleaseState]) -> list[ReleaseRow]:
     ]
 
 
-def tell_of_more(listed: int, count: int, what: str) -> None:
+def print_more(listed: int, count: int, what: str) -> None:
     """Say what a list leaves out."""
     if listed < count:
         click.echo(f"The latest {listed} of {count} {what}; --all lists all.\n")

@@ -50,7 +50,16 @@ from ...tasks.request import Request
 from ..columns import declared_chain, declared_choice
 from ..margins import MARGINS, declared_margins, margin_facts, margin_names, margin_table, raked_weights
 from ..spec_tables import Exact, MarginsTable, SelectionTable, SpecTable
-from .kind import GivenSpec, Observer, ReleaseKind, TableReading, chosen_chain, count_records, record_layout
+from .kind import (
+    GivenSpec,
+    Observer,
+    ReleaseKind,
+    TableReading,
+    chosen_chain,
+    count_records,
+    record_layout,
+    require_left,
+)
 
 if TYPE_CHECKING:
     from ...tasks.inputs.list import SourceLayout
@@ -181,14 +190,7 @@ def _check_selection(given: GivenSpec, selection: SelectionTable) -> None:
                 where=f"{given.path}: [selection].{key}",
                 remedy="Remove it.",
             )
-    cost = _cost_of_choice(given)
-    if given.privacy.epsilon is not None and cost >= given.privacy.epsilon:
-        raise InputRefused(
-            f"choosing the map costs ε = {amount_shown(cost)}, which leaves nothing of the ε = "
-            f"{amount_exact(given.privacy.epsilon)} asked for.",
-            where=f"{given.path}: [selection].epsilon",
-            remedy="Lower it, or raise [privacy].epsilon.",
-        )
+    require_left(given.privacy.epsilon, choice=_cost_of_choice(given), path=given.path)
 
 
 def _cost_of_choice(given: GivenSpec) -> Decimal:

@@ -56,6 +56,7 @@ __all__ = [
     "kind_of_mechanism",
     "record_layout",
     "release_kind",
+    "require_left",
 ]
 
 DEFAULT_KIND = "microdata"
@@ -406,6 +407,23 @@ def fixed_columns(request: Request, work: ReleaseWork, observer: Observer) -> Ge
     if not isinstance(request.recoding, GeneralizationMap):
         raise TypeError("the map is still to be chosen")
     return request.recoding
+
+
+def require_left(epsilon: Decimal | None, *, choice: Decimal, path: Path) -> None:
+    """Refuse a choice of the map that leaves nothing of the ε asked for.
+
+    Args:
+        epsilon: of the release, None where none is asked for.
+        choice: what the choices of all releases cost in ε.
+        path: the specification.
+    """
+    if epsilon is not None and choice >= epsilon:
+        raise InputRefused(
+            f"choosing the map costs ε = {amount_shown(choice)}, which leaves nothing of the ε = "
+            f"{amount_exact(epsilon)} asked for.",
+            where=f"{path}: [selection].epsilon",
+            remedy="Lower it, or raise [privacy].epsilon.",
+        )
 
 
 def chosen_chain(request: Request, work: ReleaseWork, observer: Observer) -> tuple[GeneralizationMap, ...]:

@@ -20,7 +20,16 @@ from ...mechanisms.recoding import GeneralizationMap
 from ...tasks.request import Request
 from ..columns import declared_choice, declared_map
 from ..spec_tables import SelectionTable
-from .kind import GivenSpec, Observer, ReleaseKind, TableReading, chosen_chain, count_records, record_layout
+from .kind import (
+    GivenSpec,
+    Observer,
+    ReleaseKind,
+    TableReading,
+    chosen_chain,
+    count_records,
+    record_layout,
+    require_left,
+)
 
 if TYPE_CHECKING:
     from ...tasks.stages.count import ReleaseWork
@@ -111,13 +120,7 @@ def _check_selection(path: Path, selection: SelectionTable, *, epsilon: Decimal 
             remedy="" if fresh else 'Remove it, or write on = "fresh-sample".',
         )
     cost = selection_cost(selection.epsilon, selection_rate=selection.rate).epsilon * times
-    if epsilon is not None and cost >= epsilon:
-        raise InputRefused(
-            f"choosing the map costs ε = {amount_shown(cost)}, which leaves nothing of the ε = "
-            f"{amount_exact(epsilon)} asked for.",
-            where=f"{path}: [selection].epsilon",
-            remedy="Lower it, or raise [privacy].epsilon.",
-        )
+    require_left(epsilon, choice=cost, path=path)
 
 
 def _mechanism(given: GivenSpec) -> Microdata:

@@ -19,7 +19,7 @@ from ..inputs.list import SourceFile, SourceLayout
 from ..inputs.parquet_footer import ParquetLayout
 from ..readers.csv_quotes import UNCHANGED, QuoteState, QuoteTransition, transition_over
 from .executors import Executor, LocalThreads, OnProgress, computed, computed_on_threads
-from .workers import telling_kinds_only
+from .workers import naming_kinds_only
 
 if TYPE_CHECKING:
     import dask.dataframe as dd
@@ -103,7 +103,7 @@ def with_quote_states(
     return tuple(followed)
 
 
-@telling_kinds_only
+@naming_kinds_only
 def range_transition(scanned: ByteRange) -> QuoteTransition:
     """What the bytes of a range do to each state of the quotes.
 

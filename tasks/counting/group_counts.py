@@ -32,7 +32,7 @@ from ..readers.parquet_records import parquet_keys
 from ..readers.values import RecordReading
 from .chunks import Chunk, CsvChunk, ParquetChunk, group_chunks, shared_chunks, with_quote_states
 from .executors import Executor, LocalThreads, OnProgress, computed, computed_on_threads, tasks_at_once
-from .workers import telling_kinds_only
+from .workers import naming_kinds_only
 
 if TYPE_CHECKING:
     import dask.dataframe as dd
@@ -114,7 +114,7 @@ class CountJob:
         return ("crowdblend-count", self.release_id, self.token)
 
 
-@telling_kinds_only
+@naming_kinds_only
 def count_chunks(chunks: tuple[Chunk, ...], *, job: CountJob) -> pd.DataFrame:
     """As `counted_chunks`, as a partition of a Dask dataframe: columns key0 … (int64 words) and count (int64)."""
     return frame_of_counts(counted_chunks(chunks, job=job))
@@ -463,7 +463,7 @@ def _unchanged(frame: pd.DataFrame) -> pd.DataFrame:
     return frame
 
 
-@telling_kinds_only
+@naming_kinds_only
 def _merged(frame: pd.DataFrame) -> pd.DataFrame:
     counts = counts_of_frame(frame)
     return frame_of_counts(sum_counts(counts.keys, counts.counts))

@@ -45,7 +45,7 @@ from .group_counts import (
     secret_of,
     whole_keys,
 )
-from .workers import telling_kinds_only
+from .workers import naming_kinds_only
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -319,7 +319,7 @@ def _shuffled(
         return counts_of_frame(computed(merged_counts(chosen), executor=executor, on_progress=on_progress))
 
 
-@telling_kinds_only
+@naming_kinds_only
 def _frame_of_records(chunks: tuple[Chunk, ...], *, job: CountJob, bits: int) -> pd.DataFrame:
     return _frame_in_buckets(person_records(chunks, job=job), bits)
 
@@ -329,7 +329,7 @@ def _frame_in_buckets(records: GroupCounts, bits: int) -> pd.DataFrame:
     return frame_of_counts(records).assign(**{_BUCKET: records.keys[0] >> (64 - bits) if bits else records.keys[0] * 0})
 
 
-@telling_kinds_only
+@naming_kinds_only
 def _frame_of_chosen(frame: pd.DataFrame, *, job: CountJob) -> pd.DataFrame:
     records = counts_of_frame(frame.drop(columns=_BUCKET))
     return frame_of_counts(chosen_records(sorted_records(*records, cells=job.map.cells), job=job))

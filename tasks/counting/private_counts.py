@@ -16,7 +16,7 @@ from ..request import Request
 from .chunks import plan_chunks
 from .executors import Executor, LocalThreads, OnProgress
 from .group_counts import count_job, group_counts
-from .workers import telling_kinds_only
+from .workers import naming_kinds_only
 
 if TYPE_CHECKING:
     from ...mechanisms.contributions import ContributionLimit
@@ -33,7 +33,7 @@ def finest_map(generalization: GeneralizationMap) -> GeneralizationMap:
     )
 
 
-@telling_kinds_only
+@naming_kinds_only
 def private_counts(
     *,
     look: RecordedLook,
@@ -74,7 +74,7 @@ def private_counts(
     return CountedRecords(map=finest, groups=groups)
 
 
-@telling_kinds_only
+@naming_kinds_only
 def records_left_out(
     *,
     look: RecordedLook,

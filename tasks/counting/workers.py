@@ -14,13 +14,13 @@ from typing import Any, ParamSpec, TypeVar
 from ...mechanisms.errors import InputRefused, Refusal, ReleaseFailed
 from ...mechanisms.sampling import LAYOUT
 
-__all__ = ["CSV_RECORDS", "SAMPLER_LAYOUT", "identity", "require_same_everywhere", "telling_kinds_only"]
+__all__ = ["CSV_RECORDS", "SAMPLER_LAYOUT", "identity", "naming_kinds_only", "require_same_everywhere"]
 
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
 
 
-def telling_kinds_only(function: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
+def naming_kinds_only(function: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
     """Turn every fault that is not a refusal into one that names its kind alone.
 
     PRIVACY: the text of an unknown fault can hold a value of the records; Dask logs it on the worker and sends it

@@ -149,7 +149,7 @@ def _page(
     curve = None
     if found is not None:
         mechanism = {"kind": "strongly-safe-release/1", "k": found["k"], "sampling_rate": found["sampling_rate"]}
-        curve = curve_of(mechanism, rows_per_person=1, delta=found["delta"], desk=seen.around.calculator)
+        curve = curve_of(mechanism, rows_per_person=1, delta=found["delta"], queue=seen.around.calculator)
     return CalculatorPage(
         frame=seen.frame(),
         asked=asked,

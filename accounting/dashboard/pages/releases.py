@@ -191,7 +191,7 @@ def release_page(seen: PageRequest, release_id: str) -> ReleasePage:
             dict(charge.mechanism),
             rows_per_person=context.rows_per_person,
             delta=amount(charge.price.delta).exact,
-            desk=seen.around.desk,
+            queue=seen.around.queue,
         ),
     )
 

@@ -296,7 +296,7 @@ def _surroundings(options: Options, observer: Observer) -> DashboardState:
         store=store,
         follower=follower,
         watch=ChainWatch(job, ended=ended),
-        desk=JobQueue(),
+        queue=JobQueue(),
         calculator=JobQueue(),
         certificates=Certificates(options.releases),
         publication_delay=PublicationDelay(minutes=options.hold_back_minutes),
@@ -309,7 +309,7 @@ async def _lifespan(application: FastAPI) -> AsyncIterator[None]:
     around.watch.start()
     yield
     around.watch.close()
-    around.desk.close()
+    around.queue.close()
     around.calculator.close()
     around.store.close()
 

@@ -92,14 +92,14 @@ class Curve:
     computing: bool
 
 
-def curve_of(mechanism: Mapping[str, str | int], *, rows_per_person: int, delta: str, desk: JobQueue) -> Curve:
+def curve_of(mechanism: Mapping[str, str | int], *, rows_per_person: int, delta: str, queue: JobQueue) -> Curve:
     """The curve of a mechanism's record.
 
     Args:
         mechanism: the record, as the ledger has it.
         rows_per_person: the most records of one person.
         delta: the δ that the picture must show.
-        desk: computes it.
+        queue: computes it.
     """
     try:
         curves = kind_of_record(mechanism.get("kind")).curves
@@ -114,7 +114,7 @@ def curve_of(mechanism: Mapping[str, str | int], *, rows_per_person: int, delta:
     elif not isinstance(k, int) or k > LARGEST_K:
         why_not = f"No curve is drawn for a k above {LARGEST_K}."
     else:
-        answer = desk.ask("curve", {"mechanism": dict(mechanism), "delta": delta}, wait=SECONDS_TO_WAIT)
+        answer = queue.ask("curve", {"mechanism": dict(mechanism), "delta": delta}, wait=SECONDS_TO_WAIT)
         if answer.found is None:
             return Curve(points=(), theorem=theorem, why_not=answer.why_not, computing=answer.pending)
         found = answer.found
@@ -127,7 +127,7 @@ def curve_of(mechanism: Mapping[str, str | int], *, rows_per_person: int, delta:
 
 
 def estimate_of(seen: PageRequest, added: DatasetAdded, position: int, account: Account, *, wait: float) -> Answer:
-    """What the desk knows of the estimate by now.
+    """What the queue knows of the estimate by now.
 
     Args:
         seen: the ledger.
@@ -143,7 +143,7 @@ def estimate_of(seen: PageRequest, added: DatasetAdded, position: int, account: 
     }
     counted = sorted([list(mechanism), times] for mechanism, times in charged.items())
     asked = {"charged": counted, "account": amounts, "rows_per_person": added.rows_per_person}
-    return seen.around.desk.ask("estimate", asked, wait=wait)
+    return seen.around.queue.ask("estimate", asked, wait=wait)
 
 
 def epsilon_of(answer: Answer) -> Amount | None:

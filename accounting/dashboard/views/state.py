@@ -344,7 +344,7 @@ class DashboardState:
         store: the ledger, open for looking.
         follower: what is known of entries beyond the tables.
         watch: verifies the chain.
-        desk: computes estimates and curves.
+        queue: computes estimates and curves.
         calculator: computes what visitors ask for.
         certificates: published certificates by their digest.
         publication_delay: up to which entry pages may look.
@@ -353,7 +353,7 @@ class DashboardState:
     store: Store
     follower: Follower
     watch: ChainWatch
-    desk: JobQueue
+    queue: JobQueue
     calculator: JobQueue
     certificates: Certificates
     publication_delay: PublicationDelay

@@ -148,25 +148,25 @@ class DeletionForecast:
 
 
 def forecast_deletion(
-    request: DeletionRequest, crowd: ReferencePopulation, *, chain: Sequence[Levels]
+    request: DeletionRequest, reference: ReferencePopulation, *, chain: Sequence[Levels]
 ) -> DeletionForecast:
-    """Foretell a release on a public crowd.
+    """Predict a release on a public reference population.
 
     Args:
         request: the specification.
-        crowd: who stands for the private records.
-        chain: the levels of each stage, nowhere finer than the crowd's.
+        reference: who stands for the private records.
+        chain: the levels of each stage, nowhere finer than the reference population's.
     """
     mechanism, charged = request.mechanism, request.price
-    groups = _chained(crowd, chain)
-    own = _expected(mechanism, crowd, groups)
+    groups = _chained(reference, chain)
+    own = _expected(mechanism, reference, groups)
     plans = [DeletionPlan(mechanism=mechanism, price=charged), *_plans(request)]
     last = groups[-1].groups
-    lost = own[-1].withheld / np.maximum(last.counts * crowd.scale, 1e-300)
+    lost = own[-1].withheld / np.maximum(last.counts * reference.scale, 1e-300)
     return DeletionForecast(
-        crowd=crowd.origin,
-        remarks=(*crowd.remarks, *limit_remarks(request)),
-        people=crowd.people,
+        crowd=reference.origin,
+        remarks=(*reference.remarks, *limit_remarks(request)),
+        people=reference.people,
         k=mechanism.k,
         epsilon=float(charged.epsilon),
         delta=float(charged.delta),
@@ -174,11 +174,11 @@ def forecast_deletion(
         largest_deletion=largest_deletion(mechanism.noise),
         published=float(sum(stage.published.sum() for stage in own)),
         groups=float(sum(stage.there.sum() for stage in own)),
-        deleted=_share(float(own[-1].withheld.sum()), crowd.people),
+        deleted=_share(float(own[-1].withheld.sum()), reference.people),
         stages=tuple(
             StageForecast(
                 stage=number,
-                levels=dict(zip(crowd.names, levels, strict=True)),
+                levels=dict(zip(reference.names, levels, strict=True)),
                 groups=int(one.groups.counts.size),
                 published_groups=float(stage.there.sum()),
                 left=float(stage.left.sum()),
@@ -187,23 +187,25 @@ def forecast_deletion(
             )
             for number, (levels, one, stage) in enumerate(zip(chain, groups, own, strict=True), start=1)
         ),
-        sampled=tuple(_sampled(request, crowd, groups)),
+        sampled=tuple(_sampled(request, reference, groups)),
         by_epsilon=tuple(
-            sorted((_at(plan, crowd, groups, chosen=plan is plans[0]) for plan in plans), key=lambda one: one.epsilon)
+            sorted(
+                (_at(plan, reference, groups, chosen=plan is plans[0]) for plan in plans), key=lambda one: one.epsilon
+            )
         ),
-        by_label=tuple(worst_labels(crowd, last, chain[-1], lost, together=1)[:MOST_LABELS]),
+        by_label=tuple(worst_labels(reference, last, chain[-1], lost, together=1)[:MOST_LABELS]),
     )
 
 
-def _at(plan: DeletionPlan, crowd: ReferencePopulation, groups: Sequence[_Chained], *, chosen: bool) -> ByEpsilon:
-    stages = _expected(plan.mechanism, crowd, groups)
+def _at(plan: DeletionPlan, reference: ReferencePopulation, groups: Sequence[_Chained], *, chosen: bool) -> ByEpsilon:
+    stages = _expected(plan.mechanism, reference, groups)
     return ByEpsilon(
         epsilon=float(plan.price.epsilon),
         expected_deletion=plan.expected_deletion,
         largest_deletion=plan.largest_deletion,
         published=float(sum(stage.published.sum() for stage in stages)),
         groups=float(sum(stage.there.sum() for stage in stages)),
-        deleted=_share(float(stages[-1].withheld.sum()), crowd.people),
+        deleted=_share(float(stages[-1].withheld.sum()), reference.people),
         chosen=chosen,
     )
 
@@ -231,7 +233,7 @@ def _plans(request: DeletionRequest) -> Iterator[DeletionPlan]:
 
 
 def _sampled(
-    request: DeletionRequest, crowd: ReferencePopulation, groups: Sequence[_Chained]
+    request: DeletionRequest, reference: ReferencePopulation, groups: Sequence[_Chained]
 ) -> Iterator[SampledInstead]:
     """For each stage's map the rate of `SAME_PRICE_RATES` that publishes most with the least k that costs no more."""
     charged = request.price
@@ -246,7 +248,7 @@ def _sampled(
         releases.append(StronglySafeRelease(k=k, sampling_rate=rate))
     for stage, one in enumerate(groups, start=1):
         found = [
-            (crowd.suppression_estimate(one.groups, k=release.k, rate=float(release.sampling_rate)), release)
+            (reference.suppression_estimate(one.groups, k=release.k, rate=float(release.sampling_rate)), release)
             for release in releases
         ]
         if found:
@@ -275,17 +277,17 @@ class _Chained:
     parents: NDArray[np.int64] | None
 
 
-def _chained(crowd: ReferencePopulation, chain: Sequence[Levels]) -> list[_Chained]:
+def _chained(reference: ReferencePopulation, chain: Sequence[Levels]) -> list[_Chained]:
     maps = [
         GeneralizationMap(
             columns=tuple(
                 MappedColumn(name=name, hierarchy=hierarchy, level=level)
-                for name, hierarchy, level in zip(crowd.names, crowd.hierarchies, levels, strict=True)
+                for name, hierarchy, level in zip(reference.names, reference.hierarchies, levels, strict=True)
             )
         )
         for levels in chain
     ]
-    here, found = crowd.at(chain[0]), []
+    here, found = reference.at(chain[0]), []
     for finer, coarser in pairwise(maps):
         above, parents = coarsened(finer.keys(list(here.codes)), finer=finer, coarser=coarser)
         found.append(_Chained(groups=here, parents=parents))
@@ -312,7 +314,7 @@ class _Stage:
     withheld: Numbers
 
 
-def _expected(mechanism: DeletionRelease, crowd: ReferencePopulation, groups: Sequence[_Chained]) -> list[_Stage]:
+def _expected(mechanism: DeletionRelease, reference: ReferencePopulation, groups: Sequence[_Chained]) -> list[_Stage]:
     """Each stage in expectation, exactly but for rounding; nothing is simulated.
 
     How many records are left of a group has a law: at the first stage the group's size, later the sum of what its parts
@@ -320,8 +322,8 @@ def _expected(mechanism: DeletionRelease, crowd: ReferencePopulation, groups: Se
     kept for fewer than that, and the mean.
     """
     noise = _Noise.of(mechanism)
-    law = _law_of_counts(groups[0].groups.counts, crowd.scale, noise.certain)
-    mean: Numbers = groups[0].groups.counts * np.float64(crowd.scale)
+    law = _law_of_counts(groups[0].groups.counts, reference.scale, noise.certain)
+    mean: Numbers = groups[0].groups.counts * np.float64(reference.scale)
     stages: list[_Stage] = []
     for one in groups:
         certain = np.maximum(1.0 - law.sum(axis=1), 0.0)

@@ -163,25 +163,25 @@ class Forecast:
     by_pair: tuple[Lost, ...]
 
 
-def forecast(request: Request, mechanism: Suppressing, crowd: ReferencePopulation, *, levels: Levels) -> Forecast:
-    """Foretell a release on a public crowd.
+def forecast(request: Request, mechanism: Suppressing, reference: ReferencePopulation, *, levels: Levels) -> Forecast:
+    """Predict a release on a public reference population.
 
     Args:
         request: the specification.
         mechanism: the one that it asks for.
-        crowd: who stands for the private records.
-        levels: one for each column, nowhere finer than the crowd's.
+        reference: who stands for the private records.
+        levels: one for each column, nowhere finer than the reference population's.
     """
     k, own_rate = mechanism.k, rate_of(mechanism)
     rate = float(own_rate)
-    groups = crowd.at(levels)
-    estimate = crowd.suppression_estimate(groups, k=k, rate=rate)
-    lost = 1.0 - crowd.survival(groups.counts, k=k, rate=rate)
+    groups = reference.at(levels)
+    estimate = reference.suppression_estimate(groups, k=k, rate=rate)
+    lost = 1.0 - reference.survival(groups.counts, k=k, rate=rate)
     thresholds = sorted({*THRESHOLDS, k})
     rates = sorted({*RATES, own_rate})
 
     def at(threshold: int, sampling_rate: Decimal) -> ByPrice:
-        found = crowd.suppression_estimate(groups, k=threshold, rate=float(sampling_rate))
+        found = reference.suppression_estimate(groups, k=threshold, rate=float(sampling_rate))
         return ByPrice(
             k=threshold,
             rate=float(sampling_rate),
@@ -194,10 +194,10 @@ def forecast(request: Request, mechanism: Suppressing, crowd: ReferencePopulatio
     others = sorted({*SAME_PRICE_RATES, own_rate})
     same = ((sampling_rate, _least_k(request, mechanism, sampling_rate)) for sampling_rate in others)
     return Forecast(
-        crowd=crowd.origin,
-        remarks=(*crowd.remarks, *limit_remarks(request)),
-        people=crowd.people,
-        levels=dict(zip(crowd.names, levels, strict=True)),
+        crowd=reference.origin,
+        remarks=(*reference.remarks, *limit_remarks(request)),
+        people=reference.people,
+        levels=dict(zip(reference.names, levels, strict=True)),
         k=k,
         rate=rate,
         epsilon=float(request.price.epsilon),
@@ -206,11 +206,11 @@ def forecast(request: Request, mechanism: Suppressing, crowd: ReferencePopulatio
         by_k=tuple(at(threshold, own_rate) for threshold in thresholds),
         by_rate=tuple(at(k, sampling_rate) for sampling_rate in rates),
         same_price=tuple(at(least, sampling_rate) for sampling_rate, least in same if least is not None),
-        by_level=tuple(_by_level(crowd, levels, k=k, rate=rate)),
-        by_column=tuple(_by_column(crowd, levels, estimate, k=k, rate=rate)),
-        by_label=tuple(worst_labels(crowd, groups, levels, lost, together=1)[:MOST_LABELS]),
-        by_pair=tuple(worst_labels(crowd, groups, levels, lost, together=2)[:MOST_PAIRS])
-        if 1 < len(crowd.names) <= MOST_COLUMNS_PAIRED
+        by_level=tuple(_by_level(reference, levels, k=k, rate=rate)),
+        by_column=tuple(_by_column(reference, levels, estimate, k=k, rate=rate)),
+        by_label=tuple(worst_labels(reference, groups, levels, lost, together=1)[:MOST_LABELS]),
+        by_pair=tuple(worst_labels(reference, groups, levels, lost, together=2)[:MOST_PAIRS])
+        if 1 < len(reference.names) <= MOST_COLUMNS_PAIRED
         else (),
     )
 
@@ -226,9 +226,9 @@ def rate_of(mechanism: Suppressing) -> Decimal:
     return mechanism.sampling_rate
 
 
-def suppression_at(crowd: ReferencePopulation, levels: Levels, *, k: int, rate: float) -> SuppressionEstimate:
+def suppression_at(reference: ReferencePopulation, levels: Levels, *, k: int, rate: float) -> SuppressionEstimate:
     """What would happen to the records under another map."""
-    return crowd.suppression_estimate(crowd.at(levels), k=k, rate=rate)
+    return reference.suppression_estimate(reference.at(levels), k=k, rate=rate)
 
 
 def _epsilon(request: Request, mechanism: Suppressing, k: int, rate: Decimal) -> float | None:
@@ -257,37 +257,37 @@ def _least_k(request: Request, mechanism: Suppressing, rate: Decimal) -> int | N
         return None
 
 
-def _by_level(crowd: ReferencePopulation, levels: Levels, *, k: int, rate: float) -> Iterator[ByLevel]:
-    for place, (name, hierarchy) in enumerate(zip(crowd.names, crowd.hierarchies, strict=True)):
-        for level in range(crowd.base[place], hierarchy.levels):
+def _by_level(reference: ReferencePopulation, levels: Levels, *, k: int, rate: float) -> Iterator[ByLevel]:
+    for place, (name, hierarchy) in enumerate(zip(reference.names, reference.hierarchies, strict=True)):
+        for level in range(reference.base[place], hierarchy.levels):
             other = (*levels[:place], level, *levels[place + 1 :])
             yield ByLevel(
                 column=name,
                 level=level,
                 kept=float(information_kept(hierarchy, level)),
-                suppressed=suppression_at(crowd, other, k=k, rate=rate).suppressed,
+                suppressed=suppression_at(reference, other, k=k, rate=rate).suppressed,
                 chosen=level == levels[place],
             )
 
 
 def _by_column(
-    crowd: ReferencePopulation, levels: Levels, now: SuppressionEstimate, *, k: int, rate: float
+    reference: ReferencePopulation, levels: Levels, now: SuppressionEstimate, *, k: int, rate: float
 ) -> list[WithoutColumn]:
     found = []
-    for place, name in enumerate(crowd.names):
-        others = [other for other in range(len(crowd.names)) if other != place]
-        without = crowd.suppression_estimate(crowd.at(levels, columns=others), k=k, rate=rate).suppressed
+    for place, name in enumerate(reference.names):
+        others = [other for other in range(len(reference.names)) if other != place]
+        without = reference.suppression_estimate(reference.at(levels, columns=others), k=k, rate=rate).suppressed
         found.append(WithoutColumn(column=name, suppressed=without, saved=now.suppressed - without))
     return sorted(found, key=lambda one: -one.saved)
 
 
 def worst_labels(
-    crowd: ReferencePopulation, groups: Groups, levels: Levels, lost: NDArray[np.float64], *, together: int
+    reference: ReferencePopulation, groups: Groups, levels: Levels, lost: NDArray[np.float64], *, together: int
 ) -> list[Lost]:
     """Labels, one by one or in pairs, by how many more of their people are lost than if all lost alike.
 
     Args:
-        crowd: whose they are.
+        reference: whose they are.
         groups: its groups at some levels.
         levels: these levels, one for each column.
         lost: share of each group that is lost, shape (groups,).
@@ -306,15 +306,15 @@ def worst_labels(
             if excess[one] <= 1e-9 * people[one]:
                 continue
             labels = [
-                crowd.hierarchies[groups.columns[place]].labels(
+                reference.hierarchies[groups.columns[place]].labels(
                     distinct[row, one : one + 1], levels[groups.columns[place]]
                 )[0]
                 for row, place in enumerate(places)
             ]
             entry = Lost(
-                columns=tuple(crowd.names[groups.columns[place]] for place in places),
+                columns=tuple(reference.names[groups.columns[place]] for place in places),
                 labels=tuple(labels),
-                people=float(people[one]) * crowd.scale,
+                people=float(people[one]) * reference.scale,
                 suppressed=float(gone[one] / people[one]),
             )
             found.append((float(excess[one]), entry))
@@ -352,34 +352,34 @@ class Suggestion:
 
 
 def suggestions(
-    request: Request, mechanism: Suppressing, crowd: ReferencePopulation, prediction: Forecast
+    request: Request, mechanism: Suppressing, reference: ReferencePopulation, prediction: Forecast
 ) -> tuple[Suggestion, ...]:
     """What would help, most helpful kinds first; empty where nothing does."""
     levels = tuple(prediction.levels.values())
-    found = [*_another_map(request, mechanism, crowd, prediction, levels)]
+    found = [*_another_map(request, mechanism, reference, prediction, levels)]
     found += sorted(
-        _steps(request, crowd, prediction, levels), key=lambda one: -one.information * (1.0 - one.suppressed)
+        _steps(request, reference, prediction, levels), key=lambda one: -one.information * (1.0 - one.suppressed)
     )[:MOST_STEPS]
-    return (*found, *_other_spending(crowd, request, prediction, levels))
+    return (*found, *_other_spending(reference, request, prediction, levels))
 
 
-def best_levels(request: Request, mechanism: Suppressing, crowd: ReferencePopulation) -> Levels | None:
-    """The map that keeps most on the crowd, by the quality that a private draw has; None where they are too many."""
-    lattice = _lattice(request, crowd)
+def best_levels(request: Request, mechanism: Suppressing, reference: ReferencePopulation) -> Levels | None:
+    """The map that keeps most of these groups, by a private draw's quality; None where there are too many maps."""
+    lattice = _lattice(request, reference)
     if lattice.size > MOST_MAPS:
         return None
     base = lattice.map_of(lattice.finest)
-    groups = crowd.at(lattice.finest)
+    groups = reference.at(lattice.finest)
     counts = GroupCounts(base.keys(list(groups.codes)), groups.counts)
-    threshold = max(1, ceil(mechanism.k / (float(rate_of(mechanism)) * crowd.scale)))
+    threshold = max(1, ceil(mechanism.k / (float(rate_of(mechanism)) * reference.scale)))
     scored = scores(counts, lattice=lattice, threshold=threshold)
     if not scored.any():
         return lattice.coarsest  # no group of any map is large enough
     return lattice.levels_of(int(scored.argmax()))
 
 
-def _lattice(request: Request, crowd: ReferencePopulation) -> Lattice:
-    """The maps that may be suggested: a choice's own candidates, or all; nowhere finer than the crowd.
+def _lattice(request: Request, reference: ReferencePopulation) -> Lattice:
+    """The maps that may be suggested: a choice's own candidates, or all; nowhere finer than the reference population.
 
     Raises:
         InputRefused: every candidate is finer somewhere.
@@ -393,12 +393,12 @@ def _lattice(request: Request, crowd: ReferencePopulation) -> Lattice:
                 LatticeColumn(
                     name=name, hierarchy=hierarchy, min_level=0, max_level=hierarchy.levels - 1, weight=Decimal(1)
                 )
-                for name, hierarchy in zip(crowd.names, crowd.hierarchies, strict=True)
+                for name, hierarchy in zip(reference.names, reference.hierarchies, strict=True)
             )
             listed = None
     if listed is not None:
-        listed = tuple(levels for levels in listed if all(map(ge, levels, crowd.base)))
-    for least, column in zip(crowd.base, columns, strict=True):
+        listed = tuple(levels for levels in listed if all(map(ge, levels, reference.base)))
+    for least, column in zip(reference.base, columns, strict=True):
         if least > column.max_level or listed == ():
             raise InputRefused(
                 f"no candidate is as coarse as what is known; the column {column.name!r} is known at level {least}.",
@@ -406,54 +406,56 @@ def _lattice(request: Request, crowd: ReferencePopulation) -> Lattice:
             )
     bounded = (
         dataclasses.replace(column, min_level=max(least, column.min_level))
-        for least, column in zip(crowd.base, columns, strict=True)
+        for least, column in zip(reference.base, columns, strict=True)
     )
     return Lattice(columns=tuple(bounded), candidates=listed)
 
 
-def _information(request: Request, crowd: ReferencePopulation, levels: Levels) -> float:
-    """Share of the information that a map keeps of that at the crowd's own levels, by the columns' weights."""
-    weights = [float(column.weight) for column in _lattice(request, crowd).columns]
+def _information(request: Request, reference: ReferencePopulation, levels: Levels) -> float:
+    """Share that a map keeps of the information at the reference's own levels, by the columns' weights."""
+    weights = [float(column.weight) for column in _lattice(request, reference).columns]
     kept, most = (
         sum(
             weight * float(information_kept(hierarchy, level))
-            for weight, hierarchy, level in zip(weights, crowd.hierarchies, chosen, strict=True)
+            for weight, hierarchy, level in zip(weights, reference.hierarchies, chosen, strict=True)
         )
-        for chosen in (levels, crowd.base)
+        for chosen in (levels, reference.base)
     )
     return kept / most if most else 0.0
 
 
 def _suggestion(
-    request: Request, crowd: ReferencePopulation, prediction: Forecast, levels: Levels, what: str
+    request: Request, reference: ReferencePopulation, prediction: Forecast, levels: Levels, what: str
 ) -> Suggestion:
-    then = suppression_at(crowd, levels, k=prediction.k, rate=prediction.rate)
+    then = suppression_at(reference, levels, k=prediction.k, rate=prediction.rate)
     return Suggestion(
         what=what,
         suppressed=then.suppressed,
         records=then.records,
-        information=_information(request, crowd, levels),
+        information=_information(request, reference, levels),
         epsilon=prediction.epsilon,
     )
 
 
 def _another_map(
-    request: Request, mechanism: Suppressing, crowd: ReferencePopulation, prediction: Forecast, levels: Levels
+    request: Request, mechanism: Suppressing, reference: ReferencePopulation, prediction: Forecast, levels: Levels
 ) -> Iterator[Suggestion]:
-    best = best_levels(request, mechanism, crowd)
+    best = best_levels(request, mechanism, reference)
     if best is None or best == levels:
         return
     words = ", ".join(
-        f"{name} {then}" for name, now, then in zip(crowd.names, levels, best, strict=True) if now != then
+        f"{name} {then}" for name, now, then in zip(reference.names, levels, best, strict=True) if now != then
     )
     yield _suggestion(
-        request, crowd, prediction, best, f"Of all maps this one keeps most on this crowd; levels: {words}"
+        request, reference, prediction, best, f"Of all maps this one keeps most on these records; levels: {words}"
     )
 
 
-def _steps(request: Request, crowd: ReferencePopulation, prediction: Forecast, levels: Levels) -> Iterator[Suggestion]:
+def _steps(
+    request: Request, reference: ReferencePopulation, prediction: Forecast, levels: Levels
+) -> Iterator[Suggestion]:
     """One level more for one column, where that saves enough to be worth it; one less, where little is lost."""
-    lattice = _lattice(request, crowd)
+    lattice = _lattice(request, reference)
     if lattice.candidates is not None:
         return
     for place, column in enumerate(lattice.columns):
@@ -461,18 +463,20 @@ def _steps(request: Request, crowd: ReferencePopulation, prediction: Forecast, l
         finer = (*levels[:place], levels[place] - 1, *levels[place + 1 :])
         if levels[place] < column.max_level:
             step = _suggestion(
-                request, crowd, prediction, coarser, f"Publish {column.name} at level {levels[place] + 1}"
+                request, reference, prediction, coarser, f"Publish {column.name} at level {levels[place] + 1}"
             )
             if prediction.estimate.suppressed - step.suppressed > LITTLE:
                 yield step
         if levels[place] > column.min_level:
-            step = _suggestion(request, crowd, prediction, finer, f"Publish {column.name} at level {levels[place] - 1}")
+            step = _suggestion(
+                request, reference, prediction, finer, f"Publish {column.name} at level {levels[place] - 1}"
+            )
             if step.suppressed < min(1.0, prediction.estimate.suppressed + LITTLE):
                 yield step
 
 
 def _other_spending(
-    crowd: ReferencePopulation, request: Request, prediction: Forecast, levels: Levels
+    reference: ReferencePopulation, request: Request, prediction: Forecast, levels: Levels
 ) -> Iterator[Suggestion]:
     """Another rate with its least k at no higher price, where it publishes clearly more."""
     best = max(prediction.same_price, key=lambda point: point.records, default=None)
@@ -482,6 +486,6 @@ def _other_spending(
         what=f"Spend the same ε on rate {best.rate:g} with k = {best.k}",
         suppressed=best.suppressed,
         records=best.records,
-        information=_information(request, crowd, levels),
+        information=_information(request, reference, levels),
         epsilon=best.epsilon,
     )

@@ -44,9 +44,9 @@ __all__ = [
     "Groups",
     "ReferencePopulation",
     "SuppressionEstimate",
-    "crowd_of_records",
-    "crowd_of_release",
     "limit_remarks",
+    "reference_of_records",
+    "reference_of_release",
     "require_public",
 ]
 
@@ -269,7 +269,7 @@ MOST_LABELS = 5_000_000
 NOT_DONE = "Nothing was previewed."
 
 
-def crowd_of_records(
+def reference_of_records(
     request: Request, source: str, *, separator: str | None, population: int | None, home: Path
 ) -> ReferencePopulation:
     """Count public or synthetic records.
@@ -323,7 +323,7 @@ def crowd_of_records(
     )
 
 
-def crowd_of_release(request: Request, folder: Path) -> ReferencePopulation:
+def reference_of_release(request: Request, folder: Path) -> ReferencePopulation:
     """Take the groups of a release that was published, a noisy histogram's too, at its levels.
 
     Args:

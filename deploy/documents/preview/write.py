@@ -28,7 +28,7 @@ from ...commands.output_guard import require_elsewhere, write_new
 from ..rendering import page, percent
 from .deletion import DeletionForecast, forecast_deletion
 from .forecast import MOST_MAPS, ByPrice, Forecast, Lost, Suggestion, best_levels, forecast, suggestions
-from .reference_population import REMEDY, WHY, ReferencePopulation, crowd_of_records, crowd_of_release
+from .reference_population import REMEDY, WHY, ReferencePopulation, reference_of_records, reference_of_release
 
 __all__ = [
     "Preview",
@@ -427,15 +427,15 @@ def preview(
     if release is not None:
         if population is not None:
             raise InputRefused("a release tells by itself for how many people it stands.", where="--population")
-        crowd = crowd_of_release(request, Path(release))
+        reference = reference_of_release(request, Path(release))
     else:
         home = resolve_paths().home
-        crowd = crowd_of_records(request, str(public), separator=separator, population=population, home=home)
+        reference = reference_of_records(request, str(public), separator=separator, population=population, home=home)
     if isinstance(mechanism, DeletionRelease):
-        return _of_deletion(request, crowd, levels or {})
-    prediction = forecast(request, mechanism, crowd, levels=_levels(request, mechanism, crowd, levels or {}))
+        return _of_deletion(request, reference, levels or {})
+    prediction = forecast(request, mechanism, reference, levels=_levels(request, mechanism, reference, levels or {}))
     return Preview(
-        forecast=prediction, suggestions=tuple(suggestions(request, mechanism, crowd, prediction)), request=request
+        forecast=prediction, suggestions=tuple(suggestions(request, mechanism, reference, prediction)), request=request
     )
 
 
@@ -483,7 +483,9 @@ def _predicted(request: Request) -> Suppressing | DeletionRelease:
 
 def _refuse_without_crowd(request: Request, *, both: bool) -> NoReturn:
     if both:
-        raise InputRefused("a preview is on one crowd.", where="--public, --release", remedy="Leave one of them out.")
+        raise InputRefused(
+            "a preview is on one reference population.", where="--public, --release", remedy="Leave one of them out."
+        )
     raise InputRefused(
         f"the records of '{request.dataset}' themselves aren't looked at for a preview. {WHY}",
         where="--public, --release",
@@ -491,7 +493,7 @@ def _refuse_without_crowd(request: Request, *, both: bool) -> NoReturn:
     )
 
 
-def _of_deletion(request: Request, crowd: ReferencePopulation, wanted: Mapping[str, int]) -> Preview:
+def _of_deletion(request: Request, reference: ReferencePopulation, wanted: Mapping[str, int]) -> Preview:
     """By the levels of each stage; others can be asked for where there is a single one."""
     if not isinstance(request, DeletionRequest):
         raise TypeError("another kind of release was charged as a deletion")
@@ -501,17 +503,19 @@ def _of_deletion(request: Request, crowd: ReferencePopulation, wanted: Mapping[s
             where="--level",
             remedy="Change the levels of its columns in the specification.",
         )
-    chain = tuple(_previewed([column.level for column in one.columns], crowd, wanted) for one in request.maps)
-    return Preview(forecast=forecast_deletion(request, crowd, chain=chain), suggestions=(), request=request)
+    chain = tuple(_previewed([column.level for column in one.columns], reference, wanted) for one in request.maps)
+    return Preview(forecast=forecast_deletion(request, reference, chain=chain), suggestions=(), request=request)
 
 
-def _levels(request: Request, mechanism: Suppressing, crowd: ReferencePopulation, wanted: Mapping[str, int]) -> Levels:
+def _levels(
+    request: Request, mechanism: Suppressing, reference: ReferencePopulation, wanted: Mapping[str, int]
+) -> Levels:
     """The levels of the previewed map: the specification's, or the best that a draw could give; or those asked for."""
     match request.recoding:
         case GeneralizationMap(columns=fixed):
             levels = [column.level for column in fixed]
         case MapChoice(lattice=lattice):
-            best = best_levels(request, mechanism, crowd) if not wanted else None
+            best = best_levels(request, mechanism, reference) if not wanted else None
             if best is None and not wanted:
                 raise InputRefused(
                     f"there are more than {MOST_MAPS} maps to draw from, and which one to look at isn't said.",
@@ -519,23 +523,23 @@ def _levels(request: Request, mechanism: Suppressing, crowd: ReferencePopulation
                     remedy="Name levels, for example --level age=2; columns that are not named have their coarsest.",
                 )
             levels = list(best or lattice.coarsest)
-    return _previewed(levels, crowd, wanted)
+    return _previewed(levels, reference, wanted)
 
 
-def _previewed(levels: list[int], crowd: ReferencePopulation, wanted: Mapping[str, int]) -> Levels:
+def _previewed(levels: list[int], reference: ReferencePopulation, wanted: Mapping[str, int]) -> Levels:
     """The levels with those that are asked for; refused where they can't be previewed."""
     for name, level in wanted.items():
-        if name not in crowd.names or level < 0:
+        if name not in reference.names or level < 0:
             raise not_a_level()
-        place = crowd.names.index(name)
-        if level >= crowd.hierarchies[place].levels:
+        place = reference.names.index(name)
+        if level >= reference.hierarchies[place].levels:
             raise InputRefused(f"the column {name!r} has no level {level}.", where="--level")
         levels[place] = level
-    for name, level, least in zip(crowd.names, levels, crowd.base, strict=True):
+    for name, level, least in zip(reference.names, levels, reference.base, strict=True):
         if level < least:
             raise InputRefused(
                 f"the column {name!r} is known at level {least} and coarser alone, not at level {level}.",
-                where="--release" if crowd.scale > 1 else "--level",
+                where="--release" if reference.scale > 1 else "--level",
                 remedy=f"Try --level {name}={least}.",
             )
     return tuple(levels)
