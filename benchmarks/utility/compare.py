@@ -25,7 +25,7 @@ import tracemalloc
 import zlib
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from pathlib import Path
 from threading import Timer
@@ -52,6 +52,7 @@ EPSILONS = tuple(map(Decimal, ("0.2", "0.5", "1", "2", "4")))
 NUMBERS = {"census": (7_000, 29_501, 300_000, 3_000_000), "nist": (7_634, 27_253), "adult": (30_162,)}
 SHOWN_EPSILON = Decimal(1)
 PEERS = ("MST", "AIM")
+ROUNDED, INDEPENDENT = "round", "sample"
 DRAWS, LEAST_DRAWS = 10, 2
 SHIPPED = "census"
 SINGLE_THREADED = {
@@ -128,6 +129,12 @@ class Grid:
     peers: Sequence[str]
     draws: int
 
+    @property
+    def shown(self) -> list[str]:
+        """Ours, the simple ones, and the synthesizers with both kinds of records."""
+        methods = (ROUNDED, INDEPENDENT)
+        return [*self.ways, *(peer_name(peer, method) for peer in self.peers for method in methods)]
+
     def cells(self, ways: Sequence[str]) -> Iterator[Cell]:
         """The cells of some ways; those of one table and size together, and the price that is shown first of all."""
         for table in self.tables:
@@ -164,9 +171,11 @@ class Grid:
                     results.add(cell, drawn(cell, truth, draw=draw))
                     progress.advance(bar)
             elif python is not None:
-                for measures in synthesized(cell, truth, python=python, draws=self.draws - done, minutes=minutes):
-                    results.add(cell, measures)
-                    progress.advance(bar)
+                for method, measures in synthesized(
+                    cell, truth, python=python, draws=self.draws - done, minutes=minutes
+                ):
+                    results.add(replace(cell, way=peer_name(cell.way, method)), measures)
+                    progress.advance(bar, method == ROUNDED)
 
 
 def drawn(cell: Cell, truth: Truth, *, draw: int) -> dict[str, float]:
@@ -191,8 +200,15 @@ def drawn(cell: Cell, truth: Truth, *, draw: int) -> dict[str, float]:
     return truth.measured(released) | spent
 
 
-def synthesized(cell: Cell, truth: Truth, *, python: Path, draws: int, minutes: float) -> Iterator[dict[str, float]]:
-    """Measures of synthetic records, draw after draw; as many as are made in time.
+def peer_name(algorithm: str, method: str) -> str:
+    """A synthesizer's name on the page: as it is used where nothing is said, or with records drawn independently."""
+    return algorithm if method == ROUNDED else f"{algorithm}, drawn independently"
+
+
+def synthesized(
+    cell: Cell, truth: Truth, *, python: Path, draws: int, minutes: float
+) -> Iterator[tuple[str, dict[str, float]]]:
+    """Measures of synthetic records with how they were drawn, draw after draw; as many as are made in time.
 
     Raises:
         RuntimeError: the synthesizer failed.
@@ -212,7 +228,9 @@ def synthesized(cell: Cell, truth: Truth, *, python: Path, draws: int, minutes: 
             late.start()
             try:
                 for told in running.stdout or ():
-                    yield of_answer(json.loads(told), truth)
+                    answer = json.loads(told)
+                    measures = of_answer(answer, truth)
+                    yield answer["method"], measures
                 complaint = running.stderr.read() if running.stderr else ""
                 if running.wait() and late.is_alive():
                     raise RuntimeError(f"{cell.name}: {complaint[-2000:]}")
@@ -326,7 +344,10 @@ class Page:
             extra = "" if name == SHIPPED else " (extra: these records are not shipped)"
             found += [f"### {table.title}{extra}", "", *self._marginals(name), ""]
             if name == SHIPPED:
-                found += ["![k-marginal against ε](benchmarks/utility-k-marginal.svg)", ""]
+                found += [
+                    "![k-marginal against ε, MST with records drawn independently](benchmarks/utility-k-marginal.svg)",
+                    "",
+                ]
                 found += ["![Error of counts against the number of records](benchmarks/utility-counts.svg)", ""]
             for number in self.grid.numbers[name]:
                 found += [
@@ -335,20 +356,29 @@ class Page:
                     *self._measures(name, number),
                     "",
                 ]
-        without: dict[str, list[str]] = defaultdict(list)
-        fewer: dict[str, set[int]] = defaultdict(set)
-        for cell in self.grid.cells([*self.grid.ways, *self.grid.peers]):
-            draws = len(self.results.of(cell))
-            if not self._enough(cell):
-                without[cell.way].append(f"{cell.table} of {cell.number:,} at ε = {cell.epsilon}")
-            elif draws < self.grid.draws:
-                fewer[cell.way].add(draws)
-        for way, cells in without.items():
-            found += [f"Not run, and so not on the page, {way}: {', '.join(cells)}.", ""]
-        for way, draws_of in fewer.items():
-            least, most = min(draws_of), max(draws_of)
-            found += [f"Of {way} some medians are over fewer draws than {self.grid.draws}: {least} to {most}.", ""]
-        return found[:-1]
+        return [*found, *self._left_out()]
+
+    def _left_out(self) -> list[str]:
+        """What was not run, and where fewer draws were made than asked for."""
+        said = []
+        for way in self.grid.shown:
+            cells = list(self.grid.cells([way]))
+            missing = [cell for cell in cells if not self._enough(cell)]
+            if len(missing) == len(cells):
+                said.append(f"{way} was not run.")
+                continue
+            by_place: dict[str, list[str]] = defaultdict(list)
+            for cell in missing:
+                by_place[f"{self.grid.tables[cell.table].short} {cell.number:,}"].append(str(cell.epsilon))
+            places = "; ".join(f"{place} at ε = {', '.join(sorted(some))}" for place, some in by_place.items())
+            draws = [len(self.results.of(cell)) for cell in cells if self._enough(cell)]
+            if missing:
+                said.append(f"{way} was not run for {places}.")
+            if min(draws) < self.grid.draws:
+                said.append(
+                    f"{way}: medians are over {min(draws)} to {max(draws)} draws, others over {self.grid.draws}."
+                )
+        return [" ".join(said)] if said else []
 
     def _enough(self, cell: Cell) -> bool:
         return len(self.results.of(cell)) >= min(LEAST_DRAWS, self.grid.draws)
@@ -360,7 +390,7 @@ class Page:
             f"| k-marginal, by ε | records | {' | '.join(str(one) for one in sorted(self.grid.epsilons))} |",
             "|---|---|" + "---|" * len(self.grid.epsilons),
         ]
-        for way in (*self.grid.ways, *self.grid.peers):
+        for way in self.grid.shown:
             for number in numbers:
                 cells = [Cell(table=table, number=number, epsilon=one, way=way) for one in sorted(self.grid.epsilons)]
                 if any(map(self._enough, cells)):
@@ -373,7 +403,7 @@ class Page:
             f"| | {' | '.join(one.name for one in FIGURES[1:])} |",
             "|---|" + "---|" * (len(FIGURES) - 1),
         ]
-        for way in (*self.grid.ways, *self.grid.peers):
+        for way in self.grid.shown:
             cell = Cell(table=table, number=number, epsilon=SHOWN_EPSILON, way=way)
             if self._enough(cell):
                 draws = self.results.of(cell)
@@ -385,7 +415,7 @@ class Page:
         places = [(name, number) for name in self.grid.tables for number in self.grid.numbers[name]]
         shown = [f"{self.grid.tables[name].short}, {number:,}" for name, number in places]
         lines = [f"| at ε = {SHOWN_EPSILON} | {' | '.join(shown)} |", "|---|" + "---|" * len(places)]
-        private = [way for way in (*self.grid.ways, *self.grid.peers) if way not in UNPROVED]
+        private = [way for way in self.grid.shown if way not in UNPROVED]
         for purpose, figure, best_of in PURPOSES:
             told = []
             for name, number in places:
@@ -462,8 +492,7 @@ STYLES = {
     "sampled": ("#0072B2", ""),
     "ARX's method": ("#0072B2", "2 3"),
     "noisy histogram": ("#009E73", ""),
-    "MST": ("#777", ""),
-    "AIM": ("#777", "7 4"),
+    "MST, drawn independently": ("#777", ""),
 }
 """Way → colour and dashes."""
 
@@ -505,7 +534,12 @@ def picture(file: Path, series: Mapping[str, Sequence[tuple[float, float]]], *, 
     file.write_text(f"{head}<desc{description}</desc>{style}{ground}{rest}\n", encoding="utf-8")
 
 
-SHORT = {"deletion, calibrated": "calibrated", "noisy histogram": "histogram", "ARX's method": "ARX"}
+SHORT = {
+    "deletion, calibrated": "calibrated",
+    "noisy histogram": "histogram",
+    "ARX's method": "ARX",
+    "MST, drawn independently": "MST",
+}
 
 
 def main(argv: Sequence[str] | None = None) -> None:

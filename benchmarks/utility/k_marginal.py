@@ -1,4 +1,4 @@
-"""How well pairs of columns are kept, on NIST's records: deletion releases, sampled ones and DP synthesizers.
+"""How well pairs of columns are kept, on NIST's records: deletion releases and sampled ones.
 
     python -m benchmarks.utility.k_marginal --nist FOLDER
 
@@ -9,8 +9,7 @@ as often as the others.
 
 Releases are made by the product, charged to a ledger and read back from their files. "Sampled, raked" is a sampled
 release at 0.8 of ε with counts of every column at 0.2 of it, each a release of its own, and the weights raked here as
-deletion's are. The synthesizers are those of `opendp[mbi]`, in an environment of their own (--synthesizers PYTHON),
-since it pins a Polars; where they can't be imported the benchmark says so.
+deletion's are. Synthesizers beside them: `compare.py`.
 
 The fine and the coarse map were chosen by trying maps on these very records: values that are rare or frequent are
 published as they are (veterans, races, housing), and those that are spread about evenly are merged (ages, sexes,
@@ -24,9 +23,6 @@ from __future__ import annotations
 import argparse
 import csv
 import itertools
-import json
-import subprocess
-import sys
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -46,7 +42,7 @@ from numpy.typing import NDArray
 
 from ..whole_run import write_between
 
-__all__ = ["BY", "COLUMNS", "Records", "k_marginal", "main", "synthesized"]
+__all__ = ["BY", "COLUMNS", "Records", "k_marginal", "main"]
 
 BY = "benchmarks/utility/k_marginal.py"
 EPSILON, DELTA, MARGIN_SHARE = Decimal(1), Decimal("1e-6"), Decimal("0.2")
@@ -56,7 +52,6 @@ COLUMNS = (
 )  # fmt: skip
 AGES = "AGEP"
 BIN, AGES_BELOW = 5, 100
-SYNTHESIZERS = ("AIM", "MST")
 
 VALUES: Mapping[str, tuple[str, ...]] = {
     "AGEP": tuple(str(age) for age in range(AGES_BELOW)),
@@ -305,42 +300,8 @@ def raked_weights(
     ).weights
 
 
-def synthesized(
-    records: Records, true: Sequence[Amounts], *, python: str, algorithms: Sequence[str]
-) -> list[Scored] | str:
-    """Synthetic records in domains that are given; or why there are none.
-
-    Args:
-        records: the records.
-        true: their shares.
-        python: of an environment that has `opendp[mbi]`.
-        algorithms: some of `SYNTHESIZERS`.
-
-    Raises:
-        RuntimeError: it failed otherwise.
-    """
-    sizes = [one.shape[1] for one in true]
-    codes_file = records.work / "codes.npy"
-    np.save(codes_file, records.codes)
-    program = [python, str(Path(__file__).with_name("mbi_peer.py")), str(codes_file), "--sizes", *map(str, sizes)]
-    asked = ["--epsilon", str(EPSILON), "--delta", str(DELTA), "--algorithms", *algorithms]
-    ran = subprocess.run([*program, *asked], capture_output=True, text=True, check=False)
-    if ran.returncode:
-        raise RuntimeError(f"the synthesizers failed: {ran.stderr[-2000:]}")
-    found = []
-    for answer in map(json.loads, ran.stdout.splitlines()):
-        if "missing" in answer:
-            return str(answer["missing"])
-        # The last case is "any other value", which they have as well: a share of each.
-        cases = [np.vstack([np.eye(size), np.full((1, size), 1 / size)]) for size in sizes]
-        shown = [one[np.array(own)] for one, own in zip(cases, answer["codes"], strict=True)]
-        score = k_marginal(true, shown, weights=np.array(answer["numbers"], dtype=float))
-        found.append(Scored(name=f"{answer['algorithm']}, by `opendp[mbi]`", score=score, kept="none: synthetic"))
-    return found
-
-
-def compared(records: Records, *, python: str, algorithms: Sequence[str] = SYNTHESIZERS) -> list[str]:
-    """The table: every release, and every synthesizer that can be had."""
+def compared(records: Records) -> list[str]:
+    """The table: every release."""
     true = ones(records.codes)
     chain = ("fine", "coarse")
     lines = [
@@ -350,38 +311,20 @@ def compared(records: Records, *, python: str, algorithms: Sequence[str] = SYNTH
         deletion(records, true, margins=False, maps=["usual"]),
         *sampled(records, true),
     ]
-    others = synthesized(records, true, python=python, algorithms=algorithms)
-    if not isinstance(others, str):
-        lines += others
     table = [f"| at ε = {EPSILON}, δ = {DELTA:e} | k-marginal | real records |", "|---|---|---|"]
-    table += [f"| {one.name} | {one.score:.0f} | {one.kept} |" for one in lines]
-    if isinstance(others, str):
-        table += [
-            "",
-            f"AIM and MST were not run ({others}): name a Python that has `opendp[mbi]` and `pandas` with "
-            "--synthesizers.",
-        ]
-    elif left := [name for name in SYNTHESIZERS if name not in algorithms]:
-        table += ["", f"{' and '.join(left)} was not run: --algorithms asks for it."]
-    return table
+    return table + [f"| {one.name} | {one.score:.0f} | {one.kept} |" for one in lines]
 
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Release, score, print, and write the table into a page."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--nist", type=Path, required=True)
-    parser.add_argument(
-        "--synthesizers", default=sys.executable, help="a Python that has opendp[mbi] and pandas; without it this one"
-    )
-    parser.add_argument(
-        "--algorithms", nargs="+", choices=SYNTHESIZERS, default=SYNTHESIZERS, help="AIM takes more than 15 minutes"
-    )
     parser.add_argument("--write", type=Path, help="page with a place for the table")
     asked = parser.parse_args(argv)
     with tempfile.TemporaryDirectory(prefix="k-marginal-") as temporary:
         records = Records(file=asked.nist.resolve() / "ma2019.csv", work=Path(temporary))
         records.add()
-        lines = compared(records, python=asked.synthesizers, algorithms=asked.algorithms)
+        lines = compared(records)
     print("\n".join(lines))
     if asked.write is not None:
         write_between(asked.write, lines, by=BY)

@@ -16,7 +16,9 @@ from pathlib import Path
 def main() -> None:
     """Read codes and their sizes; write distinct synthetic records and how often each is.
 
-    A code of -1 is "any other value", which they have as well.
+    A code of -1 is "any other value", which they have as well. Each draw's model gives records twice: by rounding, as
+    `synthesize` does where nothing is said, and by independent draws. Rounding gives columns that follow from the same
+    one in the same order, so that they depend on each other where the model says that they don't.
     """
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("codes", type=Path, help="NumPy's file of the records' codes, shape (columns, records)")
@@ -59,18 +61,18 @@ def main() -> None:
             )
             keys = {column: list(range(size)) for column, size in zip(names, wanted.sizes, strict=True)}
             query = context.query().select(*names).contingency_table(keys=keys, algorithm=getattr(dp.mbi, name)())
-            # "round", its default, draws columns in the same order given the same one, and so makes them depend.
-            synthetic = query.release().synthesize(method="sample")
-            seconds = time.perf_counter() - started
-            found = pl.DataFrame(synthetic).group_by(names).len("number").sort(names)
-            answer = {
-                "algorithm": name,
-                "codes": [[-1 if code is None else int(code) for code in found[column]] for column in names],
-                "numbers": found["number"].to_list(),
-                "seconds": seconds,
-                "mebibytes": (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - loaded) / 1024,
-            }
-            print(json.dumps(answer), flush=True)
+            found = query.release()
+            for method in ("round", "sample"):
+                synthetic = pl.DataFrame(found.synthesize(method=method)).group_by(names).len("number").sort(names)
+                answer = {
+                    "algorithm": name,
+                    "method": method,
+                    "codes": [[-1 if code is None else int(code) for code in synthetic[column]] for column in names],
+                    "numbers": synthetic["number"].to_list(),
+                    "seconds": time.perf_counter() - started,
+                    "mebibytes": (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - loaded) / 1024,
+                }
+                print(json.dumps(answer), flush=True)
 
 
 if __name__ == "__main__":

@@ -8,7 +8,8 @@ Draws are seeded so that figures can be had again; a release takes its own from 
   paper's d allows (LQS, arXiv:1101.2604v2, Theorem 3.9). Its claim of (ε, δ) is taken as it is, and its search for a
   map, which isn't private, is left out: the map is the same as the others'.
 - *deletion*: one stage by the usual map; three stages by values, usual and coarse labels; *calibrated* with noisy
-  counts of each column besides, to which weights are raked, and by which values within a label are weighted.
+  counts of each column besides (`share = 0.35`), to which weights are raked, and by which values within a label are
+  weighted.
 - *noisy histogram*: two-sided geometric noise of ε in every cell of the usual map (a `CountAnswer` by group).
 - *subsample*: a tenth of the records as they are; no guarantee at all.
 """
@@ -47,7 +48,7 @@ from .tables import COARSE_LEVEL, USUAL_LEVEL, Table
 
 __all__ = ["SUBSAMPLE", "WAYS", "Released", "arx_sampling"]
 
-SUBSAMPLE = Decimal("0.1")
+SUBSAMPLE, SHARE = Decimal("0.1"), Decimal("0.35")
 _FIVE_DIGITS = Context(prec=5, rounding=ROUND_FLOOR)
 
 Amounts = NDArray[np.float64]
@@ -208,7 +209,7 @@ def arx(table: Table, records: Codes, epsilon: Decimal, coins: np.random.Generat
 
 @lru_cache
 def _planned(epsilon: Decimal, stages: int, margins: int) -> DeletionPlan:
-    return plan_deletion(epsilon=epsilon, delta=DELTA, stages=stages, margins=margins)
+    return plan_deletion(epsilon=epsilon, delta=DELTA, stages=stages, margins=margins, margin_share=SHARE)
 
 
 def _deleted(

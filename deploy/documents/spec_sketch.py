@@ -82,7 +82,7 @@ def sketched_spec(
     lines += [
         "",
         "[sampling]",
-        "rate = 0.1",
+        "rate = 0.1                    # a habit, as k = 20: crowdblend plan --group-sizes finds what publishes most",
         "",
         "[suppression]",
         "k = 20",
