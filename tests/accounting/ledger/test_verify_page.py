@@ -32,7 +32,7 @@ from crowdblend.mechanisms.deletion import (
 )
 from crowdblend.mechanisms.errors import InputRefused
 from crowdblend.mechanisms.mechanism import Mechanism
-from crowdblend.mechanisms.microdata import StronglySafeRelease
+from crowdblend.mechanisms.microdata import EpsilonSafeRelease, StronglySafeRelease
 
 TESTS = Path(__file__).resolve().parents[2]
 CONFORMANCE = TESTS / "vectors" / "conformance"
@@ -62,7 +62,7 @@ SHOW = f"""async cases => {{ {GIVEN}
   return seen;
 }}"""
 PRICED_KINDS = {"strongly-safe-release/1", "suppressed-histogram/1", "synthetic-points/1", "deletion-release/1"}
-PRICED_KINDS |= {"count-answer/1", "sum-answer/1", "mean-answer/1"}
+PRICED_KINDS |= {"count-answer/1", "sum-answer/1", "mean-answer/1", "epsilon-safe-release/1"}
 """Whose single release the page prices; of deletions that of one stage."""
 PRICED = """rows => rows.map(text => {
   try { return ["holds", checkPrice(parsed(text), {of: null})]; }
@@ -292,6 +292,70 @@ def test_a_chain_of_deletions_is_held_between_one_stage_and_their_sum(page) -> N
     rows = [row, summed, forged(summed, "0.999999"), forged(row, "0.4"), forged(row, "3")]
     answers = page.evaluate(PRICED, [json.dumps(each) for each in rows])
     assert [said for said, _ in answers] == ["Open", "holds", "Refused", "Refused", "Refused"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("k", "rate", "choice", "choice_rate", "delta", "rule"),
+    [
+        (20, "0.1", "0.05", None, "1e-6", "exact-profile-selection/1"),
+        (20, "0.1", "0.3", "0.4", "1e-6", "exact-profile-selection/1"),
+        (5, "0.3", "2", None, "0.05", "exact-profile-selection/1"),
+        (3, "0.2", "1", "0.5", "0.1", "exact-profile-selection/1"),
+    ],
+)
+def test_the_choice_of_a_map_is_priced_with_its_release(page, k, rate, choice, choice_rate, delta, rule) -> None:
+    mechanism = EpsilonSafeRelease(
+        k=k,
+        sampling_rate=Decimal(rate),
+        selection_epsilon=Decimal(choice),
+        selection_rate=None if choice_rate is None else Decimal(choice_rate),
+    )
+    row = row_of(mechanism, delta=Decimal(delta))
+    assert row["guarantee"]["rule"] == rule
+    rows = [row, forged(row, "0.999999996"), forged(row, "1.000000004")]
+    rows.append(copy.deepcopy(row))
+    paper = Decimal(row["guarantee"]["epsilon_paper"]) * Decimal("0.999999996")
+    rows[-1]["guarantee"]["epsilon_paper"] = amount_text(paper)
+    answers = page.evaluate(PRICED, [json.dumps(one) for one in rows])
+    assert [said for said, _ in answers] == ["holds", "Refused", "Refused", "Refused"]
+
+
+def test_a_drawn_map_is_one_of_its_candidates(page, sqlite_books) -> None:
+    """Whatever of it is changed is found, but for what the page says that it doesn't check."""
+    made = program(Path(__file__).with_name("test_certificate_map.py"))
+    call = """texts => Promise.all(texts.map(async text => {
+      try { return await checkMap(parsed(text), new Map(), []); } catch (error) { return error.constructor.name; }
+    }))"""
+    for name, choice in made.CHOICES.items():
+        sound = made.stated(sqlite_books, choice=choice) | {"published": {}, "files": {}}
+        rows = [sound]
+        for place in made.leaves(sound["map"]):
+            if place[-1] in ("draw", "steps", "in_words", "sample_id", "threshold", "quality"):
+                continue
+            rows.append(copy.deepcopy(sound))
+            part: Any = rows[-1]["map"]
+            for step in place[:-1]:
+                part = part[step]
+            value = part[place[-1]]
+            part[place[-1]] = f"{value}1" if isinstance(value, str) else 7 if value is None else value + 1
+        for key, value in (("draw", "argmax"), ("steps", None if choice.steps else 4), ("sample_id", None)):
+            rows.append(copy.deepcopy(sound))
+            rows[-1]["map"]["selection"][key] = value
+        beside = {"list": ((0, 1), (1, 2)), "bounds": ((0, 0),), "walk": ((1, 0),)}[name]
+        for levels in beside:  # no candidate, though all digests fit
+            rows.append(copy.deepcopy(sound))
+            columns = rows[-1]["map"]["columns"]
+            for column, level in zip(columns, levels, strict=True):
+                column["level"] = level
+            named = [[column["column"], column["hierarchy_sha256"], column["level"]] for column in columns]
+            digest = hashlib.sha256(canonical_bytes({"kind": "map/1", "columns": named})).hexdigest()
+            rows[-1]["map"]["sha256"] = digest
+        said = page.evaluate(call, [json.dumps(row) for row in rows])
+        assert set(said[-len(beside) :]) == {"Refused"}, name
+        assert said[0] == "Open", name  # there is no table whose labels could be read
+        assert set(said[1:]) <= {"Refused", "TypeError", "SyntaxError", "RangeError"}, (name, said)
+        assert len(said) > 15
 
 
 def test_intervals_hold_the_exact_values_and_nothing_is_accepted_by_half(page) -> None:
