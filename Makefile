@@ -82,7 +82,7 @@ format: $(READY)
 	$(BIN)/ruff check --fix .
 
 # What a run needs and nothing else.
-$(RUNS): constraints-run.txt pyproject.toml tasks/readers/page_decoder.c
+$(RUNS): constraints-run.txt pyproject.toml $(wildcard tasks/readers/*.c tasks/readers/*.h)
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "crowdblend needs Python 3.11 or later")'
 	@echo "== an environment in $(VENV)"
 	@$(PYTHON) -m venv $(VENV)

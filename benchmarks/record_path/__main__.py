@@ -28,6 +28,7 @@ RATE = 0.1
 K = 20
 SLOW = {"dask.dataframe": 10_000_000} | dict.fromkeys(CLUSTERS, 100_000_000)
 """Contestants that answer up to this number of records only."""
+NOT_ASKED = {("csv", "dask.dataframe")}
 PROJECT = Path(__file__).resolve().parents[2]
 
 
@@ -144,6 +145,7 @@ def main(words: list[str] | None = None) -> None:
     parser.add_argument(
         "--small-row-groups", type=int, nargs="*", default=[], help="of these, also cut into row groups of 65,536"
     )
+    parser.add_argument("--csv", type=int, nargs="*", default=[], help="of these, as CSV; without dask.dataframe")
     parser.add_argument("--rounds", type=int, default=5, help="answers of each contestant, warm and whole")
     parser.add_argument("--leave-out", nargs="*", default=[], choices=list(CONTESTANTS), help="contestants")
     parser.add_argument("--clusters", action="store_true", help="also on two, three and four worker processes")
@@ -158,11 +160,13 @@ def main(words: list[str] | None = None) -> None:
         answers = Path(temporary) / "answers"
         answers.mkdir()
         for rows in asked.rows:
-            for row_group in (ROW_GROUP, SMALL_ROW_GROUP) if rows in asked.small_row_groups else (ROW_GROUP,):
-                records = generate(data, rows=rows, row_group=row_group)
-                title = f"{rows:,} records of {records.size / rows:.1f} bytes, row groups of {row_group:,}"
+            forms = [("parquet", ROW_GROUP)] + [("parquet", SMALL_ROW_GROUP)] * (rows in asked.small_row_groups)
+            for form, row_group in forms + [("csv", ROW_GROUP)] * (rows in asked.csv):
+                records = generate(data, rows=rows, row_group=row_group, form=form)
+                cut = f"row groups of {row_group:,}" if form == "parquet" else "CSV"
+                title = f"{rows:,} records of {records.size / rows:.1f} bytes, {cut}"
                 loads.append(os.getloadavg()[0])
-                answering = [name for name in names if rows <= SLOW.get(name, rows)]
+                answering = [name for name in names if rows <= SLOW.get(name, rows) and (form, name) not in NOT_ASKED]
                 results[title] = measure(records, names=answering, rounds=asked.rounds, folder=answers)
                 print(page({title: results[title]}, rounds=asked.rounds), flush=True)
                 if asked.data is None:

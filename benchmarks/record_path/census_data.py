@@ -102,7 +102,9 @@ def cells() -> int:
     return int(np.prod([len(column.classes) for column in COLUMNS]))
 
 
-def generate(folder: Path, *, rows: int, row_group: int = ROW_GROUP, seed: int = SEED) -> Records:
+def generate(
+    folder: Path, *, rows: int, row_group: int = ROW_GROUP, seed: int = SEED, form: str = "parquet"
+) -> Records:
     """Write the records into a folder, or find them there; the same arguments give the same records.
 
     Columns are independent, except that every eighth record repeats the one before it, which gives the runs
@@ -113,12 +115,14 @@ def generate(folder: Path, *, rows: int, row_group: int = ROW_GROUP, seed: int =
         rows: records in all.
         row_group: records of a Parquet row group; it does not change the records.
         seed: of numpy's default generator.
+        form: parquet; or csv, with quotes around texts.
     """
-    place = folder / f"census-{rows}-{row_group}-{seed}"
+    place = folder / f"census-{rows}-{row_group if form == 'parquet' else form}-{seed}"
     finished = place / "finished.json"
     if not finished.exists():
         place.mkdir(parents=True, exist_ok=True)
-        parts = [(place, first, min(FILE_ROWS, rows - first), row_group, seed) for first in range(0, rows, FILE_ROWS)]
+        firsts = range(0, rows, FILE_ROWS)
+        parts = [(place, first, min(FILE_ROWS, rows - first), row_group, seed, form) for first in firsts]
         if len(parts) == 1:
             exact = _write_file(*parts[0])
         else:
@@ -126,26 +130,28 @@ def generate(folder: Path, *, rows: int, row_group: int = ROW_GROUP, seed: int =
                 exact = np.sum(list(pool.map(_write_file, *zip(*parts, strict=True))), axis=0)
         np.save(place / "exact.npy", exact)
         finished.write_text(json.dumps({"rows": rows}), encoding="utf-8")
-    return Records(files=tuple(sorted(place.glob("*.parquet"))), rows=rows, exact=np.load(place / "exact.npy"))
+    return Records(files=tuple(sorted(place.glob("part-*"))), rows=rows, exact=np.load(place / "exact.npy"))
 
 
-def _write_file(place: Path, first: int, rows: int, row_group: int, seed: int) -> NDArray[np.int64]:
+def _write_file(place: Path, first: int, rows: int, row_group: int, seed: int, form: str) -> NDArray[np.int64]:
     import pyarrow as pa
+    import pyarrow.csv as pc
     import pyarrow.parquet as pq
 
     slots = [_slots(column) for column in COLUMNS]
     exact = np.zeros(cells(), dtype=np.int64)
     schema = pa.schema([(column.name, _dictionary(column).type) for column in COLUMNS])
     fields = [pa.field(f.name, f.type.value_type if pa.types.is_dictionary(f.type) else f.type) for f in schema]
-    target = place / f"part-{first // FILE_ROWS:04d}.parquet"
-    with pq.ParquetWriter(target, pa.schema(fields), compression="zstd") as writer:
+    target, stored = place / f"part-{first // FILE_ROWS:04d}.{form}", pa.schema(fields)
+    parquet = form == "parquet"
+    with pq.ParquetWriter(target, stored, compression="zstd") if parquet else pc.CSVWriter(target, stored) as writer:
         for start in range(first, first + rows, BLOCK_ROWS):
             size = min(BLOCK_ROWS, first + rows - start)
             codes = _codes(np.random.default_rng([seed, start]), slots, size)
             exact += _tally(codes)
             table = _table(codes)
             for begin in range(0, size, row_group):
-                writer.write_table(table.slice(begin, row_group).cast(pa.schema(fields)), row_group_size=row_group)
+                writer.write_table(table.slice(begin, row_group).cast(stored), row_group)
     return exact
 
 

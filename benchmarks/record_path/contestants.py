@@ -35,7 +35,7 @@ class Question:
     """What every contestant is asked.
 
     Args:
-        files: Parquet files.
+        files: Parquet or CSV files, all of one folder.
         rate: sampling rate; None counts every record, as only this project and DuckDB are asked.
         k: groups below it are dropped.
         columns: with their labels.
@@ -47,6 +47,11 @@ class Question:
     k: int = 20
     columns: tuple[Column, ...] = field(default=COLUMNS)
     seed: int = 1
+
+    @property
+    def suffix(self) -> str:
+        """Of the files' names."""
+        return Path(self.files[0]).suffix
 
 
 def ours(question: Question) -> Callable[[], Answer]:
@@ -80,7 +85,7 @@ def _release(question: Question, executor: Executor) -> Callable[[], Answer]:
     from crowdblend.tasks.stages.count import key_source_at
     from crowdblend.tasks.stages.table import label_columns
 
-    pattern = str(Path(question.files[0]).parent / "*.parquet")
+    pattern = str(Path(question.files[0]).parent / f"*{question.suffix}")
     generation = GeneralizationMap(
         columns=tuple(
             MappedColumn(
@@ -124,7 +129,8 @@ def _release(question: Question, executor: Executor) -> Callable[[], Answer]:
 
 def ours_by_pyarrow(question: Question) -> Callable[[], Answer]:
     """The same as it is installed where there is no compiler: pyarrow decodes every page."""
-    sys.modules["crowdblend.tasks.readers.page_decoder"] = None  # type: ignore[assignment]
+    for name in ("csv_decoder", "page_decoder"):
+        sys.modules[f"crowdblend.tasks.readers.{name}"] = None  # type: ignore[assignment]
     release = ours(question)
     from crowdblend.tasks.readers import sampled_pages
 
@@ -150,7 +156,7 @@ def duckdb(question: Question) -> Callable[[], Answer]:
     # The sample is drawn from the records, before any join.
     sample = "" if question.rate is None else f"TABLESAMPLE BERNOULLI({question.rate * 100}%)"
     query = (
-        f"SELECT {labels}, count(*) AS n FROM (SELECT * FROM read_parquet($files) "  # noqa: S608
+        f"SELECT {labels}, count(*) AS n FROM (SELECT * FROM read_{question.suffix[1:]}($files) "  # noqa: S608
         f"{sample}) r {joins} GROUP BY ALL HAVING count(*) >= {question.k}"
     )
 
@@ -173,7 +179,8 @@ def polars(question: Question) -> Callable[[], Answer]:
 
     def release() -> Answer:
         rng = np.random.default_rng([question.seed, time.perf_counter_ns()])
-        lazy = frames.scan_parquet(list(question.files)).select(names)
+        scan = frames.scan_parquet if question.suffix == ".parquet" else frames.scan_csv
+        lazy = scan(list(question.files)).select(names)
         rows = lazy.select(frames.len()).collect().item()
         kept = frames.Series("kept", rng.random(rows, dtype=np.float32) < question.rate)
         found = (
@@ -255,7 +262,7 @@ def main(words: list[str]) -> None:
     For each answer one JSON line: seconds and processor seconds. The last answer's counts go to TARGET.
     """
     name, folder, rate, k, target = words
-    files = tuple(str(path) for path in sorted(Path(folder).glob("*.parquet")))
+    files = tuple(str(path) for path in sorted(Path(folder).glob("part-*")))
     release = (CONTESTANTS | CLUSTERS)[name](Question(files=files, rate=float(rate), k=int(k)))
     while True:
         begun, used = time.perf_counter(), time.process_time()

@@ -16,7 +16,7 @@ Written by `{command}`. Every contestant samples 10% of the same generated recor
 the groups and drops those below 20. They answer in turn; times are medians of {rounds}. *Warm* is a process that has \
 answered before, *whole* a process from its start to its end, imports included; processor time is that of all \
 threads. *Times ours* is the contestant's time over ours in the same run. Each answer was checked against \
-the records' exact counts. `ours, pyarrow alone` is an installation without the compiled page decoder.
+the records' exact counts. `ours, pyarrow alone` is an installation without the compiled readers.
 
 {machine} Where others load the processors too, wall times stretch and processor time is the better measure.
 """

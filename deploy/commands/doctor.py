@@ -98,18 +98,18 @@ def _installation() -> Check:
         return Check(name="installation", ok=False, what=f"{'; '.join(problems)}.", remedy=remedy)
     python = ".".join(map(str, sys.version_info[:3]))
     versions = ", ".join(f"{name} {metadata.version(name)}" for name in SHOWN)
-    what = f"crowdblend {metadata.version('crowdblend')}, Python {python}, {versions}; {_page_decoder()}."
+    what = f"crowdblend {metadata.version('crowdblend')}, Python {python}, {versions}; {_compiled_readers()}."
     return Check(name="installation", ok=True, what=what)
 
 
-def _page_decoder() -> str:
-    """Whether the compiled module was installed: it is left out where there was no compiler."""
+def _compiled_readers() -> str:
+    """Whether the compiled modules were installed: they are left out where there was no compiler."""
     try:
-        from ...tasks.readers import page_decoder  # noqa: F401
+        from ...tasks.readers import csv_decoder, page_decoder  # noqa: F401
     except ImportError:
-        what = "without its compiled page decoder (there was no compiler): releases are the same, Parquet is read"
-        return f"{what} more slowly, and a damaged Parquet file can end the process"
-    return "its compiled page decoder is there"
+        what = "without its compiled readers (there was no compiler): releases are the same, files are read more slowly"
+        return f"{what}, and a damaged Parquet file can end the process"
+    return "its compiled readers are there"
 
 
 def _unmet() -> Iterator[str]:

@@ -4,9 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import IntEnum
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
+
+try:
+    from . import csv_decoder
+except ImportError:
+    csv_decoder = None  # type: ignore[assignment]
 
 __all__ = ["UNCHANGED", "QuoteState", "QuoteTransition", "Quotes", "transition_over"]
 
@@ -69,14 +75,21 @@ class Quotes:
         separator: one byte.
     """
 
-    __slots__ = ("_begins", "_parity", "_quotes", "_raw_bytes", "_separator")
-
     def __init__(self, raw_bytes: NDArray[np.uint8], *, separator: bytes) -> None:
         self._raw_bytes = raw_bytes
         self._separator = separator[0]
-        self._quotes = _bits(raw_bytes == _QUOTE)
-        self._begins = _bits((raw_bytes == self._separator) | (raw_bytes == _LINE_FEED))
-        self._parity = _odd_until(self._quotes)
+
+    @cached_property
+    def _quotes(self) -> NDArray[np.uint64]:
+        return _bits(self._raw_bytes == _QUOTE)
+
+    @cached_property
+    def _begins(self) -> NDArray[np.uint64]:
+        return _bits((self._raw_bytes == self._separator) | (self._raw_bytes == _LINE_FEED))
+
+    @cached_property
+    def _parity(self) -> NDArray[np.uint64]:
+        return _odd_until(self._quotes)
 
     def within(self, places: NDArray[np.int64], state: QuoteState) -> NDArray[np.bool_]:
         """Which places, ascending and none of them a quote, lie within quotes; shape (n,).
@@ -93,6 +106,10 @@ class Quotes:
 
     def record_ends(self, state: QuoteState) -> NDArray[np.int64]:
         """Offsets of the line feeds that end a record, ascending."""
+        if csv_decoder is not None:
+            proper, _, _, offsets = self._followed(state, wanted=True)
+            if proper:
+                return np.frombuffer(offsets, dtype=np.int64)
         ends = self._raw_bytes == _LINE_FEED
         inside = self._inside(state)
         if inside is None:
@@ -113,15 +130,26 @@ class Quotes:
         """
         if not self._raw_bytes.size:
             return UNCHANGED
-        if self._merges():
-            for state in (QuoteState.FRESH, QuoteState.QUOTED):
-                inside = self._inside(state)
-                if inside is not None:
-                    end = self._end(inside)
-                    return QuoteTransition(ends=(end, end, end))
+        for state in (QuoteState.FRESH, QuoteState.QUOTED):
+            proper, merges, inside, _ = self._followed(state, wanted=False)
+            if not merges:
+                break
+            if proper:
+                end = self._end(within_quotes=inside)
+                return QuoteTransition(ends=(end, end, end))
         runs = _QuoteRuns(self._raw_bytes, separator=self._separator)
         fresh, plain, quoted = (runs.after(state) for state in QuoteState)
         return QuoteTransition(ends=(fresh, plain, quoted))
+
+    def _followed(self, state: QuoteState, *, wanted: bool) -> tuple[bool, bool, bool, bytes]:
+        """As `csv_decoder.follow_quotes`; without it the offsets are empty."""
+        if csv_decoder is not None:
+            quoted, fresh = state is QuoteState.QUOTED, state is QuoteState.FRESH
+            return csv_decoder.follow_quotes(self._raw_bytes, self._separator, quoted, fresh, wanted)
+        inside = self._inside(state)
+        place = self._raw_bytes.size - 1
+        at_end = inside is not None and bool(inside[place >> 6] >> np.uint64(place & 63) & _ONE)
+        return inside is not None, self._merges(), at_end, b""
 
     def _inside(self, state: QuoteState) -> NDArray[np.uint64] | None:
         """Bits of the bytes behind which a reader is within quotes; None where a quote is an ordinary character."""
@@ -141,9 +169,8 @@ class Quotes:
         behind[last >> 6] |= _ONE << np.uint64(last & 63)
         return bool(np.any(self._quotes & ~before & ~behind))
 
-    def _end(self, inside: NDArray[np.uint64]) -> QuoteState:
-        place = self._raw_bytes.size - 1
-        if inside[place >> 6] >> np.uint64(place & 63) & _ONE:
+    def _end(self, *, within_quotes: bool) -> QuoteState:
+        if within_quotes:
             return QuoteState.QUOTED
         begun = int(self._raw_bytes[-1]) in (_QUOTE, self._separator, _LINE_FEED)
         return QuoteState.FRESH if begun else QuoteState.PLAIN

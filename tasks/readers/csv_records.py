@@ -16,8 +16,13 @@ from ...mechanisms.sampling import Coins
 from ..counting.chunks import CsvChunk
 from ..inputs.csv_header import LINE_LIMIT, CsvLayout, split_line
 from ..inputs.files import open_records
-from .column_codes import RecordCoder, arrow_of, bytes_of
+from .column_codes import ColumnCoder, RecordCoder, arrow_of, bytes_of
 from .csv_quotes import Quotes, QuoteState, transition_over
+
+try:
+    from . import csv_decoder, page_decoder
+except ImportError:
+    csv_decoder = page_decoder = None  # type: ignore[assignment]
 
 __all__ = [
     "RecordBlock",
@@ -52,12 +57,12 @@ class RecordBlock:
     starts: NDArray[np.int64]
     ends: NDArray[np.int64]
 
-    def content_ends(self) -> NDArray[np.int64]:
-        """Where each record ends without its line break: LF with an optional CR before it."""
-        last = self.raw_bytes[np.maximum(self.ends - 1, 0)]
-        returned = (self.ends > self.starts) & (last == _CARRIAGE_RETURN)
-        ends: NDArray[np.int64] = self.ends - returned
-        return ends
+    def content_ends(self, chosen: NDArray[np.int64] | slice = slice(None)) -> NDArray[np.int64]:
+        """Where some records, or all, end without their line break: LF with an optional CR before it."""
+        starts, ends = self.starts[chosen], self.ends[chosen]
+        last = self.raw_bytes[np.maximum(ends - 1, 0)]
+        content: NDArray[np.int64] = ends - ((ends > starts) & (last == _CARRIAGE_RETURN))
+        return content
 
 
 def record_blocks(
@@ -125,7 +130,7 @@ def _record_ends(
     block: bytes, raw_bytes: NDArray[np.uint8], *, state: QuoteState, separator: bytes, quoted: bool
 ) -> NDArray[np.int64]:
     """Offsets of the line feeds that end a record, for a block that begins in a state."""
-    if quoted and (state is QuoteState.QUOTED or b'"' in block):
+    if quoted and (csv_decoder is not None or state is QuoteState.QUOTED or b'"' in block):
         return Quotes(raw_bytes, separator=separator).record_ends(state)
     return np.flatnonzero(raw_bytes == _LINE_FEED)
 
@@ -200,7 +205,7 @@ def take_records(block: RecordBlock, chosen: NDArray[np.int64]) -> TakenRecords:
     ).take(arrow_of(chosen))
     _, offsets, raw_bytes = lines.buffers()
     starts = np.frombuffer(offsets, dtype=np.int64)[lines.offset : lines.offset + chosen.size + 1]
-    lengths = block.content_ends()[chosen] - block.starts[chosen]
+    lengths = block.content_ends(chosen) - block.starts[chosen]
     taken = np.frombuffer(raw_bytes, dtype=np.uint8)[: starts[-1]] if chosen.size else np.empty(0, dtype=np.uint8)
     return TakenRecords(raw_bytes=taken, starts=starts[:-1], ends=starts[:-1] + lengths)
 
@@ -215,31 +220,52 @@ def sort_records(records: TakenRecords, layout: CsvLayout) -> tuple[RegularRecor
         The regular records, and the numbers of the others that have as many fields as the header, shape (others,).
     """
     raw_bytes = records.raw_bytes
-    bounds = np.append(records.starts, raw_bytes.size)
     marks = np.flatnonzero(raw_bytes == layout.separator[0])
     quotes = np.flatnonzero(raw_bytes == _QUOTE) if layout.quoted else np.empty(0, dtype=np.int64)
     if quotes.size:
         # Each record begins behind the line feed that ended another.
         within = Quotes(raw_bytes, separator=layout.separator).within(marks, QuoteState.FRESH)
         marks = marks[~within]
-    marks_of_record = np.diff(np.searchsorted(marks, bounds))
-    regular = marks_of_record == layout.fields - 1
-    kept = marks if regular.all() else marks[np.repeat(regular, marks_of_record)]
-    between = kept.reshape(int(np.count_nonzero(regular)), layout.fields - 1)
+    regular, between = _separators(marks, records, separators=layout.fields - 1)
     starts = np.column_stack((records.starts[regular], between + 1))
     ends = np.column_stack((between, records.ends[regular]))
     others = np.empty(0, dtype=np.int64)
     if quotes.size:
-        open_file = (ends > starts) & (raw_bytes[np.minimum(starts, raw_bytes.size - 1)] == _QUOTE)
-        closed = (ends - starts >= 2) & (raw_bytes[ends - 1] == _QUOTE)
+        opens = (ends > starts) & (raw_bytes[np.minimum(starts, raw_bytes.size - 1)] == _QUOTE)
+        closes = (ends - starts >= 2) & (raw_bytes[ends - 1] == _QUOTE)
+        if np.array_equal(opens, opens & closes) and quotes.size == 2 * np.count_nonzero(opens):
+            return RegularRecords(raw_bytes=raw_bytes, starts=starts + opens, ends=ends - opens), others
         in_field = np.searchsorted(quotes, ends) - np.searchsorted(quotes, starts)
-        simple = np.all(~open_file | (closed & (in_field == 2)), axis=1)
-        starts, ends = (starts + open_file)[simple], (ends - open_file)[simple]
+        simple = np.all(~opens | (closes & (in_field == 2)), axis=1)
+        starts, ends = (starts + opens)[simple], (ends - opens)[simple]
         others = np.flatnonzero(regular)[~simple]
     return RegularRecords(raw_bytes=raw_bytes, starts=starts, ends=ends), others
 
 
-_WINDOW_BYTES = 8 << 20
+def _separators(
+    marks: NDArray[np.int64], records: TakenRecords, *, separators: int
+) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
+    """Which records have so many separators, shape (n,), and where theirs are, shape (those, separators).
+
+    Args:
+        marks: offsets of the separators of all the records, ascending.
+        records: one after the other.
+        separators: how many a record should have.
+    """
+    count = records.starts.size
+    if marks.size == count * separators:
+        between = marks.reshape(count, separators)
+        if not separators or np.all((between[:, 0] >= records.starts) & (between[:, -1] < records.ends)):
+            return np.ones(count, dtype=np.bool_), between
+    found = np.diff(np.searchsorted(marks, np.append(records.starts, records.raw_bytes.size)))
+    regular = found == separators
+    kept = marks[np.repeat(regular, found)]
+    return regular, kept.reshape(int(np.count_nonzero(regular)), separators)
+
+
+_WINDOW_BYTES = 2 << 20
+_FIELD = "field of a CSV file"
+_FIRST, _LEARNED = 1 << 12, 1 << 15
 
 
 def csv_keys(
@@ -289,9 +315,10 @@ def keys_of_range(
     properly, or longer than `record_limit` is unseen in every column. A field that is not UTF-8, or not declared, is
     unseen.
     """
+    known = _KnownFields(coders, chunk.layout)
     with open_records(chunk.path) as file:
         for block in blocks_of_range(file, chunk, record_limit=record_limit, window=window):
-            yield _block_keys(block, chunk.layout, coders=coders, key_words=key_words, coins=coins, limit=record_limit)
+            yield _block_keys(block, known, coders=coders, key_words=key_words, coins=coins, limit=record_limit)
 
 
 def blocks_of_range(file: BinaryIO, chunk: CsvChunk, *, record_limit: int, window: int) -> Iterator[RecordBlock]:
@@ -343,24 +370,96 @@ def _coins(chunk: CsvChunk, *, key: bytes | None, rate: Decimal | None) -> Coins
 
 def _block_keys(
     block: RecordBlock,
-    layout: CsvLayout,
+    known: _KnownFields,
     *,
     coders: Sequence[RecordCoder],
     key_words: int,
     coins: Coins | None,
     limit: int,
 ) -> NDArray[np.int64]:
-    records = np.flatnonzero(is_record(block, layout))
+    records = np.flatnonzero(is_record(block, known.layout))
     sampled = records if coins is None else records[coins.kept(records.size)]
-    keys = np.zeros((key_words, sampled.size), dtype=np.int64)  # the bucket's code is 0 in every column
     usable = sampled[block.ends[sampled] - block.starts[sampled] <= limit]
-    taken = take_records(block, usable)
-    regular, others = sort_records(taken, layout)
-    alone = _parsed_alone(taken, others, layout)
+    parts = []
+    for chosen in [usable] if known.complete else [usable[:_FIRST], usable[_FIRST:]]:
+        codes, left = known.codes(block, chosen, key_words=key_words)
+        parts.append(codes)
+        if left.any():
+            taken = take_records(block, chosen[left])
+            parts.append(_parsed_keys(taken, coders=coders, key_words=key_words, known=known))
+    bucket = np.zeros((key_words, sampled.size - usable.size), dtype=np.int64)  # its code is 0 in every column
+    return np.concatenate((*parts, bucket), axis=1)
+
+
+class _KnownFields:
+    """Codes of the fields that have been met before, for records that are simple.
+
+    Args:
+        coders: one per released column.
+        layout: of the file.
+    """
+
+    def __init__(self, coders: Sequence[RecordCoder], layout: CsvLayout) -> None:
+        columns = [coder for coder in coders if isinstance(coder, ColumnCoder)]
+        self.columns = columns if csv_decoder is not None and len(columns) == len(coders) else []
+        self.layout = layout
+
+    @property
+    def complete(self) -> bool:
+        """Whether a record can have all its fields known."""
+        return all(coder.known_entries(_FIELD).codes for coder in self.columns)
+
+    def codes(
+        self, block: RecordBlock, chosen: NDArray[np.int64], *, key_words: int
+    ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+        """The keys of records of which every field is known, and which records are left.
+
+        Args:
+            block: the records.
+            chosen: numbers of some, ascending; shape (chosen,).
+            key_words: 64-bit words of a key.
+
+        Returns:
+            Keys of shape (words, done), and whether each chosen record is left, shape (chosen,).
+        """
+        if not self.columns or not self.complete or not chosen.size:
+            return np.empty((key_words, 0), dtype=np.int64), np.ones(chosen.shape, dtype=np.bool_)
+        keys = np.zeros((key_words, chosen.size), dtype=np.int64)
+        asked = []
+        for coder, position in zip(self.columns, self.layout.positions, strict=False):
+            known = coder.known_entries(_FIELD)
+            if not known.index:
+                known.index = page_decoder.entry_index(known.codes)
+            asked.append((position, known.index, keys[coder.placement.word]))
+        starts, ends = block.starts[chosen], block.content_ends(chosen)
+        separator, quoted, fields = self.layout.separator[0], self.layout.quoted, self.layout.fields
+        flags = csv_decoder.add_known_fields(block.raw_bytes, starts, ends, separator, quoted, fields, asked)
+        left = np.frombuffer(flags, dtype=np.bool_)
+        if np.count_nonzero(left) > chosen.size // 2:
+            self.columns = []  # there are too many values to know
+        return keys[:, ~left], left
+
+    def learn(self, coder: ColumnCoder, distinct: pa.Array) -> None:
+        """Remember a column's fields, of type large_binary, as far as there is room for them."""
+        if self.columns and len(distinct) <= _LEARNED:
+            coder.learn_entries(_FIELD, distinct.to_pylist(), coder.table(distinct))
+
+
+def _parsed_keys(
+    records: TakenRecords, *, coders: Sequence[RecordCoder], key_words: int, known: _KnownFields
+) -> NDArray[np.int64]:
+    """The keys of records that are split here, those first that are simple; ill-formed ones have the bucket's code."""
+    layout = known.layout
+    regular, others = sort_records(records, layout)
+    alone = _parsed_alone(records, others, layout)
+    keys = np.zeros((key_words, records.starts.size), dtype=np.int64)
     split = regular.starts.shape[0]
     for coder, position in zip(coders, layout.positions[: len(coders)], strict=True):
         rows = keys[coder.rows]
         fields = regular.column(position)
+        if isinstance(coder, ColumnCoder):
+            fields = fields.dictionary_encode()
+            known.learn(coder, fields.dictionary)
         rows[..., :split] += coder.scaled_codes(fields, None)
         if alone:
             values = bytes_of([fields[position] for fields in alone])

@@ -6,17 +6,9 @@
  * caller can leave the column to pyarrow. Format: Apache Parquet, "Encodings" and "parquet.thrift"; Thrift's
  * compact protocol. */
 
-#define PY_SSIZE_T_CLEAN
-#define Py_LIMITED_API 0x030B0000
-#include <Python.h>
+#include "entry_index.h"
 #include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
-#include <string.h>
-
-#if defined(__BYTE_ORDER__) && __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
-#error "numbers are read as little-endian; without this module the readers use pyarrow alone"
-#endif
 
 typedef struct {
     const uint8_t *at;
@@ -624,70 +616,6 @@ done:
 }
 
 /* ---- Dictionary entries that are known ------------------------------------------------------------------ */
-
-/* An index of entries: the number of slots, a power of two, the slots, and the entries' octets one after the other. */
-typedef struct {
-    uint64_t hash;
-    uint64_t length; /* one more than that; 0 where the slot is free */
-    uint64_t offset; /* among the entries' octets */
-    int64_t code;
-} Slot;
-
-typedef struct {
-    const uint8_t *slots;
-    uint64_t mask;
-    const uint8_t *octets;
-    uint64_t size;
-} Index;
-
-enum { MOST_PROBES = 64 }; /* what is farther away counts as unknown, so that no choice of entries takes long */
-
-static uint64_t hash_of(const uint8_t *at, uint64_t length)
-{
-    uint64_t hash = length + 0x9e3779b97f4a7c15u;
-    while (length) {
-        uint64_t word = 0, taken = length < 8 ? length : 8;
-        memcpy(&word, at, taken);
-        hash = (hash ^ word) * 0xff51afd7ed558ccdu;
-        hash ^= hash >> 32;
-        at += taken;
-        length -= taken;
-    }
-    return hash;
-}
-
-static int read_index(const Py_buffer *from, Index *index)
-{
-    uint64_t slots;
-    const uint8_t *begin = from->buf;
-    if (from->len < 8)
-        return 0;
-    memcpy(&slots, begin, 8);
-    if (slots == 0 || slots & (slots - 1) || slots > ((uint64_t)from->len - 8) / sizeof(Slot))
-        return 0;
-    index->slots = begin + 8;
-    index->mask = slots - 1;
-    index->octets = begin + 8 + slots * sizeof(Slot);
-    index->size = (uint64_t)from->len - 8 - slots * sizeof(Slot);
-    return 1;
-}
-
-static int find_code(const Index *index, const uint8_t *entry, uint64_t length, int64_t *code)
-{
-    uint64_t hash = hash_of(entry, length);
-    for (uint64_t probe = 0; probe < MOST_PROBES && probe <= index->mask; probe++) {
-        Slot slot;
-        memcpy(&slot, index->slots + ((hash + probe) & index->mask) * sizeof(slot), sizeof(slot));
-        if (slot.length == 0)
-            return 0;
-        if (slot.hash == hash && slot.length == length + 1 && slot.offset <= index->size &&
-            length <= index->size - slot.offset && memcmp(index->octets + slot.offset, entry, length) == 0) {
-            *code = slot.code;
-            return 1;
-        }
-    }
-    return 0;
-}
 
 static PyObject *entry_index(PyObject *self, PyObject *args)
 {

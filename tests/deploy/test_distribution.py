@@ -23,7 +23,7 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 ROOMS = ("accounting", "mechanisms", "tasks", "flows", "deploy")
 NEEDED = (*ROOMS, "pyproject.toml", "README.md", "LICENSE")
 WORKFLOW = ROOT / ".github" / "workflows" / "wheels.yml"
-DECODER = "crowdblend/tasks/readers/page_decoder.abi3.so"
+COMPILED = {f"crowdblend/tasks/readers/{name}.abi3.so" for name in ("csv_decoder", "page_decoder")}
 LINTER = ("--offline", "--no-progress", "--no-config", "--strict-collection", "--persona", "auditor")
 
 
@@ -100,7 +100,7 @@ def test_the_wheel_has_the_packages_and_nothing_else(wheel: Path) -> None:
         for one in ("METADATA", "RECORD", "WHEEL", "entry_points.txt", "top_level.txt")
     }
     own.add(f"{name}-{version}.dist-info/licenses/LICENSE")
-    assert files == {f"crowdblend/{path}" for path in modules() | declared_data()} | {DECODER} | own
+    assert files == {f"crowdblend/{path}" for path in modules() | declared_data()} | COMPILED | own
     assert set(re.findall(r"^Provides-Extra: (.+)$", about, re.MULTILINE)) == set(extras())
 
 
@@ -109,7 +109,8 @@ def test_the_source_distribution_has_what_builds_it_and_nothing_else(sdist: Path
     with tarfile.open(sdist) as packed:
         files = {name.partition("/")[2] for name in packed.getnames() if packed.getmember(name).isfile()}
     own = {"PKG-INFO", "setup.cfg"} | {name for name in files if name.startswith("crowdblend.egg-info/")}
-    built = {"tasks/readers/page_decoder.c", "pyproject.toml", "README.md", "LICENSE"}
+    sources = {f"tasks/readers/{name}" for name in ("csv_decoder.c", "page_decoder.c", "entry_index.h")}
+    built = sources | {"pyproject.toml", "README.md", "LICENSE"}
     assert files == modules() | declared_data() | built | own
 
 
@@ -151,15 +152,16 @@ def installation(programs: Path) -> str:
 def test_the_wheel_installs_into_a_fresh_environment(wheel: Path, tmp_path: Path) -> None:
     programs = environment(tmp_path / "fresh")
     install(programs, wheel)
-    assert installation(programs).endswith("its compiled page decoder is there.")
+    assert installation(programs).endswith("its compiled readers are there.")
 
 
 @pytest.mark.slow
 def test_without_a_compiler_it_installs_and_says_so(sdist: Path, tmp_path: Path) -> None:
     programs = environment(tmp_path / "fresh")
     said = install(programs, sdist)
-    assert 'building extension "crowdblend.tasks.readers.page_decoder" failed' in said
-    assert "without its compiled page decoder" in installation(programs)
+    for name in ("csv_decoder", "page_decoder"):
+        assert f'building extension "crowdblend.tasks.readers.{name}" failed' in said
+    assert "without its compiled readers" in installation(programs)
 
 
 WITHOUT_POSIX = """

@@ -19,7 +19,7 @@ from crowdblend.tasks.counting.chunks import plan_chunks
 from crowdblend.tasks.counting.executors import DaskCluster, LocalProcesses, LocalThreads
 from crowdblend.tasks.counting.group_counts import count_job, group_counts
 from crowdblend.tasks.inputs.list import check_metadata, list_source
-from crowdblend.tasks.readers import csv_records
+from crowdblend.tasks.readers import csv_quotes, csv_records
 from crowdblend.tasks.readers import csv_records as csv_blocks
 from crowdblend.tasks.readers.csv_quotes import Quotes, QuoteState, QuoteTransition, transition_over
 from crowdblend.tasks.readers.values import RecordReading
@@ -130,6 +130,29 @@ def test_every_text_of_a_few_bytes_is_followed_as_one_byte_at_a_time():
             cut = length // 2
             parts = transition_over(text[:cut], separator=b",").then(transition_over(text[cut:], separator=b","))
             assert parts == transition_over(text, separator=b","), text
+
+
+@pytest.mark.skipif(csv_quotes.csv_decoder is None, reason="installed without a compiler")
+@pytest.mark.parametrize("letters", [b'"a,\n', b'aaaa"",\n', b'aaaaaaaaaaaaaaaa"', b'"'])
+def test_the_compiled_follower_says_what_numpy_says(monkeypatch, letters):
+    """Of texts of some words of 64 bytes, which no state crosses alike."""
+    rng = np.random.default_rng(len(letters))
+    lengths = [*range(1, 8), *range(60, 70), *range(126, 131), 500]
+    texts = [rng.choice(np.frombuffer(letters, dtype=np.uint8), length) for length in lengths for _ in range(5)]
+
+    def followed() -> list:
+        found = []
+        for text in texts:
+            quotes = Quotes(text, separator=b",")
+            found.append((quotes.transition(), [quotes.record_ends(state).tolist() for state in QuoteState]))
+            for state in QuoteState:
+                proper, merges, inside, _ = quotes._followed(state, wanted=False)
+                found.append((proper, merges, proper and inside))
+        return found
+
+    compiled = followed()
+    monkeypatch.setattr(csv_quotes, "csv_decoder", None)
+    assert followed() == compiled
 
 
 def stepped(state: QuoteState, byte: bytes) -> QuoteState:

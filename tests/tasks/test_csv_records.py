@@ -6,6 +6,7 @@ import csv
 from collections import Counter
 from dataclasses import replace
 from decimal import Decimal
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -17,15 +18,17 @@ from crowdblend.mechanisms.sampling import ChunkIdentity, Coins, kept_positions
 from crowdblend.tasks.counting import chunks as chunks_module
 from crowdblend.tasks.counting.chunks import CsvChunk, csv_ranges, plan_chunks, with_quote_states
 from crowdblend.tasks.counting.executors import LocalThreads
-from crowdblend.tasks.inputs.csv_header import LINE_LIMIT, read_csv_layout
+from crowdblend.tasks.inputs.csv_header import LINE_LIMIT, read_csv_layout, split_line
 from crowdblend.tasks.inputs.list import SourceFile, check_metadata, list_source
-from crowdblend.tasks.readers import csv_records
+from crowdblend.tasks.readers import csv_quotes, csv_records
 from crowdblend.tasks.readers.column_codes import ColumnCoder
 from crowdblend.tasks.readers.csv_records import RecordBlock, csv_keys, keys_of_range
 from crowdblend.tasks.readers.values import RecordReading
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+csv_decoder, page_decoder = csv_records.csv_decoder, csv_records.page_decoder
+needs_compiler = pytest.mark.skipif(csv_decoder is None, reason="installed without a compiler")
 KEY = bytes(range(32))
 RATE = Decimal("0.5")
 NULLS = ("", "3")
@@ -63,10 +66,11 @@ def parsed(
 ) -> Counter:
     """What the parser makes of a file: (block, letter, number) → sampled records."""
     found: Counter = Counter()
+    task_coders = coders()  # which remember the fields of the ranges before
     for chunk in ranges_of(path, range_bytes=range_bytes, reading=reading):
         coins = Coins(key=KEY, chunk=chunk.identity, rate=RATE)
         for keys in keys_of_range(
-            chunk, coders=coders(), key_words=MAP.key_words, coins=coins, record_limit=record_limit, window=window
+            chunk, coders=task_coders, key_words=MAP.key_words, coins=coins, record_limit=record_limit, window=window
         ):
             found.update(labelled(keys, chunk.identity.block))
     return found
@@ -170,30 +174,133 @@ PIECES = [
     range_bytes=st.integers(1, 60),
     window=st.integers(1, 70),
     record_limit=st.integers(3, 40),
+    compiled=st.booleans(),
 )
-@example(body=b"", quoting="rfc4180", range_bytes=7, window=7, record_limit=9)
-@example(body=b"1;x;a", quoting="rfc4180", range_bytes=7, window=7, record_limit=9)
-@example(body=b"1;x;a\r", quoting="rfc4180", range_bytes=7, window=7, record_limit=9)
-@example(body=b"\n\r\n1;x;a\n\n", quoting="none", range_bytes=7, window=7, record_limit=9)
+@example(body=b"", quoting="rfc4180", range_bytes=7, window=7, record_limit=9, compiled=True)
+@example(body=b"1;x;a", quoting="rfc4180", range_bytes=7, window=7, record_limit=9, compiled=True)
+@example(body=b"1;x;a\r", quoting="rfc4180", range_bytes=7, window=7, record_limit=9, compiled=True)
+@example(body=b"\n\r\n1;x;a\n\n", quoting="none", range_bytes=7, window=7, record_limit=9, compiled=True)
 def test_any_bytes_ranges_and_windows_agree_with_one_byte_at_a_time(
-    tmp_path_factory, body, quoting, range_bytes, window, record_limit
+    tmp_path_factory, body, quoting, range_bytes, window, record_limit, compiled
 ):
     path = tmp_path_factory.getbasetemp() / "any.csv"
     path.write_bytes(HEADER + body)
     expected = reference(HEADER + body, range_bytes=range_bytes, record_limit=record_limit, quoting=quoting)
     reading = replace(READING, quoting=quoting)
-    assert parsed(path, range_bytes=range_bytes, window=window, record_limit=record_limit, reading=reading) == expected
+    with pytest.MonkeyPatch.context() as patched:
+        if not compiled:
+            without_compiler(patched)
+        found = parsed(path, range_bytes=range_bytes, window=window, record_limit=record_limit, reading=reading)
+    assert found == expected
+
+
+def without_compiler(patched: pytest.MonkeyPatch) -> None:
+    for module in (csv_records, csv_quotes):
+        patched.setattr(module, "csv_decoder", None)
+
+
+@needs_compiler
+@pytest.mark.parametrize("first", [1, 5])
+def test_known_fields_are_added_at_once_and_the_others_are_parsed(tmp_path, monkeypatch, first):
+    """Most records go the quick way, whatever stands between them; and all of them mean the same as without it."""
+    path = tmp_path / "messy.csv"
+    path.write_bytes(HEADER + b"1;x;a\n2;y;b\r\n" * 200 + MESSY)
+    asked = Counter()
+    real = csv_decoder.add_known_fields
+
+    def counting(*words):
+        left = real(*words)
+        asked.update(known=left.count(b"\0"), left=left.count(b"\1"))
+        return left
+
+    monkeypatch.setattr(csv_records, "_FIRST", first)
+    monkeypatch.setattr(csv_records.csv_decoder, "add_known_fields", counting)
+    found = parsed(path, range_bytes=4096, window=997)
+    assert asked["known"] > 3 * asked["left"] > 0
+    without_compiler(monkeypatch)
+    assert parsed(path, range_bytes=4096, window=997) == found
+
+
+@needs_compiler
+def test_a_column_of_too_many_values_is_left_to_the_parser(tmp_path, monkeypatch):
+    path = tmp_path / "many.csv"
+    path.write_bytes(HEADER + b"".join(b"%d;x;%d\n" % (place, place) for place in range(3_000)))
+    monkeypatch.setattr(csv_records, "_FIRST", 10)
+    sizes = []
+    real = csv_decoder.add_known_fields
+
+    def counting(*words):
+        sizes.append(len(words[1]))
+        return real(*words)
+
+    monkeypatch.setattr(csv_records.csv_decoder, "add_known_fields", counting)
+    found = parsed(path, range_bytes=1 << 20, window=4096)
+    assert len(sizes) == 1
+    without_compiler(monkeypatch)
+    assert parsed(path, range_bytes=1 << 20, window=4096) == found
+
+
+@needs_compiler
+@pytest.mark.parametrize("quoted", [True, False])
+def test_every_record_of_a_few_bytes_has_the_codes_of_its_fields_or_is_left(quoted):
+    """Exhaustive: what is added is what splitting a record alone finds, and what has no quote is never left."""
+    texts = [bytes(letters) for length in range(4) for letters in product(b'"a;', repeat=length)]
+    known = {text: place + 1 for place, text in enumerate(texts)}
+    index = page_decoder.entry_index(known)
+    for record in (bytes(letters) for length in range(7) for letters in product(b'"a;', repeat=length)):
+        for fields in (1, 2, 3):
+            sums = np.zeros((fields, 1), dtype=np.int64)
+            columns = [(field, index, sums[field]) for field in range(fields)]
+            text = b"a;" + record + b"a"
+            ends = arrays(2 + len(record))
+            left = csv_decoder.add_known_fields(text, arrays(2), ends, ord(";"), quoted, fields, columns)
+            split = split_line(record, b";") if quoted else record.split(b";")
+            right = split is not None and len(split) == fields and all(field in known for field in split)
+            if left == b"\0":
+                assert right, record
+                assert sums[:, 0].tolist() == [known[field] for field in split], record
+            else:
+                assert left == b"\1"
+                assert not sums.any()
+                assert not right or (quoted and b'"' in record), record
+
+
+def arrays(*numbers: int) -> np.ndarray:
+    return np.array(numbers, dtype=np.int64)
+
+
+@needs_compiler
+@pytest.mark.parametrize(
+    ("starts", "ends", "fields", "positions"),
+    [
+        (arrays(0), arrays(6), 1, [0]),  # beyond the text
+        (arrays(-1), arrays(2), 1, [0]),
+        (arrays(3), arrays(2), 1, [0]),
+        (arrays(0, 1), arrays(2), 1, [0]),
+        (arrays(0), arrays(5), 0, []),
+        (arrays(0), arrays(5), 2, [2]),
+        (arrays(0), arrays(5), 2, [-1]),
+        (arrays(0), arrays(5), 2, [1, 1]),
+    ],
+)
+def test_what_does_not_fit_its_buffers_is_refused(starts, ends, fields, positions):
+    index = page_decoder.entry_index({b"a": 1})
+    columns = [(position, index, np.zeros(1, dtype=np.int64)) for position in positions]
+    with pytest.raises(ValueError, match=r"lies outside|do not fit"):
+        csv_decoder.add_known_fields(b"a;b;c", starts, ends, ord(";"), True, fields, columns)
+    with pytest.raises(ValueError, match="do not fit"):
+        csv_decoder.add_known_fields(b"a", arrays(0), arrays(1), 59, True, 1, [(0, index[:-40], arrays(0))])
 
 
 MESSY = b"1;x;a\r\n\n\n2;y;b\n" * 200 + b"".join(PIECES[place % len(PIECES)] for place in range(0, 9_000, 7))
 
 
-def ignores_carriage_returns(lines):
-    return lines.ends
+def ignores_carriage_returns(lines, chosen=slice(None)):
+    return lines.ends[chosen]
 
 
-def counts_no_empty_lines(lines):
-    return np.maximum(lines.starts + 1, lines.ends)
+def counts_no_empty_lines(lines, chosen=slice(None)):
+    return np.maximum(lines.starts[chosen] + 1, lines.ends[chosen])
 
 
 @pytest.mark.parametrize("broken", [ignores_carriage_returns, counts_no_empty_lines])

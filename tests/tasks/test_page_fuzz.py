@@ -297,8 +297,9 @@ def test_an_index_of_any_bytes_is_looked_up_within_bounds(entries, changes, cut)
     assert found is None or len(found) == 8 * (len(entries) + 1)
 
 
-def test_every_entry_of_a_large_index_is_found():
-    known = {b"%d" % number: number for number in range(-20_000, 20_000)}
+@pytest.mark.parametrize("form", [b"%d", b"text %d", b"%08d", b"a longer text, number %d"])
+def test_every_entry_of_a_large_index_is_found(form):
+    known = {form % number: number for number in range(-20_000, 20_000)}
     page = b"".join(len(entry).to_bytes(4, "little") + entry for entry in known)
     found = page_decoder.known_codes(bare(page), len(known), 0, page_decoder.entry_index(known), 0)
     assert np.frombuffer(found, dtype=np.int64).tolist() == [*known.values(), 0]
