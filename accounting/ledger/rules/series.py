@@ -23,7 +23,6 @@ def registration_violations(entry: SeriesRegistered, state: LedgerState) -> Iter
     """A series is registered once."""
     if state.series(entry.series) is not None:
         yield Violation(
-            cause="",
             fault=f"series '{entry.series}' is registered a second time",
             what="a series of this name is in the ledger already.",
             where=f"series '{entry.series}'",

@@ -87,7 +87,6 @@ def violations(entry: Entry, state: LedgerState, *, rows_per_person: int | None 
 def _of_dataset(entry: DatasetAdded, state: LedgerState) -> Iterator[Violation]:
     if state.dataset(entry.dataset) is not None:
         yield Violation(
-            cause="",
             fault=f"dataset '{entry.dataset}' is added a second time",
             what="a data set of this name is in the ledger already.",
             where=f"dataset '{entry.dataset}'",
@@ -100,7 +99,7 @@ def _of_dataset(entry: DatasetAdded, state: LedgerState) -> Iterator[Violation]:
 
         for fault in accounting_faults(FilterBudget.of(entry)):
             where = f"dataset '{entry.dataset}'"
-            yield Violation(cause="", fault=fault, what=f"{fault}.", where=where, remedy="", mistake=True)
+            yield Violation(fault=fault, what=f"{fault}.", where=where, remedy="", mistake=True)
 
 
 def _of_raise(entry: BudgetRaised, state: LedgerState) -> Iterator[Violation]:
@@ -110,7 +109,6 @@ def _of_raise(entry: BudgetRaised, state: LedgerState) -> Iterator[Violation]:
         return
     if isinstance(state.dataset(entry.dataset), FilterDatasetAdded):
         yield Violation(
-            cause="",
             fault="a filter budget is raised",
             what="it has a filter budget, which can't be raised: the proof holds for a budget, an order and a share of "
             "δ that were fixed before the first release.",
@@ -123,7 +121,6 @@ def _of_raise(entry: BudgetRaised, state: LedgerState) -> Iterator[Violation]:
     lowered = entry.epsilon < epsilon or entry.delta < delta
     if lowered or (entry.epsilon, entry.delta) == (epsilon, delta):
         yield Violation(
-            cause="",
             fault="a budget is lowered" if lowered else "a budget is raised to what it was",
             what=f"the budget is (ε, δ) = ({epsilon}, {delta}) and can only be raised, not set to "
             f"({entry.epsilon}, {entry.delta}).",
@@ -474,7 +471,7 @@ def _misstep(release_id: str, outcomes: Set[str], *, fault: str, lacking: bool =
     what, remedy = f"this release is {stage} and can't change any more.", "Use another release id."
     if stage == "charged":
         what, remedy = "nothing was read for this release, so nothing can be published.", ""
-    return Violation(cause="", fault=fault, what=what, where=where, remedy=remedy, lacking=lacking)
+    return Violation(fault=fault, what=what, where=where, remedy=remedy, lacking=lacking)
 
 
 def _of_token(entry: TokenAdded | TokenRevoked, state: LedgerState) -> Iterator[Violation]:
@@ -482,7 +479,6 @@ def _of_token(entry: TokenAdded | TokenRevoked, state: LedgerState) -> Iterator[
     match entry:
         case TokenAdded() if revoked is not None:
             yield Violation(
-                cause="",
                 fault=f"token {name} is added a second time",
                 what="a token of this id is in the ledger already.",
                 where=f"token '{name}'",

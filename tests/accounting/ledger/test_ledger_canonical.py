@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from datetime import date
 from decimal import Decimal
-from typing import get_args
+from typing import Any, get_args
 
 import pytest
 from crowdblend.accounting.ledger.entries.codec import bytes_of_entry, entry_of_bytes
@@ -42,6 +42,16 @@ PRICE = ChargedPrice(
 )
 TAKEN = FilterCharge(order=Decimal(37), divergence=Decimal("0.03"), tail=Decimal("1E-8"), rule="renyi-filter/1")
 MECHANISM = (("k", 20), ("kind", "strongly-safe-release/1"), ("sampling_rate", "0.1"))
+SERIES: dict[str, Any] = {
+    "series": "s",
+    "dataset": "d",
+    "mechanism": MECHANISM,
+    "price": PRICE,
+    "epsilon_paper": None,
+    "spec_digest": "1" * 64,
+    "map_digest": "2" * 64,
+    "day": DAY,
+}
 
 # Written by hand once: if one of these changes, entries of existing ledgers would be read otherwise.
 PINNED = {
@@ -85,45 +95,19 @@ PINNED = {
     b'"map_digest":"' + b"2" * 64 + b'",'
     b'"mechanism":{"k":20,"kind":"strongly-safe-release/1","sampling_rate":"0.1"},'
     b'"price":{"delta":"0.000001","epsilon":"0.25","relation":"add/remove","releases":1,'
-    b'"rule":"exact-profile/1"},"series":"s","spec_digest":"' + b"1" * 64 + b'"}': SeriesRegistered(
-        series="s",
-        dataset="d",
-        mechanism=MECHANISM,
-        price=PRICE,
-        epsilon_paper=None,
-        spec_digest="1" * 64,
-        map_digest="2" * 64,
-        day=DAY,
-    ),
+    b'"rule":"exact-profile/1"},"series":"s","spec_digest":"' + b"1" * 64 + b'"}': SeriesRegistered(**SERIES),
     b'{"dataset":"d","day":"2026-03-04","epsilon_paper":null,"kind":"series-registered/2",'
     b'"map_digest":"' + b"2" * 64 + b'",'
     b'"mechanism":{"k":20,"kind":"strongly-safe-release/1","sampling_rate":"0.1"},'
     b'"price":{"delta":"0.000001","epsilon":"0.25","relation":"add/remove","releases":1,'
-    b'"rule":"exact-profile/1"},"series":"s","spec_digest":"' + b"1" * 64 + b'"}': FreeSeriesRegistered(
-        series="s",
-        dataset="d",
-        mechanism=MECHANISM,
-        price=PRICE,
-        epsilon_paper=None,
-        spec_digest="1" * 64,
-        map_digest="2" * 64,
-        day=DAY,
-    ),
+    b'"rule":"exact-profile/1"},"series":"s","spec_digest":"' + b"1" * 64 + b'"}': FreeSeriesRegistered(**SERIES),
     b'{"dataset":"d","day":"2026-03-04","epsilon_paper":null,'
     b'"filter_charge":{"divergence":"0.03","order":"37","rule":"renyi-filter/1","tail":"0.00000001"},'
     b'"kind":"series-registered/3","map_digest":"' + b"2" * 64 + b'",'
     b'"mechanism":{"k":20,"kind":"strongly-safe-release/1","sampling_rate":"0.1"},'
     b'"price":{"delta":"0.000001","epsilon":"0.25","relation":"add/remove","releases":1,'
     b'"rule":"exact-profile/1"},"series":"s","spec_digest":"' + b"1" * 64 + b'"}': SeriesRegisteredToFilter(
-        series="s",
-        dataset="d",
-        mechanism=MECHANISM,
-        price=PRICE,
-        epsilon_paper=None,
-        spec_digest="1" * 64,
-        map_digest="2" * 64,
-        day=DAY,
-        filter_charge=TAKEN,
+        **SERIES, filter_charge=TAKEN
     ),
     b'{"code_version":"0.1.0","dataset":"d","day":"2026-03-04","epsilon_paper":"0.3",'
     b'"filter_charge":{"divergence":"0.03","order":"37","rule":"renyi-filter/1","tail":"0.00000001"},'
