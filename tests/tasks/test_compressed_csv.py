@@ -114,6 +114,21 @@ def test_what_is_not_compressed_as_its_name_says_is_refused_before_the_charge(tm
             counted(f"people.csv{ending}", tmp_path)
 
 
+@pytest.mark.parametrize("stored", [False, True])
+@pytest.mark.parametrize(("one", "other"), [("", ".gz"), (".gz", ".zst"), ("", ".ZST")])
+def test_a_file_beside_its_unpacked_copy_is_refused(tmp_path, one, other, stored):
+    """Each person would be read twice, at the price of once."""
+    source, base = ("in", tmp_path) if not stored else (f"memory://{tmp_path.name}", tmp_path)
+    for ending in (one, other):
+        content = packed(TEXT, ending.lower())
+        (tmp_path / "in").mkdir(exist_ok=True)
+        (tmp_path / "in" / f"people.csv{ending}").write_bytes(content)
+        fsspec.filesystem("memory").pipe_file(f"/{tmp_path.name}/people.csv{ending}", content)
+    with pytest.raises(InputRefused, match="must not be read twice"):
+        list_source(source, base=base)
+    assert len(list_source(f"{source}/*{other}", base=base).files) == 1
+
+
 def test_memory_does_not_follow_from_the_compressed_size(tmp_path, monkeypatch):
     """Of how many records there are nothing is known, so only the declared labels bound the groups."""
     monkeypatch.setenv("CROWDBLEND_MEMORY", "0.001")
