@@ -41,8 +41,11 @@ from .chain.checkpoint import (
     time_of,
 )
 from .chain.hashing import GENESIS, link_hash
+from .chain.signed_state import Place
 from .database.schema import entry
 from .database.store import Store, open_store, present_head
+from .entries.codec import entry_of_bytes
+from .entries.kinds import Entry, ReleaseCharged
 from .private_store.keys import replace_private
 from .private_store.signing import PublicKey
 from .queries import ledger_id_of
@@ -55,6 +58,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Answered",
+    "CertifiedCharge",
     "Seen",
     "WitnessCheck",
     "Witnessed",
@@ -562,9 +566,37 @@ def _required(path: Path) -> tuple[Checkpoint, bytes]:
     return kept
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CertifiedCharge:
+    """What a certificate says of its charge.
+
+    Args:
+        place: where it stands in the ledger.
+        release_id: of the release.
+        sample_id: of its sample, None where it drew none.
+    """
+
+    place: Place
+    release_id: object
+    sample_id: object
+
+    def stands(self, entry: Entry, place: Place) -> bool:
+        """Whether an entry at a place is this charge."""
+        return (
+            isinstance(entry, ReleaseCharged)
+            and place == self.place
+            and (entry.release_id, entry.sample_id) == (self.release_id, self.sample_id)
+        )
+
+
 def check_proof(
-    content: bytes, *, policy: Policy, trusted: tuple[PublicKey, ...], since: Path | None
-) -> tuple[WitnessCheck, InclusionProof | None]:
+    content: bytes,
+    *,
+    policy: Policy,
+    trusted: tuple[PublicKey, ...],
+    since: Path | None,
+    charge: CertifiedCharge | None = None,
+) -> tuple[WitnessCheck, Entry | None]:
     """Check a proof without the ledger.
 
     Args:
@@ -572,9 +604,10 @@ def check_proof(
         policy: whose cosignatures count.
         trusted: public keys of the ledger, where the policy names none.
         since: the earlier checkpoint, as the reader kept it, that the proof begins with; None for a proof of an entry.
+        charge: which charge the entry must be; None where any entry will do.
 
     Returns:
-        What was found, and the proof where it is one of an entry.
+        What was found, and the entry where the proof is one of an entry and nothing was found.
 
     Raises:
         InputRefused: the proof or the earlier checkpoint has another form.
@@ -583,12 +616,17 @@ def check_proof(
         if since is None:
             proof = read_inclusion_proof(content)
             findings, seen = _judged(proof.checkpoint, policy, trusted)
+            shown = entry_of_bytes(proof.body)
             hashed = link_hash(previous=proof.previous.hex(), position=proof.index, body=proof.body)
             latest, leaf = proof.checkpoint, leaf_hash(bytes.fromhex(hashed))
             if not included(leaf, index=proof.index, size=latest.size, proof=proof.proof, root=latest.root):
                 findings.append(f"the proof doesn't show that entry {proof.index} is in the ledger")
+            place = Place(position=proof.index, hash=hashed)
+            if charge is not None and not charge.stands(shown, place):
+                findings.append(f"entry {proof.index} of the proof is not the charge that the certificate names")
             size = 0 if findings else latest.size
-            return WitnessCheck(findings=tuple(findings), unchecked=(_withheld(seen),), size=size, seen=seen), proof
+            found = WitnessCheck(findings=tuple(findings), unchecked=(_withheld(seen),), size=size, seen=seen)
+            return found, None if findings else shown
         request = read_request(content)
     except (ValueError, OverflowError) as error:
         raise InputRefused(f"the proof can't be read: {error}.", where="the proof") from None

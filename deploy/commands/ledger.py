@@ -14,11 +14,11 @@ import click
 from ...flows.paths import StatePaths, resolve_paths
 from ...mechanisms.errors import InputRefused, ReleaseFailed
 from ...mechanisms.mechanism import ADD_REMOVE, MOST_RECORDS, REPLACEMENT
-from ..cli import AS_JSON, FILE, LEDGER, CommandGroup, ExactNumber
+from ..cli import AS_JSON, FILE, LEDGER, RELEASE_CERTIFICATE, CommandGroup, ExactNumber
 
 if TYPE_CHECKING:
     from ...accounting.ledger.reader import LedgerReader
-    from ...accounting.ledger.witnessed import Seen, WitnessCheck
+    from ...accounting.ledger.witnessed import CertifiedCharge, Seen, WitnessCheck
     from ..schemas.outputs import LedgerShown, LedgerVerified
 
 __all__ = ["dataset", "ledger", "migrate", "roles"]
@@ -240,15 +240,25 @@ def key(ledger_url: str | None) -> None:
 @LEDGER
 @click.option("--since", type=FILE, help="An earlier checkpoint of the ledger: prove that nothing in it was changed.")
 @click.option("--entry", type=click.IntRange(min=0), help="Position of an entry: prove that it is in the ledger.")
+@click.option("--certificate", type=RELEASE_CERTIFICATE, help="A release: prove that its charge is in the ledger.")
 @CHECKPOINT
 @click.option("--output", type=FILE, required=True, help="The file to write; it must not be there.")
-def prove(ledger_url: str | None, since: Path | None, entry: int | None, checkpoint: Path | None, output: Path) -> None:
+def prove(
+    ledger_url: str | None,
+    since: Path | None,
+    entry: int | None,
+    certificate: Path | None,
+    checkpoint: Path | None,
+    output: Path,
+) -> None:
     """Write a proof of some hundred bytes to a file, which `ledger check` checks without the ledger."""
     from ...accounting.ledger.reader import open_reader
     from ...accounting.ledger.witnessed import prove_entry, prove_since
 
-    if (since is None) == (entry is None):
-        raise InputRefused("a proof is either --since an earlier checkpoint or of one --entry.", where="--since")
+    if [since, entry, certificate].count(None) != 2:
+        raise InputRefused("a proof is --since an earlier checkpoint, of one --entry or of a --certificate.", where="")
+    if certificate is not None:
+        entry = _charge_of(certificate).place.position
     state_paths = resolve_paths(ledger_url=ledger_url)
     if checkpoint is None:
         with open_reader(state_paths.ledger_url) as reader:
@@ -270,10 +280,15 @@ def prove(ledger_url: str | None, since: Path | None, entry: int | None, checkpo
 @click.option("--witnesses", type=FILE, required=True, help=f"{POLICY} Its log lines are the ledger's keys.")
 @click.option("--public-key", type=FILE, help="PEM file of the ledger's keys, where the policy has no log line.")
 @click.option("--since", type=FILE, help="The earlier checkpoint, as it was kept, that the proof begins with.")
-def check(proof: Path, witnesses: Path, public_key: Path | None, since: Path | None) -> int:
+@click.option("--certificate", type=RELEASE_CERTIFICATE, help="A release: its charge is the entry of the proof.")
+def check(proof: Path, witnesses: Path, public_key: Path | None, since: Path | None, certificate: Path | None) -> int:
     """Check a PROOF of `ledger prove` without the ledger: that it goes on, or that an entry is in it."""
+    from ...accounting.ledger.entries.codec import bytes_of_entry
     from ...accounting.ledger.private_store.signing import read_public_keys
     from ...accounting.ledger.witnessed import check_proof, policy_of_file
+
+    if since is not None and certificate is not None:
+        raise InputRefused("a proof is of one entry, or since an earlier checkpoint.", where="--since")
 
     policy = policy_of_file(witnesses)
     trusted = read_public_keys(public_key) if public_key else ()
@@ -281,14 +296,15 @@ def check(proof: Path, witnesses: Path, public_key: Path | None, since: Path | N
         content = proof.read_bytes()
     except OSError as error:
         raise InputRefused(f"the proof can't be read ({error.strerror}).", where=str(proof)) from None
-    found, shown = check_proof(content, policy=policy, trusted=trusted, since=since)
+    charge = None if certificate is None else _charge_of(certificate)
+    found, shown = check_proof(content, policy=policy, trusted=trusted, since=since, charge=charge)
     for finding in found.findings:
         click.echo(finding)
     if not found.findings:
         if shown is not None:
-            click.echo(f"Entry {shown.index}: {shown.body.decode('ascii', 'replace')}")
+            click.echo(f"The entry: {bytes_of_entry(shown).decode('ascii')}")
         click.echo(_witnessed_words(found.size, found.seen))
-    for what in found.unchecked:
+    for what in (*found.unchecked, *(["the certificate itself: that takes `crowdblend verify`."] if charge else [])):
         click.echo(f"Not checked: {what}")
     return 1 if found.findings else 0
 
@@ -451,6 +467,20 @@ def _own_anchor(reader: LedgerReader, state_paths: StatePaths) -> Path | None:
     except ReleaseFailed:
         return None
     return path if path.is_file() else None
+
+
+def _charge_of(certificate: Path) -> CertifiedCharge:
+    """Which charge a certificate names; what else it says is not checked here."""
+    from ...accounting.ledger.certificate.verify import read_certificate
+    from ...accounting.ledger.chain.signed_state import Place
+    from ...accounting.ledger.witnessed import CertifiedCharge
+
+    fields = read_certificate(certificate)
+    place = fields.get("ledger")
+    if isinstance(place, dict) and type(place.get("position")) is int and place["position"] >= 0:
+        named = Place(position=place["position"], hash=str(place.get("hash")))
+        return CertifiedCharge(place=named, release_id=fields.get("release_id"), sample_id=fields.get("sample_id"))
+    raise InputRefused("this certificate doesn't say where its charge stands.", where=str(certificate))
 
 
 def _witnessed(

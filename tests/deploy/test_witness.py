@@ -20,6 +20,7 @@ import pytest
 from crowdblend.accounting.ledger.chain.checkpoint import (
     PLAIN,
     CheckpointRequest,
+    InclusionProof,
     MerkleTree,
     NoteKey,
     checkpoint_text,
@@ -479,7 +480,7 @@ def test_a_proof_is_checked_without_the_ledger(witnessed) -> None:
     said = desk.succeed("ledger", "check", "grown", "--since", kept, "--witnesses", policy).out
     assert "Witnessed: 5 entries, by w1 (" in said
     said = desk.succeed("ledger", "check", "one.tlog-proof", "--witnesses", policy).out
-    assert 'Entry 3: {"by":' in said
+    assert 'The entry: {"by":' in said
     assert '"dataset":"more"' in said
     grown, one = (desk.folder / "grown").read_bytes(), (desk.folder / "one.tlog-proof").read_bytes()
     lines = grown.splitlines(keepends=True)
@@ -497,6 +498,47 @@ def test_a_proof_is_checked_without_the_ledger(witnessed) -> None:
         answer = desk("ledger", "check", name, "--witnesses", policy, *words)
         assert (answer.code, why in answer.out + answer.err) == (code, True), (why, answer)
         (desk.folder / "grown").write_bytes(grown)
+
+
+CONFORMANCE = Path(__file__).parents[1] / "vectors" / "conformance"
+
+
+def test_a_release_is_held_against_the_proof_of_its_charge(desk) -> None:
+    """The committed ledger with its witnesses, and certificates that name one of its charges, or don't."""
+    case = CONFORMANCE / "ledger" / "sound-witnessed"
+    links = [json.loads(line) for line in (case / "ledger.jsonl").read_bytes().splitlines()]
+    charges = [link for link in links if link["kind"].startswith("release-charged/")]
+    index, other = (charge["position"] for charge in charges[:2])
+    content = (case / "checkpoint").read_bytes()
+    proof = InclusionProof(
+        previous=bytes.fromhex(links[index]["previous"]),
+        body=links[index]["body"].encode(),
+        index=index,
+        proof=MerkleTree([bytes.fromhex(link["hash"]) for link in links]).inclusion(index, len(links)),
+        checkpoint=read_checkpoint(content),
+        content=content,
+    )
+    (desk.folder / "proof").write_bytes(proof.written)
+    sound = json.loads((CONFORMANCE / "certificate" / "sound" / "release" / "certificate.json").read_bytes())
+    entry = json.loads(links[index]["body"])
+    named = {
+        "ledger": {"position": index, "hash": links[index]["hash"]},
+        "release_id": entry["release_id"],
+        "sample_id": entry["sample_id"],
+    }
+    words = ("ledger", "check", "proof", "--witnesses", case / "witnesses", "--public-key", case / "publisher.pem")
+    for change, code, why in (
+        ({}, 0, "Witnessed: 17 entries, by w1 (2026-03-04 12:00 UTC), w3"),
+        ({"release_id": "another"}, 1, "is not the charge that the certificate names"),
+        ({"sample_id": "ab" * 32}, 1, "is not the charge that the certificate names"),
+        ({"ledger": {"position": index, "hash": "ab" * 32}}, 1, "is not the charge that the certificate names"),
+        ({"ledger": {"position": other, "hash": links[other]["hash"]}}, 1, "is not the charge"),
+        ({"ledger": {}}, 2, "doesn't say where its charge stands"),
+    ):
+        (desk.folder / "certificate.json").write_text(json.dumps(sound | named | change))
+        answer = desk(*words, "--certificate", "certificate.json")
+        assert (answer.code, why in answer.out + answer.err) == (code, True), (change, answer)
+    assert desk(*words, "--certificate", "certificate.json", "--since", case / "checkpoint").code == 2
 
 
 def test_nothing_is_signed_of_entries_that_do_not_lead_to_the_signed_head(witnessed) -> None:

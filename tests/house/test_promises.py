@@ -35,6 +35,9 @@ PROMISES = {
         "accounting/ledger/test_ledger_tampering.py",
         "accounting/ledger/forgery/test_entry_mutations.py",
     ),
+    "a ledger rewritten with its private store is found": (
+        "deploy/test_witness.py::test_a_ledger_rewritten_with_its_private_store_is_found[sqlite]",
+    ),
     "maps are drawn with their exact probabilities": (
         "mechanisms/test_map_draw.py::test_maps_are_drawn_with_the_exact_probabilities",
     ),
