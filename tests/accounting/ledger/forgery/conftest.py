@@ -120,24 +120,38 @@ class Victim:
 def _rewrite(connection: Connection, documents: list[Any]) -> None:
     for table in (*reversed(DERIVED_TABLES), entry):
         connection.execute(delete(table))
-    replay, previous = Replay(), GENESIS
+    replay, previous, links, derived = Replay(), GENESIS, [], []
     for position, document in enumerate(documents):
         body = json.dumps(document, sort_keys=True, separators=(",", ":")).encode()
         own = link_hash(previous=previous, position=position, body=body)
         values = {"position": position, "previous": previous, "hash": own, "body": body.decode()}
-        connection.execute(insert(entry).values(kind=str(document.get("kind")), **values))
+        links.append({"kind": str(document.get("kind")), **values})
         previous = own
         try:
             replay.apply(entry_of_bytes(body), position=position)
         except ValueError:
             continue
-        for row in replay.rows:
-            with connection.begin_nested() as attempt:
-                try:
-                    connection.execute(insert(row.table).values(position=position, **row.values))
-                except DBAPIError:  # the forger leaves out what the tables refuse
-                    attempt.rollback()
+        derived += [(row.table, {"position": position, **row.values}) for row in replay.rows]
+    connection.execute(insert(entry), links)
+    if not _all_inserted(connection, derived):
+        for table, values in derived:
+            _all_inserted(connection, [(table, values)])  # the forger leaves out what the tables refuse
     Victim.sealed(connection)
+
+
+def _all_inserted(connection: Connection, rows: list[tuple[Table, dict[str, Any]]]) -> bool:
+    """Insert rows, those of a table together; False, and nothing is inserted, where the tables refuse one."""
+    together: dict[tuple[int, tuple[str, ...]], list[dict[str, Any]]] = {}
+    for table, values in rows:
+        together.setdefault((DERIVED_TABLES.index(table), tuple(values)), []).append(values)
+    with connection.begin_nested() as attempt:
+        try:
+            for (number, _), several in sorted(together.items(), key=lambda item: item[0][0]):
+                connection.execute(insert(DERIVED_TABLES[number]), several)
+        except DBAPIError:
+            attempt.rollback()
+            return False
+    return True
 
 
 def _others(value: Any) -> list[Any]:
