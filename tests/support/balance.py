@@ -22,6 +22,8 @@ FIRST: dict[str, tuple[str, ...] | None] = {
     "tests/deploy/test_jobs.py": (),
     "tests/flows/test_races.py": (),
     "tests/docs/test_tutorial.py": (),
+    "tests/accounting/dashboard/test_tampered.py": None,
+    "tests/integration/test_release_vectors.py": None,
 }
 """Files that go first: those that wait for a clock, then those that take longest.
 

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from support.commands import Commands
 
 NAMES = ("preview", "sheet", "preview-of-deletion", "sheet-of-deletion")
 WIDE = 1100
@@ -33,12 +32,16 @@ OVERLAP = """() => [...document.querySelectorAll('svg.picture')].flatMap(picture
 
 
 @pytest.fixture(scope="module")
-def documents(tmp_path_factory) -> dict[str, Path]:
+def documents(tmp_path_factory, fork_server, prefect_server) -> dict[str, Path]:
     """Both documents of the demonstration's sampled release, and of its deletion release."""
     place = tmp_path_factory.mktemp("documents")
+    processes = Commands(fork_server)
 
     def run(*words: str) -> None:
-        subprocess.run([sys.executable, "-m", "crowdblend.deploy", *words], cwd=place, check=True, capture_output=True)
+        ended = processes.run(
+            *words, folder=place, environment=os.environ | {"PREFECT_API_URL": prefect_server.api_url}
+        )
+        assert ended.returncode == 0, ended.stderr
 
     run("demo", "--output", "demo")
     run("preview", "demo/census2000.toml", "--release", "demo/release", "--html", "preview.html")
