@@ -307,29 +307,22 @@ def certificates() -> Iterator[tuple[str, str, bool, Release, tuple[SigningKey, 
     told = DatasetContext(rows_per_person=1, look_days=(date(2026, 3, 1), date(2026, 3, 2)))
     yield "sound-with-private-looks", "Two private looks came before the charge.", True, sound(context=told), own
     ages = b'age,count\n< 0,25\n"[0, 50)",31\n"[50, 100)",40\n>= 100,22\n*,23\n'
-    yield (
-        "sound-intervals",
-        "Intervals of 50, numbers beyond both bounds, and others.",
-        True,
-        sound(generalization=AGES, table=ages),
-        own,
-    )
-    crossing = ages.replace(b"[0, 50)", b"[25, 75)")
-    yield (
-        "label-across-intervals",
-        "An interval of 50 that begins where none does.",
-        False,
-        sound(generalization=AGES, table=crossing),
-        own,
-    )
-    finer = ages.replace(b"[0, 50)", b"[0, 10)")
-    yield (
-        "label-of-a-finer-interval",
-        "An interval of 10 at the level whose intervals have 50.",
-        False,
-        sound(generalization=AGES, table=finer),
-        own,
-    )
+    for name, why, holds, table in (
+        ("sound-intervals", "Intervals of 50, numbers beyond both bounds, and others.", True, ages),
+        (
+            "label-across-intervals",
+            "An interval of 50 that begins where none does.",
+            False,
+            ages.replace(b"[0, 50)", b"[25, 75)"),
+        ),
+        (
+            "label-of-a-finer-interval",
+            "An interval of 10 at the level whose intervals have 50.",
+            False,
+            ages.replace(b"[0, 50)", b"[0, 10)"),
+        ),
+    ):
+        yield name, why, holds, sound(generalization=AGES, table=table), own
     described = {"data.csv": TABLE, "metadata/README.md": b"# census\n"}
     for name, why, holds, files in (
         ("sound-with-a-folder", "Metadata lie in a folder of the release, and are certified.", True, described),
