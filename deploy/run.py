@@ -95,29 +95,7 @@ def run_release(
         else:
             stages.begin(prepared.release_id)
             stages.expect(records=prepared.layout.records, n_bytes=prepared.layout.n_bytes)
-            from ..flows.spec_tables import cluster_of_spec
-            from .prefect.environment import configure_prefect, configured_api
-
-            choice = chosen_cluster(scheduler=scheduler, of_spec=cluster_of_spec(spec))
-            require_reachable(choice)
-            wait_for_prefect = configure_prefect(state_paths.home)
-            import httpx
-
-            from ..flows.release import run_flow
-
-            with opened_executor(choice, tell=stages.tell) as executor:
-                wait_for_prefect()
-                gc.freeze()  # what is loaded by now stays: no collection has to walk it again
-                with configured_api():
-                    try:
-                        published = run_flow(prepared, executor=executor, randomness=randomness, observer=stages)
-                    except Exception as error:
-                        if _follows_interruption(error):
-                            raise KeyboardInterrupt from None
-                        absent = isinstance(error, RuntimeError) and str(error).startswith(PREFECT_ABSENT)
-                        if not absent and not isinstance(error, httpx.HTTPError):
-                            raise
-                        raise _prefect_lost(prepared, error) from None
+            published = _run_on_prefect(spec, prepared, scheduler=scheduler, randomness=randomness, stages=stages)
         generalization = load_map(prepared.request, folder=prepared.folder, sample_id=published.sample_id)
         if generalization is None:
             raise AccountantRefused(
@@ -125,6 +103,40 @@ def run_release(
                 remedy="Use the private store (CROWDBLEND_HOME) that it was made with.",
             )
         return _result(prepared, published, generalization, stages, looked_up=prepared.layout is None)
+
+
+def _run_on_prefect(
+    spec: Path,
+    prepared: PreparedRelease,
+    *,
+    scheduler: str | None,
+    randomness: Callable[[int], bytes],
+    stages: Stages,
+) -> StagedRelease:
+    """Run the release's flow, on a cluster where one is chosen; Prefect starts while that is reached."""
+    from ..flows.spec_tables import cluster_of_spec
+    from .prefect.environment import configure_prefect, configured_api
+
+    choice = chosen_cluster(scheduler=scheduler, of_spec=cluster_of_spec(spec))
+    require_reachable(choice)
+    wait_for_prefect = configure_prefect(prepared.state_paths.home)
+    import httpx
+
+    from ..flows.release import run_flow
+
+    with opened_executor(choice, tell=stages.tell) as executor:
+        wait_for_prefect()
+        gc.freeze()  # what is loaded by now stays: no collection has to walk it again
+        with configured_api():
+            try:
+                return run_flow(prepared, executor=executor, randomness=randomness, observer=stages)
+            except Exception as error:
+                if _follows_interruption(error):
+                    raise KeyboardInterrupt from None
+                absent = isinstance(error, RuntimeError) and str(error).startswith(PREFECT_ABSENT)
+                if not absent and not isinstance(error, httpx.HTTPError):
+                    raise
+                raise _prefect_lost(prepared, error) from None
 
 
 def _follows_interruption(fault: BaseException) -> bool:
