@@ -156,6 +156,7 @@ def test_the_page_judges_each_case_as_it_must_be(page) -> None:
     assert undecided == {"certificate/sound-of-a-series", "certificate/series-more-releases"}
 
 
+@pytest.mark.slow
 def test_a_price_is_computed_again_or_said_not_to_be(page) -> None:
     """Of every kind, and of what is priced neither a lower nor a higher ε is accepted."""
     contract = program(TESTS / "accounting" / "theory" / "test_kinds_contract.py")
@@ -204,6 +205,7 @@ def forged(row: dict[str, Any], factor: str) -> dict[str, Any]:
     return changed
 
 
+@pytest.mark.slow
 def test_the_price_of_a_series_is_held_between_one_release_and_their_sum(page) -> None:
     """Where its ε isn't computed the published bound is, and ε lies in between; a mechanism is covered or refused."""
     record = {"k": 20, "kind": "strongly-safe-release/1", "sampling_rate": "0.1"}
@@ -282,6 +284,7 @@ def test_the_noise_of_deletion_has_the_weights_that_it_is_drawn_by(page, noise) 
     assert [said for said, _ in page.evaluate(PRICED, rows)] == ["holds", "Refused", "Refused"]
 
 
+@pytest.mark.slow
 def test_a_chain_of_deletions_is_held_between_one_stage_and_their_sum(page) -> None:
     noise = GaussianDeletion(scale=Decimal("4.771"), width=17)
     row = row_of(DeletionRelease(stages=3, k=8, noise=noise), delta=Decimal("0.001"))
@@ -321,6 +324,7 @@ def test_the_choice_of_a_map_is_priced_with_its_release(page, k, rate, choice, c
     assert [said for said, _ in answers] == ["holds", "Refused", "Refused", "Refused"]
 
 
+@pytest.mark.slow
 def test_a_drawn_map_is_one_of_its_candidates(page, sqlite_books) -> None:
     """Whatever of it is changed is found, but for what the page says that it doesn't check."""
     made = program(Path(__file__).with_name("test_certificate_map.py"))
@@ -474,6 +478,7 @@ def test_json_is_read_and_written_byte_by_byte_as_python_does(page) -> None:
     assert page.evaluate("text => written(parsed(text), '') === text", '"\\ud800"') is False
 
 
+@pytest.mark.slow
 def test_texts_of_a_certificate_stay_texts(page, writer) -> None:
     """A hostile publisher's own signature is under them: in every text field, one by one and in all words at once."""
     attack = "<img src=x onerror=globalThis.hit=1><svg onload=globalThis.hit=2><script>globalThis.hit=3</script>"
