@@ -116,6 +116,17 @@ def test_a_game_of_wide_blocks_is_above_that_of_their_parts():
             assert series_game._delta(few, 6, 0.25) >= series_game._delta(many, 6, 0.25) * (1 - 1e-9)
 
 
+def test_the_other_direction_is_played_in_full_where_nothing_less_settles_it(monkeypatch):
+    """With both directions exchanged it is the dearer one that comes second, and the price is the same."""
+    release, true = StronglySafeRelease(k=6, sampling_rate=Decimal("0.5")), series_game.moves_of
+    usual = game_of(release, 2, 0.1)
+    monkeypatch.setattr(series_game, "moves_of", lambda *given, **more: true(*given, **more)[::-1])
+    monkeypatch.setattr(series_game, "delta_at", lambda *_: 1.0)
+    assert game_of(release, 2, 0.1) == usual
+    monkeypatch.setattr(series_game, "_delta", lambda *_: 0.0)
+    assert game_of(release, 2, 0.1) < usual
+
+
 def test_delta_and_epsilon_of_a_game_are_read_from_one_curve():
     for release, times, delta in ((SMALL, 2, 0.02), (REFERENCE, 5, 1e-7)):
         found = game_of(release, times, delta)
