@@ -325,11 +325,11 @@ def _listed(files: Sequence[SourceFile], source: str) -> Source:
         )
     first_name: dict[str, str] = {}
     for file in files:
-        other = first_name.setdefault(unpacked_name(file.path)[0], file.path)
+        other = first_name.setdefault(unpacked_name(file.path)[0].rpartition(".")[0], file.path)
         if other != file.path:
             raise InputRefused(
-                f"this and {other} have one name but for the compression, as a file has that was unpacked; a record "
-                "must not be read twice.",
+                f"this and {other} have one name but for the ending, as a file has that was unpacked or saved in "
+                "another format too; a record must not be read twice.",
                 where=file.path,
                 remedy="Remove one of them, name the files of one ending, or rename one if they hold other records.",
             )

@@ -203,6 +203,15 @@ def test_no_records_text_decides_whether_a_file_is_taken_before_the_charge(tmp_p
     assert sum(chunk.records for chunk in plan_chunks(layout)) == len(PEOPLE)
 
 
+def test_a_table_that_was_saved_in_two_formats_is_refused(tmp_path):
+    """As archives give them away: each person would be read twice, at the price of once."""
+    for ending in (".sav", ".dta"):
+        written(tmp_path, ending, people_of(ending))
+    with pytest.raises(InputRefused, match="must not be read twice"):
+        list_source(".", base=tmp_path)
+    assert len(list_source("*.dta", base=tmp_path).files) == 1
+
+
 @pytest.mark.parametrize(("stored", "called"), [(".dta", ".sav"), (".sav", ".dta"), (".xpt", ".sas7bdat")])
 def test_a_file_of_another_kind_than_its_name_says_is_refused(tmp_path, stored, called):
     path = tmp_path / written(tmp_path, stored, people_of(stored))
