@@ -413,7 +413,7 @@ class Page:
     def choice(self) -> list[str]:
         """For each purpose and number of records the best way at the price that is shown, and the best truthful one."""
         places = [(name, number) for name in self.grid.tables for number in self.grid.numbers[name]]
-        shown = [f"{self.grid.tables[name].short}, {number:,}" for name, number in places]
+        shown = [f"{self.grid.tables[name].short} {number:,}" for name, number in places]
         lines = [f"| at ε = {SHOWN_EPSILON} | {' | '.join(shown)} |", "|---|" + "---|" * len(places)]
         private = [way for way in self.grid.shown if way not in UNPROVED]
         for purpose, figure, best_of in PURPOSES:
@@ -429,7 +429,13 @@ class Page:
                 words = [f"{one} {format(medians[one], figure.form)}" for one in dict.fromkeys((best, truthful)) if one]
                 told.append("; ".join(words) or "–")
             lines.append(f"| {purpose} | {' | '.join(told)} |")
-        return lines
+        unseen = [
+            f"{place} {peer}"
+            for (name, number), place in zip(places, shown, strict=True)
+            for peer in self.grid.peers
+            if not self._enough(_shown(name, number, peer))
+        ]
+        return [*lines, *(["", f"Not run, and so not among them: {'; '.join(unseen)}."] if unseen else [])]
 
     def median(self, cell: Cell, key: str) -> float | None:
         """Of a measure; None where it wasn't made."""
