@@ -193,6 +193,7 @@ def test_records_that_cannot_be_read_leave_a_look_and_tell_the_kind_of_the_fault
     assert not list(desk.home.glob("reports/*"))
 
 
+@pytest.mark.slow
 def test_a_report_of_a_drawn_map_knows_the_map_by_the_certificate(released) -> None:
     desk = released
 

@@ -87,7 +87,9 @@ def coarse(age: str) -> str:
     return f"[{low}, {low + 30})"
 
 
-@pytest.mark.parametrize(("form", "file_format"), [("microdata", "parquet"), ("counts", "csv")])
+@pytest.mark.parametrize(
+    ("form", "file_format"), [("microdata", "parquet"), pytest.param("counts", "csv", marks=pytest.mark.slow)]
+)
 def test_every_declared_cell_is_published_with_noise_and_weights_fit_it(desk, people, form, file_format) -> None:
     spec = spec_of(desk, form=form, file_format=file_format)
     result = desk.succeed("run", spec, "--json").json

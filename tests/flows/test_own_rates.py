@@ -138,6 +138,7 @@ def test_a_drawn_map_and_points_are_of_records_at_their_own_rates(town) -> None:
     assert town("verify", done["certificate"]).code == 0
 
 
+@pytest.mark.slow
 def test_a_series_of_records_with_rates_costs_what_the_highest_does(town) -> None:
     """The rates are fixed with a series; where columns are free, so are rates below its own."""
     spec = spec_of(town, FIXED)

@@ -106,6 +106,7 @@ def test_rows_and_files_in_another_order_give_the_same_release(desk) -> None:
     assert found[0]
 
 
+@pytest.mark.slow
 def test_the_map_is_chosen_on_what_counts_too(desk) -> None:
     """Drawn on the whole data: with a limit of one there are 400 records, and not 4,000."""
     desk.add_dataset()
@@ -241,7 +242,10 @@ OF_EACH_KIND = {
 }
 
 
-@pytest.mark.parametrize("kind", OF_EACH_KIND)
+@pytest.mark.parametrize(
+    "kind",
+    [pytest.param(kind, marks=() if kind in ("microdata", "deletion") else pytest.mark.slow) for kind in OF_EACH_KIND],
+)
 def test_each_kind_that_takes_a_column_of_persons_counts_so_many_records_of_each(desk, kind) -> None:
     """Of 400 people with four records and an id one each, and all 400 records without an id: 800 of 2,000."""
     desk.add_dataset(epsilon="100", delta="1e-2")

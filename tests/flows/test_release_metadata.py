@@ -106,6 +106,7 @@ def test_verification_finds_what_was_done_to_the_folder(desk, release, harm) -> 
     assert any(named.get(harm, "more") in finding for finding in answer.json["findings"])
 
 
+@pytest.mark.slow
 def test_what_is_not_said_is_not_there_and_neither_is_the_folder_without_the_table(desk) -> None:
     desk.add_dataset()
     desk.succeed("run", described_spec(desk, table="metadata = {}\n"))
@@ -251,6 +252,7 @@ def test_margins_and_files_of_statistics_packages_are_described_too(desk) -> Non
     assert desk("verify", desk.folder / "out").code == 0
 
 
+@pytest.mark.slow
 def test_the_shell_verifier_knows_the_folder(desk, release) -> None:
     script = Path(__file__).resolve().parents[2] / "examples" / "verify-a-release" / "verify-release.sh"
     desk.succeed("key", "export", desk.folder / "key.pem")

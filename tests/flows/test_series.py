@@ -143,6 +143,7 @@ def test_a_release_given_up_unread_gives_its_place_back(desk, series, cut_off) -
 COARSE = '[columns.town]\nhierarchy = "towns.csv"\nlevel = 1\n'
 
 
+@pytest.mark.slow
 def test_each_release_of_a_series_may_have_columns_of_its_own(desk) -> None:
     """The second has one column alone, at another level, a higher k and a lower rate; and is run once."""
     desk.add_dataset()

@@ -103,6 +103,7 @@ def test_a_suggestion_holds_what_it_promises(desk) -> None:
         assert then["estimate"]["records"] == pytest.approx(one["records"])
 
 
+@pytest.mark.slow
 def test_a_drawn_map_is_previewed_by_what_the_draw_favours(desk) -> None:
     write_public(desk)
 
