@@ -1,4 +1,4 @@
-"""What a Delta Lake or Iceberg table says of one version of itself, and what folders say of the files in them.
+"""What a Delta Lake or Iceberg table says of one version of itself.
 
 A lake table is a log of which files are the table, so its files are taken from there and never from its folder.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 from urllib.parse import unquote
@@ -23,7 +23,6 @@ __all__ = [
     "LiveFile",
     "Partition",
     "TableFolder",
-    "hive_partitions",
     "misread",
     "unescaped",
 ]
@@ -31,7 +30,6 @@ __all__ = [
 Partition = tuple[tuple[str, str | None], ...]
 """The columns that have one value in a whole file, each with this value's text, or None for null."""
 REWRITE = "Write the table's present records to Parquet, into a folder outside the table, and name that."
-_HIVE_NULL = "__HIVE_DEFAULT_PARTITION__"
 _ESCAPES = re.compile(r"(?:[^%]|%[0-9A-Fa-f]{2})*")
 
 
@@ -184,33 +182,3 @@ def unescaped(text: str, *, where: str) -> str:
     raise InputRefused(
         "in a name a % is not followed by the two digits of a byte of UTF-8.", where=where, remedy="Rename it."
     )
-
-
-def hive_partitions(paths: Iterable[Sequence[str]], *, source: str) -> list[Partition]:
-    """The values that folders called `column=value` bear, for each file.
-
-    Args:
-        paths: of each file, the names of the folders between the source and the file.
-        source: for messages.
-
-    Raises:
-        InputRefused: not all files have the same columns in the same order, one is there twice, or an escape is wrong.
-    """
-    found: list[Partition] = []
-    for folders in paths:
-        pairs = []
-        for folder in folders:
-            name, mark, text = folder.partition("=")
-            if mark and name:
-                value = unescaped(text, where=source)
-                pairs.append((unescaped(name, where=source), None if value == _HIVE_NULL else value))
-        found.append(tuple(pairs))
-    layouts = {tuple(name for name, _ in partition) for partition in found}
-    if len(layouts) > 1 or any(len(set(names)) != len(names) for names in layouts):
-        listed = " and ".join(sorted("/".join(f"{name}=…" for name in names) or "no such folder" for names in layouts))
-        raise InputRefused(
-            f"folders called column=value differ from file to file, or name a column twice: {listed}.",
-            where=source,
-            remedy="Name files of one layout, for example by a pattern such as folder/region=*/*.parquet.",
-        )
-    return found

@@ -33,7 +33,7 @@ from .files import (
     unpacked_name,
 )
 from .iceberg_snapshot import read_iceberg_table
-from .lake_tables import LakeTable, Partition, TableFolder, hive_partitions, misread
+from .lake_tables import LakeTable, Partition, TableFolder, misread, unescaped
 from .parquet_footer import ParquetLayout, read_parquet_layout
 from .statistics_files import SUFFIXES, read_statistics_layout
 
@@ -62,6 +62,7 @@ class RecordFormat(Enum):
 
 MISSING = "source-missing"
 """Cause of a refusal: nothing is there, or it can't be reached; perhaps it comes yet."""
+_HIVE_NULL = "__HIVE_DEFAULT_PARTITION__"
 _FORMAT_OF_SUFFIX = {
     ".csv": RecordFormat.CSV,
     ".tsv": RecordFormat.CSV,
@@ -353,7 +354,7 @@ def _local_files(path: Path, source: str, tables: LocalFolders) -> list[SourceFi
     folders = [name.relative_to(anchor).parts[:-1] for name in found]
     for name in found:
         tables.refuse_table_around(name)
-    partitions = hive_partitions(folders, source=source)
+    partitions = _hive_partitions(folders, source=source)
     return [
         _local_file(name, found=first_name, partition=partition)
         for name, partition in zip(found, partitions, strict=True)
@@ -461,7 +462,7 @@ def _remote_source(url: str, version: int | None) -> Source:
         _format_of(name)
         files.append(_remote_file(store, name, entry))
         folders.append(() if name == path else name.removeprefix(anchor).split("/")[:-1])
-    partitions = hive_partitions(folders, source=url)
+    partitions = _hive_partitions(folders, source=url)
     return _listed([replace(file, partition=one) for file, one in zip(files, partitions, strict=True)], url)
 
 
@@ -528,3 +529,33 @@ def _listed_twice(name: str, other: str) -> InputRefused:
         where=name,
         remedy="Remove the link, or name each file once.",
     )
+
+
+def _hive_partitions(paths: Iterable[Sequence[str]], *, source: str) -> list[Partition]:
+    """The values that folders called `column=value` bear, for each file.
+
+    Args:
+        paths: of each file, the names of the folders between the source and the file.
+        source: for messages.
+
+    Raises:
+        InputRefused: not all files have the same columns in the same order, one is there twice, or an escape is wrong.
+    """
+    found: list[Partition] = []
+    for folders in paths:
+        pairs = []
+        for folder in folders:
+            name, mark, text = folder.partition("=")
+            if mark and name:
+                value = unescaped(text, where=source)
+                pairs.append((unescaped(name, where=source), None if value == _HIVE_NULL else value))
+        found.append(tuple(pairs))
+    layouts = {tuple(name for name, _ in partition) for partition in found}
+    if len(layouts) > 1 or any(len(set(names)) != len(names) for names in layouts):
+        listed = " and ".join(sorted("/".join(f"{name}=…" for name in names) or "no such folder" for names in layouts))
+        raise InputRefused(
+            f"folders called column=value differ from file to file, or name a column twice: {listed}.",
+            where=source,
+            remedy="Name files of one layout, for example by a pattern such as folder/region=*/*.parquet.",
+        )
+    return found
