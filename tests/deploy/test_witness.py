@@ -10,7 +10,9 @@ import shutil
 import signal
 import sqlite3
 import threading
+import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -147,6 +149,20 @@ def test_a_head_is_remembered_before_its_cosignature_exists(watching, place) -> 
         os._exit(1)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGKILL
     assert remembered(watching) == (4 if "." in place else 3)
+
+
+def test_of_two_histories_that_are_sent_at_once_one_is_cosigned(watching, monkeypatch) -> None:
+    remember = module.replace_private
+
+    def slowly(path: Path, content: bytes) -> None:
+        time.sleep(0.02)  # the others come in between, where they can
+        remember(path, content)
+
+    monkeypatch.setattr(module, "replace_private", slowly)
+    with ThreadPoolExecutor(8) as pool:
+        answers = list(pool.map(lambda last: watching.answer(request(f"abc{last}", 3)).status, "stuvwxyz"))
+    assert sorted(answers) == [200] + [409] * 7
+    assert remembered(watching) == 4
 
 
 @dataclass
