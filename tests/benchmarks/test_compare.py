@@ -17,6 +17,7 @@ from benchmarks.utility.ways import WAYS
 PAGE = Path(__file__).parents[2] / "docs" / "utility.md"
 
 
+@pytest.mark.slow
 def test_a_quick_run_tells_of_every_way(capsys):
     compare.main(["--quick"])
     told = capsys.readouterr().out
