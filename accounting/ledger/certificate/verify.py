@@ -196,7 +196,7 @@ def _signature_findings(
 
 
 def _form_findings(certificate: Mapping[str, Any]) -> tuple[str, ...]:
-    """What has no form that a ledger's entry of the charge could have: names, digests, days, and the charge's place."""
+    """What has no form that it could have: names, digests, days, the charge's place, and what is published."""
     try:
         require_release_id(certificate["release_id"])
         for name in ("name", "dataset", "code_version", "sampler_layout"):
@@ -208,10 +208,12 @@ def _form_findings(certificate: Mapping[str, Any]) -> tuple[str, ...]:
         days = [_day(certificate["day"])] + [_day(day) for day in (looks["last_day"],) if day is not None]
         numbers = min(_count(place["position"]), _count(looks["count"])) >= 0
         fields = place.keys() == {"position", "hash"} and looks.keys() == {"count", "last_day"}
-        sound = fields and numbers and len(days) == 1 + (looks["count"] > 0)
+        sound = (
+            fields and numbers and len(days) == 1 + (looks["count"] > 0) and isinstance(certificate["published"], dict)
+        )
     except (AttributeError, KeyError, TypeError, ValueError):
         sound = False
-    what = "its name, its ids, its digests, its days or its place in the ledger have another form than a charge's"
+    what = "its name, ids, digests, days, place in the ledger or what is published have no form that they could have"
     return () if sound else (what,)
 
 

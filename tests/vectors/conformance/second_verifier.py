@@ -121,6 +121,7 @@ def check_forms(found: dict[str, Any]) -> None:
     need(re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._:+@-]{0,127}", str(found["release_id"])), "the release's id")
     need(all(is_name(found[name]) for name in ("name", "dataset", "code_version", "sampler_layout")), "a name")
     need(is_digest(found["sample_id"]) and is_digest(found["code_sources"]) and is_day(found["day"]), "an id or a day")
+    need(isinstance(found["published"], dict), "what is published has another form")
     place, looks = found["ledger"], found["private_looks"]
     need(isinstance(place, dict) and place.keys() == {"position", "hash"}, "the place in the ledger")
     need(is_whole(place["position"], 0) and is_digest(place["hash"]), "the place in the ledger")

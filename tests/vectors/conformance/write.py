@@ -215,6 +215,7 @@ SIGNED: Mapping[str, tuple[str, Change]] = {
     "private-looks-negative": ("A number of looks is not below 0.", put("private_looks", to={"count": -1, "last_day": None})),
     "private-looks-without-day": ("Where there was a look, its day is told.", put("private_looks", to={"count": 2, "last_day": None})),
     "private-looks-day-alone": ("A day of a look without a look.", put("private_looks", to={"count": 0, "last_day": "2026-03-01"})),
+    "published-missing": ("Nothing says what is published.", put("published", to=None)),
     "day-impossible": ("There is no such day.", put("day", to="2026-02-30")),
     "day-of-another-form": ("A day has one form: year, month and day with dashes.", put("day", to="20260304")),
     "day-is-a-number": ("A day is a text.", put("day", to=20260304)),
