@@ -118,7 +118,7 @@ class Cluster:
             process.terminate()
         for process in self.processes.values():
             try:
-                process.wait(timeout=20)
+                process.wait(timeout=3)  # on a loaded machine Dask's own end takes any time
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()

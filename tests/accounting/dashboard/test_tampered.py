@@ -77,13 +77,14 @@ def test_every_page_shows_the_findings_and_no_figure(serve, copied, paths) -> No
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("statement", list(DAMAGES.values())[1:], ids=list(DAMAGES)[1:])
-def test_no_figure_is_shown_whatever_is_damaged(opened, copied, paths, statement) -> None:
-    copied.past_the_guards(statement)
+@pytest.mark.parametrize("number", range(1, len(DAMAGES)), ids=list(DAMAGES)[1:])
+def test_no_figure_is_shown_whatever_is_damaged(opened, copied, paths, number) -> None:
+    """The first damage is looked for at every address, above; each of the others at every fourth, in turn."""
+    copied.past_the_guards(list(DAMAGES.values())[number])
     with opened(copied.ledger) as pages:
         chain = pages.verified()
         assert chain["verdict"] == "broken"
-        shows_findings_alone(pages, paths, chain)
+        shows_findings_alone(pages, paths[number % 4 :: 4], chain)
 
 
 @pytest.mark.slow
