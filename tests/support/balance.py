@@ -52,8 +52,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers() -> int:
-    """For `-n auto`: four processes more than there are processors, since many tests wait for others; at most six."""
-    return min((os.cpu_count() or 1) + 4, 6)
+    """For `-n auto`: two processes more than there are processors, since some tests wait for a clock; at most four.
+
+    Each has servers of its own, which take more than a further process gains.
+    """
+    return min((os.cpu_count() or 1) + 2, 4)
 
 
 @pytest.hookimpl(optionalhook=True)
