@@ -90,7 +90,7 @@ $(RUNS): constraints-run.txt pyproject.toml $(wildcard tasks/readers/*.c tasks/r
 	@echo "== what a run needs: $$(grep -c == constraints-run.txt) packages at most, downloaded once"
 	@$(BIN)/python -m pip install --quiet --no-compile --require-hashes -r constraints-run.txt
 	@echo "== crowdblend itself"
-	@PYTHONWARNINGS='ignore:Editable installation,ignore:`[tool.setuptools.ext-modules]`' \
+	@PYTHONWARNINGS='ignore:Editable installation,ignore:`[tool.setuptools.ext-modules]`,ignore:`[tool.distutils]`' \
 	    $(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable .
 	@touch $(RUNS)
 
