@@ -79,7 +79,7 @@ def page_file(tmp_path_factory) -> Path:
         released_on="2026-01-01",
         epsilon="0.731",
         delta="0.000001",
-        made_on=date(2026, 1, 2).isoformat(),
+        day=date(2026, 1, 2).isoformat(),
         by="steward",
         look=12,
         measures=utility_of(before, released, k=20, sampling_rate=Decimal("0.3")),

@@ -167,7 +167,7 @@ def run_private_report(
         released_on=str(certificate["day"]),
         epsilon=str(certificate["guarantee"]["epsilon"]),
         delta=str(certificate["guarantee"]["delta"]),
-        made_on=today.isoformat(),
+        day=today.isoformat(),
         by=by,
         look=look.position,
         measures=measures,
@@ -405,7 +405,7 @@ class PrivateReport:
         released_on: day of the release's charge.
         epsilon: the release's price, as its certificate has it.
         delta: likewise.
-        made_on: day of the report.
+        day: day of the report.
         by: who had it made.
         look: the look's place in the ledger's chain.
         measures: all of them.
@@ -416,7 +416,7 @@ class PrivateReport:
     released_on: str
     epsilon: str
     delta: str
-    made_on: str
+    day: str
     by: str
     look: int
     measures: UtilityMeasures
