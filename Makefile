@@ -48,7 +48,7 @@ endif
 # Where it is set, every process would compile every module anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test test-long test-extra check audit format site docs fuzz leaks coverage mutation proofs record-path utility screenshots paper lock sbom clean
+.PHONY: demo test test-long test-extra check audit format site docs fuzz leaks coverage mutation proofs record-path bench-check utility screenshots paper lock sbom clean
 
 demo: $(RUNS)
 	@echo "== a release of 29,501 census records"
@@ -153,8 +153,13 @@ docs: site
 	    '!crowdblend.deploy.__main__' '!crowdblend.accounting.ledger.migrations'
 
 record-path: $(READY)
-	$(BIN)/python -m benchmarks.record_path --rows 10000000 100000000 331000000 --small-row-groups 100000000 --clusters \
-	    --output docs/benchmarks
+	$(BIN)/python -m benchmarks.record_path --rows 10000000 100000000 331000000 --small-row-groups 100000000 \
+	    --all-records 10000000 100000000 --csv 10000000 --clusters --output docs/benchmarks
+	$(BIN)/python -m benchmarks.record_path.check --record
+
+# Fails where the record path has become slower beside DuckDB, by a fifth or more, than when that was last recorded.
+bench-check: $(READY)
+	$(BIN)/python -m benchmarks.record_path.check
 
 # What releases are worth beside other ways of publishing: hours; goes on where it stopped. EXTRA="--nist FOLDER --adult FOLDER" names records
 # that are not shipped.

@@ -19,7 +19,7 @@ import numpy as np
 
 from .agreement import faults
 from .census_data import ROW_GROUP, SMALL_ROW_GROUP, Records, generate
-from .contestants import CLUSTERS, CONTESTANTS, THREADS
+from .contestants import ALL, CLUSTERS, CONTESTANTS, EVERY_RECORD, THREADS
 from .report import Timing, page, write_picture
 
 __all__ = ["main", "measure"]
@@ -35,12 +35,12 @@ PROJECT = Path(__file__).resolve().parents[2]
 class _Contestant:
     """A process that answers whenever it is told to."""
 
-    def __init__(self, name: str, records: Records, folder: Path) -> None:
+    def __init__(self, name: str, records: Records, folder: Path, rate: float | None) -> None:
         self.name = name
         self.target = folder / f"{len(list(folder.iterdir()))}.npy"
         self.target.touch()
         folders = str(records.files[0].parent.absolute()), str(self.target.absolute())
-        words = [name, folders[0], str(RATE), str(K), folders[1]]
+        words = [name, folders[0], ALL if rate is None else str(rate), str(K), folders[1]]
         self.process = subprocess.Popen(
             [sys.executable, "-W", "ignore", "-m", "benchmarks.record_path.contestants", *words],
             cwd=PROJECT,
@@ -85,8 +85,17 @@ class _Contestant:
         return np.load(self.target), used
 
 
-def measure(records: Records, *, names: Sequence[str], rounds: int, folder: Path) -> dict[str, Timing]:
+def measure(
+    records: Records, *, names: Sequence[str], rounds: int, folder: Path, rate: float | None = RATE
+) -> dict[str, Timing]:
     """Let every contestant answer in turn, `rounds` times warm and as often as whole processes; check each answer.
+
+    Args:
+        records: the data set.
+        names: of the contestants.
+        rounds: answers of each, warm and whole.
+        folder: for their answers.
+        rate: sampling rate; None counts every record.
 
     Raises:
         RuntimeError: an answer is not that of a right release.
@@ -94,7 +103,7 @@ def measure(records: Records, *, names: Sequence[str], rounds: int, folder: Path
     warm: dict[str, list[dict[str, float]]] = {name: [] for name in names}
     whole: dict[str, list[tuple[float, os.struct_rusage]]] = {name: [] for name in names}
     peaks: dict[str, list[float]] = {name: [] for name in names}
-    running = {name: _Contestant(name, records, folder) for name in names}
+    running = {name: _Contestant(name, records, folder, rate) for name in names}
     try:
         for contestant in running.values():
             contestant.answer()
@@ -102,18 +111,18 @@ def measure(records: Records, *, names: Sequence[str], rounds: int, folder: Path
             for name, contestant in running.items():
                 warm[name].append(contestant.again())
         for contestant in running.values():
-            _check(contestant.name, contestant.leave()[0], records)
+            _check(contestant.name, contestant.leave()[0], records, rate)
     finally:
         for contestant in running.values():
             contestant.end()
     for _ in range(rounds):
         for name in names:
             begun = time.perf_counter()
-            contestant = _Contestant(name, records, folder)
+            contestant = _Contestant(name, records, folder, rate)
             peaks[name].append(contestant.answer()["peak_mb"])
             counts, used = contestant.leave()
             whole[name].append((time.perf_counter() - begun, used))
-            _check(name, counts, records)
+            _check(name, counts, records, rate)
     return {
         name: Timing(
             warm=statistics.median(line["seconds"] for line in warm[name]),
@@ -126,8 +135,12 @@ def measure(records: Records, *, names: Sequence[str], rounds: int, folder: Path
     }
 
 
-def _check(name: str, counts: np.ndarray, records: Records) -> None:
-    wrong = faults(counts, exact=records.exact, rate=RATE, k=K)
+def _check(name: str, counts: np.ndarray, records: Records, rate: float | None) -> None:
+    if rate is None:
+        same = np.array_equal(counts, np.where(records.exact >= K, records.exact, 0))
+        wrong = [] if same else ["the groups are not those of the records"]
+    else:
+        wrong = faults(counts, exact=records.exact, rate=rate, k=K)
     if wrong:
         raise RuntimeError(f"{name} does not agree with the records: {'; '.join(wrong)}")
 
@@ -146,6 +159,9 @@ def main(words: list[str] | None = None) -> None:
         "--small-row-groups", type=int, nargs="*", default=[], help="of these, also cut into row groups of 65,536"
     )
     parser.add_argument("--csv", type=int, nargs="*", default=[], help="of these, as CSV; without dask.dataframe")
+    parser.add_argument(
+        "--all-records", type=int, nargs="*", default=[], help="of these, also without sampling; DuckDB and ours alone"
+    )
     parser.add_argument("--rounds", type=int, default=5, help="answers of each contestant, warm and whole")
     parser.add_argument("--leave-out", nargs="*", default=[], choices=list(CONTESTANTS), help="contestants")
     parser.add_argument("--clusters", action="store_true", help="also on two, three and four worker processes")
@@ -165,10 +181,14 @@ def main(words: list[str] | None = None) -> None:
                 records = generate(data, rows=rows, row_group=row_group, form=form)
                 cut = f"row groups of {row_group:,}" if form == "parquet" else "CSV"
                 title = f"{rows:,} records of {records.size / rows:.1f} bytes, {cut}"
-                loads.append(os.getloadavg()[0])
                 answering = [name for name in names if rows <= SLOW.get(name, rows) and (form, name) not in NOT_ASKED]
-                results[title] = measure(records, names=answering, rounds=asked.rounds, folder=answers)
-                print(page({title: results[title]}, rounds=asked.rounds), flush=True)
+                questions: dict[str, tuple[float | None, list[str]]] = {title: (RATE, answering)}
+                if rows in asked.all_records and (form, row_group) == forms[0]:
+                    questions[f"{title}, without sampling"] = None, [one for one in answering if one in EVERY_RECORD]
+                for about, (rate, those) in questions.items():
+                    loads.append(os.getloadavg()[0])
+                    results[about] = measure(records, names=those, rounds=asked.rounds, folder=answers, rate=rate)
+                    print(page({about: results[about]}, rounds=asked.rounds), flush=True)
                 if asked.data is None:
                     shutil.rmtree(records.files[0].parent)
     if asked.output is not None:

@@ -23,9 +23,13 @@ from .census_data import COLUMNS, Column
 if TYPE_CHECKING:
     from crowdblend.tasks.counting.executors import Executor
 
-__all__ = ["CLUSTERS", "CONTESTANTS", "THREADS", "Question", "cell_counts", "main"]
+__all__ = ["ALL", "CLUSTERS", "CONTESTANTS", "EVERY_RECORD", "THREADS", "Question", "cell_counts", "main"]
 
 THREADS = 2
+ALL = "all"
+"""Instead of a rate: every record is counted."""
+EVERY_RECORD = ("ours", "ours, pyarrow alone", "DuckDB")
+"""Those that can be asked for it."""
 Answer = tuple[list[Sequence[str]], NDArray[np.int64]]
 """Per released column the label of each group, and each group's count."""
 
@@ -36,7 +40,7 @@ class Question:
 
     Args:
         files: Parquet or CSV files, all of one folder.
-        rate: sampling rate; None counts every record, as only this project and DuckDB are asked.
+        rate: sampling rate; None counts every record, for those of EVERY_RECORD.
         k: groups below it are dropped.
         columns: with their labels.
         seed: of the coins, where a contestant has any use for it.
@@ -257,13 +261,14 @@ def _peak_mb() -> float:
 
 
 def main(words: list[str]) -> None:
-    """`NAME FOLDER RATE K TARGET`: answer once at the start, and again for each line of standard input.
+    """`NAME FOLDER RATE|all K TARGET`: answer once at the start, and again for each line of standard input.
 
     For each answer one JSON line: seconds and processor seconds. The last answer's counts go to TARGET.
     """
     name, folder, rate, k, target = words
     files = tuple(str(path) for path in sorted(Path(folder).glob("part-*")))
-    release = (CONTESTANTS | CLUSTERS)[name](Question(files=files, rate=float(rate), k=int(k)))
+    question = Question(files=files, rate=None if rate == ALL else float(rate), k=int(k))
+    release = (CONTESTANTS | CLUSTERS)[name](question)
     while True:
         begun, used = time.perf_counter(), time.process_time()
         answer = release()

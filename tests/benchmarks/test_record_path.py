@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from dataclasses import replace
 
@@ -11,6 +12,7 @@ from crowdblend.tasks.readers import parquet_records
 
 from benchmarks.record_path.agreement import faults
 from benchmarks.record_path.census_data import cells, generate
+from benchmarks.record_path.check import CASES, RECORDED, slower
 from benchmarks.record_path.contestants import CONTESTANTS, Question, cell_counts, ours
 
 
@@ -30,13 +32,15 @@ def wrong(answer, records, *, k: int = 5) -> list[str]:
 
 @pytest.mark.long
 def test_a_small_run_times_checks_and_draws(benchmark, tmp_path):
-    words = ("--rows", "30000", "--rounds", "1", "--small-row-groups", "30000", "--csv", "30000", "--output", tmp_path)
-    benchmark("record_path", *words)
+    cases = [word for name in ("small-row-groups", "csv", "all-records") for word in (f"--{name}", "30000")]
+    benchmark("record_path", "--rows", "30000", "--rounds", "1", *cases, "--output", tmp_path)
     page = (tmp_path / "record-path.md").read_text(encoding="utf-8")
     for name in ("ours", "ours, pyarrow alone", "DuckDB", "Polars", "dask.dataframe"):
-        assert len(re.findall(rf"^\| {name} \| \d", page, flags=re.MULTILINE)) == 3 - (name == "dask.dataframe"), name
+        without = {"Polars": 1, "dask.dataframe": 2}.get(name, 0)
+        assert len(re.findall(rf"^\| {name} \| \d", page, flags=re.MULTILINE)) == 4 - without, name
     assert "row groups of 65,536" in page
     assert "bytes, CSV" in page
+    assert "without sampling" in page
     assert (tmp_path / "record-path.svg").stat().st_size > 2_000
 
 
@@ -96,3 +100,18 @@ def test_a_sample_that_is_drawn_group_by_group_does_not_pass(records):
     assert faults(np.where(right >= 5, right, 0), exact=exact, rate=0.1, k=5) == []
     halves = 2 * rng.binomial(exact // 2, 0.1) + rng.binomial(exact % 2, 0.1)
     assert faults(np.where(halves >= 5, halves, 0), exact=exact, rate=0.1, k=5) != []
+
+
+def test_a_fifth_slower_than_recorded_does_not_pass():
+    recorded = json.loads(RECORDED.read_text(encoding="utf-8"))["ratios"]
+    assert sorted(recorded) == sorted(f"{case}, {kind}" for case in CASES for kind in ("warm", "whole"))
+    assert slower(recorded, recorded) == []
+    assert slower({name: ratio / 1.15 for name, ratio in recorded.items()}, recorded) == []
+    for name, ratio in recorded.items():
+        [told] = slower({**recorded, name: ratio / 1.21}, recorded)
+        assert told.startswith(name)
+        [told] = slower({**recorded, name: float("nan")}, recorded)
+        assert told.startswith(name)
+        others = {other: ratio for other, ratio in recorded.items() if other != name}
+        assert slower(others, recorded) == [f"{name} was recorded and not measured"]
+        assert slower(recorded, others) == [f"{name} was never recorded"]
