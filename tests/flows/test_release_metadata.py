@@ -11,8 +11,7 @@ import pyarrow as pa
 import pytest
 from crowdblend.mechanisms.hierarchies.declare import ValueHierarchy
 from crowdblend.tasks.metadata.description import TableOutline, described_release
-from crowdblend.tasks.metadata.standards import csvw_text, ddi_text
-from crowdblend.tasks.metadata.write import dictionary_text
+from crowdblend.tasks.metadata.write import csvw_text, ddi_text, dictionary_text
 from crowdblend.tasks.request import MetadataTexts
 from lxml import etree
 from support.metadata_folder import (
