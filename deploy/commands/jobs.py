@@ -15,7 +15,7 @@ import click
 from ...flows.paths import StatePaths, resolve_paths
 from ...mechanisms.errors import InputRefused
 from ..cli import AS_JSON, FILE, LEDGER
-from ..jobs.submit import Job, JobArguments, job_exists, job_of, submit_job
+from ..jobs import Job, JobArguments, job_exists, job_of, submit_job
 
 if TYPE_CHECKING:
     from ..schemas.outputs import JobState, JobStatus

@@ -1,1 +1,0 @@
-"""Ad-hoc jobs: releases in a process of their own that outlives the terminal."""
