@@ -12,6 +12,7 @@ import atexit
 import contextvars
 import os
 import shutil
+import socket
 import sqlite3
 import subprocess
 import sys
@@ -33,6 +34,7 @@ import httpx
 from ...mechanisms.errors import InputRefused
 
 if TYPE_CHECKING:
+    import uvicorn
     from fastapi import FastAPI
 
 __all__ = [
@@ -505,7 +507,7 @@ def start_server(home: Path, *, role: Mapping[str, str] = ROLE, template: Path |
         InputRefused: it can't be started; nothing was charged.
     """
     process = subprocess.Popen(  # noqa: S603 - this interpreter and this module, and a path of the private store
-        [sys.executable, "-m", "crowdblend.deploy.prefect.server", *([] if template is None else [str(template)])],
+        [sys.executable, "-m", "crowdblend.deploy.prefect.environment", *([] if template is None else [str(template)])],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
@@ -525,3 +527,42 @@ def _not_started() -> InputRefused:
         "Prefect's own server did not start.",
         remedy="Run it in the open with `prefect server start`, and set PREFECT_API_URL to it.",
     )
+
+
+def _serve(template: Path | None) -> None:
+    """Be the server of `start_server`, in PREFECT_HOME: on loopback, quiet, and gone when the run ends.
+
+    It prints its port and lives until its standard input closes, which the operating system does when the run that
+    started it dies.
+    """
+    listener = socket.socket()
+    listener.bind(("127.0.0.1", 0))
+    print(listener.getsockname()[1], flush=True)
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+    leaving = threading.Event()
+
+    def end_with_the_parent() -> None:
+        sys.stdin.buffer.read()
+        leaving.set()
+        for server in running:
+            server.should_exit = True
+        time.sleep(5)
+        os._exit(0)
+
+    running: list[uvicorn.Server] = []
+    threading.Thread(target=end_with_the_parent, daemon=True).start()
+    if template is not None:
+        lay_out_database(Path(os.environ["PREFECT_HOME"]), template)
+    import uvicorn
+
+    running.append(
+        uvicorn.Server(
+            uvicorn.Config("prefect.server.api.server:create_app", factory=True, lifespan="on", log_level="error")
+        )
+    )
+    if not leaving.is_set():
+        running[0].run(sockets=[listener])
+
+
+if __name__ == "__main__":
+    _serve(Path(sys.argv[1]) if len(sys.argv) > 1 else None)

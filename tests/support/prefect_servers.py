@@ -24,7 +24,7 @@ TESTS = str(Path(__file__).parents[1])
 MAKE_TEMPLATE = """
 import sys
 from pathlib import Path
-from crowdblend.deploy.prefect.server import lay_out_database
+from crowdblend.deploy.prefect.environment import lay_out_database
 lay_out_database(Path(sys.argv[1]), Path(sys.argv[2]))
 """
 
