@@ -61,7 +61,10 @@ def composed_estimate(charged: Counter[Fields], *, account: Account, rows_per_pe
         return Decimal(0)
     if rows_per_person != 1:
         return None  # losses are composed for one record
-    from ..theory.composition.releases import COMPOSED_FLOOR, epsilon_composed  # numerics, for an estimate alone
+    from ..theory.composition.loss_distribution import (  # numerics, for an estimate alone
+        COMPOSED_FLOOR,
+        epsilon_composed,
+    )
     from ..theory.kinds.registry import kind_of, mechanism_of_record
 
     delta = account.delta_spent

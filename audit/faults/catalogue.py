@@ -245,7 +245,7 @@ FAULTS = (
     Fault(
         name="series-one-short",
         what="a series is priced for one release fewer",
-        file="accounting/theory/composition/releases.py",
+        file="accounting/theory/composition/loss_distribution.py",
         old="[power(measure, times, cut=cut)",
         new="[power(measure, max(1, times - 1), cut=cut)",
         detectors=("pytest tests/accounting/theory/test_composition.py",),

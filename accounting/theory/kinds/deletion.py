@@ -24,8 +24,7 @@ from ....mechanisms.errors import InputRefused
 from ..arithmetic import ULP, add_up, decimal_up, divide_down, divide_up, exp_up, float_down, multiply_down, multiply_up
 from ..composition.finite_losses import FiniteLosses
 from ..composition.group_privacy import rule_for_group
-from ..composition.loss_distribution import Part
-from ..composition.releases import COMPOSED_FLOOR, epsilon_composed
+from ..composition.loss_distribution import COMPOSED_FLOOR, Part, epsilon_composed
 from .kind import RELATION, MechanismKind, Price, Published, RecordForm, Statements, check_request, no_place
 
 __all__ = ["KIND", "PartPrices", "deletion_filter_parts", "deletion_losses", "price_deletion", "price_parts"]

@@ -14,8 +14,7 @@ from ....mechanisms.microdata import EpsilonSafeRelease, StronglySafeRelease
 from ..arithmetic import add_up, decimal_up, float_down, float_up, log_down, multiply_up
 from ..composition.amplification import Guarantee, amplified
 from ..composition.group_privacy import even_group_price
-from ..composition.loss_distribution import Part
-from ..composition.releases import COMPOSED_FLOOR, epsilon_composed
+from ..composition.loss_distribution import COMPOSED_FLOOR, Part, epsilon_composed
 from ..privacy_profile import check_parameters, log_adding, log_removing
 from .kind import (
     RELATION,

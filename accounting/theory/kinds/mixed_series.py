@@ -11,8 +11,7 @@ from ....mechanisms.mixed_series import MixedSeries
 from ..arithmetic import decimal_up, float_down
 from ..composition.amplification import Guarantee
 from ..composition.group_privacy import even_group_price
-from ..composition.loss_distribution import Part
-from ..composition.releases import COMPOSED_FLOOR, epsilon_composed
+from ..composition.loss_distribution import COMPOSED_FLOOR, Part, epsilon_composed
 from .kind import (
     RELATION,
     MechanismKind,

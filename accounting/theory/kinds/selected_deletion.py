@@ -11,8 +11,7 @@ from ....mechanisms.map_selection.lattice import CHAIN_QUALITY, QUALITY
 from ..arithmetic import add_up, decimal_up, float_down, multiply_up
 from ..composition.amplification import Guarantee
 from ..composition.group_privacy import rule_for_group
-from ..composition.loss_distribution import FilterPart, Part
-from ..composition.releases import COMPOSED_FLOOR, epsilon_composed
+from ..composition.loss_distribution import COMPOSED_FLOOR, FilterPart, Part, epsilon_composed
 from .deletion import KIND as DELETION
 from .deletion import deletion_filter_parts, deletion_losses, price_deletion
 from .kind import RELATION, MechanismKind, Price, Published, RecordForm, Selection, Statements

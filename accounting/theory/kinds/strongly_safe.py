@@ -16,7 +16,7 @@ from ....mechanisms.errors import InputRefused
 from ....mechanisms.microdata import StronglySafeRelease
 from ..arithmetic import decimal_up, divide_down, float_down, float_up, log_down, multiply_up
 from ..composition.group_privacy import best_split, even_group_price, no_price_for_group, rule_for_group
-from ..composition.releases import COMPOSED_FLOOR, epsilon_composed
+from ..composition.loss_distribution import COMPOSED_FLOOR, epsilon_composed
 from ..composition.series_game import epsilon_of_game
 from ..privacy_profile import (
     delta_paper,

@@ -26,8 +26,7 @@ from ..arithmetic import (
     multiply_up,
 )
 from ..composition.amplification import Guarantee
-from ..composition.loss_distribution import Part
-from ..composition.releases import COMPOSED_FLOOR, delta_composed, estimated_log_delta
+from ..composition.loss_distribution import COMPOSED_FLOOR, Part, delta_composed, estimated_log_delta
 from ..composition.series_game import MOST_RELEASES as MOST_PLAYED
 from ..composition.series_game import delta_of_game
 from ..kinds.epsilon_safe import log_profile_selected, price_selected, selection_cost

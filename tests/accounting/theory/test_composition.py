@@ -10,16 +10,18 @@ import pytest
 from crowdblend.accounting.theory.arithmetic import convolution_slack, convolve_direct
 from crowdblend.accounting.theory.composition.amplification import Guarantee
 from crowdblend.accounting.theory.composition.loss_distribution import (
+    COMPOSED_FLOOR,
     compose,
     curves_of,
     delta_at,
+    delta_composed,
     epsilon_at,
+    epsilon_composed,
     from_curve,
     grid_spacing,
     measures_of,
     power,
 )
-from crowdblend.accounting.theory.composition.releases import COMPOSED_FLOOR, delta_composed, epsilon_composed
 from crowdblend.mechanisms.microdata import StronglySafeRelease
 from hypothesis import given, settings
 from hypothesis import strategies as st

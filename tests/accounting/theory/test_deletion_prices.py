@@ -11,7 +11,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 from crowdblend.accounting.theory.composition.finite_losses import FiniteLosses
-from crowdblend.accounting.theory.composition.releases import delta_composed
+from crowdblend.accounting.theory.composition.loss_distribution import delta_composed
 from crowdblend.accounting.theory.kinds import deletion
 from crowdblend.accounting.theory.kinds.deletion import deletion_losses, price_deletion, price_parts
 from crowdblend.accounting.theory.kinds.registry import price

@@ -8,8 +8,12 @@ from decimal import Decimal
 import mpmath
 import pytest
 from crowdblend.accounting.theory.composition.amplification import Guarantee
-from crowdblend.accounting.theory.composition.loss_distribution import curves_of, measures_of
-from crowdblend.accounting.theory.composition.releases import delta_composed, estimated_log_delta
+from crowdblend.accounting.theory.composition.loss_distribution import (
+    curves_of,
+    delta_composed,
+    estimated_log_delta,
+    measures_of,
+)
 from crowdblend.mechanisms.microdata import StronglySafeRelease
 
 PURE = Guarantee(epsilon=Decimal("0.3"), delta=Decimal(0))

@@ -11,7 +11,7 @@ from math import comb
 
 import pytest
 from crowdblend.accounting.theory.composition.amplification import Guarantee
-from crowdblend.accounting.theory.composition.releases import epsilon_composed
+from crowdblend.accounting.theory.composition.loss_distribution import epsilon_composed
 from crowdblend.accounting.theory.kinds.registry import not_covered, price, recorded_price
 from crowdblend.mechanisms.answers import CountAnswer
 from crowdblend.mechanisms.deletion import CalibratedDeletion, DeletionRelease, GeometricDeletion, SelectedDeletion

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from crowdblend.accounting.theory.composition.amplification import Guarantee
 from crowdblend.accounting.theory.composition.group_privacy import MOST_RECORDS, best_split, even_split
-from crowdblend.accounting.theory.composition.releases import epsilon_composed
+from crowdblend.accounting.theory.composition.loss_distribution import epsilon_composed
 from crowdblend.accounting.theory.kinds.registry import paper_price, price
 from crowdblend.accounting.theory.privacy_profile import farthest_epsilon, log_profile
 from crowdblend.mechanisms.answers import CountAnswer

@@ -20,7 +20,7 @@ from crowdblend import mechanisms
 from crowdblend.accounting.theory import kinds
 from crowdblend.accounting.theory.composition.amplification import Guarantee
 from crowdblend.accounting.theory.composition.finite_losses import FiniteLosses
-from crowdblend.accounting.theory.composition.releases import epsilon_composed
+from crowdblend.accounting.theory.composition.loss_distribution import epsilon_composed
 from crowdblend.accounting.theory.composition.renyi import RULE, FilterCost, filter_cost, tail_of
 from crowdblend.accounting.theory.kinds.kind import MechanismKind, Price
 from crowdblend.accounting.theory.kinds.registry import (

@@ -14,8 +14,12 @@ from crowdblend.accounting.theory.composition import group_privacy
 from crowdblend.accounting.theory.composition import loss_distribution as losses
 from crowdblend.accounting.theory.composition.amplification import Guarantee, delta_zero_knowledge
 from crowdblend.accounting.theory.composition.group_privacy import even_split
-from crowdblend.accounting.theory.composition.loss_distribution import curves_of, grid_spacing
-from crowdblend.accounting.theory.composition.releases import delta_composed, epsilon_composed
+from crowdblend.accounting.theory.composition.loss_distribution import (
+    curves_of,
+    delta_composed,
+    epsilon_composed,
+    grid_spacing,
+)
 from crowdblend.accounting.theory.kinds import noisy_histogram, outlier_histogram, survey_counts
 from crowdblend.accounting.theory.kinds.kind import Price
 from crowdblend.accounting.theory.kinds.noisy_histogram import NoisyProfile, price_noisy_histogram

@@ -12,7 +12,7 @@ import pytest
 from crowdblend.accounting.ledger.charge import price_faults
 from crowdblend.accounting.ledger.entries.kinds import ChargedPrice
 from crowdblend.accounting.theory.composition import series_game
-from crowdblend.accounting.theory.composition.releases import epsilon_composed
+from crowdblend.accounting.theory.composition.loss_distribution import epsilon_composed
 from crowdblend.accounting.theory.composition.series_game import MOST_RELEASES, delta_of_game, epsilon_of_game
 from crowdblend.accounting.theory.kinds import strongly_safe
 from crowdblend.accounting.theory.kinds.registry import mechanism_record, paper_price, price, recorded_price

@@ -11,11 +11,11 @@ import pytest
 from crowdblend.accounting.theory.composition.loss_distribution import (
     curves_of,
     epsilon_at,
+    epsilon_composed,
     grid_spacing,
     measures_of,
     power,
 )
-from crowdblend.accounting.theory.composition.releases import epsilon_composed
 from crowdblend.accounting.theory.privacy_profile import delta_exact, delta_paper, log_removing
 from crowdblend.mechanisms.microdata import StronglySafeRelease
 
