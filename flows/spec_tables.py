@@ -1,4 +1,7 @@
-"""The tables of a specification that several kinds of release have, and [cluster]: which Dask cluster counts."""
+"""The tables of a specification that several kinds of release have, and [cluster]: which Dask cluster counts.
+
+And the mechanisms of the literature that a specification may name and that are never run, each with the reason.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
 from pathlib import Path
+from types import MappingProxyType
 from typing import Annotated, Any, Literal, Self, cast
 
 from pydantic import (
@@ -26,6 +30,7 @@ from ..tasks.request import AlsoFormat
 
 __all__ = [
     "CLASSES",
+    "REFUSED",
     "BoundsTable",
     "ClusterTable",
     "ColumnTable",
@@ -41,6 +46,8 @@ __all__ = [
     "SpecTables",
     "StartedCluster",
     "cluster_of_spec",
+    "refuse_unknown_noise",
+    "refuse_unsafe",
     "tables_model",
 ]
 
@@ -360,3 +367,66 @@ def tables_model(own: Mapping[str, type[BaseModel]]) -> type[SpecTables]:
     fields |= {name: (model | None, None) for name, model in own.items()}
     made: Any = create_model(SpecTables.__name__, __base__=SpecTable, __doc__=SpecTables.__doc__, **fields, **last)
     return cast("type[SpecTables]", made)
+
+
+NOISE = "two-sided-geometric"
+
+REFUSED = MappingProxyType(
+    {
+        "gaussian": (
+            "Gaussian noise is not ε-differentially private for any ε: the ratio of its densities is unbounded",
+            "Use the two-sided geometric or the Laplace mechanism.",
+        ),
+        "one-sided": (
+            "one-sided noise makes some outputs impossible for one of two neighbours, so that they betray the other",
+            "Use the two-sided geometric or the Laplace mechanism.",
+        ),
+        "clustering": (
+            "clusters are drawn around the records themselves: one extreme record moves a published boundary, which "
+            "shows whether it is there",
+            "Declare hierarchies, with fixed levels or levels chosen by the exponential mechanism.",
+        ),
+        "mondrian": (
+            "local recoding cuts at the records' own medians and publishes their least and greatest values: one "
+            "extreme record changes a published range, which shows whether it is there (compare LQS, "
+            "arXiv:1101.2604v2, Algorithm 1)",
+            "Declare hierarchies, with fixed levels or levels chosen by the exponential mechanism.",
+        ),
+    }
+)
+"""Name in lower case → why it is refused, and what to use instead."""
+
+
+def refuse_unsafe(name: str, *, where: str = "") -> None:
+    """Refuse a mechanism that gives no guarantee; does nothing for other names.
+
+    Args:
+        name: of the mechanism.
+        where: who asks for it, for the message.
+
+    Raises:
+        InputRefused: the mechanism is one of `REFUSED`.
+    """
+    reason = REFUSED.get(name.lower())
+    if reason is not None:
+        why, instead = reason
+        raise InputRefused(
+            f"the mechanism {name!r} is refused: {why} (docs/mechanisms/not-to-be-used.md).",
+            where=where,
+            remedy=instead,
+        )
+
+
+def refuse_unknown_noise(name: str, *, where: str) -> None:
+    """Refuse noise that gives no guarantee, and noise that nobody knows.
+
+    Args:
+        name: of the noise.
+        where: who asks for it, for the message.
+
+    Raises:
+        InputRefused: it isn't the two-sided geometric.
+    """
+    refuse_unsafe(name, where=where)
+    if name != NOISE:
+        raise InputRefused(f"there is no noise {name!r}.", where=where, remedy=f'Leave it out, or write "{NOISE}".')

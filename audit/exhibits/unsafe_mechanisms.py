@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from decimal import Decimal
 from fractions import Fraction
 
-from crowdblend.accounting.theory.refused_mechanisms import REFUSED
+from crowdblend.flows.spec_tables import REFUSED
 from crowdblend.mechanisms.noise import TwoSidedGeometricNoise
 
 from ..theory.noise_ratio import GaussianNoise, LaplaceNoise, OneSidedGeometricNoise, worst_ratio

@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from ...accounting.theory.kinds.registry import price
-from ...accounting.theory.refused_mechanisms import refuse_unknown_noise
 from ...mechanisms.answers import (
     Answer,
     CountAnswer,
@@ -34,7 +33,7 @@ from ...mechanisms.microdata import GroupCounts
 from ...mechanisms.recoding import GeneralizationMap, MappedColumn
 from ...tasks.request import Request
 from ..columns import declared_map, require_cells
-from ..spec_tables import Exact, SpecTable
+from ..spec_tables import Exact, SpecTable, refuse_unknown_noise
 from .kind import (
     NOISE_MEANS,
     RATE_MEANS,

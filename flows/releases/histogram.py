@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from ...accounting.theory.composition.group_privacy import no_price_for_surveyed_group
-from ...accounting.theory.refused_mechanisms import refuse_unknown_noise, refuse_unsafe
 from ...mechanisms.biased_sampling import (
     BiasedSampleCounts,
     InclusionColumn,
@@ -34,7 +33,7 @@ from ...mechanisms.microdata import GroupCounts
 from ...mechanisms.recoding import GeneralizationMap
 from ...tasks.request import Request
 from ..columns import declared_map, require_cells
-from ..spec_tables import Exact, SpecTable
+from ..spec_tables import Exact, SpecTable, refuse_unknown_noise, refuse_unsafe
 from .kind import (
     K_MEANS,
     NOISE_MEANS,

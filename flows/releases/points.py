@@ -12,7 +12,6 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from ...accounting.theory.refused_mechanisms import refuse_unknown_noise, refuse_unsafe
 from ...mechanisms.errors import InputRefused
 from ...mechanisms.histogram import NoisyHistogram, SuppressedHistogram, noisy_counts, suppressed_counts
 from ...mechanisms.microdata import GroupCounts, StronglySafeRelease
@@ -20,7 +19,7 @@ from ...mechanisms.points import PointAxis, SyntheticPoints, axis_steps, cells_o
 from ...mechanisms.recoding import GeneralizationMap, MappedColumn
 from ...tasks.request import Request
 from ..columns import require_cells
-from ..spec_tables import Exact, SpecTable
+from ..spec_tables import Exact, SpecTable, refuse_unknown_noise, refuse_unsafe
 from .kind import (
     K_MEANS,
     NOISE_MEANS,

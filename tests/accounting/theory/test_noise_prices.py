@@ -8,7 +8,7 @@ from decimal import Decimal
 import numpy as np
 import pytest
 from crowdblend.accounting.theory.kinds.answers import price_answer
-from crowdblend.accounting.theory.refused_mechanisms import REFUSED, refuse_unsafe
+from crowdblend.flows.spec_tables import REFUSED, refuse_unsafe
 from crowdblend.mechanisms.answers import CountAnswer, MeanAnswer, SumAnswer
 from crowdblend.mechanisms.errors import InputRefused
 from crowdblend.mechanisms.mechanism import ADD_REMOVE, REPLACEMENT
