@@ -38,8 +38,8 @@ from .python.hierarchies import HierarchyCheck, check_hierarchy, import_hierarch
 from .python.ledger import abandon, add_dataset, add_series, raise_budget, record_look, series
 from .python.queries import Explained, LedgerView, dry_run, explain, ledger, plan
 from .python.releases import PublishedRelease, open_release, private_report, release, verify
-from .terminal.facts import FactTable
 from .terminal.plan import plan_table
+from .terminal.tables import FactTable
 
 __all__ = [
     "AccountantRefused",

@@ -22,7 +22,7 @@ from ..accounting.ledger.database.creation import create_ledger
 from ..accounting.ledger.writer import open_writer
 from ..flows.paths import StatePaths
 from ..mechanisms.amounts import amount_shown
-from .terminal.facts import FactTable
+from .terminal.tables import FactTable
 
 __all__ = ["lay_out", "open_demonstration_ledger", "tell"]
 

@@ -18,7 +18,7 @@ from ..mechanisms.errors import InputRefused
 if TYPE_CHECKING:
     from ..accounting.ledger.queries import ReleaseState, Stage
     from .schemas.outputs import ListedRelease
-    from .terminal.facts import FactTable
+    from .terminal.tables import FactTable
 
 __all__ = [
     "LargestGroups",
@@ -144,7 +144,7 @@ def listed_release(state: ReleaseState, *, home: Path, ledger_id: str) -> Listed
     from ..accounting.ledger.certificate.verify import read_certificate
     from ..accounting.ledger.private_store.inspection import remembered_facts
     from ..tasks.inputs.files import is_url
-    from .terminal.ledger_tables import release_rows
+    from .terminal.tables import release_rows
 
     [known] = release_rows([state])
     row: ListedRelease = {
@@ -214,7 +214,7 @@ def facts_of_release(row: Mapping[str, Any], *, stage: str, cost: str) -> FactTa
     """
     from ..accounting.ledger.entries.kinds import published_text
     from .run import levels_text
-    from .terminal.facts import FactTable
+    from .terminal.tables import FactTable
 
     mechanism = row["mechanism"]
     parameters = ", ".join(f"{name} {value}" for name, value in mechanism.items() if name != "kind")

@@ -162,7 +162,7 @@ def raise_budget(name: str, epsilon: Decimal, delta: Decimal, reason: str, ledge
 def list_datasets(ledger_url: str | None, as_json: bool) -> None:
     """List the data sets with what is spent and what is left."""
     from ...accounting.ledger.reader import open_reader
-    from ..terminal.ledger_tables import dataset_rows, print_datasets
+    from ..terminal.tables import dataset_rows, print_datasets
 
     with open_reader(resolve_paths(ledger_url=ledger_url).ledger_url) as reader:
         datasets = dataset_rows(reader.datasets(), raises=reader.budget_raises())
@@ -321,7 +321,7 @@ def show(ledger_url: str | None, latest: int, everything: bool, as_json: bool) -
     from ...accounting.ledger.overview import ESTIMATE_NOTE
     from ...accounting.ledger.reader import open_reader
     from ...mechanisms.amounts import amount_shown, counted
-    from ..terminal.ledger_tables import (
+    from ..terminal.tables import (
         dataset_rows,
         look_rows,
         print_datasets,

@@ -235,8 +235,7 @@ def list_releases(dataset: str | None, latest: int, everything: bool, ledger_url
     from ...accounting.ledger.reader import open_reader
     from ..release_facts import listed_release
     from ..run import levels_text
-    from ..terminal.facts import FactTable, print_uncut
-    from ..terminal.ledger_tables import print_more
+    from ..terminal.tables import FactTable, print_more, print_uncut
 
     places = resolve_paths(ledger_url=ledger_url)
     with open_reader(places.ledger_url) as reader:
@@ -271,7 +270,7 @@ def show(release_id: str, groups: int, ledger_url: str | None, as_json: bool) ->
     """
     from ...accounting.ledger.reader import open_reader
     from ..release_facts import commands_for, cost_so_far, facts_of_release, largest_groups, listed_release
-    from ..terminal.facts import FactTable, print_uncut
+    from ..terminal.tables import FactTable, print_uncut
 
     places = resolve_paths(ledger_url=ledger_url)
     with open_reader(places.ledger_url) as reader:

@@ -70,7 +70,7 @@ def add(
     """
     from ...mechanisms.amounts import amount_shown, counted
     from ..python.ledger import add_series
-    from ..terminal.ledger_tables import series_rows
+    from ..terminal.tables import series_rows
 
     state = add_series(
         name,
@@ -107,7 +107,7 @@ def add(
 def list_series(ledger_url: str | None, as_json: bool) -> None:
     """List the series with what remains of them."""
     from ...accounting.ledger.reader import open_reader
-    from ..terminal.ledger_tables import print_series, series_rows
+    from ..terminal.tables import print_series, series_rows
 
     with open_reader(resolve_paths(ledger_url=ledger_url).ledger_url) as reader:
         rows = series_rows(reader.all_series())

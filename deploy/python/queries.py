@@ -19,7 +19,7 @@ from ...flows.spec import read_spec
 from ...mechanisms.amounts import Number, amount_shown, counted, exact_number, share_shown
 from ...tasks.request import output_at
 from ..terminal.explanation import explanation
-from ..terminal.facts import FactTable
+from ..terminal.tables import FactTable
 
 __all__ = ["Explained", "LedgerView", "dry_run", "explain", "ledger", "plan"]
 

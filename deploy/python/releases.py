@@ -29,7 +29,7 @@ from ...tasks.inputs.files import is_url
 from ...tasks.readers.released_groups import read_released_table
 from ..documents.utility_report.write import MadeReport, run_private_report
 from ..release_check import verify_release
-from ..terminal.facts import FactTable
+from ..terminal.tables import FactTable
 
 __all__ = ["PublishedRelease", "open_release", "private_report", "release", "verify"]
 

@@ -8,7 +8,7 @@ import subprocess
 import sys
 
 import pytest
-from crowdblend.deploy.terminal.facts import FactTable
+from crowdblend.deploy.terminal.tables import FactTable
 
 NAME = "household-survey-of-the-northern-region"
 RELEASE = f"{NAME}-monthly@20260101T030000Z"
