@@ -1,10 +1,11 @@
-"""A real PostgreSQL server that the tests start, one for each process of tests."""
+"""A real PostgreSQL server that the tests start, one for all processes of tests."""
 
 from __future__ import annotations
 
 import os
 import pwd
 import shutil
+import signal
 import subprocess
 import tempfile
 import time
@@ -14,6 +15,10 @@ from pathlib import Path
 import pytest
 from sqlalchemy import create_engine
 from sqlalchemy.pool import NullPool
+from support.shared import common_folder, kept, started_once
+
+SETTINGS = ("-c", "max_connections=300", "-c", "autovacuum=off")
+"""For several processes of tests, which leave hundreds of databases: each would be looked after once a minute."""
 
 
 def _server_program(name: str) -> str | None:
@@ -31,37 +36,47 @@ def _as_ordinary_user(folder: Path) -> list[str]:
 
 
 @pytest.fixture(scope="session")
-def postgresql_server(needs: Callable[[bool, str, str], None]) -> Iterator[str]:
-    """URL of an empty server's maintenance database; the server is the tests' own and ends with them."""
+def postgresql_server(
+    needs: Callable[[bool, str, str], None], tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[str]:
+    """URL of the maintenance database of the tests' own server, which all processes of tests share."""
     initdb, postgres = _server_program("initdb"), _server_program("postgres")
     needs(initdb is not None and postgres is not None, "PostgreSQL", "CROWDBLEND_TEST_POSTGRES")
-    folder = Path(tempfile.mkdtemp(prefix="crowdblend-pg-", dir="/tmp"))
-    data, log = folder / "data", folder / "log"
-    user = _as_ordinary_user(folder)
-    environment = {"PATH": os.environ["PATH"], "HOME": str(folder), "LC_ALL": "C"}
-    subprocess.run(
-        [*user, initdb, "-D", str(data), "-U", "postgres", "-A", "trust", "-E", "UTF8", "--no-sync"],
-        check=True,
-        capture_output=True,
-        env=environment,
-        cwd=folder,
-    )
-    with log.open("wb") as sink:
-        server = subprocess.Popen(
-            [*user, postgres, "-D", str(data), "-k", str(folder), "-c", "listen_addresses=", "-F"],
-            stdout=sink,
-            stderr=sink,
+    told = common_folder(tmp_path_factory) / "postgresql"
+
+    def start(lifeline: int) -> subprocess.Popen:
+        folder = Path(tempfile.mkdtemp(prefix="crowdblend-pg-", dir="/tmp"))  # a socket's path must be short
+        data, log = folder / "data", folder / "log"
+        user = _as_ordinary_user(folder)
+        environment = {"PATH": os.environ["PATH"], "HOME": str(folder), "LC_ALL": "C"}
+        subprocess.run(
+            [*user, initdb, "-D", str(data), "-U", "postgres", "-A", "trust", "-E", "UTF8", "--no-sync"],
+            check=True,
+            capture_output=True,
             env=environment,
             cwd=folder,
         )
-    url = f"postgresql+psycopg://postgres@/postgres?host={folder}"
-    try:
-        _await_server(url, server, log)
-        yield url
-    finally:
-        server.terminate()
-        server.wait(timeout=30)
-        shutil.rmtree(folder)
+        words = [*user, postgres, "-D", data, "-k", folder, "-c", "listen_addresses=", "-F", *SETTINGS]
+        with log.open("wb") as sink:
+            server = subprocess.Popen(
+                kept(*words, how=signal.SIGQUIT, folder=folder),
+                stdin=lifeline,
+                stdout=sink,
+                stderr=sink,
+                env=environment,
+                cwd=folder,
+                start_new_session=True,
+            )
+        _await_server(_url(folder), server, log)
+        told.write_text(str(folder), encoding="utf-8")
+        return server
+
+    with started_once(told.with_suffix(".pipe"), start):
+        yield _url(Path(told.read_text(encoding="utf-8")))
+
+
+def _url(folder: Path) -> str:
+    return f"postgresql+psycopg://postgres@/postgres?host={folder}"
 
 
 def _await_server(url: str, server: subprocess.Popen[bytes], log: Path) -> None:

@@ -16,10 +16,18 @@ from pathlib import Path
 
 import pytest
 from crowdblend.deploy.prefect.environment import NO_HEARTBEATS, QUIET, changed_settings, template_in
-from support.shared import KEEPER, common_folder, filled_once, started_once
+from support.shared import common_folder, filled_once, kept, started_once
 
-LEAN = {"PREFECT_UI_ENABLED": "0", "PREFECT__SERVER_EPHEMERAL": "1", "PREFECT__SERVER_FINAL": "1"}
-"""A server without pages and without the services of schedules, which cost processor time while nothing runs."""
+LEAN = {
+    "PREFECT_UI_ENABLED": "0",
+    "PREFECT__SERVER_EPHEMERAL": "1",
+    "PREFECT__SERVER_FINAL": "1",
+    "PREFECT__SERVER_WEBSERVER_ONLY": "1",
+}
+"""A server without pages and services, as `prefect server start --no-services` starts it.
+
+It takes the events of task runs and keeps none of them: to record them is two thirds of its work for a release.
+"""
 TESTS = str(Path(__file__).parents[1])
 MAKE_TEMPLATE = """
 import sys
@@ -49,8 +57,16 @@ class PrefectServer:
 
     def start(self, lifeline: int | None = None) -> None:
         """Start it and wait until it answers; with a lifeline, it ends when that end of a pipe does."""
-        kept = [] if lifeline is None else [sys.executable, "-S", "-c", KEEPER]
-        words = ["--factory", "support.prefect_app:create_app", "--host", "127.0.0.1", "--port", str(self.port)]
+        words = [
+            sys.executable,
+            "-m",
+            "uvicorn",
+            "--factory",
+            "support.prefect_app:create_app",
+            "--log-level",
+            "warning",
+        ]
+        words += ["--host", "127.0.0.1", "--port", str(self.port)]
         environment = self.environment | self.settings
         environment.pop("PREFECT_API_URL")
         environment["PYTHONPATH"] = os.pathsep.join(filter(None, (TESTS, environment.get("PYTHONPATH"))))
@@ -58,7 +74,7 @@ class PrefectServer:
             shutil.copyfile(self.template, self.folder / "prefect.db")
         with (self.folder / "server.log").open("ab") as log:
             self.process = subprocess.Popen(
-                [*kept, sys.executable, "-m", "uvicorn", *words, "--log-level", "warning"],
+                words if lifeline is None else kept(*words),
                 env=environment,
                 cwd=self.folder,
                 stdin=subprocess.DEVNULL if lifeline is None else lifeline,

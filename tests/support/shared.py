@@ -6,21 +6,31 @@ import contextlib
 import errno
 import fcntl
 import os
+import signal
 import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 KEEPER = """
-import select, subprocess, sys
-process = subprocess.Popen(sys.argv[1:], stdin=subprocess.DEVNULL)
+import select, shutil, subprocess, sys
+number, folder, *words = sys.argv[1:]
+process = subprocess.Popen(words, stdin=subprocess.DEVNULL)
 while process.poll() is None and not select.select([sys.stdin], [], [], 2)[0]:
     pass
-process.kill()
+process.send_signal(int(number))
 process.wait()
+shutil.rmtree(folder, ignore_errors=True)
 """
 """A program that ends a command once its own standard input has ended: once nobody holds the pipe any longer."""
+
+
+def kept(*words: object, how: int = signal.SIGKILL, folder: Path | None = None) -> list[str]:
+    """The command that keeps another until then, and ends it by a signal; a folder of it goes with it."""
+    told = [str(int(how)), "" if folder is None else str(folder)]
+    return [sys.executable, "-S", "-c", KEEPER, *told, *map(str, words)]
 
 
 def common_folder(factory: pytest.TempPathFactory) -> Path:
