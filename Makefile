@@ -161,10 +161,11 @@ record-path: $(READY)
 bench-check: $(READY)
 	$(BIN)/python -m benchmarks.record_path.check
 
-# What releases are worth beside other ways of publishing: hours; goes on where it stopped. EXTRA="--nist FOLDER --adult FOLDER" names records
+# What releases are worth beside other ways of publishing, and attacks on them: hours; goes on where it stopped. EXTRA="--nist FOLDER --adult FOLDER" names records
 # that are not shipped.
 utility: $(READY)
 	$(BIN)/python -m benchmarks.utility.compare --write docs/utility.md --choice docs/choosing.md $(EXTRA)
+	$(BIN)/python -m benchmarks.utility.attacks --write docs/attacks.md
 
 # Pictures of the auditors' pages, the documents and a private report on invented people, as docs shows them; needs Chromium.
 screenshots: $(READY)

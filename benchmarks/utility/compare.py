@@ -40,9 +40,20 @@ from ..whole_run import write_between
 from .deletion import DELTA
 from .measures import Truth
 from .tables import Table, adult, census, nist
-from .ways import WAYS, of_values
+from .ways import WAYS, Released, of_values
 
-__all__ = ["BY", "Cell", "Grid", "Page", "Results", "main"]
+__all__ = [
+    "BY",
+    "Cell",
+    "Grid",
+    "Page",
+    "Results",
+    "main",
+    "peers_environment",
+    "picture",
+    "synthesized",
+    "ticked",
+]
 
 BY = "benchmarks/utility/compare.py"
 PROJECT = Path(__file__).resolve().parents[2]
@@ -171,10 +182,10 @@ class Grid:
                     results.add(cell, drawn(cell, truth, draw=draw))
                     progress.advance(bar)
             elif python is not None:
-                for method, measures in synthesized(
+                for method, released, spent in synthesized(
                     cell, truth, python=python, draws=self.draws - done, minutes=minutes
                 ):
-                    results.add(replace(cell, way=peer_name(cell.way, method)), measures)
+                    results.add(replace(cell, way=peer_name(cell.way, method)), truth.measured(released) | spent)
                     progress.advance(bar, method == ROUNDED)
 
 
@@ -207,8 +218,8 @@ def peer_name(algorithm: str, method: str) -> str:
 
 def synthesized(
     cell: Cell, truth: Truth, *, python: Path, draws: int, minutes: float
-) -> Iterator[tuple[str, dict[str, float]]]:
-    """Measures of synthetic records with how they were drawn, draw after draw; as many as are made in time.
+) -> Iterator[tuple[str, Released, dict[str, float]]]:
+    """Synthetic records with how they were drawn and what that took, draw after draw; as many as are made in time.
 
     Raises:
         RuntimeError: the synthesizer failed.
@@ -229,8 +240,7 @@ def synthesized(
             try:
                 for told in running.stdout or ():
                     answer = json.loads(told)
-                    measures = of_answer(answer, truth)
-                    yield answer["method"], measures
+                    yield answer.get("method", ""), *of_answer(answer, truth)
                 complaint = running.stderr.read() if running.stderr else ""
                 if running.wait() and late.is_alive():
                     raise RuntimeError(f"{cell.name}: {complaint[-2000:]}")
@@ -239,8 +249,8 @@ def synthesized(
                 running.kill()
 
 
-def of_answer(answer: Mapping[str, object], truth: Truth) -> dict[str, float]:
-    """The measures of what `mbi_peer.py` says of a draw.
+def of_answer(answer: Mapping[str, object], truth: Truth) -> tuple[Released, dict[str, float]]:
+    """What `mbi_peer.py` says of a draw: the records, and its time and memory.
 
     Raises:
         RuntimeError: its environment lacks something.
@@ -250,23 +260,22 @@ def of_answer(answer: Mapping[str, object], truth: Truth) -> dict[str, float]:
     rows = np.array(answer["numbers"], dtype=float)
     values = np.array(answer["codes"], dtype=np.int64)
     released = of_values(truth.table, values, rows=rows, weights=np.ones(rows.size), real=0)
-    spent = {name: float(str(answer[name])) for name in ("seconds", "mebibytes")}
-    return truth.measured(released) | spent
+    return released, {name: float(str(answer[name])) for name in ("seconds", "mebibytes")}
 
 
-def peers_environment(folder: Path) -> Path:
-    """The Python of an environment with the pinned synthesizers; made where there is none.
+def peers_environment(folder: Path, *, pins: Path = PINS) -> Path:
+    """The Python of an environment with what is pinned, the synthesizers for example; made where there is none.
 
     Raises:
         subprocess.CalledProcessError: it could not be made.
     """
-    home = folder / "peers"
+    home = folder / pins.stem
     python, ready = home / "bin" / "python", home / "ready"
-    if not ready.exists() or ready.read_text(encoding="utf-8") != PINS.read_text(encoding="utf-8"):
-        print(f"== the synthesizers' environment in {home}, once", flush=True)
+    if not ready.exists() or ready.read_text(encoding="utf-8") != pins.read_text(encoding="utf-8"):
+        print(f"== the environment of {pins.name} in {home}, once", flush=True)
         subprocess.run([sys.executable, "-m", "venv", home], check=True)
-        subprocess.run([python, "-m", "pip", "install", "--quiet", "--requirement", PINS], check=True)
-        ready.write_text(PINS.read_text(encoding="utf-8"), encoding="utf-8")
+        subprocess.run([python, "-m", "pip", "install", "--quiet", "--requirement", pins], check=True)
+        ready.write_text(pins.read_text(encoding="utf-8"), encoding="utf-8")
     return python
 
 
@@ -458,7 +467,7 @@ class Page:
         picture(
             folder / "utility-k-marginal.svg",
             by_epsilon,
-            x=_ticked("ε, δ = 1e-6", {math.log10(one): str(one) for one in epsilons}),
+            x=ticked("ε, δ = 1e-6", {math.log10(one): str(one) for one in epsilons}),
             y=linear_axis(200, 1000, name="k-marginal", across=False),
             title=f"k-marginal of {number:,} records against ε",
         )
@@ -474,7 +483,7 @@ class Page:
         picture(
             folder / "utility-counts.svg",
             by_number,
-            x=_ticked("records", {math.log10(one): f"{one:,}" for one in numbers}),
+            x=ticked("records", {math.log10(one): f"{one:,}" for one in numbers}),
             y=Axis(
                 low=-3.5,
                 high=0.0,
@@ -503,7 +512,8 @@ STYLES = {
 """Way → colour and dashes."""
 
 
-def _ticked(name: str, ticks: Mapping[float, str]) -> Axis:
+def ticked(name: str, ticks: Mapping[float, str]) -> Axis:
+    """A scale across that ends a little beyond its ticks."""
     low, high = min(ticks), max(ticks)
     room = (high - low or 1.0) * 0.04
     return Axis(
@@ -511,10 +521,27 @@ def _ticked(name: str, ticks: Mapping[float, str]) -> Axis:
     )
 
 
-def picture(file: Path, series: Mapping[str, Sequence[tuple[float, float]]], *, x: Axis, y: Axis, title: str) -> None:
-    """Lines with their points, as a picture that stands for itself."""
+def picture(
+    file: Path,
+    series: Mapping[str, Sequence[tuple[float, float]]],
+    *,
+    x: Axis,
+    y: Axis,
+    title: str,
+    styles: Mapping[str, tuple[str, str]] = STYLES,
+) -> None:
+    """Lines with their points, as a picture that stands for itself.
+
+    Args:
+        file: of the picture.
+        series: points by way.
+        x: across.
+        y: up.
+        title: what it shows.
+        styles: way → colour and dashes.
+    """
     shown = {way: points for way, points in series.items() if points}
-    names = {way: f"w{place}" for place, way in enumerate(STYLES)}
+    names = {way: f"w{place}" for place, way in enumerate(styles)}
     parts = [
         part
         for way, points in shown.items()
@@ -528,7 +555,7 @@ def picture(file: Path, series: Mapping[str, Sequence[tuple[float, float]]], *, 
     drawn_chart = line_chart(parts, x=x, y=y, legends=legends, key="u", title=title, description="; ".join(said))
     looks = "".join(
         f".line.{names[way]}{{stroke:{colour};stroke-dasharray:{dashes or 'none'}}}.dot.{names[way]}{{fill:{colour}}}"
-        for way, (colour, dashes) in STYLES.items()
+        for way, (colour, dashes) in styles.items()
     )
     style = (
         "<style>text{font:11.5px 'DejaVu Sans',sans-serif;fill:#222}.legend{font-size:10px}.grid{stroke:#ddd}"
@@ -541,6 +568,7 @@ def picture(file: Path, series: Mapping[str, Sequence[tuple[float, float]]], *, 
 
 
 SHORT = {
+    "subsample of 10%, no guarantee": "subsample",
     "deletion, calibrated": "calibrated",
     "noisy histogram": "histogram",
     "ARX's method": "ARX",

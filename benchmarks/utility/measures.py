@@ -29,7 +29,7 @@ from scipy.stats import rankdata
 from .tables import USUAL_LEVEL, Table
 from .ways import Released, counted, of_values
 
-__all__ = ["Truth", "auc"]
+__all__ = ["QUANTILE", "Truth", "auc"]
 
 LEAST_SHARE = 1e-3
 SMALL = (10, 99)

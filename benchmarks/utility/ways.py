@@ -46,7 +46,17 @@ from scipy.stats import binom
 from .deletion import DELTA, RATES, Sampling
 from .tables import COARSE_LEVEL, USUAL_LEVEL, Table
 
-__all__ = ["SUBSAMPLE", "WAYS", "Released", "arx_sampling"]
+__all__ = [
+    "SUBSAMPLE",
+    "WAYS",
+    "Released",
+    "arx_sampling",
+    "counted",
+    "drawn_noise",
+    "most_published",
+    "of_values",
+    "planned_deletion",
+]
 
 SUBSAMPLE, SHARE = Decimal("0.1"), Decimal("0.35")
 _FIVE_DIGITS = Context(prec=5, rounding=ROUND_FLOOR)
@@ -154,18 +164,19 @@ def _sampled(
 
 def sampled(table: Table, records: Codes, epsilon: Decimal, coins: np.random.Generator) -> Released:
     """Ours, by the usual map and the k and β that publish most by it."""
-    return _sampled(table, records, _most(table, records, epsilon, USUAL_LEVEL), coins)
+    return _sampled(table, records, most_published(table, records, epsilon, USUAL_LEVEL), coins)
 
 
 def sampled_coarse(table: Table, records: Codes, epsilon: Decimal, coins: np.random.Generator) -> Released:
     """The same by the coarse map."""
-    return _sampled(table, records, _most(table, records, epsilon, COARSE_LEVEL), coins, level=COARSE_LEVEL)
+    return _sampled(table, records, most_published(table, records, epsilon, COARSE_LEVEL), coins, level=COARSE_LEVEL)
 
 
 _CHOSEN: dict[tuple[str, int, Decimal, int], Sampling] = {}
 
 
-def _most(table: Table, records: Codes, epsilon: Decimal, level: int) -> Sampling:
+def most_published(table: Table, records: Codes, epsilon: Decimal, level: int) -> Sampling:
+    """The rate, a multiple of a tenth, and the least k for it, that publish most of these records by a level."""
     asked = table.name, records.shape[1], epsilon, level
     if asked not in _CHOSEN:
         sizes = counted(table, records, level).counts
@@ -208,14 +219,15 @@ def arx(table: Table, records: Codes, epsilon: Decimal, coins: np.random.Generat
 
 
 @lru_cache
-def _planned(epsilon: Decimal, stages: int, margins: int) -> DeletionPlan:
+def planned_deletion(epsilon: Decimal, stages: int, margins: int) -> DeletionPlan:
+    """The noise of a deletion release at a price."""
     return plan_deletion(epsilon=epsilon, delta=DELTA, stages=stages, margins=margins, margin_share=SHARE)
 
 
 def _deleted(
     table: Table, records: Codes, epsilon: Decimal, coins: np.random.Generator, *, levels: Sequence[int], margins: int
 ) -> Released:
-    mechanism = _planned(epsilon, len(levels), margins).mechanism
+    mechanism = planned_deletion(epsilon, len(levels), margins).mechanism
     maps = [table.map_of(level) for level in levels]
     stages = [counted(table, records, levels[0])]
     parents: list[Codes] = []
@@ -290,13 +302,18 @@ def calibrated(table: Table, records: Codes, epsilon: Decimal, coins: np.random.
     return _deleted(table, records, epsilon, coins, levels=levels, margins=len(table.names))
 
 
+def drawn_noise(epsilon: Decimal, cells: int, coins: np.random.Generator) -> Codes:
+    """Two-sided geometric noise: Pr[z] ∝ e^(−ε|z|)."""
+    up, down = (coins.geometric(1.0 - math.exp(-float(epsilon)), cells) for _ in range(2))
+    return up - down
+
+
 def histogram(table: Table, records: Codes, epsilon: Decimal, coins: np.random.Generator) -> Released:
     """Every declared cell of the usual map with noise."""
     groups, recoding = counted(table, records, USUAL_LEVEL), table.map_of(USUAL_LEVEL)
     cells = np.zeros(recoding.cells, dtype=np.int64)
     cells[groups.keys[0]] = groups.counts
-    up, down = (coins.geometric(1.0 - math.exp(-float(epsilon)), cells.size) for _ in range(2))
-    noisy = cells + up - down
+    noisy = cells + drawn_noise(epsilon, cells.size, coins)
     places = recoding.decode(np.arange(cells.size, dtype=np.int64).reshape(1, -1))
     declared = [np.isin(codes, own) for codes, own in zip(places, table.label_codes(USUAL_LEVEL), strict=True)]
     there = np.flatnonzero(np.all(declared, axis=0))  # nobody has a value that isn't
