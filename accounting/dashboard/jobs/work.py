@@ -1,4 +1,7 @@
-"""Long computations outside the server's process: bounded in time, in number, and computed once."""
+"""Long computations outside the server's process: bounded in time, in number, and computed once.
+
+A worker process runs this module as its program and answers jobs, one JSON object a line.
+"""
 
 from __future__ import annotations
 
@@ -10,14 +13,29 @@ import subprocess
 import sys
 import threading
 import time
-from collections import OrderedDict
-from collections.abc import Mapping
+from collections import Counter, OrderedDict
+from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from decimal import Decimal
+from pathlib import Path
 from queue import Empty, Full, Queue
 from typing import IO, Any, cast
 
-__all__ = ["Answer", "JobQueue", "WorkerProcess"]
+import numpy as np
+from numpy.typing import NDArray
+
+from ....mechanisms.errors import InputRefused, Refusal
+from ...ledger.entries.values import Account
+from ...ledger.overview import composed_estimate
+from ...ledger.private_store.signing import PublicKey
+from ...ledger.reader import open_reader
+from ...theory.kinds.registry import kind_of, mechanism_of_record
+from ...theory.planning.forecast import BudgetLeft, FilterLeft, forecast, forecast_facts, read_calendar
+from ...theory.planning.planner import plan
+from ...theory.privacy_profile import exp_up
+
+__all__ = ["Answer", "JobQueue", "WorkerProcess", "main"]
 
 MOST_WAITING = 64
 MOST_REMEMBERED = 2_000
@@ -29,7 +47,7 @@ SECONDS_TO_END = 5.0
 SECONDS_TOO_LONG_IS_REMEMBERED = 60.0
 ONE_THREAD = {"OPENBLAS_NUM_THREADS": "1"}
 """A job's matrices are small: on a busy machine several threads wait for each other longer than one computes."""
-PROGRAM = [sys.executable, "-P", "-W", "ignore", "-m", "crowdblend.accounting.dashboard.jobs.worker"]
+PROGRAM = [sys.executable, "-P", "-W", "ignore", "-m", "crowdblend.accounting.dashboard.jobs.work"]
 
 
 class WorkerProcess:
@@ -188,3 +206,113 @@ class JobQueue:
         self._answers[key] = answer
         while len(self._answers) > MOST_REMEMBERED:
             self._too_long.pop(self._answers.popitem(last=False)[0], None)
+
+
+POINTS = 121
+LEAST_DELTA = 1e-30
+
+
+def main() -> None:
+    """Say that it is ready; then answer each line of standard input with one of output, until the input ends."""
+    sys.stdout.write('"ready"\n')
+    sys.stdout.flush()
+    for line in sys.stdin:
+        job = json.loads(line)
+        try:
+            answer = JOBS[job["job"]](**job["of"])
+        except Refusal as refusal:
+            answer = {"refused": " ".join(part for part in (refusal.what, refusal.remedy) if part)}
+        except (ArithmeticError, MemoryError, ValueError) as fault:
+            answer = {"refused": f"These parameters can't be computed with ({type(fault).__name__})."}
+        sys.stdout.write(json.dumps(answer) + "\n")
+        sys.stdout.flush()
+
+
+def _verify(url: str, anchor: str | None, keys: list[str]) -> dict[str, Any]:
+    """Verify a whole ledger; says where and what."""
+    with open_reader(url) as reader:
+        head = reader.head()
+        findings = [{"position": finding.position, "what": finding.what} for finding in reader.verify()]
+        unchecked: list[str] = []
+        if anchor is not None:
+            trusted = tuple(PublicKey(raw=bytes.fromhex(key)) for key in keys)
+            check = reader.verify_anchor(Path(anchor), trusted=trusted)
+            findings += [{"position": None, "what": what} for what in check.findings]
+            unchecked += check.unchecked
+    return {"position": head.position, "hash": head.hash, "findings": findings, "unchecked": unchecked}
+
+
+def _plan(**asked: str | int | None) -> dict[str, Any]:
+    """A priced point; amounts as texts."""
+    exact = {name: Decimal(value) if isinstance(value, str) else value for name, value in asked.items() if value != ""}
+    found = plan(**exact)  # type: ignore[arg-type]
+    return {name: str(value) if isinstance(value, Decimal) else value for name, value in asdict(found).items()}
+
+
+def _forecast(left: dict[str, Any], calendars: list[str], k: int, sampling_rate: str) -> dict[str, Any]:
+    """How long what is left of a budget lasts; amounts as texts."""
+    exact = {name: Decimal(value) for name, value in left.items() if name != "terms"}
+    if "terms" in left:
+        from ...theory.composition.renyi import FilterTerms
+
+        terms = FilterTerms(**{name: Decimal(value) for name, value in left["terms"].items()})
+        budget = BudgetLeft.of_filter(FilterLeft(terms=terms, **exact))
+    else:
+        budget = BudgetLeft(epsilon=exact["epsilon"], delta=exact["delta"])
+    read = [read_calendar(text, k=k, sampling_rate=Decimal(sampling_rate)) for text in calendars]
+    found: dict[str, Any] = json.loads(json.dumps(forecast_facts(forecast(budget, read)), default=str))
+    return found
+
+
+def _estimate(charged: list[list[Any]], account: dict[str, str], rows_per_person: int) -> dict[str, Any]:
+    """The composed estimate of what was charged."""
+    counted = Counter({tuple((name, value) for name, value in fields): times for fields, times in charged})
+    amounts = {name: Decimal(value) for name, value in account.items()}
+    found = composed_estimate(counted, account=Account(**amounts), rows_per_person=rows_per_person)
+    return {"epsilon": None if found is None else str(found)}
+
+
+def _curve(mechanism: dict[str, str | int], delta: str) -> dict[str, Any]:
+    """The ε–δ curve of one release, by the exact profile and by the paper.
+
+    Both are upper bounds for one record; a point of the paper's is null where it proves nothing.
+    """
+    release = mechanism_of_record(mechanism)
+    curves = kind_of(release).curves
+    if curves is None:
+        raise InputRefused("There is no curve for this mechanism: its price is one point.")
+    curve = curves.of(release)
+    farthest = _where_small(curve.log_delta, min(float(Decimal(delta)) * 1e-3, 1e-9), beyond=curve.farthest)
+    epsilons = np.linspace(0.0, farthest, POINTS)
+    exact = [exp_up(float(value)) for value in curve.log_delta(epsilons)]
+    paper = [curve.delta_paper(float(one)) for one in epsilons]
+    return {"epsilons": [float(one) for one in epsilons], "exact": exact, "paper": paper}
+
+
+def _where_small(
+    log_delta: Callable[[NDArray[np.float64]], NDArray[np.float64]], delta: float, *, beyond: float
+) -> float:
+    """Some ε at which the exact δ is small, to end the picture at; at most `beyond`."""
+    low, high = 0.0, beyond
+    for _ in range(30):
+        middle = 0.5 * (low + high)
+        value = float(log_delta(np.array([middle], dtype=np.float64))[0])
+        low, high = (low, middle) if value <= math.log(max(delta, LEAST_DELTA)) else (middle, high)
+    return high
+
+
+def _refuse(**_: object) -> dict[str, Any]:
+    raise InputRefused("there is no such job.")
+
+
+JOBS: dict[str, Callable[..., dict[str, Any]]] = {
+    "verify": _verify,
+    "plan": _plan,
+    "estimate": _estimate,
+    "forecast": _forecast,
+    "curve": _curve,
+    "none": _refuse,
+}
+
+if __name__ == "__main__":
+    main()

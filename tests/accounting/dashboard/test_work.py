@@ -33,7 +33,7 @@ def workers() -> list[int]:
             parent = int((folder / "stat").read_text().rpartition(")")[2].split()[1])
         except OSError:
             continue
-        if parent == os.getpid() and b"crowdblend.accounting.dashboard.jobs.worker" in words:
+        if parent == os.getpid() and b"crowdblend.accounting.dashboard.jobs.work" in words:
             found.append(int(folder.name))
     return found
 
