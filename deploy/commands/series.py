@@ -201,8 +201,7 @@ def _serve(
     wait()
     import httpx
 
-    from ..serving.loop import ScheduleLoop
-    from ..serving.prefect_runs import deployed
+    from ..serving.loop import ScheduleLoop, deployed
 
     target = output if "://" in output else str(Path(output).absolute())
     parameters = {"spec": str(spec.absolute()), "series": series, "output": target}
