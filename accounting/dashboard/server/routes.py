@@ -16,10 +16,9 @@ from fastapi.responses import HTMLResponse, RedirectResponse, Response
 from jinja2 import Environment
 
 from ..jobs.chain_watch import ChainState
-from ..pages.calculator import Asked, CalculatorPage, calculator_page
 from ..pages.chain import EntryPage, VerificationPage, entry_page, verification_page
-from ..pages.forecast import AskedCalendars, ForecastPage, forecast_page
 from ..pages.overview import DatasetPage, OverviewPage, dataset_page, overview_page
+from ..pages.planning import Asked, AskedCalendars, CalculatorPage, ForecastPage, calculator_page, forecast_page
 from ..pages.releases import ReleasePage, ReleasesPage, certificate_of, release_page, releases_page
 from ..pages.samples import RefusalsPage, SamplesPage, refusals_page, samples_page
 from ..templating import environment
