@@ -35,9 +35,18 @@ from .documents.preview.write import Preview, preview
 from .documents.sheet.write import write_sheet
 from .documents.utility_report.write import MadeReport
 from .python.hierarchies import HierarchyCheck, check_hierarchy, import_hierarchy, read_hierarchy, write_hierarchy
-from .python.ledger import abandon, add_dataset, add_series, raise_budget, record_look, series
-from .python.queries import Explained, LedgerView, dry_run, explain, ledger, plan
-from .python.releases import PublishedRelease, open_release, private_report, release, verify
+from .python.ledger import LedgerView, abandon, add_dataset, add_series, ledger, raise_budget, record_look, series
+from .python.releases import (
+    Explained,
+    PublishedRelease,
+    dry_run,
+    explain,
+    open_release,
+    plan,
+    private_report,
+    release,
+    verify,
+)
 from .terminal.plan import plan_table
 from .terminal.tables import FactTable
 

@@ -1,4 +1,4 @@
-"""Budgets, looks and series from Python: what `crowdblend dataset`, `series` and `abandon` do."""
+"""The ledger, budgets, looks and series from Python: what `crowdblend ledger`, `dataset`, `series` and `abandon` do."""
 
 from __future__ import annotations
 
@@ -6,11 +6,13 @@ import getpass
 import re
 import secrets
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from pathlib import Path
 from typing import Literal
+
+from rich.table import Table
 
 from ...accounting.ledger.charge import SeriesRegistration
 from ...accounting.ledger.database.creation import create_ledger, ledger_exists
@@ -19,14 +21,77 @@ from ...accounting.ledger.queries import DatasetState, SeriesState
 from ...accounting.ledger.reader import open_reader
 from ...accounting.ledger.writer import open_writer
 from ...flows.paths import StatePaths, resolve_paths
-from ...mechanisms.amounts import Number, exact_number
+from ...mechanisms.amounts import Number, amount_shown, counted, exact_number, share_shown
 from ...mechanisms.errors import InputRefused
 from ...mechanisms.mechanism import ADD_REMOVE, Mechanism, Relation
 from ...mechanisms.microdata import StronglySafeRelease
+from ..terminal.tables import FactTable
 
-__all__ = ["abandon", "add_dataset", "add_series", "raise_budget", "record_look", "series"]
+__all__ = ["LedgerView", "abandon", "add_dataset", "add_series", "ledger", "raise_budget", "record_look", "series"]
 
 Accounting = Literal["additive", "filter"]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class LedgerView:
+    """The data sets of a ledger when it was asked.
+
+    Args:
+        datasets: each with its account.
+        findings: what `crowdblend ledger verify` found, one sentence each; empty where all holds.
+    """
+
+    datasets: tuple[DatasetState, ...]
+    findings: tuple[str, ...]
+
+    def __repr__(self) -> str:
+        """How many data sets, and whether the ledger holds."""
+        return f"LedgerView(datasets={len(self.datasets)}, findings={len(self.findings)})"
+
+    @property
+    def table(self) -> FactTable:
+        """What is spent of each budget."""
+        rows = tuple((state.name, *_spent(state)) for state in self.datasets)
+        state = "it holds" if not self.findings else f"{counted(len(self.findings), 'finding')}: it does not hold"
+        return FactTable(title=f"Ledger ({state})", headers=("data set", "ε spent", "δ spent"), rows=rows)
+
+    def __rich__(self) -> Table:
+        """The table for a terminal."""
+        return self.table.__rich__()
+
+    def _repr_html_(self) -> str:
+        """The table for a notebook."""
+        return self.table._repr_html_()
+
+
+def _spent(state: DatasetState) -> tuple[str, str]:
+    """What is spent of the budget's ε and δ; a filter's is spent by one share."""
+    account, registered = state.account, state.filter_budget
+    if registered is not None:
+        share = share_shown(account.spent_share)
+        return (
+            f"{share} of a filter's {amount_shown(registered.epsilon)}",
+            f"{share} of {amount_shown(registered.delta)}",
+        )
+    return (
+        f"{amount_shown(account.epsilon_spent)} of {amount_shown(account.epsilon_budget)}",
+        f"{amount_shown(account.delta_spent)} of {amount_shown(account.delta_budget)}",
+    )
+
+
+def ledger(*, ledger_url: str | None = None) -> LedgerView:
+    """Look at a ledger and verify it: chain, prices, single use of samples, accounts.
+
+    Args:
+        ledger_url: its SQLAlchemy URL; None takes CROWDBLEND_LEDGER, crowdblend.toml or the default.
+
+    Raises:
+        InputRefused: there is no ledger, or it can't be read.
+    """
+    with open_reader(resolve_paths(ledger_url=ledger_url).ledger_url) as reader:
+        return LedgerView(
+            datasets=tuple(reader.datasets()), findings=tuple(str(finding) for finding in reader.verify())
+        )
 
 
 def add_dataset(

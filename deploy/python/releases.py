@@ -1,4 +1,7 @@
-"""Releases from Python, in a notebook, a script or somebody's own Prefect flow: run, opened, verified, reported on."""
+"""Releases from Python, in a notebook, a script or somebody's own Prefect flow.
+
+Planned, explained, run, opened, verified, reported on.
+"""
 
 from __future__ import annotations
 
@@ -20,20 +23,127 @@ from rich.table import Table
 from ...accounting.ledger.certificate.verify import CertificateCheck, read_certificate
 from ...accounting.ledger.private_store.signing import read_public_keys
 from ...accounting.theory.kinds.registry import mechanism_of_record
+from ...accounting.theory.planning.planner import Plan
+from ...accounting.theory.planning.planner import plan as plan_of
+from ...flows.dry_run import DryRun
+from ...flows.dry_run import dry_run as dry_run_of
 from ...flows.paths import resolve_paths
 from ...flows.releases.kind import kind_of_mechanism
-from ...flows.spec import parse_spec
-from ...mechanisms.amounts import amount_shown
+from ...flows.spec import parse_spec, read_spec
+from ...mechanisms.amounts import Number, amount_shown, exact_number
 from ...mechanisms.errors import InputRefused
 from ...tasks.inputs.files import is_url
 from ...tasks.readers.released_groups import read_released_table
+from ...tasks.request import output_at
 from ..documents.utility_report.write import MadeReport, run_private_report
 from ..release_check import verify_release
+from ..terminal.explanation import explanation
 from ..terminal.tables import FactTable
 
-__all__ = ["PublishedRelease", "open_release", "private_report", "release", "verify"]
+__all__ = [
+    "Explained",
+    "PublishedRelease",
+    "dry_run",
+    "explain",
+    "open_release",
+    "plan",
+    "private_report",
+    "release",
+    "verify",
+]
 
 CERTIFICATE = "certificate.json"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Explained:
+    """What a specification would do and cost; all of it is public.
+
+    Args:
+        facts: what `crowdblend explain --json` prints.
+    """
+
+    facts: dict[str, Any]
+
+    def __repr__(self) -> str:
+        """The price and how many columns."""
+        price = f"epsilon={amount_shown(self.facts['epsilon'])}, delta={amount_shown(self.facts['delta'])}"
+        return f"Explained({price}, columns={len(self.facts['columns'])})"
+
+    @property
+    def table(self) -> FactTable:
+        """The columns with their levels: how many labels each has and what share of the information it keeps."""
+        rows = tuple(
+            (
+                str(column["column"]),
+                str(level["level"]),
+                str(level["labels"]),
+                f"{level['information_kept']:.0%}",
+                ", ".join(level["examples"]),
+            )
+            for column in self.facts["columns"]
+            for level in column["levels"]
+            if level["possible"]
+        )
+        price = f"ε = {amount_shown(self.facts['epsilon'])}, δ = {amount_shown(self.facts['delta'])}"
+        headers = ("column", "level", "labels", "kept", "for example")
+        return FactTable(title=f"What this would release, for {price}", headers=headers, rows=rows)
+
+    def __rich__(self) -> Table:
+        """The table for a terminal."""
+        return self.table.__rich__()
+
+    def _repr_html_(self) -> str:
+        """The table for a notebook."""
+        return self.table._repr_html_()
+
+
+def plan(
+    *,
+    k: int | None = None,
+    sampling_rate: Number | None = None,
+    epsilon: Number | None = None,
+    delta: Number | None = None,
+    releases: int | None = 1,
+) -> Plan:
+    """Fill in the one parameter that is None, and price the point; nothing is read or charged.
+
+    Args:
+        k: suppression threshold, in records.
+        sampling_rate: β, between 0 and 1.
+        epsilon: ε over all releases, in nats.
+        delta: δ over all releases, between 0 and 1.
+        releases: how many, each with a fresh sample; None for the most that fit.
+
+    Returns:
+        The point with its prices, by the exact profile and by the paper's bound; `plan_table` shows it.
+
+    Raises:
+        InputRefused: more than one is missing, a value is out of range or no number, or nothing meets the
+            target.
+
+    Example:
+        >>> print(f"{plan(k=20, sampling_rate=0.1, delta=1e-6).epsilon:.4f}")
+        0.1830
+    """
+    exact = {name: None if value is None else exact_number(name, value) for name, value in (
+        ("sampling_rate", sampling_rate), ("epsilon", epsilon), ("delta", delta),
+    )}  # fmt: skip
+    return plan_of(k=k, releases=releases, **exact)
+
+
+def explain(spec: Path | str, *, releases: int = 1) -> Explained:
+    """What a specification means and costs, before anything is spent or read.
+
+    Args:
+        spec: the specification's file.
+        releases: price a series of so many releases.
+
+    Raises:
+        InputRefused: the specification or a hierarchy is wrong.
+    """
+    path = Path(spec)
+    return Explained(facts=explanation(read_spec(path, output=path.parent, releases=releases)))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -164,6 +274,34 @@ def verify(place: Path | str, *, public_key: Path | str | None = None) -> Certif
     path = Path(place)
     trusted = None if public_key is None else read_public_keys(Path(public_key))
     return verify_release(path / CERTIFICATE if path.is_dir() else path, trusted=trusted)
+
+
+def dry_run(
+    spec: Path | str,
+    *,
+    output: Path | str | None = None,
+    release_id: str | None = None,
+    series: str | None = None,
+    ledger_url: str | None = None,
+    home: Path | None = None,
+) -> DryRun:
+    """Do all that comes before a release's charge, and nothing else; as `crowdblend run --dry-run`.
+
+    Args:
+        spec: the specification's file.
+        output: the release's folder or URL, from the working folder; None takes the specification's.
+        release_id: id to run, resume or look up; None for a new release.
+        series: the series that has paid for it; None for a release that is charged for itself.
+        ledger_url: the ledger's SQLAlchemy URL; None takes CROWDBLEND_LEDGER, crowdblend.toml or the default.
+        home: the private store; None takes CROWDBLEND_HOME, crowdblend.toml or the default.
+
+    Raises:
+        InputRefused: the specification, the source's metadata or the output is wrong.
+        AccountantRefused: the accountant would refuse; that is not recorded.
+    """
+    place = None if output is None else output_at(str(output), base=Path.cwd())
+    places = resolve_paths(ledger_url=ledger_url, home=home)
+    return dry_run_of(Path(spec), state_paths=places, output=place, release_id=release_id, series=series)
 
 
 def release(

@@ -15,7 +15,7 @@ from crowdblend.deploy import api
 from crowdblend.mechanisms.errors import InputRefused
 
 ROOMS = ("mechanisms", "accounting", "tasks", "flows", "deploy")
-WITH_EXAMPLES = ("api", "python.queries", "terminal.tables")
+WITH_EXAMPLES = ("api", "python.releases", "terminal.tables")
 
 
 def test_release_open_ledger_and_report_from_python(desk) -> None:
