@@ -23,7 +23,7 @@ from ..accounting.ledger.entries.kinds import FreeSeriesRegistered
 from ..accounting.ledger.private_store.keys import PrivateStore, ReleaseFolder, other_names_of_source
 from ..accounting.ledger.private_store.signing import SigningKeys
 from ..accounting.ledger.reader import LedgerReader, ReleaseState, SeriesState, open_reader
-from ..accounting.ledger.rules.violation import Violation
+from ..accounting.ledger.rules.rule import Violation
 from ..accounting.theory.kinds.registry import mechanism_of_record, not_covered
 from ..mechanisms.amounts import amount_exact
 from ..mechanisms.errors import InputRefused

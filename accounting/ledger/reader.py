@@ -44,9 +44,8 @@ from .queries import (
     series_of,
 )
 from .rules.audit import STREAMED
-from .rules.ledger_state import StoredState
+from .rules.rule import StoredState, Violation, unknown_dataset, unknown_series
 from .rules.series import all_releases_taken, other_specification
-from .rules.violation import Violation, unknown_dataset, unknown_series
 from .rules.violations import budget_violations
 from .tokens import TokenState, tokens_of
 

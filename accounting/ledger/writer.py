@@ -37,8 +37,7 @@ from .entries.kinds import (
     TokenRevoked,
 )
 from .queries import RecordedLook, ReleaseState, free_number, ledger_id_of, places_of, series_of
-from .rules.ledger_state import StoredState
-from .rules.violation import unknown_release, unknown_series, unknown_token
+from .rules.rule import StoredState, unknown_release, unknown_series, unknown_token
 from .rules.violations import violations
 from .tokens import secret_digest, token_text, tokens_of
 

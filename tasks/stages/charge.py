@@ -13,7 +13,7 @@ from ...accounting.ledger.charge import DatasetContext, Receipt, ReleaseCharge
 from ...accounting.ledger.entries.kinds import ReleaseCharged
 from ...accounting.ledger.private_store.keys import KeyRef, ReleaseFolder
 from ...accounting.ledger.reader import ReleaseState, open_reader
-from ...accounting.ledger.rules.violation import Violation
+from ...accounting.ledger.rules.rule import Violation
 from ...accounting.ledger.writer import LedgerWriter, open_writer
 from ...mechanisms.errors import AccountantRefused, InputRefused, Refusal, ReleaseFailed
 from ...mechanisms.sampling import sample_commitment

@@ -34,7 +34,7 @@ from ..entries.kinds import (
     TokenRevoked,
 )
 from ..entries.values import Account, amount_text
-from ..rules.ledger_state import LedgerState
+from ..rules.rule import LedgerState
 from .hashing import link_hash
 from .signed_state import Count, Place, SignedState, Vouched, vouch, vouched
 

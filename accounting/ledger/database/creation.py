@@ -15,7 +15,7 @@ from ..chain.append import append_entry
 from ..chain.hashing import Head
 from ..chain.signed_state import begin_state, head_of, sign_state, signer_of, vouched
 from ..entries.kinds import LedgerCreated
-from ..rules.ledger_state import StoredState
+from ..rules.rule import StoredState
 from .schema import EARLIER_REVISIONS, SCHEMA_REVISION, VERSION_TABLE, entry
 from .store import keep_write_ahead_log, locate, open_database, open_store, present_head, revision_of
 

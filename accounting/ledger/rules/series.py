@@ -7,8 +7,7 @@ from collections.abc import Iterator
 from ....mechanisms.errors import InputRefused
 from ...theory.kinds.registry import mechanism_of_record, not_covered
 from ..entries.kinds import Fields, FreeSeriesRegistered, ReleaseCharged, SeriesPlace, SeriesRegistered
-from .ledger_state import LedgerState
-from .violation import Violation, unknown_series
+from .rule import LedgerState, Violation, unknown_series
 
 __all__ = [
     "all_releases_taken",

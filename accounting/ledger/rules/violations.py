@@ -34,9 +34,8 @@ from ..entries.kinds import (
 )
 from ..entries.values import Account
 from ..queries import stage_of
-from .ledger_state import LedgerState
+from .rule import LedgerState, Violation, unknown_dataset, unknown_release, unknown_token
 from .series import place_violations, registration_violations
-from .violation import Violation, unknown_dataset, unknown_release, unknown_token
 
 __all__ = [
     "budget_violations",

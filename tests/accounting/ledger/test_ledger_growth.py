@@ -10,7 +10,7 @@ from decimal import Decimal
 import pytest
 from crowdblend.accounting.ledger.chain.append import append_entry
 from crowdblend.accounting.ledger.database.store import open_store
-from crowdblend.accounting.ledger.rules.ledger_state import StoredState
+from crowdblend.accounting.ledger.rules.rule import StoredState
 
 
 def grow(books, *, first: int, count: int) -> None:

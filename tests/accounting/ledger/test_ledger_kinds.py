@@ -14,7 +14,7 @@ import pytest
 from crowdblend.accounting.ledger.chain.append import append_entry
 from crowdblend.accounting.ledger.entries.kinds import DatasetAdded
 from crowdblend.accounting.ledger.rules.audit import Replay
-from crowdblend.accounting.ledger.rules.ledger_state import StoredState
+from crowdblend.accounting.ledger.rules.rule import StoredState
 from crowdblend.accounting.theory.kinds.registry import paper_price, price
 from crowdblend.mechanisms.answers import CountAnswer, MeanAnswer, SumAnswer
 from crowdblend.mechanisms.biased_sampling import BiasedSampleCounts, UnequalRatesHistogram

@@ -24,7 +24,7 @@ from crowdblend.accounting.ledger.database.store import open_store, present_head
 from crowdblend.accounting.ledger.entries.kinds import BudgetRaised, DataAccess, TokenAdded
 from crowdblend.accounting.ledger.private_store.signing import SigningKey
 from crowdblend.accounting.ledger.queries import account_of, ledger_id_of
-from crowdblend.accounting.ledger.rules.ledger_state import StoredState
+from crowdblend.accounting.ledger.rules.rule import StoredState
 from crowdblend.mechanisms.errors import AccountantRefused, Refusal
 from sqlalchemy import Connection, create_engine, delete, func, insert, select, text
 from sqlalchemy.pool import NullPool
