@@ -66,7 +66,6 @@ __all__ = [
     "check_witnessed",
     "checkpoint_beside",
     "log_key",
-    "policy_beside",
     "policy_of_file",
     "prove_entry",
     "prove_since",
@@ -86,11 +85,6 @@ SIZE_TYPE = "text/x.tlog.size"
 def checkpoint_beside(anchor: Path) -> Path:
     """Where the last witnessed checkpoint of an anchor's ledger lies."""
     return anchor.with_suffix(".checkpoint")
-
-
-def policy_beside(anchor: Path) -> Path:
-    """Where the witnesses of an anchor's ledger are named, if they are."""
-    return anchor.with_suffix(".witnesses")
 
 
 def policy_of_file(path: Path) -> Policy:

@@ -9,7 +9,6 @@ import fcntl
 import hashlib
 import json
 import os
-import socket
 import ssl
 import sys
 import threading
@@ -21,9 +20,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import uvicorn
 from anyio import to_thread
 
+from ...accounting.dashboard.server.listening import listening, serve_on, url_of
 from ...accounting.ledger.chain.checkpoint import (
     LONGEST_REQUEST,
     TIMED,
@@ -261,26 +260,17 @@ def serve(
     """
     if tls is not None:
         _require_certificate(*tls)
-    with _held(home), _listening(host, port) as listener:
+    with _held(home), listening(host, port) as listener:
         witness = Witness(home, key=key, logs=logs, seconds=time.time)
-        config = uvicorn.Config(
+        ready(url_of(host, listener, scheme="http" if tls is None else "https"))
+        serve_on(
+            listener,
             Application(witness, _to_standard_error),
-            access_log=False,
-            log_config=None,
-            proxy_headers=False,
-            server_header=False,
-            http="h11",
-            ws="none",
             lifespan="off",
             limit_concurrency=64,
-            timeout_keep_alive=10,
-            timeout_graceful_shutdown=5,
             ssl_certfile=None if tls is None else tls[0],
             ssl_keyfile=None if tls is None else str(tls[1]),
         )
-        shown = f"[{host}]" if ":" in host else host
-        ready(f"{'http' if tls is None else 'https'}://{shown}:{listener.getsockname()[1]}/")
-        uvicorn.Server(config).run(sockets=[listener])
 
 
 def _to_standard_error(line: str) -> None:
@@ -326,19 +316,3 @@ def _held(home: Path) -> Iterator[None]:
         yield
     finally:
         os.close(handle)
-
-
-@contextmanager
-def _listening(host: str, port: int) -> Iterator[socket.socket]:
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    try:
-        listener = socket.create_server((host, port), family=family)
-    except OSError as error:
-        raise InputRefused(
-            f"this address can't be had ({error.strerror}).",
-            where=f"{host}, port {port}",
-            not_done="",
-            remedy="Choose another with --host and --port.",
-        ) from None
-    with listener:
-        yield listener

@@ -167,12 +167,7 @@ def _mechanism(given: GivenSpec, *, groups: int) -> Answer:
     lower, upper = table.lower or 0, table.upper or 0
     if table.kind == "sum":
         return SumAnswer(
-            epsilon=table.epsilon,
-            relation=table.relation,
-            groups=groups,
-            sampling_rate=rate,
-            lower=lower,
-            upper=upper,
+            epsilon=table.epsilon, relation=table.relation, groups=groups, sampling_rate=rate, lower=lower, upper=upper
         )
     return MeanAnswer(
         epsilon=table.epsilon,

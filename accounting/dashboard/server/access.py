@@ -19,9 +19,8 @@ from ....mechanisms.errors import InputRefused
 from ...ledger.private_store.signing import PublicKey
 from ...ledger.tokens import TokenState, recognised
 
-__all__ = ["Access", "Address", "Decision", "Network", "Options", "host_of", "is_loopback"]
+__all__ = ["Access", "Decision", "Network", "Options", "host_of", "is_loopback"]
 
-Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9.-]{0,252})")
 HEADER = re.compile(r"[A-Za-z][A-Za-z0-9-]{0,63}")

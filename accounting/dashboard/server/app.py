@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import ipaddress
 import json
 import logging
-import socket
 import sys
 import threading
 import time
@@ -17,7 +15,6 @@ from datetime import UTC, date, datetime
 from functools import partial
 from typing import Any, assert_never
 
-import uvicorn
 from anyio import to_thread
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
@@ -34,6 +31,7 @@ from ..jobs.work import JobQueue
 from ..views.ledger_follower import Follower
 from ..views.state import DashboardState, NotSound, PublicationDelay
 from .access import Access, Options
+from .listening import listening, serve_on, url_of
 from .routes import API, STATIC, fault_page, router
 
 __all__ = ["SECURITY_HEADERS", "Gate", "Observer", "dashboard", "serve", "to_standard_error"]
@@ -421,26 +419,15 @@ def serve(options: Options, *, write: Callable[[str], None], ready: Callable[[st
     observer = Observer(write)
     _log_through(observer)
     application = dashboard(options, observer=observer)
-    listener = _listener(options)
-    config = uvicorn.Config(
-        application,
-        access_log=False,
-        log_config=None,
-        proxy_headers=False,
-        server_header=False,
-        http="h11",
-        ws="none",
-        lifespan="on",
-        h11_max_incomplete_event_size=LONGEST_HEADERS,
-        limit_concurrency=MOST_AT_ONCE,
-        timeout_keep_alive=10,
-        timeout_graceful_shutdown=5,
-    )
-    ready(_address(options.host, listener.getsockname()[1]))
-    try:
-        uvicorn.Server(config).run(sockets=[listener])
-    finally:
-        listener.close()
+    with listening(options.host, options.port) as listener:
+        ready(url_of(options.host, listener))
+        serve_on(
+            listener,
+            application,
+            lifespan="on",
+            h11_max_incomplete_event_size=LONGEST_HEADERS,
+            limit_concurrency=MOST_AT_ONCE,
+        )
 
 
 class _OneLine(logging.Handler):
@@ -459,29 +446,3 @@ def _log_through(observer: Observer) -> None:
     logger = logging.getLogger("uvicorn.error")
     logger.handlers = [_OneLine(observer)]
     logger.propagate = False
-
-
-def _listener(options: Options) -> socket.socket:
-    try:
-        found = socket.getaddrinfo(options.host, options.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
-        family, kind, protocol, _, address = found[0]
-        listener = socket.socket(family, kind, protocol)
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.bind(address)
-        listener.listen(128)
-    except OSError as error:
-        raise InputRefused(
-            f"this address can't be had ({error.strerror}).",
-            where=f"{options.host}, port {options.port}",
-            not_done="",
-            remedy="Choose another with --host and --port.",
-        ) from None
-    return listener
-
-
-def _address(host: str, port: int) -> str:
-    try:
-        shown = f"[{host}]" if ipaddress.ip_address(host).version == 6 else host
-    except ValueError:
-        shown = host
-    return f"http://{shown}:{port}/"

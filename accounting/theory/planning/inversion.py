@@ -367,21 +367,11 @@ def _cost(mechanism: StronglySafeRelease, target: Target, share: float) -> float
     """
     if target.releases > 1:
         return _priced(mechanism, target, share)
-    rate = float_up(mechanism.sampling_rate)
-    point = np.array([float_down(target.epsilon)], dtype=np.float64)
     try:
-        if target.choice is None:
-            value = log_profile(k=mechanism.k, sampling_rate=rate, epsilons=point)
-        else:
-            value = log_profile_selected(
-                k=mechanism.k,
-                sampling_rate=rate,
-                selection_epsilon=float_up(target.choice.epsilon),
-                epsilons=point,
-            )
+        value = _log_delta_of_one(mechanism, target, epsilon=float_down(target.epsilon))
     except ValueError:
         return math.inf
-    return 0.0 if float(value[0]) <= log_down(target.delta) else math.inf
+    return 0.0 if value <= log_down(target.delta) else math.inf
 
 
 def _hard(target: Target) -> float:
@@ -436,18 +426,19 @@ def least_delta(mechanism: StronglySafeRelease, target: Target) -> Decimal:
 
 
 def _sum_of_single(mechanism: StronglySafeRelease, target: Target) -> Decimal:
-    point = np.array([float_down(divide_down(target.epsilon, target.releases))], dtype=np.float64)
-    rate = float_up(mechanism.sampling_rate)
+    each = _log_delta_of_one(mechanism, target, epsilon=float_down(divide_down(target.epsilon, target.releases)))
+    return multiply_up(decimal_up(exp_up(each)), target.releases)
+
+
+def _log_delta_of_one(mechanism: StronglySafeRelease, target: Target, *, epsilon: float) -> float:
+    """ln δ of one release at ε, with the target's choice of the map where it has one."""
+    point, rate = np.array([epsilon], dtype=np.float64), float_up(mechanism.sampling_rate)
     if target.choice is None:
-        each = log_profile(k=mechanism.k, sampling_rate=rate, epsilons=point)
+        found = log_profile(k=mechanism.k, sampling_rate=rate, epsilons=point)
     else:
-        each = log_profile_selected(
-            k=mechanism.k,
-            sampling_rate=rate,
-            selection_epsilon=float_up(target.choice.epsilon),
-            epsilons=point,
-        )
-    return multiply_up(decimal_up(exp_up(float(each[0]))), target.releases)
+        choice = float_up(target.choice.epsilon)
+        found = log_profile_selected(k=mechanism.k, sampling_rate=rate, selection_epsilon=choice, epsilons=point)
+    return float(found[0])
 
 
 def _composed(mechanism: StronglySafeRelease, target: Target) -> Decimal:
