@@ -52,30 +52,30 @@ def main() -> None:
     parser.add_argument("--scale", type=float, default=1.0, help="multiplies all draws; 1 for the stated goals")
     parser.add_argument("--processes", type=int, default=2)
     parser.add_argument("--only", default="", help="part of the names of the cases to run")
-    words = parser.parse_args()
-    state = words.results / "state"
+    arguments = parser.parse_args()
+    state = arguments.results / "state"
     state.mkdir(parents=True, exist_ok=True)
-    if words.action == "report":
+    if arguments.action == "report":
         from .report.write import write_report
 
-        sys.exit(0 if write_report(words.results, words.pages) else 1)
-    unknown = set(words.parts) - set(PARTS)
+        sys.exit(0 if write_report(arguments.results, arguments.pages) else 1)
+    unknown = set(arguments.parts) - set(PARTS)
     if unknown:
         parser.error(f"there is no part {', '.join(sorted(unknown))}")
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that what was drawn until then is kept
     well = True
-    for name in words.parts or PARTS:
-        about = f"{bench_digest()}/{words.scale}/{words.only}"
+    for name in arguments.parts or PARTS:
+        about = f"{bench_digest()}/{arguments.scale}/{arguments.only}"
         with counted_time(state / f"spent-{name}.json", about=about) as spent:
-            result = PARTS[name](words)
+            result = PARTS[name](arguments)
         result |= spent
         result |= {
             "day": datetime.now(UTC).date().isoformat(),
             "version": version("crowdblend"),
             "audited_sources": sources_digest(),
         }
-        if not words.only:  # a part of a part is for looking into something, not for the report
-            (words.results / f"{name}.json").write_text(json.dumps(result, indent=1, ensure_ascii=False) + "\n")
+        if not arguments.only:  # a part of a part is for looking into something, not for the report
+            (arguments.results / f"{name}.json").write_text(json.dumps(result, indent=1, ensure_ascii=False) + "\n")
         well &= result["outcome"] == "passed"
         print(
             f"{name}: {result['outcome']} in {spent['seconds']:.0f} s, {spent['processor_seconds']:.0f} s of processors"

@@ -26,18 +26,18 @@ def main() -> int:
     parser.add_argument("--packages", nargs="*", choices=PACKAGES, default=list(PACKAGES))
     parser.add_argument("--output", type=Path, default=Path("audit-results/coverage.json"))
     parser.add_argument("--processes", default="auto", help="How many run the tests, as pytest-xdist's -n.")
-    given = parser.parse_args()
+    arguments = parser.parse_args()
     begun = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="crowdblend-coverage-") as folder:
         data = f"--data-file={folder}/data"
-        tests = [f"tests/{package}" for package in given.packages]
-        parallel = ["-n", str(given.processes), "--dist", "loadfile"]
+        tests = [f"tests/{package}" for package in arguments.packages]
+        parallel = ["-n", str(arguments.processes), "--dist", "loadfile"]
         words = ["run", data, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-m", "not long and not extra", *parallel]
         tested = _coverage(*words, *tests, shown=True).returncode
         _coverage("combine", "--quiet", data, folder)
         told = Path(folder, "report.json")
         _coverage("json", data, "-o", str(told))
-        report = reported(json.loads(told.read_text(encoding="utf-8")), given.packages)
+        report = reported(json.loads(told.read_text(encoding="utf-8")), arguments.packages)
     findings = [f"{name}: {found['percent']}%" for name, found in report.items() if found["percent"] < LEAST]
     if tested:
         findings.append(f"the tests ended with {tested}")
@@ -48,8 +48,8 @@ def main() -> int:
         "seconds": round(time.monotonic() - begun, 1),
         "packages": report,
     }
-    given.output.parent.mkdir(parents=True, exist_ok=True)
-    given.output.write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
+    arguments.output.parent.mkdir(parents=True, exist_ok=True)
+    arguments.output.write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
     for name, found in report.items():
         print(f"{name}: {found['percent']}% of {found['lines']} lines and {found['branches']} branches")
         for file, missing in found["missing"].items():

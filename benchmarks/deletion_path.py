@@ -118,28 +118,28 @@ def main(argv: list[str] | None = None) -> None:
     parser.add_argument("--rounds", type=int, default=5, help="answers of each, and runs; 0 leaves the answers out")
     parser.add_argument("--form", choices=["microdata", "counts"], default="microdata", help="what the runs publish")
     parser.add_argument("--data", type=Path, help="folder for generated data, kept; otherwise a temporary one")
-    asked = parser.parse_args(argv)
+    arguments = parser.parse_args(argv)
     with tempfile.TemporaryDirectory(prefix="deletion-path-") as temporary:
-        for rows in asked.rows:
-            records = generate(asked.data or Path(temporary) / "data", rows=rows)
+        for rows in arguments.rows:
+            records = generate(arguments.data or Path(temporary) / "data", rows=rows)
             groups = int(np.count_nonzero(records.exact))
-            print(f"{rows:,} records in {groups:,} groups; medians of {max(1, asked.rounds)}; {machine()}.\n")
-            if asked.rounds:
+            print(f"{rows:,} records in {groups:,} groups; medians of {max(1, arguments.rounds)}; {machine()}.\n")
+            if arguments.rounds:
                 print("| counting every record | seconds | processor seconds |\n|---|---|---|")
-                times = counted(records, rounds=asked.rounds)
+                times = counted(records, rounds=arguments.rounds)
                 for name, (wall, used) in times.items():
                     print(f"| {name} | {wall:.2f} | {used:.2f} |")
                 shares = [times["ours"][place] / times["DuckDB"][place] for place in (0, 1)]
                 print(f"| ours over DuckDB's | {shares[0]:.2f} | {shares[1]:.2f} |\n", flush=True)
             found = []
-            for number in range(max(1, asked.rounds)):
+            for number in range(max(1, arguments.rounds)):
                 folder = Path(temporary) / f"run-{rows}-{number}"
                 folder.mkdir()
-                found.append(run(records, folder, form=asked.form))
+                found.append(run(records, folder, form=arguments.form))
             names = list(found[0])
             print(f"| {' | '.join(['run', *names])} |\n|{'---|' * (len(names) + 1)}")
             figures = [f"{statistics.median(one[name] for one in found):.2f}" for name in names]
-            print(f"| {' | '.join([asked.form, *figures])} |\n", flush=True)
+            print(f"| {' | '.join([arguments.form, *figures])} |\n", flush=True)
 
 
 if __name__ == "__main__":

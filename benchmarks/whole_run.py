@@ -184,32 +184,32 @@ def main(argv: list[str] | None = None) -> None:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--data", type=Path, help="folder for generated data, kept; otherwise a temporary one")
     parser.add_argument("--write", type=Path, help="page with a place for the table, such as README.md")
-    asked = parser.parse_args(argv)
+    arguments = parser.parse_args(argv)
     lines: list[str] = []
 
     def tell(line: str) -> None:
         lines.append(line)
         print(line, flush=True)
 
-    tell(f"Medians of {asked.rounds} in seconds, after one that warms up; {machine()}.\n")
+    tell(f"Medians of {arguments.rounds} in seconds, after one that warms up; {machine()}.\n")
     tell("| | wall | processor |\n|---|---|---|")
     with tempfile.TemporaryDirectory(prefix="whole-run-") as temporary:
         folder = Path(temporary)
         small = folder / "small"
         small.mkdir()
-        for name, wall, used in runs(small, asked.rounds):
+        for name, wall, used in runs(small, arguments.rounds):
             tell(f"| {name} | {wall:.2f} | {used:.2f} |")
-        if asked.rows:
-            records = generate(asked.data or folder / "data", rows=asked.rows)
+        if arguments.rows:
+            records = generate(arguments.data or folder / "data", rows=arguments.rows)
             work = folder / "work"
             work.mkdir()
-            found = stages(work, files=[str(path) for path in records.files], rounds=asked.rounds)
+            found = stages(work, files=[str(path) for path in records.files], rounds=arguments.rounds)
             processor = found.pop("processor")
             for name, seconds in found.items():
                 cpu = f"{processor:.2f}" if name == WHOLE else ""
-                tell(f"| {asked.rows:,} records: {name} | {seconds:.2f} | {cpu} |")
-    if asked.write is not None:
-        write_between(asked.write, lines, by=BY)
+                tell(f"| {arguments.rows:,} records: {name} | {seconds:.2f} | {cpu} |")
+    if arguments.write is not None:
+        write_between(arguments.write, lines, by=BY)
 
 
 if __name__ == "__main__":

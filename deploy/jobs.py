@@ -202,7 +202,7 @@ def job_of(release_id: str, *, state_paths: StatePaths) -> Job:
     return job
 
 
-TOLD_EVERY_SECONDS = 0.2
+REPORTED_EVERY_SECONDS = 0.2
 CANCELLED = {"exit_code": 1, "where": "", "message": "The job was cancelled.", "cancelled": True}
 
 
@@ -225,7 +225,7 @@ class _ReportedStages(Stages):
 
     def on_progress(self, done: int, total: int) -> None:
         """Tell how much of it is done, now and then."""
-        if time.monotonic() - self._last >= TOLD_EVERY_SECONDS:
+        if time.monotonic() - self._last >= REPORTED_EVERY_SECONDS:
             self._last = time.monotonic()
             self._job.write_progress(self._name, done, total, self._note)
 

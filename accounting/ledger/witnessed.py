@@ -59,7 +59,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Answered",
     "CertifiedCharge",
-    "Seen",
+    "Cosigner",
     "WitnessCheck",
     "Witnessed",
     "check_proof",
@@ -138,7 +138,7 @@ def _tree(connection: Connection) -> tuple[MerkleTree, str]:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Seen:
+class Cosigner:
     """A witness's cosignature on a checkpoint.
 
     Args:
@@ -156,13 +156,13 @@ class Witnessed:
 
     Args:
         size: how many entries it is over.
-        seen: who cosigned it.
+        cosigners: who cosigned it.
         faults: why others didn't, one sentence each.
         path: the file that has it.
     """
 
     size: int
-    seen: tuple[Seen, ...]
+    cosigners: tuple[Cosigner, ...]
     faults: tuple[str, ...]
     path: Path
 
@@ -251,7 +251,7 @@ def witness_head(url: str, *, anchoring: Anchoring, policy_file: Path, checkpoin
         raise ReleaseFailed(
             f"the witnessed checkpoint can't be written ({error.strerror}).", where=str(path), not_done=""
         ) from None
-    return Witnessed(size=tree.size, seen=_seen(cosigned), faults=faults, path=path)
+    return Witnessed(size=tree.size, cosigners=_cosigners(cosigned), faults=faults, path=path)
 
 
 def _own_tree(store: Store, anchoring: Anchoring) -> tuple[MerkleTree, str]:
@@ -310,8 +310,8 @@ def _difference(tree: MerkleTree, checkpoint: Checkpoint) -> str:
     return ""
 
 
-def _seen(cosigned: dict[str, NoteSignature]) -> tuple[Seen, ...]:
-    return tuple(Seen(name=name, time=_time(time_of(one))) for name, one in cosigned.items())
+def _cosigners(cosigned: dict[str, NoteSignature]) -> tuple[Cosigner, ...]:
+    return tuple(Cosigner(name=name, time=_time(time_of(one))) for name, one in cosigned.items())
 
 
 def _time(seconds: int) -> datetime:
@@ -407,13 +407,13 @@ class WitnessCheck:
         findings: what does not hold, one sentence each; empty where enough witnesses cosigned what is there.
         unchecked: what a checkpoint can't show, one sentence each.
         size: how many entries are witnessed; 0 where there is a finding.
-        seen: who cosigned them.
+        cosigners: who cosigned them.
     """
 
     findings: tuple[str, ...]
     unchecked: tuple[str, ...] = ()
     size: int = 0
-    seen: tuple[Seen, ...] = ()
+    cosigners: tuple[Cosigner, ...] = ()
 
 
 def check_witnessed(
@@ -444,7 +444,7 @@ def check_witnessed(
     except ReleaseFailed as failed:
         return WitnessCheck(findings=(f"the ledger can't be held against what was witnessed: {failed.what}",))
     found = kept[0]
-    findings, seen = _judged(found, policy, trusted)
+    findings, cosigners = _judged(found, policy, trusted)
     if found.origin != origin_of(ledger_id):
         findings.append("the witnessed checkpoint is of another ledger")
     else:
@@ -452,19 +452,21 @@ def check_witnessed(
     unchecked = []
     if tree.size > found.size:
         unchecked.append(f"the entries after entry {found.size - 1}: they are not witnessed yet.")
-    unchecked.append(_withheld(seen))
+    unchecked.append(_withheld(cosigners))
     return WitnessCheck(
-        findings=tuple(findings), unchecked=tuple(unchecked), size=0 if findings else found.size, seen=seen
+        findings=tuple(findings), unchecked=tuple(unchecked), size=0 if findings else found.size, cosigners=cosigners
     )
 
 
-def _withheld(seen: tuple[Seen, ...]) -> str:
-    when = max((one.time for one in seen), default=None)
+def _withheld(cosigners: tuple[Cosigner, ...]) -> str:
+    when = max((one.time for one in cosigners), default=None)
     since = "" if when is None else f" after {when:%Y-%m-%d %H:%M} UTC"
     return f"a head that witnesses cosigned{since} and that is not shown here."
 
 
-def _judged(checkpoint: Checkpoint, policy: Policy, trusted: Iterable[PublicKey]) -> tuple[list[str], tuple[Seen, ...]]:
+def _judged(
+    checkpoint: Checkpoint, policy: Policy, trusted: Iterable[PublicKey]
+) -> tuple[list[str], tuple[Cosigner, ...]]:
     """What speaks against a checkpoint's signatures, and who cosigned it."""
     findings: list[str] = []
     cosigned: dict[str, NoteSignature] = {}
@@ -482,7 +484,7 @@ def _judged(checkpoint: Checkpoint, policy: Policy, trusted: Iterable[PublicKey]
     if not policy.met(cosigned.keys()):
         missing = ", ".join(one.name for one in policy.witnesses if one.name not in cosigned)
         findings.append(f"too few witnesses cosigned the checkpoint: there is no cosignature of {missing}")
-    return findings, _seen(cosigned)
+    return findings, _cosigners(cosigned)
 
 
 def prove_since(url: str, *, since: Path, head: Path) -> bytes:
@@ -609,7 +611,7 @@ def check_proof(
     try:
         if since is None:
             proof = read_inclusion_proof(content)
-            findings, seen = _judged(proof.checkpoint, policy, trusted)
+            findings, cosigners = _judged(proof.checkpoint, policy, trusted)
             shown = entry_of_bytes(proof.body)
             hashed = link_hash(previous=proof.previous.hex(), position=proof.index, body=proof.body)
             latest, leaf = proof.checkpoint, leaf_hash(bytes.fromhex(hashed))
@@ -619,13 +621,15 @@ def check_proof(
             if charge is not None and not charge.stands(shown, place):
                 findings.append(f"entry {proof.index} of the proof is not the charge that the certificate names")
             size = 0 if findings else latest.size
-            found = WitnessCheck(findings=tuple(findings), unchecked=(_withheld(seen),), size=size, seen=seen)
+            found = WitnessCheck(
+                findings=tuple(findings), unchecked=(_withheld(cosigners),), size=size, cosigners=cosigners
+            )
             return found, None if findings else shown
         request = read_request(content)
     except (ValueError, OverflowError) as error:
         raise InputRefused(f"the proof can't be read: {error}.", where="the proof") from None
     earlier, latest = _required(since)[0], request.checkpoint
-    findings, seen = _judged(latest, policy, trusted)
+    findings, cosigners = _judged(latest, policy, trusted)
     if (earlier.origin, earlier.size) != (latest.origin, request.old):
         findings.append(f"the proof begins with {request.old} entries of {latest.origin}, not with this checkpoint")
     elif not consistent(
@@ -633,4 +637,6 @@ def check_proof(
     ):
         findings.append(f"the ledger does not continue the {earlier.size} entries of the earlier checkpoint")
     size = 0 if findings else latest.size
-    return WitnessCheck(findings=tuple(findings), unchecked=(_withheld(seen),), size=size, seen=seen), None
+    return WitnessCheck(
+        findings=tuple(findings), unchecked=(_withheld(cosigners),), size=size, cosigners=cosigners
+    ), None

@@ -43,38 +43,38 @@ def main() -> int:
     parser.add_argument("--grow", action="store_true", help="Add inputs that reached something new to the corpus.")
     parser.add_argument("--at-once", type=int, default=os.cpu_count() or 1, help="So many targets side by side.")
     parser.add_argument("--output", type=Path, default=Path("audit-results/fuzz.json"))
-    given = parser.parse_args()
+    arguments = parser.parse_args()
     begun = time.monotonic()
-    seed = secrets.randbelow(1 << 31) if given.seed is None else given.seed
-    ways = [way for way in given.how if way == "shaped" or importlib.util.find_spec("atheris")]
-    if missing := sorted(set(given.how) - set(ways)):
+    seed = secrets.randbelow(1 << 31) if arguments.seed is None else arguments.seed
+    ways = [way for way in arguments.how if way == "shaped" or importlib.util.find_spec("atheris")]
+    if missing := sorted(set(arguments.how) - set(ways)):
         print(f"not done: {', '.join(missing)} (atheris is not installed)")
-    kept = given.output.with_suffix("")
+    kept = arguments.output.with_suffix("")
 
     def fed_by_all(name: str) -> list[dict[str, Any]]:
-        seconds = 60 * given.minutes / max(1, len(ways))
-        found = [fed(name, way, seconds=seconds, seed=seed, keep=kept, grow=given.grow) for way in ways]
+        seconds = 60 * arguments.minutes / max(1, len(ways))
+        found = [fed(name, way, seconds=seconds, seed=seed, keep=kept, grow=arguments.grow) for way in ways]
         for run in found:
             told = f"{run['inputs']} inputs in {run['seconds']} s, {len(run['faults'])} faults"
             print(f"{name}, {run['way']}: {told}", flush=True)
         return found
 
-    with ThreadPoolExecutor(given.at_once) as threads:
-        runs = [run for found in threads.map(fed_by_all, given.targets) for run in found]
+    with ThreadPoolExecutor(arguments.at_once) as threads:
+        runs = [run for found in threads.map(fed_by_all, arguments.targets) for run in found]
     findings = [f"{run['target']}: {fault}" for run in runs for fault in run["faults"]]
     report = {
         "part": "fuzz",
         "outcome": "failed" if findings else "passed",
         "findings": findings,
         "seconds": round(time.monotonic() - begun, 1),
-        "minutes_each": given.minutes,
-        "at_once": given.at_once,
+        "minutes_each": arguments.minutes,
+        "at_once": arguments.at_once,
         "seed": seed,
         "not_done": missing,
         "runs": runs,
     }
-    given.output.parent.mkdir(parents=True, exist_ok=True)
-    given.output.write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")
+    arguments.output.parent.mkdir(parents=True, exist_ok=True)
+    arguments.output.write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")
     print(f"{len(findings)} faults; the inputs that show them are in {kept}" if findings else "no fault")
     for finding in findings:
         print(f"  {finding}")

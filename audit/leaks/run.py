@@ -31,12 +31,12 @@ def main() -> int:
     parser.add_argument("--scenes", nargs="*", choices=sorted(SCENES), default=sorted(SCENES))
     parser.add_argument("--controls", nargs="*", choices=sorted(BOTH), default=sorted(BOTH))
     parser.add_argument("--output", type=Path, default=Path("audit-results/leaks.json"))
-    given = parser.parse_args()
+    arguments = parser.parse_args()
     begun = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="crowdblend-leaks-") as folder:
-        scenes = {name: audited(Stand(Path(folder) / name, SCENES[name])) for name in given.scenes}
-        controls = controlled(Stand(Path(folder) / "controls", SCENES["fixed"]), given.controls)
-        controls |= controlled(Stand(Path(folder) / "kept", SCENES["deletion"]), given.controls)
+        scenes = {name: audited(Stand(Path(folder) / name, SCENES[name])) for name in arguments.scenes}
+        controls = controlled(Stand(Path(folder) / "controls", SCENES["fixed"]), arguments.controls)
+        controls |= controlled(Stand(Path(folder) / "kept", SCENES["deletion"]), arguments.controls)
     findings = [f"{name}: {finding}" for name, scene in scenes.items() for finding in scene["findings"]]
     findings += [f"control not found: {name}" for name, found in controls.items() if not found]
     report = {
@@ -47,9 +47,9 @@ def main() -> int:
         "scenes": scenes,
         "controls": controls,
     }
-    given.output.parent.mkdir(parents=True, exist_ok=True)
-    given.output.write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")
-    print(f"{len(scenes)} scenes, {len(controls)} controls, {len(findings)} findings: {given.output}")
+    arguments.output.parent.mkdir(parents=True, exist_ok=True)
+    arguments.output.write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")
+    print(f"{len(scenes)} scenes, {len(controls)} controls, {len(findings)} findings: {arguments.output}")
     for finding in findings:
         print(f"  {finding}")
     return 1 if findings else 0

@@ -93,15 +93,15 @@ def main() -> int:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--secrets", type=Path, required=True)
     parser.add_argument("--leave-out", action="append", default=[], help="A file below the folder: the input itself.")
-    given = parser.parse_args()
-    told = json.loads(given.secrets.read_text(encoding="utf-8"))
+    arguments = parser.parse_args()
+    told = json.loads(arguments.secrets.read_text(encoding="utf-8"))
     secrets = Secrets(
         keys=tuple(bytes.fromhex(key) for key in told.get("keys", ())),
         texts={f"text {number}": re.escape(text.encode()) for number, text in enumerate(told.get("texts", ()))},
         numbers=told.get("numbers", {}),
         positions=tuple(told.get("positions", ())),
     )
-    found = scan(traces_of(given.folder, leaving_out=frozenset(given.leave_out)), secrets)
+    found = scan(traces_of(arguments.folder, leaving_out=frozenset(arguments.leave_out)), secrets)
     print(json.dumps({"ok": not found, "findings": found}, indent=2))
     return 1 if found else 0
 

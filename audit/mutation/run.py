@@ -55,20 +55,22 @@ def main() -> int:
     )
     parser.add_argument("--state", type=Path, default=Path("audit-results/mutation"))
     parser.add_argument("--output", type=Path, default=Path("audit-results/mutation.json"))
-    given = parser.parse_args()
+    arguments = parser.parse_args()
     begun = time.monotonic()
-    given.state.mkdir(parents=True, exist_ok=True)
-    tests = Tests.known(given.state, rooms=given.rooms, more=given.more_tests, most=given.seconds_of_tests)
-    order = sampled(given.seed, tuple(given.files) or SCOPE)
-    done = _done(given.state / "met.jsonl", order, again=given.again)
+    arguments.state.mkdir(parents=True, exist_ok=True)
+    tests = Tests.known(
+        arguments.state, rooms=arguments.rooms, more=arguments.more_tests, most=arguments.seconds_of_tests
+    )
+    order = sampled(arguments.seed, tuple(arguments.files) or SCOPE)
+    done = _done(arguments.state / "met.jsonl", order, again=arguments.again)
     _import_all_but_the_product()
-    with (given.state / "met.jsonl").open("a", encoding="utf-8") as log:
-        for number, mutant in enumerate(order[: given.most]):
-            if time.monotonic() > begun + 60 * given.minutes:
+    with (arguments.state / "met.jsonl").open("a", encoding="utf-8") as log:
+        for number, mutant in enumerate(order[: arguments.most]):
+            if time.monotonic() > begun + 60 * arguments.minutes:
                 break
             if mutant.name in done:
                 continue
-            outcome, by = met(mutant, tests, folder=given.state)
+            outcome, by = met(mutant, tests, folder=arguments.state)
             if outcome == "late":
                 continue
             done[mutant.name] = (outcome, by)
@@ -76,12 +78,12 @@ def main() -> int:
             log.write(json.dumps(row) + "\n")
             log.flush()
             print(f"{number + 1}: {mutant.name}: {outcome}", flush=True)
-    unsound = _unsound(given.state, {by for _, by in done.values() if by})
+    unsound = _unsound(arguments.state, {by for _, by in done.values() if by})
     outcomes = {name: "unclear" if by in unsound else outcome for name, (outcome, by) in done.items()}
-    report = reported([mutant for mutant in order if mutant.name in done], outcomes, of=order, seed=given.seed)
+    report = reported([mutant for mutant in order if mutant.name in done], outcomes, of=order, seed=arguments.seed)
     report["seconds"] = round(time.monotonic() - begun, 1)
-    given.output.parent.mkdir(parents=True, exist_ok=True)
-    given.output.write_text(json.dumps(report, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+    arguments.output.parent.mkdir(parents=True, exist_ok=True)
+    arguments.output.write_text(json.dumps(report, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
     print(
         f"{report['met']} of {report['mutants']} mutants: {report['outcomes']}\n"
         f"unexplained: {len(report['findings'])}\ndecisive modules: {report['decisive']}; others: {report['others']}"

@@ -44,11 +44,11 @@ def main(argv: list[str] | None = None) -> None:
     """Compute, print, and write the table into a page."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--write", type=Path, help="page with a place for the table, such as docs/filter-budgets.md")
-    asked = parser.parse_args(argv)
+    arguments = parser.parse_args(argv)
     lines = list(table())
     print("\n".join(lines))
-    if asked.write is not None:
-        write_between(asked.write, lines, by=BY)
+    if arguments.write is not None:
+        write_between(arguments.write, lines, by=BY)
 
 
 if __name__ == "__main__":

@@ -193,16 +193,16 @@ def main() -> None:
     parser.add_argument("--page", action="store_true", help=f"write {PAGE.relative_to(PROJECT)}")
     parser.add_argument("--stage", choices=sorted(STAGES), help=argparse.SUPPRESS)
     parser.add_argument("--work", type=Path, help="a folder for the reports, which is kept and used again")
-    wanted = parser.parse_args()
-    if wanted.stage:
-        staged(wanted.stage, wanted.work, wanted.loop)
+    arguments = parser.parse_args()
+    if arguments.stage:
+        staged(arguments.stage, arguments.work, arguments.loop)
         return
-    work = wanted.work or Path(tempfile.mkdtemp(prefix="crowdblend-reports-"))
+    work = arguments.work or Path(tempfile.mkdtemp(prefix="crowdblend-reports-"))
     try:
         results = {}
         for kind, make, count in (
-            ("sketch", make_sketches, wanted.sketches),
-            ("vectors", make_vectors, wanted.vectors),
+            ("sketch", make_sketches, arguments.sketches),
+            ("vectors", make_vectors, arguments.vectors),
         ):
             folder = work / f"{kind}-{count}"
             if not folder.is_dir():
@@ -211,12 +211,12 @@ def main() -> None:
             results[f"ours-{kind}"] = measured(f"ours-{kind}", folder, count)
             results[f"tenth-{kind}"] = measured(f"ours-{kind}", a_tenth(folder), count)
             results[f"batches-{kind}"] = measured(f"batches-{kind}", folder, count)
-            results[f"loop-{kind}"] = measured(f"loop-{kind}", folder, wanted.loop)
-        text = page(results, peer(wanted.peer_python, wanted.peer))
+            results[f"loop-{kind}"] = measured(f"loop-{kind}", folder, arguments.loop)
+        text = page(results, peer(arguments.peer_python, arguments.peer))
     finally:
-        if wanted.work is None:
+        if arguments.work is None:
             shutil.rmtree(work)
-    if wanted.page:
+    if arguments.page:
         PAGE.parent.mkdir(exist_ok=True)
         PAGE.write_text(text, encoding="utf-8")
     print(text)

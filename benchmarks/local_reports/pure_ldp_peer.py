@@ -20,15 +20,15 @@ def main() -> None:
     parser.add_argument("--hashes", type=int, required=True)
     parser.add_argument("--bits", type=int, required=True)
     parser.add_argument("--epsilon", type=float, required=True)
-    wanted = parser.parse_args()
+    arguments = parser.parse_args()
     try:
         from pure_ldp.frequency_oracles.apple_cms import CMSClient, CMSServer
     except ImportError as missing:
         print(json.dumps({"missing": str(missing)}))
         return
-    server = CMSServer(wanted.epsilon, wanted.hashes, wanted.bits)
-    client = CMSClient(wanted.epsilon, server.get_hash_funcs(), wanted.bits)
-    reports = [client.privatise(number % 100) for number in range(wanted.reports)]
+    server = CMSServer(arguments.epsilon, arguments.hashes, arguments.bits)
+    client = CMSClient(arguments.epsilon, server.get_hash_funcs(), arguments.bits)
+    reports = [client.privatise(number % 100) for number in range(arguments.reports)]
     begun = time.perf_counter()
     for report in reports:
         server.aggregate(report)
@@ -38,7 +38,7 @@ def main() -> None:
     print(
         json.dumps(
             {
-                "reports": wanted.reports,
+                "reports": arguments.reports,
                 "seconds": summed,
                 "estimate": estimate,
                 "estimate_seconds": time.perf_counter() - begun,

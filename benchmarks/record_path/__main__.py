@@ -40,9 +40,9 @@ class _Contestant:
         self.target = folder / f"{len(list(folder.iterdir()))}.npy"
         self.target.touch()
         folders = str(records.files[0].parent.absolute()), str(self.target.absolute())
-        words = [name, folders[0], ALL if rate is None else str(rate), str(K), folders[1]]
+        argv = [name, folders[0], ALL if rate is None else str(rate), str(K), folders[1]]
         self.process = subprocess.Popen(
-            [sys.executable, "-W", "ignore", "-m", "benchmarks.record_path.contestants", *words],
+            [sys.executable, "-W", "ignore", "-m", "benchmarks.record_path.contestants", *argv],
             cwd=PROJECT,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -145,13 +145,13 @@ def _check(name: str, counts: np.ndarray, records: Records, rate: float | None) 
         raise RuntimeError(f"{name} does not agree with the records: {'; '.join(wrong)}")
 
 
-def _without_folders(words: list[str]) -> list[str]:
+def _without_folders(argv: list[str]) -> list[str]:
     """The arguments but for the folders of data and output, which change no figure."""
     folders = {"--data", "--output"}
-    return [word for before, word in zip(["", *words], words, strict=False) if not folders & {before, word}]
+    return [word for before, word in zip(["", *argv], argv, strict=False) if not folders & {before, word}]
 
 
-def main(words: list[str] | None = None) -> None:
+def main(argv: list[str] | None = None) -> None:
     """Generate, measure, check, and print the table."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rows", type=int, nargs="+", default=[10_000_000], help="records of each data set")
@@ -167,43 +167,43 @@ def main(words: list[str] | None = None) -> None:
     parser.add_argument("--clusters", action="store_true", help="also on two, three and four worker processes")
     parser.add_argument("--data", type=Path, help="folder for generated data, kept; otherwise a temporary one")
     parser.add_argument("--output", type=Path, help="folder for the page record-path.md and its picture")
-    asked = parser.parse_args(words)
-    names = [name for name in CONTESTANTS if name not in asked.leave_out] + [*CLUSTERS] * asked.clusters
+    arguments = parser.parse_args(argv)
+    names = [name for name in CONTESTANTS if name not in arguments.leave_out] + [*CLUSTERS] * arguments.clusters
     results: dict[str, dict[str, Timing]] = {}
     loads: list[float] = []
     with tempfile.TemporaryDirectory(prefix="record-path-") as temporary:
-        data = asked.data or Path(temporary) / "data"
+        data = arguments.data or Path(temporary) / "data"
         answers = Path(temporary) / "answers"
         answers.mkdir()
-        for rows in asked.rows:
-            forms = [("parquet", ROW_GROUP)] + [("parquet", SMALL_ROW_GROUP)] * (rows in asked.small_row_groups)
-            for form, row_group in forms + [("csv", ROW_GROUP)] * (rows in asked.csv):
+        for rows in arguments.rows:
+            forms = [("parquet", ROW_GROUP)] + [("parquet", SMALL_ROW_GROUP)] * (rows in arguments.small_row_groups)
+            for form, row_group in forms + [("csv", ROW_GROUP)] * (rows in arguments.csv):
                 records = generate(data, rows=rows, row_group=row_group, form=form)
                 cut = f"row groups of {row_group:,}" if form == "parquet" else "CSV"
                 title = f"{rows:,} records of {records.size / rows:.1f} bytes, {cut}"
                 answering = [name for name in names if rows <= SLOW.get(name, rows) and (form, name) not in NOT_ASKED]
                 questions: dict[str, tuple[float | None, list[str]]] = {title: (RATE, answering)}
-                if rows in asked.all_records and (form, row_group) == forms[0]:
+                if rows in arguments.all_records and (form, row_group) == forms[0]:
                     questions[f"{title}, without sampling"] = None, [one for one in answering if one in EVERY_RECORD]
                 for about, (rate, those) in questions.items():
                     loads.append(os.getloadavg()[0])
-                    results[about] = measure(records, names=those, rounds=asked.rounds, folder=answers, rate=rate)
-                    print(page({about: results[about]}, rounds=asked.rounds), flush=True)
-                if asked.data is None:
+                    results[about] = measure(records, names=those, rounds=arguments.rounds, folder=answers, rate=rate)
+                    print(page({about: results[about]}, rounds=arguments.rounds), flush=True)
+                if arguments.data is None:
                     shutil.rmtree(records.files[0].parent)
-    if asked.output is not None:
-        asked.output.mkdir(parents=True, exist_ok=True)
-        write_picture(results, asked.output / "record-path.svg")
+    if arguments.output is not None:
+        arguments.output.mkdir(parents=True, exist_ok=True)
+        write_picture(results, arguments.output / "record-path.svg")
         command = "python -m benchmarks.record_path " + " ".join(
-            _without_folders(sys.argv[1:] if words is None else words)
+            _without_folders(sys.argv[1:] if argv is None else argv)
         )
         waiting = ", ".join(f"{load:.1f}" for load in loads)
         machine = (
             f"{os.cpu_count()} processors ({platform.machine()}), of which every contestant uses {THREADS}; "
             f"before each data set's measurement the load average of the last minute was {waiting}."
         )
-        text = page(results, rounds=asked.rounds, command=command, picture="record-path.svg", machine=machine)
-        (asked.output / "record-path.md").write_text(text, encoding="utf-8")
+        text = page(results, rounds=arguments.rounds, command=command, picture="record-path.svg", machine=machine)
+        (arguments.output / "record-path.md").write_text(text, encoding="utf-8")
 
 
 if __name__ == "__main__":

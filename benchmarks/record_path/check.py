@@ -63,32 +63,32 @@ def _ratios(case: str, *, data: Path, rounds: int) -> dict[str, float]:
     }
 
 
-def main(words: list[str] | None = None) -> None:
+def main(argv: list[str] | None = None) -> None:
     """Measure, and compare or record; a case that seems slow is measured once more, and its better ratio counts."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--record", action="store_true", help=f"write {RECORDED.relative_to(PROJECT)} anew")
     parser.add_argument("--cases", nargs="*", default=list(CASES), choices=list(CASES))
     parser.add_argument("--data", type=Path, default=PROJECT / "build" / "benchmark-data", help="generated data, kept")
-    asked = parser.parse_args(words)
+    arguments = parser.parse_args(argv)
     found: dict[str, float] = {}
     versions = {_PEER: version("duckdb"), "machine": platform.machine()}
     kept = json.loads(RECORDED.read_text(encoding="utf-8"))
     if kept["with"] != versions:
-        if not asked.record:
+        if not arguments.record:
             sys.exit(f"recorded with {kept['with']}, and this is {versions}: record the ratios anew (--record)")
         kept["ratios"] = {}
-    recorded = {name: ratio for name, ratio in kept["ratios"].items() if name.rpartition(",")[0] in asked.cases}
-    for case in asked.cases:
-        ratios = _ratios(case, data=asked.data, rounds=ROUNDS)
+    recorded = {name: ratio for name, ratio in kept["ratios"].items() if name.rpartition(",")[0] in arguments.cases}
+    for case in arguments.cases:
+        ratios = _ratios(case, data=arguments.data, rounds=ROUNDS)
         expected = {name: recorded[name] for name in ratios if name in recorded}
-        if not asked.record and slower(ratios, expected):
-            again = _ratios(case, data=asked.data, rounds=2 * ROUNDS)
+        if not arguments.record and slower(ratios, expected):
+            again = _ratios(case, data=arguments.data, rounds=2 * ROUNDS)
             ratios = {name: max(ratio, again[name]) for name, ratio in ratios.items()}
         for name, ratio in ratios.items():
             before = f", recorded {recorded[name]:.2f}" if name in recorded else ""
             print(f"{name}: DuckDB's processor time is {ratio:.2f} times ours{before}", flush=True)
         found |= ratios
-    if asked.record:
+    if arguments.record:
         told = {"with": versions, "ratios": kept["ratios"] | found}
         RECORDED.write_text(json.dumps(told, indent=1) + "\n", encoding="utf-8")
         return

@@ -92,25 +92,25 @@ def compared(path: Path, *, rate: Decimal | None, rounds: int, workers: int) -> 
             yield used, other_used, other_used / used, other_wall / wall
 
 
-def main(words: Sequence[str] | None = None) -> int:
+def main(argv: Sequence[str] | None = None) -> int:
     """Print a table of medians."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--megabytes", type=int, default=512)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--workers", type=int, default=2)
-    wanted = parser.parse_args(words)
+    arguments = parser.parse_args(argv)
     print("| file | records | counted | none, CPU s | rfc4180, CPU s | CPU ratio | wall ratio | states alone, CPU s |")
     print("|---|---|---|---|---|---|---|---|")
     with tempfile.TemporaryDirectory(prefix="csv-quotes-") as folder:
         for name, form in FORMS.items():
             path = Path(folder) / f"{name}.csv"
-            records = write_records(path, form=form, megabytes=wanted.megabytes)
+            records = write_records(path, form=form, megabytes=arguments.megabytes)
             layout = check_metadata(list_source(str(path), base=Path()), columns=[], reading=RecordReading())
             begun = time.process_time()
-            with_quote_states(plan_chunks(layout), executor=LocalThreads(workers=wanted.workers))
+            with_quote_states(plan_chunks(layout), executor=LocalThreads(workers=arguments.workers))
             states = time.process_time() - begun
             for rate in (Decimal("0.1"), None):
-                rows = list(compared(path, rate=rate, rounds=wanted.rounds, workers=wanted.workers))
+                rows = list(compared(path, rate=rate, rounds=arguments.rounds, workers=arguments.workers))
                 medians = np.array([statistics.median(column) for column in zip(*rows, strict=True)])
                 shown = " | ".join(f"{figure:.2f}" for figure in [*medians, states])
                 print(f"| {name} | {records:,} | {'all' if rate is None else f'sample of {rate}'} | {shown} |")

@@ -60,13 +60,13 @@ def sheet(release: Path, output: Path, public_key: Path | None, publisher: str |
 @click.option("--region", help="The region that the data describe, or whose laws apply.")
 @click.option("--sector", help="For example Healthcare or Education.")
 @click.option("--author", help="Who writes the entry.")
-def registry(certificate: Path, output: Path | None, public_key: Path | None, **words: str | None) -> None:
+def registry(certificate: Path, output: Path | None, public_key: Path | None, **texts: str | None) -> None:
     """Write a release's entry for the OpenDP deployments registry; fails where its certificate does not verify.
 
     RELEASE is its folder, or the certificate in it. What the certificate can't know is left as a text that begins with
     FILL IN.
     """
-    from ...accounting.ledger.certificate.registry_entry import FILL_IN, StewardsWords, registry_text
+    from ...accounting.ledger.certificate.registry_entry import FILL_IN, StewardsTexts, registry_text
     from ...accounting.ledger.certificate.verify import read_certificate, verify_certificate
     from ...accounting.ledger.private_store.signing import read_public_keys
 
@@ -80,7 +80,7 @@ def registry(certificate: Path, output: Path | None, public_key: Path | None, **
             remedy="Run `crowdblend verify` on it.",
         )
     text = registry_text(
-        read_certificate(certificate), StewardsWords(**words | {"curator": words["curator"] or default_publisher()})
+        read_certificate(certificate), StewardsTexts(**texts | {"curator": texts["curator"] or default_publisher()})
     )
     if output is None:
         click.echo(text, nl=False)

@@ -18,7 +18,7 @@ from ..cli import AS_JSON, FILE, LEDGER, RELEASE_CERTIFICATE, CommandGroup, Exac
 
 if TYPE_CHECKING:
     from ...accounting.ledger.reader import LedgerReader
-    from ...accounting.ledger.witnessed import CertifiedCharge, Seen, WitnessCheck
+    from ...accounting.ledger.witnessed import CertifiedCharge, Cosigner, WitnessCheck
     from ..schemas.outputs import LedgerShown, LedgerVerified
 
 __all__ = ["dataset", "ledger", "migrate", "roles"]
@@ -220,7 +220,7 @@ def anchor(ledger_url: str | None, witnesses: Path | None, checkpoint: Path | No
     )
     for fault in done.faults:
         click.echo(f"crowdblend: {fault}", err=True)
-    click.echo(f"{_witnessed_words(done.size, done.seen)} {done.path}")
+    click.echo(f"{_witnessed_text(done.size, done.cosigners)} {done.path}")
 
 
 @ledger.command("key")
@@ -303,7 +303,7 @@ def check(proof: Path, witnesses: Path, public_key: Path | None, since: Path | N
     if not found.findings:
         if shown is not None:
             click.echo(f"The entry: {bytes_of_entry(shown).decode('ascii')}")
-        click.echo(_witnessed_words(found.size, found.seen))
+        click.echo(_witnessed_text(found.size, found.cosigners))
     for what in (*found.unchecked, *(["the certificate itself: that takes `crowdblend verify`."] if charge else [])):
         click.echo(f"Not checked: {what}")
     return 1 if found.findings else 0
@@ -425,7 +425,7 @@ def verify(
     else:
         findings += seen.findings
         unchecked += seen.unchecked
-        said = _witnessed_words(seen.size, seen.seen) if seen.size else ""
+        said = _witnessed_text(seen.size, seen.cosigners) if seen.size else ""
     if as_json:
         verified: LedgerVerified = {
             "ok": not findings,
@@ -511,11 +511,11 @@ def _witnessed(
     return reader.verify_witnessed(checkpoint, policy=policy_of_file(file), trusted=trusted)
 
 
-def _witnessed_words(size: int, seen: tuple[Seen, ...]) -> str:
+def _witnessed_text(size: int, cosigners: tuple[Cosigner, ...]) -> str:
     """How many entries which witnesses have seen, and when."""
     from ...mechanisms.amounts import counted
 
-    by = ", ".join(f"{one.name} ({one.time:%Y-%m-%d %H:%M} UTC)" for one in seen)
+    by = ", ".join(f"{one.name} ({one.time:%Y-%m-%d %H:%M} UTC)" for one in cosigners)
     return f"Witnessed: {counted(size, 'entry', 'entries')}, by {by or 'nobody, as the policy asks for'}."
 
 

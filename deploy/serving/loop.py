@@ -111,7 +111,7 @@ class ScheduleLoop:
         except KeyboardInterrupt as stop:
             return self._stopped("SIGTERM" if isinstance(stop, _Terminated) else "Ctrl-C")
         finally:
-            signal.signal(signal.SIGINT, signal.SIG_IGN)  # the way out is short, and told already
+            signal.signal(signal.SIGINT, signal.SIG_IGN)  # the way out is short, and reported already
             signal.signal(signal.SIGTERM, signal.SIG_IGN)
 
     def _lost_prefect(self, error: httpx.HTTPError) -> None:

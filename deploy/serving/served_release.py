@@ -29,7 +29,7 @@ HELD_SECONDS = 30.0
 TRIED_EVERY_SECONDS = 60.0
 
 
-class _ToldParent(Stages):
+class _ReportsToParent(Stages):
     """Stages of which a log has no lines; what the work waits for is reported."""
 
     def __init__(self, tell: Callable[..., None]) -> None:
@@ -92,7 +92,7 @@ def _main(flow_run_id: str, retry_seconds: float) -> int:
         """One release of `serve`; Prefect has it as a run of `scheduled_release`."""
         return released(
             ScheduledPlace.of_run(spec=spec, series=series, output=output, release_id=release_id),
-            stages=_ToldParent(tell),
+            stages=_ReportsToParent(tell),
             tell=tell,
             attempts=lambda attempt: _attempts(attempt, retry_seconds=retry_seconds, tell=tell),
         )

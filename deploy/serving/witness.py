@@ -117,15 +117,15 @@ class Witness:
             signatures = [signature for key in keys if (signature := asked.signed_by(key)) is not None]
         except ValueError:
             signatures = []
-        told = partial(Answer, size=asked.size, log=asked.origin)
+        answer = partial(Answer, size=asked.size, log=asked.origin)
         if not signatures:
-            return told(status=403, text="No key that is trusted for this ledger signed the checkpoint.\n")
+            return answer(status=403, text="No key that is trusted for this ledger signed the checkpoint.\n")
         with self._one_at_a_time:
             try:
-                return told(**self._decided(request, note(asked.text, signatures)))
+                return answer(**self._decided(request, note(asked.text, signatures)))
             except (OSError, ValueError, InputRefused):
                 text = "This witness can't read or write its own folder, and cosigns nothing.\n"
-                return told(status=500, text=text, event="fault")
+                return answer(status=500, text=text, event="fault")
 
     def _decided(self, request: CheckpointRequest, kept: bytes) -> dict[str, Any]:
         """Cosign a checkpoint, or not.
@@ -253,7 +253,7 @@ def serve(
         host: the address to listen at.
         port: 0 for any that is free.
         tls: files of the certificate and of its private key; None for plain HTTP, such as behind a proxy.
-        ready: told the address once it can be asked.
+        ready: called with the address once it can be asked.
 
     Raises:
         InputRefused: the address can't be had, the certificate can't be used, or another process has the folder.

@@ -82,7 +82,7 @@ class ChainWatch:
     Between two verifications lie at least ten seconds and four times the last one's duration, whoever asks.
 
     Args:
-        job: what the worker is told.
+        job: the worker's arguments.
         ended: called after each verification, outside any lock.
     """
 

@@ -410,7 +410,7 @@ def serve(options: Options, *, write: Callable[[str], None], ready: Callable[[st
     Args:
         options: how the dashboard is run.
         write: takes each line of the log.
-        ready: told the address once it can be asked.
+        ready: called with the address once it can be asked.
 
     Raises:
         InputRefused: there is no ledger, nobody could look, or the address can't be had.

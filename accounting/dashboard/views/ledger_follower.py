@@ -109,7 +109,7 @@ class Refusal:
 
 
 @dataclass(kw_only=True, slots=True)
-class _Seen:
+class _Followed:
     """Everything followed so far."""
 
     position: int = -1
@@ -127,7 +127,7 @@ class Follower:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._seen = _Seen()
+        self._followed = _Followed()
 
     def follow(self, connection: Connection) -> None:
         """Take over what was appended; begins anew where the chain is not the one followed before.
@@ -137,45 +137,45 @@ class Follower:
         """
         with self._lock:
             if not self._continues(connection):
-                self._seen = _Seen()
-            if head_of(connection).position == self._seen.position:
+                self._followed = _Followed()
+            if head_of(connection).position == self._followed.position:
                 return
             rows = connection.execution_options(yield_per=BATCH).execute(
                 select(entry_table.c.position, *(as_stored(entry_table.c[name]) for name in ("hash", "kind", "body")))
-                .where(entry_table.c.position > self._seen.position)
+                .where(entry_table.c.position > self._followed.position)
                 .order_by(entry_table.c.position)
             )
             for position, own, kind, body in rows:
-                if position != self._seen.position + 1:
-                    raise ForgedState(f"entry {self._seen.position + 1} is missing")
+                if position != self._followed.position + 1:
+                    raise ForgedState(f"entry {self._followed.position + 1} is missing")
                 self._take(position, kind, body)
-                self._seen.position, self._seen.hash = position, own
+                self._followed.position, self._followed.hash = position, own
 
     def start_again(self) -> None:
         """Forget everything, so that the next call reads the whole chain."""
         with self._lock:
-            self._seen = _Seen()
+            self._followed = _Followed()
 
     def refusals(self, *, up_to: int) -> Iterator[Refusal]:
         """Refusals, the latest first."""
         with self._lock:
-            known = tuple(self._seen.refusals)
+            known = tuple(self._followed.refusals)
         return (refusal for refusal in reversed(known) if refusal.position <= up_to)
 
     def looks(self, dataset: str, *, up_to: int) -> tuple[tuple[int, date], ...]:
         """Places and days of the entries that tell of a look at a data set's records outside any release."""
         with self._lock:
-            return tuple((place, day) for place, day in self._seen.looks.get(dataset, ()) if place <= up_to)
+            return tuple((place, day) for place, day in self._followed.looks.get(dataset, ()) if place <= up_to)
 
     def raises(self, dataset: str, *, up_to: int) -> tuple[int, ...]:
         """Where a data set's budget was raised, in the order of the chain."""
         with self._lock:
-            return tuple(position for position in self._seen.raises.get(dataset, ()) if position <= up_to)
+            return tuple(position for position in self._followed.raises.get(dataset, ()) if position <= up_to)
 
     def payments(self, dataset: str, *, up_to: int) -> Counter[Fields]:
         """Mechanism → releases of it that a data set has paid for and not got back, up to an entry."""
         with self._lock:
-            paid = self._seen.paid_by.get(dataset)
+            paid = self._followed.paid_by.get(dataset)
             return Counter() if paid is None else paid.counted(up_to=up_to)
 
     def paper_spent(self, dataset: str, *, up_to: tuple[int, ...]) -> tuple[Decimal | None, ...]:
@@ -184,16 +184,16 @@ class Follower:
         None from the first payment on for which that bound gives no guarantee.
         """
         with self._lock:
-            paid = self._seen.paid_by.get(dataset, SpendIndex())
+            paid = self._followed.paid_by.get(dataset, SpendIndex())
             return tuple(paid.by_the_paper(up_to=place) for place in up_to)
 
     def kinds(self) -> dict[str, int]:
         """Kind of entry → how many there are."""
         with self._lock:
-            return dict(self._seen.kinds)
+            return dict(self._followed.kinds)
 
     def _continues(self, connection: Connection) -> bool:
-        seen = self._seen
+        seen = self._followed
         if seen.position < 0:
             return True
         found = connection.execute(select(entry_table.c.hash).where(entry_table.c.position == seen.position)).scalar()
@@ -205,10 +205,10 @@ class Follower:
                 self._take_plain(position, kind, json.loads(body))
         except (AttributeError, KeyError, TypeError, ValueError, RecursionError):
             raise ForgedState(f"entry {position} can't be read") from None
-        self._seen.kinds[kind] += 1
+        self._followed.kinds[kind] += 1
 
     def _take_plain(self, position: int, kind: str, document: dict[str, object]) -> None:
-        seen = self._seen
+        seen = self._followed
         if kind == ReleaseRefused.KIND:
             seen.refusals.append(Refusal(position=position, cause=str(document["cause"])))
         elif kind == BudgetRaised.KIND:
@@ -239,7 +239,7 @@ class Follower:
             self._pay(dataset, payment)
 
     def _pay(self, dataset: str, payment: Payment) -> None:
-        self._seen.paid_by.setdefault(dataset, SpendIndex()).take(payment)
+        self._followed.paid_by.setdefault(dataset, SpendIndex()).take(payment)
 
 
 def _given_back(paid: Payment, position: int) -> Payment:

@@ -19,7 +19,7 @@ from ....mechanisms.errors import ReleaseFailed
 from ....mechanisms.mechanism import REPLACEMENT
 from ..entries.kinds import published_text
 
-__all__ = ["FILL_IN", "StewardsWords", "registry_text"]
+__all__ = ["FILL_IN", "StewardsTexts", "registry_text"]
 
 FILL_IN = "FILL IN"
 CENTRAL = (
@@ -46,7 +46,7 @@ Value = str | int | Decimal | list["Value"] | dict[str, "Value"]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class StewardsWords:
+class StewardsTexts:
     """What the entry says that no certificate knows; what is None is left to be filled in by hand.
 
     Args:
@@ -80,7 +80,7 @@ def _amount(dumper: yaml.SafeDumper, amount: Decimal) -> yaml.ScalarNode:
 _ExactDumper.add_representer(Decimal, _amount)
 
 
-def registry_text(certificate: Mapping[str, Any], statements: StewardsWords) -> str:
+def registry_text(certificate: Mapping[str, Any], statements: StewardsTexts) -> str:
     """The entry as YAML; every text that the steward must still write begins with `FILL IN`.
 
     PRIVACY: everything in it is the certificate's, which is public, or the steward's own words.
@@ -103,7 +103,7 @@ def registry_text(certificate: Mapping[str, Any], statements: StewardsWords) -> 
         ) from None
 
 
-def _entry(certificate: Mapping[str, Any], statements: StewardsWords) -> dict[str, Value]:
+def _entry(certificate: Mapping[str, Any], statements: StewardsTexts) -> dict[str, Value]:
     slug = re.sub(r"[^a-z0-9]+", "-", f"{certificate['name']}-{certificate['day']}".lower()).strip("-")
     return {
         "url_slug": slug,
@@ -121,7 +121,7 @@ def _entry(certificate: Mapping[str, Any], statements: StewardsWords) -> dict[st
     }
 
 
-def _basic(certificate: Mapping[str, Any], statements: StewardsWords) -> dict[str, Value]:
+def _basic(certificate: Mapping[str, Any], statements: StewardsTexts) -> dict[str, Value]:
     curator: dict[str, Value] = {
         "data_curator_name": statements.curator or f"{FILL_IN}: who publishes this",
         "data_curator_type": statements.curator_type or f"{FILL_IN}: for example Government or Nonprofit",
@@ -211,7 +211,7 @@ def _implementation(certificate: Mapping[str, Any]) -> dict[str, Value]:
     }
 
 
-def _administrative(certificate: Mapping[str, Any], statements: StewardsWords) -> dict[str, Value]:
+def _administrative(certificate: Mapping[str, Any], statements: StewardsTexts) -> dict[str, Value]:
     place, key_id = certificate["ledger"], certificate["signature"]["key_id"]
     evidence: dict[str, Value] = {
         "evidence_source_type": f"{FILL_IN}: the registry's word for a signed certificate",

@@ -55,7 +55,7 @@ MOST_RELEASES = 1_000_000
 
 _SHORT_GAME, _LONG_GAME = 50, 100
 _USUAL_SHARE = 0.88
-_SETTLING = 4
+_MOST_SEARCHES = 4
 _RATE_DIGITS = 5
 _LOWEST_RATE = Decimal("1e-9")
 _HIGHEST_RATE = Decimal("0.99999")
@@ -139,7 +139,7 @@ def _charged_share(mechanism: StronglySafeRelease, target: Target) -> float:
 Found = TypeVar("Found", int, Decimal)
 
 
-def _settled(
+def _found_at_charged_share(
     search: Callable[[float], Found | None], point: Callable[[Found], tuple[StronglySafeRelease, Target]], share: float
 ) -> Found | None:
     """What a search finds by the charged price, though few games are played.
@@ -153,7 +153,7 @@ def _settled(
         share: to begin with.
     """
     found = search(share)
-    for _ in range(_SETTLING):
+    for _ in range(_MOST_SEARCHES):
         if found is None:
             return None
         before, found = found, search(_charged_share(*point(found)))
@@ -187,7 +187,7 @@ def least_k(sampling_rate: Decimal, target: Target, *, near: int | None = None) 
             first_whole(lambda k: _hardness(_mechanism(k, sampling_rate), target), _soft(target), largest=LARGEST_K)
             or 1
         )
-    found = _settled(
+    found = _found_at_charged_share(
         lambda share: first_whole(
             lambda k: _cost(_mechanism(k, sampling_rate), target, share), _hard(target), largest=LARGEST_K, guess=guess
         ),
@@ -222,7 +222,7 @@ def largest_sampling_rate(k: int, target: Target) -> Decimal:
             remedy="Raise k, epsilon or delta.",
         )
 
-    rate = _settled(
+    rate = _found_at_charged_share(
         lambda share: _largest_rate(k, target, share), lambda rate: (_mechanism(k, rate), target), _USUAL_SHARE
     )
     rate = _LOWEST_RATE if rate is None else rate
@@ -309,7 +309,7 @@ def most_releases(mechanism: StronglySafeRelease, target: Target, *, longest_gam
     share = _charged_share(mechanism, many(short))
     if longest_game is not None:
         return search(share)
-    found = _settled(search, lambda releases: (mechanism, many(releases)), share) or 1
+    found = _found_at_charged_share(search, lambda releases: (mechanism, many(releases)), share) or 1
     while not _within(mechanism, many(found)):
         found -= 1
     return found

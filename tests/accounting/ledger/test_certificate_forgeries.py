@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from crowdblend.accounting.ledger.certificate.registry_entry import StewardsWords, registry_text
+from crowdblend.accounting.ledger.certificate.registry_entry import StewardsTexts, registry_text
 from crowdblend.accounting.ledger.certificate.verify import check_certificate, read_certificate
 from crowdblend.accounting.ledger.certificate.write import (
     DOMAIN,
@@ -159,14 +159,14 @@ def test_no_registry_entry_is_written_from_fields_of_another_form(certified, tmp
     document = json.loads(certified(tmp_path / "output").read_bytes())
     change(document)
     with pytest.raises(ReleaseFailed, match=r"another form than a release writes.*No entry was written.*publisher"):
-        registry_text(document, StewardsWords())
+        registry_text(document, StewardsTexts())
 
 
 @pytest.mark.parametrize(("kind", "model"), [("k-randomization/1", "Local"), ("outcome-counts/1", "Shuffle")])
 def test_a_registry_entry_of_reports_is_about_peoples_own_devices(certified, tmp_path, kind, model) -> None:
     document = dict(read_certificate(certified(tmp_path / "output")))
-    central = registry_text(document, StewardsWords())
-    text = registry_text(document | {"mechanism": {"kind": kind, "bits": 2}}, StewardsWords())
+    central = registry_text(document, StewardsTexts())
+    text = registry_text(document | {"mechanism": {"kind": kind, "bits": 2}}, StewardsTexts())
     assert f"model_name: {model}" in text
     assert "One randomized report of each person" in text
     assert "model_name: Central" in central

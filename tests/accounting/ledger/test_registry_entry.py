@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 import yaml
-from crowdblend.accounting.ledger.certificate.registry_entry import FILL_IN, StewardsWords, registry_text
+from crowdblend.accounting.ledger.certificate.registry_entry import FILL_IN, StewardsTexts, registry_text
 from crowdblend.accounting.ledger.certificate.verify import read_certificate
 
 FIELDS = Path(__file__).parents[2] / "vectors" / "deployments_registry_fields.json"
-WORDS = StewardsWords(
+WORDS = StewardsTexts(
     curator='Office "A": statistics',
     curator_type="Government",
     description="Counts\nof people",
@@ -62,7 +62,7 @@ def test_it_has_the_registrys_fields_and_nothing_else(document, certified, tmp_p
     series = certified.books.of_series("third", releases=12).entry_at(3)
     of_series = read_certificate(certified(tmp_path / "third", charge=series))
     for certificate in (document, of_series):
-        for words in (WORDS, StewardsWords()):
+        for words in (WORDS, StewardsTexts()):
             assert unlike_the_registrys(yaml.safe_load(registry_text(certificate, words))) == []
 
 
@@ -93,16 +93,16 @@ def test_it_says_what_the_certificate_and_the_steward_say(document) -> None:
 
 
 def test_what_the_steward_left_out_is_marked(document) -> None:
-    def marked(words: StewardsWords) -> set[str]:
+    def marked(words: StewardsTexts) -> set[str]:
         found = leaves(yaml.safe_load(registry_text(document, words)))
         return {name for name, value in found if isinstance(value, str) and value.startswith(FILL_IN)}
 
-    stewards = marked(StewardsWords()) - marked(WORDS)
+    stewards = marked(StewardsTexts()) - marked(WORDS)
     assert len(stewards) == 7
     assert "deployment.basic.data_curators[].data_curator_name" in stewards
     assert "deployment.implementation.justification" in marked(WORDS)
-    text = registry_text(document, StewardsWords())
-    assert text.count(FILL_IN) == len(marked(StewardsWords()))
+    text = registry_text(document, StewardsTexts())
+    assert text.count(FILL_IN) == len(marked(StewardsTexts()))
 
 
 def test_a_private_look_is_told(certified, tmp_path) -> None:

@@ -37,10 +37,10 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="Run a verifier over the conformance cases.")
     parser.add_argument("--only", default="", help="cases whose folder's name has this in it")
     parser.add_argument("command", nargs=argparse.REMAINDER)
-    given = parser.parse_args()
+    arguments = parser.parse_args()
     cases = [case for case in sorted(HERE.glob("*/*/")) if (case / "case.json").is_file()]
-    chosen = [case for case in cases if given.only in str(case.relative_to(HERE))]
-    found = {case: what for case in chosen if (what := fault(given.command, case)) is not None}
+    chosen = [case for case in cases if arguments.only in str(case.relative_to(HERE))]
+    found = {case: what for case in chosen if (what := fault(arguments.command, case)) is not None}
     for case, what in found.items():
         print(f"{case.relative_to(HERE)}: {what}")
     print(f"{len(chosen) - len(found)} of {len(chosen)} cases as they must be")
