@@ -11,6 +11,7 @@ from functools import cache, partial
 from importlib.metadata import version
 from pathlib import Path
 
+import prefect.task_engine  # noqa: F401 - Prefect loads it with the first task, which would be inside the charge
 from prefect import flow
 
 from .. import accounting, mechanisms, tasks
