@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import re
 import sys
+from collections.abc import Generator
 
 import pytest
 
@@ -40,6 +42,17 @@ def unit_of(test: str) -> str:
         return file
     parameters = re.split(r"[\[\]-]", name)
     return f"{file}::{next((word for word in together if word in parameters), name)}"
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """What is collected stays until the end: nobody looks for garbage meanwhile, nor ever among it."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 @pytest.hookimpl(trylast=True)
