@@ -315,6 +315,7 @@ FIGURES = (
     Figure(key="model", name="model", form=".3f"),
     Figure(key="coverage, one column", name="95% intervals, one column", form=".0%"),
     Figure(key="coverage, two columns", name="… two columns", form=".0%"),
+    Figure(key="width, one column", name="… how wide, one column", form=".1%"),
     Figure(key="records kept", name="records kept", form=".1%"),
     Figure(key="small groups kept", name="small groups", form=".0%"),
     Figure(key="invented", name="invented", form=".0%"),
@@ -328,7 +329,7 @@ PURPOSES = (
     ("counts by two columns' usual labels (error)", FIGURES[1], min),
     ("means within a label (error)", FIGURES[3], min),
     ("a model (area under the curve)", FIGURES[5], max),
-    ("small groups shown", FIGURES[9], max),
+    ("small groups shown", FIGURES[10], max),
 )
 """What somebody wants, its measure, and which value is best."""
 

@@ -6,8 +6,8 @@
   least a thousandth of the records have; *unweighted*, rows are counted and scaled to the number of records.
 - *error of means*: likewise of a column's mean among the records of each usual label of the other columns, as a share
   of its mean among all.
-- *coverage*: the share of 95% intervals (±1.96 stated standard errors) that hold the true count, of labels of one
-  column and of two, as far as the release shows them.
+- *coverage*: the share of the researcher's sheet's pairs of bounds that hold the true count, of labels of one column
+  and of two, as far as the release shows them; *width*: the median of (upper − lower) / true, of labels of one column.
 - *model*: the area under the ROC curve, on the real records, of a logistic regression that was fitted to the release.
 - *small groups kept*: of the combinations of all columns' usual labels that 10 to 99 records have, the share that the
   release shows; *invented*: of those that it shows, the share that no record has.
@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+from crowdblend.deploy.documents.sheet.facts import HALF, QUANTILE
 from crowdblend.mechanisms.microdata import GroupCounts
 from numpy.typing import NDArray
 from scipy.stats import rankdata
@@ -33,7 +34,7 @@ __all__ = ["QUANTILE", "Truth", "auc"]
 
 LEAST_SHARE = 1e-3
 SMALL = (10, 99)
-QUANTILE = 1.959963984540054
+NEAR = 1e-6
 _RIDGE, _STEPS, _SETTLED = 1e-4, 12, 1e-3
 
 Amounts = NDArray[np.float64]
@@ -154,35 +155,42 @@ class Truth:
         return found
 
     def _coverage(self, released: Released) -> dict[str, float]:
-        if released.stated is None or not released.rows.size:
+        if released.bounds is None or not released.rows.size:
             return {}
-        codes = self.table.label_codes(released.error_level)
+        codes = self.table.label_codes(released.bounds_level)
+        sizes = [one.size(released.bounds_level) for one in self.table.hierarchies]
+        cells = math.prod(sizes)
         merges = [_merging(own) for own in codes]
         at = [np.argmax(share @ merge.T, axis=1) for share, merge in zip(released.shares, merges, strict=True)]
-        singles, held = [], []
+        singles, pairs = [], []
         for place, merge in enumerate(merges):
             true = merge @ self.whole.shares[place].T @ self.whole.rows
             for label in np.unique(at[place]).tolist():
-                singles.append(self._holds(released, at[place] == label, float(true[label])))
+                told = released.bounds(at[place] == label, cells // sizes[place])
+                singles.append((*told, float(true[label])))
         for (one, other), true in zip(self._places(), self.pairs, strict=True):
             exact = merges[one] @ true @ merges[other].T
             for label, beside in np.unique(np.stack([at[one], at[other]]), axis=1).T.tolist():
                 inside = (at[one] == label) & (at[other] == beside)
-                held.append(self._holds(released, inside, float(exact[label, beside])))
+                told = released.bounds(inside, cells // sizes[one] // sizes[other])
+                pairs.append((*told, float(exact[label, beside])))
         if released.margins is not None:  # of one column they are told, and counts by one column are read off them
             counts, error = released.margins
+            half = QUANTILE * error + HALF
             exact = [share.T @ self.whole.rows for share in self.whole.shares]
             singles = [
-                bool(hit)
+                (float(said) - half, float(said) + half, float(number))
                 for told, true in zip(counts, exact, strict=True)
-                for hit in np.abs(told - true) <= QUANTILE * error
+                for said, number in zip(told, true, strict=True)
             ]
-        return {"coverage, one column": float(np.mean(singles)), "coverage, two columns": float(np.mean(held))}
-
-    @staticmethod
-    def _holds(released: Released, inside: NDArray[np.bool_], true: float) -> bool:
-        error = 0.0 if released.stated is None else released.stated(inside)
-        return abs(float(released.mass[inside].sum()) - true) <= QUANTILE * error + 1e-6 * max(true, 1.0)
+        low, high, true = np.array(singles).T
+        return {
+            "coverage, one column": float(np.mean((low <= true + NEAR) & (true <= high + NEAR))),
+            "coverage, two columns": float(
+                np.mean([low <= true + NEAR and true <= high + NEAR for low, high, true in pairs])
+            ),
+            "width, one column": float(np.median((high - low)[true > 0] / true[true > 0])),
+        }
 
 
 def pair_counts(released: Released, mass: Amounts) -> list[Amounts]:

@@ -28,12 +28,14 @@ import numpy as np
 from crowdblend.accounting.theory.planning.deletion import DeletionPlan, plan_deletion
 from crowdblend.accounting.theory.planning.inversion import Target, least_k_of_paper
 from crowdblend.accounting.theory.planning.planner import least_k
+from crowdblend.deploy.documents.sheet.facts import CountBounds, deletion_bounds, sampling_bounds
 from crowdblend.flows.margins import raked_weights
 from crowdblend.mechanisms.deletion import (
     CalibratedDeletion,
     delete_records,
     deletion_variance,
     draw_deletions,
+    expected_deletion,
     record_weights,
 )
 from crowdblend.mechanisms.errors import InputRefused
@@ -63,6 +65,7 @@ _FIVE_DIGITS = Context(prec=5, rounding=ROUND_FLOOR)
 
 Amounts = NDArray[np.float64]
 Codes = NDArray[np.int64]
+Bounds = Callable[[NDArray[np.bool_], int], tuple[float, float]]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -75,9 +78,9 @@ class Released:
         rows: records of each group, shape (groups,).
         weights: what each of them stands for, shape (groups,).
         real: how many records of people it has; 0 where none is one.
-        stated: the interval that is told beside a count: by the level of its labels, the columns' places, and the
-            groups that are counted, a standard error; None where none is told.
-        error_level: the level of labels that errors are told for.
+        bounds: what the researcher's sheet says of a count: of the groups that are counted, and how many combinations
+            of labels were declared there, the least and the most; None where nothing is said.
+        bounds_level: the level of labels that they are told for.
         margins: counts by each column's values, and their standard error; None where there are none.
     """
 
@@ -86,8 +89,8 @@ class Released:
     rows: Amounts
     weights: Amounts
     real: int
-    stated: Callable[[NDArray[np.bool_]], float] | None = None
-    error_level: int = USUAL_LEVEL
+    bounds: Bounds | None = None
+    bounds_level: int = USUAL_LEVEL
     margins: tuple[Sequence[Amounts], float] | None = None
 
     @property
@@ -127,7 +130,7 @@ def _of_labels(
     rows: Amounts,
     weights: Amounts,
     real: int,
-    stated: Callable[[NDArray[np.bool_]], float] | None,
+    bounds: Bounds | None,
 ) -> Released:
     codes = table.map_of(level).decode(keys)
     return Released(
@@ -136,13 +139,26 @@ def _of_labels(
         rows=rows,
         weights=weights,
         real=real,
-        stated=stated,
-        error_level=level,
+        bounds=bounds,
+        bounds_level=level,
     )
 
 
-def _binomial_error(rate: float) -> Callable[[Amounts], Callable[[NDArray[np.bool_]], float]]:
-    return lambda rows: lambda inside: math.sqrt(float(rows[inside].sum()) * (1.0 - rate)) / rate
+def _bounds(made: Callable[[int], CountBounds], counted: Amounts, there: Amounts) -> Bounds:
+    """By the sheet's formulas.
+
+    Args:
+        made: the formulas, by the number of combinations.
+        counted: what each group adds, shape (groups,).
+        there: 1 for those that are combinations of the last stage, 0 for others.
+    """
+
+    def told(inside: NDArray[np.bool_], combinations: int) -> tuple[float, float]:
+        own = np.float64(counted[inside].sum()), np.float64(there[inside].sum())
+        formulas = made(combinations)
+        return float(formulas.at_least(*own)), float(formulas.at_most(*own))
+
+    return told
 
 
 def _sampled(
@@ -158,7 +174,11 @@ def _sampled(
         rows=rows,
         weights=np.full(rows.size, 1.0 / rate),
         real=int(rows.sum()),
-        stated=_binomial_error(rate)(rows),
+        bounds=_bounds(
+            lambda number: sampling_bounds(rate, k=sampling.k, noise=None, combinations=number),
+            rows,
+            np.ones(rows.size),
+        ),
     )
 
 
@@ -273,15 +293,17 @@ def _deleted(
                 counts[place] = np.maximum(counts[place] - (mass * shares[place][-1]).sum(axis=0), 0.0)
     rows = np.concatenate([one.counts for one in published]).astype(float)
     last = np.concatenate([np.full(one.counts.size, number) for number, one in enumerate(published)]) == len(levels) - 1
-    deviation = math.sqrt(deletion_variance(mechanism.noise))
+    expected = float(expected_deletion(mechanism.noise))
     return Released(
         shares=[np.concatenate(own) for own in shares],
         labels=[np.concatenate(own) for own in labels],
         rows=rows,
         weights=weights,
         real=int(rows.sum()),
-        stated=lambda inside: deviation * math.sqrt(float((inside & last).sum())),
-        error_level=levels[-1],
+        bounds=_bounds(
+            lambda number: deletion_bounds(mechanism, combinations=number), rows + expected * last, last.astype(float)
+        ),
+        bounds_level=levels[-1],
         margins=told,
     )
 
@@ -318,7 +340,14 @@ def histogram(table: Table, records: Codes, epsilon: Decimal, coins: np.random.G
     declared = [np.isin(codes, own) for codes, own in zip(places, table.label_codes(USUAL_LEVEL), strict=True)]
     there = np.flatnonzero(np.all(declared, axis=0))  # nobody has a value that isn't
     alpha = math.exp(-float(epsilon))
-    deviation = math.sqrt(2.0 * alpha) / (1.0 - alpha)
+    noise = CountBounds(
+        weight=1.0,
+        share=0.0,
+        deviation=math.sqrt(2.0 * alpha) / (1.0 - alpha),
+        once=0.0,
+        absent=0.0,
+        combinations=None,
+    )
     rows = noisy[there].astype(float)
     return _of_labels(
         table,
@@ -326,7 +355,7 @@ def histogram(table: Table, records: Codes, epsilon: Decimal, coins: np.random.G
         rows=rows,
         weights=np.ones(rows.size),
         real=0,
-        stated=lambda inside: deviation * math.sqrt(float(inside.sum())),
+        bounds=_bounds(lambda _: noise, rows, np.ones(rows.size)),
     )
 
 
@@ -344,7 +373,9 @@ def subsample(table: Table, records: Codes, epsilon: Decimal, coins: np.random.G
         rows=found.rows,
         weights=found.weights,
         real=found.real,
-        stated=_binomial_error(rate)(rows),
+        bounds=_bounds(
+            lambda number: sampling_bounds(rate, k=None, noise=None, combinations=number), rows, np.ones(rows.size)
+        ),
     )
 
 

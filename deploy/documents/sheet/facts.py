@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
+from numpy.typing import NDArray
 
 from ....accounting.ledger.certificate.verify import read_certificate
 from ....accounting.ledger.certificate.write import has_own_rates
@@ -20,20 +21,27 @@ from ....accounting.ledger.private_store.signing import PublicKey
 from ....accounting.theory.kinds.registry import mechanism_of_record
 from ....accounting.theory.privacy_profile import record_survival
 from ....flows.releases.kind import WITHOUT_DOCUMENTS, NoDocument, Shape, kind_of_mechanism
-from ....mechanisms.deletion import DeletionRelease
+from ....mechanisms.deletion import DeletionRelease, deletion_variance, expected_deletion
 from ....mechanisms.errors import InputRefused, ReleaseFailed
+from ....mechanisms.hierarchies.build import described_hierarchy
 from ....mechanisms.hierarchies.codebook import ColumnCodebook, codebook, published_levels
 from ...release_check import verify_release
 from .deletion import DeletionFacts, deletion_facts
 
 __all__ = [
+    "HALF",
+    "QUANTILE",
     "Attempt",
     "Chance",
-    "CountError",
+    "CountBounds",
+    "CountInterval",
     "PublishedColumn",
     "SheetFacts",
     "bibtex",
     "citation",
+    "deletion_bounds",
+    "number",
+    "sampling_bounds",
     "sheet_facts",
 ]
 
@@ -42,6 +50,10 @@ TIMES = (0.5, 0.75, 1.0, 1.25, 1.5, 2.0)
 FALSE_ALARMS = (0.01, 0.05, 0.2, 0.5)
 MOST_EXAMPLES = 4
 QUANTILE = 1.959964
+HALF = 0.5
+LONG_TAILS = 0.2
+
+Amounts = NDArray[np.float64] | np.float64
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -64,20 +76,81 @@ class PublishedColumn:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class CountError:
-    """How certain a count is.
+class CountBounds:
+    """Two bounds of a count of people that hold together in 19 of 20 draws at least, whatever the table lacks.
+
+    What is counted is a set of whole combinations of labels, such as all that have one label in common. The upper
+    bound takes every one that isn't in the table for as large as it may be. Where none is absent, the two are the
+    usual interval of 95 %. Why they hold: docs/decisions/0020-intervals-that-hold.md.
+
+    Args:
+        weight: how many people each of the added weights, or of the rows, stands for.
+        share: the variance of each by sampling, 1 − β; 0 without a sample.
+        deviation: of the noise that each combination has of its own.
+        once: variance that is added once: the tails of a single combination's noise are longer than a normal law's.
+        absent: what a combination that isn't in the table adds at the most, but for that noise.
+        combinations: how many there are in the set; None where that isn't known, and there is no upper bound.
+    """
+
+    weight: float
+    share: float
+    deviation: float
+    once: float
+    absent: float
+    combinations: int | None
+
+    def at_least(self, counted: Amounts, groups: Amounts) -> Amounts:
+        """Lower bounds.
+
+        Args:
+            counted: the sums of weights, or numbers of rows without weights.
+            groups: how many of the combinations are in the table.
+        """
+        return self.weight * (counted - self._width(counted, groups))
+
+    def at_most(self, counted: Amounts, groups: Amounts) -> Amounts:
+        """Upper bounds; infinite where `combinations` isn't known."""
+        if self.combinations is None:
+            return np.full_like(counted, np.inf)
+        most = counted + self.absent * (self.combinations - groups)
+        return self.weight * (most + self._width(most, np.float64(self.combinations)))
+
+    def _width(self, counted: Amounts, groups: Amounts) -> Amounts:
+        """Of the normal law, and half a record: counts are whole."""
+        variance = self.share * np.abs(counted) + self.deviation**2 * groups + self.once
+        return QUANTILE * np.sqrt(variance) + HALF
+
+    def texts(self) -> dict[str, str]:
+        """People and the bounds as expressions in `counted` and `groups` that Python, SQL and R read alike."""
+        times = "" if self.weight == 1 else f" * {number(self.weight)}"
+        found = {"people": f"counted{times}", "at_least": self._text("counted", "-", "groups", times)}
+        if self.combinations is not None:
+            most = "counted"
+            if self.absent:
+                most = f"(counted + {number(self.absent)} * ({self.combinations} - groups))"
+            found["at_most"] = self._text(most, "+", str(self.combinations), times)
+        return found
+
+    def _text(self, counted: str, sign: str, groups: str, times: str) -> str:
+        parts = [f"{number(self.share)} * abs({counted})"] if self.share else []
+        parts += [f"{number(self.deviation**2)} * {groups}"] if self.deviation else []
+        parts += [number(self.once)] if self.once else []
+        return f"({counted} {sign} {QUANTILE} * ({' + '.join(parts)}) ** 0.5 {sign} {HALF}){times}"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CountInterval:
+    """How certain a count is of which no combination is absent.
 
     Args:
         published: records in the table.
         people: how many people they stand for.
-        error: standard error of that.
         low: lower end of an interval of 95 %.
         high: upper end.
     """
 
     published: int
     people: float
-    error: float
     low: float
     high: float
 
@@ -127,7 +200,9 @@ class SheetFacts:
         rows: of the table.
         records: that it shows, as certified; None where it counts none.
         groups: how many groups, cells or answers, as certified.
-        errors: of counts.
+        intervals: of counts, by the sampling.
+        bounds: of what the code counts; None where there are none.
+        margins: the name of the file of noisy counts that is read instead of the table; None where there is none.
         chances: of small groups.
         attempts: what the guarantee leaves to somebody who looks for a person.
         deletion: what was deleted, and what that means for counts; None where nothing was.
@@ -145,18 +220,26 @@ class SheetFacts:
     rows: int
     records: int | None
     groups: int
-    errors: tuple[CountError, ...]
+    intervals: tuple[CountInterval, ...]
+    bounds: CountBounds | None
+    margins: str | None
     chances: tuple[Chance, ...]
     attempts: tuple[Attempt, ...]
     deletion: DeletionFacts | None
+
+    @property
+    def counted_by(self) -> str:
+        """The column that the code counts by, or `stage`."""
+        if self.deletion is None or self.margins is not None:
+            return self.columns[0].name
+        return "stage" if self.deletion.counted is None else self.deletion.counted.column
 
     @property
     def noise_deviation(self) -> float | None:
         """Standard deviation of two-sided geometric noise with ε of `noise`: √(2α)/(1 − α), α = e^−ε."""
         if self.noise is None:
             return None
-        alpha = math.exp(-self.noise)
-        return math.sqrt(2.0 * alpha) / (1.0 - alpha)
+        return _noise_deviation(self.noise)
 
     @property
     def weight(self) -> float:
@@ -202,24 +285,99 @@ def sheet_facts(folder: Path, *, trusted: tuple[PublicKey, ...] | None) -> Sheet
     columns = tuple(_columns(table, certificate, figures=kind.figures or frozenset()))
     rate = None if reading.rate is None else float(reading.rate)
     k = reading.k
-    return SheetFacts(
+    noise = None if reading.noise is None else float(reading.noise)
+    deletion = deletion_facts(mechanism, certificate, table) if isinstance(mechanism, DeletionRelease) else None
+    facts = SheetFacts(
         certificate=certificate,
         shape=reading.shape,
         file=file,
         digest=certificate["files"][file],
         rate=rate,
         k=k,
-        noise=None if reading.noise is None else float(reading.noise),
+        noise=noise,
         columns=columns,
         codebook=codebook(certificate, names=[column.name for column in columns]),
         rows=table.num_rows,
         records=certificate["published"]["records"],
         groups=certificate["published"]["groups"],
-        errors=() if rate is None or reading.shape == "answers" else tuple(_errors(rate, k)),
+        intervals=() if rate is None or noise is not None or reading.shape == "answers" else tuple(_intervals(rate, k)),
+        bounds=None,
+        margins=next((name for name in certificate["files"] if Path(name).stem == "margins"), None),
         chances=tuple(_chances(rate, k)) if rate is not None and k is not None and reading.suppresses else (),
         attempts=tuple(_attempts(float(certificate["guarantee"]["epsilon"]), float(certificate["guarantee"]["delta"]))),
-        deletion=deletion_facts(mechanism, certificate, table) if isinstance(mechanism, DeletionRelease) else None,
+        deletion=deletion,
     )
+    return replace(facts, bounds=_bounds(facts, mechanism)) if columns and reading.shape != "answers" else facts
+
+
+def _bounds(facts: SheetFacts, mechanism: object) -> CountBounds | None:
+    """Of counts by `facts.counted_by`."""
+    if facts.margins is not None:
+        error = float(facts.certificate["published"]["margins"]["standard_error"])
+        return CountBounds(weight=1.0, share=0.0, deviation=error, once=0.0, absent=0.0, combinations=1)
+    combinations = _combinations(facts.certificate, facts.counted_by)
+    if isinstance(mechanism, DeletionRelease):
+        return deletion_bounds(mechanism, combinations=combinations)
+    if facts.rate is None:
+        return None
+    return sampling_bounds(facts.rate, k=facts.k, noise=facts.noise, combinations=combinations)
+
+
+def deletion_bounds(mechanism: DeletionRelease, *, combinations: int | None) -> CountBounds:
+    """Of sums of weights, before raking, over combinations of labels of the last stage.
+
+    Args:
+        mechanism: the release's.
+        combinations: how many were declared in what is counted.
+    """
+    deviation = math.sqrt(deletion_variance(mechanism.noise))
+    return CountBounds(
+        weight=1.0,
+        share=0.0,
+        deviation=deviation,
+        once=LONG_TAILS * deviation**2,
+        absent=float(expected_deletion(mechanism.noise)) + mechanism.k - 1,
+        combinations=combinations,
+    )
+
+
+def sampling_bounds(rate: float, *, k: int | None, noise: float | None, combinations: int | None) -> CountBounds:
+    """Of numbers of sampled records, over whole combinations of labels.
+
+    Args:
+        rate: of the sample.
+        k: the threshold; a combination that is absent has at most k − 1 sampled records.
+        noise: ε of the noise on counts, all of which are then in the table; None where there is none.
+        combinations: how many were declared in what is counted.
+    """
+    return CountBounds(
+        weight=1.0 / rate,
+        share=1.0 - rate,
+        deviation=0.0 if noise is None else _noise_deviation(noise),
+        once=0.0,
+        absent=0.0 if noise is not None or k is None else float(k - 1),
+        combinations=combinations,
+    )
+
+
+def _combinations(certificate: Mapping[str, Any], by: str) -> int | None:
+    """How many combinations of labels a label of a column has part in, `*` among them, at the levels of the last stage.
+
+    None where a hierarchy isn't in the certificate, or it isn't a column that is counted by.
+    """
+    columns = certificate["map"]["columns"]
+    others = [column for column in columns if column["column"] != by]
+    if len(others) == len(columns) or any(column.get("hierarchy") is None for column in others):
+        return None
+    return math.prod(
+        int(described_hierarchy(column["hierarchy"]).size(list(published_levels(certificate, column))[-1]))
+        for column in others
+    )
+
+
+def _noise_deviation(epsilon: float) -> float:
+    alpha = math.exp(-epsilon)
+    return math.sqrt(2.0 * alpha) / (1.0 - alpha)
 
 
 def _table(folder: Path, certificate: Mapping[str, Any]) -> tuple[str, pa.Table]:
@@ -263,15 +421,14 @@ def _columns(table: pa.Table, certificate: Mapping[str, Any], *, figures: frozen
     return found
 
 
-def _errors(rate: float, k: int | None) -> list[CountError]:
-    """Standard errors of counts by the binomial: n̂ = c/β has about c(1 − β)/β² as its variance."""
+def _intervals(rate: float, k: int | None) -> list[CountInterval]:
+    """Of counts so far above k that no threshold had a say in them, by the binomial."""
+    bounds = sampling_bounds(rate, k=k, noise=None, combinations=1)
     found = []
-    for count in sorted({*COUNTS} | (set() if k is None else {k})):
-        people, error = count / rate, math.sqrt(count * (1.0 - rate)) / rate
-        width = QUANTILE * error
-        found.append(
-            CountError(published=count, people=people, error=error, low=max(0.0, people - width), high=people + width)
-        )
+    for count in COUNTS:
+        if count - 6.0 * math.sqrt(count * (1.0 - rate)) >= (k or 0):
+            low, high = (float(bound(np.float64(count), np.float64(1))) for bound in (bounds.at_least, bounds.at_most))
+            found.append(CountInterval(published=count, people=count / rate, low=max(0.0, low), high=high))
     return found
 
 
@@ -296,6 +453,11 @@ def _attempts(epsilon: float, delta: float) -> list[Attempt]:
         most = min(math.exp(epsilon) * alarms + delta, 1.0 - math.exp(-epsilon) * (1.0 - alarms - delta), 1.0)
         found.append(Attempt(false_alarms=alarms, found=most))
     return found
+
+
+def number(value: float) -> str:
+    """A number as every tool reads it."""
+    return f"{value:.12g}"
 
 
 SPECIAL = re.compile(r"([&%$#_{}])")

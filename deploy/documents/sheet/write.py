@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,10 +12,11 @@ from ....accounting.ledger.private_store.signing import read_public_keys
 from ...cli import RELEASE_FOLDER
 from ...commands.output_guard import make_folder_elsewhere, require_elsewhere, write_new
 from ..rendering import page, plain_text
-from .deletion import DeletionFacts, Loading, deletion_code
 from .facts import SheetFacts, bibtex, citation, sheet_facts
 
 __all__ = ["Snippet", "snippets", "write_sheet"]
+
+MARGIN_TEXTS = ("column", "label", "second_column", "second_label")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -33,167 +35,243 @@ class Snippet:
 
 
 def snippets(facts: SheetFacts) -> tuple[Snippet, ...]:
-    """The same estimate in each tool: people by the first column, with standard errors; answers are only loaded."""
+    """The same count in each tool: people by a column, with bounds that hold; answers are only loaded."""
     if facts.shape == "answers" or not facts.columns:
         return tuple(_loading(facts))
-    if facts.deletion is not None:
-        return tuple(_of_deletion(facts, facts.deletion))
-    column = facts.columns[0].name
-    counted = facts.shape != "microdata"
+    asked = _Count(facts)
     return (
-        _pandas(facts, column, counted),
-        _polars(facts, column, counted),
-        _duckdb(facts, column, counted),
-        _r(facts, column, counted),
+        Snippet(tool="pandas", language="python", code=asked.pandas()),
+        Snippet(tool="Polars", language="python", code=asked.polars()),
+        Snippet(tool="DuckDB", language="sql", code=asked.duckdb()),
+        Snippet(tool="R", language="r", code=asked.r()),
     )
 
 
-def _of_deletion(facts: SheetFacts, deletion: DeletionFacts) -> list[Snippet]:
-    codes = deletion_code(
-        deletion,
-        labels=[column.name for column in facts.columns],
-        counts=facts.shape == "counts",
-        loading=Loading(_pandas_load(facts), _polars_load(facts), _duckdb_source(facts), _r_load(facts)),
-        literal=_literal,
-    )
-    return [
-        Snippet(tool=tool, language={"DuckDB": "sql", "R": "r"}.get(tool, "python"), code=code)
-        for tool, code in codes.items()
-    ]
+@dataclass(frozen=True, slots=True)
+class _Count:
+    """People by a column: `counted` and `groups` of each label, and what `CountBounds` makes of them."""
 
+    facts: SheetFacts
 
-def _pandas(facts: SheetFacts, column: str, counted: bool) -> Snippet:
-    name = _literal(column)
-    count = (
-        f'table.groupby({name}, observed=True)["count"].sum()'
-        if counted
-        else f"table.groupby({name}, observed=True).size()"
-    )
-    code = f"""\
-import pandas as pd
+    @property
+    def by(self) -> str:
+        return "label" if self.facts.margins is not None else self.facts.counted_by
 
-{_pandas_load(facts)}
-counts = {count}
-people = counts * {_number(facts.weight)}{_comment(facts, "#")}
-{_error(facts, "error = ({counts} * {share}) ** 0.5 * {weight}", counts="counts.clip(lower=0)")}\
-print(pd.DataFrame({{{_frame(facts, '"people": people', '"error": error')}}}))
-"""
-    return Snippet(tool="pandas", language="python", code=code)
+    @property
+    def labels(self) -> list[str]:
+        return [column.name for column in self.facts.columns]
 
+    @property
+    def merged(self) -> Mapping[tuple[int, str], str]:
+        """Labels of earlier stages that become others."""
+        one = self.facts.deletion
+        return {} if self.facts.margins is not None or one is None or one.counted is None else one.counted.merged
 
-def _polars(facts: SheetFacts, column: str, counted: bool) -> Snippet:
-    count = 'pl.col("count").sum()' if counted else "pl.len()"
-    weight = _number(facts.weight)
-    error = ""
-    if facts.rate:
-        error = f', error=(pl.col("n").cast(pl.Float64).clip(0) * {_number(1 - facts.rate)}).sqrt() * {weight}'
-    code = f"""\
-import polars as pl
+    @property
+    def there(self) -> tuple[str, str] | None:
+        """The column, and the comparison, of the rows that have combinations of the last stage, or any records."""
+        if self.facts.deletion is not None and len(self.facts.deletion.stages) > 1:
+            return "stage", f"== {len(self.facts.deletion.stages)}"
+        if self.facts.shape == "histogram" and self.facts.noise is None:
+            return "count", "> 0"
+        return None
 
-{_polars_load(facts)}
-counts = table.group_by({_literal(column)}).agg(n={count}).sort({_literal(column)})
-print(counts.with_columns(people=pl.col("n") * {weight}{error}))
-"""
-    return Snippet(tool="Polars", language="python", code=code)
+    @property
+    def adding(self) -> list[str]:
+        """The columns whose product is added up; none where rows are counted."""
+        weight = ["weight"] if self.facts.deletion is not None else []
+        return weight + (["count"] if self.facts.shape != "microdata" else [])
 
+    @property
+    def results(self) -> dict[str, str]:
+        """The name of each result and its expression."""
+        return {"people": "counted"} if self.facts.bounds is None else self.facts.bounds.texts()
 
-def _duckdb(facts: SheetFacts, column: str, counted: bool) -> Snippet:
-    name = '"' + column.replace('"', '""') + '"'
-    count = 'sum("count")' if counted else "count(*)"
-    error = ""
-    if facts.rate:
-        error = f",\n       sqrt(greatest({count}, 0) * {_number(1 - facts.rate)}) * {_number(facts.weight)} AS error"
-    code = f"""\
-SELECT {name}, {count} * {_number(facts.weight)} AS people{error}
-FROM {_duckdb_source(facts)}
-GROUP BY {name}
-ORDER BY {name};
-"""  # noqa: S608 - text for people; names are quoted
-    return Snippet(tool="DuckDB", language="sql", code=code)
+    def pandas(self) -> str:
+        facts, name = self.facts, _literal(self.by)
+        lines = ["import pandas as pd", ""]
+        if facts.margins is not None:
+            lines += [
+                _pandas_load(facts.margins, MARGIN_TEXTS),
+                f'own = table[(table["column"] == {_literal(facts.counted_by)}) & (table["second_column"] == "")]',
+                'counted, groups = own.set_index("label")["count"], 1',
+            ]
+        else:
+            lines.append(_pandas_load(facts.file, self.labels))
+            if self.merged:
+                pairs = ", ".join(f"({s}, {_literal(a)}): {_literal(b)}" for (s, a), b in self.merged.items())
+                lines += [
+                    f"coarse = {{{pairs}}}",
+                    f'table[{name}] = [coarse.get(pair, pair[1]) for pair in zip(table["stage"], table[{name}])]',
+                ]
+            weight = " * ".join(f'table["{one}"]' for one in self.adding)
+            there = "table" if self.there is None else f'table[table["{self.there[0]}"] {self.there[1]}]'
+            counted = f"({weight}).groupby(table[{name}], observed=True).sum()"
+            lines += [
+                f"counted = {counted}" if weight else f"counted = table.groupby({name}, observed=True).size()",
+                f"last = {there}.drop_duplicates([{', '.join(map(_literal, self.labels))}])",
+                f"groups = last.groupby({name}, observed=True).size().reindex(counted.index, fill_value=0)",
+            ]
+        lines += [f"{result} = {text}" for result, text in self.results.items()]
+        frame = ", ".join(f'"{result}": {result}' for result in self.results)
+        return "\n".join([*lines, f"print(pd.DataFrame({{{frame}}}))"]) + "\n"
 
+    def polars(self) -> str:
+        facts, name = self.facts, _literal(self.by)
+        lines = ["import polars as pl", ""]
+        if facts.margins is not None:
+            lines += [
+                _polars_load(facts.margins, MARGIN_TEXTS),
+                f'own = table.filter(pl.col("column") == {_literal(facts.counted_by)}, '
+                'pl.col("second_column").fill_null("") == "")',
+                'counts = own.select("label", counted="count", groups=1)',
+            ]
+        else:
+            lines.append(_polars_load(facts.file, self.labels))
+            if self.merged:
+                rows = ", ".join(f"({s}, {_literal(a)}, {_literal(b)})" for (s, a), b in self.merged.items())
+                schema = f'{{"stage": pl.Int64, {name}: pl.String, "merged": pl.String}}'
+                lines += [
+                    f'coarse = pl.DataFrame([{rows}], schema={schema}, orient="row")',
+                    f'table = table.with_columns(pl.col({name}).cast(pl.String)).join(coarse, on=["stage", {name}], '
+                    'how="left")',
+                    f'table = table.with_columns(pl.coalesce("merged", {name}).alias({name}))',
+                ]
+            weight = " * ".join(f'pl.col("{one}")' for one in self.adding)
+            there = "table" if self.there is None else f'table.filter(pl.col("{self.there[0]}") {self.there[1]})'
+            lines += [
+                f"people = table.group_by({name}).agg(counted={f'({weight}).sum()' if weight else 'pl.len()'})",
+                f"last = {there}.unique([{', '.join(map(_literal, self.labels))}])",
+                f"groups = last.group_by({name}).agg(groups=pl.len())",
+                f'counts = people.join(groups, on={name}, how="left").with_columns(pl.col("groups").fill_null(0))',
+            ]
+        shown = re.compile(r"\b(counted|groups)\b")
+        results = ", ".join(
+            f"{result}={shown.sub(lambda found: f'pl.col({_literal(found[0])}).cast(pl.Float64)', text)}"
+            for result, text in self.results.items()
+        )
+        lines += [f"counts = counts.select({name}, {results}).sort({name})", "print(counts)"]
+        return "\n".join(lines) + "\n"
 
-def _r(facts: SheetFacts, column: str, counted: bool) -> Snippet:
-    name = _literal(column)
-    counts = (
-        f"tapply(table[['count']], as.character(table[[{name}]]), sum)"
-        if counted
-        else f"table(as.character(table[[{name}]]))"
-    )
-    error = (
-        f"\nerror <- sqrt(pmax(counts, 0) * {_number(1 - facts.rate)}) * {_number(facts.weight)}" if facts.rate else ""
-    )
-    frame = "people, error" if facts.rate else "people"
-    code = f"""\
-{_r_load(facts)}
-counts <- {counts}
-people <- counts * {_number(facts.weight)}{error}
-print(cbind({frame}))
-"""
-    return Snippet(tool="R", language="r", code=code)
+    def duckdb(self) -> str:
+        facts, name = self.facts, _quoted(self.by)
+        if facts.margins is not None:
+            source = _duckdb_source(facts.margins, MARGIN_TEXTS)
+            inner = [
+                'SELECT label, "count" AS counted, 1 AS groups',
+                f"FROM {source}",
+                f"""WHERE "column" = {_text(facts.counted_by)} AND coalesce(second_column, '') = ''""",
+            ]
+        else:
+            label, origin = name, _duckdb_source(facts.file, self.labels)
+            if self.merged:
+                rows = ", ".join(f"({s}, {_text(a)}, {_text(b)})" for (s, a), b in self.merged.items())
+                label = f"coalesce(merged, {name})"
+                origin += (
+                    f"\n  LEFT JOIN (VALUES {rows}) AS coarse(of_stage, of_label, merged)\n    "
+                    f'ON "stage" = of_stage AND {name} = of_label'
+                )
+            weight = " * ".join(f'"{one}"' for one in self.adding)
+            comparison = "" if self.there is None else self.there[1].replace("==", "=")
+            where = "" if self.there is None else f' FILTER (WHERE "{self.there[0]}" {comparison})'
+            inner = [
+                f"SELECT {label} AS label, {f'sum({weight})' if weight else 'count(*)'} AS counted,",
+                f"       count(DISTINCT row({', '.join(map(_quoted, self.labels))})){where} AS groups",
+                f"FROM {origin}",
+                "GROUP BY ALL",
+            ]
+        results = ", ".join(f"{text} AS {result}" for result, text in self.results.items())
+        return "\n".join([f"SELECT label, {results}", "FROM (", *(f"  {line}" for line in inner), ")"]) + (
+            "\nORDER BY label;\n"
+        )
+
+    def r(self) -> str:
+        facts, name = self.facts, _literal(self.by)
+        if facts.margins is not None:
+            lines = [
+                _r_load(facts.margins, MARGIN_TEXTS),
+                f'own <- table[table$column == {_literal(facts.counted_by)} & table$second_column == "", ]',
+                "counted <- setNames(own$count, own$label)",
+                "groups <- 1",
+            ]
+        else:
+            lines = [
+                _r_load(facts.file, self.labels),
+                "table <- as.data.frame(table)",
+                f"label <- as.character(table[[{name}]])",
+            ]
+            if self.merged:
+                stages = ", ".join(str(stage) for stage, _ in self.merged)
+                finer = ", ".join(_literal(label) for _, label in self.merged)
+                merged = ", ".join(map(_literal, self.merged.values()))
+                lines += [
+                    f"place <- match(paste(table$stage, label), paste(c({stages}), c({finer})))",
+                    f"label <- ifelse(is.na(place), label, c({merged})[place])",
+                ]
+            there = "TRUE" if self.there is None else f"table${self.there[0]} {self.there[1]}"
+            names = [*self.labels, *(["stage"] if "stage" in there else [])]
+            lines += [
+                f"counted <- tapply({' * '.join(f'table${one}' for one in self.adding) or 'rep(1, nrow(table))'}, "
+                "label, sum)",
+                f"last <- {there} & !duplicated(table[c({', '.join(map(_literal, names))})])",
+                "groups <- tapply(last, label, sum)",
+            ]
+        lines += [f"{result} <- {text}" for result, text in self.results.items()]
+        return "\n".join([*lines, f"print(cbind({', '.join(self.results)}))"]) + "\n"
 
 
 def _loading(facts: SheetFacts) -> list[Snippet]:
+    labels = [column.name for column in facts.columns]
+    pandas, polars = _pandas_load(facts.file, labels), _polars_load(facts.file, labels)
     return [
-        Snippet(tool="pandas", language="python", code=f"import pandas as pd\n\n{_pandas_load(facts)}\nprint(table)\n"),
-        Snippet(tool="Polars", language="python", code=f"import polars as pl\n\n{_polars_load(facts)}\nprint(table)\n"),
-        Snippet(tool="DuckDB", language="sql", code=f"FROM {_duckdb_source(facts)};\n"),
-        Snippet(tool="R", language="r", code=f"{_r_load(facts)}\nprint(table)\n"),
+        Snippet(tool="pandas", language="python", code=f"import pandas as pd\n\n{pandas}\nprint(table)\n"),
+        Snippet(tool="Polars", language="python", code=f"import polars as pl\n\n{polars}\nprint(table)\n"),
+        Snippet(tool="DuckDB", language="sql", code=f"FROM {_duckdb_source(facts.file, labels)};\n"),
+        Snippet(tool="R", language="r", code=f"{_r_load(facts.file, labels)}\nprint(table)\n"),
     ]
 
 
-def _pandas_load(facts: SheetFacts) -> str:
-    if facts.file.endswith(".parquet"):
-        return 'table = pd.read_parquet("data.parquet")'
-    return f'table = pd.read_csv("data.csv", dtype={_types(facts, "str")}, keep_default_na=False)'
+def _pandas_load(file: str, texts: Sequence[str]) -> str:
+    if file.endswith(".parquet"):
+        return f'table = pd.read_parquet("{file}")'
+    return f'table = pd.read_csv("{file}", dtype={_types(texts, "str")}, keep_default_na=False)'
 
 
-def _polars_load(facts: SheetFacts) -> str:
-    if facts.file.endswith(".parquet"):
-        return 'table = pl.read_parquet("data.parquet")'
-    return f'table = pl.read_csv("data.csv", schema_overrides={_types(facts, "pl.String")})'
+def _polars_load(file: str, texts: Sequence[str]) -> str:
+    if file.endswith(".parquet"):
+        return f'table = pl.read_parquet("{file}")'
+    return f'table = pl.read_csv("{file}", schema_overrides={_types(texts, "pl.String")})'
 
 
-def _duckdb_source(facts: SheetFacts) -> str:
-    if facts.file.endswith(".parquet"):
-        return "read_parquet('data.parquet')"
-    types = ", ".join(f"'{column.name.replace(chr(39), chr(39) * 2)}': 'VARCHAR'" for column in facts.columns)
-    return (
-        f"read_csv('data.csv', header = true, types = {{{types}}})" if types else "read_csv('data.csv', header = true)"
-    )
+def _duckdb_source(file: str, texts: Sequence[str]) -> str:
+    if file.endswith(".parquet"):
+        return f"read_parquet('{file}')"
+    types = ", ".join(f"{_text(name)}: 'VARCHAR'" for name in texts)
+    return f"read_csv('{file}', header = true, types = {{{types}}})" if types else f"read_csv('{file}', header = true)"
 
 
-def _r_load(facts: SheetFacts) -> str:
-    if facts.file.endswith(".parquet"):
-        return 'table <- arrow::read_parquet("data.parquet")'
-    types = ", ".join(f"{_literal(column.name)} = 'character'" for column in facts.columns)
-    return f'table <- read.csv("data.csv", colClasses = c({types}), check.names = FALSE, na.strings = character())'
+def _r_load(file: str, texts: Sequence[str]) -> str:
+    if file.endswith(".parquet"):
+        return f'table <- arrow::read_parquet("{file}")'
+    types = ", ".join(f"{_literal(name)} = 'character'" for name in texts)
+    return f'table <- read.csv("{file}", colClasses = c({types}), check.names = FALSE, na.strings = character())'
 
 
-def _types(facts: SheetFacts, kind: str) -> str:
-    return "{" + ", ".join(f"{_literal(column.name)}: {kind}" for column in facts.columns) + "}"
-
-
-def _error(facts: SheetFacts, form: str, *, counts: str) -> str:
-    if facts.rate is None:
-        return ""
-    return form.format(counts=counts, share=_number(1 - facts.rate), weight=_number(facts.weight)) + "\n"
-
-
-def _frame(facts: SheetFacts, people: str, error: str) -> str:
-    return people if facts.rate is None else f"{people}, {error}"
-
-
-def _comment(facts: SheetFacts, mark: str) -> str:
-    return "" if facts.rate is None else f"  {mark} 1 / {facts.rate:g}"
-
-
-def _number(value: float) -> str:
-    return f"{value:.12g}"
+def _types(texts: Sequence[str], kind: str) -> str:
+    return "{" + ", ".join(f"{_literal(name)}: {kind}" for name in texts) + "}"
 
 
 def _literal(text: str) -> str:
     """A text as Python and R write it."""
     return json.dumps(text, ensure_ascii=False)
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
+
+
+def _text(value: str) -> str:
+    return "'" + value.replace("'", "''") + "'"
 
 
 def write_sheet(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import dataclasses
 import html
 import json
 import math
@@ -19,8 +20,8 @@ import pandas as pd
 import polars as pl
 import pyarrow.parquet as pq
 import pytest
-from crowdblend.deploy.documents.rendering import cell, digits_up
-from crowdblend.deploy.documents.sheet.facts import sheet_facts
+from crowdblend.deploy.documents.rendering import cell, digits_up, plain_text
+from crowdblend.deploy.documents.sheet.facts import CountBounds, SheetFacts, sheet_facts
 from crowdblend.deploy.documents.sheet.write import snippets
 from scipy import stats
 
@@ -40,17 +41,32 @@ def code_of(markdown: str) -> dict[str, str]:
     return dict(re.findall(r"^### (\w+)\n\n```\w+\n(.*?)```", markdown, re.DOTALL | re.MULTILINE))
 
 
-def expected(release: Path) -> dict[str, float]:
-    """People by the first column from the table itself, by hand."""
+COMBINATIONS = 13
+"""Ten intervals of ten years, the two outside, and `*`: what is declared beside a town."""
+
+
+def expected(release: Path) -> dict[str, tuple[float, float, float]]:
+    """People by the first column, at least and at most, from the table itself, by hand."""
     if (release / "data.parquet").exists():
-        labels = pq.read_table(release / "data.parquet").column("the town").to_pylist()
-        counted = {label: labels.count(label) for label in set(labels)}
+        rows = [(row["the town"], row["age"], 1) for row in pq.read_table(release / "data.parquet").to_pylist()]
     else:
-        counted = {}
         with (release / "data.csv").open(newline="") as file:
-            for row in csv.DictReader(file):
-                counted[row["the town"]] = counted.get(row["the town"], 0) + int(row["count"])
-    return {label: count / 0.2 for label, count in counted.items()}
+            rows = [(row["the town"], row["age"], int(row["count"])) for row in csv.DictReader(file)]
+    found = {}
+    for town in {town for town, _, _ in rows}:
+        counted = sum(count for one, _, count in rows if one == town)
+        groups = len({age for one, age, _ in rows if one == town})
+        if release.name == "noisy":
+            alpha = math.exp(-0.5)
+            noise = COMBINATIONS * 2 * alpha / (1 - alpha) ** 2
+            assert groups == COMBINATIONS, "every cell is in the table"
+            most = counted
+        else:
+            noise, most = 0.0, counted + 19 * (COMBINATIONS - groups)
+        low = counted - 1.959964 * math.sqrt(abs(counted) * 0.8 + noise) - 0.5
+        high = most + 1.959964 * math.sqrt(abs(most) * 0.8 + noise) + 0.5
+        found[town] = (counted / 0.2, low / 0.2, high / 0.2)
+    return found
 
 
 @pytest.fixture(params=["rows", "noisy"])
@@ -65,31 +81,39 @@ def test_each_snippet_runs_and_gives_the_same_estimates(office, release, monkeyp
     monkeypatch.chdir(release)
     people = expected(release)
     assert len(people) >= 2
+    assert all(low < number < high for number, low, high in people.values())
+    for found in run(code, by="the town").values():
+        assert found == {label: pytest.approx(three) for label, three in people.items()}
+
+
+def run(code: dict[str, str], *, by: str) -> dict[str, dict[str, tuple[float, float, float]]]:
+    """What each tool says of each label, R's only where it is asked for."""
     spaces: list[dict] = [{}, {}]
     exec(code["pandas"], spaces[0])  # noqa: S102 - what a researcher would run
     exec(code["Polars"], spaces[1])  # noqa: S102
-    by_pandas = spaces[0]["people"].to_dict()
-    framed = spaces[1]["counts"]
-    by_polars = {row["the town"]: row["n"] * 5 for row in framed.to_dicts()}
-    answers = duckdb.sql(code["DuckDB"]).fetchall()
-    by_duckdb = {row[0]: row[1] for row in answers}
-    for found in (by_pandas, by_polars, by_duckdb):
-        assert {label: float(number) for label, number in found.items()} == pytest.approx(people)
-    errors = {row[0]: row[2] for row in answers}
-    for label, number in people.items():
-        assert errors[label] == pytest.approx(math.sqrt(max(number, 0) * 0.2 * 0.8) / 0.2)
-        assert float(spaces[0]["error"][label]) == pytest.approx(errors[label])
+    frames = pd.DataFrame({name: spaces[0][name] for name in ("people", "at_least", "at_most")})
+    return {
+        "pandas": {str(row[0]): row[1:] for row in frames.itertuples()},
+        "Polars": {row[by]: (row["people"], row["at_least"], row["at_most"]) for row in spaces[1]["counts"].to_dicts()},
+        "DuckDB": {row[0]: row[1:] for row in duckdb.sql(code["DuckDB"]).fetchall()},
+    }
+
+
+def run_r(code: str, folder: Path) -> dict[str, tuple[float, ...]]:
+    """What R prints of each label; labels without spaces."""
+    done = subprocess.run(["Rscript", "-e", code], cwd=folder, capture_output=True, text=True, check=True)
+    lines = [line.split() for line in done.stdout.splitlines()[1:]]
+    return {label: tuple(map(float, numbers)) for label, *numbers in lines}
 
 
 @pytest.mark.slow
 def test_the_snippet_for_r_runs(needs, office, noisy) -> None:
     needs(shutil.which("Rscript") is not None, "R", "CROWDBLEND_TEST_R")
     code = code_of(written(office, noisy)[1])["R"]
-    done = subprocess.run(["Rscript", "-e", code], cwd=noisy, capture_output=True, text=True, check=True)
-    assert "people" in done.stdout
+    assert run_r(code, noisy) == {label: pytest.approx(three, rel=1e-4) for label, three in expected(noisy).items()}
 
 
-def test_chances_and_errors_are_those_of_the_binomial(rows) -> None:
+def test_chances_and_intervals_are_those_of_the_binomial(rows) -> None:
     facts = sheet_facts(rows, trusted=None)
     assert facts.weight == pytest.approx(5)
     for row in facts.chances:
@@ -98,12 +122,10 @@ def test_chances_and_errors_are_those_of_the_binomial(rows) -> None:
         mean = (sizes * stats.binom.pmf(sizes, row.people, 0.2)).sum() / stats.binom.sf(19, row.people, 0.2)
         assert row.estimate == pytest.approx(mean / 0.2)
         assert row.published != pytest.approx(stats.binom.sf(20, row.people, 0.2)), "the control: another threshold"
-    for error in facts.errors:
-        assert error.error == pytest.approx(math.sqrt(error.published * 0.8) / 0.2)
-    draws = np.random.default_rng(3).binomial(50_000, 0.2, size=20_000) / 0.2
-    stated = next(row for row in facts.errors if row.published == 10_000)
-    # The deviation of 20,000 draws has a relative error of 1/200; 4.5 of them are a false alarm of 7e-6.
-    assert abs(draws.std() / stated.error - 1) < 4.5 / 200
+    for row in facts.intervals:
+        half = 1.959964 * math.sqrt(row.published * 0.8) + 0.5
+        assert (row.low, row.high) == pytest.approx(((row.published - half) / 0.2, (row.published + half) / 0.2))
+    assert [row.published for row in facts.intervals] == [100, 1_000, 10_000, 100_000]
 
 
 def test_what_can_be_found_is_the_best_of_all_tests_between_a_dominating_pair(rows) -> None:
@@ -180,8 +202,6 @@ def test_it_can_be_cited(office, rows) -> None:
 @pytest.mark.parametrize("column", ["town", 'a"b', "a'b", "a b", "ünï"])
 def test_snippets_load_every_shape_and_name(tmp_path, monkeypatch, rows, file: str, shape: str, column: str) -> None:
     """On tables of those shapes; the labels look like numbers and nulls, and stay texts."""
-    import dataclasses
-
     facts = sheet_facts(rows, trusted=None)
     own = dataclasses.replace(facts.columns[0], name=column)
     labels = ["01", "01", "NA", "7", "*"]
@@ -194,10 +214,11 @@ def test_snippets_load_every_shape_and_name(tmp_path, monkeypatch, rows, file: s
     space: dict = {}
     exec(made["pandas"], space)  # noqa: S102
     assert space["people"].to_dict() == {"01": 10, "NA": 5, "7": 5, "*": 5}
+    assert space["groups"].to_dict() == {"01": 1, "NA": 1, "7": 1, "*": 1}
     if '"' not in column or file.endswith("parquet"):  # Polars leaves doubled quotes in a CSV header as they are
         exec(made["Polars"], space)  # noqa: S102
         assert isinstance(space["counts"], pl.DataFrame)
-        assert dict(space["counts"].rows()) == {"01": 2, "NA": 1, "7": 1, "*": 1}
+        assert dict(space["counts"].select(column, "people").rows()) == {"01": 10, "NA": 5, "7": 5, "*": 5}
     assert {row[0]: row[1] for row in duckdb.sql(made["DuckDB"]).fetchall()} == {"01": 10, "NA": 5, "7": 5, "*": 5}
 
 
@@ -252,29 +273,30 @@ def deleted_by_hand(release: Path) -> dict[str, tuple[float, int]]:
 def test_the_code_for_a_deletion_release_adds_weights_up_with_their_error(needs, office, request, name, monkeypatch):
     release = request.getfixturevalue(name)
     code = code_of(written(office, release)[1])
-    deviation = sheet_facts(release, trusted=None).deletion.deviation
+    facts = sheet_facts(release, trusted=None).deletion
     by_hand = deleted_by_hand(release)
     assert {"North", "South"} <= by_hand.keys()
     assert "Lyon" not in by_hand
-    expected = {region: (people, deviation * groups**0.5) for region, (people, groups) in by_hand.items()}
+    declared = {"kept": COMBINATIONS, "chain": 5}[name]  # ages in tens; below and above 50, outside, and `*`
+    expected = {
+        region: (
+            people,
+            people - 1.959964 * facts.deviation * math.sqrt(groups + 0.2) - 0.5,
+            people
+            + facts.expected * (declared - groups)
+            + 1.959964 * facts.deviation * math.sqrt(declared + 0.2)
+            + 0.5,
+        )
+        for region, (people, groups) in by_hand.items()
+    }
+    assert any(groups < declared for _, groups in by_hand.values())
     monkeypatch.chdir(release)
-    spaces: list[dict] = [{}, {}]
-    exec(code["pandas"], spaces[0])  # noqa: S102 - what a researcher would run
-    exec(code["Polars"], spaces[1])  # noqa: S102
-    framed = spaces[1]["counts"].to_dicts()
-    found = [
-        {label: (people, spaces[0]["error"][label]) for label, people in spaces[0]["people"].items()},
-        {row["the town"]: (row["people"], deviation * row["groups"] ** 0.5) for row in framed},
-        {row[0]: row[1:] for row in duckdb.sql(code["DuckDB"]).fetchall()},
-    ]
+    found = run(code, by="the town")
     needs(shutil.which("Rscript") is not None, "R", "CROWDBLEND_TEST_R")
     if name == "kept":  # without R's arrow
-        done = subprocess.run(["Rscript", "-e", code["R"]], capture_output=True, text=True, check=True)
-        lines = [line.split() for line in done.stdout.splitlines()[1:]]
-        by_r = {label: (float(people), float(error)) for label, people, error in lines}
-        assert by_r == {label: pytest.approx(pair, rel=1e-4) for label, pair in expected.items()}
-    for one in found:
-        assert {label: pytest.approx(pair) for label, pair in expected.items()} == one
+        found["R"] = run_r(code["R"], release)
+    for one in found.values():
+        assert one == {label: pytest.approx(three, rel=1e-4) for label, three in expected.items()}
 
 
 def test_what_is_told_of_small_groups_and_weights_is_of_the_very_noise(kept, chain) -> None:
@@ -296,13 +318,18 @@ def test_what_is_told_of_small_groups_and_weights_is_of_the_very_noise(kept, cha
         kept_people = group.people - np.arange(there.size)
         assert group.published == pytest.approx(there.sum(), rel=1e-6)
         assert group.estimate == pytest.approx((kept_people * there).sum() / there.sum() + 13.0675, abs=1e-3)
-    for row in facts.errors:
-        assert row.error * row.published == pytest.approx(1.3799, abs=1e-4)
+    for row in facts.bounds:
         assert row.weight * row.published == pytest.approx(row.people)
         assert row.people == pytest.approx(row.published + 13.0675, abs=1e-4)
-        low, high = row.low - row.published, row.high - row.published
-        assert below[low] <= 0.025 < below[low + 1]
-        assert below[high] < 0.975 <= below[high + 1]
+        assert below[row.high - row.published] < 0.975 <= below[row.high - row.published + 1]
+    assert (facts.bounds[0].low, facts.bounds[-1].low) == (1, 1_010), "one record may be all; from many 10 are gone"
+    # Given that a group of any size is published, its interval holds it in 95 % at least.
+    interval = {row.published: row for row in facts.bounds}
+    for people in range(1, 60):
+        there = weights[: min(people, weights.size)]
+        told = [(people - z, chance) for z, chance in enumerate(there) if people - z in interval]
+        missed = sum(chance for left, chance in told if not interval[left].low <= people <= interval[left].high)
+        assert missed <= 0.05 * there.sum()
     assert [stage.number for stage in sheet_facts(chain, trusted=None).deletion.stages] == [1, 2, 3]
 
 
@@ -322,20 +349,42 @@ def test_the_sheet_of_a_chain_tells_its_stages_and_the_codebook_of_each_level(of
     assert PLANTED not in markdown
 
 
+def calibrated(facts: SheetFacts, file: str) -> SheetFacts:
+    """The same release as if it had margins, with a standard error of 4."""
+    own = dataclasses.replace(facts.deletion, calibrated=True)
+    bounds = CountBounds(weight=1.0, share=0.0, deviation=4.0, once=0.0, absent=0.0, combinations=1)
+    return dataclasses.replace(facts, deletion=own, margins=file, bounds=bounds)
+
+
 def test_weights_that_were_raked_are_told_as_such(kept) -> None:
-    import dataclasses
-
-    from crowdblend.deploy.documents.rendering import plain_text
-
     facts = sheet_facts(kept, trusted=None)
     assert not facts.deletion.calibrated
     pages = []
-    for calibrated in (False, True):
-        own = dataclasses.replace(facts, deletion=dataclasses.replace(facts.deletion, calibrated=calibrated))
+    for own in (facts, calibrated(facts, "margins.csv")):
         context = {"certificate": own.certificate, "snippets": snippets(own), "citation": "", "bibtex": ""}
         pages.append(plain_text("sheet.md", facts=own, **context))
     assert "raking" not in pages[0]
     assert "It is (J + E[Z])/J for a combination" in pages[0]
+    assert "hold together in at least 19 of 20 releases" in pages[0]
     assert "all weights were raked to the noisy counts" in pages[1]
     assert "It is (J + E[Z])/J for a combination" not in pages[1]
-    assert "published.margins.standard_error" in pages[1]
+    assert "Count by a single column in margins.csv" in pages[1]
+    assert "hold together" not in pages[1]
+
+
+@pytest.mark.parametrize("file", ["margins.parquet", "margins.csv"])
+def test_a_calibrated_release_is_counted_by_its_margins(needs, kept, tmp_path, monkeypatch, file: str) -> None:
+    made = {one.tool: one.code for one in snippets(calibrated(sheet_facts(kept, trusted=None), file))}
+    cells = [("the town", "South", "", "", 70), ("the town", "*", "", "", -2), ("age", "South", "", "", 5)]
+    cells.append(("the town", "South", "age", "[0, 10)", 9))
+    frame = pd.DataFrame(cells, columns=["column", "label", "second_column", "second_label", "count"])
+    frame.to_parquet(tmp_path / file) if file.endswith("parquet") else frame.to_csv(tmp_path / file, index=False)
+    monkeypatch.chdir(tmp_path)
+    half = 1.959964 * 4 + 0.5
+    expected = {label: pytest.approx((n, n - half, n + half), rel=1e-4) for label, n in (("South", 70), ("*", -2))}
+    found = run(made, by="label")
+    needs(shutil.which("Rscript") is not None, "R", "CROWDBLEND_TEST_R")
+    if file.endswith("csv"):  # without R's arrow
+        found["R"] = run_r(made["R"], tmp_path)
+    for one in found.values():
+        assert one == expected
