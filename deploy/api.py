@@ -15,8 +15,8 @@ from ..accounting.ledger.queries import DatasetState, SeriesState
 from ..accounting.theory.kinds.kind import Price
 from ..accounting.theory.kinds.registry import paper_price, price
 from ..accounting.theory.planning.planner import Plan
-from ..flows.dry_run import DryRun
 from ..flows.paths import StatePaths, resolve_paths
+from ..flows.prepare import DryRun
 from ..mechanisms.errors import AccountantRefused, InputRefused, Refusal, ReleaseFailed
 from ..mechanisms.hierarchies.build import day_rows, interval_rows, outline_rows, parent_rows, prefix_rows, written_day
 from ..mechanisms.hierarchies.declare import HierarchyError, IntervalHierarchy, ValueHierarchy

@@ -24,7 +24,7 @@ from ..tasks.request import Request
 from .terminal.explanation import inclusion_facts, limit_facts, limit_in_words
 
 if TYPE_CHECKING:
-    from ..flows.dry_run import DryRun
+    from ..flows.prepare import DryRun
     from .schemas import outputs
     from .schemas.outputs import BudgetFacts, SourceFacts
 

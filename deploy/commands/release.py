@@ -111,7 +111,7 @@ def print_result(result: Mapping[str, Any], *, as_json: bool) -> None:
 def _dry_run(
     spec: Path, *, places: StatePaths, output: str | None, release_id: str | None, series: str | None, as_json: bool
 ) -> None:
-    from ...flows.dry_run import dry_run
+    from ...flows.prepare import dry_run
     from ...tasks.request import output_at
     from ..readiness import print_dry_run
 

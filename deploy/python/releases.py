@@ -25,9 +25,9 @@ from ...accounting.ledger.private_store.signing import read_public_keys
 from ...accounting.theory.kinds.registry import mechanism_of_record
 from ...accounting.theory.planning.planner import Plan
 from ...accounting.theory.planning.planner import plan as plan_of
-from ...flows.dry_run import DryRun
-from ...flows.dry_run import dry_run as dry_run_of
 from ...flows.paths import resolve_paths
+from ...flows.prepare import DryRun
+from ...flows.prepare import dry_run as dry_run_of
 from ...flows.releases.kind import kind_of_mechanism
 from ...flows.spec import parse_spec, read_spec
 from ...mechanisms.amounts import Number, amount_shown, exact_number
