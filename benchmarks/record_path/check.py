@@ -1,4 +1,4 @@
-"""Whether the record path is slower beside DuckDB than when the ratios were last recorded.
+"""Whether the record path is slower beside DuckDB, or publishing beside pyarrow, than when that was last recorded.
 
 `python -m benchmarks.record_path.check` compares, `--record` writes the ratios. Processor time of both, in turn and in
 one run, is compared: other work on the machine stretches wall times, and both contestants' processor times alike.
@@ -15,10 +15,11 @@ from collections.abc import Mapping
 from importlib.metadata import version
 from pathlib import Path
 
+from ..publishing import measure as measure_publishing
 from .__main__ import PROJECT, RATE, measure
 from .census_data import ROW_GROUP, SMALL_ROW_GROUP, generate
 
-__all__ = ["ALLOWED", "CASES", "main", "slower"]
+__all__ = ["ALLOWED", "KINDS", "RECORDED", "main", "slower"]
 
 ALLOWED = 1.2
 """So many times slower than recorded, beside DuckDB, fails."""
@@ -32,13 +33,16 @@ CASES: Mapping[str, tuple[int, str, int, float | None]] = {
     "CSV": (5_000_000, "csv", ROW_GROUP, RATE),
 }
 """Records, their form, records of a row group, and the rate; None counts every record."""
+KINDS: Mapping[str, tuple[str, ...]] = dict.fromkeys(CASES, ("warm", "whole")) | {"publishing": ("Parquet",)}
+"""Of each case, what is compared. How long the system takes to write a large CSV file varies too much."""
+PUBLISHED_ROWS = 10_000_000
 
 
 def slower(found: Mapping[str, float], recorded: Mapping[str, float]) -> list[str]:
     """What is too slow, in words; nothing where all is as it was.
 
     Args:
-        found: per case, DuckDB's time over ours.
+        found: per case, the other's time over ours.
         recorded: the same when it was last recorded.
     """
     told = [f"{name} was recorded and not measured" for name in recorded if name not in found]
@@ -46,12 +50,16 @@ def slower(found: Mapping[str, float], recorded: Mapping[str, float]) -> list[st
         if name not in recorded:
             told.append(f"{name} was never recorded")
         elif not ratio * ALLOWED > recorded[name]:
-            told.append(f"{name}: DuckDB's time is {ratio:.2f} times ours, and was {recorded[name]:.2f} times")
+            told.append(f"{name}: the other's time is {ratio:.2f} times ours, and was {recorded[name]:.2f} times")
     return told
 
 
 def _ratios(case: str, *, data: Path, rounds: int) -> dict[str, float]:
-    """DuckDB's processor time over ours, of an answer in a process that has answered before, and of a whole process."""
+    """The other's processor time over ours; DuckDB's in a process that has answered before, and as a whole process."""
+    if case not in CASES:
+        with tempfile.TemporaryDirectory(prefix="publishing-") as folder:
+            ours_alone, writer = measure_publishing(PUBLISHED_ROWS, folder=Path(folder), rounds=rounds)["parquet"]
+        return {f"{case}, Parquet": round(writer / ours_alone, 3)}
     rows, form, row_group, rate = CASES[case]
     records = generate(data, rows=rows, row_group=row_group, form=form)
     with tempfile.TemporaryDirectory(prefix="record-path-") as answers:
@@ -67,11 +75,11 @@ def main(argv: list[str] | None = None) -> None:
     """Measure, and compare or record; a case that seems slow is measured once more, and its better ratio counts."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--record", action="store_true", help=f"write {RECORDED.relative_to(PROJECT)} anew")
-    parser.add_argument("--cases", nargs="*", default=list(CASES), choices=list(CASES))
+    parser.add_argument("--cases", nargs="*", default=list(KINDS), choices=list(KINDS))
     parser.add_argument("--data", type=Path, default=PROJECT / "build" / "benchmark-data", help="generated data, kept")
     arguments = parser.parse_args(argv)
     found: dict[str, float] = {}
-    versions = {_PEER: version("duckdb"), "machine": platform.machine()}
+    versions = {_PEER: version("duckdb"), "pyarrow": version("pyarrow"), "machine": platform.machine()}
     kept = json.loads(RECORDED.read_text(encoding="utf-8"))
     if kept["with"] != versions:
         if not arguments.record:
@@ -86,7 +94,7 @@ def main(argv: list[str] | None = None) -> None:
             ratios = {name: max(ratio, again[name]) for name, ratio in ratios.items()}
         for name, ratio in ratios.items():
             before = f", recorded {recorded[name]:.2f}" if name in recorded else ""
-            print(f"{name}: DuckDB's processor time is {ratio:.2f} times ours{before}", flush=True)
+            print(f"{name}: the other's processor time is {ratio:.2f} times ours{before}", flush=True)
         found |= ratios
     if arguments.record:
         told = {"with": versions, "ratios": kept["ratios"] | found}

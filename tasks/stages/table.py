@@ -39,6 +39,9 @@ __all__ = [
 
 ROWS_AT_ONCE = 1 << 20
 TEXT_ROWS_AT_ONCE = 1 << 16
+_WRITTEN_AT_ONCE = 1 << 16
+"""Rows of a column that Arrow encodes in a step; each step has the same cost, and Arrow's own are of 1,024 rows."""
+_BUFFERED_BYTES = 1 << 18
 _DENSE_CODES = 1 << 16
 _MOST_LABELS = 30_000
 _LABEL_BYTES = 120
@@ -96,12 +99,19 @@ class PublishedTable:
 
     def blocks(self, rows_at_once: int) -> Iterator[pa.Table]:
         """All published rows, some at a time."""
-        ends = None if self.times is None else np.cumsum(self.times)
-        published = self.distinct if self.times is None else int(self.times.sum())
+        schema, values = self.schema, [column.values for column in self.columns]
+        if self.times is None:
+            for first in range(0, self.distinct, rows_at_once):
+                yield pa.Table.from_arrays([own.slice(first, rows_at_once) for own in values], schema=schema)
+            return
+        ends = np.cumsum(self.times)
+        published = int(self.times.sum())
         for first in range(0, published, rows_at_once):
-            rows = np.arange(first, min(first + rows_at_once, published), dtype=np.int64)
-            taken = arrow_of(rows if ends is None else np.searchsorted(ends, rows, side="right"))
-            yield pa.Table.from_arrays([column.values.take(taken) for column in self.columns], schema=self.schema)
+            last = min(first + rows_at_once, published)
+            begin, end = np.searchsorted(ends, (first, last - 1), side="right").tolist()
+            times = np.diff(np.minimum(ends[begin : end + 1], last), prepend=first)
+            taken = arrow_of(np.repeat(np.arange(begin, end + 1, dtype=np.int64), times))
+            yield pa.Table.from_arrays([own.take(taken) for own in values], schema=schema)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -240,11 +250,12 @@ def write_table(table: PublishedTable, *, folder: Path, file_format: FileFormat,
     name = f"{stem}.{file_format}"
     if file_format == "parquet":
         # PRIVACY: every dictionary entry and statistic in this file is of a published value.
-        with pq.ParquetWriter(folder / name, table.schema, compression="zstd", store_schema=False) as writer:
+        options = {"compression": "zstd", "store_schema": False, "write_batch_size": _WRITTEN_AT_ONCE}
+        with pq.ParquetWriter(folder / name, table.schema, **options) as writer:
             for block in table.blocks(ROWS_AT_ONCE):
                 writer.write_table(block, row_group_size=ROWS_AT_ONCE)
         return name
-    with (folder / name).open("wb") as file:
+    with (folder / name).open("wb", buffering=_BUFFERED_BYTES) as file:
         file.write(_csv_line([column.name for column in table.columns]))
         for number, lines in enumerate(_csv_lines(table)):
             if table.times is None:

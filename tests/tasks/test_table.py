@@ -97,6 +97,20 @@ def test_more_rows_than_a_block(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 ODD = ["", " ", "a,b", '"', 'x"y', "line\nfeed", "carriage\rreturn", "é…", "'", "None", "0", ";"]
 
 
+@pytest.mark.parametrize("rows_at_once", [1, 3, 7, 1000])
+def test_blocks_hold_each_row_as_often_as_it_is_published(rows_at_once) -> None:
+    """Rows that are published never, at the beginning, at the end and where a block ends, are in none."""
+    times = np.array([0, 0, 3, 1, 0, 5, 0, 0, 12, 2, 0], dtype=np.int64)
+    numbers = np.arange(times.size, dtype=np.int64)
+    for repeated in (times, None, times[:2]):
+        distinct = numbers if repeated is None else numbers[: repeated.size]
+        table = PublishedTable(columns=(figure_column("number", distinct),), times=repeated)
+        blocks = list(table.blocks(rows_at_once))
+        expected = (distinct if repeated is None else np.repeat(distinct, repeated)).tolist()
+        assert [number for block in blocks for number in block["number"].to_pylist()] == expected
+        assert [block.num_rows for block in blocks[:-1]] == [rows_at_once] * (len(blocks) - 1)
+
+
 @pytest.mark.parametrize("alone", [True, False])
 def test_csv_is_what_pythons_writer_writes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, alone) -> None:
     """Whatever the texts and numbers, in labels with a dictionary or without, in blocks of any size."""
