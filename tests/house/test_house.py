@@ -42,6 +42,19 @@ def test_each_module_says_what_it_is(path: Path) -> None:
     assert ast.get_docstring(tree), path
 
 
+@pytest.mark.parametrize("path", modules(), ids=lambda path: "/".join(path.parts[-3:]))
+def test_a_name_of_a_module_means_one_thing(path: Path) -> None:
+    """What is bound twice has, in all functions, the later meaning; linters see it of functions, not of constants."""
+    names = [
+        target.id
+        for statement in ast.parse(path.read_text(encoding="utf-8")).body
+        if isinstance(statement, ast.Assign | ast.AnnAssign)
+        for target in (statement.targets if isinstance(statement, ast.Assign) else [statement.target])
+        if isinstance(target, ast.Name)
+    ]
+    assert len(names) == len({*names}), sorted({name for name in names if names.count(name) > 1})
+
+
 def test_no_registry_is_named() -> None:
     hosts = ("py" + "pi.org", "python" + "hosted", "registry." + "npmjs", "deb." + "debian")
     for path in [

@@ -497,7 +497,7 @@ def _compose_all(parts: Mapping[Part, int], delta: float) -> tuple[LossDistribut
     return adding, removing
 
 
-_POINTS_PER_DEVIATION = 8.0
+_POINTS_OF_ESTIMATE = 8.0
 _BISECTIONS = 50
 
 
@@ -522,7 +522,7 @@ def estimated_log_delta(parts: Mapping[Part, int], *, epsilon: float, negligible
     infinite = 0.0
     for part, times in parts.items():
         curves = curves_of(part, negligible=negligible)
-        measure, _ = measures_of(curves, curves.deviation / _POINTS_PER_DEVIATION)
+        measure, _ = measures_of(curves, curves.deviation / _POINTS_OF_ESTIMATE)
         weighty = measure.masses > 1e-290
         measures.append((measure.losses()[weighty], measure.masses[weighty], times))
         infinite += times * measure.infinite
