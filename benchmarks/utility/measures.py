@@ -93,6 +93,10 @@ class Truth:
             **self._coverage(released),
         }
 
+    def k_marginal(self, released: Released) -> float:
+        """NIST's score of all pairs of columns."""
+        return self._k_marginal(pair_counts(released, released.mass))
+
     def _k_marginal(self, found: Sequence[Amounts]) -> float:
         if not any(one.any() for one in found):
             return 0.0

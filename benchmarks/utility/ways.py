@@ -54,10 +54,13 @@ __all__ = [
     "Released",
     "arx_sampling",
     "counted",
+    "deleted",
     "drawn_noise",
     "most_published",
     "of_values",
     "planned_deletion",
+    "sampled",
+    "sampled_coarse",
 ]
 
 SUBSAMPLE, SHARE = Decimal("0.1"), Decimal("0.35")
@@ -239,15 +242,23 @@ def arx(table: Table, records: Codes, epsilon: Decimal, coins: np.random.Generat
 
 
 @lru_cache
-def planned_deletion(epsilon: Decimal, stages: int, margins: int) -> DeletionPlan:
+def planned_deletion(epsilon: Decimal, stages: int, margins: int, share: Decimal = SHARE) -> DeletionPlan:
     """The noise of a deletion release at a price."""
-    return plan_deletion(epsilon=epsilon, delta=DELTA, stages=stages, margins=margins, margin_share=SHARE)
+    return plan_deletion(epsilon=epsilon, delta=DELTA, stages=stages, margins=margins, margin_share=share)
 
 
-def _deleted(
-    table: Table, records: Codes, epsilon: Decimal, coins: np.random.Generator, *, levels: Sequence[int], margins: int
+def deleted(
+    table: Table,
+    records: Codes,
+    epsilon: Decimal,
+    coins: np.random.Generator,
+    *,
+    levels: Sequence[int],
+    margins: int,
+    share: Decimal = SHARE,
 ) -> Released:
-    mechanism = planned_deletion(epsilon, len(levels), margins).mechanism
+    """Stages by levels that all columns have, and a margin for each of so many columns, with a share of ε and δ."""
+    mechanism = planned_deletion(epsilon, len(levels), margins, share).mechanism
     maps = [table.map_of(level) for level in levels]
     stages = [counted(table, records, levels[0])]
     parents: list[Codes] = []
@@ -310,18 +321,18 @@ def _deleted(
 
 def deletion(table: Table, records: Codes, epsilon: Decimal, coins: np.random.Generator) -> Released:
     """One stage."""
-    return _deleted(table, records, epsilon, coins, levels=(USUAL_LEVEL,), margins=0)
+    return deleted(table, records, epsilon, coins, levels=(USUAL_LEVEL,), margins=0)
 
 
 def deletion_stages(table: Table, records: Codes, epsilon: Decimal, coins: np.random.Generator) -> Released:
     """Three stages."""
-    return _deleted(table, records, epsilon, coins, levels=(0, USUAL_LEVEL, COARSE_LEVEL), margins=0)
+    return deleted(table, records, epsilon, coins, levels=(0, USUAL_LEVEL, COARSE_LEVEL), margins=0)
 
 
 def calibrated(table: Table, records: Codes, epsilon: Decimal, coins: np.random.Generator) -> Released:
     """Three stages and a margin for each column."""
     levels = (0, USUAL_LEVEL, COARSE_LEVEL)
-    return _deleted(table, records, epsilon, coins, levels=levels, margins=len(table.names))
+    return deleted(table, records, epsilon, coins, levels=levels, margins=len(table.names))
 
 
 def drawn_noise(epsilon: Decimal, cells: int, coins: np.random.Generator) -> Codes:

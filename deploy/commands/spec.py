@@ -5,16 +5,20 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Collection, Iterator, Mapping
+import tomllib
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, assert_never
 
 import click
 
 from ...mechanisms.errors import InputRefused
-from ..cli import FILE, CommandGroup
+from ..cli import FILE, CommandGroup, ExactNumber
 
 if TYPE_CHECKING:
+    from ...accounting.theory.planning.deletion import ProposedDeletion
     from ...tasks.inputs.schema import NamedColumn, SourceNames
     from ..documents.schema_file import DeclaredDomain, SchemaFile
     from ..python.hierarchies import NamedHierarchy
@@ -41,6 +45,9 @@ def spec() -> None:
 @click.option(
     "--hierarchies", type=FILE, help="Folder of hierarchies called by their columns: age.csv or NAME_hierarchy_age.csv."
 )
+@click.option("--records", type=click.IntRange(min=1), help="About how many there are: proposes stages for that many.")
+@click.option("--epsilon", type=ExactNumber(), default="1", show_default=True, help="With --records, of the release.")
+@click.option("--delta", type=ExactNumber(), default="1e-6", show_default=True, help="With --records, of the release.")
 def new(
     source: str,
     output: Path | None,
@@ -48,6 +55,9 @@ def new(
     separator: str | None,
     columns: str | None,
     hierarchies: Path | None,
+    records: int | None,
+    epsilon: Decimal,
+    delta: Decimal,
 ) -> None:
     """Write a specification from the names and types of the columns; no value is read, nothing is charged.
 
@@ -55,7 +65,9 @@ def new(
 
     Every column stands there as a comment, and those that may leave are released by removing the comment signs: a
     column that has a hierarchy in --hierarchies is then complete. What is left to write of the others is marked FILL
-    IN, and `explain` refuses the file until it is written. The schema by which editors complete and check the keys is
+    IN, and `explain` refuses the file until it is written. With --records it proposes the kind, the stages, the levels
+    and the share of the margins that keep pairs of columns best at that size and price; give a round number that is
+    public. The schema by which editors complete and check the keys is
     written beside it.
     """
     from ...mechanisms.amounts import counted
@@ -72,14 +84,14 @@ def new(
         require_elsewhere(place)
         declared = read_schema_file(Path(source))
         names = declared.names
-        records = FILL_IN if declared.source is None else _described_records(place, source, declared.source)
+        named = FILL_IN if declared.source is None else _described_records(place, source, declared.source)
     else:
         foreign = foreign_source(source)
         if foreign is not None:
             raise foreign
         require_elsewhere(place)
         names = read_names(source, base=Path.cwd(), separator="\t" if separator == "\\t" else separator)
-        records = source if is_url(source) else _seen_from(place, source)
+        named = source if is_url(source) else _seen_from(place, source)
     known = {column.name for column in names.columns}
     released = [] if columns is None else columns.split(",")
     unknown = [name for name in released if name not in known]
@@ -93,14 +105,15 @@ def new(
         schema=_schema_beside(place),
         label=stem,
         dataset=dataset or stem,
-        source=records,
+        source=named,
         released=released,
         hierarchies=found,
         declared=declared,
+        size=None if records is None else _Size(records=records, epsilon=epsilon, delta=delta),
     )
     write_new(place, text)
-    named = counted(len(names.columns), "column is", "columns are")
-    click.echo(f"{named} named in {place}; what is yours to write is marked {FILL_IN}.")
+    columns_named = counted(len(names.columns), "column is", "columns are")
+    click.echo(f"{columns_named} named in {place}; what is yours to write is marked {FILL_IN}.")
     if hierarchies is not None:
         click.echo(
             f"With a hierarchy from {hierarchies}: {', '.join(found) or 'none'}. Their levels are a beginning, chosen "
@@ -209,6 +222,7 @@ def sketched_spec(
     released: Collection[str] = (),
     hierarchies: Mapping[str, NamedHierarchy] | None = None,
     declared: SchemaFile | None = None,
+    size: _Size | None = None,
 ) -> str:
     """The text of a specification that is complete but for its columns.
 
@@ -221,7 +235,16 @@ def sketched_spec(
         released: names of the columns that are to be released; the others stand there as comments.
         hierarchies: those that there are already, by column.
         declared: what a schema file says of the records, where the specification is begun from one.
+        size: what a deletion release is proposed for; None for a sampled release.
+
+    Raises:
+        InputRefused: there is nothing to propose.
     """
+    labels = {
+        column.name: _labels(column, (hierarchies or {}).get(column.name), (declared.domains if declared else {}))
+        for column in names.columns
+    }
+    proposal = None if size is None else size.proposed([labels[name] for name in released or labels])
     plain = NO_LABEL.sub("-", label).strip("-.")[:80] or "release"
     lines = [
         f"#:schema ./{schema}",
@@ -241,23 +264,14 @@ def sketched_spec(
     if names.separator is not None:
         lines.append(f"separator = {_text(names.separator)}")
     lines += () if declared is None else declared.data
-    lines += [
-        "",
-        "[sampling]",
-        "rate = 0.1                    # a habit, as k = 20: crowdblend plan --group-sizes finds what publishes most",
-        "",
-        "[suppression]",
-        "k = 20",
-        "",
-        "[privacy]",
-        "delta = 1e-6                  # at most one in the number of people; crowdblend plan tells what it costs",
-        "",
-        COLUMNS,
-    ]
+    lines += ["", *(SAMPLED if size is None or proposal is None else size.text(proposal)), "", COLUMNS]
     for column in names.columns:
         mark = "" if column.name in released else "# "
         domain = None if declared is None else declared.domains.get(column.name)
-        lines += [f"{mark}{line}".rstrip() for line in _column(column, (hierarchies or {}).get(column.name), domain)]
+        text = _column(column, (hierarchies or {}).get(column.name), domain)
+        if size is not None and proposal is not None:
+            text = size.levels(text, labels[column.name], proposal)
+        lines += [f"{mark}{line}".rstrip() for line in text]
         lines.append("")
     return "\n".join(lines)
 
@@ -293,6 +307,96 @@ def _column(column: NamedColumn, declared: NamedHierarchy | None, domain: Declar
         case _:
             assert_never(column.kind)
     yield f'level = "{FILL_IN}"' if column.kind != "boolean" else "level = 0"
+
+
+def _labels(
+    column: NamedColumn, found: NamedHierarchy | None, domains: Mapping[str, DeclaredDomain]
+) -> tuple[int, ...]:
+    """How many labels each level of a column has, from what is declared; none where that is yet to be written."""
+    if found is not None:
+        return found.labels_per_level
+    domain = domains.get(column.name)
+    if domain is None or domain.line is None:
+        return (2, 1) if column.kind == "boolean" and domain is None else ()
+    told = tomllib.loads(domain.line)
+    if "values" in told:
+        return (len(told["values"]), 1)
+    interval = told.get("interval", {})
+    if not {"lower", "upper"} <= interval.keys():
+        return ()
+    numbers = int(interval["upper"]) - int(interval["lower"])
+    return (numbers, *(-(-numbers // int(width)) for width in interval.get("widths", ())), 1)
+
+
+SAMPLED = (
+    "[sampling]",
+    "rate = 0.1                    # a habit, as k = 20: crowdblend plan --group-sizes finds what publishes most, and",
+    "#                             # spec new --records proposes another kind of release",
+    "",
+    "[suppression]",
+    "k = 20",
+    "",
+    "[privacy]",
+    "delta = 1e-6                  # at most one in the number of people; crowdblend plan tells what it costs",
+)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Size:
+    """What a release is proposed for: about how many records, and its price."""
+
+    records: int
+    epsilon: Decimal
+    delta: Decimal
+
+    def proposed(self, labels: Sequence[Sequence[int]]) -> ProposedDeletion:
+        from ...accounting.theory.planning.deletion import propose_deletion
+
+        return propose_deletion(labels, records=self.records, epsilon=self.epsilon, delta=self.delta)
+
+    def text(self, proposal: ProposedDeletion) -> Iterator[str]:
+        """The tables of a proposal, and why."""
+        plan, combinations = proposal.plan, proposal.combinations
+        lost = f"{plan.expected_deletion:.0f} records in expectation, at most {plan.largest_deletion}"
+        yield f"## Proposed from public facts alone: about {self.records:,} records, the declared labels and the price."
+        yield "## Deletion with margins, values first: of the kinds that publish true rows it kept pairs of columns"
+        yield "## best on public records (docs/utility.md); docs/choosing.md says when to take another. At each stage"
+        yield f"## every combination of labels loses {lost}."
+        if combinations is None:
+            yield "## Whether there are records enough for the coarsest labels isn't known before all are written."
+        else:
+            each = f"{self.records / combinations:,.1f} records on average"
+            yield f"## The coarsest labels have {combinations:,} combinations, of {each}:"
+            if 3 in proposal.stages:
+                yield "## fewer than are lost. So a last stage publishes as * what is left, and margins take half of"
+                yield "## the price. With fewer columns, or coarser labels, more would be kept."
+            else:
+                yield "## enough without a last stage of *."
+        yield "## k stays 1: a larger one loses records and saves nothing. Change what you like, but not by looking at"
+        yield "## the records."
+        yield "[deletion]"
+        yield ""
+        yield "[margins]"
+        yield f"share = {proposal.margin_share}"
+        yield ""
+        yield "[privacy]"
+        yield f"epsilon = {self.epsilon}"
+        yield f"delta = {self.delta}                  # at most one in the number of people"
+
+    def levels(self, lines: Iterator[str], labels: Sequence[int], proposal: ProposedDeletion) -> Iterator[str]:
+        """A column's lines with its level at each stage in place of its level."""
+        from ...accounting.theory.planning.deletion import stage_levels
+
+        for line in lines:
+            if not line.startswith("level = "):
+                yield line
+                continue
+            _, mark, remark = line.partition("            #")
+            if labels:
+                own = stage_levels(labels, records=self.records)
+                yield f"levels = {[own[place] for place in proposal.stages]}{mark}{remark}"
+            else:
+                yield f'levels = "{FILL_IN}"            # {len(proposal.stages)} numbers, the finest first'
 
 
 def _key(name: str) -> str:

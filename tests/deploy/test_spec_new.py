@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import resource
 import tomllib
@@ -142,3 +143,48 @@ def test_run_too_shows_the_way_round_other_sources(desk, source: str) -> None:
     answer = desk("run", desk.write_spec(source=source))
     assert answer.code == 2
     assert "docs/starting-from-a-file.md" in answer.err
+
+
+def test_a_proposal_is_said_and_explained_and_knows_nothing_of_the_records(desk) -> None:
+    public = desk.folder / "public"
+    public.mkdir()
+    (public / "age.csv").write_text("".join(f"{age};{age // 10 * 10}s;{age // 50 * 50}+;*\n" for age in range(100)))
+    (public / "town.csv").write_text("Lyon;South;*\nLille;North;*\n")
+    texts = []
+    for place, row in enumerate(("red;20;Lyon", "blue;30;Lille\nblue;31;Lille")):
+        (desk.folder / "people.csv").write_text(f"colour;age;town\n{row}\n")
+        words = ("--from", "people.csv", "--hierarchies", "public", "--columns", "age,town", "--records", "30000")
+        desk.succeed("spec", "new", *words, "--output", f"{place}.toml")
+        texts.append((desk.folder / f"{place}.toml").read_text(encoding="utf-8"))
+    assert texts[0] == texts[1]
+    tables = tomllib.loads(texts[0])
+    assert tables["deletion"] == {}
+    assert tables["margins"] == {"share": 0.35}
+    assert [tables["columns"][name]["levels"] for name in ("age", "town")] == [[0, 1, 2], [0, 1, 1]]
+    assert "about 30,000 records" in texts[0]
+    assert "The coarsest labels have 4 combinations, of 7,500.0 records on average" in texts[0]
+    assert '# levels = "FILL IN"            # 3 numbers' in texts[0], "the colour has no hierarchy"
+    explained = desk.succeed("explain", "0.toml", "--json")
+    assert explained.json["mechanism"]["kind"] == "calibrated-deletion-release/1"
+    few = ("--records", "300", "--epsilon", "0.5", "--output", "few.toml")
+    desk.succeed("spec", "new", *words[:6], *few)
+    text = (desk.folder / "few.toml").read_text(encoding="utf-8")
+    assert "publishes as * what is left" in text
+    assert tomllib.loads(text)["columns"]["town"]["levels"] == [0, 1, 1, 2]
+    refused = desk("spec", "new", *words[:6], "--records", "300", "--epsilon", "0", "--output", "none.toml")
+    assert (refused.code, (desk.folder / "none.toml").exists()) == (2, False)
+    assert "Nothing was read, written or charged" in refused.err
+
+
+def test_labels_that_a_schema_declares_are_counted(desk) -> None:
+    fields = [
+        {"name": "sex", "type": "string", "constraints": {"enum": ["f", "m"]}},
+        {"name": "age", "type": "integer", "constraints": {"minimum": 0, "maximum": 99}},
+    ]
+    (desk.folder / "schema.json").write_text(json.dumps({"fields": fields}))
+    words = ("--from", "schema.json", "--columns", "sex,age", "--records", "1000000", "--output", "s.toml")
+    desk.succeed("spec", "new", *words)
+    text = (desk.folder / "s.toml").read_text(encoding="utf-8")
+    assert "The coarsest labels have 200 combinations, of 5,000.0 records on average" in text
+    columns = tomllib.loads(text)["columns"]
+    assert [columns[name]["levels"] for name in ("sex", "age")] == [[0], [0]], "there is nothing between value and *"

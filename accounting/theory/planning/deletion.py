@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from decimal import ROUND_FLOOR, Context, Decimal
@@ -26,13 +26,24 @@ from ..arithmetic import add_up, divide_down, exp_up, multiply_down, multiply_up
 from ..kinds.deletion import price_deletion
 from ..kinds.kind import Price, check_records, check_request
 
-__all__ = ["MARGIN_SHARE", "DeletionPlan", "DeletionShape", "calibrated", "plan_deletion", "plan_margins"]
+__all__ = [
+    "MARGIN_SHARE",
+    "DeletionPlan",
+    "DeletionShape",
+    "ProposedDeletion",
+    "calibrated",
+    "plan_deletion",
+    "plan_margins",
+    "propose_deletion",
+    "stage_levels",
+]
 
 DeletionShape = Literal["optimal", "geometric", "gaussian"]
 
 MARGIN_SHARE = Decimal("0.2")
 """Of ε and δ, for margins, where no other share is given."""
 
+_SHARE_PROPOSED, _SHARE_OF_FEW = Decimal("0.35"), Decimal("0.5")
 _TWELVE_DIGITS = Context(prec=12, rounding=ROUND_FLOOR)
 _FOUR_DIGITS = Context(prec=4)
 _SCALES = 400
@@ -334,3 +345,78 @@ def _width(target: _Target, scale: float, rest: float) -> int:
         middle = (low + high) // 2
         low, high = (low, middle) if _end_delta(target, scale, middle) <= rest else (middle, high)
     return high
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ProposedDeletion:
+    """A deletion release with margins, proposed from public facts alone.
+
+    Args:
+        stages: places in `stage_levels`, the finest first.
+        margin_share: of ε and δ, for the margins.
+        plan: its noise and price.
+        combinations: how many are declared at the coarsest levels but `*`; None where a column's labels aren't known.
+    """
+
+    stages: tuple[int, ...]
+    margin_share: Decimal
+    plan: DeletionPlan
+    combinations: int | None
+
+
+def stage_levels(labels: Sequence[int], *, records: int) -> tuple[int, int, int, int]:
+    """The levels of a column that are proposed: the finest, one in the middle, the coarsest but `*`, and the last.
+
+    Args:
+        labels: how many each level has, from the value to the most general one; the last of 1 is `*`.
+        records: about how many there are; finer levels with more labels than that are left out.
+    """
+    last = len(labels) - 1
+    coarsest = last - 1 if last > 0 and labels[last] == 1 else last
+    finest = next((level for level in range(coarsest) if labels[level] <= records), coarsest)
+    return finest, (finest + coarsest + 1) // 2, coarsest, last
+
+
+def propose_deletion(
+    columns: Sequence[Sequence[int]], *, records: int, epsilon: Decimal, delta: Decimal
+) -> ProposedDeletion:
+    """The deletion release that keeps pairs of columns about best, as far as public facts can tell.
+
+    It has a margin for each column and three stages, the values first, since margins tell how the values of a label
+    are spread. Where the combinations of the coarsest labels have fewer records on average than are deleted of each,
+    a last stage publishes as `*` what is left, and margins take a larger share. `benchmarks/utility/proposals.py` holds
+    that against a grid of others.
+
+    PRIVACY: a function of what is declared, of the order of magnitude of the records and of the budget. Nothing of the
+    records may be given to it.
+
+    Args:
+        columns: of each, the labels of each level as `stage_levels` takes them; empty where they aren't known.
+        records: about how many there are, at least 1.
+        epsilon: of the release.
+        delta: of the release.
+
+    Raises:
+        InputRefused: a value out of range, or there is no such release at this price.
+    """
+    if records < 1:
+        raise InputRefused(f"there must be at least one record, not {records}.")
+    known = [stage_levels(labels, records=records) for labels in columns if labels]
+    whole = len(known) == len(columns)
+    stages = [
+        place
+        for place in range(3)
+        if not place or not whole or any(levels[place] != levels[place - 1] for levels in known)
+    ]
+    plan = _proposed(len(stages), len(columns), _SHARE_PROPOSED, epsilon=epsilon, delta=delta)
+    combinations, share = None, _SHARE_PROPOSED
+    if whole:
+        combinations = math.prod(labels[stage_levels(labels, records=records)[2]] for labels in columns)
+        if records < combinations * plan.expected_deletion and any(levels[3] > levels[2] for levels in known):
+            stages, share = [*stages, 3], _SHARE_OF_FEW
+            plan = _proposed(len(stages), len(columns), share, epsilon=epsilon, delta=delta)
+    return ProposedDeletion(stages=tuple(stages), margin_share=share, plan=plan, combinations=combinations)
+
+
+def _proposed(stages: int, margins: int, share: Decimal, *, epsilon: Decimal, delta: Decimal) -> DeletionPlan:
+    return plan_deletion(epsilon=epsilon, delta=delta, stages=stages, margins=margins, margin_share=share)
