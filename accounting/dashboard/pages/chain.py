@@ -43,18 +43,18 @@ class EntryPage:
     after: int | None
 
 
-def entry_page(seen: PageRequest, position: int) -> EntryPage:
+def entry_page(page_request: PageRequest, position: int) -> EntryPage:
     """Build the page of the entry at a place.
 
     Raises:
         InputRefused: there is none.
     """
-    stored = seen.view.entries([position]).get(position)
+    stored = page_request.view.entries([position]).get(position)
     if stored is None:
         raise InputRefused("The ledger has no such entry.", where=f"entry {position}", not_done="")
     entry = stored.entry
     return EntryPage(
-        frame=seen.frame(),
+        frame=page_request.frame(),
         position=position,
         kind=entry.KIND,
         day=day_of(entry),
@@ -64,7 +64,7 @@ def entry_page(seen: PageRequest, position: int) -> EntryPage:
         body=stored.body,
         release_id=entry.release_id if isinstance(entry, ReleaseCharged) else None,
         before=position - 1 if position > 0 else None,
-        after=position + 1 if position < seen.view.head.position else None,
+        after=position + 1 if position < page_request.view.head.position else None,
     )
 
 
@@ -116,15 +116,17 @@ class VerificationPage:
     older: int | None
 
 
-def verification_page(seen: PageRequest, *, before: int | None) -> VerificationPage:
+def verification_page(page_request: PageRequest, *, before: int | None) -> VerificationPage:
     """Build the page of the verification, with the entries before a place."""
-    head = seen.view.head.position
+    head = page_request.view.head.position
     first = head if before is None else min(head, before - 1)
     wanted = range(first, max(-1, first - ROWS_A_PAGE), -1)
-    stored = seen.view.entries(wanted)
+    stored = page_request.view.entries(wanted)
     return VerificationPage(
-        frame=seen.frame(),
-        kinds=tuple(KindRow(kind=kind, entries=n) for kind, n in sorted(seen.around.follower.kinds().items())[:100]),
+        frame=page_request.frame(),
+        kinds=tuple(
+            KindRow(kind=kind, entries=n) for kind, n in sorted(page_request.dashboard.follower.kinds().items())[:100]
+        ),
         entries=tuple(
             EntryRow(position=position, hash=stored[position].hash, what=described(stored[position].entry))
             for position in wanted

@@ -143,37 +143,37 @@ class DatasetPage:
     older: int | None
 
 
-def dataset_page(seen: PageRequest, position: int, *, before: int | None) -> DatasetPage:
+def dataset_page(page_request: PageRequest, position: int, *, before: int | None) -> DatasetPage:
     """Build the page of the data set that an entry registers, with its releases before a place.
 
     Raises:
         InputRefused: that entry registers none.
     """
-    view = seen.view
+    view = page_request.view
     registration = view.entries([position]).get(position)
     if registration is None or not isinstance(registration.entry, DatasetAdded):
         raise InputRefused("This entry registers no data set.", where=f"entry {position}", not_done="")
     added = registration.entry
     name = added.dataset
     last = view.last_change(name)
-    looks = seen.around.follower.looks(name, up_to=view.head.position)
+    looks = page_request.dashboard.follower.looks(name, up_to=view.head.position)
     timeline, estimate = Timeline(points=(), computing=False), Answer(found=None, why_not="")
     shares: tuple[SharePoint, ...] = ()
     if isinstance(added, FilterDatasetAdded):
-        shares = shares_of(seen, added, last=last)
+        shares = shares_of(page_request, added, last=last)
     else:
-        timeline = timeline_of(seen, added, last=last)
-        estimate = estimate_of(seen, added, last.position, last.account, wait=SECONDS_TO_WAIT)
+        timeline = timeline_of(page_request, added, last=last)
+        estimate = estimate_of(page_request, added, last.position, last.account, wait=SECONDS_TO_WAIT)
     found = view.releases(name=name, before=before, limit=ROWS_A_PAGE + 1)
     return DatasetPage(
-        frame=seen.frame(),
+        frame=page_request.frame(),
         budget=budget_row(added, position, last.account),
         next_release=_next_release(view, added, last.account),
         relation=added.relation,
         survey_rate=None if added.survey_rate is None else amount_text(added.survey_rate),
         rows_per_person=added.rows_per_person,
         added=added.day.isoformat(),
-        raises=_raises(seen, name),
+        raises=_raises(page_request, name),
         private_looks=tuple(place for place, _ in looks[-MOST_LOOKS:]),
         private_looks_in_all=len(looks),
         epsilon_estimate=epsilon_of(estimate),
@@ -188,8 +188,8 @@ def dataset_page(seen: PageRequest, position: int, *, before: int | None) -> Dat
     )
 
 
-def _raises(seen: PageRequest, name: str) -> tuple[RaiseRow, ...]:
-    places = seen.around.follower.raises(name, up_to=seen.view.head.position)[-MOST_RAISES:]
+def _raises(page_request: PageRequest, name: str) -> tuple[RaiseRow, ...]:
+    places = page_request.dashboard.follower.raises(name, up_to=page_request.view.head.position)[-MOST_RAISES:]
     return tuple(
         RaiseRow(
             epsilon=amount(raised.epsilon),
@@ -199,7 +199,7 @@ def _raises(seen: PageRequest, name: str) -> tuple[RaiseRow, ...]:
             day=raised.day.isoformat(),
             position=position,
         )
-        for position, raised in seen.view.entries_of(BudgetRaised, places).items()
+        for position, raised in page_request.view.entries_of(BudgetRaised, places).items()
     )
 
 
@@ -336,14 +336,14 @@ class OverviewPage:
     more: int | None
 
 
-def overview_page(seen: PageRequest, *, after: int | None) -> OverviewPage:
+def overview_page(page_request: PageRequest, *, after: int | None) -> OverviewPage:
     """Build the overview of the data sets registered after a place."""
-    view = seen.view
+    view = page_request.view
     found = view.datasets(after=-1 if after is None else after, limit=DATASETS_A_PAGE + 1)
     added = view.entries_of(DatasetAdded, [position for _, position in found[:DATASETS_A_PAGE]])
-    latest = islice(seen.around.follower.refusals(up_to=view.head.position), LATEST)
+    latest = islice(page_request.dashboard.follower.refusals(up_to=view.head.position), LATEST)
     return OverviewPage(
-        frame=seen.frame(),
+        frame=page_request.frame(),
         datasets=tuple(
             budget_row(one, position, view.last_change(one.dataset).account) for position, one in added.items()
         ),

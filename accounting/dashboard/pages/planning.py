@@ -101,17 +101,17 @@ class CalculatorPage:
     curve: Curve | None
 
 
-def calculator_page(seen: PageRequest, asked: Asked) -> CalculatorPage:
+def calculator_page(page_request: PageRequest, asked: Asked) -> CalculatorPage:
     """Build the calculator's page, with the answer where something was asked."""
     if asked == Asked():
-        return _page(seen, asked)
+        return _page(page_request, asked)
     wanted = _wanted(asked)
     if isinstance(wanted, str):
-        return _page(seen, asked, why_not=wanted)
-    answer = seen.around.calculator.ask("plan", wanted, wait=SECONDS_TO_WAIT)
+        return _page(page_request, asked, why_not=wanted)
+    answer = page_request.dashboard.calculator.ask("plan", wanted, wait=SECONDS_TO_WAIT)
     if answer.found is None:
-        return _page(seen, asked, why_not=answer.why_not, computing=answer.pending)
-    return _page(seen, asked, found=answer.found)
+        return _page(page_request, asked, why_not=answer.why_not, computing=answer.pending)
+    return _page(page_request, asked, found=answer.found)
 
 
 def _wanted(asked: Asked) -> dict[str, str | int | None] | str:
@@ -154,7 +154,7 @@ LABELS: Mapping[str, str] = {
 
 
 def _page(
-    seen: PageRequest,
+    page_request: PageRequest,
     asked: Asked,
     *,
     found: Mapping[str, Any] | None = None,
@@ -164,9 +164,9 @@ def _page(
     curve = None
     if found is not None:
         mechanism = {"kind": "strongly-safe-release/1", "k": found["k"], "sampling_rate": found["sampling_rate"]}
-        curve = curve_of(mechanism, rows_per_person=1, delta=found["delta"], queue=seen.around.calculator)
+        curve = curve_of(mechanism, rows_per_person=1, delta=found["delta"], queue=page_request.dashboard.calculator)
     return CalculatorPage(
-        frame=seen.frame(),
+        frame=page_request.frame(),
         asked=asked,
         filled=None if found is None else found["filled"],
         k=None if found is None else found["k"],
@@ -250,17 +250,17 @@ class ForecastPage:
     computing: bool
 
 
-def forecast_page(seen: PageRequest, position: int, asked: AskedCalendars) -> ForecastPage:
+def forecast_page(page_request: PageRequest, position: int, asked: AskedCalendars) -> ForecastPage:
     """Build the page of the data set that an entry registers.
 
     Raises:
         InputRefused: that entry registers none.
     """
-    registration = seen.view.entries([position]).get(position)
+    registration = page_request.view.entries([position]).get(position)
     if registration is None or not isinstance(registration.entry, DatasetAdded):
         raise InputRefused("This entry registers no data set.", where=f"entry {position}", not_done="")
     added = registration.entry
-    account = seen.view.last_change(added.dataset).account
+    account = page_request.view.last_change(added.dataset).account
     filtered = isinstance(added, FilterDatasetAdded)
     found: Mapping[str, Any] = {"calendars": (), "changes": ()}
     why_not, computing = None, False
@@ -270,12 +270,12 @@ def forecast_page(seen: PageRequest, position: int, asked: AskedCalendars) -> Fo
         )
         wanted = _calendars_wanted(asked)
         asked_for = {"left": _left(added, account)} | wanted
-        answer = seen.around.calculator.ask("forecast", asked_for, wait=SECONDS_FOR_FORECAST)
+        answer = page_request.dashboard.calculator.ask("forecast", asked_for, wait=SECONDS_FOR_FORECAST)
         found, why_not, computing = answer.found or found, answer.why_not, answer.pending
     except InputRefused as refusal:
         why_not = " ".join(part for part in (refusal.what, refusal.remedy) if part)
     return ForecastPage(
-        frame=seen.frame(),
+        frame=page_request.frame(),
         dataset=added.dataset,
         position=position,
         epsilon_left=None if filtered else amount(account.epsilon_left),

@@ -148,21 +148,21 @@ class ReleasePage:
     curve: Curve
 
 
-def release_page(seen: PageRequest, release_id: str) -> ReleasePage:
+def release_page(page_request: PageRequest, release_id: str) -> ReleasePage:
     """Build the page of a release.
 
     Raises:
         InputRefused: the ledger has none of this id.
     """
-    stored, charge = _charge(seen.view, release_id)
-    row = release_row(seen.view, charge, position=stored.position)
-    entries = _entries(seen.view, stored, release_id)
+    stored, charge = _charge(page_request.view, release_id)
+    row = release_row(page_request.view, charge, position=stored.position)
+    entries = _entries(page_request.view, stored, release_id)
     published = _published(entries)
     digest = None if published is None else dict(published.output_hashes).get(CERTIFICATE)
-    content = None if digest is None else seen.around.certificates.content(digest)
-    context = _dataset_context(seen, charge, stored.position)
+    content = None if digest is None else page_request.dashboard.certificates.content(digest)
+    context = _dataset_context(page_request, charge, stored.position)
     return ReleasePage(
-        frame=seen.frame(),
+        frame=page_request.frame(),
         release=row,
         part=_part(charge, context),
         parameters=tuple(Parameter(name=name, value=str(value)) for name, value in charge.mechanism),
@@ -191,21 +191,21 @@ def release_page(seen: PageRequest, release_id: str) -> ReleasePage:
             dict(charge.mechanism),
             rows_per_person=context.rows_per_person,
             delta=amount(charge.price.delta).exact,
-            queue=seen.around.queue,
+            queue=page_request.dashboard.queue,
         ),
     )
 
 
-def certificate_of(seen: PageRequest, release_id: str) -> bytes:
+def certificate_of(page_request: PageRequest, release_id: str) -> bytes:
     """The certificate of a published release.
 
     Raises:
         InputRefused: the ledger has no such release, it isn't published, or its certificate isn't here.
     """
-    stored, _ = _charge(seen.view, release_id)
-    published = _published(_entries(seen.view, stored, release_id))
+    stored, _ = _charge(page_request.view, release_id)
+    published = _published(_entries(page_request.view, stored, release_id))
     digest = None if published is None else dict(published.output_hashes).get(CERTIFICATE)
-    content = None if digest is None else seen.around.certificates.content(digest)
+    content = None if digest is None else page_request.dashboard.certificates.content(digest)
     if content is None:
         raise InputRefused("The certificate of this release isn't here.", where=f"release '{release_id}'", not_done="")
     return content
@@ -234,13 +234,13 @@ def _step(stored: Stored) -> Step:
     return Step(position=stored.position, hash=stored.hash, day=day, what=what)
 
 
-def _dataset_context(seen: PageRequest, charge: ReleaseCharged, position: int) -> DatasetContext:
+def _dataset_context(page_request: PageRequest, charge: ReleaseCharged, position: int) -> DatasetContext:
     """What the ledger said at the charge."""
-    place = seen.view.places_of_datasets([charge.dataset])[charge.dataset]
-    added = seen.view.entries_of(DatasetAdded, [place])[place]
-    looks = seen.around.follower.looks(charge.dataset, up_to=position - 1)
+    place = page_request.view.places_of_datasets([charge.dataset])[charge.dataset]
+    added = page_request.view.entries_of(DatasetAdded, [place])[place]
+    looks = page_request.dashboard.follower.looks(charge.dataset, up_to=position - 1)
     taken = charge.of_filter
-    series = None if charge.series is None else seen.view.registration_of_series(charge.series.name)
+    series = None if charge.series is None else page_request.view.registration_of_series(charge.series.name)
     if isinstance(added, FilterDatasetAdded) and series is not None:
         taken = series.of_filter
     return DatasetContext(
@@ -303,12 +303,12 @@ class ReleasesPage:
     older: int | None
 
 
-def releases_page(seen: PageRequest, *, before: int | None) -> ReleasesPage:
+def releases_page(page_request: PageRequest, *, before: int | None) -> ReleasesPage:
     """Build the page of releases charged before a place in the chain."""
-    found = seen.view.releases(name=None, before=before, limit=ROWS_A_PAGE + 1)
+    found = page_request.view.releases(name=None, before=before, limit=ROWS_A_PAGE + 1)
     return ReleasesPage(
-        frame=seen.frame(),
-        releases=release_rows(seen.view, found[:ROWS_A_PAGE]),
-        releases_in_all=seen.view.count("release"),
+        frame=page_request.frame(),
+        releases=release_rows(page_request.view, found[:ROWS_A_PAGE]),
+        releases_in_all=page_request.view.count("release"),
         older=found[ROWS_A_PAGE - 1] if len(found) > ROWS_A_PAGE else None,
     )

@@ -82,17 +82,17 @@ class RefusalsPage:
     older: int | None
 
 
-def refusals_page(seen: PageRequest, *, before: int | None, cause: str | None) -> RefusalsPage:
+def refusals_page(page_request: PageRequest, *, before: int | None, cause: str | None) -> RefusalsPage:
     """Build the page of refusals before a place in the chain, by one rule or by all."""
-    known = tuple(seen.around.follower.refusals(up_to=seen.view.head.position))
+    known = tuple(page_request.dashboard.follower.refusals(up_to=page_request.view.head.position))
     wanted = [refusal.position for refusal in known if cause in (None, refusal.cause)]
     below = [position for position in wanted if before is None or position < before]
     counted = Counter(refusal.cause for refusal in known)
     return RefusalsPage(
-        frame=seen.frame(),
+        frame=page_request.frame(),
         cause=cause,
         causes=tuple(CauseRow(cause=name, times=times) for name, times in sorted(counted.items())[:ROWS_A_PAGE]),
-        refusals=refusal_rows(seen.view, below[:ROWS_A_PAGE]),
+        refusals=refusal_rows(page_request.view, below[:ROWS_A_PAGE]),
         refusals_in_all=len(wanted),
         older=below[ROWS_A_PAGE - 1] if len(below) > ROWS_A_PAGE else None,
     )
@@ -173,9 +173,9 @@ class SamplesPage:
     older: int | None
 
 
-def samples_page(seen: PageRequest, *, before: int | None) -> SamplesPage:
+def samples_page(page_request: PageRequest, *, before: int | None) -> SamplesPage:
     """Build the page of samples before a place in the chain."""
-    view = seen.view
+    view = page_request.view
     found = view.samples(before=before, limit=ROWS_A_PAGE + 1)
     # A release's two samples stand at one place, and on one page.
     cut = found[ROWS_A_PAGE][3] if len(found) > ROWS_A_PAGE else -1
@@ -196,10 +196,10 @@ def samples_page(seen: PageRequest, *, before: int | None) -> SamplesPage:
         )
         for sample_id, purpose, release_id, position in shown
     )
-    refusals = seen.around.follower.refusals(up_to=view.head.position)
+    refusals = page_request.dashboard.follower.refusals(up_to=view.head.position)
     reuse = [refusal.position for refusal in refusals if refusal.cause == REUSE]
     return SamplesPage(
-        frame=seen.frame(),
+        frame=page_request.frame(),
         samples=rows,
         samples_in_all=view.count("sample"),
         refused_reuse=refusal_rows(view, reuse[:MOST_REFUSALS]),

@@ -241,8 +241,8 @@ def dashboard(options: Options, *, observer: Observer) -> Gate:
             that opens it nor a proxy.
         ReleaseFailed: the ledger can't be read.
     """
-    around = _surroundings(options, observer)
-    if not options.open_to_all and not options.proxies and not any(t.opens(_today()) for t in around.tokens()):
+    state = _dashboard_state(options, observer)
+    if not options.open_to_all and not options.proxies and not any(t.opens(_today()) for t in state.tokens()):
         raise InputRefused(
             "these pages would be open to nobody: the ledger has no token that is valid.",
             where="dashboard",
@@ -259,7 +259,7 @@ def dashboard(options: Options, *, observer: Observer) -> Gate:
         redirect_slashes=False,
         lifespan=_lifespan,
     )
-    application.state.around = around
+    application.state.dashboard = state
     application.include_router(router())
     application.mount("/static", StaticFiles(directory=STATIC), name="static")
     application.add_api_route("/health", _health, include_in_schema=False)
@@ -270,11 +270,11 @@ def dashboard(options: Options, *, observer: Observer) -> Gate:
     application.add_exception_handler(ReleaseFailed, _failed(observer))
     for kind in (NotSound, ForgedState, ArithmeticError, AttributeError, LookupError, TypeError, ValueError):
         application.add_exception_handler(kind, _not_sound(observer))
-    access = Access(options, tokens=around.tokens, today=_today)
+    access = Access(options, tokens=state.tokens, today=_today)
     return Gate(application, access=access, observer=observer)
 
 
-def _surroundings(options: Options, observer: Observer) -> DashboardState:
+def _dashboard_state(options: Options, observer: Observer) -> DashboardState:
     follower = Follower()
 
     def ended(state: ChainState) -> None:
@@ -303,37 +303,37 @@ def _surroundings(options: Options, observer: Observer) -> DashboardState:
 
 @asynccontextmanager
 async def _lifespan(application: FastAPI) -> AsyncIterator[None]:
-    around: DashboardState = application.state.around
-    around.watch.start()
+    state: DashboardState = application.state.dashboard
+    state.watch.start()
     yield
-    around.watch.close()
-    around.queue.close()
-    around.calculator.close()
-    around.store.close()
+    state.watch.close()
+    state.queue.close()
+    state.calculator.close()
+    state.store.close()
 
 
 def _health(request: Request) -> dict[str, str]:
     """Whether the ledger can be read; nothing of what it says."""
-    around: DashboardState = request.app.state.around
-    with around.store.reading() as connection:
+    state: DashboardState = request.app.state.dashboard
+    with state.store.reading() as connection:
         head_of(connection)
     return {"status": "ok"}
 
 
 def _metrics(observer: Observer):  # type: ignore[no-untyped-def]  # noqa: ANN202
     def metrics(request: Request) -> PlainTextResponse:
-        around: DashboardState = request.app.state.around
-        chain = around.watch.state
+        state: DashboardState = request.app.state.dashboard
+        chain = state.watch.state
         facts = {
             "chain_sound": float(chain.verdict == "sound"),
             "chain_findings": float(chain.findings_in_all),
             "chain_verified_to": float(-1 if chain.verified_to is None else chain.verified_to),
         }
-        with suppress(NotSound, ForgedState), around.seen() as seen:
+        with suppress(NotSound, ForgedState), state.page_request() as page_request:
             facts |= {
-                "ledger_entries": float(seen.frame().entries),
-                "ledger_datasets": float(seen.view.count("dataset")),
-                "ledger_releases": float(seen.view.count("release")),
+                "ledger_entries": float(page_request.frame().entries),
+                "ledger_datasets": float(page_request.view.count("dataset")),
+                "ledger_releases": float(page_request.view.count("release")),
             }
         return PlainTextResponse(observer.metrics(facts), media_type="text/plain; version=0.0.4; charset=utf-8")
 
@@ -360,7 +360,7 @@ async def _refused(request: Request, error: Exception) -> Response:
 def _failed(observer: Observer):  # type: ignore[no-untyped-def]  # noqa: ANN202
     async def failed(request: Request, error: Exception) -> Response:
         what = error.what if isinstance(error, ReleaseFailed) else ""
-        request.app.state.around.watch.ask()
+        request.app.state.dashboard.watch.ask()
         observer.event("unreadable", why=what)
         return _page(request, 503, f"{what} Run crowdblend ledger verify.")
 
@@ -370,7 +370,7 @@ def _failed(observer: Observer):  # type: ignore[no-untyped-def]  # noqa: ANN202
 def _not_sound(observer: Observer):  # type: ignore[no-untyped-def]  # noqa: ANN202
     async def not_sound(request: Request, error: Exception) -> Response:
         """What is stored doesn't hold, by the last verification or by what a page found: findings, and no figure."""
-        watch: ChainWatch = request.app.state.around.watch
+        watch: ChainWatch = request.app.state.dashboard.watch
         watch.ask()
         chain = watch.state
         observer.event("not sound", kind=type(error).__name__, verdict=chain.verdict)

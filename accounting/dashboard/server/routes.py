@@ -151,13 +151,13 @@ API = "/api/v1"
 LAST = 2**53
 
 
-def _seen(request: Request) -> Iterator[PageRequest]:
-    around: DashboardState = request.app.state.around
-    with around.seen(path=request.url.path, query=request.url.query) as seen:
-        yield seen
+def _page_request(request: Request) -> Iterator[PageRequest]:
+    dashboard: DashboardState = request.app.state.dashboard
+    with dashboard.page_request(path=request.url.path, query=request.url.query) as page_request:
+        yield page_request
 
 
-OneState = Annotated[PageRequest, Depends(_seen)]
+OneState = Annotated[PageRequest, Depends(_page_request)]
 Position = Annotated[int, PathParameter(ge=0, le=LAST, description="Place of an entry in the chain, from 0.")]
 Before = Annotated[int | None, Query(ge=0, le=LAST, description="Only what stands before this place in the chain.")]
 After = Annotated[int | None, Query(ge=0, le=LAST, description="Only what stands after this place in the chain.")]
@@ -169,55 +169,55 @@ Number = Annotated[str, Query(max_length=60)]
 Calendars = Annotated[str, Query(max_length=200)]
 
 
-def overview(seen: OneState, after: After = None) -> OverviewPage:
+def overview(page_request: OneState, after: After = None) -> OverviewPage:
     """Every data set with its budget, the latest releases and refusals."""
-    return overview_page(seen, after=after)
+    return overview_page(page_request, after=after)
 
 
-def dataset(seen: OneState, position: Position, before: Before = None) -> DatasetPage:
+def dataset(page_request: OneState, position: Position, before: Before = None) -> DatasetPage:
     """A data set, by the place of its registration."""
-    return dataset_page(seen, position, before=before)
+    return dataset_page(page_request, position, before=before)
 
 
 def forecast(
-    seen: OneState, position: Position, calendars: Calendars = "", k: Number = "", sampling_rate: Number = ""
+    page_request: OneState, position: Position, calendars: Calendars = "", k: Number = "", sampling_rate: Number = ""
 ) -> ForecastPage:
     """How long what is left of a data set's budget lasts, under calendars with semicolons between them."""
-    return forecast_page(seen, position, AskedCalendars(calendars=calendars, k=k, sampling_rate=sampling_rate))
+    return forecast_page(page_request, position, AskedCalendars(calendars=calendars, k=k, sampling_rate=sampling_rate))
 
 
-def releases(seen: OneState, before: Before = None) -> ReleasesPage:
+def releases(page_request: OneState, before: Before = None) -> ReleasesPage:
     """All releases, the latest first."""
-    return releases_page(seen, before=before)
+    return releases_page(page_request, before=before)
 
 
-def release(seen: OneState, release_id: ReleaseId) -> ReleasePage:
+def release(page_request: OneState, release_id: ReleaseId) -> ReleasePage:
     """A release."""
-    return release_page(seen, release_id)
+    return release_page(page_request, release_id)
 
 
-def samples(seen: OneState, before: Before = None) -> SamplesPage:
+def samples(page_request: OneState, before: Before = None) -> SamplesPage:
     """All samples, the latest first."""
-    return samples_page(seen, before=before)
+    return samples_page(page_request, before=before)
 
 
-def refusals(seen: OneState, before: Before = None, cause: Cause = None) -> RefusalsPage:
+def refusals(page_request: OneState, before: Before = None, cause: Cause = None) -> RefusalsPage:
     """All refusals, the latest first."""
-    return refusals_page(seen, before=before, cause=cause)
+    return refusals_page(page_request, before=before, cause=cause)
 
 
-def verification(seen: OneState, before: Before = None) -> VerificationPage:
+def verification(page_request: OneState, before: Before = None) -> VerificationPage:
     """What the last verification of the chain found, and its entries."""
-    return verification_page(seen, before=before)
+    return verification_page(page_request, before=before)
 
 
-def entry(seen: OneState, position: Position) -> EntryPage:
+def entry(page_request: OneState, position: Position) -> EntryPage:
     """One entry, with its bytes."""
-    return entry_page(seen, position)
+    return entry_page(page_request, position)
 
 
 def calculator(
-    seen: OneState,
+    page_request: OneState,
     k: Number = "",
     sampling_rate: Number = "",
     epsilon: Number = "",
@@ -226,7 +226,7 @@ def calculator(
 ) -> CalculatorPage:
     """What releases would cost; what is left out among k, sampling rate, ε and δ is filled in."""
     return calculator_page(
-        seen, Asked(k=k, sampling_rate=sampling_rate, epsilon=epsilon, delta=delta, releases=releases)
+        page_request, Asked(k=k, sampling_rate=sampling_rate, epsilon=epsilon, delta=delta, releases=releases)
     )
 
 
@@ -259,17 +259,17 @@ def router() -> APIRouter:
     return routes
 
 
-def certificate(seen: OneState, release_id: ReleaseId) -> Response:
+def certificate(page_request: OneState, release_id: ReleaseId) -> Response:
     """A release's certificate, byte for byte as it was published."""
-    content = certificate_of(seen, release_id)
+    content = certificate_of(page_request, release_id)
     shown = {"content-disposition": f'attachment; filename="{release_id.replace(":", "-")}-certificate.json"'}
     return Response(content, media_type="application/json", headers=shown)
 
 
 def verify_again(request: Request) -> Response:
     """Ask for a verification, as soon as one may begin, and show its page."""
-    around: DashboardState = request.app.state.around
-    around.watch.ask()
+    dashboard: DashboardState = request.app.state.dashboard
+    dashboard.watch.ask()
     return RedirectResponse("/verification", status_code=303)
 
 
@@ -290,9 +290,9 @@ def _as_html(builder: Callable[..., Page], form: Form) -> Callable[..., HTMLResp
     @wraps(builder)
     def endpoint(*args: Any, **kwargs: Any) -> HTMLResponse:  # noqa: ANN401 - those of the builder
         page = builder(*args, **kwargs)
-        seen: PageRequest = kwargs["seen"]
-        path = "/overview" if seen.path == "/" else seen.path.removeprefix("/report")
-        return HTMLResponse(html_of(page, path=path, query=seen.query, form=form))
+        page_request: PageRequest = kwargs["page_request"]
+        path = "/overview" if page_request.path == "/" else page_request.path.removeprefix("/report")
+        return HTMLResponse(html_of(page, path=path, query=page_request.query, form=form))
 
     return endpoint
 

@@ -126,24 +126,26 @@ def curve_of(mechanism: Mapping[str, str | int], *, rows_per_person: int, delta:
     return Curve(points=(), theorem=theorem, why_not=why_not, computing=False)
 
 
-def estimate_of(seen: PageRequest, added: DatasetAdded, position: int, account: Account, *, wait: float) -> Answer:
+def estimate_of(
+    page_request: PageRequest, added: DatasetAdded, position: int, account: Account, *, wait: float
+) -> Answer:
     """What the queue knows of the estimate by now.
 
     Args:
-        seen: the ledger.
+        page_request: the ledger.
         added: the data set.
         position: the entry after which the account is.
         account: what is spent and what may be.
         wait: seconds to wait for an answer.
     """
-    charged = seen.around.follower.payments(added.dataset, up_to=position)
+    charged = page_request.dashboard.follower.payments(added.dataset, up_to=position)
     amounts = {
         part: amount_text(getattr(account, part))
         for part in ("epsilon_spent", "delta_spent", "epsilon_budget", "delta_budget")
     }
     counted = sorted([list(mechanism), times] for mechanism, times in charged.items())
     asked = {"charged": counted, "account": amounts, "rows_per_person": added.rows_per_person}
-    return seen.around.queue.ask("estimate", asked, wait=wait)
+    return page_request.dashboard.queue.ask("estimate", asked, wait=wait)
 
 
 def epsilon_of(answer: Answer) -> Amount | None:
@@ -195,19 +197,19 @@ class Timeline:
     computing: bool
 
 
-def timeline_of(seen: PageRequest, added: DatasetAdded, *, last: AccountChange) -> Timeline:
+def timeline_of(page_request: PageRequest, added: DatasetAdded, *, last: AccountChange) -> Timeline:
     """The changes of a data set's account up to its last."""
-    changes = seen.view.changes(added.dataset, last=last, most=MOST_POINTS)
+    changes = page_request.view.changes(added.dataset, last=last, most=MOST_POINTS)
     places = tuple(change.position for change in changes)
-    stored = seen.view.entries(places)
-    papers = seen.around.follower.paper_spent(added.dataset, up_to=places)
+    stored = page_request.view.entries(places)
+    papers = page_request.dashboard.follower.paper_spent(added.dataset, up_to=places)
     step = max(1, -(-len(changes) // MOST_COMPOSED))
     points: list[TimelinePoint] = []
     computing = False
     for number, (change, paper) in enumerate(zip(changes, papers, strict=True)):
         composed = None
         if (len(changes) - 1 - number) % step == 0:
-            answer = estimate_of(seen, added, change.position, change.account, wait=0.0)
+            answer = estimate_of(page_request, added, change.position, change.account, wait=0.0)
             composed, computing = epsilon_of(answer), computing or answer.pending
         points.append(
             TimelinePoint(
@@ -247,10 +249,10 @@ class SharePoint:
     share_shown: str
 
 
-def shares_of(seen: PageRequest, added: FilterDatasetAdded, *, last: AccountChange) -> tuple[SharePoint, ...]:
+def shares_of(page_request: PageRequest, added: FilterDatasetAdded, *, last: AccountChange) -> tuple[SharePoint, ...]:
     """The changes of a filter data set's account up to its last, or some of them spread evenly."""
-    changes = seen.view.changes(added.dataset, last=last, most=MOST_POINTS)
-    stored = seen.view.entries(change.position for change in changes)
+    changes = page_request.view.changes(added.dataset, last=last, most=MOST_POINTS)
+    stored = page_request.view.entries(change.position for change in changes)
     return tuple(
         SharePoint(
             change=change.sequence,
@@ -274,7 +276,7 @@ def budget_bar(share: float, *, label: str) -> Markup:
 
     Args:
         share: spent of the budget, 0 to 1; more is drawn as full, in the colour of a fault.
-        label: what stands for the bar where it isn't seen.
+        label: what stands for the bar where it isn't page_request.
     """
     return share_bar(share, label=label, style="over" if share > 1 else "high" if share >= 0.8 else "low")
 

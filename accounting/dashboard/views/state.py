@@ -375,7 +375,7 @@ class DashboardState:
             ) from None
 
     @contextmanager
-    def seen(self, *, path: str = "", query: str = "") -> Iterator[PageRequest]:
+    def page_request(self, *, path: str = "", query: str = "") -> Iterator[PageRequest]:
         """One state of the ledger, for one page.
 
         INVARIANT: no page is made from a ledger that doesn't verify, nor from anything that its signed head doesn't
@@ -397,7 +397,7 @@ class DashboardState:
                 view=view,
                 ledger_id=ledger_id_of(connection),
                 chain=chain,
-                around=self,
+                dashboard=self,
                 path=path,
                 query=f"?{query}" if query else "",
             )
@@ -411,7 +411,7 @@ class PageRequest:
         view: the ledger.
         ledger_id: its id.
         chain: what the last verification found.
-        around: the dashboard's long-lived parts.
+        dashboard: the dashboard's long-lived parts.
         path: the address that was asked for.
         query: its query with the question mark, or empty.
     """
@@ -419,7 +419,7 @@ class PageRequest:
     view: LedgerView
     ledger_id: str
     chain: ChainState
-    around: DashboardState
+    dashboard: DashboardState
     path: str
     query: str
 
@@ -428,7 +428,7 @@ class PageRequest:
         head, verified_to = self.view.head, self.chain.verified_to
         newer = None if verified_to is None else max(0, head.position - verified_to)
         if newer:
-            self.around.watch.ask()
+            self.dashboard.watch.ask()
         return PageHeader(
             ledger_id=self.ledger_id, entries=head.position + 1, head=head.hash, chain=self.chain, not_verified=newer
         )

@@ -77,23 +77,23 @@ def check_anchor(
         InputRefused: the anchor can't be read.
     """
     unchecked = ["an anchor that was cut back together with the ledger: keep a copy where the ledger's writers can't."]
-    seen = _Differences()
+    differences = _Differences()
     try:
         with path.open("rb") as file:
             # INVARIANT: how long the anchor is, is looked up before the ledger is, and no more is read of it: what was
             # anchored then must be in the ledger.
             length = os.fstat(file.fileno()).st_size
             with connect() as connection:
-                _compare(connection, _claims(file, length, seen, unchecked), seen)
+                _compare(connection, _claims(file, length, differences, unchecked), differences)
                 end = head_of(connection).position
                 signer = _signer(connection)
     except OSError as error:
         raise InputRefused(f"the anchor can't be read ({error.strerror}).", where=str(path)) from None
-    sound = [claim for number, claim in seen.latest.values() if _holds(number, claim, seen)]
-    findings = list(seen.damaged)
+    sound = [claim for number, claim in differences.latest.values() if _holds(number, claim, differences)]
+    findings = list(differences.damaged)
     if not sound:
         findings.append("the anchor vouches for nothing: it has no head whose signature holds")
-    keys = sorted(seen.latest, key=lambda key: key.key_id)
+    keys = sorted(differences.latest, key=lambda key: key.key_id)
     if not trusted:
         unchecked.append(f"whose the anchor's keys are ({', '.join(key.key_id for key in keys)}).")
     findings += [
@@ -103,7 +103,7 @@ def check_anchor(
     ]
     if trusted and signer is not None and signer not in trusted:
         findings.append(f"the last entry is signed by the key {signer.key_id}, which is none of those that are trusted")
-    findings += _sentences(seen, end)
+    findings += _sentences(differences, end)
     last = max((claim.head.position for claim in sound), default=-1)
     if end > last:
         unchecked.append(f"the entries after entry {last}: they are not anchored yet.")
@@ -118,7 +118,9 @@ def _signer(connection: Connection) -> PublicKey | None:
         return None
 
 
-def _claims(file: BinaryIO, length: int, seen: _Differences, unchecked: list[str]) -> Iterator[tuple[int, ClaimedHead]]:
+def _claims(
+    file: BinaryIO, length: int, differences: _Differences, unchecked: list[str]
+) -> Iterator[tuple[int, ClaimedHead]]:
     """Each readable line's number and claim, in the order of rising positions."""
     before, number = -1, 0
     while file.tell() < length and (line := file.readline(LONGEST_LINE)):
@@ -129,22 +131,22 @@ def _claims(file: BinaryIO, length: int, seen: _Differences, unchecked: list[str
         try:
             claim = claim_of_line(line)
         except ValueError as error:
-            seen.damaged.append(f"line {number} of the anchor can't be relied on: {error}")
+            differences.damaged.append(f"line {number} of the anchor can't be relied on: {error}")
             continue
         if claim.head.position <= before:
-            seen.damaged.append(f"line {number} of the anchor goes back to entry {claim.head.position}")
+            differences.damaged.append(f"line {number} of the anchor goes back to entry {claim.head.position}")
             continue
         before = claim.head.position
-        seen.latest[claim.key] = (number, claim)
+        differences.latest[claim.key] = (number, claim)
         yield number, claim
 
 
-def _compare(connection: Connection, claims: Iterator[tuple[int, ClaimedHead]], seen: _Differences) -> None:
+def _compare(connection: Connection, claims: Iterator[tuple[int, ClaimedHead]], differences: _Differences) -> None:
     try:
         ledger_id = ledger_id_of(connection)
     except ReleaseFailed:
         ledger_id = None
-        seen.damaged.append("the ledger's first entry is damaged, so that no anchor can be known to be its own")
+        differences.damaged.append("the ledger's first entry is damaged, so that no anchor can be known to be its own")
     links = connection.execute(
         select(entry.c.position, entry.c.hash).order_by(entry.c.position), execution_options=STREAMED
     )
@@ -152,41 +154,41 @@ def _compare(connection: Connection, claims: Iterator[tuple[int, ClaimedHead]], 
     for number, claim in claims:
         head = claim.head
         if head.ledger_id != ledger_id:
-            seen.others += 1
+            differences.others += 1
             continue
         while link is not None and link.position < head.position:
             link = links.fetchone()
         if link is not None and (link.position, link.hash) == (head.position, head.hash):
             continue
-        if not _holds(number, claim, seen):
+        if not _holds(number, claim, differences):
             continue
         if link is None or link.position != head.position:
-            seen.lost = head.position
+            differences.lost = head.position
             continue
-        seen.changed = head.position if seen.changed is None else seen.changed
-        seen.changes += 1
+        differences.changed = head.position if differences.changed is None else differences.changed
+        differences.changes += 1
     links.close()
 
 
-def _holds(number: int, claim: ClaimedHead, seen: _Differences) -> bool:
-    if number not in seen.unsound and claim.holds:
+def _holds(number: int, claim: ClaimedHead, differences: _Differences) -> bool:
+    if number not in differences.unsound and claim.holds:
         return True
-    if number not in seen.unsound:
-        seen.unsound.add(number)
-        seen.damaged.append(f"line {number} of the anchor can't be relied on: the signature doesn't hold")
+    if number not in differences.unsound:
+        differences.unsound.add(number)
+        differences.damaged.append(f"line {number} of the anchor can't be relied on: the signature doesn't hold")
     return False
 
 
-def _sentences(seen: _Differences, end: int) -> Iterator[str]:
-    if seen.others:
-        yield f"{seen.others} lines of the anchor are of another ledger"
-    if seen.lost >= 0:
+def _sentences(differences: _Differences, end: int) -> Iterator[str]:
+    if differences.others:
+        yield f"{differences.others} lines of the anchor are of another ledger"
+    if differences.lost >= 0:
         yield (
-            f"the anchor vouches for entry {seen.lost}, and the ledger ends at entry {end}: it was cut back, "
+            f"the anchor vouches for entry {differences.lost}, and the ledger ends at entry {end}: it was cut back, "
             "or an older copy was restored"
         )
-    if seen.changed is not None:
+    if differences.changed is not None:
         yield (
-            f"entry {seen.changed} is not the one that the anchor vouches for, nor are {seen.changes - 1} other "
-            "anchored entries: the chain was written anew"
+            f"entry {differences.changed} is not the one that the anchor vouches for, nor are "
+            f"{differences.changes - 1} other anchored entries: the chain was written anew"
         )

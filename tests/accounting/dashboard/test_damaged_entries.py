@@ -85,7 +85,7 @@ def test_a_lost_database_is_told_as_lost_and_lets_nobody_in(postgresql_server, o
     monkeypatch.setattr(chain_watch, "SHARE_OF_TIME", 0.0)
     with opened(url) as unverified, opened(url) as verified, opened(url, require_token=True) as guarded:
         assert unverified.verified()["verdict"] == "sound"
-        unverified.pages._inner.state.around.watch.close()
+        unverified.pages._inner.state.dashboard.watch.close()
         ended = verified.verified()["ended"]
         assert guarded.get("/overview", headers=headers).status_code == 200
         with server.connect() as connection:
