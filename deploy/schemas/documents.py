@@ -124,7 +124,9 @@ class PublishedMargins(PlannedMargins):
 class Published(TypedDict):
     """What was published; what is there beside form, groups and records depends on the kind of release."""
 
-    form: Annotated[Literal["microdata", "counts", "histogram", "points", "answer", "estimates"], "of the table."]
+    form: Annotated[
+        Literal["microdata", "counts", "histogram", "points", "answer", "estimates", "synthetic"], "of the table."
+    ]
     groups: Annotated[int, "rows of the table without repetitions."]
     records: Annotated[int | None, "their records; null where what is published counts none."]
     confidence: NotRequired[Annotated[str, "of the intervals."]]
@@ -140,6 +142,7 @@ class Published(TypedDict):
     encoding: NotRequired[Annotated[str, "of local reports."]]
     hashes: NotRequired[Annotated[int, "of their Bloom filter."]]
     seed: NotRequired[Annotated[Hexadecimal, "of its hash functions."]]
+    synthesizer: NotRequired[Annotated[str, "what made the rows of a synthetic table, with its version."]]
 
 
 class LedgerPlace(TypedDict):

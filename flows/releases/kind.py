@@ -69,6 +69,7 @@ KINDS = {
     "answer": f"{__package__}.answer",
     "deletion": f"{__package__}.deletion",
     "reports": f"{__package__}.local_reports",
+    "synthetic": f"{__package__}.synthetic",
 }
 """Name of the kind → its module, which has a `KIND`. A new kind is a line here."""
 
@@ -99,7 +100,7 @@ Suppressing = StronglySafeRelease | EpsilonSafeRelease | SuppressedHistogram
 """Mechanisms whose suppression can be predicted on records that may be looked at."""
 
 
-Shape = Literal["microdata", "counts", "histogram", "answers"]
+Shape = Literal["microdata", "counts", "histogram", "answers", "synthetic"]
 """What the rows of a published table are."""
 
 

@@ -80,6 +80,7 @@ def test_a_release_of_several_stages_names_the_levels_of_each() -> None:
         ("noisy-histogram/1", 875, "2 noisy counts"),
         ("suppressed-histogram/1", 875, "2 counts"),
         ("synthetic-points/1", 875, "875 synthetic points in 2 cells"),
+        ("synthetic-table/1", 875, "875 synthetic rows in 2 combinations"),
         ("mean-answer/1", None, "2 answers"),
         ("k-randomization/1", None, "2 estimates"),
     ],

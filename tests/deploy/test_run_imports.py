@@ -55,6 +55,7 @@ OTHER_KINDS = (
     "crowdblend.flows.releases.histogram",
     "crowdblend.flows.releases.local_reports",
     "crowdblend.flows.releases.points",
+    "crowdblend.flows.releases.synthetic",
     "crowdblend.tasks.counting.report_counts",
     "crowdblend.tasks.counting.key_delivery",
     *(f"crowdblend.accounting.theory.kinds.{name}" for name in KINDS.keys() - {"strongly_safe", "epsilon_safe"}),

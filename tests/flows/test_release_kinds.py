@@ -25,6 +25,7 @@ from crowdblend.tasks.readers.report_files import vector_table
 from crowdblend.tasks.request import MetadataTexts
 from crowdblend.tasks.stages.draw_once import stored_numbers
 from support.metadata_folder import check_formats, files_of, written_again
+from support.stand_in_synthesizer import written as written_stand_in
 
 TOY = Path(__file__).resolve().parents[1] / "support" / "toy_kind"
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "specification.md"
@@ -40,6 +41,7 @@ TEXTS = {
     "deletion": "[deletion]\n",
     "answer": '[answer]\nkind = "count"\nepsilon = 0.5\n',
     "reports": '[reports]\nkind = "k-randomization"\nflip_probability = 0.25\nvalues = ["red", "blue"]\n',
+    "synthetic": "[synthetic]\n",
     "columns": '[columns.sex]\nvalues = ["F", "M"]\n',
     "cluster": '[cluster]\naddress = "tcp://scheduler:8786"\n',
 }
@@ -50,6 +52,7 @@ TOGETHER = {
     "answer": {"sampling", "columns", "cluster"},
     "deletion": {"suppression", "privacy", "selection", "margins", "columns", "cluster"},
     "reports": {"privacy", "cluster"},
+    "synthetic": {"privacy", "columns", "cluster"},
 }
 
 
@@ -90,6 +93,7 @@ def test_a_whole_specification_with_one_foreign_table_is_refused(tmp_path, kind)
         "answer": ("answer", "sampling", "columns"),
         "deletion": ("deletion", "suppression", "privacy", "columns"),
         "reports": ("reports",),
+        "synthetic": ("synthetic", "privacy", "columns"),
     }[kind]
     assert "exclude each other" not in refusal_of(tmp_path, *whole)
     for foreign in TEXTS.keys() - TOGETHER[kind] - ({kind} if kind != DEFAULT_KIND else KINDS.keys()):
@@ -163,6 +167,9 @@ RELEASES = {
     "deletion with margins": "[deletion]\n[privacy]\nepsilon = 1\ndelta = 1e-6\n[margins]\n"
     + COLOUR.replace("level = 0", "levels = [0, 1]"),
     "reports": '[reports]\nkind = "k-randomization"\nflip_probability = 0.25\nvalues = ["red", "blue"]\n',
+    "synthetic": "[synthetic]\n[privacy]\nepsilon = 1\ndelta = 1e-6\n"
+    + COLOUR
+    + "[columns.age]\ninterval = { lower = 0, upper = 100, widths = [50] }\nlevel = 1\n",
 }
 """Of each kind, for the bytes of a retry and for the documents: records of the desk's people, or reports."""
 
@@ -191,6 +198,12 @@ def test_a_retry_publishes_what_the_first_attempt_would_have_and_every_document_
     desk, two_attempts, name
 ) -> None:
     check_retry_and_documents(desk, two_attempts, name)
+
+
+@pytest.fixture(autouse=True)
+def stand_in(tmp_path, monkeypatch) -> None:
+    """Draws synthetic rows, other ones each time."""
+    monkeypatch.setenv("CROWDBLEND_SYNTHESIZER", str(written_stand_in(tmp_path)))
 
 
 def check_retry_and_documents(desk, two_attempts, name: str) -> Path:

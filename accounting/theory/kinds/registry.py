@@ -33,7 +33,8 @@ def price(mechanism: Mechanism, *, delta: Decimal, releases: int = 1, rows_per_p
     a choice of its own: docs/proofs/selection.md. Histograms: docs/proofs/noisy-histogram.md and
     docs/proofs/outlier-privacy.md, with unequal rates docs/proofs/robust-sampling.md; points cost what their counts do:
     docs/proofs/points.md; answers, whose δ is 0: docs/proofs/answers.md; local reports, whose δ is 0, and their counts:
-    docs/proofs/local.md and docs/proofs/outcome-counts.md; deletion releases: docs/proofs/deletion.md.
+    docs/proofs/local.md and docs/proofs/outcome-counts.md; deletion releases: docs/proofs/deletion.md; synthetic
+    tables: docs/proofs/synthetic-table.md.
     Where a person has several records, the same prices for one record are carried over by group privacy, those of
     deletion releases exactly: docs/proofs/group-privacy.md.
 
@@ -186,6 +187,7 @@ KINDS: dict[str, tuple[str, ...]] = {
     "mixed_series": ("mixed-series/1",),
     "selected_deletion": ("selected-deletion-release/1",),
     "deletion": ("deletion-release/1", "calibrated-deletion-release/1"),
+    "synthetic_table": ("synthetic-table/1",),
 }
 """Kind, which is the name of its module here and of its mechanisms' `kind` → the names of its records on disk."""
 

@@ -35,8 +35,8 @@ class Snippet:
 
 
 def snippets(facts: SheetFacts) -> tuple[Snippet, ...]:
-    """The same count in each tool: people by a column, with bounds that hold; answers are only loaded."""
-    if facts.shape == "answers" or not facts.columns:
+    """The same count in each tool: people by a column, with bounds that hold; the rest is only loaded."""
+    if facts.shape in ("answers", "synthetic") or not facts.columns:
         return tuple(_loading(facts))
     asked = _Count(facts)
     return (

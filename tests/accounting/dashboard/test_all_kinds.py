@@ -15,6 +15,7 @@ from crowdblend.mechanisms.deletion import DeletionRelease, OptimalDeletion
 from crowdblend.mechanisms.histogram import NoisyHistogram, OutlierPrivateHistogram, SuppressedHistogram
 from crowdblend.mechanisms.microdata import StronglySafeRelease
 from crowdblend.mechanisms.points import SyntheticPoints
+from crowdblend.mechanisms.synthetic_table import SyntheticTable
 
 RATE, HALF = Decimal("0.1"), Decimal("0.5")
 SAFE = StronglySafeRelease(k=20, sampling_rate=RATE)
@@ -27,6 +28,7 @@ KINDS = {
         k=20, lowest_rate=RATE, highest_rate=RATE, largest_rate=RATE, exceptions=1
     ),
     "synthetic-points/1": SyntheticPoints(dimensions=2, cells_per_side=4, counts=SAFE),
+    "synthetic-table/1": SyntheticTable(method="mst", rho=Decimal("0.02")),
     "deletion-release/1": DeletionRelease(stages=2, k=1, noise=OptimalDeletion(epsilon=HALF, delta=Decimal("5e-7"))),
     "count-answer/1": CountAnswer(epsilon=HALF, groups=3, sampling_rate=None, relation="add/remove"),
 }

@@ -50,6 +50,7 @@ from crowdblend.mechanisms.mechanism import ADD_REMOVE, REPLACEMENT, Mechanism
 from crowdblend.mechanisms.microdata import EpsilonSafeRelease, StronglySafeRelease
 from crowdblend.mechanisms.mixed_series import MixedSeries
 from crowdblend.mechanisms.points import SyntheticPoints
+from crowdblend.mechanisms.synthetic_table import SyntheticTable
 
 RATE, HALF, DELTA = Decimal("0.1"), Decimal("0.5"), Decimal("1e-4")
 NOISY = NoisyHistogram(k=5, epsilon=Decimal(1), sampling_rate=Decimal("0.3"))
@@ -107,6 +108,10 @@ EXAMPLES: dict[str, tuple[Mechanism, ...]] = {
             margin_width=90,
         ),
     ),
+    "synthetic_table": (
+        SyntheticTable(method="mst", rho=Decimal("0.02")),
+        SyntheticTable(method="aim", rho=Decimal("1.5")),
+    ),
 }
 """Mechanisms of every kind: each law is tried on all of them."""
 
@@ -122,6 +127,7 @@ DEARER: dict[str, Callable[[Any], Any]] = {
     "exceptions": lambda few: few + 1,
     "flip_probability": lambda q: q - Decimal("0.01"),
     "least_people": lambda people: people // 2,
+    "rho": lambda rho: rho * 2,
 }
 """Field → a value with which nobody is protected better; what isn't here has no one direction."""
 

@@ -1,0 +1,152 @@
+"""Synthetic tables: ρ-zero-concentrated privacy, charged as the least (ε, δ) that follows from it."""
+
+from __future__ import annotations
+
+import math
+from decimal import Decimal
+
+from .....mechanisms.amounts import amount_exact
+from .....mechanisms.errors import InputRefused
+from .....mechanisms.synthetic_table import LARGEST_RHO, SyntheticTable
+from ...arithmetic import add_up, decimal_down, decimal_up, exact_log_down, multiply_up
+from ...composition.group_privacy import rule_for_group
+from ...composition.renyi import conversion_loss
+from ..kind import (
+    RELATION,
+    WHOLE,
+    MechanismKind,
+    Price,
+    Published,
+    RecordForm,
+    Statements,
+    check_request,
+    no_filter_parts,
+    not_composed,
+)
+
+__all__ = ["KIND", "concentrated_epsilon", "largest_rho"]
+
+_RULE = "zero-concentrated/1"
+_DONE = (
+    "The rows of this table are synthetic: none is a record of a person, and combinations of labels may be there that "
+    "nobody has. A model was fitted by {method} of the library OpenDP to noisy counts of labels that were declared "
+    "before the records were read, of single columns and of combinations that were chosen privately; the rows were "
+    "drawn from it, each by itself."
+)
+_NEAREST, _FARTHEST, _WIDTH = math.log(1e-9), math.log(1e9), 1e-7
+_LEAST_RHO = 1e-12
+_GOLDEN = (math.sqrt(5.0) - 1.0) / 2.0
+
+
+def concentrated_epsilon(rho: Decimal, *, delta: Decimal) -> Decimal:
+    """An ε at which ρ-zero-concentrated differential privacy is (ε, δ)-private: the least over all orders, nearly.
+
+    It is αρ + ln((α−1)/α) − (ln δ + ln α)/(α − 1) at the order α that was found; every α > 1 gives a valid ε, so that
+    the search decides nothing but how little is charged (docs/proofs/synthetic-table.md). Source: Bun, Steinke,
+    arXiv:1605.02065, Definition 1.1; Canonne, Kamath, Steinke, arXiv:2004.00010, Proposition 12.
+
+    Args:
+        rho: ρ > 0.
+        delta: δ, 0 < δ < 1.
+
+    Returns:
+        ε ≥ 0, rounded up to 12 digits.
+    """
+    order = decimal_up(add_up(1, Decimal(math.exp(_best_place(float(rho), float(exact_log_down(delta)))))))
+    epsilon = add_up(multiply_up(order, rho), conversion_loss(order, delta))
+    return decimal_up(max(epsilon, Decimal(0)))
+
+
+def _best_place(rho: float, log_delta: float) -> float:
+    """ln(α − 1) at about the least ε, in doubles: a golden-section search."""
+
+    def epsilon(place: float) -> float:
+        above = math.exp(place)
+        return (1.0 + above) * rho - math.log1p(1.0 / above) - (log_delta + math.log1p(above)) / above
+
+    low, high = _NEAREST, _FARTHEST
+    while high - low > _WIDTH:
+        first, second = high - _GOLDEN * (high - low), low + _GOLDEN * (high - low)
+        if epsilon(first) <= epsilon(second):
+            high = second
+        else:
+            low = first
+    return low
+
+
+def largest_rho(epsilon: Decimal, *, delta: Decimal, records: int = 1) -> Decimal:
+    """About the largest ρ whose price is at most ε, of at most 12 digits.
+
+    Args:
+        epsilon: ε > 0.
+        delta: δ, 0 < δ < 1.
+        records: M, the most records of one person.
+
+    Raises:
+        InputRefused: there is none.
+    """
+    check_request(delta, 1)
+
+    def fits(rho: Decimal) -> bool:
+        return concentrated_epsilon(_of_group(rho, records), delta=delta) <= epsilon
+
+    low, high = math.log(_LEAST_RHO), math.log(LARGEST_RHO)
+    while high - low > _WIDTH * 1e-4:
+        middle = (low + high) / 2.0
+        low, high = (middle, high) if fits(Decimal(math.exp(middle))) else (low, middle)
+    rho = decimal_down(Decimal(math.exp(low)))
+    if not fits(rho):
+        raise InputRefused(f"epsilon {amount_exact(epsilon)} is too little for a synthetic table.", remedy="Raise it.")
+    return rho
+
+
+def _of_group(rho: Decimal, records: int) -> Decimal:
+    """ρ where the records of a person are M: M²ρ. Source: Bun, Steinke, arXiv:1605.02065, Proposition 1.9."""
+    return multiply_up(rho, records * records)
+
+
+def _price(mechanism: SyntheticTable, delta: Decimal, releases: int) -> Price:
+    return _group_price(mechanism, delta, releases, 1)
+
+
+def _group_price(mechanism: SyntheticTable, delta: Decimal, releases: int, records: int) -> Price:
+    check_request(delta, releases)
+    return Price(
+        epsilon=concentrated_epsilon(_of_group(mechanism.rho, records), delta=delta),
+        delta=delta,
+        relation=RELATION,
+        rule=_RULE if records == 1 else rule_for_group(_RULE, even=False),
+        releases=releases,
+        rows_per_person=records,
+    )
+
+
+KIND: MechanismKind[SyntheticTable] = MechanismKind(
+    records={"synthetic-table/1": RecordForm(mechanism=SyntheticTable)},
+    pure=False,
+    price=_price,
+    group_price=_group_price,
+    paper_price=None,
+    losses=not_composed,
+    filter_parts=no_filter_parts("its cost is known as zero-concentrated privacy alone, which has no place there yet"),
+    curves=None,
+    tunable=None,
+    selection=None,
+    sampling_rate=lambda _: None,
+    samples=lambda _: 1,
+    survey_rate=None,
+    exclusive=False,
+    earlier={},
+    theorems={
+        _RULE: "Bun, Steinke, arXiv:1605.02065, Definition 1.1, by the conversion of Canonne, Kamath, Steinke, "
+        "arXiv:2004.00010, Proposition 12; proved in docs/proofs/synthetic-table.md, given that the library's choices "
+        "and counts have the stated rho"
+    },
+    statements=Statements(
+        done=lambda mechanism: f"{WHOLE} {_DONE.format(method=mechanism.method.upper())}",
+        proved=lambda *_: "",
+        chosen="a choice of columns, levels or method",
+        series=None,
+        published=Published("combination", "combinations", "synthetic row"),
+    ),
+)

@@ -1,0 +1,201 @@
+"""Releases of synthetic tables: rows drawn from a model of noisy counts, for whom true rows aren't needed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...accounting.theory.kinds.synthetic_table import largest_rho
+from ...mechanisms.errors import InputRefused
+from ...mechanisms.microdata import GroupCounts
+from ...mechanisms.recoding import GeneralizationMap
+from ...mechanisms.synthetic_table import METHODS, SyntheticTable, counted_cells
+from ...tasks.request import Request
+from ..columns import declared_map
+from ..spec_tables import SpecTable
+from .kind import GivenSpec, NoDocument, ReleaseKind, TableReading, count_records, fixed_columns, record_layout
+
+if TYPE_CHECKING:
+    from ...tasks.inputs.list import SourceLayout
+    from ...tasks.stages.count import ReleaseWork
+    from ...tasks.stages.table import Publication
+
+__all__ = ["KIND", "SyntheticRequest", "SyntheticSpecTable"]
+
+MOST_CELLS = 1 << 26
+_VERSION_NUMBERS = 6
+
+
+class SyntheticSpecTable(SpecTable):
+    """[synthetic]: rows drawn from a model of noisy counts, instead of the records."""
+
+    method: Literal["mst", "aim"] = "mst"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SyntheticRequest(Request):
+    """A synthetic table, from the specification alone."""
+
+    kind: ClassVar[str] = "synthetic"
+    domain: ClassVar[bytes] = b"crowdblend synthetic 1\n"
+
+    mechanism: SyntheticTable
+    recoding: GeneralizationMap
+
+    @property
+    def names_sample(self) -> bool:
+        """No sample is drawn."""
+        return False
+
+    @property
+    def own_terms(self) -> Mapping[str, object]:
+        """Nothing beside mechanism and map."""
+        return {}
+
+
+def _request(given: GivenSpec) -> SyntheticRequest:
+    shared, privacy, method = given.shared, given.privacy, given.own.method
+    recoding = declared_map(given.path, given.columns, base=given.base)
+    _check_columns(given, recoding)
+    if privacy.epsilon is None:
+        raise InputRefused("this is required and missing.", where=f"{given.path}: [privacy].epsilon")
+    try:
+        rho = largest_rho(privacy.epsilon, delta=privacy.delta, records=given.tables.data.rows_per_person)
+    except InputRefused as refusal:
+        where = f"{given.path}: [privacy].epsilon"
+        raise InputRefused(refusal.what, where=where, remedy=refusal.remedy) from None
+    mechanism = SyntheticTable(method=method, rho=rho)
+    return SyntheticRequest(**shared, price=given.priced(mechanism), mechanism=mechanism, recoding=recoding)
+
+
+def _check_columns(given: GivenSpec, recoding: GeneralizationMap) -> None:
+    """Refuse what no model is fitted to: a single column, one with a single label, or too many combinations."""
+    if len(recoding.columns) == 1:
+        raise InputRefused(
+            "a model of one column is its counts.",
+            where=f"{given.path}: [columns]",
+            remedy="Release more columns, or a noisy histogram or answer instead.",
+        )
+    for column in recoding.columns:
+        if column.size == 1:
+            raise InputRefused(
+                "at this level the column has a single label.",
+                where=f"{given.path}: [columns.{column.name}].level",
+                remedy="Take a lower level, or leave the column out.",
+            )
+    method = given.own.method
+    cells = counted_cells([column.size for column in recoding.columns], method=method)
+    if cells > MOST_CELLS:
+        raise InputRefused(
+            f"{method.upper()} counts all combinations of up to {METHODS[method]} columns: {cells} here, more than the "
+            f"{MOST_CELLS} that it is run with.",
+            where=f"{given.path}: [columns]",
+            remedy="Use coarser levels or fewer columns" + (', or method = "mst".' if method == "aim" else "."),
+        )
+
+
+def _layout(request: SyntheticRequest) -> SourceLayout:
+    """The files of records, where what makes synthetic rows is installed, and there is memory for their groups."""
+    from ...tasks.counting.group_counts import require_room
+    from ...tasks.stages.synthesize import require_synthesizer
+
+    require_synthesizer()
+    layout = record_layout(request)
+    require_room(layout, maps=(request.recoding,))
+    return layout
+
+
+def _protected(request: SyntheticRequest, work: ReleaseWork, counts: GroupCounts) -> NDArray[np.int64]:
+    """What is published, as `_published` reads it.
+
+    PRIVACY: the draw is made here and nowhere else. One that ends before it is stored has given nothing away.
+    """
+    from ...tasks.stages.synthesize import synthetic_rows
+
+    del work
+    used, rows = synthetic_rows(counts, generalization=request.recoding, mechanism=request.mechanism)
+    return np.concatenate([np.array(used, dtype=np.int64), rows.keys.reshape(-1), rows.counts])
+
+
+def _published(
+    request: SyntheticRequest, numbers: Sequence[int] | NDArray[np.int64]
+) -> tuple[tuple[str, str], GroupCounts]:
+    """The versions of opendp and mbi that made the rows, and the rows.
+
+    The numbers are those of the versions, three each; the rows' keys word by word; and how often each row is there.
+
+    Raises:
+        ValueError: the numbers are nothing that this release can publish.
+        OverflowError: one has more than 64 bits.
+    """
+    every = np.asarray(numbers, dtype=np.int64)
+    used, left = every[:_VERSION_NUMBERS].tolist(), every[_VERSION_NUMBERS:]
+    height = request.recoding.key_words + 1
+    if len(used) < _VERSION_NUMBERS or min(used) < 0 or left.size == 0 or left.size % height:
+        raise ValueError("numbers are missing")
+    rows = left.reshape(height, -1)
+    if not request.recoding.holds(rows[:-1]) or int(rows[-1].min()) < 1:
+        raise ValueError("a key is of no group, or a row is there less than once")
+    opendp, mbi = (".".join(map(str, one)) for one in (used[:3], used[3:]))
+    return (opendp, mbi), GroupCounts(rows[:-1], rows[-1])
+
+
+def _can_be_published(request: SyntheticRequest, numbers: Sequence[int] | NDArray[np.int64]) -> bool:
+    try:
+        _published(request, numbers)
+    except (OverflowError, ValueError):
+        return False
+    return True
+
+
+def _publication(
+    request: SyntheticRequest, _: GeneralizationMap, numbers: Sequence[int] | NDArray[np.int64]
+) -> Publication:
+    """Every synthetic row as often as it was drawn."""
+    from ...tasks.stages.table import Publication, count_table
+
+    (opendp, mbi), rows = _published(request, numbers)
+    return Publication(
+        table=count_table(rows.keys, rows.counts, generalization=request.recoding, form="microdata"),
+        file_format=request.file_format,
+        groups=rows.counts.size,
+        records=int(rows.counts.sum()),
+        form="synthetic",
+        details={"synthesizer": f"{request.mechanism.method.upper()} of opendp {opendp}, with mbi {mbi}"},
+    )
+
+
+def _explained(request: SyntheticRequest) -> dict[str, Any]:
+    del request
+    return {"maps": 1, "selection": None}
+
+
+KIND = ReleaseKind(
+    name=SyntheticRequest.kind,
+    model=SyntheticSpecTable,
+    allows=frozenset({"privacy", "columns"}),
+    mechanisms=(SyntheticTable,),
+    series=False,
+    forms=False,
+    limits=True,
+    unequal_rates=lambda _: frozenset(),
+    request=_request,
+    layout=_layout,
+    count_columns=fixed_columns,
+    count=count_records,
+    protect=_protected,
+    draws=_can_be_published,
+    finish=_publication,
+    explain=_explained,
+    meanings={
+        "method": "by which a model is fitted: mst, or aim",
+        "rho": "ρ of zero-concentrated privacy, which ε and δ follow from",
+    },
+    sheet=lambda *_: TableReading(shape="synthetic", rate=None, k=None, suppresses=False, noise=None),
+    preview=lambda _: NoDocument(of=("synthetic tables",)),
+    figures=None,
+)

@@ -1,0 +1,201 @@
+"""Synthetic rows from exact counts: the library that draws them runs in a process of its own, perhaps another Python's.
+
+PRIVACY: exact counts go to that process by a pipe. Neither they nor the library's messages are stored or told.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from ...mechanisms.errors import InputRefused, ReleaseFailed
+from ...mechanisms.microdata import GroupCounts
+from ...mechanisms.recoding import GeneralizationMap
+from ...mechanisms.synthetic_table import SyntheticTable, library_rho
+from ..readers.column_codes import arrow_of, numbers_of
+from . import synthesizer
+
+__all__ = ["SYNTHESIZER", "VERSIONS", "require_synthesizer", "synthetic_rows"]
+
+SYNTHESIZER = "CROWDBLEND_SYNTHESIZER"
+EXTRA = "crowdblend[synthetic]"
+SUPPORTED = "0.16."
+VERSIONS = ("opendp", "mbi")
+"""Libraries whose versions are drawn with the rows: three numbers each."""
+
+_VERSION = re.compile(r"([0-9]{1,6})\.([0-9]{1,6})\.([0-9]{1,6})")
+_INHERITED = ("HOME", "LANG", "LC_ALL", "LD_LIBRARY_PATH", "PATH", "TMPDIR")
+_SECONDS_TO_ANSWER = 120
+
+
+def require_synthesizer() -> None:
+    """Refuse a release for which the libraries aren't installed; they aren't loaded, and no record is read.
+
+    Raises:
+        InputRefused: there is no such interpreter, or it lacks a library or has another version.
+    """
+    python = _python()
+    try:
+        asked = [python, "-I", str(Path(synthesizer.__file__)), "versions"]
+        done = subprocess.run(  # noqa: S603 - the interpreter is the steward's, the program ours
+            asked, env=_environment(), capture_output=True, timeout=_SECONDS_TO_ANSWER, check=True
+        )
+        found: dict[str, Any] = json.loads(done.stdout)
+    except (OSError, ValueError, subprocess.SubprocessError) as fault:
+        raise InputRefused(
+            f"the interpreter of the synthesizer can't be asked for its libraries ({type(fault).__name__}).",
+            where=f"{SYNTHESIZER}={python}",
+            remedy=f"Name a Python in whose environment {EXTRA} is installed.",
+        ) from None
+    known = all(isinstance(found.get(name), str) and _VERSION.fullmatch(found[name]) for name in VERSIONS)
+    if not known or found.get("lacking") or not found["opendp"].startswith(SUPPORTED):
+        lacking = ", ".join(found.get("lacking") or [f"opendp[mbi]=={SUPPORTED}*"])
+        raise InputRefused(
+            f"this Python lacks what synthetic tables are made with: {lacking}.",
+            where=python,
+            remedy=f"Install {EXTRA}, or set {SYNTHESIZER} to a Python of another environment that has opendp[mbi].",
+        )
+
+
+def synthetic_rows(
+    counts: GroupCounts, *, generalization: GeneralizationMap, mechanism: SyntheticTable
+) -> tuple[tuple[int, ...], GroupCounts]:
+    """Draw a table: distinct synthetic rows, with how often each is there.
+
+    PRIVACY: each call is a draw of its own and costs the mechanism's price: store the result before it is used.
+
+    Args:
+        counts: records by their labels, exactly.
+        generalization: the map that they are keys of.
+        mechanism: the method and what it may spend.
+
+    Returns:
+        The numbers of the libraries' versions, and the rows as keys of the same map.
+
+    Raises:
+        ReleaseFailed: the process failed, or its answer isn't rows of this map.
+    """
+    answer = _answer(_question(counts, generalization=generalization, mechanism=mechanism))
+    try:
+        used = [numbers_of_version(answer.schema.metadata[name.encode()].decode()) for name in VERSIONS]
+        *codes, numbers = map(_whole_numbers, answer.columns)
+        rows = _rows(codes, numbers, generalization=generalization)
+    except (ArithmeticError, AttributeError, KeyError, TypeError, ValueError, pa.ArrowException):
+        raise _failed("its answer has another form") from None
+    return tuple(number for one in used for number in one), rows
+
+
+def numbers_of_version(text: str) -> tuple[int, ...]:
+    """The three numbers of a version.
+
+    Raises:
+        ValueError: it has another form.
+    """
+    found = _VERSION.fullmatch(text)
+    if found is None:
+        raise ValueError("a version has three numbers")
+    return tuple(int(number) for number in found.groups())
+
+
+def _whole_numbers(column: pa.ChunkedArray) -> NDArray[np.int64]:
+    """A column's numbers.
+
+    Raises:
+        ValueError: it has others than whole ones, or lacks some.
+    """
+    if column.type != pa.int64() or column.null_count:
+        raise ValueError("codes and numbers are whole numbers")
+    return numbers_of(column.combine_chunks())
+
+
+def _rows(
+    codes: Sequence[NDArray[np.int64]], numbers: NDArray[np.int64], *, generalization: GeneralizationMap
+) -> GroupCounts:
+    """Rows by their keys, ascending.
+
+    Raises:
+        ValueError: a code is none of its column, a row is there twice, or fewer than once.
+    """
+    for column, own in zip(generalization.columns, codes, strict=True):
+        if own.size and not 0 <= own.min() <= own.max() < column.size:
+            raise ValueError("a code is none of its column")
+    if numbers.size == 0 or numbers.min() < 1:
+        raise ValueError("a row is there at least once")
+    keys = generalization.keys(codes)
+    order = np.lexsort(keys[::-1])
+    keys = keys[:, order]
+    if not np.any(keys[:, 1:] != keys[:, :-1], axis=0).all():
+        raise ValueError("a row is there twice")
+    return GroupCounts(keys, numbers[order])
+
+
+def _question(counts: GroupCounts, *, generalization: GeneralizationMap, mechanism: SyntheticTable) -> bytes:
+    """The records as a stream of Arrow; columns bear numbers for names."""
+    codes = generalization.decode(counts.keys)
+    columns = {f"c{number}": arrow_of(own.astype(np.int32)) for number, own in enumerate(codes)}
+    asked = {
+        "method": mechanism.method,
+        "rho": repr(library_rho(mechanism)),
+        "sizes": json.dumps([column.size for column in generalization.columns]),
+    }
+    table = pa.table({**columns, synthesizer.NUMBER: arrow_of(counts.counts)}).replace_schema_metadata(asked)
+    stream = pa.BufferOutputStream()
+    with pa.ipc.new_stream(stream, table.schema) as written:
+        written.write_table(table)
+    question: bytes = stream.getvalue().to_pybytes()
+    return question
+
+
+def _answer(question: bytes) -> pa.Table:
+    """What the process answers.
+
+    Raises:
+        ReleaseFailed: it failed.
+    """
+    asked = [_python(), "-I", str(Path(synthesizer.__file__)), "draw"]
+    try:
+        done = subprocess.run(  # noqa: S603 - the interpreter is the steward's, the program ours
+            asked, env=_environment(), input=question, capture_output=True, check=False
+        )
+    except OSError as fault:
+        raise _failed(type(fault).__name__) from None
+    if done.returncode != 0:
+        told = done.stderr.decode("utf-8", "replace").splitlines()[-1:] or [""]
+        kind = told[0] if done.returncode == synthesizer.FAILED and told[0].isidentifier() else None
+        raise _failed(kind or f"exit code {done.returncode}")
+    try:
+        with pa.ipc.open_stream(done.stdout) as stream:
+            table: pa.Table = stream.read_all()
+    except pa.ArrowException:
+        raise _failed("its answer has another form") from None
+    return table
+
+
+def _failed(kind: str) -> ReleaseFailed:
+    return ReleaseFailed(
+        f"the synthesizer failed ({kind}).",
+        not_done="Nothing was published; what was charged stays charged.",
+        remedy="Run again with the same release id: it is not charged twice. A method that needs more memory than "
+        "there is fails each time.",
+    )
+
+
+def _python() -> str:
+    """The interpreter that is named, or this one."""
+    return os.environ.get("CROWDBLEND_SYNTHESIZER") or sys.executable
+
+
+def _environment() -> dict[str, str]:
+    """What the process gets of this one's variables: nothing of ledgers, stores and passwords."""
+    own = {name: os.environ[name] for name in _INHERITED if name in os.environ}
+    return {**own, "JAX_PLATFORMS": "cpu"}

@@ -1,0 +1,74 @@
+"""The price of a synthetic table: OpenDP's own conversion, the exact profile of Gaussian noise, and ρ found again."""
+
+from __future__ import annotations
+
+import math
+from decimal import Decimal
+from itertools import combinations, product
+
+import opendp.prelude as dp
+import pytest
+from crowdblend.accounting.theory.kinds.registry import price
+from crowdblend.accounting.theory.kinds.synthetic_table import concentrated_epsilon, largest_rho
+from crowdblend.mechanisms.errors import InputRefused
+from crowdblend.mechanisms.synthetic_table import METHODS, SyntheticTable, counted_cells, library_rho
+from scipy.special import log_ndtr
+
+RHOS = [Decimal(text) for text in ("1e-4", "0.0243559703582", "0.5", "7", "400")]
+DELTAS = [Decimal(text) for text in ("0.1", "1e-3", "1e-6", "1e-12")]
+
+
+def gaussian_delta(epsilon: float, *, rho: float, records: int = 1) -> float:
+    """δ of a count with Gaussian noise of ρ, for `records` more records. Source: Balle, Wang, arXiv:1805.06530."""
+    scale, shift = 1.0 / math.sqrt(2.0 * rho), float(records)
+    first, second = shift / (2.0 * scale), epsilon * scale / shift
+    return math.exp(log_ndtr(first - second)) - math.exp(epsilon + log_ndtr(-first - second))
+
+
+def of_opendp(rho: float, delta: float) -> float:
+    space = dp.atom_domain(T=int), dp.absolute_distance(T=int)
+    noise = dp.c.make_zCDP_to_approxDP(dp.m.make_gaussian(*space, scale=1.0 / math.sqrt(2.0 * rho)))
+    return float(noise.map(1).epsilon(delta))
+
+
+@pytest.mark.parametrize(("rho", "delta"), [*product(RHOS, DELTAS)])
+def test_the_price_is_the_librarys_own_and_above_that_of_gaussian_noise(rho, delta) -> None:
+    dp.enable_features("contrib")
+    found = concentrated_epsilon(rho, delta=delta)
+    assert len(found.as_tuple().digits) <= 12
+    # Their search for the order ends a little above the least ε.
+    assert float(found) == pytest.approx(of_opendp(float(rho), float(delta)), rel=1e-7, abs=1e-12)
+    assert gaussian_delta(float(found), rho=float(rho)) <= float(delta)
+
+
+@pytest.mark.parametrize("records", [2, 30])
+def test_several_records_cost_what_so_many_times_the_shift_does(records) -> None:
+    mechanism, delta = SyntheticTable(method="aim", rho=Decimal("0.01")), Decimal("1e-6")
+    found = price(mechanism, delta=delta, rows_per_person=records)
+    assert gaussian_delta(float(found.epsilon), rho=0.01, records=records) <= 1e-6
+    assert gaussian_delta(0.7 * float(found.epsilon), rho=0.01, records=records) > 1e-6
+    assert found.rule == "group-privacy/1+zero-concentrated/1"
+
+
+@pytest.mark.parametrize("records", [1, 7])
+def test_the_largest_rho_costs_the_epsilon_that_is_asked_for(records) -> None:
+    for epsilon, delta in product((Decimal("0.01"), Decimal(1), Decimal(20)), DELTAS[1:]):
+        rho = largest_rho(epsilon, delta=delta, records=records)
+        costs = price(SyntheticTable(method="mst", rho=rho), delta=delta, rows_per_person=records).epsilon
+        assert epsilon * Decimal("0.999999") < costs <= epsilon
+    with pytest.raises(InputRefused, match="too little"):
+        largest_rho(Decimal("1e-30"), delta=Decimal("1e-9"))
+
+
+def test_a_table_is_described_by_its_method_and_rho() -> None:
+    for method, rho in (("MST", "1"), ("mst", "0"), ("mst", "-1"), ("aim", "NaN"), ("aim", "1000001")):
+        with pytest.raises(ValueError, match="must be"):
+            SyntheticTable(method=method, rho=Decimal(rho))
+    assert 0.999 < library_rho(SyntheticTable(method="mst", rho=Decimal(1))) < 1.0
+
+
+def test_cells_are_those_of_all_pairs_and_triples() -> None:
+    sizes = [3, 1, 7, 20]
+    for method, most in METHODS.items():
+        together = [math.prod(some) for number in range(2, most + 1) for some in combinations(sizes, number)]
+        assert counted_cells(sizes, method=method) == sum(together)

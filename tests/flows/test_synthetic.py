@@ -1,0 +1,200 @@
+"""Releases of synthetic tables: charged before the draw, drawn once, and said to be synthetic.
+
+What draws stands in for `opendp[mbi]`, which the tests' environment can't have; the tests marked `extra` use the
+library itself, by the Python that CROWDBLEND_SYNTHESIZER names.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from decimal import Decimal
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+from crowdblend.flows.releases.kind import release_kind
+from crowdblend.flows.spec import read_spec
+from crowdblend.mechanisms.errors import InputRefused, ReleaseFailed
+from crowdblend.mechanisms.microdata import GroupCounts
+from crowdblend.mechanisms.synthetic_table import SyntheticTable
+from crowdblend.tasks.stages.synthesize import SYNTHESIZER, require_synthesizer, synthetic_rows
+from support.stand_in_synthesizer import written
+
+LIBRARY = os.environ.get(SYNTHESIZER)
+SPEC = """
+[release]
+name = "a"
+output = "out"
+[data]
+dataset = "people"
+source = "people.csv"
+separator = ";"
+[synthetic]
+[privacy]
+epsilon = 1
+delta = 1e-6
+[columns.colour]
+values = ["blue", "green", "red"]
+level = 0
+[columns.age]
+interval = { lower = 0, upper = 100, widths = [10, 50] }
+level = 1
+"""
+
+
+@pytest.fixture
+def spec(desk) -> Path:
+    path = desk.folder / "spec.toml"
+    path.write_text(SPEC)
+    return path
+
+
+def draws(desk) -> list[dict]:
+    noted = desk.folder / "draws.jsonl"
+    return [json.loads(line) for line in noted.read_text().splitlines()] if noted.exists() else []
+
+
+@pytest.mark.slow
+def test_a_draw_is_charged_first_and_what_is_published_says_that_it_is_synthetic(desk, spec, monkeypatch) -> None:
+    desk.add_dataset()
+    monkeypatch.setenv(SYNTHESIZER, str(written(desk.folder, way="fails")))
+    failed = desk("run", spec, "--release-id", "one")
+    assert (failed.code, "the synthesizer failed (OpenDPException)" in failed.err) == (1, True), failed.err
+    assert "the value" not in failed.err
+    [entry] = desk("ledger", "show", "--json").json["releases"]
+    assert (entry["stage"], [one["records"] for one in draws(desk)]) == ("reading", [2_400])
+    assert not [*desk.home.rglob("*.draw.json")]
+    monkeypatch.setenv(SYNTHESIZER, str(written(desk.folder)))
+    desk.succeed("run", spec, "--release-id", "one")
+    out = desk.folder / "out"
+    certificate = json.loads((out / "certificate.json").read_bytes())
+    published = certificate["published"]
+    assert (published["form"], published["synthesizer"]) == ("synthetic", "MST of opendp 0.16.0, with mbi 1.1.0")
+    assert "none is a record of a person" in certificate["guarantee"]["in_words"]
+    assert pq.read_table(out / "data.parquet").num_rows == published["records"]
+    charged = Decimal(certificate["mechanism"]["rho"])
+    for asked in draws(desk):
+        assert [name for name in asked["variables"] if "CROWDBLEND" in name] == []
+        assert charged * Decimal("0.99999") < Decimal(asked["rho"]) < charged
+    [entry] = desk("ledger", "show", "--json").json["releases"]
+    assert entry["stage"] == "published"
+    assert desk("verify", out).code == desk("ledger", "verify").code == 0
+    desk.succeed("sheet", out, "--output", desk.folder / "sheets")
+    for sheet in (desk.folder / "sheets").iterdir():
+        assert "No row is a person" in sheet.read_text(), sheet
+
+
+def test_an_answer_that_is_no_table_of_this_map_is_not_taken(spec, tmp_path, monkeypatch) -> None:
+    recoding = read_spec(spec, output=None).recoding
+    counts = GroupCounts(np.array([[0, 5]]), np.array([4, 9]))
+
+    def drawn(way: str) -> GroupCounts:
+        monkeypatch.setenv(SYNTHESIZER, str(written(tmp_path, way=way)))
+        mechanism = SyntheticTable(method="mst", rho=Decimal(1))
+        return synthetic_rows(counts, generalization=recoding, mechanism=mechanism)[1]
+
+    assert recoding.holds(drawn("rows").keys)
+    with pytest.raises(ReleaseFailed, match="another form"):
+        drawn("beyond")
+
+
+MISSING = {
+    "": "lacks what synthetic tables are made with: mbi==1.1.0",  # this Python, which has opendp alone
+    "/no/such/python": "can't be asked for its libraries (FileNotFoundError)",
+    "/bin/true": "can't be asked for its libraries (JSONDecodeError)",
+}
+
+
+@pytest.mark.parametrize("python", MISSING)
+def test_what_is_missing_is_refused(monkeypatch, python) -> None:
+    monkeypatch.setenv(SYNTHESIZER, python)
+    with pytest.raises(InputRefused) as refused:
+        require_synthesizer()
+    assert MISSING[python] in refused.value.message
+
+
+@pytest.mark.slow
+def test_what_is_missing_is_refused_before_a_charge(desk, spec, monkeypatch) -> None:
+    desk.add_dataset()
+    monkeypatch.setenv(SYNTHESIZER, "")
+    for words in (("run",), ("run", "--dry-run")):
+        answer = desk(*words, spec)
+        assert (answer.code, MISSING[""] in answer.err) == (2, True), answer.err
+    assert "A run would be refused" in desk("explain", spec).out
+    assert desk("ledger", "show", "--json").json["releases"] == []
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        (("epsilon = 1\n", ""), "[privacy].epsilon: this is required and missing."),
+        (
+            ("epsilon = 1\ndelta = 1e-6", "epsilon = 1e-9\ndelta = 1e-60"),
+            "[privacy].epsilon: epsilon 1e-9 is too little",
+        ),
+        (("[synthetic]", '[synthetic]\nmethod = "pategan"'), "[synthetic].method"),
+        (('values = ["blue", "green", "red"]\nlevel = 0', 'values = ["blue"]\nlevel = 1'), "has a single label"),
+        (
+            (
+                "level = 1\n",
+                "level = 0\n[columns.town]\ninterval = { lower = 0, upper = 9000000, widths = [] }\nlevel = 0\n",
+            ),
+            "MST counts",
+        ),
+        (('[columns.colour]\nvalues = ["blue", "green", "red"]\nlevel = 0\n', ""), "a model of one column"),
+    ],
+)
+def test_what_no_model_is_fitted_to_is_refused(spec, change, told) -> None:
+    spec.write_text(SPEC.replace(*change))
+    with pytest.raises(InputRefused) as refused:
+        read_spec(spec, output=None)
+    assert told in refused.value.message
+
+
+def test_stored_rows_are_rows_of_this_map_or_refused(spec) -> None:
+    request, fits = read_spec(spec, output=None), release_kind("synthetic").draws
+    assert fits is not None
+    head, cells = [0, 16, 0, 1, 1, 0], request.recoding.cells
+    assert fits(request, [*head, 0, cells - 1, 3, 1])
+    for wrong in (
+        [],
+        head,
+        [*head, 1],
+        [*head, cells, 1],
+        [*head, -1, 1],
+        [*head, 1, 0],
+        [-1, *head[1:], 1, 1],
+        [*head, 1 << 64, 1],
+    ):
+        assert not fits(request, wrong)
+
+
+@pytest.mark.extra
+@pytest.mark.parametrize("method", ["mst", "aim"])
+def test_the_library_keeps_what_records_have_in_common(spec, monkeypatch, method) -> None:
+    """With much to spend the model has each pair's share: columns, codes and numbers are in their places."""
+    assert LIBRARY is not None, f"{SYNTHESIZER} must name a Python with opendp[mbi]"
+    monkeypatch.setenv(SYNTHESIZER, LIBRARY)
+    require_synthesizer()
+    recoding = read_spec(spec, output=None).recoding
+    keys = np.array([[0, 15, 30, recoding.cells - 1]])
+    counts = GroupCounts(keys, np.array([2_000, 1_000, 500, 500]))
+    used, rows = synthetic_rows(
+        counts, generalization=recoding, mechanism=SyntheticTable(method=method, rho=Decimal(9))
+    )
+    assert used[:2] == (0, 16)
+    shares = dict(zip(rows.keys[0].tolist(), (rows.counts / rows.counts.sum()).tolist(), strict=True))
+    assert [shares.get(key, 0.0) for key in keys[0].tolist()] == pytest.approx([0.5, 0.25, 0.125, 0.125], abs=0.04)
+
+
+@pytest.mark.extra
+def test_the_library_publishes_a_table(desk, spec, monkeypatch) -> None:
+    assert LIBRARY is not None, f"{SYNTHESIZER} must name a Python with opendp[mbi]"
+    monkeypatch.setenv(SYNTHESIZER, LIBRARY)
+    desk.add_dataset()
+    desk.succeed("run", spec)
+    table = pq.read_table(desk.folder / "out" / "data.parquet")
+    assert (table.column_names, 2_200 < table.num_rows < 2_600) == (["colour", "age"], True)
+    assert desk("verify", desk.folder / "out").code == 0
