@@ -81,29 +81,37 @@ format: $(READY)
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
+# An environment has the pip that Python brings, which says nothing of later ones.
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+# The locks have every dependency, so that the two halves of one can be installed side by side.
+define INSTALL
+@for half in 0 1; do \
+    awk -v half=$$half '/^[a-z]/ { packages++ } packages % 2 == half' $(1) >$(VENV)/half-$$half.txt; \
+done; \
+$(LOCKED) -r $(VENV)/half-0.txt & $(LOCKED) -r $(VENV)/half-1.txt; left=$$?; wait $$! && exit $$left
+endef
+LOCKED := $(BIN)/python -m pip install --quiet --no-compile --no-deps --require-hashes
+
 # What a run needs and nothing else.
 $(RUNS): constraints-run.txt pyproject.toml $(wildcard tasks/readers/*.c tasks/readers/*.h)
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "crowdblend needs Python 3.11 or later")'
 	@echo "== an environment in $(VENV)"
 	@$(PYTHON) -m venv $(VENV)
-	@$(BIN)/python -m pip install --quiet --upgrade pip
 	@echo "== what a run needs: $$(grep -c == constraints-run.txt) packages at most, downloaded once"
-	@$(BIN)/python -m pip install --quiet --no-compile --require-hashes -r constraints-run.txt
+	$(call INSTALL,constraints-run.txt)
 	@echo "== crowdblend itself"
 	@PYTHONWARNINGS='ignore:Editable installation,ignore:`[tool.setuptools.ext-modules]`,ignore:`[tool.distutils]`' \
 	    $(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable .
 	@touch $(RUNS)
 
-# And what checks and tests need. What a run imports is compiled meanwhile, and the tests by two processes.
+# And what checks and tests need. Then what a run imports is compiled, and by another process the tests.
 IMPORTED := crowdblend.flows.release, dask.dataframe, distributed, prefect.flow_engine, prefect.server.api.server, scipy.stats
-FOLDERS := $(wildcard tests/[a-z]*)
 $(READY): $(RUNS) constraints.txt
 	@echo "== what checks and tests need: $$(grep -c == constraints.txt) packages at most"
-	@$(BIN)/python -W ignore -c "import $(IMPORTED)" 2>/dev/null & \
-	    $(BIN)/python -m pip install --quiet --no-compile --require-hashes -r constraints.txt; left=$$?; wait; exit $$left
+	$(call INSTALL,constraints.txt)
 	@echo "== the tests, compiled once with what they import: each process of tests would do so"
-	@printf '%s\n' "$(filter tests/a%,$(FOLDERS))" "$(filter-out tests/a%,$(FOLDERS))" | \
-	    xargs -P 2 -L 1 $(BIN)/python -m pytest --collect-only -qq >/dev/null || true
+	@$(BIN)/python -W ignore -c "import $(IMPORTED)" 2>/dev/null & \
+	    $(BIN)/python -m pytest --collect-only -qq >/dev/null; wait
 	@touch $(READY)
 
 # Every way into the product, MINUTES for each of the targets; 30 is the long run.

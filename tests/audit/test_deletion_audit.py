@@ -81,6 +81,7 @@ def kept_back_twice(counts, published, parents, *, groups):
     return left
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("case", "function", "fault"),
     [

@@ -144,12 +144,12 @@ def tls(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def cluster(tmp_path_factory: pytest.TempPathFactory, tls: Path) -> Iterator[Cluster]:
-    """A TLS scheduler on loopback with three workers."""
+def cluster(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, tls: Path) -> Iterator[Cluster]:
+    """A TLS scheduler on loopback with three workers, or as many as a test says."""
     made = Cluster(folder=tmp_path_factory.mktemp("cluster"), tls=tls)
     try:
         made.start_scheduler()
-        for number in range(3):
+        for number in range(getattr(request, "param", 3)):
             made.start_worker(f"worker-{number}")
         yield made
     finally:

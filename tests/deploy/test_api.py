@@ -48,7 +48,7 @@ def test_release_open_ledger_and_report_from_python(desk) -> None:
         api.release(desk.write_spec(k="25"), release_id="one")
 
 
-@pytest.mark.parametrize("file_format", ["csv", "parquet"])
+@pytest.mark.parametrize("file_format", ["csv", pytest.param("parquet", marks=pytest.mark.slow)])
 def test_groups_of_a_deletion_release_have_their_stage_and_weight_as_numbers(desk, file_format) -> None:
     desk.add_dataset()
 

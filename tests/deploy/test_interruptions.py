@@ -109,6 +109,7 @@ def test_the_id_is_told_before_anything_is_charged(desk, prefect_server, command
     assert desk("ledger", "show", "--json").json["releases"] == []
 
 
+@pytest.mark.parametrize("cluster", [1], indirect=True)
 def test_a_run_whose_workers_are_all_dead_says_so_and_goes_on_with_a_new_one(
     desk, many, cluster, command, rig, prefect_server
 ) -> None:

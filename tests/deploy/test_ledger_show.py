@@ -46,6 +46,7 @@ def at_terminal(columns: int, *words: str) -> list[str]:
     return shown.decode().replace("\r\n", "\n").splitlines()
 
 
+@pytest.mark.slow
 def test_ids_and_days_are_whole_in_a_pipe_and_at_80_columns(desk, long_names) -> None:
     piped = desk("ledger", "show").out.splitlines()
     assert any(RELEASE in line and NAME in line and long_names in line for line in piped)

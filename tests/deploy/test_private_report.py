@@ -137,6 +137,7 @@ def test_a_report_is_never_written_where_a_release_lies(released, place: str) ->
     assert len(looks(desk)) == 1
 
 
+@pytest.mark.slow
 def test_what_is_refused_before_the_look_leaves_no_look(released) -> None:
     desk = released
     attempts = [
@@ -159,6 +160,7 @@ def test_what_is_refused_before_the_look_leaves_no_look(released) -> None:
     assert looks(desk) == []
 
 
+@pytest.mark.slow
 def test_a_look_that_reads_other_records_stays_recorded(released) -> None:
     desk = released
     desk.write_people(60)
@@ -175,6 +177,7 @@ def test_a_look_that_reads_other_records_stays_recorded(released) -> None:
     assert "about a microdata or a deletion release" in desk("report", "private", histogram, "out").err
 
 
+@pytest.mark.slow
 def test_records_that_cannot_be_read_leave_a_look_and_tell_the_kind_of_the_fault_alone(desk) -> None:
     table = pa.table({"colour": ["red"] * 3_000, "age": list(range(20, 80)) * 50, "town": ["Lyon"] * 3_000})
     pq.write_table(table, desk.folder / "people.parquet", compression="zstd")
@@ -222,6 +225,7 @@ def test_prefect_is_not_even_loaded(released) -> None:
     assert run.stdout.splitlines()[-1] == "0 []", run.stdout + run.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stages", [1, 3])
 def test_a_deletion_release_is_measured_stage_by_stage(desk, stages) -> None:
     """Every figure by hand from the records and the published table."""

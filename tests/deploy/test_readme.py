@@ -25,7 +25,7 @@ def test_the_readme_has_both_kinds() -> None:
     assert set(specifications()) >= {"my-survey.toml", "chosen.toml"}
 
 
-@pytest.mark.parametrize("name", ["my-survey.toml", "chosen.toml"])
+@pytest.mark.parametrize("name", ["my-survey.toml", pytest.param("chosen.toml", marks=pytest.mark.slow)])
 def test_a_specification_of_the_readme_runs(desk, name: str) -> None:
     (desk.folder / name).write_text(specifications()[name], encoding="utf-8")
     (desk.folder / "regions.csv").write_text(REGIONS, encoding="utf-8")

@@ -55,6 +55,7 @@ def test_certificates_after_a_private_look_say_so_and_a_resumed_one_says_what_it
     assert desk("dataset", "looked", "nobody", "--what", "x").code == 2
 
 
+@pytest.mark.slow
 def test_a_release_is_priced_for_as_many_records_of_a_person_as_its_data_set_was_added_with(desk) -> None:
     budget = ("--epsilon", "10", "--delta", "1e-3")
     assert desk("dataset", "add", "people", *budget, "--rows-per-person", "0").code == 2
@@ -220,6 +221,7 @@ def certificate_of_path(desk) -> str:
     return answer.json["certificate"]
 
 
+@pytest.mark.slow
 def test_a_registry_entry_is_written_from_a_certificate_that_verifies(desk) -> None:
     desk.add_dataset()
     certificate = certificate_of_path(desk)

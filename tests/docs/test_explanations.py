@@ -48,6 +48,7 @@ def test_prices_by_threshold_and_rate_are_those_of_plan() -> None:
     assert len(faults_of_prices(text.replace("0.183 | 0.438", "0.183 | 0.439"))) == 1
 
 
+@pytest.mark.slow
 def test_releases_that_fit_into_a_budget_are_those_of_the_forecast() -> None:
     left = BudgetLeft(epsilon=Decimal(1), delta=Decimal("1e-6"))
     shown = rows_of(page_text(UNDERSTANDING), "parameters")

@@ -49,6 +49,7 @@ def write_records(path: Path, rows: int) -> None:
     path.write_text("sex,age,region\n" + "\n".join(lines) + "\n", encoding="utf-8")
 
 
+@pytest.mark.slow
 def test_the_page_runs_from_top_to_bottom(desk) -> None:
     write_records(desk.folder / "people.csv", 3_000)
     write_records(desk.folder / "census.csv", 2_000)

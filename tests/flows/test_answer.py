@@ -49,6 +49,7 @@ def test_a_count_of_all_records_is_near_the_truth(asked) -> None:
     assert (result["epsilon"], result["delta"], result["published_records"]) == (1.0, 0.0, None)
 
 
+@pytest.mark.slow
 def test_a_sum_clamps_what_is_beyond_and_counts_what_is_missing_as_declared(asked) -> None:
     """400·7 + 50 (missing) + 100 (beyond) + 50 (no whole number) − 600; Pr[|noise| > 3000] < 2e-13 at Δ/ε = 100."""
     _, [row] = asked(SUM + "\nmissing = 50")
@@ -61,6 +62,7 @@ def test_a_sum_clamps_what_is_beyond_and_counts_what_is_missing_as_declared(aske
     }  # fmt: skip
 
 
+@pytest.mark.slow
 def test_a_mean_by_group_answers_empty_groups_too(asked, desk) -> None:
     _, rows = asked(MEAN + '\nby = ["town"]', columns=TOWN)
     assert [row["town"] for row in rows] == ["*", "East", "North", "South"]
@@ -71,6 +73,7 @@ def test_a_mean_by_group_answers_empty_groups_too(asked, desk) -> None:
     assert abs(means["East"]) < 7
 
 
+@pytest.mark.slow
 def test_an_answer_on_a_sample_is_amplified_and_scaled_up(asked) -> None:
     result, [row] = asked(COUNT, columns="[sampling]\nrate = 0.5\n")
     assert 0.62 < result["epsilon"] < 0.6202  # ln(1 + (e − 1)/2)
@@ -78,6 +81,7 @@ def test_an_answer_on_a_sample_is_amplified_and_scaled_up(asked) -> None:
     assert row["answer"] % 2 == 0
 
 
+@pytest.mark.slow
 def test_a_replacement_price_never_enters_an_add_remove_budget(asked, desk) -> None:
     spec = desk.folder / "replaced.toml"
     spec.write_text(SPEC.format(answer=SUM + '\nrelation = "replacement"'))
@@ -96,6 +100,7 @@ def test_a_replacement_price_never_enters_an_add_remove_budget(asked, desk) -> N
     desk.succeed("ledger", "verify")
 
 
+@pytest.mark.slow
 def test_several_records_of_a_person_cost_so_many_times_as_much(asked, desk) -> None:
     desk.succeed("dataset", "add", "many", "--epsilon", "9", "--delta", "0.1", "--rows-per-person", "3")
     spec = desk.folder / "many.toml"

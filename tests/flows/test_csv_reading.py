@@ -53,6 +53,7 @@ def test_records_of_several_lines_publish_nobody_who_is_not_there(desk) -> None:
     assert 600 < len(rows) < 1_000  # the binomial of 8,000 at 0.1 leaves this with less than 1e-12
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("last", ["1000", ""])
 def test_a_sum_under_replacement_counts_a_record_whose_value_is_missing(desk, last: str) -> None:
     """Noise beyond 30 has a probability below 1e-12 at ε = 1 and sensitivity 1."""

@@ -129,6 +129,7 @@ def test_a_table_is_released_as_the_file_of_its_records_is(desk, database, read)
     assert not copies(desk)
 
 
+@pytest.mark.slow
 def test_an_attempt_after_the_first_reads_the_same_records_whatever_became_of_the_table(
     desk, database, monkeypatch
 ) -> None:
@@ -152,6 +153,7 @@ def test_an_attempt_after_the_first_reads_the_same_records_whatever_became_of_th
     desk.succeed("ledger", "verify")
 
 
+@pytest.mark.slow
 def test_a_copy_that_was_changed_is_not_read_and_goes_with_the_release(desk, database, monkeypatch) -> None:
     add_dataset(desk)
     spec = spec_of(desk, database)
@@ -173,6 +175,7 @@ def test_a_copy_that_was_changed_is_not_read_and_goes_with_the_release(desk, dat
     assert not list(desk.home.rglob("copy"))
 
 
+@pytest.mark.slow
 def test_a_copy_that_was_cut_off_is_made_anew(desk, database, monkeypatch) -> None:
     """The server ends the reading at a value, which isn't told; what there was of a copy is not read."""
     add_dataset(desk)
@@ -200,6 +203,7 @@ def test_what_writes_fails_and_has_written_nothing(desk, database, tmp_path) -> 
     assert statement(database, "select count(*) from visits") == [(2000,)]
 
 
+@pytest.mark.slow
 def test_the_copy_is_of_one_moment(database, tmp_path) -> None:
     """While visits move from one person to another, each state of the table has as many of them."""
     statement(database, "insert into visits select i, 'red', 20, 'Lyon', i from generate_series(1, 60000) i")
@@ -228,6 +232,7 @@ def test_the_copy_is_of_one_moment(database, tmp_path) -> None:
         mover.join()
 
 
+@pytest.mark.slow
 def test_no_records_are_a_release_without_rows(desk, database) -> None:
     add_dataset(desk)
     statement(database, "delete from visits")
@@ -316,6 +321,7 @@ def test_a_run_that_is_killed_while_it_copies_is_taken_up_and_shows_no_password(
     desk.succeed("ledger", "verify")
 
 
+@pytest.mark.slow
 def test_a_password_comes_from_the_environment_and_is_nowhere_else(desk, database, monkeypatch) -> None:
     add_dataset(desk)
     with user_with_password(database, SECRET) as name:
@@ -419,6 +425,7 @@ def test_values_are_what_csv_would_have(database, tmp_path) -> None:
     assert set(second.values()) == {None}
 
 
+@pytest.mark.slow
 def test_a_private_report_says_that_the_records_are_gone(desk, database) -> None:
     add_dataset(desk)
     spec = spec_of(desk, database)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
 
 INTERVAL = "interval = { lower = 0.0, upper = 2.5, widths = [0.5] }"
 
@@ -15,6 +16,7 @@ def with_decimals(text: str) -> str:
     return text.replace("interval = { lower = 0, upper = 100, widths = [10, 50] }", INTERVAL)
 
 
+@pytest.mark.slow
 def test_decimal_numbers_are_published_in_their_intervals_and_verify(desk):
     desk.add_dataset()
     people = pa.table(

@@ -109,6 +109,7 @@ def ran(desk, spec: Path, *words: str) -> dict:
     return desk.succeed("run", spec, "--json", *words).json
 
 
+@pytest.mark.slow
 def test_one_stage_publishes_all_but_z_of_each_group_with_its_weight(desk, people) -> None:
     spec = spec_of(desk, form="counts", **ONE)
     result = ran(desk, spec)
@@ -141,7 +142,9 @@ def test_one_stage_publishes_all_but_z_of_each_group_with_its_weight(desk, peopl
     desk.succeed("ledger", "verify")
 
 
-@pytest.mark.parametrize(("form", "file_format"), [("microdata", "parquet"), ("counts", "csv")])
+@pytest.mark.parametrize(
+    ("form", "file_format"), [pytest.param("microdata", "parquet", marks=pytest.mark.slow), ("counts", "csv")]
+)
 def test_three_stages_publish_every_record_at_most_once(desk, people, form, file_format) -> None:
     spec = spec_of(desk, form=form, file_format=file_format)
     result = ran(desk, spec)
@@ -177,6 +180,7 @@ def test_three_stages_publish_every_record_at_most_once(desk, people, form, file
     assert again["stages"] == result["stages"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", ["microdata", "counts"])
 def test_no_records_are_a_release_of_nothing(desk, people, form) -> None:
     (desk.folder / "people.csv").write_text(";".join(NAMES) + "\n")
@@ -197,6 +201,7 @@ def test_a_retry_publishes_the_same_bytes_and_z_is_kept_nowhere(desk, people, tw
     assert Counter(numbers[1 + groups[0] : 1 + 2 * groups[0]]) == Counter(r["count"] for r in rows if r["stage"] == 1)
 
 
+@pytest.mark.slow
 def test_a_redraw_is_caught(desk, people, monkeypatch, two_attempts) -> None:
     """The control of the test above."""
     module = importlib.import_module(KINDS["deletion"])
@@ -224,6 +229,7 @@ def test_a_stored_draw_that_is_no_draw_is_refused(desk, people, damage) -> None:
     assert not module.KIND.draws(request, changed)
 
 
+@pytest.mark.slow
 def test_a_retry_takes_no_stored_rows_but_those_that_it_can_have_drawn(desk, people, cut_off) -> None:
     """The file is whole, and what it holds was drawn for another release or can't have been drawn at all."""
     spec = spec_of(desk, form="counts")
@@ -249,7 +255,8 @@ def test_a_retry_takes_no_stored_rows_but_those_that_it_can_have_drawn(desk, peo
     assert rows == numbers[0]
 
 
-@pytest.mark.parametrize("kind", ["csv", "parquet"])
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["csv", pytest.param("parquet", marks=pytest.mark.slow)])
 def test_more_groups_than_memory_has_room_for_are_refused_before_the_charge(desk, people, monkeypatch, kind) -> None:
     """By the number of records and of combinations that metadata tells of; the control has room for them."""
     if kind == "parquet":
@@ -321,6 +328,7 @@ def test_bytes_that_are_damaged_are_refused(damage) -> None:
         stored_numbers({**stored, "zstd": damage(stored["zstd"])})
 
 
+@pytest.mark.slow
 def test_verify_holds_labels_against_the_levels_of_their_stage(desk, people) -> None:
     result = ran(desk, spec_of(desk))
     path = Path(result["certificate"])

@@ -63,6 +63,7 @@ def told(path: str | Path) -> dict:
     return json.loads(Path(path).read_text(encoding="utf-8"))
 
 
+@pytest.mark.slow
 def test_the_drawn_map_is_the_published_one(desk) -> None:
     desk.add_dataset()
     spec = spec_of(desk, deletion='shape = "optimal"', town="min_level = 1")
@@ -136,6 +137,7 @@ def test_the_drawn_chain_is_the_published_one_and_verify_holds_it_against_the_ca
         assert map_findings(other) != ()
 
 
+@pytest.mark.slow
 def test_a_retry_takes_the_stored_chain_and_the_stored_rows(desk, monkeypatch, cut_off) -> None:
     desk.add_dataset()
     spec = spec_of(desk, selection=CHAINS)

@@ -68,6 +68,7 @@ def test_the_drawn_map_is_the_published_one(desk) -> None:
     assert entry["selection_sample_id"] is None
 
 
+@pytest.mark.slow
 def test_a_published_id_answers_with_its_map_and_draws_no_other(desk, monkeypatch) -> None:
     from crowdblend.tasks.stages import count as select
 
@@ -99,6 +100,7 @@ def test_a_choice_on_a_fresh_sample_takes_two_samples_and_costs_less(desk) -> No
     assert {path.name for path in desk.home.rglob("*.key")} & {"sampling.key", "selection.key"} == set()
 
 
+@pytest.mark.slow
 def test_a_walk_ends_on_its_last_draw(desk) -> None:
     desk.add_dataset()
     result = run(desk, edit=chosen("[selection]\nepsilon = 0.3\nsteps = 4\n"))
@@ -111,6 +113,7 @@ def test_a_walk_ends_on_its_last_draw(desk) -> None:
     desk.succeed("verify", result["certificate"])
 
 
+@pytest.mark.slow
 def test_listed_candidates_are_all_that_can_be_drawn(desk) -> None:
     desk.add_dataset()
     listed = (
@@ -124,6 +127,7 @@ def test_listed_candidates_are_all_that_can_be_drawn(desk) -> None:
     assert certificate["lattice"]["candidates"] == [[0, 1, 2], [1, 2, 1]]
 
 
+@pytest.mark.slow
 def test_what_is_clearly_best_is_drawn(desk) -> None:
     """Where the town alone matters, any map with other levels of town or colour has odds below e^-1000 at ε₁ = 5."""
     desk.add_dataset(epsilon="20")
@@ -133,6 +137,7 @@ def test_what_is_clearly_best_is_drawn(desk) -> None:
     assert (result["levels"]["town"], result["levels"]["colour"]) == (0, 1)
 
 
+@pytest.mark.slow
 def test_no_records_have_a_map_too(desk) -> None:
     (desk.folder / "people.csv").write_text("colour;age;town\n")
     desk.add_dataset()

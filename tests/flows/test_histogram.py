@@ -74,6 +74,7 @@ def test_empty_cells_have_the_noise_of_the_formula(desk) -> None:
     assert p_value(0.55) < 1e-4
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("noisy", [False, True], ids=["suppressed", "noisy"])
 def test_sampled_counts_have_the_distribution_of_the_formula(desk, noisy) -> None:
     """600 cells of 200 records at rate 0.1, k = 20: χ² of what is published, at a false-alarm rate of 1e-6.
@@ -123,6 +124,7 @@ def test_a_suppressed_histogram_shows_every_cell_and_nothing_below_k(desk) -> No
     assert ledger["releases"][0]["sample_id"] == result["sample_id"]
 
 
+@pytest.mark.slow
 def test_an_outlier_private_histogram_counts_every_record(desk) -> None:
     desk.add_dataset()
     counts = published(ran(desk, spec_of(desk, OUTLIER)))
@@ -132,6 +134,7 @@ def test_an_outlier_private_histogram_counts_every_record(desk) -> None:
     assert (counts[counts < 200] != 0).any()
 
 
+@pytest.mark.slow
 def test_a_stored_draw_of_another_release_is_never_used(desk, cut_off) -> None:
     desk.add_dataset()
     spec = spec_of(desk, OUTLIER)

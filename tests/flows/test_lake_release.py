@@ -57,6 +57,7 @@ def test_a_dry_run_an_explanation_and_a_new_specification_name_the_version(desk,
     assert all(name in begun for name in ("colour", "age", "town"))
 
 
+@pytest.mark.slow
 def test_a_retry_reads_the_version_that_was_charged_and_waits_for_its_files(desk, table, monkeypatch):
     """Cut off after the charge; then the table moves on, a VACUUM takes the version's file, and it comes back."""
     from crowdblend.flows import release
@@ -94,6 +95,7 @@ def test_a_retry_reads_the_version_that_was_charged_and_waits_for_its_files(desk
     assert desk("run", other, "--release-id", "one").code == 3
 
 
+@pytest.mark.slow
 def test_a_file_that_goes_while_records_are_read_fails_cleanly(desk, table, monkeypatch):
     from crowdblend.flows import release
 
@@ -116,6 +118,7 @@ def test_a_file_that_goes_while_records_are_read_fails_cleanly(desk, table, monk
     assert colours(desk("run", spec, "--release-id", "one", "--json")) == {"green"}
 
 
+@pytest.mark.slow
 def test_a_preview_takes_no_version_of_the_own_table_for_public(desk, table):
     """Versions may have no file in common, and the files of the one that is named may be gone."""
     spec = desk.write_spec(source="register", edit=of_version(0))

@@ -87,6 +87,7 @@ def coarse(age: str) -> str:
     return f"[{low}, {low + 30})"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("form", "file_format"), [("microdata", "parquet"), pytest.param("counts", "csv", marks=pytest.mark.slow)]
 )
@@ -163,6 +164,7 @@ def test_the_parts_are_charged_together_and_each_is_told(desk, people) -> None:
     assert "margins.parquet is not the file that was certified" in desk("verify", path).out
 
 
+@pytest.mark.slow
 def test_a_retry_publishes_the_same_margins_and_weights_and_no_noise_is_kept(desk, people, two_attempts) -> None:
     first, second = two_attempts(spec_of(desk))
     assert first == second
@@ -191,6 +193,7 @@ def test_a_stored_draw_with_more_or_fewer_cells_is_refused(desk) -> None:
     assert not fits(request, [*whole[:-1], 1 << 70])
 
 
+@pytest.mark.slow
 def test_no_records_are_margins_of_noise_alone(desk, people) -> None:
     (desk.folder / "people.csv").write_text("sex,age\n")
     result = desk.succeed("run", spec_of(desk), "--json").json

@@ -52,6 +52,7 @@ def test_a_release_publishes_truthful_groups_of_at_least_k(desk) -> None:
     assert sorted(os.listdir(result["output"])) == ["certificate.json", "data.parquet"]
 
 
+@pytest.mark.slow
 def test_result_and_ledger_say_the_same(desk) -> None:
     desk.add_dataset()
     result, _ = released(desk)
@@ -97,6 +98,7 @@ def test_the_same_key_again_is_refused_as_a_used_sample(desk) -> None:
     assert not list(desk.home.rglob("sampling.key*"))
 
 
+@pytest.mark.slow
 def test_two_releases_have_two_samples(desk) -> None:
     desk.add_dataset()
     first, one = released(desk, output="one")
@@ -106,6 +108,7 @@ def test_two_releases_have_two_samples(desk) -> None:
     assert Counter(map(str, one)) != Counter(map(str, two))
 
 
+@pytest.mark.slow
 def test_the_order_of_the_output_is_its_own(desk) -> None:
     desk.add_dataset()
     _, rows = released(desk)
@@ -113,6 +116,7 @@ def test_the_order_of_the_output_is_its_own(desk) -> None:
     assert keys == sorted(keys)
 
 
+@pytest.mark.slow
 def test_files_tell_only_the_day(desk) -> None:
     desk.add_dataset()
     result, _ = released(desk)
@@ -120,6 +124,7 @@ def test_files_tell_only_the_day(desk) -> None:
         assert path.stat().st_mtime % 86_400 == 0
 
 
+@pytest.mark.slow
 def test_no_records_is_a_valid_empty_release(desk) -> None:
     (desk.folder / "people.csv").write_text("colour;age;town\n")
     desk.add_dataset()
@@ -128,6 +133,7 @@ def test_no_records_is_a_valid_empty_release(desk) -> None:
     assert result["published_records"] == 0
 
 
+@pytest.mark.slow
 def test_bad_rows_go_through_and_change_nothing_else(desk) -> None:
     """Ragged, quoted, undecodable and unknown rows become `*`; the others' values are untouched."""
     good = "".join(f"red;25;Lyon;{i}\n" for i in range(3_000)).encode()
@@ -191,6 +197,7 @@ def test_a_published_id_answers_again_without_reading(desk) -> None:
     assert dataset["epsilon_spent"] == first.json["epsilon"]
 
 
+@pytest.mark.slow
 def test_a_published_id_with_another_spec_is_3(desk) -> None:
     desk.add_dataset()
     desk("run", desk.write_spec(), "--release-id", "census-1")
@@ -206,6 +213,7 @@ def test_the_private_store_is_private_and_the_key_is_gone(desk) -> None:
     assert not list(desk.home.rglob("sampling.key*"))
 
 
+@pytest.mark.slow
 def test_persisted_results_do_not_repeat_a_sample(desk) -> None:
     from prefect.settings import PREFECT_RESULTS_PERSIST_BY_DEFAULT, temporary_settings
 

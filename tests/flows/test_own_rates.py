@@ -122,6 +122,7 @@ def test_a_forged_column_of_rates_is_found(town) -> None:
         assert any(what in finding for finding in check_certificate(path)), (what, check_certificate(path))
 
 
+@pytest.mark.slow
 def test_a_drawn_map_and_points_are_of_records_at_their_own_rates(town) -> None:
     """The first from a CSV file, the second from a Parquet one."""
     csv.write_csv(pq.read_table(town.folder / "rated.parquet"), town.folder / "rated.csv")

@@ -69,7 +69,7 @@ def test_one_record_of_each_person_counts_at_the_price_of_one(desk) -> None:
     desk.succeed("ledger", "verify")
 
 
-@pytest.mark.parametrize("unit", ["person", "household"])
+@pytest.mark.parametrize("unit", ["person", pytest.param("household", marks=pytest.mark.slow)])
 def test_the_certificate_says_unit_column_and_limit_and_verifies(desk, unit) -> None:
     desk.succeed("dataset", "add", "people", "--epsilon", "10", "--delta", "1e-3", "--rows-per-person", "2")
     write_visits(desk)
@@ -90,6 +90,7 @@ def test_the_certificate_says_unit_column_and_limit_and_verifies(desk, unit) -> 
             assert b"p399" not in path.read_bytes()
 
 
+@pytest.mark.slow
 def test_rows_and_files_in_another_order_give_the_same_release(desk) -> None:
     write_visits(desk)
     (desk.folder / "split").mkdir()
@@ -176,6 +177,7 @@ def test_what_cannot_be_limited_is_refused_with_its_place_and_nothing_is_charged
     assert desk("ledger", "show", "--json").json["releases"] == []
 
 
+@pytest.mark.slow
 def test_a_retry_with_another_column_is_another_release(desk) -> None:
     desk.add_dataset()
     write_visits(desk)
@@ -202,6 +204,7 @@ def test_what_is_told_beforehand_knows_of_the_limit(desk) -> None:
     assert any("at most 1 record of each person" in remark for remark in preview["remarks"])
 
 
+@pytest.mark.slow
 def test_the_private_report_tells_how_many_records_were_left_out_and_nothing_else_does(desk) -> None:
     desk.add_dataset()
     write_visits(desk, people=401, visits=7)
@@ -242,6 +245,7 @@ OF_EACH_KIND = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "kind",
     [pytest.param(kind, marks=() if kind in ("microdata", "deletion") else pytest.mark.slow) for kind in OF_EACH_KIND],

@@ -126,6 +126,7 @@ def test_empty_cells_have_the_noise_of_the_formula_as_far_as_it_is_above_0(desk)
     assert p_value(0.55) < 1e-4
 
 
+@pytest.mark.slow
 def test_points_as_csv_are_the_same_numbers(desk) -> None:
     write_places(desk, people=2_000)
     desk.add_dataset()

@@ -90,6 +90,7 @@ def test_a_killed_release_is_resumed_by_rule(desk) -> None:
     assert sorted(path.name for path in Path(desk.folder / "out").iterdir()) == ["certificate.json", "data.parquet"]
 
 
+@pytest.mark.slow
 def test_what_was_read_is_not_refunded(desk) -> None:
     """A release that failed after its reading began can be given up, never taken back; its id stays used."""
     desk.add_dataset()

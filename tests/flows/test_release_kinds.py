@@ -192,7 +192,7 @@ def written(desk, name: str) -> Path:
 
 @pytest.mark.parametrize(
     "name",
-    [pytest.param(name, marks=() if name in ("microdata", "deletion") else pytest.mark.slow) for name in RELEASES],
+    [pytest.param(name, marks=() if name == "microdata" else pytest.mark.slow) for name in RELEASES],
 )
 def test_a_retry_publishes_what_the_first_attempt_would_have_and_every_document_is_there_or_says_why(
     desk, two_attempts, name
@@ -245,6 +245,7 @@ def check_retry_and_documents(desk, two_attempts, name: str) -> Path:
     return spec
 
 
+@pytest.mark.slow
 def test_noise_that_is_not_stored_is_caught(desk, monkeypatch, two_attempts) -> None:
     """The control of the test above."""
     histogram = importlib.import_module(KINDS["histogram"])
@@ -253,6 +254,7 @@ def test_noise_that_is_not_stored_is_caught(desk, monkeypatch, two_attempts) -> 
     assert first != second
 
 
+@pytest.mark.slow
 def test_a_column_of_labels_may_be_called_as_another_kind_calls_its_figures(desk) -> None:
     people = desk.folder / "people.csv"
     people.write_text(people.read_text().replace("colour;", "standard_error;", 1))
@@ -264,6 +266,7 @@ def test_a_column_of_labels_may_be_called_as_another_kind_calls_its_figures(desk
     assert (column.name, column.labels) == ("standard_error", 3)
 
 
+@pytest.mark.slow
 def test_a_new_kind_is_its_modules_and_a_line_in_each_registry(desk, monkeypatch, two_attempts) -> None:
     """The toy's two modules lie beside the others as far as Python knows; nothing else is touched."""
     for package in (mechanism_kinds, release_kinds):

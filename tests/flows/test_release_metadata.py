@@ -78,7 +78,14 @@ def test_a_release_in_csv_is_described_in_four_formats_and_from_nothing_but_what
     ]
 
 
-@pytest.mark.parametrize("harm", ["changed", "missing", "added", "linked", "below", "empty"])
+@pytest.mark.parametrize(
+    "harm",
+    [
+        "changed",
+        "added",
+        *(pytest.param(harm, marks=pytest.mark.slow) for harm in ("missing", "linked", "below", "empty")),
+    ],
+)
 def test_verification_finds_what_was_done_to_the_folder(desk, release, harm) -> None:
     assert desk("verify", release).code == 0
     folder = release / "metadata"
@@ -127,6 +134,7 @@ def test_what_nobody_may_know_is_not_there(desk, release) -> None:
     assert times.pop() % 86_400 == 0
 
 
+@pytest.mark.slow
 def test_a_release_that_is_cut_off_before_it_is_in_view_comes_with_its_folder(desk, cut_off) -> None:
     desk.add_dataset()
     spec = described_spec(desk)
@@ -140,6 +148,7 @@ def test_a_release_that_is_cut_off_before_it_is_in_view_comes_with_its_folder(de
     assert desk("verify", desk.folder / "out").code == desk("ledger", "verify").code == 0
 
 
+@pytest.mark.slow
 def test_a_staged_folder_that_was_changed_is_not_brought_into_view(desk, cut_off) -> None:
     desk.add_dataset()
     spec = described_spec(desk)
@@ -151,6 +160,7 @@ def test_a_staged_folder_that_was_changed_is_not_brought_into_view(desk, cut_off
     assert not (desk.folder / "out").exists()
 
 
+@pytest.mark.slow
 def test_other_words_are_another_specification(desk) -> None:
     desk.add_dataset()
     desk.succeed("run", described_spec(desk), "--release-id", "one")
@@ -212,6 +222,7 @@ def test_names_and_labels_of_any_characters_are_described(tmp_path) -> None:
     assert cells[0].replace("\\|", "").count("|") == 4
 
 
+@pytest.mark.slow
 def test_a_codebook_that_is_not_one_is_seen(release) -> None:
     """The control of the schema: an unknown element, elements in another order, and a reference to nothing."""
     path = release / "metadata" / "ddi-codebook.xml"
@@ -223,6 +234,7 @@ def test_a_codebook_that_is_not_one_is_seen(release) -> None:
             check_codebook(path, names)
 
 
+@pytest.mark.slow
 def test_a_croissant_whose_table_is_another_is_seen(release) -> None:
     (release / "data.csv").write_text((release / "data.csv").read_text() + "blue,x,y,1\n")
     with pytest.raises(Exception, match=r"Download\(data.csv\)"):

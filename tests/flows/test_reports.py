@@ -161,6 +161,7 @@ def test_one_bit_is_charged_exactly_and_only_once(asked, desk) -> None:
     desk.succeed("ledger", "verify")
 
 
+@pytest.mark.slow
 def test_several_bits_are_charged_by_the_shuffle_bound_where_it_holds(asked, desk) -> None:
     made = vectors(TWO, [3] * 4_000 + [2] * 1_000)
     lines = ["number;vector", *(f"{place};{vector}" for place, vector in enumerate(made.tolist()))]
@@ -198,6 +199,7 @@ def test_a_price_of_reports_never_enters_an_add_remove_budget(asked, desk) -> No
     assert not (desk.folder / "out").exists()
 
 
+@pytest.mark.slow
 def test_several_reports_of_a_person_cost_so_many_times_as_much(asked, desk) -> None:
     write_sketches(desk.folder)
     added = ("--relation", "replacement", "--epsilon", "30", "--delta", "1e-3", "--rows-per-person", "3")

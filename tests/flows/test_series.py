@@ -127,6 +127,7 @@ def test_a_series_is_refused_before_it_costs_anything(desk) -> None:
     assert shown(desk)["datasets"][0]["epsilon_spent"] < 0.4
 
 
+@pytest.mark.slow
 def test_a_release_given_up_unread_gives_its_place_back(desk, series, cut_off) -> None:
     """The release fails between its charge and its reading."""
     cut_off(desk.write_spec(), "--series", "monthly", stage="begin_reading")
@@ -199,6 +200,7 @@ BOUND = {
 }
 
 
+@pytest.mark.slow
 def test_what_stays_bound_of_a_series_with_free_columns_is_refused_before_anything_is_read(desk) -> None:
     desk.add_dataset()
     desk.succeed("series", "add", "monthly", desk.write_spec(), "--releases", "2", "--free-columns")
@@ -231,6 +233,7 @@ level = 1
 PARTS = ("--part", "1 x k=20,rate=0.1", "--part", "1 x k=50,rate=0.05", "--part", "2 x epsilon=0.05")
 
 
+@pytest.mark.slow
 def test_a_series_of_different_mechanisms_is_paid_once_and_each_part_has_its_places(desk) -> None:
     desk.add_dataset()
     of = ("--dataset", "people", "--delta", "1e-6", "--json")

@@ -7,6 +7,7 @@ from pathlib import Path
 import pandas as pd
 import pyarrow.parquet as pq
 import pyreadstat
+import pytest
 
 COLOURS = {1.0: "red", 2.0: "green", 3.0: "blue"}
 
@@ -28,6 +29,7 @@ def with_person(column: str):
     return lambda text: text.replace('separator = ";"', f'separator = ";"\nperson = "{column}"')
 
 
+@pytest.mark.slow
 def test_value_labels_are_published_and_a_retry_would_read_the_same(desk):
     desk.add_dataset(epsilon="100")
     write_people(desk.folder)

@@ -54,15 +54,10 @@ PROMISES = {
         "flows/test_biased_histogram.py::test_every_record_is_drawn_with_its_own_rate",
     ),
     "a job answers as a run does": ("deploy/test_jobs.py::test_a_job_answers_as_run_does",),
-    "a schedule fires, is told, and ends with its series": (
-        "deploy/serving/test_events.py::test_a_schedule_fires_is_told_and_ends_with_its_series",
+    "a schedule fires, waits for a late file, is finished after a kill within a charge, and ends with its series": (
+        "deploy/serving/test_kills.py::test_a_release_that_came_due_is_finished_after_a_kill_once_its_file_is_there",
     ),
-    "a schedule waits for a late file, says why it refuses and tells a hook": (
-        "deploy/serving/test_events.py::test_it_waits_for_a_file_says_why_it_refuses_and_tells_the_hook",
-    ),
-    "a schedule that was killed within a charge is finished": (
-        "deploy/serving/test_kills.py::test_killed_at_a_step_with_a_server_outside[charge]",
-    ),
+    "a schedule tells a hook why it refuses": ("deploy/serving/test_failure_hook.py",),
     "a run that is broken off says how it is finished": (
         "deploy/test_interruptions.py::test_ctrl_c_in_a_run_tells_the_commands_that_finish_or_abandon_it",
     ),

@@ -179,6 +179,7 @@ def test_the_stated_standard_error_is_that_of_the_draws(answer):
     assert abs(drawn.mean()) < 6 * stated / math.sqrt(DRAWS)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("answer", [CASES[0], CASES[6]], ids=["count", "mean"])
 def test_the_interval_covers_as_often_as_it_says(answer):
     many = type(answer)(**{name: getattr(answer, name) for name in fields(answer)} | {"groups": DRAWS})

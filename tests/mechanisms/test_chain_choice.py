@@ -141,6 +141,7 @@ def test_one_record_more_raises_each_quality_by_at_most_one():
     assert steps(ours) == (WEIGHT_UNIT, 0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("wrong", [with_all_records_of_a_parent, twice])
 def test_a_quality_with_a_larger_sensitivity_is_found_out(wrong):
     largest, _ = steps(wrong)
@@ -176,6 +177,7 @@ def losses(quality_of, *, epsilon: float, rule: str) -> float:
     return worst
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rule", ["exponential", "permute-and-flip"])
 def test_no_draw_costs_more_than_its_epsilon_and_one_by_a_wrong_quality_does(rule):
     assert losses(ours, epsilon=0.5, rule=rule) <= 0.5 * (1 + 1e-12)

@@ -47,6 +47,7 @@ def expected(hierarchy: DecimalIntervals, number: Fraction, level: int) -> str:
     return f"[{hierarchy.shown(int(start / unit))}, {hierarchy.shown(int(min(start + width, upper) / unit))})"
 
 
+@pytest.mark.slow
 @settings(derandomize=True, max_examples=300)
 @given(data=st.data())
 def test_numbers_of_as_many_places_lie_where_exact_fractions_lie(data):

@@ -162,6 +162,7 @@ def test_the_counts_of_values_are_unbiased_with_their_exact_error(seeded_bytes):
         assert not mean_holds(wrong.reshape(1, 3)), "a server that believes in other flips is biased"
 
 
+@pytest.mark.slow
 def test_combinations_of_answers_are_told_by_their_labels(seeded_bytes):
     design = design_of_table(ASKED)
     answers = [(True, False, False)] * 400 + [(False, True, True)] * 250 + [(False, False, False)] * 50

@@ -134,6 +134,7 @@ def test_a_table_in_an_object_store_is_refused_from_above_within_and_below(tmp_p
     assert f"belongs to a table of {FORMATS[kind]}" in refusal(f"memory:/{root}/{source}")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("source", ["lake/people", "lake/people/", "linked"])
 def test_a_table_of_hudi_and_one_with_empty_metadata_are_refused_themselves(tmp_path, source):
     (tmp_path / "linked").symlink_to(tmp_path / "lake" / "people")

@@ -93,6 +93,7 @@ def test_texts_that_are_not_utf8_are_the_bucket():
     assert labels(broken, VALUES) == ["*", "a"]
 
 
+@pytest.mark.slow
 @settings(derandomize=True)
 @given(
     texts=st.lists(

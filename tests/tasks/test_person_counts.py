@@ -231,6 +231,7 @@ def test_every_record_that_counts_has_a_coin_of_its_own(tmp_path, key):
         assert abs(tally[records] - people * share) < 6 * (people * share * (1 - share)) ** 0.5
 
 
+@pytest.mark.slow
 def test_a_million_records_of_one_person_come_down_to_the_limit(tmp_path, key):
     rng = np.random.default_rng(3)
     others = visits(people=50)

@@ -148,6 +148,7 @@ def test_files_of_pandas(tmp_path):
     assert isinstance(frame, pd.DataFrame)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("codec", ["zstd", "snappy", "gzip", "uncompressed"])
 def test_files_of_polars(tmp_path, codec):
     pl.from_arrow(table_of()).write_parquet(tmp_path / "in.parquet", compression=codec, row_group_size=2500)

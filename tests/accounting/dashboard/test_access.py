@@ -324,6 +324,7 @@ def test_every_answer_bears_the_security_headers(served, paths) -> None:
         assert not re.search(r'(?:src|href|action)="(?:https?:)?//', text), path
 
 
+@pytest.mark.slow
 def test_a_place_that_others_reach_needs_a_name_and_a_token(town, tmp_path) -> None:
     with pytest.raises(InputRefused, match="public-name"):
         Options(ledger_url=town.ledger, host="192.0.2.1")

@@ -46,6 +46,7 @@ def test_an_older_copy_put_back_is_found_by_an_anchor_alone(opened, copied, tmp_
         assert "This ledger does not hold." in pages.get("/").text
 
 
+@pytest.mark.slow
 def test_a_ledger_that_cant_be_verified_shows_why_and_no_figure(opened, copied, paths) -> None:
     """As where another version migrates it between the pages' start and the verification."""
     pages = opened(copied.ledger)

@@ -97,6 +97,7 @@ def test_every_release_equals_ledger_show_and_its_certificate(served, town) -> N
     assert with_certificate == 7
 
 
+@pytest.mark.slow
 def test_a_series_shows_its_price_once_and_its_releases_show_none(served, town) -> None:
     """Whoever adds up what the releases say must not count the series for each of them."""
     shown = json.loads(town.command("ledger", "show", "--json"))
@@ -290,6 +291,7 @@ def test_the_forecast_says_what_plan_says(served, town) -> None:
     assert '<a href="/datasets/1/forecast">' in served.get("/datasets/1").text
 
 
+@pytest.mark.slow
 def test_the_forecast_of_a_filter_budget_says_what_plan_says_and_calls_nothing_an_epsilon(opened, copied) -> None:
     words = ("--epsilon", "0.4", "--delta", "1e-6", "--accounting", "filter")
     copied.command("dataset", "add", "freely", *words)
@@ -328,6 +330,7 @@ def test_the_dashboards_own_connection_writes_nothing_on_sqlite(copied) -> None:
     refused_everywhere(copied.ledger)
 
 
+@pytest.mark.slow
 def test_the_dashboards_own_connection_writes_nothing_on_postgresql(postgresql_server, copied, tmp_path) -> None:
     from crowdblend.accounting.ledger.database.creation import create_ledger
     from sqlalchemy import create_engine

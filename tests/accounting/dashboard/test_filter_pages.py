@@ -52,6 +52,7 @@ def place_of(pages) -> int:
     return next(row["position"] for row in rows if row["dataset"] == "filtered")
 
 
+@pytest.mark.slow
 def test_they_show_the_spent_share_and_how_many_more_fit(filtered, opened) -> None:
     with opened(filtered.ledger) as pages:
         place = place_of(pages)

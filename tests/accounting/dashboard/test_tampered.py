@@ -125,6 +125,7 @@ FORGED_ROWS = (
 )  # fmt: skip
 
 
+@pytest.mark.slow
 def test_a_forged_row_is_never_shown_under_a_chain_that_holds(serve, copied) -> None:
     """Each page that is made from it says so at once, before any verification has begun."""
     with serve(copied) as running:

@@ -43,9 +43,7 @@ ALSO_QUICK_ON_POSTGRESQL = (
     "test_ledger_guards",
     "test_ledger_roles",
     "test_a_release_goes_from_charge_to_publication",
-    "test_a_budget_may_be_spent_to_its_last_digit_and_no_further",
     "test_the_last_of_a_budget_is_spent_once",
-    "test_the_last_of_a_filter_budget_is_spent_once",
     "test_the_database_keeps_the_limits_of_a_filter",
 )
 """Files and tests that are part of `make test` on PostgreSQL too: what the database itself must keep."""

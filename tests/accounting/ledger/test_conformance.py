@@ -83,6 +83,7 @@ def test_there_are_sound_and_forged_cases_of_certificates_and_of_ledgers() -> No
         assert ("sound" in name.partition("/")[2]) is one["holds"], name
 
 
+@pytest.mark.slow
 def test_the_cases_are_those_that_their_program_writes(tmp_path) -> None:
     assert program("write").write_all(tmp_path) == len(CASES)
     written, committed = (

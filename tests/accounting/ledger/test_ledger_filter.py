@@ -45,6 +45,7 @@ def of_mechanism(books, release_id: str, mechanism, *, delta: Decimal = DELTA):
     )
 
 
+@pytest.mark.slow
 def test_twelve_releases_fit_and_the_arithmetic_says_where_it_ends(sqlite_books) -> None:
     """At ε = 0.48, δ = 1e-6; the sum of their prices is 2.2, and each is decided by itself."""
     books = sqlite_books

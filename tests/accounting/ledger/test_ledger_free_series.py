@@ -15,6 +15,8 @@ from crowdblend.accounting.theory.kinds.registry import mechanism_record
 from crowdblend.mechanisms.errors import AccountantRefused
 from crowdblend.mechanisms.microdata import EpsilonSafeRelease, StronglySafeRelease
 
+pytestmark = pytest.mark.slow
+
 REGISTERED = StronglySafeRelease(k=20, sampling_rate=Decimal("0.1"))
 
 

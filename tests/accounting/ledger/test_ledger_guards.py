@@ -110,6 +110,7 @@ def test_rows_against_the_rules_are_refused_by_the_database(filled) -> None:
             filled.sql(statement, position=position)
 
 
+@pytest.mark.slow
 def test_a_control_rows_within_the_rules_are_taken(filled) -> None:
     for statement in (
         "INSERT INTO account VALUES ('census', 5, :position, '9', '0.1', '9', '0.1')",

@@ -19,6 +19,8 @@ from crowdblend.mechanisms.mechanism import ADD_REMOVE, REPLACEMENT
 from crowdblend.mechanisms.microdata import StronglySafeRelease
 from crowdblend.mechanisms.mixed_series import MixedSeries
 
+pytestmark = pytest.mark.slow
+
 MIXED = MixedSeries(parts="2 x k=20,rate=0.1; 1 x k=50,rate=0.05; 2 x epsilon=0.05")
 DELTA = Decimal("1e-6")
 SAFE = StronglySafeRelease(k=20, sampling_rate=Decimal("0.1"))

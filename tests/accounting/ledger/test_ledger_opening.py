@@ -48,6 +48,7 @@ def test_a_ledger_is_created_once(empty_url, create) -> None:
         assert reader.verify() == ()
 
 
+@pytest.mark.slow
 def test_ten_processes_create_one_ledger(tmp_path, anchoring) -> None:
     url = f"sqlite:///{tmp_path / 'ledger.db'}"
     program = (

@@ -18,6 +18,7 @@ def one_winner(outcomes: list[str], reason: str) -> None:
     assert all(loser.startswith("AccountantRefused") and reason in loser for loser in losers), outcomes
 
 
+@pytest.mark.slow
 def test_one_release_id_is_charged_once(books) -> None:
     books.add()
     attempts = [{"release_id": "same", "sample_id": sample(number)} for number in range(10)]
@@ -64,6 +65,7 @@ def test_the_last_of_a_budget_is_spent_once(books) -> None:
     assert books.findings() == []
 
 
+@pytest.mark.slow
 def test_the_last_of_a_filter_budget_is_spent_once(books) -> None:
     """Two processes, and a budget in which one release has room and a half; and then in which none has."""
     books.add_room_for(Decimal("1.5"))
@@ -81,6 +83,7 @@ def test_the_last_of_a_filter_budget_is_spent_once(books) -> None:
     assert books.findings() == []
 
 
+@pytest.mark.slow
 def test_a_survey_is_released_once_under_a_race(sqlite_books) -> None:
     sqlite_books.add(survey_rate=Decimal("0.05"))
     attempts = [{"release_id": f"r{number}", "sample_id": sample(number)} for number in range(10)]
@@ -99,6 +102,7 @@ def test_whole_releases_side_by_side_are_all_counted(books) -> None:
     assert books.findings() == []
 
 
+@pytest.mark.slow
 def test_a_release_is_given_up_once_and_refunded_once(sqlite_books) -> None:
     sqlite_books.add()
     sqlite_books.charge("one")
@@ -117,6 +121,7 @@ DEATHS = {
 }
 
 
+@pytest.mark.slow
 def test_killed_processes_leave_what_they_had_finished(books) -> None:
     """One process for each point of death, all at once; the next writer waits for none of them."""
     books.add()

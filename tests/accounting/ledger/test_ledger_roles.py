@@ -79,6 +79,7 @@ def as_role(books, name: str):
     return replace(books, url=books.url.replace("postgres@", f"{name.replace(' ', '%20')}@"))
 
 
+@pytest.mark.slow
 def test_a_whole_life_of_releases_runs_as_the_writer(owned, server_roles) -> None:
     books = as_role(owned, server_roles.writer)
     books.add("survey")
@@ -103,7 +104,7 @@ def test_sixteen_writers_at_once_run_as_the_writer(owned, server_roles) -> None:
     assert books.race(attempts, steps=("charge", "reading", "publish")) == ["done"] * 16
 
 
-@pytest.mark.parametrize("role", ["writer", "auditor"])
+@pytest.mark.parametrize("role", ["writer", pytest.param("auditor", marks=pytest.mark.slow)])
 def test_nothing_that_is_written_can_be_changed_and_no_guard_weakened(owned, server_roles, role) -> None:
     books = as_role(owned, getattr(server_roles, role))
     owned.charge("one")

@@ -187,6 +187,7 @@ def test_a_deleted_entry_is_found_even_at_the_end(victim) -> None:
         assert findings_after(victim, "DELETE FROM entry WHERE position = :position", position=position)
 
 
+@pytest.mark.slow
 def test_swapped_entries_are_found(victim) -> None:
     count = len(victim.kinds())
 
@@ -332,6 +333,7 @@ def test_a_forged_price_of_a_series_is_found_wherever_it_is_changed(victim) -> N
     assert victim.findings() == []
 
 
+@pytest.mark.slow
 def test_a_missing_guard_is_found(victim) -> None:
     for guard in sorted(GUARDS["sqlite"]):
         path = Path(victim.url.removeprefix("sqlite:///"))

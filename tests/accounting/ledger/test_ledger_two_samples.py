@@ -14,6 +14,8 @@ from crowdblend.mechanisms.errors import AccountantRefused
 from crowdblend.mechanisms.microdata import EpsilonSafeRelease
 from sqlalchemy import text
 
+pytestmark = pytest.mark.slow
+
 DELTA = Decimal("1e-6")
 FRESH = EpsilonSafeRelease(
     k=20, sampling_rate=Decimal("0.1"), selection_epsilon=Decimal("0.1"), selection_rate=Decimal("0.05")

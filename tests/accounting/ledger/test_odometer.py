@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from decimal import Decimal
 
+import pytest
 from crowdblend.accounting.ledger import overview as odometer
 from crowdblend.accounting.ledger.overview import composed_estimate
 from crowdblend.accounting.theory.kinds.strongly_safe import composed_price_fixed
+
+pytestmark = pytest.mark.slow
 
 TOO_LARGE = (
     ("epsilon", "1E+400"),

@@ -11,6 +11,8 @@ import pytest
 from crowdblend.accounting.ledger.entries.kinds import ReleasePublished, ReleaseReading
 from crowdblend.accounting.ledger.rules.audit import Replay
 
+pytestmark = pytest.mark.slow
+
 DAY = date(2026, 3, 5)
 FILES = (("data.csv", "c" * 64),)
 CAUSES = {

@@ -7,6 +7,8 @@ from decimal import Decimal
 import pytest
 from crowdblend.accounting.ledger import overview
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def three(sqlite_books):

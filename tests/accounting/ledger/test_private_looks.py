@@ -10,6 +10,8 @@ from crowdblend.accounting.theory.kinds.registry import price
 from crowdblend.mechanisms.errors import AccountantRefused, InputRefused
 from crowdblend.mechanisms.microdata import StronglySafeRelease
 
+pytestmark = pytest.mark.slow
+
 DAY = date(2026, 3, 5)
 MECHANISM = StronglySafeRelease(k=20, sampling_rate=Decimal("0.1"))
 
@@ -95,7 +97,6 @@ def test_a_cheaper_units_price_is_not_the_declared_units(books) -> None:
     assert books.spent() == (0, 0)
 
 
-@pytest.mark.slow
 def test_a_series_for_several_records_is_paid_and_its_releases_are_its_own(books) -> None:
     books.add(rows_per_person=2)
     cost = price(MECHANISM, delta=Decimal("1e-6"), releases=3, rows_per_person=2)

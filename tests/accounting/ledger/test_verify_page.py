@@ -121,6 +121,7 @@ def signed(release: Any) -> list[Any]:
     return [encoded({"certificate.json": release.bytes, **release.files}), text]
 
 
+@pytest.mark.slow
 def test_the_page_judges_each_case_as_it_must_be(page) -> None:
     """It agrees with the verifier in Python on every certificate; what neither computes is listed, by name."""
     second = program(CONFORMANCE / "second_verifier.py")

@@ -135,6 +135,7 @@ def reference(part, times, delta, spacing):
     return max(found)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("k", "rate", "times", "spacing"),
     [

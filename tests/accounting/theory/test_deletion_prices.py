@@ -449,6 +449,7 @@ def published_with_margins(mechanism, counts):
     return law
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("counts", "group"), [((2, 0, 0), 0), ((3, 3, 1), 2)])
 def test_rows_with_margins_are_within_their_composition_and_beyond_that_of_the_rows(counts, group):
     with_record = list(counts)

@@ -83,6 +83,7 @@ def exact_adding(k, rate, epsilon, n):
         return total
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("k", "rate", "epsilon"),
     [

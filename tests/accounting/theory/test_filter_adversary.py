@@ -18,6 +18,8 @@ from crowdblend.accounting.theory.composition.renyi import FilterCost, FilterTer
 from crowdblend.mechanisms.answers import CountAnswer
 from crowdblend.mechanisms.microdata import StronglySafeRelease
 
+pytestmark = pytest.mark.slow
+
 RELEASES = tuple(
     StronglySafeRelease(k=k, sampling_rate=Decimal(rate)) for k, rate in ((4, "0.2"), (3, "0.1"), (5, "0.25"))
 )

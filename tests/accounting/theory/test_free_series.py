@@ -20,6 +20,8 @@ from crowdblend.mechanisms.mechanism import ADD_REMOVE, REPLACEMENT
 from crowdblend.mechanisms.microdata import EpsilonSafeRelease, StronglySafeRelease
 from crowdblend.mechanisms.mixed_series import series_of_parts
 
+pytestmark = pytest.mark.slow
+
 K, RATE, SIZES = 2, Fraction(1, 2), range(1, 7)
 FREER = [(k, rate) for k in (2, 3, 5) for rate in (Fraction(1, 2), Fraction(1, 3), Fraction(1, 8))]
 LOSSES = [Fraction(1), Fraction(5, 4), Fraction(2), Fraction(7, 2)]
@@ -111,7 +113,6 @@ def _suppressed(counts, k):
     return {0: sum(m for j, m in counts.items() if j < k)} | {j: m for j, m in counts.items() if j >= k}
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("adding", [True, False])
 def test_no_adversary_gains_by_records_with_rates_of_their_own(adding):
     """Every design of up to four records with three rates, other ones in each release, against one rate for all."""

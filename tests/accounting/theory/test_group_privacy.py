@@ -22,6 +22,8 @@ from scipy.stats import binom
 
 from audit.theory.axioms import for_group
 
+pytestmark = pytest.mark.slow
+
 K, RATE, DELTA = 8, Decimal("0.25"), Decimal("0.01")
 RELEASE = StronglySafeRelease(k=K, sampling_rate=RATE)
 # How M records may fall into groups, and the sizes that are tried for each of these groups.
@@ -98,7 +100,6 @@ def test_at_common_parameters_it_meets_the_worst_group(k, rate, delta, records):
     assert worst((records,), 0.999 * epsilon, k=k, rate=float(rate), largest=largest) > float(delta)
 
 
-@pytest.mark.slow
 @settings(derandomize=True, max_examples=15)
 @given(
     k=st.integers(2, 40),

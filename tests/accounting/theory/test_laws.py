@@ -59,6 +59,7 @@ def test_exact_is_at_most_the_paper_wherever_the_paper_is_valid(k, rate, above):
     )
 
 
+@pytest.mark.slow
 @law
 @given(k=ks, rate=rates, delta=deltas)
 def test_epsilon_is_the_least_that_reaches_delta(k, rate, delta):

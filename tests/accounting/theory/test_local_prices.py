@@ -25,6 +25,8 @@ from hypothesis import strategies as st
 
 from audit.theory.report_ratios import ones_distribution, privacy_ratios
 
+pytestmark = pytest.mark.slow
+
 
 def two_binomials(n, m, q):
     """Bin(m, 1−q) + Bin(n−m, q) by convolution, 50 digits."""

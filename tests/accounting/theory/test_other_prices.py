@@ -131,6 +131,7 @@ def divergence_of_design(rates, own, k, epsilon):
     return max(np.maximum(p - growth * q, 0).sum(), np.maximum(q - growth * p, 0).sum())
 
 
+@pytest.mark.slow
 def test_no_random_design_exceeds_the_robust_price():
     draws = np.random.default_rng(2602)
     tightest = 0.0

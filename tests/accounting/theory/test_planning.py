@@ -151,6 +151,7 @@ def test_the_helpers_of_a_specification():
     assert largest_sampling_rate(k=10**6, epsilon=Decimal(8), delta=Decimal("0.5")) > Decimal("0.999")
 
 
+@pytest.mark.slow
 def test_the_pair_for_public_groups_publishes_within_a_twentieth_of_the_best_of_another_grid():
     sizes = {size: 4000 // size for size in (1, 7, 30, 120, 400)}
     price = {"epsilon": Decimal(1), "delta": Decimal("1e-6")}

@@ -108,6 +108,7 @@ def test_sums_have_as_many_terms_as_their_ratios_ask_for(top, bottom, odds, expe
     assert 0 <= found - expected <= (expected == 2_000)
 
 
+@pytest.mark.slow
 def test_blocks_are_as_large_as_allowed_and_no_larger():
     most = 2**20
     for size, terms, blocks in (

@@ -283,6 +283,7 @@ def test_the_least_budgets_are_no_larger_than_stated(k, rate, releases, stated):
     assert true + loss <= float(terms.epsilon) <= 1.02 * (true + loss)
 
 
+@pytest.mark.slow
 def test_proposed_terms_hold_what_is_expected_and_more():
     expected = [
         (USUAL, 12),
@@ -323,6 +324,7 @@ def shares(terms, mechanism, tail, **more):
     return cost.divergence / terms.allowance, cost.tail / terms.tail_delta
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("k", "rate", "least"),
     [(50, "0.05", 160), (30, "0.1", 20), (40, "0.02", 800), (10, "0.02", 190), (5, "0.001", 30_000)],

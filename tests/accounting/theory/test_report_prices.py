@@ -20,6 +20,8 @@ from crowdblend.mechanisms.errors import InputRefused
 from crowdblend.mechanisms.local_reports.krandomization import KRandomization, OutcomeCounts
 from crowdblend.mechanisms.local_reports.sketch import CountMeanSketch
 
+pytestmark = pytest.mark.slow
+
 DELTA = Decimal("1e-6")
 SKETCH = CountMeanSketch(epsilon=Decimal(4), hashes=8, bits=64, seed=b"seed")
 FLIPS = KRandomization(bits=2, flip_probability=Decimal("0.25"))
@@ -85,7 +87,6 @@ def others(people, q):
     return np.exp(logs)
 
 
-@pytest.mark.slow
 def test_two_counts_of_the_same_reports_cost_more_than_their_prices_added_up():
     """With and without one person, two counts tell that person's report: this is why such a price holds alone.
 

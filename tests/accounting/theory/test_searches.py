@@ -205,6 +205,7 @@ def test_searches_go_by_the_price_that_is_charged():
         assert (price(release, delta=TARGET.delta, releases=TARGET.releases).epsilon <= TARGET.epsilon) is fits
 
 
+@pytest.mark.slow
 def test_a_search_plays_few_games(monkeypatch):
     played = []
     monkeypatch.setattr(inversion, "price_of", lambda *given: played.append(given) or price_of(*given))

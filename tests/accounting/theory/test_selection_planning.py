@@ -18,6 +18,8 @@ from crowdblend.accounting.theory.planning.planner import largest_sampling_rate,
 from crowdblend.mechanisms.errors import InputRefused
 from crowdblend.mechanisms.microdata import EpsilonSafeRelease, StronglySafeRelease
 
+pytestmark = pytest.mark.slow
+
 DELTA = Decimal("1e-6")
 WHOLE = EpsilonSafeRelease(k=20, sampling_rate=Decimal("0.1"), selection_epsilon=Decimal("0.1"), selection_rate=None)
 FRESH = replace(WHOLE, selection_rate=Decimal("0.05"))

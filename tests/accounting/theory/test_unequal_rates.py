@@ -25,6 +25,8 @@ from crowdblend.accounting.theory.privacy_profile import delta_exact
 from crowdblend.mechanisms.biased_sampling import BiasedSampleCounts, UnequalRatesHistogram
 from crowdblend.mechanisms.errors import InputRefused
 
+pytestmark = pytest.mark.slow
+
 DELTA = Decimal("1e-6")
 DESIGN = BiasedSampleCounts(
     k=18, lowest_rate=Decimal("0.1"), highest_rate=Decimal("0.11"), largest_rate=Decimal("0.2"), exceptions=1
@@ -160,7 +162,6 @@ def test_rates_that_differ_cost_what_the_highest_does(k, lowest, highest, now, t
     assert (round(float(before.epsilon), 3), before.rule) == (then, "robust-counts/1")
 
 
-@pytest.mark.slow
 def test_what_earlier_versions_charged_is_still_right_and_nothing_else():
     record = tuple(sorted(mechanism_record(DESIGN).items()))
     before, now = price_robust_counts(DESIGN, delta=DELTA), price(DESIGN, delta=DELTA)
@@ -182,7 +183,6 @@ def test_what_earlier_versions_charged_is_still_right_and_nothing_else():
     assert "no price is proved" in faults("even-group-privacy/1+robust-counts/1", before.epsilon, 5)[0]
 
 
-@pytest.mark.slow
 def test_several_records_of_a_person_by_the_earlier_rule_too():
     drawn = UnequalRatesHistogram(k=12, sampling_rate=Decimal("0.2"), lowest_rate=Decimal("0.15"))
     now = price(drawn, delta=Decimal("1e-3"), rows_per_person=2)

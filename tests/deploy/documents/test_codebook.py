@@ -32,6 +32,7 @@ def written(office, release: Path, place: Path) -> tuple[str, str]:
     return Path(answer["html"]).read_text(), Path(answer["markdown"]).read_text()
 
 
+@pytest.mark.slow
 def test_it_has_every_declared_value_also_those_that_nobody_has(office, rows, tmp_path) -> None:
     records = (office.folder / "people.csv").read_text()
     table = pq.read_table(rows / "data.parquet")

@@ -85,6 +85,7 @@ def test_it_fits_and_fetches_nothing(browser, documents, name: str, width: int, 
     context.close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [pytest.param("preview", marks=pytest.mark.slow), "sheet"])
 def test_printed_in_grey_kept_and_suppressed_are_told_apart(browser, documents, name: str) -> None:
     context = browser.new_context(viewport={"width": 794, "height": 1123})

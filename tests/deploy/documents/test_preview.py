@@ -71,6 +71,7 @@ def test_by_hand(desk) -> None:
     assert (worst["columns"], worst["labels"], worst["suppressed"]) == (["colour"], ["red"], 1.0)
 
 
+@pytest.mark.slow
 def test_a_smaller_population_is_a_thinned_one(desk) -> None:
     """Half the people sampled at twice the rate are the same coins."""
     write_public(desk)
@@ -83,6 +84,7 @@ def test_a_smaller_population_is_a_thinned_one(desk) -> None:
     assert any("missing" in remark for remark in larger["remarks"])
 
 
+@pytest.mark.slow
 def test_a_suggestion_holds_what_it_promises(desk) -> None:
     write_public(desk)
     spec = desk.write_spec()

@@ -269,6 +269,7 @@ def deleted_by_hand(release: Path) -> dict[str, tuple[float, int]]:
     return {region: (people, len(groups)) for region, (people, groups) in found.items()}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["kept", "chain"])
 def test_the_code_for_a_deletion_release_adds_weights_up_with_their_error(needs, office, request, name, monkeypatch):
     release = request.getfixturevalue(name)

@@ -8,7 +8,6 @@ import queue
 import re
 import signal
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -28,7 +27,7 @@ LINE = re.compile(r"20\d\d-\d\d-\d\dT\d\d:\d\d:\d\dZ \S.*\n")
 class Serving:
     """A running `serve` whose output is a pipe."""
 
-    process: subprocess.Popen | Forked
+    process: Forked
     lines: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -79,20 +78,8 @@ def serve(desk, commands) -> Iterator[Callable[..., Serving]]:
                 "PYTHONPATH": os.pathsep.join([str(KILL_AT), *environment.get("PYTHONPATH", "").split(os.pathsep)]),
             }
         command = ["serve", "spec.toml", "--series", series, "--cron", cron, "--output", "published", *words]
-        if kill_at is None:
-            log = desk.folder / "serve.err"
-            started.append(Serving(commands.start(*command, folder=desk.folder, environment=own, log=log)))
-            return started[-1]
-        with (desk.folder / "serve.err").open("ab") as log:
-            process = subprocess.Popen(
-                [sys.executable, "-m", "crowdblend.deploy", *command],
-                cwd=desk.folder,
-                env=own,
-                stdout=subprocess.PIPE,
-                stderr=log,
-                text=True,
-            )
-        started.append(Serving(process))
+        log = desk.folder / "serve.err"
+        started.append(Serving(commands.start(*command, folder=desk.folder, environment=own, log=log)))
         return started[-1]
 
     yield start

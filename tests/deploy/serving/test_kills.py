@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import time
+from datetime import datetime
 
 import pytest
 
@@ -56,10 +57,36 @@ def killed_and_finished(desk, serve, environment, *, series: str, step: str, cro
     return release_id
 
 
+def test_a_release_that_came_due_is_finished_after_a_kill_once_its_file_is_there(desk, serve, outside, prefect) -> None:
+    """Its schedule fires, it is killed within its charge, and the next `serve` waits, publishes it and ends."""
+    desk.add_dataset()
+    desk.succeed("series", "add", "minutes", desk.write_spec(), "--releases", "1")
+    first = serve("minutes", environment=outside, cron="* * * * *", kill_at="charge")
+    coming = first.await_line("comes next at")
+    release_id = first.await_line("Running release minutes@").split()[-1].rstrip(".")
+    scheduled = datetime.strptime(release_id, "minutes@%Y%m%dT%H%M%S%z")
+    assert f"{scheduled:%Y-%m-%d %H:%M}" in coming
+    assert first.end() == -signal.SIGKILL
+    assert desk("ledger", "show", "--json").json["releases"] == []
+    records = desk.folder / "people.csv"
+    records.rename(desk.folder / "late.csv")
+    again = serve("minutes", "--retry-for", "40s", environment=outside, cron="* * * * *")
+    assert f"release {release_id} was cut off (not charged); it is finished now" in again.await_line("Unfinished")
+    assert "people.csv: the file cannot be found" in again.await_line("Waiting")
+    (desk.folder / "late.csv").rename(records)
+    assert f"Published release {release_id} (1 of 1 of minutes)" in again.await_line("Published")
+    assert again.end() == 4
+    assert "Ended: all 1 releases" in again.lines[-1]
+    ended = [(run["state_type"], run["state"]["message"] or "") for run in prefect.ask("flow_runs/filter")]
+    assert ("COMPLETED", f"Release {release_id} is published.") in ended
+    assert [told for state, told in ended if state == "CRASHED" and f"can finish release {release_id}" in told]
+    desk.succeed("ledger", "verify")
+
+
 @pytest.mark.parametrize(
     "step",
     [
-        "charge",
+        pytest.param("charge", marks=pytest.mark.slow),
         *(pytest.param(step, marks=pytest.mark.long) for step in ("charged", "select", "count", "publish", "close")),
     ],
 )

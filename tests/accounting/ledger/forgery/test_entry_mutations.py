@@ -137,6 +137,7 @@ def test_a_swap_without_new_hashes_is_found_from_inside(victim, thorough) -> Non
         assert victim.found(swap)
 
 
+@pytest.mark.slow
 def test_truncation_is_found_by_the_anchor_alone(victim) -> None:
     """A chain that was cut back, and whose state was made and signed anew, is a sound, shorter one."""
     documents = victim.documents()

@@ -19,6 +19,8 @@ from crowdblend.mechanisms.errors import AccountantRefused
 from sqlalchemy import text
 from sqlalchemy.exc import DatabaseError
 
+pytestmark = pytest.mark.slow
+
 Document = dict[str, Any]
 
 

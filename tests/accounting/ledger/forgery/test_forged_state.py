@@ -252,6 +252,7 @@ FORGERIES: dict[str, Forgery] = {
 }
 
 
+@pytest.mark.slow
 def test_what_nobody_forged_is_shown_and_goes_on(full) -> None:
     """The control: each attempt ends as it should, and every read tells."""
     own = {
