@@ -104,6 +104,7 @@ def report() -> None:
 @click.argument("release", type=RELEASE_FOLDER)
 @click.option("--output", type=FILE, help="File (.html) of the report; default: reports/ in the private store.")
 @click.option("--target", help="Column that classifiers tell from the others; default: one with few labels.")
+@click.option("--attacks", is_flag=True, help="Also try attacks on the release: one known person, each column guessed.")
 @click.option("--by", help="Who looks; default: the account that runs this.")
 @LEDGER
 @click.option("--json", "as_json", is_flag=True, help="One JSON object on standard output: private figures too.")
@@ -112,6 +113,7 @@ def private(
     release: Path,
     output: Path | None,
     target: str | None,
+    attacks: bool,
     by: str | None,
     ledger_url: str | None,
     as_json: bool,
@@ -136,11 +138,13 @@ def private(
             state_paths=resolve_paths(ledger_url=ledger_url),
             by=by or getpass.getuser(),
             today=datetime.now(UTC).date(),
+            attacks=attacks,
             on_progress=stages.on_progress,
         )
     if as_json:
         reported = {"release_id": made.release_id, "report": str(made.path), "look": made.look}
         reported["measures"] = dataclasses.asdict(made.measures)
+        reported["attacks"] = None if made.attacks is None else dataclasses.asdict(made.attacks)
         click.echo(json.dumps(reported, ensure_ascii=False, default=_plain))
         return
     click.echo(

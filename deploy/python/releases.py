@@ -364,6 +364,7 @@ def private_report(
     *,
     output: Path | None = None,
     target: str | None = None,
+    attacks: bool = False,
     by: str | None = None,
     ledger_url: str | None = None,
     home: Path | None = None,
@@ -378,6 +379,7 @@ def private_report(
         release: the release.
         output: the report's file (.html); None keeps it in the private store.
         target: column that classifiers tell; None chooses one by the release alone.
+        attacks: whether attacks on the release are tried.
         by: who looks; None is the account that runs this.
         ledger_url: the ledger's SQLAlchemy URL; None takes CROWDBLEND_LEDGER, or the default.
         home: the private store; None takes CROWDBLEND_HOME, or the default.
@@ -395,6 +397,7 @@ def private_report(
         state_paths=resolve_paths(ledger_url=ledger_url, home=home),
         by=by or getpass.getuser(),
         today=datetime.now(UTC).date(),
+        attacks=attacks,
     )
 
 

@@ -29,6 +29,7 @@ from typing import (
 
 from ...accounting.theory.planning.planner import Plan
 from ...flows.spec import PAGE, keys_of, spec_model, spec_schema
+from ...mechanisms.measures.attacks import Attacks
 from ...mechanisms.measures.utility import UtilityMeasures
 from ..commands.doctor import Check
 from ..documents.preview.deletion import DeletionForecast
@@ -111,6 +112,7 @@ class PrivateReport(TypedDict):
     report: Annotated[str, "its file."]
     look: Annotated[int, "entry of the ledger that records it."]
     measures: Annotated[UtilityMeasures, "the figures."]
+    attacks: Annotated[Attacks | None, "what attacks reach; null where none were asked for."]
 
 
 class Examined(TypedDict):

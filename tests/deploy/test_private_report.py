@@ -48,7 +48,7 @@ def released(desk):
 def test_the_report_tells_the_records_figures_and_the_ledger_knows_of_the_look(released) -> None:
     desk = released
     before = contents(desk.folder / "out")
-    answer = desk.succeed("report", "private", "spec.toml", "out", "--by", "an analyst", "--json")
+    answer = desk.succeed("report", "private", "spec.toml", "out", "--attacks", "--by", "an analyst", "--json")
     told = answer.json
     with (desk.folder / "people.csv").open(encoding="utf-8") as file:
         rows = Counter((row["colour"], row["age"], row["town"]) for row in csv.DictReader(file, delimiter=";"))
@@ -59,8 +59,13 @@ def test_the_report_tells_the_records_figures_and_the_ledger_knows_of_the_look(r
     town = measures["columns"][2]
     planted = town["labels"].index(f"{PLANTED}-region")
     assert (town["before"][planted], town["after"][planted]) == (RARE, 0)
+    attacks = told["attacks"]
+    assert 0.5 <= attacks["known"]["median"] <= attacks["known"]["highest"] < 0.95
+    assert attacks["groups_of_one"] == 0
+    assert [one["name"] for one in attacks["inferred"]] == [column["name"] for column in measures["columns"]]
     report = Path(told["report"])
     page = report.read_text(encoding="utf-8")
+    assert "An attack that fails proves nothing" in page
     assert report.is_relative_to(desk.home)
     assert stat.S_IMODE(report.stat().st_mode) == 0o600
     assert stat.S_IMODE(report.parent.stat().st_mode) == 0o700

@@ -11,9 +11,10 @@ import numpy as np
 import pytest
 from crowdblend.deploy.documents.utility_report.write import MARK, PrivateReport, report_page
 from crowdblend.mechanisms.hierarchies.declare import IntervalHierarchy, ValueHierarchy
+from crowdblend.mechanisms.measures.attacks import attacks_of
 from crowdblend.mechanisms.measures.counting import CountedRecords
 from crowdblend.mechanisms.measures.utility import utility_of
-from crowdblend.mechanisms.microdata import GroupCounts, count_keys, suppress
+from crowdblend.mechanisms.microdata import GroupCounts, StronglySafeRelease, count_keys, suppress
 from crowdblend.mechanisms.recoding import GeneralizationMap, MappedColumn
 
 KEEP = "CROWDBLEND_SCREENSHOTS"
@@ -83,6 +84,7 @@ def page_file(tmp_path_factory) -> Path:
         by="steward",
         look=12,
         measures=utility_of(before, released, k=20, sampling_rate=Decimal("0.3")),
+        attacks=attacks_of(before, [released], mechanism=StronglySafeRelease(k=20, sampling_rate=Decimal("0.3"))),
     )
     path = tmp_path_factory.mktemp("report") / "report.html"
     path.write_text(report_page(report), encoding="utf-8")

@@ -216,6 +216,10 @@ def test_the_private_report_tells_how_many_records_were_left_out_and_nothing_els
     assert f"{left_out // 1000}\u202f{left_out % 1000:03d}" in Path(report["report"]).read_text(encoding="utf-8")
     public = result.out + Path(result.json["certificate"]).read_text(encoding="utf-8")
     assert str(left_out) not in public
+    attacked = desk("report", "private", spec, "out", "--attacks")
+    assert attacked.code == 2
+    assert "attacks take each record for another person's" in attacked.err
+    assert len(desk("ledger", "show", "--json").json["private_looks"]) == 1
     other = desk("report", "private", spec_of(desk, unit="household"), "out")
     assert other.code == 2
     assert "another limit" in other.err

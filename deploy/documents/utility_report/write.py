@@ -5,6 +5,7 @@ The file is a page of HTML that needs nothing else and says on every sheet what 
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -33,6 +34,7 @@ from ....flows.spec import read_spec
 from ....mechanisms.contributions import ContributionLimit
 from ....mechanisms.deletion import DeletionRelease
 from ....mechanisms.errors import InputRefused, ReleaseFailed
+from ....mechanisms.measures.attacks import CERTAINTIES, Attacks, attacks_of
 from ....mechanisms.measures.counting import CountedRecords
 from ....mechanisms.measures.utility import NotOfTheseRecordsError, StageUtility, UtilityMeasures, utility_of
 from ....mechanisms.microdata import Microdata, sum_counts
@@ -51,6 +53,7 @@ HERE = Path(__file__).parent
 CERTIFICATE = "certificate.json"
 NOT_REPORTED = "a private report is about a microdata or a deletion release, and about none with a column of rates."
 NOT_WRITTEN = "No report was written; the look stays recorded."
+NOT_WRITTEN_AT_ALL = "No report was written, and no look recorded."
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -64,12 +67,14 @@ class MadeReport:
         look: the look's place in the ledger's chain.
         release_id: the release that it is about.
         measures: what it tells.
+        attacks: what attacks on the release reach; None where none were asked for.
     """
 
     path: Path
     look: int
     release_id: str
     measures: UtilityMeasures = field(repr=False)
+    attacks: Attacks | None = field(repr=False, default=None)
 
     def _repr_html_(self) -> str:
         """The file's place, for a notebook."""
@@ -85,6 +90,7 @@ def run_private_report(
     state_paths: StatePaths,
     by: str,
     today: date,
+    attacks: bool = False,
     on_progress: OnProgress | None = None,
 ) -> MadeReport:
     """Measure a published release against its records, and write the report.
@@ -100,7 +106,8 @@ def run_private_report(
         state_paths: where the ledger and the private store lie.
         by: who looks.
         today: day of the look.
-        on_progress: called with the counting's progress; for the steward's terminal alone.
+        attacks: whether attacks on the release are tried.
+        on_progress: called with the progress of counting, then of the attacks; for the steward's terminal alone.
 
     Raises:
         InputRefused: the specification, the release or the place of the report is wrong; nothing was read, unless
@@ -119,6 +126,13 @@ def run_private_report(
     source = list_source(request.source, base=request.base, version=_table_version(request, release_id, state_paths))
     layout = check_metadata(source, columns=generalization.names, reading=request.reading)
     limit = _limit_of(certificate, request)
+    if attacks and limit is not None:
+        raise InputRefused(
+            "attacks take each record for another person's, and this release has a limit on the records of a person.",
+            where="--attacks",
+            not_done=NOT_WRITTEN_AT_ALL,
+            remedy="Leave --attacks out.",
+        )
     with_ids = None
     if limit is not None:
         from ....tasks.inputs.person_column import with_person_column  # of releases with such a column alone
@@ -161,6 +175,9 @@ def run_private_report(
             not_done=NOT_WRITTEN,
             remedy="Name the records that the release was made from.",
         )
+    tried = None
+    if attacks:
+        tried = attacks_of(before, _published(before, table, maps), mechanism=mechanism, on_progress=on_progress)
     report = PrivateReport(
         release_id=release_id,
         dataset=request.dataset,
@@ -171,9 +188,10 @@ def run_private_report(
         by=by,
         look=look.position,
         measures=measures,
+        attacks=tried,
     )
     _write(path, report_page(report))
-    return MadeReport(path=path, look=look.position, release_id=release_id, measures=measures)
+    return MadeReport(path=path, look=look.position, release_id=release_id, measures=measures, attacks=tried)
 
 
 def _released(
@@ -281,12 +299,11 @@ def _of_stages(
     left, stages = before.records - (left_out or 0), []
     released: list[CountedRecords] = []
     weighted: list[CountedRecords] = []
-    for number, own in enumerate(maps, start=1):
-        rows = table.filter(pc.equal(table["stage"], number)) if len(maps) > 1 else table
+    for number, (own, counted) in enumerate(zip(maps, _published(before, table, maps), strict=True), start=1):
+        rows = _rows_of(table, number, maps)
         all_records = before.recoded(own)
         sums = pc.round(pc.multiply(rows["weight"], rows["count"].cast(pa.float64()))).cast(pa.int64())
         labels = [column.name for column in own.columns]
-        counted = released_groups(rows.select([*labels, "count"]), all_records)
         adding_up = released_groups(rows.select(labels).append_column("count", sums), all_records)
         stages.append(
             StageUtility(
@@ -310,6 +327,23 @@ def _of_stages(
         left_out=left_out,
         target=target,
     )
+
+
+def _rows_of(table: pa.Table, number: int, maps: Sequence[GeneralizationMap]) -> pa.Table:
+    """The published groups of one stage, from 1."""
+    return table.filter(pc.equal(table["stage"], number)) if len(maps) > 1 else table
+
+
+def _published(before: CountedRecords, table: pa.Table, maps: Sequence[GeneralizationMap]) -> list[CountedRecords]:
+    """What each stage published; of a sampled release all.
+
+    Raises:
+        InputRefused: the release has labels that no record has.
+    """
+    return [
+        released_groups(_rows_of(table, number, maps).select([*own.names, "count"]), before.recoded(own))
+        for number, own in enumerate(maps, start=1)
+    ]
 
 
 def _together(parts: Sequence[CountedRecords]) -> CountedRecords:
@@ -409,6 +443,7 @@ class PrivateReport:
         by: who had it made.
         look: the look's place in the ledger's chain.
         measures: all of them.
+        attacks: what attacks reach; None where none were tried.
     """
 
     release_id: str
@@ -420,6 +455,12 @@ class PrivateReport:
     by: str
     look: int
     measures: UtilityMeasures
+    attacks: Attacks | None = None
+
+    @property
+    def allowed(self) -> float:
+        """How sure ε lets an attacker be who held it to be even."""
+        return 1.0 / (1.0 + math.exp(-float(self.epsilon)))
 
 
 def report_page(report: PrivateReport) -> str:
@@ -428,7 +469,14 @@ def report_page(report: PrivateReport) -> str:
     return (
         _environment()
         .get_template("private.html")
-        .render(report=report, measures=report.measures, mark=MARK, style=style, pictures=pictures)
+        .render(
+            report=report,
+            measures=report.measures,
+            mark=MARK,
+            style=style,
+            pictures=pictures,
+            certainties=CERTAINTIES,
+        )
     )
 
 

@@ -1,4 +1,4 @@
-"""What an attacker sees of one person, against the chances of every outcome."""
+"""Attacks on releases: what is seen of one person, against the chances of every outcome; columns guessed, by hand."""
 
 from __future__ import annotations
 
@@ -7,8 +7,19 @@ from decimal import Decimal
 
 import numpy as np
 import pytest
-from crowdblend.mechanisms.deletion import OptimalDeletion, deletion_weights
-from crowdblend.mechanisms.measures.attacks import deletion_losses, sampling_losses
+from crowdblend.mechanisms.deletion import DeletionRelease, OptimalDeletion, deletion_weights
+from crowdblend.mechanisms.hierarchies.declare import IntervalHierarchy, ValueHierarchy
+from crowdblend.mechanisms.measures.attacks import (
+    CERTAINTIES,
+    attacks_of,
+    deletion_losses,
+    inferred_column,
+    known_person,
+    sampling_losses,
+)
+from crowdblend.mechanisms.measures.counting import CountedRecords
+from crowdblend.mechanisms.microdata import StronglySafeRelease, sum_counts
+from crowdblend.mechanisms.recoding import GeneralizationMap, MappedColumn
 
 NOISE = OptimalDeletion(epsilon=Decimal("0.7"), delta=Decimal("0.02"))
 
@@ -54,3 +65,85 @@ def test_losses_beyond_the_price_are_as_rare_as_delta() -> None:
         for one, other in ((there, without), (without, there)):
             beyond = sum(max(0.0, p - math.exp(0.7) * other.get(outcome, 0.0)) for outcome, p in one.items())
             assert beyond <= 0.02
+
+
+TOWNS = ValueHierarchy.from_rows([("Lille", "North", "*"), ("Arras", "North", "*"), ("Nice", "South", "*")])
+AGES = IntervalHierarchy(lower=0, upper=100, widths=(10, 50))
+
+
+def table(rows: dict[tuple[str, int], int], levels=(0, 0)) -> CountedRecords:
+    columns = (
+        MappedColumn(name="town", hierarchy=TOWNS, level=levels[0]),
+        MappedColumn(name="age", hierarchy=AGES, level=levels[1]),
+    )
+    made = GeneralizationMap(columns=columns)
+    codes = [
+        TOWNS.codes_of_texts([TOWNS_OF.get(town, town).encode() for town, _ in rows], levels[0]),
+        AGES.codes_of_integers(np.array([age for _, age in rows], dtype=np.int64), levels[1]),
+    ]
+    return CountedRecords(map=made, groups=sum_counts(made.keys(codes), np.array(list(rows.values()), dtype=np.int64)))
+
+
+TOWNS_OF = {"North": "Lille", "South": "Nice"}
+PEOPLE = {("Lille", 31): 6, ("Lille", 61): 3, ("Nice", 32): 4}
+
+
+@pytest.mark.parametrize(
+    ("shown", "guessed", "without"),
+    [
+        ({("North", 31): 4, ("North", 61): 2}, 10, 10),  # her own record decides nothing; nothing is known of the South
+        ({("North", 31): 3, ("North", 61): 2}, 10, 8.5),  # without hers, which half of them have in, it's a tie
+        ({("North", 31): 2, ("North", 61): 2}, 8.5, 6.5),  # a tie, and without hers the other label is in front
+        ({("North", 31): 1}, 10, 10),  # without hers nothing is left, and the most frequent label is the same
+        ({("North", 61): 2}, 3, 3),
+    ],
+)
+def test_a_column_is_guessed_by_the_others(shown, guessed, without) -> None:
+    found = inferred_column(table(PEOPLE, (1, 1)), table(shown, (1, 1)), 1)
+    assert found.name == "age"
+    assert (found.guessed * 13, found.without * 13) == pytest.approx((guessed, without))
+    assert found.most_frequent * 13 == pytest.approx(3 if shown == {("North", 61): 2} else 10)
+
+
+def test_each_record_is_told_of_by_all_stages_that_it_went_through() -> None:
+    """Two stages: 5 of 9 in Lille are published, none of 4 in Arras, and 3 of the 8 that are left of the North."""
+    people = table({("Lille", 31): 9, ("Arras", 31): 4, ("Nice", 31): 1})
+    stages = [table({("Lille", 31): 5}), table({("North", 31): 3}, (1, 0))]
+    mechanism = DeletionRelease(stages=2, k=1, noise=NOISE)
+    found = known_person(people, stages, mechanism=mechanism)
+
+    def ratio(town: int, shown: int, rest: int, again: int) -> float:
+        there, without = (deleted(town - gone, 1)[shown] * deleted(rest - gone, 1)[again] for gone in (0, 1))
+        return abs(math.log(there / without))
+
+    # Lille, Arras, and the South, where nothing is published at either stage
+    told = [ratio(9, 5, 8, 3), ratio(4, 0, 8, 3), ratio(1, 0, 1, 0)]
+    certain = [1 / (1 + math.exp(-one)) for one in told]
+    assert found.highest == pytest.approx(max(certain))
+    assert found.median == pytest.approx(certain[0])  # of nine among fourteen, whatever the others' are
+    by_size = zip(certain, (9, 4, 1), strict=True)
+    share = sum(size for one, size in by_size if one >= CERTAINTIES[0]) / 14
+    assert found.shares[0] == pytest.approx(share)
+
+
+def test_a_group_that_is_published_whole_is_certain_and_one_persons_group_is_counted() -> None:
+    shown = table({("Lille", 31): 2, ("Nice", 61): 1})
+    people = table({("Lille", 31): 2, ("Nice", 61): 1, ("Arras", 31): 1})
+    told: list[tuple[int, int]] = []
+    found = attacks_of(
+        people,
+        [shown],
+        mechanism=StronglySafeRelease(k=1, sampling_rate=Decimal("0.5")),
+        on_progress=lambda done, total: told.append((done, total)),
+    )
+    assert (found.known.highest, found.known.shares[-1], found.groups_of_one) == (1, 0.75, 1)
+    assert found.known.shares[0] == 1  # that Arras isn't shown has half the chance with its one person
+    assert told == [(1, 3), (2, 3), (3, 3)]
+    for other in ({("Arras", 61): 1}, {("Lille", 31): 3}):
+        with pytest.raises(ValueError, match="groups that these records don't have"):
+            known_person(people, [table(other)], mechanism=StronglySafeRelease(k=1, sampling_rate=Decimal("0.5")))
+
+
+def test_nothing_published_tells_nothing_of_a_column() -> None:
+    found = inferred_column(table(PEOPLE, (1, 1)), table({("North", 31): 0}, (1, 1)), 0)
+    assert 0 <= found.without == found.guessed == found.most_frequent <= 1
