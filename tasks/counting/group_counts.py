@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import os
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from decimal import Decimal
@@ -326,6 +326,7 @@ def secret_of(job: CountJob) -> bytes | None:
 
 
 _SPLIT_EVERY = 8
+_STEPS_AHEAD = 2
 
 
 def count_job(
@@ -437,7 +438,8 @@ def counting_graph(
     Importing `dask.dataframe` takes longer than counting ten million records; threads can share arrays.
 
     Each step adds the counts of the next few groups of chunks to the sum of all before. Of a tree, whose branches wait
-    for one another, several partial sums would be in memory at once, each with nearly all groups.
+    for one another, several partial sums would be in memory at once, each with nearly all groups. Chunks are counted
+    for no more than two steps at a time: where there are millions of groups, adding takes longer than counting.
 
     Args:
         groups: at least one.
@@ -449,14 +451,26 @@ def counting_graph(
     """
     name = "-".join(job.__dask_tokenize__())
     parts = [(name, 0, place) for place in range(len(groups))]
-    graph: dict[Any, Any] = {
-        key: (partial(counted_chunks, group, job=job),) for key, group in zip(parts, groups, strict=True)
-    }
+    graph: dict[Any, Any] = {}
     last: list[Any] = []
     for step, first in enumerate(range(0, len(parts), together)):
-        graph[name, 1, step] = (merge_counts, [*last, *parts[first : first + together]])
+        those = slice(first, first + together)
+        for key, group in zip(parts[those], groups[those], strict=True):
+            counted = partial(counted_chunks, group, job=job)
+            graph[key] = (counted,) if step < _STEPS_AHEAD else (_after, counted, (name, 2, step - _STEPS_AHEAD))
+        graph[name, 1, step] = (merge_counts, [*last, *parts[those]])
         last = [(name, 1, step)]
+        if first + _STEPS_AHEAD * together < len(parts):
+            graph[name, 2, step] = (_done, *last)
     return graph, last[0]
+
+
+def _after(counted: Callable[[], GroupCounts], _earlier: None) -> GroupCounts:
+    return counted()
+
+
+def _done(_sum: GroupCounts) -> None:
+    """An earlier step is done; what waits for this does not keep its sum in memory."""
 
 
 def _unchanged(frame: pd.DataFrame) -> pd.DataFrame:

@@ -28,6 +28,7 @@ from crowdblend.tasks.counting.group_counts import (
     CountJob,
     count_chunks,
     count_job,
+    counting_graph,
     counts_of_frame,
     group_counts,
     merged_counts,
@@ -35,6 +36,7 @@ from crowdblend.tasks.counting.group_counts import (
 )
 from crowdblend.tasks.inputs.list import check_metadata, list_source
 from crowdblend.tasks.readers.values import RecordReading
+from dask.core import get_dependencies
 
 READING = RecordReading()
 
@@ -152,6 +154,26 @@ def test_a_rate_a_sample_and_its_key_go_together(key):
             reading=READING,
             key_source=None,
         )
+
+
+def test_chunks_wait_until_what_was_counted_two_steps_before_is_added_up(tmp_path, key):
+    """Where adding is slower than counting, what is counted would fill the memory."""
+    chunks, job, together = chunks_of(tmp_path / "in"), job_of(key), 2
+    graph, last = counting_graph([(chunk,) for chunk in chunks], job=job, together=together)
+    whole = group_counts(chunks, job=job, executor=LocalThreads(workers=2))
+    assert as_counter(dask.threaded.get(graph, last)) == as_counter(whole)
+
+    def before(wanted):
+        known = get_dependencies(graph, wanted)
+        return known.union(*map(before, known))
+
+    parts = [wanted for wanted in graph if wanted[1] == 0]
+    assert len(parts) == len(chunks) > 6 * together
+    for wanted in parts:
+        step = wanted[2] // together
+        assert {earlier[2] for earlier in before(wanted) if earlier[1] == 1} == set(range(step - 1)), wanted
+        # A sum is kept for the next one alone: what a chunk waits for is nothing.
+        assert [dask.threaded.get(graph, one) for one in get_dependencies(graph, wanted)] == [None] * (step > 1)
 
 
 def test_large_tasks_are_counted_in_pieces(tmp_path, key, monkeypatch):
