@@ -58,11 +58,11 @@ class Question:
         return Path(self.files[0]).suffix
 
 
-def ours(question: Question) -> Callable[[], Answer]:
+def ours(question: Question, threads: int = THREADS) -> Callable[[], Answer]:
     """This project's record path on threads, from the listing of the files to the surviving groups' labels."""
     from crowdblend.tasks.counting.executors import LocalThreads
 
-    return _release(question, LocalThreads(workers=THREADS))
+    return _release(question, LocalThreads(workers=threads))
 
 
 def ours_on_cluster(workers: int, question: Question) -> Callable[[], Answer]:
