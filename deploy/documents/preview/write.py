@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
@@ -13,6 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from ....accounting.dashboard.templating import grouped
+from ....accounting.theory.planning.deletion import propose_deletion, stage_levels
 from ....flows.paths import resolve_paths
 from ....flows.releases.deletion import DeletionRequest
 from ....flows.releases.kind import WITHOUT_DOCUMENTS, NoDocument, Suppressing, release_kind
@@ -431,6 +432,7 @@ def preview(
     else:
         home = resolve_paths().home
         reference = reference_of_records(request, str(public), separator=separator, population=population, home=home)
+        reference = dataclasses.replace(reference, remarks=(*reference.remarks, *_proposal(request, reference)))
     if isinstance(mechanism, DeletionRelease):
         return _of_deletion(request, reference, levels or {})
     prediction = forecast(request, mechanism, reference, levels=_levels(request, mechanism, reference, levels or {}))
@@ -455,6 +457,32 @@ def require_place(html: Path, *, spec: Path) -> None:
 def not_a_level() -> InputRefused:
     """The refusal of a level that names no column, or isn't written as one."""
     return InputRefused("levels are given as column=level, for columns of the specification.", where="--level")
+
+
+def _proposal(request: Request, reference: ReferencePopulation) -> Iterator[str]:
+    """What is proposed for about so many people, these columns and this price, from nothing else; a sentence or none.
+
+    None where a price is for several releases, or for several records of a person.
+    """
+    charged, people = request.price, round(reference.people)
+    if charged.releases != 1 or charged.rows_per_person != 1 or people < 1:
+        return
+    about = round(people, 1 - len(str(people)))
+    columns = [[max(1, one.size(level) - 1) for level in range(one.levels)] for one in reference.hierarchies]
+    try:
+        proposal = propose_deletion(columns, records=about, epsilon=charged.epsilon, delta=charged.delta)
+    except InputRefused:
+        return
+    chains = (
+        f"{name} {[stage_levels(labels, records=about)[place] for place in proposal.stages]}"
+        for name, labels in zip(reference.names, columns, strict=True)
+    )
+    yield (
+        f"For about {about:,} people, these labels and ε = {amount_shown(charged.epsilon)}, pairs of columns are "
+        f"expected to be kept best by [deletion] with levels {', '.join(chains)} and [margins] "
+        f"share = {proposal.margin_share}: docs/starting-from-a-file.md says by what "
+        "measure, and docs/choosing.md when another kind is better."
+    )
 
 
 def _request(spec: Path) -> Request:

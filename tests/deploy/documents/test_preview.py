@@ -54,6 +54,19 @@ def test_the_share_is_that_of_drawn_samples(desk) -> None:
     assert abs(told["estimate"]["suppressed"] - wrong) > SIGMAS * error, "another threshold would be noticed"
 
 
+def test_what_would_keep_pairs_best_at_this_size_and_price_is_proposed(desk) -> None:
+    """By the number of people and the labels; the same of other people of that number."""
+    told = []
+    for seed in (5, 6):
+        write_public(desk, seed=seed, file=f"{seed}.csv")
+        found = desk("preview", desk.write_spec(), "--public", f"{seed}.csv", "--json").json
+        told.append([remark for remark in found["remarks"] if "share = " in remark])
+    assert told[0] == told[1]
+    [remark] = told[0]
+    assert "For about 3,000 people" in remark
+    assert "[deletion] with levels colour [0, " in remark
+
+
 def test_by_hand(desk) -> None:
     """One group of two and one single, k = 2, rate 1/2: of two each survives with the other; of 3 people 1 of 3."""
     (desk.folder / "public.csv").write_text("colour;age;town\nblue;20;Lyon\nblue;21;Lyon\nred;20;Lyon\n")
