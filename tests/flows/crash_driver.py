@@ -15,6 +15,7 @@ import signal
 import sys
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import datetime
 from functools import wraps
 from pathlib import Path
@@ -34,11 +35,13 @@ import sqlalchemy
 import sqlalchemy.dialects.sqlite
 from crowdblend.accounting.ledger.certificate import verify
 from crowdblend.accounting.ledger.chain.signed_state import head_of
-from crowdblend.accounting.ledger.charge import Receipt
+from crowdblend.accounting.ledger.charge import Receipt, charged_price, price_faults
+from crowdblend.accounting.ledger.entries.codec import sorted_fields
 from crowdblend.accounting.ledger.private_store.keys import ReleaseFolder
 from crowdblend.accounting.ledger.writer import LedgerWriter
 from crowdblend.accounting.theory.kinds import deletion as deletion_price
 from crowdblend.accounting.theory.kinds import epsilon_safe, noisy_histogram, selected_deletion
+from crowdblend.accounting.theory.kinds.registry import mechanism_record
 from crowdblend.accounting.theory.planning import planner
 from crowdblend.deploy.prefect.environment import NO_HEARTBEATS, changed_settings
 from crowdblend.deploy.run import run_release
@@ -46,6 +49,7 @@ from crowdblend.flows import release
 from crowdblend.flows.paths import StatePaths
 from crowdblend.flows.release import abandon_release
 from crowdblend.flows.releases import deletion, histogram
+from crowdblend.flows.spec import read_spec
 from crowdblend.mechanisms.errors import Refusal
 from crowdblend.tasks.counting import group_counts as chunk_counts
 from crowdblend.tasks.stages import charge as charge_stages
@@ -354,8 +358,21 @@ def child(job: dict, answers: int) -> None:
         tell("refused", [type(refusal).__name__, refusal.message])
 
 
+def remember_price(spec: Path) -> None:
+    """Compute what a specification's release costs where the forks inherit it, as far as a process remembers prices."""
+    with suppress(Refusal):
+        request = read_spec(spec, output=None)
+        price_faults(
+            mechanism=sorted_fields(mechanism_record(request.mechanism)),
+            price=charged_price(request.price),
+            epsilon_paper=None if request.paper_price is None else request.paper_price.epsilon,
+            rows_per_person=1,
+        )
+
+
 def done(job: dict) -> dict:
     """Fork for one job and collect what its child told."""
+    remember_price(Path(job["desk"], "spec.toml"))
     reading, writing = os.pipe()
     number = os.fork()
     if number == 0:
@@ -376,6 +393,7 @@ def done(job: dict) -> dict:
 
 def main() -> None:
     changed_settings(flows=NO_HEARTBEATS).__enter__()
+    release.code_sources()  # which are read once in a process
     gc.collect()
     gc.freeze()  # what the forks share stays shared
     for line in sys.stdin:

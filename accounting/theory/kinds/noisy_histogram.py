@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
+from functools import lru_cache
 from itertools import accumulate
 
 import numpy as np
@@ -224,6 +225,7 @@ def _divergence(upper: Array, lower: Array, growth: float) -> float:
     return float(np.maximum(upper - growth * lower, 0.0).sum()) * (1.0 + (upper.size + 8.0) * ULP)
 
 
+@lru_cache(maxsize=1024)  # whoever charges prices again what the specification has priced
 def price_noisy_histogram(mechanism: NoisyHistogram, *, delta: Decimal) -> Price:
     """What one sampled histogram with noise below k costs under add/remove ("exact-noisy-profile/1").
 
