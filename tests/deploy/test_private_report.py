@@ -249,7 +249,8 @@ def test_a_deletion_release_is_measured_stage_by_stage(desk, stages) -> None:
 
     desk.add_dataset()
     desk.succeed("run", desk.write_spec(edit=deleting))
-    told = desk.succeed("report", "private", "spec.toml", "out", "--json").json["measures"]
+    answer = desk.succeed("report", "private", "spec.toml", "out", "--attacks", "--json").json
+    told, attacks = answer["measures"], answer["attacks"]
     with (desk.folder / "people.csv").open(encoding="utf-8") as file:
         people = [(row["colour"], int(row["age"]), row["town"]) for row in csv.DictReader(file, delimiter=";")]
     region = {"Lyon": "South", "Marseille": "South", "Lille": "North", "Paris": "North"}
@@ -275,4 +276,8 @@ def test_a_deletion_release_is_measured_stage_by_stage(desk, stages) -> None:
     assert all(one["sampling_alone"] is None for one in told["queries"]["by_size"])
     page = next((desk.home / "reports").glob("*.html")).read_text(encoding="utf-8")
     assert "Stage by stage" in page
+    assert 0.5 < attacks["known"]["median"] <= attacks["known"]["highest"] < 0.99
+    assert len(attacks["inferred"]) == 3
+    assert all(0 < one["without"] <= one["guessed"] <= 1 for one in attacks["inferred"])
+    assert attacks["groups_of_one"] == 0
     assert "sampling alone" not in page
