@@ -23,7 +23,7 @@ from .census_data import COLUMNS, Column
 if TYPE_CHECKING:
     from crowdblend.tasks.counting.executors import Executor
 
-__all__ = ["ALL", "CLUSTERS", "CONTESTANTS", "EVERY_RECORD", "THREADS", "Question", "cell_counts", "main"]
+__all__ = ["ALL", "CLUSTERS", "CONTESTANTS", "EVERY_RECORD", "THREADS", "Question", "cell_counts", "main", "peak_mb"]
 
 THREADS = 2
 ALL = "all"
@@ -251,7 +251,7 @@ def cell_counts(answer: Answer, columns: tuple[Column, ...] = COLUMNS) -> NDArra
     return dense
 
 
-def _peak_mb() -> float:
+def peak_mb() -> float:
     """Most memory of this process so far, MiB; what the system tells its parent starts with the parent's own."""
     status = Path("/proc/self/status")
     if not status.exists():
@@ -273,7 +273,7 @@ def main(words: list[str]) -> None:
         begun, used = time.perf_counter(), time.process_time()
         answer = release()
         line = {"seconds": time.perf_counter() - begun, "processor": time.process_time() - used}
-        line["peak_mb"] = _peak_mb()
+        line["peak_mb"] = peak_mb()
         print(json.dumps(line), flush=True)
         if not sys.stdin.readline():
             break

@@ -127,6 +127,11 @@ def test_a_small_plan_is_measured(benchmark):
     assert "| 64 of 64 | 65,536 |" in told
 
 
+@pytest.mark.long
+def test_few_of_many_groups_are_counted_by_both(benchmark):
+    assert "| DuckDB |" in benchmark("record_path.many_groups", "--rows", "50000", "--columns", "age", "area")
+
+
 def test_a_fifth_slower_than_recorded_does_not_pass():
     recorded = json.loads(RECORDED.read_text(encoding="utf-8"))["ratios"]
     assert sorted(recorded) == sorted(f"{case}, {kind}" for case, kinds in KINDS.items() for kind in kinds)
