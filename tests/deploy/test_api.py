@@ -19,6 +19,7 @@ WITH_EXAMPLES = ("api", "python.releases", "terminal.tables")
 
 
 def test_release_open_ledger_and_report_from_python(desk) -> None:
+    desk.prefect()
     desk.add_dataset()
     desk.write_spec()
     explained = api.explain("spec.toml")

@@ -183,6 +183,7 @@ def test_a_plan_loads_neither_files_nor_ledger_nor_frameworks() -> None:
     assert packages & (FRAMEWORKS | FILES | {"pydantic", "sqlalchemy"}) == set()
 
 
+@pytest.mark.slow
 def test_an_explanation_loads_no_framework(tmp_path: Path) -> None:
     specification = PROJECT / "deploy" / "demo" / "census2000.toml"
     assert loaded(AFTER_A_COMMAND, "explain", str(specification), cwd=tmp_path) & FRAMEWORKS == set()

@@ -100,6 +100,7 @@ def test_in_a_filter_data_set_the_filter_is_told_beside_what_an_additive_budget_
     assert "the tails are used up first" in said
 
 
+@pytest.mark.slow
 def test_a_filter_forecast_says_which_half_of_the_budget_is_used_up_first(desk) -> None:
     words = ("--epsilon", "0.4", "--delta", "1e-6", "--accounting", "filter", "--expect", "12 x k=20,rate=0.1")
     desk.succeed("dataset", "add", "people", *words)

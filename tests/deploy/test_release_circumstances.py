@@ -158,6 +158,7 @@ def test_a_retry_after_a_change_or_an_abandonment_is_kept_as_evidence(desk, monk
     desk.succeed("ledger", "verify")
 
 
+@pytest.mark.slow
 def test_a_refusal_that_cannot_be_recorded_is_a_refusal_and_says_so(desk, postgresql_server, monkeypatch) -> None:
     from sqlalchemy import create_engine, make_url, text
     from sqlalchemy.pool import NullPool

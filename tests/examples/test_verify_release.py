@@ -51,6 +51,7 @@ FORGERIES: dict[str, Callable[[Path], object]] = {
 }
 
 
+@pytest.mark.slow
 def test_it_holds_as_published_and_no_forgery_does(desk, published, tmp_path: Path) -> None:
     folder, key = published
     held = checked(folder, key)

@@ -359,6 +359,7 @@ def refused(desk, spec: Path, *said: str) -> None:
         assert SECRET not in answer.err
 
 
+@pytest.mark.slow
 def test_what_cannot_be_read_is_refused_with_its_place_and_nothing_is_charged(desk, database) -> None:
     add_dataset(desk)
     path = urlsplit(database).path
@@ -398,6 +399,7 @@ def test_what_cannot_be_read_is_refused_with_its_place_and_nothing_is_charged(de
     assert not copies(desk)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "column", ["bytea", "int[]", "interval", "time", "money", "uuid", "jsonb", "inet", "timestamptz", "oid", "point"]
 )

@@ -184,6 +184,8 @@ class Desk(StewardFolder):
         from crowdblend.deploy.run import run_release
         from crowdblend.flows.paths import StatePaths
 
+        if "PREFECT_API_URL" not in os.environ:
+            self.prefect()
         url = self.ledger if ledger is None else f"sqlite:///{self.folder / ledger}.db"
         if ledger is not None:
             self.succeed("dataset", "add", "people", "--epsilon", "101", "--delta", "1e-2", "--ledger", url)

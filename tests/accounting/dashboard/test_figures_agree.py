@@ -204,6 +204,7 @@ def test_local_reports_say_who_need_not_be_trusted_and_what_their_counts_cost(se
     assert spent["votes"][1] == "0.000001"
 
 
+@pytest.mark.slow
 def test_an_entrys_hash_can_be_computed_from_its_page(served) -> None:
     """As the page tells it, in a few lines of nobody's software."""
     previous = "0" * 64

@@ -85,6 +85,7 @@ def test_they_show_the_spent_share_and_how_many_more_fit(filtered, opened) -> No
         assert (plain["accounting"], plain["order"], plain["divergence_spent"]) == ("additive", None, None)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "statement",
     [

@@ -54,6 +54,7 @@ def test_reports_are_charged_each_time_and_add_up(phones) -> None:
     assert phones.findings() == []
 
 
+@pytest.mark.slow
 def test_nothing_is_released_beside_counts(phones) -> None:
     charge(phones, "counts", COUNTS)
     for number, other in enumerate((COUNTS, ONES, SKETCH, FLIPS, ASKED)):

@@ -67,6 +67,7 @@ def test_twelve_releases_fit_and_the_arithmetic_says_where_it_ends(sqlite_books)
     assert books.findings() == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("epsilon", "releases", "full"),
     [

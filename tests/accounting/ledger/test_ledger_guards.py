@@ -120,6 +120,7 @@ def test_a_control_rows_within_the_rules_are_taken(filled) -> None:
         filled.sql(statement, position=add_entry(filled))
 
 
+@pytest.mark.slow
 def test_the_chain_grows_at_its_head_only(filled) -> None:
     with filled.reader() as reader:
         head = reader.head()

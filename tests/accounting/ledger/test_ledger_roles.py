@@ -173,6 +173,7 @@ def test_the_control_without_a_pinned_path_the_guard_is_led_astray(owned, server
     assert any("content differs from its hash" in finding for finding in owned.findings())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("role", ["cb_above", "cb_heir", "postgres"])
 def test_a_role_that_could_do_more_is_refused_and_nothing_changes(owned, server_roles, role) -> None:
     for roles in (replace(server_roles, writer=role), replace(server_roles, auditor=role)):
