@@ -25,6 +25,8 @@ pytest_plugins = [
 ]
 
 os.environ.update(QUIET)  # before anything imports Prefect
+# The tests' Prefect servers have no TLS, but each of Prefect's clients reads the authorities, of which there are 140.
+os.environ.setdefault("PREFECT_API_SSL_CERT_FILE", str(Path(__file__).with_name("support") / "authority.pem"))
 # The tests' releases go to a server of this process's own, never to one that the surroundings name.
 os.environ.pop("PREFECT_API_URL", None)
 os.environ.pop("PREFECT_HOME", None)

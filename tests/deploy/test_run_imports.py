@@ -25,13 +25,19 @@ HOME = tuple(
     os.path.dirname(importlib.import_module("crowdblend." + room).__file__) + os.sep
     for room in ("mechanisms", "accounting", "tasks", "flows", "deploy")
 )
-FINDER, entered, local = "<frozen importlib._bootstrap>", set(), threading.local()
+entered = set()
 def watch(frame, event, given):
-    code = frame.f_code
-    if (code.co_filename, code.co_name) == (FINDER, "_find_and_load") and event in ("call", "return"):
-        local.imports = getattr(local, "imports", 0) + (1 if event == "call" else -1)
-    elif event == "call" and not getattr(local, "imports", 0) and code.co_filename.startswith(HOME):
-        entered.add(code.co_filename)
+    if event == "call" and frame.f_code.co_filename.startswith(HOME):
+        entered.add(frame.f_code.co_filename)
+load = importlib._bootstrap._find_and_load
+def load_unwatched(name, import_):
+    watching = sys.getprofile()
+    sys.setprofile(None)
+    try:
+        return load(name, import_)
+    finally:
+        sys.setprofile(watching)
+importlib._bootstrap._find_and_load = load_unwatched
 threading.setprofile(watch)
 sys.setprofile(watch)
 from crowdblend.deploy import cli
