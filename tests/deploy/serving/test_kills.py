@@ -83,13 +83,8 @@ def test_a_release_that_came_due_is_finished_after_a_kill_once_its_file_is_there
     desk.succeed("ledger", "verify")
 
 
-@pytest.mark.parametrize(
-    "step",
-    [
-        pytest.param("charge", marks=pytest.mark.slow),
-        *(pytest.param(step, marks=pytest.mark.long) for step in ("charged", "select", "count", "publish", "close")),
-    ],
-)
+@pytest.mark.long
+@pytest.mark.parametrize("step", ["charge", "charged", "select", "count", "publish", "close"])
 def test_killed_at_a_step_with_a_server_outside(desk, serve, outside, prefect, step: str) -> None:
     series, runs = f"outside-{step}", []
     release_id = killed_and_finished(
