@@ -110,7 +110,7 @@ $(READY): $(RUNS) constraints.txt
 	$(call INSTALL,constraints.txt)
 	@echo "== the tests, compiled once with what they import: each process of tests would do so"
 	@$(BIN)/python -W ignore -c "import $(IMPORTED)" 2>/dev/null & \
-	    $(BIN)/python -m pytest --collect-only -qq >/dev/null; wait
+	    $(BIN)/python -m pytest --collect-only -qq >/dev/null 2>&1; wait
 	@touch $(READY)
 
 # Every way into the product, MINUTES for each of the targets; 30 is the long run.
