@@ -26,12 +26,12 @@ def test_every_picture_is_drawn(benchmark, tmp_path):
 
 def test_every_page_has_its_picture_and_every_link_its_file():
     pages = sorted(PAGES.glob("*.md"))
-    assert len(pages) == 8
+    assert len(pages) == 9
     for page in pages:
         text = page.read_text(encoding="utf-8")
         for link in re.findall(r"\]\(([^)#]+)\)", text):
             assert link.startswith("http") or (PAGES / link).resolve().exists(), f"{page.name}: {link}"
-        if page.name != "README.md":
+        if page.name not in ("README.md", "synthetic-tables.md"):  # what a library makes has none
             assert f"({page.stem}.svg)" in text
 
 
