@@ -157,7 +157,7 @@ def demo(output: Path | None) -> None:
 @LEDGER
 def abandon(release_id: str, reason: str, ledger_url: str | None) -> None:
     """Give up a release that was charged and can't be finished; refunded only if no record was read."""
-    from ...flows.release import abandon_release
+    from ...flows.abandon import abandon_release
 
     refunded = abandon_release(release_id, reason=reason, state_paths=resolve_paths(ledger_url=ledger_url))
     outcome = "what it reserved is free again, since nothing was read" if refunded else "its cost stays spent"

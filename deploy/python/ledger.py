@@ -345,7 +345,7 @@ def abandon(release_id: str, *, reason: str, ledger_url: str | None = None, home
         InputRefused: the ledger has no such release.
         AccountantRefused: it is held by a live process, published, or abandoned already.
     """
-    from ...flows.release import abandon_release  # it loads Prefect
+    from ...flows.abandon import abandon_release  # it loads Prefect
 
     return abandon_release(release_id, reason=reason, state_paths=resolve_paths(ledger_url=ledger_url, home=home))
 
