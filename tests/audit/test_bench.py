@@ -76,7 +76,7 @@ def test_the_test_of_independence_accepts_it_and_rejects_groups_that_know_of_the
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("size", [300, 20_000])
+@pytest.mark.parametrize("size", [300, pytest.param(20_000, marks=pytest.mark.long)])
 def test_the_tests_accuse_no_oftener_than_they_say(size):
     """400 releases in which nothing is wrong; 4.2 standard deviations above 5% come once in 70,000 times."""
     draws, accused = np.random.default_rng(7), [0, 0]

@@ -38,7 +38,11 @@ level = 0
 
 @pytest.fixture(
     scope="module",
-    params=["fixed", *(pytest.param(name, marks=pytest.mark.slow) for name in ("drawn", "points", "deletion"))],
+    params=[
+        "fixed",
+        pytest.param("deletion", marks=pytest.mark.slow),
+        *(pytest.param(name, marks=pytest.mark.long) for name in ("drawn", "points")),
+    ],
 )
 def neighbours(request, prefect_template, tmp_path_factory):
     """Releases of D and of D with one more record, sampled under the same coins but of a suppressed group."""

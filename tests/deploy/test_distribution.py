@@ -148,7 +148,7 @@ def installation(programs: Path) -> str:
     return found["installation"]["what"]
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_the_wheel_installs_into_a_fresh_environment(wheel: Path, tmp_path: Path) -> None:
     programs = environment(tmp_path / "fresh")
     install(programs, wheel)

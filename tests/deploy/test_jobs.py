@@ -60,7 +60,7 @@ PAID = "[sampling]\nrate = 0.1\n[privacy]\ndelta = 1e-6\n"
     "table",
     [
         pytest.param(PAID + HISTOGRAM + COLOUR, id="histogram", marks=pytest.mark.long),
-        pytest.param(PAID + POINTS + AGE, id="points", marks=pytest.mark.slow),
+        pytest.param(PAID + POINTS + AGE, id="points", marks=pytest.mark.long),
         pytest.param('[answer]\nkind = "count"\ncolumn = "age"\nepsilon = 1\n', id="answer", marks=pytest.mark.long),
     ],
 )

@@ -28,7 +28,9 @@ CHANGES_NOTHING = {"fsync", "fdatasync", "os.utime", "fcntl.flock", "shutil.rmtr
 SLOW = pytest.mark.slow
 ON_SQLITE = pytest.mark.parametrize("scene", ["sqlite"], indirect=True)
 EACH_WAY_TO_PAY = pytest.mark.parametrize("scene", ["sqlite", pytest.param("sqlite-series", marks=SLOW)], indirect=True)
-EACH_DRAW = pytest.mark.parametrize("scene", ["sqlite-drawn", "sqlite-noisy", "sqlite-deletion"], indirect=True)
+EACH_DRAW = pytest.mark.parametrize(
+    "scene", ["sqlite-drawn", "sqlite-noisy", pytest.param("sqlite-deletion", marks=pytest.mark.long)], indirect=True
+)
 EACH_NOISE = pytest.mark.parametrize("scene", ["sqlite-noisy", "sqlite-deletion"], indirect=True)
 DELETION_ON_SQLITE = pytest.mark.parametrize("scene", ["sqlite-deletion"], indirect=True)
 DRAWN_ON_SQLITE = pytest.mark.parametrize("scene", ["sqlite-drawn"], indirect=True)

@@ -53,7 +53,8 @@ def p_value(drawn: Sequence[int], probabilities: np.ndarray) -> float:
     ("rule", "number"),
     [
         ("exponential", DRAWS // 4),
-        *(pytest.param(rule, DRAWS, marks=pytest.mark.slow) for rule in ("permute-and-flip", "exponential")),
+        pytest.param("permute-and-flip", DRAWS // 4, marks=pytest.mark.slow),
+        *(pytest.param(rule, DRAWS, marks=pytest.mark.long) for rule in ("permute-and-flip", "exponential")),
     ],
 )
 def test_maps_are_drawn_with_the_exact_probabilities(rule, number):

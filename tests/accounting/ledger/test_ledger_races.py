@@ -199,7 +199,15 @@ def check_totals(books, attempts: list[dict[str, str]], outcomes: list[str]) -> 
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("each", [pytest.param(20, id="20"), pytest.param(200, id="200", marks=pytest.mark.long)])
+@pytest.mark.parametrize(
+    ("books", "each"),
+    [
+        pytest.param(database, each, marks=() if (database, each) == ("sqlite", 20) else pytest.mark.long)
+        for database in ("sqlite", "postgresql")
+        for each in (20, 200)
+    ],
+    indirect=["books"],
+)
 def test_sixteen_processes_over_shared_budgets_samples_and_ids(books, each) -> None:
     """Totals are exact, no budget is passed, no refusal is lost, and nobody waits for ever."""
     attempts = crowd(PROCESSES * each)
