@@ -351,22 +351,24 @@ def histogram(table: Table, records: Codes, epsilon: Decimal, coins: np.random.G
     declared = [np.isin(codes, own) for codes, own in zip(places, table.label_codes(USUAL_LEVEL), strict=True)]
     there = np.flatnonzero(np.all(declared, axis=0))  # nobody has a value that isn't
     alpha = math.exp(-float(epsilon))
-    noise = CountBounds(
-        weight=1.0,
-        share=0.0,
-        deviation=math.sqrt(2.0 * alpha) / (1.0 - alpha),
-        once=0.0,
-        absent=0.0,
-        combinations=None,
-    )
+    deviation = math.sqrt(2.0 * alpha) / (1.0 - alpha)
     rows = noisy[there].astype(float)
+
+    def bounds(inside: NDArray[np.bool_], _: int) -> tuple[float, float]:
+        """Every cell is there, so that nothing is added but its noise."""
+        counted_in, cells_in = np.float64(rows[inside].sum()), np.float64(inside.sum())
+        noise = CountBounds(
+            weight=1.0, share=0.0, deviation=deviation, once=0.0, absent=0.0, combinations=int(cells_in)
+        )
+        return float(noise.at_least(counted_in, cells_in)), float(noise.at_most(counted_in, cells_in))
+
     return _of_labels(
         table,
         there.reshape(1, -1),
         rows=rows,
         weights=np.ones(rows.size),
         real=0,
-        bounds=_bounds(lambda _: noise, rows, np.ones(rows.size)),
+        bounds=bounds,
     )
 
 
