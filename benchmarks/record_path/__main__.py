@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 
 from .agreement import faults
-from .census_data import ROW_GROUP, SMALL_ROW_GROUP, Records, generate
+from .census_data import ROW_GROUP, SMALL_ROW_GROUPS, Records, generate
 from .contestants import ALL, CLUSTERS, CONTESTANTS, EVERY_RECORD, THREADS
 from .report import Timing, page, write_picture
 
@@ -28,11 +28,12 @@ RATE = 0.1
 K = 20
 SLOW = {
     "dask.dataframe": 10_000_000,
-    **dict.fromkeys(CLUSTERS, 100_000_000),
-    **dict.fromkeys(("ours, pyarrow alone", "Polars"), 331_000_000),
+    **dict.fromkeys((*CLUSTERS, "Polars"), 100_000_000),
+    "ours, pyarrow alone": 331_000_000,
 }
 """Contestants that answer up to this number of records only."""
-NOT_ASKED = {("csv", "dask.dataframe")}
+NOT_ASKED = {("csv", "dask.dataframe"), ("csv.gz", "dask.dataframe")}
+_CSV = {"csv": "CSV", "csv.gz": "CSV in gzip"}
 PROJECT = Path(__file__).resolve().parents[2]
 
 
@@ -160,9 +161,9 @@ def main(argv: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rows", type=int, nargs="+", default=[10_000_000], help="records of each data set")
     parser.add_argument(
-        "--small-row-groups", type=int, nargs="*", default=[], help="of these, also cut into row groups of 65,536"
+        "--small-row-groups", type=int, nargs="*", default=[], help="of these, also cut as other writers do"
     )
-    parser.add_argument("--csv", type=int, nargs="*", default=[], help="of these, as CSV; without dask.dataframe")
+    parser.add_argument("--csv", type=int, nargs="*", default=[], help="of these, as CSV, and compressed")
     parser.add_argument(
         "--all-records", type=int, nargs="*", default=[], help="of these, also without sampling; DuckDB and ours alone"
     )
@@ -180,10 +181,11 @@ def main(argv: list[str] | None = None) -> None:
         answers = Path(temporary) / "answers"
         answers.mkdir()
         for rows in arguments.rows:
-            forms = [("parquet", ROW_GROUP)] + [("parquet", SMALL_ROW_GROUP)] * (rows in arguments.small_row_groups)
-            for form, row_group in forms + [("csv", ROW_GROUP)] * (rows in arguments.csv):
+            forms = [("parquet", ROW_GROUP)]
+            forms += [("parquet", size) for size in SMALL_ROW_GROUPS if rows in arguments.small_row_groups]
+            for form, row_group in forms + [(form, ROW_GROUP) for form in ("csv", "csv.gz") if rows in arguments.csv]:
                 records = generate(data, rows=rows, row_group=row_group, form=form)
-                cut = f"row groups of {row_group:,}" if form == "parquet" else "CSV"
+                cut = f"row groups of {row_group:,}" if form == "parquet" else _CSV[form]
                 title = f"{rows:,} records of {records.size / rows:.1f} bytes, {cut}"
                 answering = [name for name in names if rows <= SLOW.get(name, rows) and (form, name) not in NOT_ASKED]
                 questions: dict[str, tuple[float | None, list[str]]] = {title: (RATE, answering)}

@@ -6,6 +6,7 @@ import json
 import os
 import sys
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,12 +17,14 @@ from numpy.typing import NDArray
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["COLUMNS", "Column", "Records", "cells", "generate"]
+__all__ = ["COLUMNS", "SMALL_ROW_GROUPS", "Column", "Records", "cells", "generate"]
 
 SEED = 20_260_401
 FILE_ROWS = 10_000_000
 ROW_GROUP = 1_000_000
 SMALL_ROW_GROUP = 65_536
+SMALL_ROW_GROUPS = (SMALL_ROW_GROUP, 122_880)
+"""What other writers make of themselves."""
 BLOCK_ROWS = 1_000_000
 _SLOTS = 1 << 16
 
@@ -115,7 +118,7 @@ def generate(
         rows: records in all.
         row_group: records of a Parquet row group; it does not change the records.
         seed: of numpy's default generator.
-        form: parquet; or csv, with quotes around texts.
+        form: parquet; or csv, with quotes around texts; or csv.gz, the same compressed.
     """
     place = folder / f"census-{rows}-{row_group if form == 'parquet' else form}-{seed}"
     finished = place / "finished.json"
@@ -143,8 +146,12 @@ def _write_file(place: Path, first: int, rows: int, row_group: int, seed: int, f
     schema = pa.schema([(column.name, _dictionary(column).type) for column in COLUMNS])
     fields = [pa.field(f.name, f.type.value_type if pa.types.is_dictionary(f.type) else f.type) for f in schema]
     target, stored = place / f"part-{first // FILE_ROWS:04d}.{form}", pa.schema(fields)
-    parquet = form == "parquet"
-    with pq.ParquetWriter(target, stored, compression="zstd") if parquet else pc.CSVWriter(target, stored) as writer:
+    with ExitStack() as opened:
+        if form == "parquet":
+            writer = opened.enter_context(pq.ParquetWriter(target, stored, compression="zstd"))
+        else:  # what the name says of its compression holds
+            file = opened.enter_context(pa.output_stream(target, compression="detect"))
+            writer = opened.enter_context(pc.CSVWriter(file, stored))
         for start in range(first, first + rows, BLOCK_ROWS):
             size = min(BLOCK_ROWS, first + rows - start)
             codes = _codes(np.random.default_rng([seed, start]), slots, size)

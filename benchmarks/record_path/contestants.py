@@ -53,9 +53,9 @@ class Question:
     seed: int = 1
 
     @property
-    def suffix(self) -> str:
-        """Of the files' names."""
-        return Path(self.files[0]).suffix
+    def form(self) -> str:
+        """Of the files, whatever their compression: parquet or csv."""
+        return Path(self.files[0]).suffixes[0][1:]
 
 
 def ours(question: Question, threads: int = THREADS) -> Callable[[], Answer]:
@@ -89,7 +89,7 @@ def _release(question: Question, executor: Executor) -> Callable[[], Answer]:
     from crowdblend.tasks.stages.count import key_source_at
     from crowdblend.tasks.stages.table import label_columns
 
-    pattern = str(Path(question.files[0]).parent / f"*{question.suffix}")
+    pattern = str(Path(question.files[0]).parent / f"*.{question.form}*")
     generation = GeneralizationMap(
         columns=tuple(
             MappedColumn(
@@ -160,7 +160,7 @@ def duckdb(question: Question) -> Callable[[], Answer]:
     # The sample is drawn from the records, before any join.
     sample = "" if question.rate is None else f"TABLESAMPLE BERNOULLI({question.rate * 100}%)"
     query = (
-        f"SELECT {labels}, count(*) AS n FROM (SELECT * FROM read_{question.suffix[1:]}($files) "  # noqa: S608
+        f"SELECT {labels}, count(*) AS n FROM (SELECT * FROM read_{question.form}($files) "  # noqa: S608
         f"{sample}) r {joins} GROUP BY ALL HAVING count(*) >= {question.k}"
     )
 
@@ -183,7 +183,7 @@ def polars(question: Question) -> Callable[[], Answer]:
 
     def release() -> Answer:
         rng = np.random.default_rng([question.seed, time.perf_counter_ns()])
-        scan = frames.scan_parquet if question.suffix == ".parquet" else frames.scan_csv
+        scan = frames.scan_parquet if question.form == "parquet" else frames.scan_csv
         lazy = scan(list(question.files)).select(names)
         rows = lazy.select(frames.len()).collect().item()
         kept = frames.Series("kept", rng.random(rows, dtype=np.float32) < question.rate)
