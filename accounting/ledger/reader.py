@@ -44,7 +44,7 @@ from .queries import (
     series_of,
 )
 from .rules.audit import STREAMED
-from .rules.rule import StoredState, Violation, unknown_dataset, unknown_series
+from .rules.rule import StoredState, Violation, unknown
 from .rules.series import all_releases_taken, other_specification
 from .rules.violations import budget_violations
 from .tokens import TokenState, tokens_of
@@ -109,7 +109,7 @@ class LedgerReader(OpenedLedger):
         with self._store.looking() as connection:
             state = dataset_of(connection, name)
         if state is None:
-            raise unknown_dataset(name).refusal
+            raise unknown("dataset", name).refusal
         return state
 
     def check_charge(self, *, dataset: str, mechanism: Mechanism, price: Price) -> Violation | None:
@@ -144,7 +144,7 @@ class LedgerReader(OpenedLedger):
             place = None if charged is None else charged.charge.series
             series = None if place is None else series_of(connection, place.name)
         if dataset is None:
-            raise unknown_dataset(receipt.dataset).refusal
+            raise unknown("dataset", receipt.dataset).refusal
         payer = series.registered if series is not None else None if charged is None else charged.charge
         days = (
             known.look.day
@@ -179,7 +179,7 @@ class LedgerReader(OpenedLedger):
         with self._store.looking() as connection:
             state = series_of(connection, name)
         if state is None:
-            raise unknown_series(name).refusal
+            raise unknown("series", name).refusal
         return state
 
     def all_series(self) -> tuple[SeriesState, ...]:
@@ -211,7 +211,7 @@ class LedgerReader(OpenedLedger):
         with self._store.looking() as connection:
             state = series_of(connection, name)
             if state is None:
-                raise unknown_series(name).refusal
+                raise unknown("series", name).refusal
             full = free_number(connection, state, part=part) is None
         number = places_of(state.registered, part)[0]
         other = other_specification(

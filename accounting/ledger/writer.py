@@ -37,7 +37,7 @@ from .entries.kinds import (
     TokenRevoked,
 )
 from .queries import RecordedLook, ReleaseState, free_number, ledger_id_of, places_of, series_of
-from .rules.rule import StoredState, unknown_release, unknown_series, unknown_token
+from .rules.rule import StoredState, unknown
 from .rules.violations import violations
 from .tokens import secret_digest, token_text, tokens_of
 
@@ -261,7 +261,7 @@ class LedgerWriter(OpenedLedger):
             state = StoredState(connection)
             outcomes = state.outcomes(release_id)
             if not outcomes:
-                raise unknown_release(release_id).refusal
+                raise unknown("release", release_id).refusal
             refunded = "reading" not in outcomes
             with _well_formed():
                 entry = ReleaseAbandoned(release_id=release_id, reason=reason, refunded=refunded, by=by, day=day)
@@ -301,7 +301,7 @@ class LedgerWriter(OpenedLedger):
             known = [state.added for state in tokens_of(connection) if state.revoked is None]
             found = [added.token_id for added in known if name in (added.name, added.token_id)]
             if not found:
-                raise unknown_token(name).refusal
+                raise unknown("token", name).refusal
             with _well_formed():
                 revoked = TokenRevoked(token_id=found[-1], by=by, day=day)
             _append(connection, revoked, StoredState(connection))
@@ -324,7 +324,7 @@ class LedgerWriter(OpenedLedger):
         with self._store.looking() as connection:
             known = series_of(connection, name)
         if known is None:
-            raise unknown_series(name).refusal
+            raise unknown("series", name).refusal
         return known.registered
 
     def _record(self, entry: Entry) -> Place:
@@ -394,7 +394,7 @@ def _next_number(connection: Connection, series: str, *, part: int | None) -> in
     """The place of a series' next release, or of a part's; where none is left, the first, which is found taken then."""
     known = series_of(connection, series)
     if known is None:
-        raise unknown_series(series).refusal
+        raise unknown("series", series).refusal
     return free_number(connection, known, part=part) or places_of(known.registered, part)[0]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import dataclass
 from datetime import date, timedelta
 from decimal import Decimal
@@ -12,7 +13,7 @@ from itertools import count
 
 from crowdblend.accounting.ledger.chain.anchor import Anchoring
 from crowdblend.accounting.ledger.chain.hashing import link_hash
-from crowdblend.accounting.ledger.chain.signed_state import head_of
+from crowdblend.accounting.ledger.chain.signed_state import Place, head_of
 from crowdblend.accounting.ledger.charge import ReleaseCharge, SeriesRegistration
 from crowdblend.accounting.ledger.database.schema import DERIVED_TABLES, entry
 from crowdblend.accounting.ledger.database.store import open_store
@@ -25,7 +26,7 @@ from crowdblend.accounting.ledger.entries.kinds import (
     ReleaseReading,
     ReleaseRefused,
 )
-from crowdblend.accounting.ledger.rules.audit import Replay, build_state
+from crowdblend.accounting.ledger.rules.audit import STREAMED, Replay, WholeState, keep_state
 from crowdblend.accounting.theory.kinds.kind import Price
 from crowdblend.accounting.theory.kinds.registry import paper_price, price
 from crowdblend.mechanisms.microdata import StronglySafeRelease
@@ -104,17 +105,19 @@ def grow(url: str, *, anchoring: Anchoring, entries: int) -> None:
     """
     store = open_store(url, anchoring=anchoring)
     try:
-        with store.writing() as connection:
+        with store.writing() as connection, closing(WholeState()) as whole:
+            if store.dialect == "sqlite":  # else each page of an index is written for each row
+                connection.exec_driver_sql("PRAGMA cache_size = -1000000")
             replay = Replay()
-            bodies = connection.execute(select(entry.c.body).order_by(entry.c.position)).scalars()
-            for position, body in enumerate(bodies):
-                replay.apply(entry_of_bytes(body.encode("ascii")), position=position)
-            _append(connection, replay, entries)
+            for row in connection.execute(select(entry).order_by(entry.c.position), execution_options=STREAMED):
+                replay.apply(entry_of_bytes(row.body.encode("ascii")), position=row.position)
+                whole.take(row._asdict(), replay)
+            _append(connection, replay, whole, entries)
     finally:
         store.close()
 
 
-def _append(connection: Connection, replay: Replay, entries: int) -> None:
+def _append(connection: Connection, replay: Replay, whole: WholeState, entries: int) -> None:
     head = head_of(connection)
     position, previous = head.position, head.hash
     batch: dict[Table, list[dict[str, object]]] = {table: [] for table in (entry, *DERIVED_TABLES)}
@@ -126,9 +129,9 @@ def _append(connection: Connection, replay: Replay, entries: int) -> None:
             raise ValueError(f"entry {position}: {faults[0]}")
         body = bytes_of_entry(recorded)
         own = link_hash(previous=previous, position=position, body=body)
-        batch[entry].append(
-            {"position": position, "previous": previous, "hash": own, "kind": recorded.KIND, "body": body.decode()}
-        )
+        link = {"position": position, "previous": previous, "hash": own, "kind": recorded.KIND, "body": body.decode()}
+        whole.take(link, replay)
+        batch[entry].append(link)
         for row in replay.rows:
             batch[row.table].append({"position": position, **row.values})
         previous = own
@@ -137,7 +140,7 @@ def _append(connection: Connection, replay: Replay, entries: int) -> None:
                 if rows:
                     connection.execute(insert(table), rows)
                 rows.clear()
-    build_state(connection)
+    keep_state(connection, whole, Place(position=position, hash=previous))
 
 
 def _story(replay: Replay) -> Iterator[Entry]:
@@ -145,7 +148,7 @@ def _story(replay: Replay) -> Iterator[Entry]:
     for name in DATASETS:
         if name not in replay.datasets:
             yield _dataset(name)
-    for number in count(len(replay.charges)):
+    for number in count(len(replay.payments)):
         yield from _release(number, replay)
 
 

@@ -34,11 +34,11 @@ from ..entries.kinds import (
     TokenRevoked,
 )
 from ..entries.values import Account, amount_text
-from ..rules.rule import LedgerState
+from ..rules.rule import LedgerState, Payment
 from .hashing import link_hash
 from .signed_state import Count, Place, SignedState, Vouched, vouch, vouched
 
-__all__ = ["Row", "amounts_of", "append_entry", "counts_of", "is_exclusive", "released_once", "rows_of"]
+__all__ = ["Row", "amounts_of", "append_entry", "counts_of", "is_exclusive", "released_once", "rows_of", "standing"]
 
 
 def append_entry(connection: Connection, entry: Entry, state: LedgerState) -> Place:
@@ -170,21 +170,26 @@ def counts_of(entry: Entry, *, rows: tuple[Row, ...], state: LedgerState) -> Map
             counts["outcome", str(row.values["outcome"])] += 1
     match entry:
         case ReleaseCharged():
-            counts.update(_standing(entry, 1))
+            counts.update(standing(Payment.by(entry), 1))
         case ReleaseAbandoned(refunded=True):
-            counts.update(_standing(_known(state.charge(entry.release_id)), -1))
+            counts.update(standing(_known(state.payment(entry.release_id)), -1))
         case _:
             pass
     return counts
 
 
-def _standing(charge: ReleaseCharged, change: int) -> dict[tuple[Count, str], int]:
-    """What a release takes by its charge, and gives back by a refund."""
-    counts: dict[tuple[Count, str], int] = {("released", charge.dataset): change}
-    if is_exclusive(charge.mechanism):
-        counts["alone", charge.dataset] = change
-    if charge.series is not None:
-        counts["held", charge.series.name] = change
+def standing(paid: Payment, change: int) -> dict[tuple[Count, str], int]:
+    """What a release takes by its charge, and gives back by a refund: counts and how they change.
+
+    Args:
+        paid: its payment.
+        change: 1 or -1.
+    """
+    counts: dict[tuple[Count, str], int] = {("released", paid.dataset): change}
+    if is_exclusive(paid.mechanism):
+        counts["alone", paid.dataset] = change
+    if paid.series is not None:
+        counts["held", paid.series] = change
     return counts
 
 
@@ -220,18 +225,18 @@ def _rows_of_charge(entry: ReleaseCharged, state: LedgerState) -> tuple[Row, ...
 
 def _rows_of_use(release_id: str, state: LedgerState) -> tuple[Row, ...]:
     """What a release uses up by being read, where its data set can have no other."""
-    charge = state.charge(release_id)
-    registered = None if charge is None else state.dataset(charge.dataset)
-    if charge is None or registered is None or not released_once(registered, charge.mechanism):
+    paid = state.payment(release_id)
+    registered = None if paid is None else state.dataset(paid.dataset)
+    if paid is None or registered is None or not released_once(registered, paid.mechanism):
         return ()
-    return (Row(table=survey_use, values={"dataset": charge.dataset, "release_id": release_id}),)
+    return (Row(table=survey_use, values={"dataset": paid.dataset, "release_id": release_id}),)
 
 
 def _rows_of_end(entry: ReleaseAbandoned, state: LedgerState) -> tuple[Row, ...]:
     end = _stage_row(entry.release_id, "closed", "refunded" if entry.refunded else "abandoned")
     if not entry.refunded:
         return (end,)
-    paid = _known(state.charge(entry.release_id))
+    paid = _known(state.payment(entry.release_id))
     if paid.series is not None:
         return (end,)
     known = _known(state.account(paid.dataset))

@@ -18,7 +18,9 @@ from ..entries.values import require_digest
 __all__ = [
     "EMPTY_NODE",
     "EMPTY_ROOT",
+    "FACT",
     "GENESIS",
+    "PARTS",
     "Finding",
     "Head",
     "Link",
@@ -236,13 +238,34 @@ class StateTree:
         return children
 
 
-def nodes_of(facts: Sequence[bytes]) -> Generator[tuple[str, str]]:
+FACT = 64  # bytes: a key and a value
+PARTS = 256
+
+
+def nodes_of(parts: Iterable[Sequence[bytes]]) -> Iterator[tuple[str, str]]:
     """All nodes of the tree of some facts: path and children, in falling order of the paths, the topmost last.
 
     Args:
-        facts: key and value as 64 bytes each, sorted, each key once.
+        parts: the facts of each first byte of a key, from 255 down to 0, one part after the other, so that they needn't
+            be in memory together; a fact is key and value in `FACT` bytes, a part is sorted and has each key once.
     """
-    yield from _nodes_below(facts, 0, len(facts), "")
+    waiting, top = iter(parts), [""] * WIDTH
+    for first in reversed(range(WIDTH)):
+        children, facts = [""] * WIDTH, 0
+        for second in reversed(range(WIDTH)):
+            part = next(waiting)
+            facts += len(part)
+            if len(part) == 1:
+                children[second] = part[0].hex()
+            elif part:
+                children[second] = yield from _nodes_below(part, 0, len(part), DIGITS[first] + DIGITS[second])
+        if facts > 1:
+            text = ",".join(children)
+            yield DIGITS[first], text
+            top[first] = node_digest(text)
+        else:
+            top[first] = "".join(children)
+    yield "", ",".join(top)
 
 
 def _nodes_below(facts: Sequence[bytes], begin: int, end: int, path: str) -> Generator[tuple[str, str], None, str]:

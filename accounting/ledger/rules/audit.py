@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Set
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
+from contextlib import closing, suppress
 from dataclasses import dataclass, field
-from typing import Any
+from tempfile import TemporaryFile, gettempdir
+from typing import IO, Any
 
 from sqlalchemy import Connection, Table, delete, select, text
 
-from ....mechanisms.errors import Refusal
+from ....mechanisms.errors import Refusal, ReleaseFailed
 from ..chain.append import Row, counts_of, is_exclusive, rows_of
-from ..chain.hashing import GENESIS, Finding, Head, Link, check_links, node_digest, nodes_of, own_hash
-from ..chain.signed_state import KEEP_NODE, Count, Vouched, count_fact, head_of, row_fact, signer_of, vouch
+from ..chain.hashing import FACT, GENESIS, PARTS, Finding, Head, Link, check_links, node_digest, nodes_of, own_hash
+from ..chain.signed_state import KEEP_NODE, Count, Place, Vouched, count_fact, head_of, row_fact, signer_of, vouch
 from ..database.schema import (
     DERIVED_TABLES,
     GUARDS,
@@ -40,9 +41,19 @@ from ..entries.kinds import (
 )
 from ..entries.values import AccountAt, account_of_row
 from ..queries import ledger_id_of
+from .rule import Payment
 from .violations import violations
 
-__all__ = ["STREAMED", "DerivedRows", "Replay", "WholeState", "build_state", "check_state", "verify_ledger"]
+__all__ = [
+    "STREAMED",
+    "DerivedRows",
+    "Replay",
+    "WholeState",
+    "build_state",
+    "check_state",
+    "keep_state",
+    "verify_ledger",
+]
 
 
 @dataclass(kw_only=True, slots=True)
@@ -54,7 +65,7 @@ class Replay:
         datasets: name → its registration.
         accounts: data set → its account now.
         registered: series → its registration.
-        charges: release id → its charge.
+        payments: release id → how it was paid for; equal ones are one object.
         unrefunded: data set, and whether their price holds for them alone → its releases whose cost was not given back.
         samples: sample's id → the release that it serves.
         stages: release id → stages and outcomes passed.
@@ -70,16 +81,18 @@ class Replay:
     datasets: dict[str, DatasetAdded] = field(default_factory=dict)
     accounts: dict[str, AccountAt] = field(default_factory=dict)
     registered: dict[str, SeriesRegistered] = field(default_factory=dict)
-    charges: dict[str, ReleaseCharged] = field(default_factory=dict)
+    payments: dict[str, Payment] = field(default_factory=dict)
     unrefunded: dict[tuple[str, bool], dict[str, None]] = field(default_factory=dict)
     samples: dict[str, str] = field(default_factory=dict)
-    stages: dict[str, set[str]] = field(default_factory=dict)
-    places: dict[tuple[str, int], list[str]] = field(default_factory=dict)
+    stages: dict[str, frozenset[str]] = field(default_factory=dict)
+    places: dict[tuple[str, int], tuple[str, ...]] = field(default_factory=dict)
     tokens: dict[str, bool] = field(default_factory=dict)
     rows: tuple[Row, ...] = ()
     counts: Mapping[tuple[Count, str], int] = field(default_factory=dict)
     lost: bool = False
     groundless: bool = False
+    _alike: dict[Payment, Payment] = field(default_factory=dict)
+    _passed: dict[frozenset[str], frozenset[str]] = field(default_factory=dict)
 
     def dataset(self, name: str) -> DatasetAdded | None:
         """A data set's registration."""
@@ -102,11 +115,11 @@ class Replay:
         """How many releases have taken a place."""
         return len(self.places.get((series, number), ()))
 
-    def charge(self, release_id: str) -> ReleaseCharged | None:
-        """What was charged for a release."""
-        return self.charges.get(release_id)
+    def payment(self, release_id: str) -> Payment | None:
+        """How a release was paid for."""
+        return self.payments.get(release_id)
 
-    def outcomes(self, release_id: str) -> Set[str]:
+    def outcomes(self, release_id: str) -> frozenset[str]:
         """What a release has passed."""
         return self.stages.get(release_id, frozenset())
 
@@ -164,7 +177,7 @@ class Replay:
             else:
                 yield violation.fault
         if isinstance(entry, ReleaseReading | ReleasePublished | ReleaseAbandoned) and self.lost:
-            self.groundless |= entry.release_id not in self.charges
+            self.groundless |= entry.release_id not in self.payments
 
     def _lacking(self, fault: str) -> Iterator[str]:
         """A fault for want of an earlier entry: its own where the chain is whole, else of the one that is missing."""
@@ -188,15 +201,19 @@ class Replay:
             case TokenAdded() | TokenRevoked():
                 self.tokens[entry.token_id] = isinstance(entry, TokenRevoked)
             case ReleaseCharged():
-                self.charges[entry.release_id] = entry
-                for exclusive in {False, is_exclusive(entry.mechanism)}:
-                    self.unrefunded.setdefault((entry.dataset, exclusive), {})[entry.release_id] = None
+                self.pay(entry.release_id, Payment.by(entry))
             case ReleaseAbandoned(refunded=True):
                 for exclusive in (False, True):
-                    charge = self.charges[entry.release_id]
-                    self.unrefunded.get((charge.dataset, exclusive), {}).pop(entry.release_id, None)
+                    paid = self.payments[entry.release_id]
+                    self.unrefunded.get((paid.dataset, exclusive), {}).pop(entry.release_id, None)
             case _:
                 pass
+
+    def pay(self, release_id: str, paid: Payment) -> None:
+        """Take over how a release was paid for."""
+        self.payments[release_id] = self._alike.setdefault(paid, paid)
+        for exclusive in {False, is_exclusive(paid.mechanism)}:
+            self.unrefunded.setdefault((paid.dataset, exclusive), {})[release_id] = None
 
     def _take(self, row: Row) -> None:
         """Take over what a derived row says."""
@@ -204,12 +221,14 @@ class Replay:
         if row.table is account:
             self.accounts[str(values["dataset"])] = account_of_row(values)
         elif row.table is release_stage:
-            self.stages.setdefault(str(values["release_id"]), set()).add(str(values["outcome"]))
+            release_id = str(values["release_id"])
+            passed = self.outcomes(release_id) | {str(values["outcome"])}
+            self.stages[release_id] = self._passed.setdefault(passed, passed)
         elif row.table is sample:
             self.samples[str(values["sample_id"])] = str(values["release_id"])
         elif row.table is series_release:
             place = (str(values["series"]), int(values["number"]))
-            self.places.setdefault(place, []).append(str(values["release_id"]))
+            self.places[place] = (*self.places.get(place, ()), str(values["release_id"]))
 
 
 # For one statement at a time: the same options on the connection would stay with it.
@@ -320,12 +339,26 @@ class _TableRows:
 BATCH = 2_000
 
 
+KEPT = 1 << 25  # bytes of facts in memory
+
+
 class WholeState:
-    """All facts of a ledger's state, gathered in the order of the chain; 64 bytes for each."""
+    """All facts of a ledger's state, gathered in the order of the chain: 64 bytes for each, most of them on disk.
+
+    It is to be closed, which frees that room.
+    """
 
     def __init__(self) -> None:
-        self._facts: list[bytes] = []
+        self._parts = [bytearray() for _ in range(PARTS)]  # by the first byte of a fact's key
+        self._kept = 0
+        self._file: IO[bytes] | None = None
+        self._runs: list[list[tuple[int, int]]] = [[] for _ in range(PARTS)]  # where in the file, how many bytes
         self._counts: Counter[tuple[Count, str]] = Counter()
+
+    def close(self) -> None:
+        """Free the room on disk."""
+        if self._file is not None:
+            self._file.close()
 
     def take(self, link: Mapping[str, Any], replay: Replay) -> None:
         """Take over an entry with what follows from it.
@@ -333,6 +366,9 @@ class WholeState:
         Args:
             link: the row of the entry, every column.
             replay: which was handed this entry last.
+
+        Raises:
+            ReleaseFailed: the temporary file can't be written.
         """
         self._take(row_fact(entry, link))
         for row in replay.rows:
@@ -344,11 +380,41 @@ class WholeState:
         for (of, name), number in self._counts.items():
             self._take(count_fact(of, name, number))
         self._counts.clear()
-        self._facts.sort()
-        yield from nodes_of(self._facts)
+        yield from nodes_of(self._sorted(number) for number in reversed(range(PARTS)))
 
     def _take(self, fact: tuple[str, str]) -> None:
-        self._facts.append(bytes.fromhex(fact[0] + fact[1]))
+        content = bytes.fromhex(fact[0] + fact[1])
+        self._parts[content[0]] += content
+        self._kept += len(content)
+        if self._kept >= KEPT:
+            self._spill()
+
+    def _spill(self) -> None:
+        try:
+            if self._file is None:
+                self._file = TemporaryFile()  # noqa: SIM115 - `close` closes it
+            for part, runs in zip(self._parts, self._runs, strict=True):
+                runs.append((self._file.tell(), len(part)))
+                self._file.write(part)
+                part.clear()
+        except OSError as error:
+            raise ReleaseFailed(
+                f"what is known of the entries so far can't be kept on disk ({error.strerror}).",
+                where=gettempdir(),
+                not_done="The ledger was not verified.",
+                remedy="Name a folder with room for 300 bytes an entry in TMPDIR.",
+            ) from None
+        self._kept = 0
+
+    def _sorted(self, number: int) -> list[bytes]:
+        """The facts whose keys begin with a byte."""
+        content = bytearray()
+        for begin, length in self._runs[number]:
+            if self._file is not None:
+                self._file.seek(begin)
+                content += self._file.read(length)
+        content += self._parts[number]
+        return sorted(bytes(content[at : at + FACT]) for at in range(0, len(content), FACT))
 
 
 def build_state(connection: Connection) -> None:
@@ -359,17 +425,28 @@ def build_state(connection: Connection) -> None:
     Args:
         connection: a connection in a writing transaction.
     """
-    whole, replay = WholeState(), Replay()
-    position, link = -1, GENESIS
-    columns = [as_stored(column).label(column.name) for column in entry.columns]
-    rows = connection.execute(select(*columns).order_by(entry.c.position), execution_options=STREAMED)
-    for row in rows:
-        try:
-            replay.apply(entry_of_bytes(str(row.body).encode("ascii")), position=row.position)
-        except ValueError:
-            replay.skip()
-        whole.take(row._asdict(), replay)
-        position, link = row.position, row.hash
+    replay, place = Replay(), Place(position=-1, hash=GENESIS)
+    with closing(WholeState()) as whole:
+        columns = [as_stored(column).label(column.name) for column in entry.columns]
+        rows = connection.execute(select(*columns).order_by(entry.c.position), execution_options=STREAMED)
+        for row in rows:
+            try:
+                replay.apply(entry_of_bytes(str(row.body).encode("ascii")), position=row.position)
+            except ValueError:
+                replay.skip()
+            whole.take(row._asdict(), replay)
+            place = Place(position=row.position, hash=row.hash)
+        keep_state(connection, whole, place)
+
+
+def keep_state(connection: Connection, whole: WholeState, place: Place) -> None:
+    """Store a state instead of any other, and vouch for it.
+
+    Args:
+        connection: a connection in a writing transaction.
+        whole: the facts.
+        place: of the last entry that they follow from.
+    """
     for table in (state_node, signed_state):
         connection.execute(delete(table))
     batch: list[dict[str, str]] = []
@@ -381,7 +458,7 @@ def build_state(connection: Connection) -> None:
         if path == "":
             root = node_digest(children)
             connection.execute(signed_state.insert().values(slot=0, root=root, statement=""))
-            vouch(connection, Vouched(position=position, hash=link, root=root))
+            vouch(connection, Vouched(position=place.position, hash=place.hash, root=root))
 
 
 def check_state(connection: Connection, whole: WholeState) -> Iterator[Finding]:
@@ -440,13 +517,14 @@ def verify_ledger(connection: Connection, *, dialect: str) -> tuple[Finding, ...
         What does not hold, in the order of the chain; empty for a sound ledger.
     """
     findings: list[Finding] = []
-    derived, whole = DerivedRows(connection), WholeState()
+    derived = DerivedRows(connection)
     gaps: dict[int, _Gap] = {}
-    broken = check_links(_links(connection, derived, whole, findings, gaps))
-    findings.extend([gaps[one.position].reported(one) if one.position in gaps else one for one in list(broken)])
-    findings.extend(derived.check_rest())
-    if not findings:  # else the state can only be another one
-        findings.extend(check_state(connection, whole))
+    with closing(WholeState()) as whole:
+        broken = check_links(_links(connection, derived, whole, findings, gaps))
+        findings.extend([gaps[one.position].reported(one) if one.position in gaps else one for one in list(broken)])
+        findings.extend(derived.check_rest())
+        if not findings:  # else the state can only be another one
+            findings.extend(check_state(connection, whole))
     present = frozenset(connection.execute(text(TRIGGERS[dialect])).scalars())
     findings.extend(
         Finding(position=None, what=f"the database's guard {guard} is missing")

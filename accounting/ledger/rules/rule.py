@@ -7,26 +7,24 @@ from __future__ import annotations
 
 from collections.abc import Callable, Set
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Literal, Protocol
 
 from sqlalchemy import Connection, select
 
 from ....mechanisms.errors import AccountantRefused, InputRefused, Refusal
 from ..chain.signed_state import ForgedState, SignedState, vouched
 from ..database.schema import release, sample
-from ..entries.kinds import DatasetAdded, ReleaseCharged, SeriesRegistered
+from ..entries.kinds import ChargedPrice, DatasetAdded, Fields, FilterCharge, ReleaseCharged, SeriesRegistered
 from ..entries.values import AccountAt
 from ..queries import ReleaseState, account_of, holders_of, registration_of, release_of, series_of, was_refunded
 from ..tokens import tokens_of
 
 __all__ = [
     "LedgerState",
+    "Payment",
     "StoredState",
     "Violation",
-    "unknown_dataset",
-    "unknown_release",
-    "unknown_series",
-    "unknown_token",
+    "unknown",
 ]
 
 
@@ -60,48 +58,70 @@ class Violation:
         return refused(self.what, where=self.where, remedy=remedy, cause=self.cause)
 
 
-def _missing(*, fault: str, what: str, where: str, remedy: str) -> Violation:
-    return Violation(fault=fault, what=what, where=where, remedy=remedy, mistake=True, lacking=True)
+UNKNOWN = {
+    "dataset": (
+        "dataset '{}' is not in the ledger",
+        "the ledger has no data set of this name.",
+        "Register it and its budget with `crowdblend dataset add`.",
+    ),
+    "series": (
+        "series '{}' has not paid for this release: nothing of that name",
+        "the ledger has no series of this name.",
+        "Register it with `crowdblend series add`.",
+    ),
+    "release": (
+        "release '{}' was never charged",
+        "the ledger has no such release.",
+        "`crowdblend ledger show` lists them.",
+    ),
+    "token": (
+        "token {} was never added",
+        "there is no such token, or it was revoked before.",
+        "`crowdblend token list` shows them.",
+    ),
+}
 
 
-def unknown_dataset(name: str) -> Violation:
-    """A data set that the ledger does not have."""
-    return _missing(
-        fault=f"dataset '{name}' is not in the ledger",
-        what="the ledger has no data set of this name.",
-        where=f"dataset '{name}'",
-        remedy="Register it and its budget with `crowdblend dataset add`.",
-    )
+def unknown(of: Literal["dataset", "series", "release", "token"], name: str) -> Violation:
+    """Something that the ledger does not have.
+
+    Args:
+        of: what it would be.
+        name: its name or id.
+    """
+    fault, what, remedy = UNKNOWN[of]
+    where = f"{of} '{name}'"
+    return Violation(fault=fault.format(name), what=what, where=where, remedy=remedy, mistake=True, lacking=True)
 
 
-def unknown_series(name: str) -> Violation:
-    """A series that the ledger does not have."""
-    return _missing(
-        fault=f"series '{name}' has not paid for this release: nothing of that name",
-        what="the ledger has no series of this name.",
-        where=f"series '{name}'",
-        remedy="Register it with `crowdblend series add`.",
-    )
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Payment:
+    """What later entries of a release ask of its charge; alike for many releases.
 
+    Args:
+        dataset: whose budget paid.
+        mechanism: the mechanism's versioned record.
+        price: what was charged.
+        of_filter: what it took of a filter budget, None where it took nothing.
+        series: the series that paid, None for a release that paid for itself.
+    """
 
-def unknown_release(release_id: str) -> Violation:
-    """A release that the ledger does not have."""
-    return _missing(
-        fault=f"release '{release_id}' was never charged",
-        what="the ledger has no such release.",
-        where=f"release '{release_id}'",
-        remedy="`crowdblend ledger show` lists them.",
-    )
+    dataset: str
+    mechanism: Fields
+    price: ChargedPrice
+    of_filter: FilterCharge | None
+    series: str | None
 
-
-def unknown_token(name: str) -> Violation:
-    """A token that the ledger does not have, or that opens nothing any more."""
-    return _missing(
-        fault=f"token {name} was never added",
-        what="there is no such token, or it was revoked before.",
-        where=f"token '{name}'",
-        remedy="`crowdblend token list` shows them.",
-    )
+    @classmethod
+    def by(cls, charge: ReleaseCharged) -> Payment:
+        """The payment by a charge."""
+        return cls(
+            dataset=charge.dataset,
+            mechanism=charge.mechanism,
+            price=charge.price,
+            of_filter=charge.of_filter,
+            series=None if charge.series is None else charge.series.name,
+        )
 
 
 class LedgerState(Protocol):
@@ -129,8 +149,8 @@ class LedgerState(Protocol):
     def turn(self, series: str, number: int) -> int:
         """How many releases have taken a place in a series, with those that gave it back."""
 
-    def charge(self, release_id: str) -> ReleaseCharged | None:
-        """What was charged for a release, None where nothing was."""
+    def payment(self, release_id: str) -> Payment | None:
+        """How a release was paid for, None where nothing was charged."""
 
     def outcomes(self, release_id: str) -> Set[str]:
         """What a release has passed of "charged", "reading", "published", "abandoned" and "refunded"."""
@@ -199,10 +219,10 @@ class StoredState:
             self._releases[release_id] = release_of(self._connection, release_id)
         return self._releases[release_id]
 
-    def charge(self, release_id: str) -> ReleaseCharged | None:
-        """What was charged for a release."""
+    def payment(self, release_id: str) -> Payment | None:
+        """How a release was paid for."""
         known = self.release(release_id)
-        return None if known is None else known.charge
+        return None if known is None else Payment.by(known.charge)
 
     def outcomes(self, release_id: str) -> Set[str]:
         """What a release has passed."""

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from ....mechanisms.errors import InputRefused
 from ...theory.kinds.registry import mechanism_of_record, not_covered
 from ..entries.kinds import Fields, FreeSeriesRegistered, ReleaseCharged, SeriesPlace, SeriesRegistered
-from .rule import LedgerState, Violation, unknown_series
+from .rule import LedgerState, Violation, unknown
 
 __all__ = [
     "all_releases_taken",
@@ -34,7 +34,7 @@ def place_violations(entry: ReleaseCharged, place: SeriesPlace, state: LedgerSta
     """A series pays for releases that are as it was registered, so many as it was priced for."""
     series = state.series(place.name)
     if series is None:
-        yield unknown_series(place.name)
+        yield unknown("series", place.name)
         return
     if parts := unpaid_parts(entry, series):
         fault = f"series '{place.name}' has not paid for this release: {', '.join(parts)}"

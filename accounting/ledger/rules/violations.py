@@ -34,7 +34,7 @@ from ..entries.kinds import (
 )
 from ..entries.values import Account
 from ..queries import stage_of
-from .rule import LedgerState, Violation, unknown_dataset, unknown_release, unknown_token
+from .rule import LedgerState, Violation, unknown
 from .series import place_violations, registration_violations
 
 __all__ = [
@@ -68,7 +68,7 @@ def violations(entry: Entry, state: LedgerState, *, rows_per_person: int | None 
             yield from _of_raise(entry, state)
         case DataAccess():
             if state.dataset(entry.dataset) is None:
-                yield unknown_dataset(entry.dataset)
+                yield unknown("dataset", entry.dataset)
         case SeriesRegistered() | ReleaseCharged():
             yield from _of_charge(entry, state, rows_per_person)
         case ReleaseReading() | ReleasePublished() | ReleaseAbandoned():
@@ -104,7 +104,7 @@ def _of_dataset(entry: DatasetAdded, state: LedgerState) -> Iterator[Violation]:
 def _of_raise(entry: BudgetRaised, state: LedgerState) -> Iterator[Violation]:
     before = state.account(entry.dataset)
     if before is None:
-        yield unknown_dataset(entry.dataset)
+        yield unknown("dataset", entry.dataset)
         return
     if isinstance(state.dataset(entry.dataset), FilterDatasetAdded):
         yield Violation(
@@ -137,7 +137,7 @@ def _of_charge(
     """
     dataset, before = state.dataset(entry.dataset), state.account(entry.dataset)
     if dataset is None or before is None:
-        yield unknown_dataset(entry.dataset)
+        yield unknown("dataset", entry.dataset)
     place, registered = None, 1 if dataset is None else dataset.rows_per_person
     claimed = registered if rows_per_person is None else rows_per_person
     match entry:
@@ -178,7 +178,7 @@ def _priced_mechanism(entry: SeriesRegistered | ReleaseCharged, state: LedgerSta
 def _of_release(entry: ReleaseCharged, state: LedgerState) -> Iterator[Violation]:
     """A release's id and its samples serve once."""
     where, remedy = f"release '{entry.release_id}'", "Draw a fresh sample: run again with a new release id."
-    if state.charge(entry.release_id) is not None:
+    if state.payment(entry.release_id) is not None:
         yield Violation(
             cause="release-known",
             fault=f"release id '{entry.release_id}' is charged a second time",
@@ -283,7 +283,7 @@ def budget_violations(
     """
     known, before = state.dataset(dataset), state.account(dataset)
     if known is None or before is None:
-        yield unknown_dataset(dataset)
+        yield unknown("dataset", dataset)
         return
     yield from _of_population(mechanism, rows_per_person, known)
     taken = _taken(mechanism, price, known, rows_per_person) if isinstance(known, FilterDatasetAdded) else None
@@ -443,12 +443,12 @@ def _beside(mechanism: Fields, *, dataset: DatasetAdded, other: str) -> Violatio
 
 def _of_step(entry: ReleaseReading | ReleasePublished | ReleaseAbandoned, state: LedgerState) -> Iterator[Violation]:
     """A release is read once, published after it was read, and closed once; unread, its cost is given back."""
-    name, outcomes, charge = entry.release_id, state.outcomes(entry.release_id), state.charge(entry.release_id)
+    name, outcomes, paid = entry.release_id, state.outcomes(entry.release_id), state.payment(entry.release_id)
     if not outcomes:
-        yield unknown_release(name)
+        yield unknown("release", name)
         return
-    if charge is not None and state.dataset(charge.dataset) is None:
-        yield unknown_dataset(charge.dataset)
+    if paid is not None and state.dataset(paid.dataset) is None:
+        yield unknown("dataset", paid.dataset)
     if outcomes & CLOSED:
         yield _misstep(name, outcomes, fault=f"release '{name}' was closed before")
     read = "reading" in outcomes
@@ -485,9 +485,9 @@ def _of_token(entry: TokenAdded | TokenRevoked, state: LedgerState) -> Iterator[
                 mistake=True,
             )
         case TokenRevoked() if revoked is None:
-            yield unknown_token(name)
+            yield unknown("token", name)
         case TokenRevoked() if revoked:
-            yield replace(unknown_token(name), fault=f"token {name} is revoked a second time", lacking=False)
+            yield replace(unknown("token", name), fault=f"token {name} is revoked a second time", lacking=False)
         case _:
             pass
 

@@ -10,6 +10,7 @@ from decimal import Decimal
 import pytest
 from crowdblend.accounting.ledger.chain.append import append_entry
 from crowdblend.accounting.ledger.database.store import open_store
+from crowdblend.accounting.ledger.rules import audit
 from crowdblend.accounting.ledger.rules.rule import StoredState
 
 
@@ -82,3 +83,20 @@ def test_no_look_up_of_a_charge_scans_a_table(sqlite_books) -> None:
                     assert not whole or "LIMIT" in statement, (statement, steps)
                     assert not any("TEMP B-TREE" in step for step in steps), (statement, steps)
     assert len(statements) > 10
+
+
+def test_what_does_not_fit_in_memory_is_verified_from_disk(sqlite_books, monkeypatch) -> None:
+    """The tree that is built from facts on disk is the stored one, and a forged node is found as always."""
+    books = sqlite_books
+    books.add()
+    for name in ("one", "two"):
+        books.charge(name)
+    spilled: list[int] = []
+    spill = audit.WholeState._spill
+    monkeypatch.setattr(audit, "KEPT", 4 * 64)
+    monkeypatch.setattr(audit.WholeState, "_spill", lambda self: (spilled.append(self._kept), spill(self)))
+    assert books.findings() == []
+    assert len(spilled) > 3
+    books.sql("UPDATE state_node SET children = children || 'a' WHERE path = ''")
+    (finding,) = books.findings()
+    assert "nodes of the ledger's state" in finding
