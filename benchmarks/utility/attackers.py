@@ -30,7 +30,7 @@ from crowdblend.mechanisms.deletion import (
     residual_counts,
     stage_counts,
 )
-from crowdblend.mechanisms.measures.attacks import deletion_losses, sampling_losses
+from crowdblend.mechanisms.measures.risk import deletion_losses, sampling_losses
 from crowdblend.mechanisms.recoding import coarsened
 from numpy.typing import NDArray
 

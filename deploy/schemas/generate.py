@@ -29,7 +29,7 @@ from typing import (
 
 from ...accounting.theory.planning.planner import Plan
 from ...flows.spec import PAGE, keys_of, spec_model, spec_schema
-from ...mechanisms.measures.attacks import Attacks
+from ...mechanisms.measures.risk import Attacks
 from ...mechanisms.measures.utility import UtilityMeasures
 from ..commands.doctor import Check
 from ..documents.preview.deletion import DeletionForecast

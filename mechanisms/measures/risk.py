@@ -1,18 +1,40 @@
-"""Equivalence classes and the re-identification risk that their sizes mean."""
+"""Re-identification risk: what sizes of equivalence classes mean, and what attackers get out of a release of groups.
+
+The attacks' figures are about this release and these records, never a guarantee. An attack that fails proves nothing;
+another one may succeed. What holds against all of them is the price, ε and δ.
+"""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
+from itertools import accumulate
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ..deletion import DeletionNoise, DeletionRelease, deletion_weights, residual_counts
+from ..microdata import GroupCounts, Microdata, sum_counts
+from ..recoding import coarsened
+from .counting import CountedRecords, aligned_counts
+
 __all__ = [
+    "CERTAINTIES",
+    "Attacks",
+    "InferredColumn",
+    "KnownPerson",
     "ReidentificationRisk",
+    "attacks_of",
     "average_class_size",
+    "deletion_losses",
     "discernibility",
+    "inferred_column",
+    "known_person",
     "normalised_class_size",
     "reidentification_risk",
+    "sampling_losses",
     "size_shares",
 ]
 
@@ -168,3 +190,245 @@ _RISKS = (
     "marketer",
     "unique",
 )
+
+
+CERTAINTIES = (0.6, 0.75, 0.9, 0.99)
+"""Chances of a right verdict for which shares of the records are told."""
+
+Counts = NDArray[np.int64]
+Amounts = NDArray[np.float64]
+
+
+def sampling_losses(published: Counts, records: Counts, *, rate: float, k: int) -> Amounts:
+    """ln Pr[J | n] − ln Pr[J | n − 1] of a sampled release: what J tells of one person to whoever knows all others.
+
+    J is what is published of a group of n records, she among them: Binomial(n, rate), or 0 where that is below k. The
+    difference is the statistic that the best test of "she is in" against "she isn't" is made by (Neyman and Pearson).
+
+    Args:
+        published: J of each group, 0 or from k to n; shape (groups,).
+        records: n of each group, at least 1; shape (groups,).
+        rate: the sampling rate, 0 < rate < 1.
+        k: the suppression threshold, at least 1.
+
+    Returns:
+        Shape (groups,), in nats; infinite where one of the two can't have been.
+    """
+    from scipy.stats import binom  # SciPy's statistics load slowly
+
+    with np.errstate(divide="ignore"):
+        shown = np.log(records) - np.log(records - published) + math.log1p(-rate)
+        hidden = binom.logcdf(k - 1, records, rate) - binom.logcdf(k - 1, records - 1, rate)
+    return np.asarray(np.where(published > 0, shown, hidden), dtype=np.float64)
+
+
+def deletion_losses(published: Counts, records: Counts, *, noise: DeletionNoise, k: int) -> Amounts:
+    """The same of a stage of a deletion release: J = n − Z, or 0 where that is below k.
+
+    Of several stages it is the sum over them: what the first publishes of her group tells what is left of it, with and
+    without her.
+
+    Args:
+        published: J of each group at the stage, 0 or from k to n; shape (groups,).
+        records: n of each group, what the stages before left of it, she among them; at least 1; shape (groups,).
+        noise: the law of Z.
+        k: the smallest number that is published, at least 1.
+
+    Returns:
+        Shape (groups,), in nats; infinite where one of the two can't have been.
+    """
+    chances, tails = _logarithms(noise)
+    with np.errstate(invalid="ignore"):
+        shown = _at(chances, records - published) - _at(chances, records - published - 1)
+        hidden = _at(tails, np.maximum(records - k + 1, 0)) - _at(tails, np.maximum(records - k, 0))
+    return np.where(published > 0, shown, hidden)
+
+
+@lru_cache(maxsize=16)
+def _logarithms(noise: DeletionNoise) -> tuple[Amounts, Amounts]:
+    """ln Pr[Z = z] and ln Pr[Z ≥ z] for z from 0 to the largest."""
+    weights = deletion_weights(noise)
+    total = math.log(sum(weights))
+    tails = list(accumulate(reversed(weights)))[::-1]
+    chances, above = (np.array([math.log(one) - total for one in some]) for some in (weights, tails))
+    return chances, above
+
+
+def _at(logarithms: Amounts, places: Counts) -> Amounts:
+    """Those of some values of Z; −∞ of those that it never has."""
+    inside = (places >= 0) & (places < logarithms.size)
+    return np.where(inside, logarithms[np.where(inside, places, 0)], -math.inf)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class KnownPerson:
+    """How sure somebody is that one person is in, or that she isn't, who knew all other records and held it to be even.
+
+    He has seen what was published of the groups, and no margins. By (ε, δ) the loss of one person given beforehand is
+    above ε + t with a chance of at most δ/(1 − e^(−t)), for each t above 0. A loss of L makes him sure by
+    1/(1 + e^(−L)).
+
+    Args:
+        highest: the chance that his verdict is right, of the record that the release tells most of; 0.5 … 1.
+        median: the same of the record in the middle.
+        shares: share of the records of which he is at least so sure, one for each of CERTAINTIES.
+    """
+
+    highest: float
+    median: float
+    shares: tuple[float, ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class InferredColumn:
+    """How often a column is guessed by all other columns: as the label that the release has most often beside them.
+
+    Args:
+        name: of the column.
+        guessed: share of the records, all of them, for which the guess is right; of several most frequent labels each
+            has the same chance, and where nothing is published the most frequent label of the release is taken.
+        without: the same where each record is taken out of the release, if it is in, before it is guessed. What is
+            lacking to `guessed` is at most what one's own record tells.
+        most_frequent: the share that a guess is right which always is the most frequent label of the release.
+    """
+
+    name: str
+    guessed: float
+    without: float
+    most_frequent: float
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Attacks:
+    """What some attacks on a release reach. One that fails proves nothing.
+
+    PRIVACY: exact figures of the private records. Nothing of this may be published.
+
+    Args:
+        known: whether one person is in, to somebody who knows all others.
+        inferred: each released column, guessed by the others at the levels of the last stage.
+        groups_of_one: groups with published records that one record alone has, at the levels of their stage.
+    """
+
+    known: KnownPerson
+    inferred: tuple[InferredColumn, ...]
+    groups_of_one: int
+
+
+def attacks_of(
+    before: CountedRecords,
+    released: Sequence[CountedRecords],
+    *,
+    mechanism: Microdata | DeletionRelease,
+    on_progress: Callable[[int, int], None] | None = None,
+) -> Attacks:
+    """Try the attacks on a release.
+
+    Args:
+        before: all records at level 0 of the released columns, each another person's.
+        released: the published groups and counts of each stage, at its levels; one of a sampled release.
+        mechanism: of the release.
+        on_progress: called with how many attacks are done, and of how many.
+
+    Raises:
+        ValueError: the release has groups that these records don't have.
+    """
+    columns = len(before.map.columns)
+
+    def tell(done: int) -> None:
+        if on_progress is not None:
+            on_progress(done, columns + 1)
+
+    alone = 0
+    for one in released:
+        _keys, records, published = aligned_counts(before.recoded(one.map), one)
+        alone += int(((records == 1) & (published > 0)).sum())
+    known = known_person(before, released, mechanism=mechanism)
+    tell(1)
+    last = released[-1].map
+    parts = [one.recoded(last).groups for one in released]
+    keys, counts = (np.concatenate(some, axis=-1) for some in zip(*parts, strict=True))
+    whole, inferred = CountedRecords(map=last, groups=sum_counts(keys, counts)), []
+    for place in range(columns):
+        inferred.append(inferred_column(before.recoded(last), whole, place))
+        tell(place + 2)
+    return Attacks(known=known, inferred=tuple(inferred), groups_of_one=alone)
+
+
+def known_person(
+    before: CountedRecords, released: Sequence[CountedRecords], *, mechanism: Microdata | DeletionRelease
+) -> KnownPerson:
+    """How sure one gets of each record, as `attacks_of`."""
+    left = before.recoded(released[0].map)
+    sizes, losses = left.class_sizes, np.zeros(left.class_sizes.size)
+    at = np.arange(sizes.size)
+    for stage, one in enumerate(released):
+        keys, records, published = aligned_counts(left, one)
+        if keys.shape[1] != left.class_sizes.size or np.any(published > records):
+            raise ValueError("the release has groups that these records don't have")
+        if isinstance(mechanism, DeletionRelease):
+            told = deletion_losses(published, records, noise=mechanism.noise, k=mechanism.k)
+        else:
+            told = sampling_losses(published, records, rate=float(mechanism.sampling_rate), k=mechanism.k)
+        losses += told[at]
+        if stage + 1 < len(released):
+            coarser = released[stage + 1].map
+            above, parents = coarsened(keys, finer=one.map, coarser=coarser)
+            rest = residual_counts(records, published, parents, groups=above.shape[1])
+            left, at = CountedRecords(map=coarser, groups=GroupCounts(above, rest)), parents[at]
+    certain = 1.0 / (1.0 + np.exp(-np.abs(losses)))
+    order = np.argsort(certain)
+    middle = order[np.searchsorted(np.cumsum(sizes[order]), (sizes.sum() + 1) // 2)] if sizes.size else None
+    total = max(int(sizes.sum()), 1)
+    return KnownPerson(
+        highest=float(certain.max(initial=0.5)),
+        median=0.5 if middle is None else float(certain[middle]),
+        shares=tuple(float(sizes[certain >= least].sum() / total) for least in CERTAINTIES),
+    )
+
+
+def inferred_column(records: CountedRecords, released: CountedRecords, place: int) -> InferredColumn:
+    """How often one column is guessed by the others.
+
+    Args:
+        records: all records at the levels of the release.
+        released: the published groups.
+        place: the column's number, from 0.
+    """
+    keys, true, shown = aligned_counts(records, released)
+    group = np.zeros(true.size, dtype=np.int64)
+    for number, column in enumerate(records.map.columns):
+        if number != place:  # numbers of the groups by all other columns, kept small
+            _, group = np.unique(group * column.size + records.map.codes_of(keys, number), return_inverse=True)
+    own = records.map.codes_of(keys, place)
+    overall = np.bincount(own, weights=shown)
+    frequent = own == int(np.argmax(overall)) if overall.size else np.zeros(0, dtype=bool)
+    most, second, groups = _two_largest(group, shown)
+    largest = np.bincount(group, weights=shown == most[group], minlength=groups)[group]
+    beside = np.bincount(group, weights=shown == second[group], minlength=groups)[group]
+    top, next_one = most[group], second[group]
+    guessed = np.where(top == 0, frequent, (shown == top) / np.maximum(largest, 1))
+    # Her own record taken out: with a unique largest label the second may catch up; otherwise another is in front.
+    fewer = shown - 1
+    alone = (shown == top) & (largest == 1)
+    tied = np.where(top == 1, frequent, 1.0 / (1.0 + beside))
+    taken = np.where(alone, np.where(fewer > next_one, 1.0, np.where(fewer == next_one, tied, 0.0)), 0.0)
+    published = np.divide(shown, true, out=np.zeros(true.size), where=true > 0)
+    without = np.where(shown > 0, published * taken + (1 - published) * guessed, guessed)
+    total = max(int(true.sum()), 1)
+    return InferredColumn(
+        name=records.map.columns[place].name,
+        guessed=float(true @ guessed / total),
+        without=float(true @ without / total),
+        most_frequent=float(true @ frequent / total),
+    )
+
+
+def _two_largest(group: Counts, shown: Counts) -> tuple[Counts, Counts, int]:
+    """Of each group the largest count and the second largest, which may be as large; 0 where there is none."""
+    groups = int(group.max(initial=-1)) + 1
+    order = np.lexsort((-shown, group))
+    starts = np.searchsorted(group[order], np.arange(groups))
+    ends = np.append(starts[1:], group.size)
+    ranked = np.append(shown[order], 0)
+    return ranked[starts], np.where(ends - starts > 1, ranked[np.minimum(starts + 1, group.size)], 0), groups

@@ -1,24 +1,18 @@
-"""All measures of one release together: what coarsening, sampling and suppression cost, and the risks."""
+"""What coarsening, sampling and suppression lose, measure by measure, and all measures of one release together."""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from decimal import Decimal
+from itertools import combinations
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ..hierarchies.declare import Hierarchy
 from .classification import Classification, classification, default_target
 from .counting import CountedRecords, QueryErrors, aligned_counts, counting_query_errors
-from .information import (
-    EntropyLoss,
-    PairDistance,
-    ambiguity_log10,
-    entropy_loss,
-    granularity_loss,
-    marginal_distance,
-    pair_distances,
-)
 from .risk import (
     ReidentificationRisk,
     average_class_size,
@@ -32,11 +26,214 @@ __all__ = [
     "CLASS_EDGES",
     "ClassMeasures",
     "ColumnUtility",
+    "EntropyLoss",
     "NotOfTheseRecordsError",
+    "PairDistance",
     "StageUtility",
     "UtilityMeasures",
+    "ambiguity_log10",
+    "association",
+    "entropy_loss",
+    "granularity_loss",
+    "marginal_distance",
+    "pair_distances",
+    "total_variation",
     "utility_of",
 ]
+
+
+def total_variation(one: NDArray[np.int64], other: NDArray[np.int64]) -> float:
+    """½ Σ |p − q| of two tables of counts, each scaled to 1; from 0, the same, to 1, nothing in common.
+
+    It is the largest difference of the shares that the two tables give to any set of rows. 0 where both are empty,
+    1 where one of them is.
+
+    Args:
+        one: counts, at least 0; shape (n,).
+        other: counts of the same rows; shape (n,).
+    """
+    totals = float(one.sum()), float(other.sum())
+    if not all(totals):
+        return float(any(totals))
+    return float(np.abs(one / totals[0] - other / totals[1]).sum() / 2)
+
+
+def marginal_distance(before: CountedRecords, after: CountedRecords, place: int) -> float:
+    """Total variation between the distributions of one column.
+
+    Args:
+        before: a table.
+        after: another with the same columns at the same levels.
+        place: number of the column, from 0.
+    """
+    _, one, other = aligned_counts(before.projected([place]), after.projected([place]))
+    return total_variation(one, other)
+
+
+def association(records: CountedRecords) -> float:
+    """Cramér's V of a table of two columns: from 0, independent, to 1, one decides the other.
+
+    √(χ² / (n · (min(rows, columns) − 1))), Cramér, Mathematical Methods of Statistics, 1946, Section 21.9; 0 where a
+    column has a single label.
+
+    Args:
+        records: a table of exactly two columns.
+
+    Raises:
+        ValueError: another number of columns.
+    """
+    if len(records.map.columns) != 2:
+        raise ValueError("an association is of two columns")
+    codes, counts = records.codes(), records.class_sizes
+    total = float(counts.sum())
+    sizes, sums = [], []
+    for column in codes:
+        _, place = np.unique(column, return_inverse=True)
+        of_label = np.bincount(place, weights=counts)
+        sizes.append(of_label.size)
+        sums.append(of_label[place])
+    if not total or min(sizes) < 2:
+        return 0.0
+    # χ² = n·(Σ n_ij²/(n_i n_j) − 1): cells without records need not be visited.
+    chi_squared = total * max(0.0, float((counts / sums[0] * (counts / sums[1])).sum()) - 1.0)
+    return float(min(1.0, np.sqrt(chi_squared / (total * (min(sizes) - 1)))))
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PairDistance:
+    """Two columns together, before and after.
+
+    Args:
+        columns: their names.
+        distance: total variation between the joint distributions, 0 … 1.
+        association_before: Cramér's V before, 0 … 1.
+        association_after: Cramér's V after, 0 … 1.
+    """
+
+    columns: tuple[str, str]
+    distance: float
+    association_before: float
+    association_after: float
+
+
+def pair_distances(before: CountedRecords, after: CountedRecords) -> tuple[PairDistance, ...]:
+    """Each pair of columns, in the order of the columns.
+
+    Args:
+        before: a table.
+        after: another with the same columns at the same levels.
+    """
+    names = before.map.names
+    found = []
+    for pair in combinations(range(len(names)), 2):
+        one, other = before.projected(pair), after.projected(pair)
+        _, counts_before, counts_after = aligned_counts(one, other)
+        found.append(
+            PairDistance(
+                columns=(names[pair[0]], names[pair[1]]),
+                distance=total_variation(counts_before, counts_after),
+                association_before=association(one),
+                association_after=association(other),
+            )
+        )
+    return tuple(found)
+
+
+def granularity_loss(records: CountedRecords, place: int, *, suppressed: int = 0) -> float:
+    """LM: how much of its domain a value of one column covers beyond itself, averaged over records; 0 … 1.
+
+    (1/n) Σ (c − 1)/(m − 1), where a record's label covers c of the m declared values; a suppressed record loses 1.
+    Iyengar, Transforming Data to Satisfy Privacy Constraints, KDD 2002, Section 2. ARX shows 1 minus this as its
+    quality "granularity". 0 for a domain of one value, and where there are no records.
+
+    Args:
+        records: the table.
+        place: number of the column, from 0.
+        suppressed: records that were left out, at least 0.
+    """
+    column = records.map.columns[place]
+    codes, counts = records.marginal(place)
+    domain = _domain(column.hierarchy)
+    total = int(counts.sum()) + suppressed
+    if domain <= 1 or not total:
+        return 0.0
+    covered = column.hierarchy.values_covered(codes, column.level).astype(np.float64)
+    lost = float(((covered - 1) / (domain - 1) * counts).sum()) + suppressed
+    return lost / total
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class EntropyLoss:
+    """What coarsening one column loses of the information that its values had.
+
+    Args:
+        lost: bits lost over all records.
+        had: bits that the values had over all records.
+    """
+
+    lost: float
+    had: float
+
+    @property
+    def share(self) -> float:
+        """Share lost, 0 … 1; 0 where the column told nothing before."""
+        return self.lost / self.had if self.had else 0.0
+
+
+def entropy_loss(before: CountedRecords, place: int, *, level: int) -> EntropyLoss:
+    """Π_e: non-uniform entropy, the bits that one needs to get from each record's label back to its value.
+
+    lost = Σ log₂(n_label / n_value) and had = Σ log₂(n / n_value) over the records, with the frequencies of the
+    table before. De Waal, Willenborg, Information Loss through Global Recoding and Local Suppression, Netherlands
+    Official Statistics 14, 1999; Gionis, Tassa, k-Anonymization with Minimal Loss of Information, TKDE 21(2), 2009,
+    Section 4.
+
+    Args:
+        before: the table before coarsening.
+        place: number of the column, from 0.
+        level: the level that it is coarsened to.
+
+    Raises:
+        ValueError: a level below the table's.
+    """
+    column = before.map.columns[place]
+    codes, counts = before.marginal(place)
+    if not counts.size:
+        return EntropyLoss(lost=0.0, had=0.0)
+    labels = column.hierarchy.coarser(codes, level=column.level, to=level)
+    _, group = np.unique(labels, return_inverse=True)
+    of_label = np.bincount(group, weights=counts)[group]
+    return EntropyLoss(
+        lost=float((counts * np.log2(of_label / counts)).sum()),
+        had=float((counts * np.log2(counts.sum() / counts)).sum()),
+    )
+
+
+def ambiguity_log10(records: CountedRecords) -> float:
+    """AM: log₁₀ of how many combinations of declared values a record may stand for, on average over records.
+
+    (1/n) Σ Π c_j, where the record's label in column j covers c_j declared values. Goldberger, Tassa, Efficient
+    Anonymizations with Enhanced Utility, Transactions on Data Privacy 3(2), 2010, Section 2. The logarithm, since
+    the product of many columns is large; 0 means that every record stands for one combination, and so does an
+    empty table.
+
+    Args:
+        records: the table.
+    """
+    if not records.class_sizes.size:
+        return 0.0
+    logs: NDArray[np.float64] = np.zeros(records.class_sizes.size)
+    for column, codes in zip(records.map.columns, records.codes(), strict=True):
+        logs += np.log10(column.hierarchy.values_covered(codes, column.level).astype(np.float64))
+    highest = float(logs.max())
+    scaled = float((records.class_sizes * 10 ** (logs - highest)).sum()) / records.records
+    return highest + math.log10(scaled)
+
+
+def _domain(hierarchy: Hierarchy) -> int:
+    """Number of declared values."""
+    return sum(size * labels for size, labels in hierarchy.label_sizes(0).items())
+
 
 CLASS_EDGES = (1, 2, 5, 10, 20, 50, 100, 1000)
 """First sizes of the intervals in which class sizes are reported."""

@@ -34,8 +34,8 @@ from ....flows.spec import read_spec
 from ....mechanisms.contributions import ContributionLimit
 from ....mechanisms.deletion import DeletionRelease
 from ....mechanisms.errors import InputRefused, ReleaseFailed
-from ....mechanisms.measures.attacks import CERTAINTIES, Attacks, attacks_of
 from ....mechanisms.measures.counting import CountedRecords
+from ....mechanisms.measures.risk import CERTAINTIES, Attacks, attacks_of
 from ....mechanisms.measures.utility import NotOfTheseRecordsError, StageUtility, UtilityMeasures, utility_of
 from ....mechanisms.microdata import Microdata, sum_counts
 from ....mechanisms.recoding import GeneralizationMap, MappedColumn

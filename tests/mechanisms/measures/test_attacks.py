@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 from crowdblend.mechanisms.deletion import DeletionRelease, OptimalDeletion, deletion_weights
 from crowdblend.mechanisms.hierarchies.declare import IntervalHierarchy, ValueHierarchy
-from crowdblend.mechanisms.measures.attacks import (
+from crowdblend.mechanisms.measures.counting import CountedRecords
+from crowdblend.mechanisms.measures.risk import (
     CERTAINTIES,
     attacks_of,
     deletion_losses,
@@ -17,7 +18,6 @@ from crowdblend.mechanisms.measures.attacks import (
     known_person,
     sampling_losses,
 )
-from crowdblend.mechanisms.measures.counting import CountedRecords
 from crowdblend.mechanisms.microdata import StronglySafeRelease, sum_counts
 from crowdblend.mechanisms.recoding import GeneralizationMap, MappedColumn
 

@@ -10,15 +10,15 @@ import pytest
 from crowdblend.mechanisms.hierarchies.declare import IntervalHierarchy, ValueHierarchy
 from crowdblend.mechanisms.measures.classification import Classification, classification, default_target
 from crowdblend.mechanisms.measures.counting import CountedRecords, counting_query_errors
-from crowdblend.mechanisms.measures.information import (
+from crowdblend.mechanisms.measures.risk import reidentification_risk
+from crowdblend.mechanisms.measures.utility import (
     ambiguity_log10,
     association,
     entropy_loss,
     granularity_loss,
     total_variation,
+    utility_of,
 )
-from crowdblend.mechanisms.measures.risk import reidentification_risk
-from crowdblend.mechanisms.measures.utility import utility_of
 from crowdblend.mechanisms.microdata import sum_counts
 from crowdblend.mechanisms.recoding import GeneralizationMap, MappedColumn
 

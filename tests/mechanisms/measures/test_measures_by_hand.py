@@ -14,14 +14,6 @@ from crowdblend.mechanisms.measures.counting import (
     counting_query_errors,
     relative_errors,
 )
-from crowdblend.mechanisms.measures.information import (
-    ambiguity_log10,
-    association,
-    entropy_loss,
-    granularity_loss,
-    pair_distances,
-    total_variation,
-)
 from crowdblend.mechanisms.measures.risk import (
     average_class_size,
     discernibility,
@@ -29,7 +21,16 @@ from crowdblend.mechanisms.measures.risk import (
     reidentification_risk,
     size_shares,
 )
-from crowdblend.mechanisms.measures.utility import NotOfTheseRecordsError, utility_of
+from crowdblend.mechanisms.measures.utility import (
+    NotOfTheseRecordsError,
+    ambiguity_log10,
+    association,
+    entropy_loss,
+    granularity_loss,
+    pair_distances,
+    total_variation,
+    utility_of,
+)
 from crowdblend.mechanisms.microdata import GroupCounts, sum_counts
 from crowdblend.mechanisms.recoding import GeneralizationMap, MappedColumn
 

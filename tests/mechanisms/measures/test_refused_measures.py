@@ -9,8 +9,8 @@ import pytest
 from crowdblend.mechanisms.hierarchies.declare import IntervalHierarchy
 from crowdblend.mechanisms.measures.classification import fitted_model
 from crowdblend.mechanisms.measures.counting import CountedRecords, counting_query_errors
-from crowdblend.mechanisms.measures.information import association
 from crowdblend.mechanisms.measures.risk import discernibility, normalised_class_size, reidentification_risk
+from crowdblend.mechanisms.measures.utility import association
 from crowdblend.mechanisms.microdata import sum_counts
 from crowdblend.mechanisms.recoding import GeneralizationMap, MappedColumn
 
