@@ -19,10 +19,10 @@ from ...ledger.entries.kinds import (
 )
 from ...ledger.entries.values import Account, amount_text
 from ...ledger.overview import ESTIMATE_NOTE
-from ..jobs.work import Answer
 from ..views.pictures import SharePoint, Timeline, TimelinePoint, epsilon_of, estimate_of, shares_of, timeline_of
 from ..views.rows import Amount, ReleaseRow, amount, amount_or_none, mechanism_label, release_rows
 from ..views.state import LedgerView, PageHeader, PageRequest
+from ..work import Answer
 from .samples import RefusalRow, refusal_rows
 
 __all__ = [

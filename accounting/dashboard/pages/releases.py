@@ -19,7 +19,7 @@ from ...ledger.entries.kinds import (
 )
 from ...ledger.entries.values import amount_text
 from ...theory.kinds.registry import mechanism_of_record
-from ..jobs.certificates import CertificateStage, MapOfColumns, columns_of, stages_of
+from ..views.certificates import CertificateStage, MapOfColumns, columns_of, stages_of
 from ..views.pictures import Curve, curve_of
 from ..views.rows import ReleaseRow, amount, day_of, described, draws_sample, factor_shown, release_row, release_rows
 from ..views.state import LedgerView, PageHeader, PageRequest, Stored

@@ -25,11 +25,10 @@ from starlette.exceptions import HTTPException
 from ....mechanisms.errors import InputRefused, ReleaseFailed
 from ...ledger.chain.signed_state import ForgedState, head_of
 from ...ledger.database.store import open_store
-from ..jobs.certificates import Certificates
-from ..jobs.chain_watch import ChainState, ChainWatch
-from ..jobs.work import JobQueue
+from ..views.certificates import Certificates
 from ..views.ledger_follower import Follower
 from ..views.state import DashboardState, NotSound, PublicationDelay
+from ..work import ChainState, ChainWatch, JobQueue
 from .access import Access, Options
 from .listening import listening, serve_on, url_of
 from .routes import API, STATIC, fault_page, router

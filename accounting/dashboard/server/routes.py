@@ -15,7 +15,6 @@ from fastapi import Path as PathParameter
 from fastapi.responses import HTMLResponse, RedirectResponse, Response
 from jinja2 import Environment
 
-from ..jobs.chain_watch import ChainState
 from ..pages.chain import EntryPage, VerificationPage, entry_page, verification_page
 from ..pages.overview import DatasetPage, OverviewPage, dataset_page, overview_page
 from ..pages.planning import Asked, AskedCalendars, CalculatorPage, ForecastPage, calculator_page, forecast_page
@@ -32,6 +31,7 @@ from ..views.pictures import (
 )
 from ..views.rows import Amount
 from ..views.state import DashboardState, PageRequest
+from ..work import ChainState
 
 __all__ = ["API", "STATIC", "Page", "csv_of", "fault_page", "html_of", "router", "rows_of_page"]
 

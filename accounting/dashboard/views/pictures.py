@@ -27,7 +27,7 @@ from ..charts import (
     share_bar,
     steps,
 )
-from ..jobs.work import Answer, JobQueue
+from ..work import Answer, JobQueue
 from .rows import Amount, amount, amount_or_none, day_of
 from .state import AccountChange, PageRequest
 

@@ -31,9 +31,8 @@ from ...ledger.entries.kinds import Entry, ReleaseCharged, SeriesRegistered
 from ...ledger.entries.values import Account, account_of_row
 from ...ledger.queries import ledger_id_of
 from ...ledger.tokens import TokenState, vouched_tokens
-from ..jobs.certificates import Certificates
-from ..jobs.chain_watch import ChainState, ChainWatch
-from ..jobs.work import JobQueue
+from ..work import ChainState, ChainWatch, JobQueue
+from .certificates import Certificates
 from .ledger_follower import Follower
 
 __all__ = [

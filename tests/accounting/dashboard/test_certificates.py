@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 
 import pytest
-from crowdblend.accounting.dashboard.jobs.certificates import LARGEST, SECONDS_BETWEEN, Certificates, columns_of
+from crowdblend.accounting.dashboard.views.certificates import LARGEST, SECONDS_BETWEEN, Certificates, columns_of
 
 
 def published(folder: Path, content: bytes) -> tuple[Path, str]:

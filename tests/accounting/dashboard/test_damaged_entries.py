@@ -7,8 +7,8 @@ import os
 import shutil
 
 import pytest
-from crowdblend.accounting.dashboard.jobs import chain_watch
-from crowdblend.accounting.dashboard.jobs.chain_watch import WITHOUT_ANCHOR
+from crowdblend.accounting.dashboard import work
+from crowdblend.accounting.dashboard.work import WITHOUT_ANCHOR
 from crowdblend.accounting.ledger.database.creation import create_ledger
 
 CANT_BE_READ = "the ledger can't be read (OperationalError). Run crowdblend ledger verify."
@@ -82,8 +82,8 @@ def test_a_lost_database_is_told_as_lost_and_lets_nobody_in(postgresql_server, o
     with open_writer(url, anchoring=copied.anchoring) as writer:
         token = writer.add_token(name="a", expires=today + timedelta(days=2), by="b", day=today, randomness=os.urandom)
     headers = {"authorization": f"Bearer {token}"}
-    monkeypatch.setattr(chain_watch, "LEAST_BETWEEN", 2.0)
-    monkeypatch.setattr(chain_watch, "SHARE_OF_TIME", 0.0)
+    monkeypatch.setattr(work, "LEAST_BETWEEN", 2.0)
+    monkeypatch.setattr(work, "SHARE_OF_TIME", 0.0)
     with opened(url) as unverified, opened(url) as verified, opened(url, require_token=True) as guarded:
         assert unverified.verified()["verdict"] == "sound"
         unverified.pages._inner.state.dashboard.watch.close()

@@ -10,12 +10,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from crowdblend.accounting.dashboard.jobs.chain_watch import ChainWatch
-from crowdblend.accounting.dashboard.jobs.work import (
+from crowdblend.accounting.dashboard.work import (
     MOST_REMEMBERED,
     MOST_WAITING,
     SECONDS_A_JOB,
     SECONDS_OF,
+    ChainWatch,
     JobQueue,
     WorkerProcess,
 )
@@ -33,7 +33,7 @@ def workers() -> list[int]:
             parent = int((folder / "stat").read_text().rpartition(")")[2].split()[1])
         except OSError:
             continue
-        if parent == os.getpid() and b"crowdblend.accounting.dashboard.jobs.work" in words:
+        if parent == os.getpid() and b"crowdblend.accounting.dashboard.work" in words:
             found.append(int(folder.name))
     return found
 

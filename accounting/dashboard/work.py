@@ -1,6 +1,7 @@
-"""Long computations outside the server's process: bounded in time, in number, and computed once.
+"""Long computations outside the server's process: what pages ask for, and the chain's verification again and again.
 
-A worker process runs this module as its program and answers jobs, one JSON object a line.
+They are bounded in time and in number; what a page asks for is computed once. A worker process runs this module as its
+program and answers jobs, one JSON object a line.
 """
 
 from __future__ import annotations
@@ -16,26 +17,27 @@ import time
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
+from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
 from queue import Empty, Full, Queue
-from typing import IO, Any, cast
+from typing import IO, Any, Literal, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ....mechanisms.errors import InputRefused, Refusal
-from ...ledger.entries.values import Account
-from ...ledger.overview import composed_estimate
-from ...ledger.private_store.signing import PublicKey
-from ...ledger.reader import open_reader
-from ...theory.kinds.registry import kind_of, mechanism_of_record
-from ...theory.planning.forecast import BudgetLeft, FilterLeft, forecast, forecast_facts, read_calendar
-from ...theory.planning.planner import plan
-from ...theory.privacy_profile import exp_up
+from ...mechanisms.errors import InputRefused, Refusal
+from ..ledger.entries.values import Account
+from ..ledger.overview import composed_estimate
+from ..ledger.private_store.signing import PublicKey
+from ..ledger.reader import open_reader
+from ..theory.kinds.registry import kind_of, mechanism_of_record
+from ..theory.planning.forecast import BudgetLeft, FilterLeft, forecast, forecast_facts, read_calendar
+from ..theory.planning.planner import plan
+from ..theory.privacy_profile import exp_up
 
-__all__ = ["Answer", "JobQueue", "WorkerProcess", "main"]
+__all__ = ["Answer", "ChainState", "ChainWatch", "Fault", "JobQueue", "WorkerProcess", "main"]
 
 MOST_WAITING = 64
 MOST_REMEMBERED = 2_000
@@ -47,7 +49,7 @@ SECONDS_TO_END = 5.0
 SECONDS_TOO_LONG_IS_REMEMBERED = 60.0
 ONE_THREAD = {"OPENBLAS_NUM_THREADS": "1"}
 """A job's matrices are small: on a busy machine several threads wait for each other longer than one computes."""
-PROGRAM = [sys.executable, "-P", "-W", "ignore", "-m", "crowdblend.accounting.dashboard.jobs.work"]
+PROGRAM = [sys.executable, "-P", "-W", "ignore", "-m", "crowdblend.accounting.dashboard.work"]
 
 
 class WorkerProcess:
@@ -208,6 +210,146 @@ class JobQueue:
             self._too_long.pop(self._answers.popitem(last=False)[0], None)
 
 
+LONGEST = 3_600.0
+SECONDS_BETWEEN = 300.0
+LEAST_BETWEEN = 10.0
+SHARE_OF_TIME = 4.0
+MOST_FINDINGS = 500
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Fault:
+    """One finding of a verification.
+
+    Args:
+        position: the entry that it concerns, None where it concerns no single one.
+        what: the fault in one sentence.
+    """
+
+    position: int | None
+    what: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ChainState:
+    """What the last verification found.
+
+    Args:
+        verdict: "sound", "broken", "unknown" before the first has ended, or "failed" where it could not be done.
+        verified_to: the last entry that it saw, None where there is none.
+        head_hash: that entry's hash, None where there is none.
+        findings: what does not hold: the first ones, in the order of the chain.
+        findings_in_all: how many there are.
+        unchecked: what it could not show, one sentence each.
+        ended: when it ended, in UTC to the second; None where none has.
+        seconds: how long it took, None where none has ended.
+        running: whether one is under way.
+    """
+
+    verdict: Literal["sound", "broken", "unknown", "failed"]
+    verified_to: int | None
+    head_hash: str | None
+    findings: tuple[Fault, ...]
+    findings_in_all: int
+    unchecked: tuple[str, ...]
+    ended: str | None
+    seconds: float | None
+    running: bool
+
+
+UNKNOWN = ChainState(
+    verdict="unknown",
+    verified_to=None,
+    head_hash=None,
+    findings=(),
+    findings_in_all=0,
+    unchecked=(),
+    ended=None,
+    seconds=None,
+    running=True,
+)
+WITHOUT_ANCHOR = (
+    "Truncation, an older copy put back, and a chain written anew as a whole: that takes an anchor (--anchor FILE)."
+)
+
+
+class ChainWatch:
+    """Verifies at its start, then where the chain has grown, where somebody asks, and from time to time.
+
+    Between two verifications lie at least ten seconds and four times the last one's duration, whoever asks.
+
+    Args:
+        job: the worker's arguments.
+        ended: called after each verification, outside any lock.
+    """
+
+    def __init__(self, job: dict[str, Any], *, ended: Callable[[ChainState], None]) -> None:
+        self._job, self._ended = job, ended
+        self._state = UNKNOWN
+        self._wanted = threading.Event()
+        self._closing = threading.Event()
+        self._process = WorkerProcess()
+        self._thread = threading.Thread(target=self._work, name="verification", daemon=True)
+
+    def start(self) -> None:
+        """Begin the first verification."""
+        self._thread.start()
+
+    @property
+    def state(self) -> ChainState:
+        """What is known now."""
+        return self._state
+
+    def ask(self) -> None:
+        """Ask for a verification as soon as one may begin."""
+        self._wanted.set()
+
+    def close(self) -> None:
+        """End, with a verification that is under way."""
+        self._closing.set()
+        self._wanted.set()
+        self._process.close()
+        self._thread.join(timeout=5)
+
+    def _work(self) -> None:
+        while not self._closing.is_set():
+            self._wanted.clear()
+            self._state = replace(self._state, running=True)
+            begun = time.monotonic()
+            answer = self._process.run("verify", self._job, seconds=LONGEST)
+            self._process.close()  # gives the memory back
+            seconds = time.monotonic() - begun
+            if self._closing.is_set():
+                return
+            self._state = _state_of(answer, seconds)
+            self._ended(self._state)
+            if self._closing.wait(max(LEAST_BETWEEN, SHARE_OF_TIME * seconds)):
+                return
+            self._wanted.wait(SECONDS_BETWEEN)
+
+
+def _state_of(answer: dict[str, Any] | None, seconds: float) -> ChainState:
+    ended = datetime.now(UTC).strftime("%Y-%m-%d %H:%M:%S")
+    if answer is None or "refused" in answer:
+        why = "The verification broke off." if answer is None else str(answer["refused"])
+        fault = Fault(position=None, what=why)
+        return replace(
+            UNKNOWN, verdict="failed", findings=(fault,), findings_in_all=1, ended=ended, seconds=seconds, running=False
+        )
+    findings = tuple(Fault(position=one["position"], what=str(one["what"])) for one in answer["findings"])
+    return ChainState(
+        verdict="broken" if findings else "sound",
+        verified_to=answer["position"],
+        head_hash=answer["hash"],
+        findings=findings[:MOST_FINDINGS],
+        findings_in_all=len(findings),
+        unchecked=tuple(answer["unchecked"]) or (WITHOUT_ANCHOR,),
+        ended=ended,
+        seconds=round(seconds, 1),
+        running=False,
+    )
+
+
 POINTS = 121
 LEAST_DELTA = 1e-30
 
@@ -253,7 +395,7 @@ def _forecast(left: dict[str, Any], calendars: list[str], k: int, sampling_rate:
     """How long what is left of a budget lasts; amounts as texts."""
     exact = {name: Decimal(value) for name, value in left.items() if name != "terms"}
     if "terms" in left:
-        from ...theory.composition.renyi import FilterTerms
+        from ..theory.composition.renyi import FilterTerms
 
         terms = FilterTerms(**{name: Decimal(value) for name, value in left["terms"].items()})
         budget = BudgetLeft.of_filter(FilterLeft(terms=terms, **exact))

@@ -1,1 +1,0 @@
-"""Long computations beside the server: verification, certificates, composed estimates."""
