@@ -1,26 +1,312 @@
-"""`crowdblend submit`, `status` and `cancel`: releases as jobs that outlive the terminal."""
+"""`crowdblend submit`, `status` and `cancel`: releases that run in a process of their own and outlive the terminal.
+
+The submitter starts this module as a program, which runs one release and reports its progress and its end.
+"""
 
 from __future__ import annotations
 
+import fcntl
 import json
+import os
 import re
 import secrets
+import signal
+import subprocess
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
+from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from ...accounting.ledger.private_store.keys import private_folder, replace_private
 from ...flows.paths import StatePaths, resolve_paths
-from ...mechanisms.errors import InputRefused
+from ...mechanisms.errors import AccountantRefused, InputRefused, Refusal
 from ..cli import AS_JSON, FILE, LEDGER
-from ..jobs import Job, JobArguments, job_exists, job_of, submit_job
+from ..terminal.stages import Stages, process_begun
 
 if TYPE_CHECKING:
     from ..schemas.outputs import JobState, JobStatus
 
-__all__ = ["cancel", "status", "submit"]
+__all__ = [
+    "Job",
+    "JobArguments",
+    "cancel",
+    "job_exists",
+    "job_of",
+    "status",
+    "submit",
+    "submit_job",
+]
+
+STARTED_WITHIN_SECONDS = 60.0
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class JobArguments:
+    """What a job is asked to do, all of it free of secrets.
+
+    Args:
+        spec: the specification's file.
+        output: the release's folder or URL, instead of the specification's.
+        scheduler: address of a Dask scheduler.
+        series: the series whose next release this is.
+    """
+
+    spec: str
+    output: str | None
+    scheduler: str | None
+    series: str | None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Job:
+    """A job's folder in the private store.
+
+    PRIVACY: how far a count has come follows the number of records, so what is reported of it stays in this folder
+    (0700) and on the steward's terminal.
+
+    Args:
+        release_id: the release that the job runs.
+        folder: what its process and its submitter know of each other.
+    """
+
+    release_id: str
+    folder: Path
+
+    @property
+    def log(self) -> Path:
+        """What the process prints."""
+        return self.folder / "log"
+
+    def arguments(self) -> JobArguments:
+        """What it was asked to do."""
+        return JobArguments(**json.loads((self.folder / "job.json").read_bytes()))
+
+    def write_progress(self, stage: str, done: int, total: int, note: str = "") -> None:
+        """Called by the job's process: so much of a stage is done; the note says what it waits for, if anything."""
+        draft = self.folder / ".progress"
+        progress = {"stage": stage, "done": done, "total": total, "note": note}
+        draft.write_text(json.dumps(progress), encoding="utf-8")
+        draft.replace(self.folder / "progress.json")
+
+    def write_end(self, end: dict[str, Any]) -> None:
+        """Called by the job's process as the last thing it does."""
+        self._write("end.json", end)
+
+    def progress(self) -> dict[str, Any] | None:
+        """The running stage; None before the first."""
+        return self._read("progress.json")
+
+    def end(self) -> dict[str, Any] | None:
+        """How it ended: exit_code, and result or error; None while it runs or where it was killed."""
+        return self._read("end.json")
+
+    def hold(self) -> int:
+        """Called by the job's process: alive from now until it dies, however it dies."""
+        handle = os.open(self.folder / "alive", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        os.ftruncate(handle, 0)
+        os.write(handle, str(os.getpid()).encode())
+        return handle
+
+    def process(self) -> int | None:
+        """The process that runs the job; None where none is alive."""
+        try:
+            handle = os.open(self.folder / "alive", os.O_RDONLY | os.O_CLOEXEC)
+        except FileNotFoundError:
+            return None
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return int(os.read(handle, 20) or b"0") or None
+        finally:
+            os.close(handle)
+        return None
+
+    def ask_to_stop(self) -> None:
+        """Have the job cancel its work and end; nothing happens where it has ended."""
+        process = self.process()
+        if process is not None:
+            os.kill(process, signal.SIGINT)
+
+    def _write(self, name: str, content: dict[str, Any]) -> None:
+        replace_private(self.folder / name, json.dumps(content, ensure_ascii=False).encode())
+
+    def _read(self, name: str) -> dict[str, Any] | None:
+        try:
+            content: dict[str, Any] = json.loads((self.folder / name).read_bytes())
+        except FileNotFoundError:
+            return None
+        return content
+
+
+def submit_job(arguments: JobArguments, *, release_id: str, state_paths: StatePaths) -> Job:
+    """Start a job's process, in a session of its own, and see that it lives.
+
+    Args:
+        arguments: what is asked for.
+        release_id: the release; the job's id too.
+        state_paths: where the ledger and the private store lie; the process finds them in its environment.
+
+    Raises:
+        AccountantRefused: a live process runs the release.
+        InputRefused: the id has another form, or the process can't be started.
+    """
+    job = Job(release_id=release_id, folder=state_paths.home / "jobs" / release_id)
+    if job.process() is not None:
+        raise AccountantRefused(
+            "this release is held by a live process.",
+            where=f"release '{release_id}'",
+            remedy=f"Follow it with `crowdblend status {release_id}`.",
+        )
+    try:
+        private_folder(state_paths.home)
+        private_folder(job.folder.parent)
+        private_folder(job.folder)
+        for name in ("progress.json", "end.json"):
+            (job.folder / name).unlink(missing_ok=True)
+        job._write("job.json", {name: getattr(arguments, name) for name in JobArguments.__slots__})
+        environment = {
+            **os.environ,
+            "CROWDBLEND_LEDGER": state_paths.ledger_url,
+            "CROWDBLEND_HOME": str(state_paths.home),
+        }
+        if state_paths.anchor is not None:
+            environment["CROWDBLEND_ANCHOR"] = str(state_paths.anchor)
+        with job.log.open("wb") as log:
+            process = subprocess.Popen(  # noqa: S603 - the id has its form, and no shell is involved
+                [sys.executable, "-m", "crowdblend.deploy.commands.jobs", release_id],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                env=environment,
+                start_new_session=True,
+            )
+    except OSError as error:
+        raise InputRefused(f"the job can't be started ({error.strerror}).", where=str(job.folder)) from None
+    deadline = time.monotonic() + STARTED_WITHIN_SECONDS
+    while job.process() is None and job.end() is None:
+        if process.poll() is not None or time.monotonic() > deadline:
+            raise InputRefused("the job's process did not start.", where=str(job.log))
+        time.sleep(0.02)
+    return job
+
+
+def job_exists(release_id: str, *, state_paths: StatePaths) -> bool:
+    """Whether a job of this release was submitted from this private store."""
+    return (state_paths.home / "jobs" / release_id / "job.json").exists()
+
+
+def job_of(release_id: str, *, state_paths: StatePaths) -> Job:
+    """The job of a release.
+
+    Raises:
+        InputRefused: none was submitted from this private store.
+    """
+    job = Job(release_id=release_id, folder=state_paths.home / "jobs" / release_id)
+    if not job_exists(release_id, state_paths=state_paths):
+        raise InputRefused(
+            f"no job '{release_id}' was submitted from here.",
+            where=str(state_paths.home),
+            remedy="Use the private store (CROWDBLEND_HOME) that it was submitted with.",
+        )
+    return job
+
+
+REPORTED_EVERY_SECONDS = 0.2
+CANCELLED = {"exit_code": 1, "where": "", "message": "The job was cancelled.", "cancelled": True}
+
+
+class _ReportedStages(Stages):
+    """Stages that are reported to a job's submitter, instead of a terminal."""
+
+    def __init__(self, job: Job) -> None:
+        super().__init__(begun=process_begun())
+        self._job = job
+        self._name = ""
+        self._note = ""
+        self._last = 0.0
+
+    @contextmanager
+    def shown(self, name: str) -> Iterator[None]:
+        """Tell which stage runs."""
+        self._name, self._note = name, ""
+        self._job.write_progress(name, 0, 0)
+        yield
+
+    def on_progress(self, done: int, total: int) -> None:
+        """Tell how much of it is done, now and then."""
+        if time.monotonic() - self._last >= REPORTED_EVERY_SECONDS:
+            self._last = time.monotonic()
+            self._job.write_progress(self._name, done, total, self._note)
+
+    def tell(self, text: str) -> None:
+        """Tell what it waits for."""
+        self._note = text
+        self._job.write_progress(self._name, 0, 0, text)
+
+
+class _Interruption:
+    """The one interruption of a job: it breaks off what runs, and is remembered whatever that makes of it."""
+
+    def __init__(self) -> None:
+        self.came = False
+
+    def __call__(self, number: int, frame: FrameType | None) -> None:
+        del number, frame
+        self.came = True
+        raise KeyboardInterrupt
+
+
+def _main(release_id: str) -> int:
+    """Be the process of a job."""
+    places = resolve_paths()
+    job = job_of(release_id, state_paths=places)
+    held = job.hold()
+    end = _end_of(job)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    job.write_end(end)
+    os.close(held)
+    return int(end["exit_code"])
+
+
+def _end_of(job: Job) -> dict[str, Any]:
+    """Run the release; every end is reported, and none with a traceback or a value of the records."""
+    asked = job.arguments()
+    interruption = _Interruption()
+    try:
+        signal.signal(signal.SIGINT, interruption)
+        from ..run import run_release
+
+        result = run_release(
+            Path(asked.spec),
+            state_paths=resolve_paths(),
+            output=asked.output,
+            scheduler=asked.scheduler,
+            release_id=job.release_id,
+            series=asked.series,
+            randomness=secrets.token_bytes,
+            stages=_ReportedStages(job),
+        )
+    except KeyboardInterrupt:
+        return CANCELLED
+    except Refusal as refusal:
+        # A stage that was broken off may say so as a failure of its own.
+        if interruption.came:
+            return CANCELLED
+        return {"exit_code": refusal.exit_code, "where": refusal.where, "message": refusal.message}
+    except BaseException as fault:  # noqa: BLE001 - Prefect's signals too: an end that isn't reported would seem a kill
+        if interruption.came:
+            return CANCELLED
+        # PRIVACY: only the kind of the fault is reported; its text could hold a value of the records.
+        return {"exit_code": 1, "where": "", "message": f"Internal fault ({type(fault).__name__})."}
+    return {"exit_code": 0, "result": result}
+
 
 RELEASE_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:+@-]{0,127}")
 LOOKED_EVERY_SECONDS = 0.1
@@ -241,3 +527,7 @@ def _cost(release_id: str, places: StatePaths) -> str:
             return f"{cost} {again}."
         case _:
             return cost
+
+
+if __name__ == "__main__":
+    sys.exit(_main(sys.argv[1]))
