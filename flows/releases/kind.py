@@ -393,7 +393,7 @@ def record_layout(request: Request) -> SourceLayout:
         )
     if request.limit is None:
         return layout
-    from ...tasks.inputs.person_column import with_person_column
+    from ...tasks.readers.person_ids import with_person_column
 
     return with_person_column(source, columns=columns, reading=request.reading, limit=request.limit)
 

@@ -22,9 +22,9 @@ from crowdblend.tasks.counting.executors import LocalThreads
 from crowdblend.tasks.counting.group_counts import count_job, group_counts
 from crowdblend.tasks.counting.person_counts import person_counts
 from crowdblend.tasks.inputs.list import check_metadata, list_source
-from crowdblend.tasks.inputs.person_column import with_person_column
 from crowdblend.tasks.inputs.schema import read_names
 from crowdblend.tasks.readers.column_codes import ColumnCoder
+from crowdblend.tasks.readers.person_ids import with_person_column
 from crowdblend.tasks.readers.values import RecordReading
 
 REGIONS = ["Lyon", "a b/c%=é", None]

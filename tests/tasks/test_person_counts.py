@@ -25,7 +25,7 @@ from crowdblend.tasks.counting.executors import Executor, LocalProcesses, LocalT
 from crowdblend.tasks.counting.group_counts import count_job
 from crowdblend.tasks.counting.person_counts import person_counts
 from crowdblend.tasks.inputs.list import list_source
-from crowdblend.tasks.inputs.person_column import with_person_column
+from crowdblend.tasks.readers.person_ids import with_person_column
 from crowdblend.tasks.readers.values import RecordReading
 
 KEY = bytes(range(32))

@@ -135,7 +135,7 @@ def run_private_report(
         )
     with_ids = None
     if limit is not None:
-        from ....tasks.inputs.person_column import with_person_column  # of releases with such a column alone
+        from ....tasks.readers.person_ids import with_person_column  # of releases with such a column alone
 
         with_ids = with_person_column(source, columns=generalization.names, reading=request.reading, limit=limit)
     deleted = isinstance(mechanism, DeletionRelease)
