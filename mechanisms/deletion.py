@@ -346,7 +346,8 @@ def stage_counts(counts: Counts, deletions: Counts, *, k: int) -> Counts:
         k: the smallest number that is published, at least 1.
     """
     kept = counts - deletions
-    return np.where(kept >= max(k, 1), kept, 0)
+    kept[kept < max(k, 1)] = 0
+    return kept
 
 
 def residual_counts(counts: Counts, published: Counts, parents: Counts, *, groups: int) -> Counts:
@@ -402,7 +403,9 @@ def record_weights(published: Counts, *, release: DeletionRelease, stage: int) -
     """
     if stage < release.stages:
         return np.ones(published.shape)
-    return np.asarray(1.0 + float(expected_deletion(release.noise)) / published, dtype=np.float64)
+    weights = np.asarray(float(expected_deletion(release.noise)) / published, dtype=np.float64)
+    weights += 1.0
+    return weights
 
 
 def chain_quality(

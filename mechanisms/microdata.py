@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -17,7 +18,9 @@ __all__ = [
     "GroupCounts",
     "Microdata",
     "StronglySafeRelease",
+    "add_counts",
     "count_keys",
+    "joined_counts",
     "merge_counts",
     "sum_counts",
     "suppress",
@@ -143,34 +146,72 @@ def merge_counts(parts: Sequence[GroupCounts]) -> GroupCounts:
         raise ValueError("there are no partial counts to merge")
     if len(parts) == 1:
         return parts[0]
-    if parts[0].keys.shape[0] == 1:
-        largest = max((int(part.keys[0, -1]) for part in parts if part.counts.size), default=0)
-        if largest < _dense_cells(sum(part.counts.size for part in parts)):
-            return _merge_dense(parts, largest + 1)
-    return _merge_by_ranges(parts)
+    return joined_counts(add_counts([], parts))
 
 
-def _merge_by_ranges(parts: Sequence[GroupCounts]) -> GroupCounts:
-    """Add up a range of keys after the other, so that little more than parts and result is in memory.
+def add_counts(total: list[GroupCounts], parts: Sequence[GroupCounts]) -> list[GroupCounts]:
+    """Add partial counts to a sum that is kept in blocks, a range of keys after the other.
 
-    A range has `_MERGED_AT_ONCE` entries, or few more; keys with the same first word lie in one.
+    Little more than the sum and the parts is in memory: a block is given up as soon as the next sum has its range.
+
+    Args:
+        total: blocks as this function gives them, none at first. They are used up: the list is empty afterwards.
+        parts: at least one, as `merge_counts`.
+
+    Returns:
+        Blocks of which each has ascending keys, all above those of the one before; keys with the same first word lie
+        in one. A block has at most `_MERGED_AT_ONCE` groups, or few more.
     """
-    every = sum(part.counts.size for part in parts)
+    edges = np.array([block.keys[0, 0] for block in total[1:]], dtype=np.int64)
+    cuts = [_cut(part, edges) for part in parts]
+    merged = []
+    for slices in zip(*cuts, strict=True):
+        own = (total.pop(0),) if total else ()
+        merged += [_merge_range(some) for some in _ranges((*own, *slices))]
+    return [block for block in merged if block.counts.size] or merged[:1]
+
+
+def joined_counts(total: list[GroupCounts]) -> GroupCounts:
+    """A sum in blocks as one; the blocks are used up: the list is empty afterwards.
+
+    Args:
+        total: at least one block, as `add_counts` gives them.
+    """
+    if len(total) == 1:
+        return total.pop()
+    every = sum(block.counts.size for block in total)
+    keys, counts = np.empty((total[0].keys.shape[0], every), dtype=np.int64), np.empty(every, dtype=np.int64)
+    for end in np.cumsum([block.counts.size for block in total]).tolist():
+        block = total.pop(0)
+        keys[:, end - block.counts.size : end], counts[end - block.counts.size : end] = block
+    return GroupCounts(keys, counts)
+
+
+def _ranges(parts: Sequence[GroupCounts]) -> Iterator[Sequence[GroupCounts]]:
+    """Ranges of keys of some parts, ascending, of about the same number of entries, at most `_MERGED_AT_ONCE`."""
+    pieces = -(-sum(part.counts.size for part in parts) // _MERGED_AT_ONCE)
+    if pieces < 2:
+        yield parts
+        return
     sampled = np.sort(np.concatenate([part.keys[0, ::_SAMPLED_EVERY] for part in parts]))
-    edges = np.unique(sampled[:: max(1, _MERGED_AT_ONCE // _SAMPLED_EVERY)][1:])
-    cuts = [[0, *np.searchsorted(part.keys[0], edges).tolist(), part.counts.size] for part in parts]
-    # What of these is never written takes no memory.
-    keys, counts = np.empty((parts[0].keys.shape[0], every), dtype=np.int64), np.empty(every, dtype=np.int64)
-    end = 0
-    for place in range(edges.size + 1):
-        bounds = [slice(*cut[place : place + 2]) for cut in cuts]
-        merged = sum_counts(
-            np.concatenate([part.keys[:, own] for part, own in zip(parts, bounds, strict=True)], axis=1),
-            np.concatenate([part.counts[own] for part, own in zip(parts, bounds, strict=True)]),
-        )
-        begin, end = end, end + merged.counts.size
-        keys[:, begin:end], counts[begin:end] = merged
-    return GroupCounts(keys[:, :end], counts[:end])
+    edges = np.unique(sampled[np.arange(1, pieces) * sampled.size // pieces])
+    yield from zip(*(_cut(part, edges) for part in parts), strict=True)
+
+
+def _cut(part: GroupCounts, edges: NDArray[np.int64]) -> list[GroupCounts]:
+    """The groups below the first edge of the keys' first word, those from there to the next, and so on."""
+    bounds = [0, *np.searchsorted(part.keys[0], edges).tolist(), part.counts.size]
+    return [GroupCounts(part.keys[:, begin:end], part.counts[begin:end]) for begin, end in pairwise(bounds)]
+
+
+def _merge_range(parts: Sequence[GroupCounts]) -> GroupCounts:
+    if parts[0].keys.shape[0] == 1:
+        there = [part for part in parts if part.counts.size]
+        least = min((int(part.keys[0, 0]) for part in there), default=0)
+        cells = max((int(part.keys[0, -1]) for part in there), default=-1) + 1 - least
+        if cells <= _dense_cells(sum(part.counts.size for part in there)):
+            return _merge_dense(there, least, cells)
+    return sum_counts(np.concatenate([part.keys for part in parts], axis=1), np.concatenate([p.counts for p in parts]))
 
 
 def sum_counts(keys: NDArray[np.int64], counts: NDArray[np.int64]) -> GroupCounts:
@@ -188,13 +229,13 @@ def _dense_cells(keys: int) -> int:
     return max(_DENSE_CELLS, min(_DENSE_CELLS_PER_KEY * keys, _DENSE_MOST_CELLS))
 
 
-def _merge_dense(parts: Sequence[GroupCounts], cells: int) -> GroupCounts:
-    """Add up by one place per possible group, where these are not many more than the groups."""
+def _merge_dense(parts: Sequence[GroupCounts], least: int, cells: int) -> GroupCounts:
+    """Add up by one place per possible group from the least key on, where these are not many more than the groups."""
     tally = np.zeros(cells, dtype=np.int64)
     for part in parts:
-        tally[part.keys[0]] += part.counts  # the keys of one part are distinct
+        tally[part.keys[0] - least] += part.counts  # the keys of one part are distinct
     present = np.flatnonzero(tally)
-    return GroupCounts(present.reshape(1, -1), tally[present])
+    return GroupCounts((present + least).reshape(1, -1), tally[present])
 
 
 def suppress(keys: NDArray[np.int64], counts: NDArray[np.int64], k: int) -> GroupCounts:

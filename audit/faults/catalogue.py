@@ -107,8 +107,8 @@ FAULTS = (
         name="dictionary-of-everything",
         what="the output's dictionaries hold every label of the map",
         file="tasks/stages/table.py",
-        old="        present, place = np.unique(codes, return_inverse=True)\n",
-        new="        present, place = np.arange(column.size), codes\n",
+        old="    there = np.zeros(size, dtype=np.bool_)\n",
+        new="    there = np.ones(size, dtype=np.bool_)\n",
         detectors=(FILES, "pytest tests/tasks/test_table.py"),
     ),
     Fault(
@@ -371,8 +371,8 @@ FAULTS = (
         name="deletion-tests-k-on-all-records",
         what="k is tested on a group's records, not on what is left of them",
         file="mechanisms/deletion.py",
-        old="np.where(kept >= max(k, 1), kept, 0)",
-        new="np.where(counts >= max(k, 1), np.maximum(kept, 0), 0)",
+        old="    kept[kept < max(k, 1)] = 0\n",
+        new="    kept[(kept < 0) | (counts < max(k, 1))] = 0\n",
         detectors=("audit statistics deletion-one-stage 0.05", DELETION),
     ),
     Fault(

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -68,6 +68,7 @@ if TYPE_CHECKING:
 
 __all__ = ["KIND", "DeletionRequest", "DeletionTable"]
 
+Number = TypeVar("Number", np.int64, np.float64)
 Shape = Literal["optimal", "geometric", "gaussian"]
 PARAMETERS: Mapping[Shape, tuple[str, ...]] = {
     "optimal": ("epsilon", "delta"),
@@ -75,6 +76,7 @@ PARAMETERS: Mapping[Shape, tuple[str, ...]] = {
     "gaussian": ("scale", "width"),
 }
 FIGURES = ("stage", "weight", "count")
+_GROUPS_AT_ONCE = 1 << 18
 
 
 class DeletionTable(SpecTable):
@@ -352,10 +354,8 @@ def _protected(request: DeletionRequest, work: ReleaseWork, counts: GroupCounts)
     noise = request.mechanism.noise
     deletions = [draw_deletions(noise, groups.shape[1], randomness=work.randomness) for groups in keys]
     kept = delete_records(counts.counts, release=request.mechanism, parents=parents, deletions=deletions)
-    numbers: list[NDArray[np.int64]] = [np.array(levels, dtype=np.int64)]
-    for groups, records in zip(keys, kept, strict=True):
-        there = np.flatnonzero(records)
-        numbers += [np.array([there.size], dtype=np.int64), groups[:, there].reshape(-1), records[there]]
+    del deletions, parents
+    noisy = np.empty(0, dtype=np.int64)
     if isinstance(request.mechanism, CalibratedDeletion):
         noisy = noisy_margins(
             counts,
@@ -364,8 +364,26 @@ def _protected(request: DeletionRequest, work: ReleaseWork, counts: GroupCounts)
             release=request.mechanism,
             randomness=work.randomness,
         )
-        numbers.append(noisy)
-    return np.concatenate(numbers)
+    sizes = [int(np.count_nonzero(records)) for records in kept]
+    heights = [groups.shape[0] + 1 for groups in keys]
+    numbers = np.empty(len(levels) + sum(1 + n * m for n, m in zip(sizes, heights, strict=True)) + noisy.size, np.int64)
+    numbers[: len(levels)], end = levels, len(levels)
+    for groups, records, size, height in zip(keys, kept, sizes, heights, strict=True):
+        numbers[end], begin, end = size, end + 1, end + 1 + size * height
+        _put_published(groups, records, into=numbers[begin:end].reshape(height, size))
+    numbers[end:] = noisy
+    return numbers
+
+
+def _put_published(keys: NDArray[np.int64], records: NDArray[np.int64], *, into: NDArray[np.int64]) -> None:
+    """The keys of groups with records, word by word, and the records; shape (words + 1, groups with records)."""
+    end = 0
+    for first in range(0, records.size, _GROUPS_AT_ONCE):
+        block = slice(first, first + _GROUPS_AT_ONCE)
+        there = np.flatnonzero(records[block])
+        begin, end = end, end + there.size
+        into[:-1, begin:end] = keys[:, block][:, there]
+        into[-1, begin:end] = records[block][there]
 
 
 def _published(
@@ -415,9 +433,8 @@ def _publication(
     from ...tasks.stages.table import Publication, PublishedTable, figure_column, label_columns, stacked_columns
 
     (maps, stages, noisy), mechanism = _published(request, numbers), request.mechanism
-    counts = np.concatenate([stage.counts for stage in stages])
-    numbered = [np.full(stage.counts.size, number, dtype=np.int64) for number, stage in enumerate(stages, start=1)]
-    weights = np.concatenate(
+    counts = _below_one_another([stage.counts for stage in stages])
+    weights = _below_one_another(
         [record_weights(stage.counts, release=mechanism, stage=number) for number, stage in enumerate(stages, start=1)]
     )
     details: dict[str, Any] = {
@@ -444,7 +461,8 @@ def _publication(
         [label_columns(stage.keys, generalization=one) for stage, one in zip(stages, maps, strict=True)]
     )
     if len(stages) > 1:
-        columns = (*columns, figure_column("stage", np.concatenate(numbered)))
+        sizes = [stage.counts.size for stage in stages]
+        columns = (*columns, figure_column("stage", np.repeat(np.arange(1, len(stages) + 1), sizes)))
     columns = (*columns, figure_column("weight", weights))
     rows = request.form == "microdata"
     if not rows:
@@ -458,6 +476,11 @@ def _publication(
         form=request.form,
         details=details,
     )
+
+
+def _below_one_another(parts: list[NDArray[Number]]) -> NDArray[Number]:
+    """The parts as one array; of one part no copy, since there may be millions of groups."""
+    return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
 
 def _levels(generalization: GeneralizationMap) -> dict[str, int]:

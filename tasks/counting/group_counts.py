@@ -5,6 +5,7 @@ A worker reads the key, draws its chunks' coins and counts groups; records stay 
 
 from __future__ import annotations
 
+import ctypes
 import math
 import os
 import uuid
@@ -21,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...mechanisms.errors import InputRefused, ReleaseFailed
-from ...mechanisms.microdata import GroupCounts, count_keys, merge_counts, sum_counts
+from ...mechanisms.microdata import GroupCounts, add_counts, count_keys, joined_counts, merge_counts, sum_counts
 from ...mechanisms.recoding import GeneralizationMap
 from ...mechanisms.sampling import sample_commitment
 from ..inputs.lake_tables import Partition
@@ -152,9 +153,9 @@ def require_room(layout: SourceLayout, *, maps: Sequence[GeneralizationMap]) -> 
     """Refuse records that may have more distinct groups than there is memory for; only metadata is looked at.
 
     There are no more groups than combinations of labels, nor than records; CSV has at least a byte for each field, but
-    for compressed CSV, of which nothing is known. Of each group of the first map key and count are in memory, twice
-    while partial counts are merged, or once with five more numbers while records are deleted; and of each group of a
-    later stage a key and four numbers.
+    for compressed CSV, of which nothing is known. Of each group of the first map key and count are in memory, with five
+    more numbers while records are deleted and labels put together, or twice with one more; and of each group of a later
+    stage a key and four numbers.
 
     Args:
         layout: the files of the records.
@@ -167,7 +168,7 @@ def require_room(layout: SourceLayout, *, maps: Sequence[GeneralizationMap]) -> 
     if records is None and layout.n_bytes:
         records = layout.n_bytes // len(maps[0].columns)
     groups = [one.cells if records is None else min(records, one.cells) for one in maps]
-    numbers = groups[0] * max(2 * (maps[0].key_words + 1), maps[0].key_words + 6)
+    numbers = groups[0] * max(2 * maps[0].key_words + 3, maps[0].key_words + 6)
     numbers += sum(many * (one.key_words + 4) for many, one in zip(groups[1:], maps[1:], strict=True))
     needed, room = numbers * _NUMBER_BYTES, room_bytes()
     if groups[0] > _FEW_GROUPS and needed > room:
@@ -452,25 +453,43 @@ def counting_graph(
     name = "-".join(job.__dask_tokenize__())
     parts = [(name, 0, place) for place in range(len(groups))]
     graph: dict[Any, Any] = {}
-    last: list[Any] = []
+    last: Any = []
     for step, first in enumerate(range(0, len(parts), together)):
         those = slice(first, first + together)
         for key, group in zip(parts[those], groups[those], strict=True):
             counted = partial(counted_chunks, group, job=job)
             graph[key] = (counted,) if step < _STEPS_AHEAD else (_after, counted, (name, 2, step - _STEPS_AHEAD))
-        graph[name, 1, step] = (merge_counts, [*last, *parts[those]])
-        last = [(name, 1, step)]
+        graph[name, 1, step] = (add_counts, last, parts[those])
+        last = (name, 1, step)
         if first + _STEPS_AHEAD * together < len(parts):
-            graph[name, 2, step] = (_done, *last)
-    return graph, last[0]
+            graph[name, 2, step] = (_done, last)
+    graph[name, 3] = (_joined, last)
+    return graph, (name, 3)
 
 
 def _after(counted: Callable[[], GroupCounts], _earlier: None) -> GroupCounts:
     return counted()
 
 
-def _done(_sum: GroupCounts) -> None:
+def _done(_sum: list[GroupCounts]) -> None:
     """An earlier step is done; what waits for this does not keep its sum in memory."""
+
+
+def _joined(total: list[GroupCounts]) -> GroupCounts:
+    """The blocks of the sum as one, and what they and their parts needed given back to the system."""
+    many = len(total) > 1
+    if many:
+        _give_back_memory()
+    counts = joined_counts(total)
+    if many:
+        _give_back_memory()
+    return counts
+
+
+def _give_back_memory() -> None:
+    """Give the system what is free: the C library keeps what threads have freed, for each of them."""
+    with suppress(AttributeError):  # a C library other than glibc
+        ctypes.CDLL(None).malloc_trim(0)
 
 
 def _unchanged(frame: pd.DataFrame) -> pd.DataFrame:

@@ -43,6 +43,8 @@ _WRITTEN_AT_ONCE = 1 << 16
 """Rows of a column that Arrow encodes in a step; each step has the same cost, and Arrow's own are of 1,024 rows."""
 _BUFFERED_BYTES = 1 << 18
 _DENSE_CODES = 1 << 16
+_SHORT_PLACES = 1 << 15
+_GROUPS_AT_ONCE = 1 << 18
 _MOST_LABELS = 30_000
 _LABEL_BYTES = 120
 _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
@@ -153,21 +155,32 @@ def label_columns(keys: NDArray[np.int64], *, generalization: GeneralizationMap)
     """
     columns = []
     for number, column in enumerate(generalization.columns):
-        present, place = _numbered(generalization.codes_of(keys, number), size=column.size)
+        possible = sum(column.hierarchy.size(level) for level in range(column.hierarchy.levels))
+        # Of all maps one type, so that stages can stand below one another.
+        places = np.empty(keys.shape[1], dtype=np.int16 if possible <= _SHORT_PLACES else np.int32)
+        present = _number_labels(keys, number, generalization=generalization, into=places)
         labels = texts_of(column.hierarchy.labels(present, column.level))
-        values = pa.DictionaryArray.from_arrays(arrow_of(place.astype(np.int32)), labels)
+        values = pa.DictionaryArray.from_arrays(arrow_of(places), labels)
         columns.append(TableColumn(name=column.name, values=values))
     return tuple(columns)
 
 
-def _numbered(codes: NDArray[np.int64], *, size: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """The distinct codes below `size`, ascending, and the place of each code among them."""
-    if size > max(_DENSE_CODES, codes.size):
-        present, place = np.unique(codes, return_inverse=True)
-        return present, place.reshape(-1)
+def _number_labels(
+    keys: NDArray[np.int64], number: int, *, generalization: GeneralizationMap, into: NDArray[Any]
+) -> NDArray[np.int64]:
+    """The distinct codes of a column, ascending; the place of each group's among them is written, some at a time."""
+    size = generalization.columns[number].size
+    if size > max(_DENSE_CODES, keys.shape[1]):
+        present, into[:] = np.unique(generalization.codes_of(keys, number), return_inverse=True)
+        return present
+    blocks = [slice(first, first + _GROUPS_AT_ONCE) for first in range(0, keys.shape[1], _GROUPS_AT_ONCE)]
     there = np.zeros(size, dtype=np.bool_)
-    there[codes] = True
-    return np.flatnonzero(there), (np.cumsum(there) - 1)[codes]
+    for block in blocks:
+        there[generalization.codes_of(keys[:, block], number)] = True
+    place_of = (np.cumsum(there) - 1).astype(into.dtype)
+    for block in blocks:
+        into[block] = place_of[generalization.codes_of(keys[:, block], number)]
+    return np.flatnonzero(there)
 
 
 def stacked_columns(parts: Sequence[tuple[TableColumn, ...]]) -> tuple[TableColumn, ...]:

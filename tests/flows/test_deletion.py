@@ -412,6 +412,17 @@ def test_given_noise_is_taken_and_explained(desk) -> None:
     assert dry.code == 2, "there is no ledger yet"
 
 
+@pytest.mark.parametrize("together", [2, 5, 100])
+def test_what_is_left_of_many_groups_is_put_together_some_at_a_time(monkeypatch, together) -> None:
+    kind = importlib.import_module("crowdblend.flows.releases.deletion")
+    monkeypatch.setattr(kind, "_GROUPS_AT_ONCE", together)
+    keys, records = np.arange(22).reshape(2, 11), np.array([0, 3, 1, 0, 0, 0, 9, 2, 0, 4, 0])
+    into = np.empty((3, 5), dtype=np.int64)
+    kind._put_published(keys, records, into=into)
+    there = np.flatnonzero(records)
+    assert into.tolist() == [*keys[:, there].tolist(), records[there].tolist()]
+
+
 @pytest.mark.slow
 def test_a_series_pays_once_and_fixes_the_chain(desk, people) -> None:
     spec = spec_of(desk)

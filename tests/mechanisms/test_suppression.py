@@ -8,7 +8,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 from crowdblend.mechanisms import microdata
-from crowdblend.mechanisms.microdata import GroupCounts, count_keys, merge_counts, suppress
+from crowdblend.mechanisms.microdata import GroupCounts, add_counts, count_keys, joined_counts, merge_counts, suppress
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -79,16 +79,27 @@ def test_ranges_of_keys_are_added_up_as_the_whole(monkeypatch, key_words):
     rng = np.random.default_rng(7)
     sets = [rng.choice([9, 2**40, 2**62], (key_words, n)) + rng.integers(0, 300, (key_words, n)) for n in (900, 40, 0)]
     parts = [count_keys(keys, cells=2**70) for keys in sets]
-    ranges, whole = [], microdata.sum_counts
+    ranges, whole, total = [], microdata._merge_range, []
     with monkeypatch.context() as small:
         small.setattr(microdata, "_MERGED_AT_ONCE", 16)
         small.setattr(microdata, "_SAMPLED_EVERY", 4)
-        small.setattr(microdata, "sum_counts", lambda keys, counts: ranges.append(counts.size) or whole(keys, counts))
+        small.setattr(
+            microdata, "_merge_range", lambda some: ranges.append(sum(one.counts.size for one in some)) or whole(some)
+        )
         merged = merge_counts(parts)
-    assert same(merged, count_keys(np.concatenate(sets, axis=1), cells=2**70))
-    assert sum(ranges) == sum(part.counts.size for part in parts)
-    assert len(ranges) > 20
+        at_once = ranges.copy()
+        for part in parts:
+            before, total = total, add_counts(total, [part])
+            assert before == []
+    expected = count_keys(np.concatenate(sets, axis=1), cells=2**70)
+    assert same(merged, expected)
+    assert sum(at_once) == sum(part.counts.size for part in parts)
+    assert len(at_once) > 20
     assert max(ranges) <= (16 + 4 * len(parts) if key_words == 1 else 300)
+    assert all(one.keys[0, -1] < other.keys[0, 0] for one, other in pairwise(total))
+    assert len(total) > 20
+    assert same(joined_counts(total), expected)
+    assert total == []
 
 
 @settings(derandomize=True)

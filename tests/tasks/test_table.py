@@ -140,9 +140,24 @@ def test_csv_is_what_pythons_writer_writes(tmp_path: Path, monkeypatch: pytest.M
             assert (tmp_path / "data.csv").read_bytes() == expected.getvalue().encode()
 
 
-def test_labels_of_few_and_of_very_many_possible_codes_are_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_labels_of_few_and_of_very_many_possible_codes_are_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whether groups are looked at together or some at a time, with places of 16 bits or of 32: the bytes too."""
     keys = MAP.keys([np.array([0, 3, 3, 1]), np.array([2, 0, 1, 2])])
-    dense = [column.values for column in table_module.label_columns(keys, generalization=MAP)]
+    columns = table_module.label_columns(keys, generalization=MAP)
+    dense = [column.values for column in columns]
+    monkeypatch.setattr(table_module, "_GROUPS_AT_ONCE", 3)
+    monkeypatch.setattr(table_module, "_SHORT_PLACES", 0)
+    longer = table_module.label_columns(keys, generalization=MAP)
+    for one, other in zip(dense, longer, strict=True):
+        assert (one.type.index_type, other.values.type.index_type) == (pa.int16(), pa.int32())
+        assert one.cast(other.values.type) == other.values
+    for file_format in ("parquet", "csv"):
+        for stem, own in (("short", columns), ("long", longer)):
+            write_table(PublishedTable(columns=own, times=None), folder=tmp_path, file_format=file_format, stem=stem)
+        assert len({(tmp_path / f"{stem}.{file_format}").read_bytes() for stem in ("short", "long")}) == 1
+    monkeypatch.setattr(table_module, "_SHORT_PLACES", 100)
     monkeypatch.setattr(table_module, "_DENSE_CODES", 0)
     sparse = [column.values for column in table_module.label_columns(keys, generalization=MAP)]
     assert dense == sparse
