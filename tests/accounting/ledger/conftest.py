@@ -183,7 +183,7 @@ class Books:
         if found is not None:
             raise found.refusal
 
-    def register(self, name: str = "monthly", *, releases: int = 3, **changes: Any) -> SeriesRegistration:
+    def registration(self, name: str = "monthly", *, releases: int = 3, **changes: Any) -> SeriesRegistration:
         costs, paper = series_prices(releases)
         registration = SeriesRegistration(
             series=name,
@@ -195,7 +195,10 @@ class Books:
             map_digest="b" * 64,
             day=DAY,
         )
-        registration = dataclasses.replace(registration, **changes)
+        return dataclasses.replace(registration, **changes)
+
+    def register(self, name: str = "monthly", **changes: Any) -> SeriesRegistration:
+        registration = self.registration(name, **changes)
         self.writer().register_series(registration)
         return registration
 
@@ -304,6 +307,7 @@ class Certified:
         look_days: tuple[date, ...] = (),
         registered: Fields | None = None,
         context: DatasetContext | None = None,
+        enforced_by: str | None = None,
     ) -> Path:
         folder.mkdir()
         (folder / "data.csv").write_text("sex,count\nFemale,21\nMale,34\n")
@@ -319,6 +323,7 @@ class Certified:
             published={"form": "counts", "groups": 2, "records": 55},
             code_sources="c" * 64,
             key=key or self.books.anchoring.keys.current(),
+            enforced_by=enforced_by,
         )
         return folder / "certificate.json"
 

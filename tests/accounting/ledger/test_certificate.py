@@ -10,6 +10,7 @@ import pytest
 from crowdblend.accounting.ledger.certificate.verify import check_certificate, read_certificate
 from crowdblend.accounting.ledger.certificate.write import certificate_bytes, signed_bytes
 from crowdblend.accounting.theory.kinds.registry import price
+from crowdblend.mechanisms.contributions import LAYOUTS
 from crowdblend.mechanisms.errors import InputRefused
 from crowdblend.mechanisms.microdata import StronglySafeRelease
 
@@ -236,6 +237,22 @@ def test_several_records_of_a_person_are_its_unit_and_in_its_words(certified, tm
     assert "all of any one person's records, at most 3," in guarantee["in_words"]
     assert "at most 3 records a person" in guarantee["limits"]
     assert guarantee["epsilon_paper"] is None
+
+
+@pytest.mark.parametrize("unit", ["person", "household"])
+def test_a_unit_whose_records_a_column_limits_is_named_with_its_limit_and_with_what_tells_it_apart(
+    certified, tmp_path, unit
+) -> None:
+    changes = {"map_digest": certified.map.digest(), "sampler_layout": f"{LAYOUTS[unit]} chacha20-byte-first/1"}
+    charge = charge_for(certified.books, 3, **changes)
+    path = certified(tmp_path / "output", charge=charge, rows_per_person=3, enforced_by="who")
+    assert check_certificate(path) == ()
+    guarantee = read_certificate(path)["guarantee"]
+    assert (guarantee["unit"], guarantee["enforced_by"]) == (f"one {unit}, at most 3 records", "who")
+    assert f"all records that name any one {unit}, of which at most 3 counted, been absent" in guarantee["in_words"]
+    assert f"a record without an id counts as a {unit} of its own" in guarantee["limits"]
+    believed = certified(tmp_path / "believed", charge=charge, rows_per_person=3)
+    assert any("names a column that limits a unit's records" in finding for finding in check_certificate(believed))
 
 
 @pytest.mark.parametrize("rows_per_person", [1, 3])

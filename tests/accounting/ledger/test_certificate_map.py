@@ -13,10 +13,12 @@ from crowdblend.accounting.ledger.certificate.verify import check_certificate
 from crowdblend.accounting.ledger.certificate.write import map_fields, map_findings, write_certificate
 from crowdblend.accounting.ledger.charge import DatasetContext
 from crowdblend.accounting.theory.kinds.registry import mechanism_record
+from crowdblend.mechanisms.deletion import OptimalDeletion, SelectedDeletion
 from crowdblend.mechanisms.hierarchies.declare import ValueHierarchy
 from crowdblend.mechanisms.map_selection.draw import MapChoice
 from crowdblend.mechanisms.map_selection.lattice import Lattice, LatticeColumn
 from crowdblend.mechanisms.microdata import EpsilonSafeRelease
+from crowdblend.mechanisms.recoding import GeneralizationMap, MappedColumn
 
 SEX = ValueHierarchy.from_values(["Female", "Male"])
 AGE = ValueHierarchy.from_rows([("1", "young", "*"), ("2", "young", "*"), ("3", "old", "*")])
@@ -106,6 +108,44 @@ def test_a_map_that_is_no_candidate_is_found_though_all_digests_fit(sqlite_books
         certificate = json.loads(json.dumps({"map": fields, "mechanism": mechanism_record(FRESH)}))
         found = map_findings(certificate)
         assert found == (() if sound else ("its map is none of the candidates that it names",))
+
+
+CHAINS = MapChoice(
+    lattice=Lattice(columns=COLUMNS, candidates=((0, 1, 0, 2), (0, 1, 1, 2)), stages=2),
+    draw="permute-and-flip",
+    steps=None,
+)
+CHAINED = SelectedDeletion(
+    stages=2,
+    k=5,
+    noise=OptimalDeletion(epsilon=Decimal("0.5"), delta=Decimal("1e-6")),
+    selection_epsilon=Decimal("0.1"),
+)
+
+
+@pytest.mark.parametrize(
+    ("levels", "published", "sound"),
+    [
+        ((0, 1), ((0, 1), (1, 2)), True),
+        ((0, 1), ((0, 1), (0, 2)), True),
+        ((0, 1), ((0, 1), (1, 1)), False),
+        ((0, 1), ((0, 1),), False),
+        ((0, 2), ((0, 1), (0, 2)), False),
+        ((0, 2), ((0, 2), (1, 2)), False),
+    ],
+)
+def test_a_chain_is_a_candidate_as_a_whole_and_begins_with_the_map(sqlite_books, levels, published, sound) -> None:
+    charge = sqlite_books.request(mechanism=CHAINED, map_digest=CHAINS.digest()).entry
+    fields = map_fields(charge, generalization=GeneralizationMap(columns=mapped(levels)), choice=CHAINS)
+    stages = [{"levels": dict(zip(("sex", "age"), stage, strict=True))} for stage in published]
+    record = {"map": fields, "mechanism": mechanism_record(CHAINED), "published": {"stages": stages}}
+    told = () if sound else ("its map is none of the candidates that it names",)
+    assert map_findings(json.loads(json.dumps(record))) == told
+
+
+def mapped(levels: tuple[int, ...]) -> tuple[MappedColumn, ...]:
+    named = zip(COLUMNS, levels, strict=True)
+    return tuple(MappedColumn(name=one.name, hierarchy=one.hierarchy, level=level) for one, level in named)
 
 
 def test_a_signed_certificate_that_names_no_candidate_fails_its_verification(sqlite_books, tmp_path) -> None:

@@ -211,6 +211,34 @@ def test_a_signature_counts_for_its_own_key_and_kind_alone() -> None:
 
 
 @pytest.mark.parametrize(
+    ("content", "why"),
+    [(lambda sound: sound[:-1], "another form"), (lambda sound: b"\x80" + sound[1:], "another form")],
+    ids=["too short", "a time before 1970"],
+)
+def test_a_signature_of_another_form_counts_for_nobody(content, why) -> None:
+    checkpoint = read_checkpoint(written())
+    sound = WITNESS_KEY.sign(checkpoint.text, WITNESS, seconds=9)
+    other = NoteSignature(name=sound.name, key_id=sound.key_id, content=content(sound.content))
+    assert read_checkpoint(note(checkpoint.text, [sound])).signed_by(WITNESS_KEY) == sound
+    with pytest.raises(ValueError, match=f"the signature of witness.example/1 has {why}"):
+        read_checkpoint(note(checkpoint.text, [other])).signed_by(WITNESS_KEY)
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        (f"{ORIGIN}+{WITNESS_KEY.key_id.hex()}+{LOG_KEY.text.rpartition('+')[2]}", "id is not that of the key"),
+        (f"{ORIGIN}+00000000+{b64encode(bytes([7]) + LOG.public.raw).decode()}", "no key for Ed25519 signatures of"),
+        (f"{ORIGIN}+00000000+{b64encode(bytes([PLAIN]) + LOG.public.raw[1:]).decode()}", "no Ed25519 key"),
+    ],
+)
+def test_a_key_of_another_form_is_refused(text, why) -> None:
+    assert read_note_key(LOG_KEY.text) == LOG_KEY
+    with pytest.raises(ValueError, match=why):
+        read_note_key(text)
+
+
+@pytest.mark.parametrize(
     ("before", "after"),
     [
         ("\n3\n", "\n03\n"),

@@ -13,8 +13,10 @@ import warnings
 from pathlib import Path
 
 import pytest
+from crowdblend.accounting.ledger.private_store import inspection
 from crowdblend.accounting.ledger.private_store import keys as durable
-from crowdblend.accounting.ledger.private_store.keys import KeyRef, PrivateStore
+from crowdblend.accounting.ledger.private_store.inspection import copy_of_release, is_held, remembered_facts
+from crowdblend.accounting.ledger.private_store.keys import KeyRef, PrivateStore, require_not_held, require_private
 from crowdblend.mechanisms.errors import AccountantRefused, InputRefused, ReleaseFailed
 
 LEDGER = "a" * 64
@@ -60,6 +62,9 @@ def test_a_store_that_others_can_look_into_is_refused(tmp_path) -> None:
             PrivateStore(tmp_path)
     tmp_path.chmod(0o700)
     PrivateStore(tmp_path)
+    with pytest.raises(InputRefused, match=r"/none: .*can't be used \(No such file or directory\).*CROWDBLEND_HOME"):
+        require_private(tmp_path / "none")
+    assert not (tmp_path / "none").exists()
 
 
 def test_a_store_that_can_not_be_made_is_the_callers_mistake(tmp_path) -> None:
@@ -129,6 +134,21 @@ def test_a_destroyed_key_is_gone_and_its_bytes_were_overwritten(store) -> None:
         key.load()
 
 
+def test_the_copy_of_a_databases_records_goes_with_the_keys_and_its_bytes_were_overwritten(store) -> None:
+    folder = store.release_folder(ledger_id=LEDGER, release_id="one")
+    folder.create_key(secrets.token_bytes)
+    folder.copy.parent.mkdir()
+    folder.copy.write_bytes(b"records")
+    begun = folder.copy.with_name("records.parquet.draft")
+    begun.write_bytes(b"some records")
+    assert copy_of_release(store.home, ledger_id=LEDGER, release_id="one") == folder.copy
+    with folder.copy.open("rb") as whole, begun.open("rb") as part:
+        folder.destroy_key()
+        assert (whole.read(), part.read()) == (bytes(7), bytes(12))
+    assert [path.name for path in folder.path.iterdir()] == []
+    folder.destroy_copy()
+
+
 def test_a_damaged_key_is_never_used(store) -> None:
     folder = store.release_folder(ledger_id=LEDGER, release_id="one")
     key = folder.create_key(secrets.token_bytes)
@@ -147,9 +167,12 @@ def test_what_is_remembered_is_added_to(store) -> None:
         "output": "w",
         "staged": {"folder": "z", "hashes": [["data.csv", "1"]]},
     }
+    looked = {"ledger_id": LEDGER, "release_id": "one"}
+    assert remembered_facts(store.home, **looked) == folder.remembered()
     (folder.path / "record.json").write_text("[")
     with pytest.raises(ReleaseFailed, match="damaged"):
         folder.remembered()
+    assert remembered_facts(store.home, **looked) == {}
 
 
 @pytest.mark.parametrize("step", ["os.fsync", "os.link", "os.write", "Path.replace"])
@@ -193,6 +216,19 @@ def test_a_release_is_held_once_at_a_time(store) -> None:
             pass
     with store.hold(ledger_id=LEDGER, release_id="one"):
         pass
+
+
+def test_who_only_looks_sees_that_a_release_is_held_and_says_where_it_can_not_be_told(store, monkeypatch) -> None:
+    place = {"ledger_id": LEDGER, "release_id": "one"}
+    assert is_held(store.home, **place) is False
+    with store.hold(**place):
+        assert is_held(store.home, **place) is True
+        with pytest.raises(AccountantRefused, match="release 'one': this release is held by a live process"):
+            require_not_held(store.home, **place)
+        monkeypatch.setattr(inspection, "LOCKS", store.home / "none")
+        assert is_held(store.home, **place) is None
+    require_not_held(store.home, **place)
+    require_not_held(store.home, ledger_id=LEDGER, release_id="two")
 
 
 @pytest.mark.parametrize("end", [signal.SIGKILL, signal.SIGTERM])

@@ -32,7 +32,10 @@ from crowdblend.accounting.ledger.entries.kinds import (
     SeriesRegisteredToFilter,
     TokenAdded,
     TokenRevoked,
+    published_text,
 )
+from crowdblend.accounting.ledger.queries import recorded
+from crowdblend.mechanisms.errors import ReleaseFailed
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -269,6 +272,47 @@ def test_an_unknown_a_missing_and_a_mistyped_field_are_refused(body) -> None:
 def test_other_kinds_and_other_spellings_are_refused(body) -> None:
     with pytest.raises(ValueError):  # noqa: PT011 - each has a message of its own
         entry_of_bytes(body)
+
+
+OF_FILTER, FILTERED = (
+    next(body for body, entry in PINNED.items() if type(entry) is kind)
+    for kind in (ReleaseChargedToFilter, FilterDatasetAdded)
+)
+
+
+@pytest.mark.parametrize(
+    ("body", "changed", "why"),
+    [
+        (
+            OF_FILTER,
+            {"series": {"name": "s", "number": 1, "spec_digest": "5" * 64}},
+            "takes nothing of a budget itself",
+        ),
+        (OF_FILTER, {"filter_charge": {"order": "1"}}, "an order must be above 1, not 1"),
+        (FILTERED, {"accounting": {"order": "0.5"}}, "an order must be above 1, not 0.5"),
+        (FILTERED, {"accounting": {"allowance": "0"}}, "the allowance of a filter budget must be more than 0"),
+        (FILTERED, {"delta": "0.0000000001"}, "the share of δ for tails must be below the budget's δ"),
+        (FILTERED, {"survey_rate": "0.1"}, "can be released once, so it has no filter budget"),
+    ],
+)
+def test_what_no_filter_budget_can_be_or_pay_is_not_read(body, changed, why) -> None:
+    document = json.loads(body)
+    for name, value in changed.items():
+        merged = {**document[name], **value} if isinstance(document[name], dict) else value
+        document[name] = merged
+    with pytest.raises(ValueError, match=why):
+        entry_of_bytes(json.dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=True).encode())
+
+
+@pytest.mark.parametrize(("records", "told"), [(875, "875 records in 2 rows"), (None, "2 rows")])
+def test_what_a_kind_of_a_later_version_published_is_told_in_rows(records, told) -> None:
+    assert published_text("later-kind/9", groups=2, records=records) == told
+
+
+@pytest.mark.parametrize("body", [None, b"bytes", "", "{", "\u00e9", '{"kind":"release-reading/1","release_id":"r"}'])
+def test_a_damaged_entry_or_one_of_another_kind_is_told_and_not_taken(body) -> None:
+    with pytest.raises(ReleaseFailed, match=r"entry of kind ledger-created/1 is damaged.*crowdblend ledger verify"):
+        recorded(body, LedgerCreated)
 
 
 @pytest.mark.parametrize("text", ["1E-6", "0.10", "01", "+1", "-1", ".5", "1.", "NaN", "١", "1e400", ""])

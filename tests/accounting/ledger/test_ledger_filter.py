@@ -7,10 +7,23 @@ from dataclasses import replace
 from decimal import Decimal
 
 import pytest
+from crowdblend.accounting.ledger.charge import charged_price
 from crowdblend.accounting.ledger.entries.codec import sorted_fields
-from crowdblend.accounting.ledger.filter_budget import FilterBudget, charge_faults, filter_charge, propose_accounting
+from crowdblend.accounting.ledger.entries.kinds import FilterAccounting, FilterDatasetAdded, LedgerCreated
+from crowdblend.accounting.ledger.entries.values import Account
+from crowdblend.accounting.ledger.filter_budget import (
+    FilterBudget,
+    accounting_faults,
+    charge_faults,
+    charged_to,
+    filter_charge,
+    propose_accounting,
+    what_fits_filter,
+)
+from crowdblend.accounting.ledger.rules.audit import Replay
+from crowdblend.accounting.ledger.rules.violations import budget_violations, violations
 from crowdblend.accounting.theory.composition import renyi
-from crowdblend.accounting.theory.composition.renyi import FilterCost, filter_cost, fits, tails_of
+from crowdblend.accounting.theory.composition.renyi import RULE, FilterCost, FilterTerms, filter_cost, fits, tails_of
 from crowdblend.accounting.theory.kinds.registry import mechanism_record, paper_price, price
 from crowdblend.mechanisms.answers import CountAnswer
 from crowdblend.mechanisms.errors import AccountantRefused, InputRefused
@@ -112,6 +125,125 @@ def test_what_is_said_to_fit_does_and_a_little_more_does_not(sqlite_books) -> No
     assert fits_alone(20, rate)
     assert not fits_alone(k - 1, Decimal("0.4"))
     assert not fits_alone(20, rate * Decimal("1.02"))
+
+
+TERMS = FilterTerms(
+    epsilon=Decimal("0.48"),
+    delta=DELTA,
+    order=Decimal(37),
+    tail_delta=Decimal("1e-7"),
+    tail_each=Decimal("5e-9"),
+)
+ACCOUNTING = FilterAccounting(
+    rule=RULE,
+    order=TERMS.order,
+    tail_delta=TERMS.tail_delta,
+    tail_each=TERMS.tail_each,
+    allowance=TERMS.allowance,
+)
+BUDGET = FilterBudget(epsilon=TERMS.epsilon, delta=DELTA, relation="add/remove", accounting=ACCOUNTING)
+LARGER_THAN_ALL = replace(BUDGET, accounting=replace(ACCOUNTING, tail_each=Decimal("2e-7")))
+"""One release's tail would be larger than all tails together may be."""
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "told"),
+    [
+        pytest.param(
+            CountAnswer(epsilon=Decimal(3), relation="add/remove", groups=3, sampling_rate=None),
+            "Choose parameters that take less, or ask the data owner.",
+            id="nothing to search",
+        ),
+        pytest.param(
+            StronglySafeRelease(k=1, sampling_rate=Decimal("0.9999999")),
+            "No rate and no k would fit. Ask the data owner.",
+            id="nothing that is tried has a divergence",
+        ),
+    ],
+)
+def test_where_nothing_else_would_fit_that_is_said_with_what_is_left(mechanism, told) -> None:
+    account = Account(
+        epsilon_spent=TERMS.allowance / 2,
+        delta_spent=Decimal("9e-8"),
+        epsilon_budget=TERMS.allowance,
+        delta_budget=TERMS.tail_delta,
+    )
+    record = sorted_fields(mechanism_record(mechanism))
+    said = what_fits_filter(account, mechanism=record, budget=BUDGET, releases=1, rows_per_person=1)
+    assert said == f"Left are 0.110505 of divergence at order 37 and 1e-8 of tails. {told}"
+
+
+@pytest.mark.parametrize(
+    ("budget", "told"),
+    [
+        (replace(BUDGET, epsilon=Decimal("0.01")), "nothing would fit into a filter of epsilon 0.01 at order 37"),
+        (LARGER_THAN_ALL, "a release's tail must be positive and at most all tails', not 2E-7"),
+    ],
+)
+def test_a_filter_budget_that_nothing_can_be_accounted_by_is_a_fault_and_pays_for_nothing(budget, told) -> None:
+    """As a forged registration could have it: its figures follow from nothing, and nothing is computed from them."""
+    assert accounting_faults(BUDGET) == ()
+    [fault] = accounting_faults(budget)
+    assert fault.startswith("its filter budget can't be accounted: ")
+    assert told in fault
+    record, whole = sorted_fields(mechanism_record(MECHANISM)), {"releases": 1, "rows_per_person": 1}
+    taken = filter_charge(record, budget=BUDGET, **whole)
+    assert charge_faults(record, taken, budget=BUDGET, **whole) == ()
+    [fault] = charge_faults(record, taken, budget=budget, **whole)
+    assert fault.startswith("what it takes of the filter budget can't be computed: ")
+    assert told in fault
+
+
+def replay_of(books, accounting: FilterAccounting) -> tuple[Replay, tuple[str, ...]]:
+    """A ledger with a filter data set alone, and what is wrong with its registration."""
+    replay = Replay()
+    assert replay.apply(LedgerCreated(ledger_id="1" * 64), position=0) == ()
+    added = FilterDatasetAdded(
+        dataset="census",
+        epsilon=TERMS.epsilon,
+        delta=DELTA,
+        relation="add/remove",
+        survey_rate=None,
+        rows_per_person=1,
+        by="steward",
+        day=books.request().day,
+        accounting=accounting,
+    )
+    faults = replay.apply(added, position=1)
+    replay.position = 2
+    return replay, faults
+
+
+def test_a_charge_to_a_filter_budget_that_was_forged_out_of_range_is_refused(sqlite_books) -> None:
+    """Whether it names what it takes or not; the registration is found before."""
+    plain = sqlite_books.request("one").entry
+    replay, [fault] = replay_of(sqlite_books, LARGER_THAN_ALL.accounting)
+    assert fault.startswith("its filter budget can't be accounted: a release's tail must be")
+    of_filter = charged_to(BUDGET, plain, rows_per_person=1)
+    for entry, cause in ((of_filter, "divergence-differs"), (plain, "no-divergence")):
+        found = {violation.cause: violation for violation in violations(entry, replay)}
+        assert "a release's tail must be positive and at most all tails'" in found[cause].what
+
+
+def test_what_no_budget_can_pay_for_is_told_once_and_nothing_is_computed_from_it(sqlite_books) -> None:
+    """Neither before a charge, by a look, nor of an entry."""
+    books, (replay, faults) = sqlite_books, replay_of(sqlite_books, ACCOUNTING)
+    assert faults == ()
+    counts = OutcomeCounts(randomizer=KRandomization(bits=2, flip_probability=Decimal("0.25")), least_people=10**5)
+    for dataset, mechanism, told in (
+        ("census", MECHANISM, []),
+        ("nowhere", MECHANISM, ["the ledger has no data set of this name."]),
+        ("census", counts, ["it has a filter budget, which can't pay for outcome-counts/1: "]),
+    ):
+        charged = charged_price(price(mechanism, delta=DELTA))
+        record = sorted_fields(mechanism_record(mechanism))
+        found = list(budget_violations(charged, mechanism=record, rows_per_person=1, dataset=dataset, state=replay))
+        assert [violation.where for violation in found] == [f"dataset '{dataset}'"] * len(told)
+        assert all(violation.what.startswith(what) for violation, what in zip(found, told, strict=True))
+    free = books.registration(free_columns=True).entry
+    [found] = (violation for violation in violations(free, replay) if violation.cause == "accounting-differs")
+    assert found.what.startswith("it has a filter budget, which pays for no series with free columns")
+    assert "leave --free-columns out" in found.refusal.remedy
 
 
 def charge_values(mechanism, *, delta: Decimal = DELTA):

@@ -1,11 +1,12 @@
 """A later version brings a ledger to its own tables and keeps every entry; before that, nothing can be done with it.
 
 There is no earlier revision than the present one. So the later version is made up: this one's sources with one revision
-more, which gives each release's row its label.
+more, which gives each release's row its label; or this very process with one revision more.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import shutil
@@ -16,12 +17,13 @@ from typing import Any
 
 import pytest
 from crowdblend.accounting.ledger.chain.signed_state import sign_state, signer_of, vouched
-from crowdblend.accounting.ledger.database.creation import MIGRATIONS, migrate_ledger
+from crowdblend.accounting.ledger.database import creation
+from crowdblend.accounting.ledger.database.creation import MIGRATIONS, Migrated, migrate_ledger
 from crowdblend.accounting.ledger.database.schema import EARLIER_REVISIONS, SCHEMA_REVISION, VERSION_TABLE
 from crowdblend.accounting.ledger.database.store import present_head
 from crowdblend.accounting.ledger.private_store.signing import SigningKey
 from crowdblend.accounting.ledger.reader import open_reader
-from crowdblend.mechanisms.errors import InputRefused
+from crowdblend.mechanisms.errors import AccountantRefused, InputRefused
 from sqlalchemy import text
 
 LEDGER = MIGRATIONS.resolve().parents[1]
@@ -163,19 +165,78 @@ def test_a_ledger_that_does_not_hold_is_not_migrated(golden, later, forge_past_g
     assert (revision(golden), chain(golden)) == (SCHEMA_REVISION, before)
 
 
-def test_what_no_writer_signed_is_not_signed_by_a_migration(golden, later) -> None:
-    """Every row fits the chain, and the signature is a forger's: no migration puts the steward's in its place."""
+@pytest.fixture
+def one_revision_more(tmp_path, monkeypatch, golden_ledger) -> Callable[..., Any]:
+    """Makes this process a version with one revision more, which runs some SQL; gives a ledger of the one before."""
 
-    def forge(connection):
+    def make(*statements: str) -> Any:
+        golden = golden_ledger(f"sqlite:///{tmp_path / 'ledger.db'}", tmp_path / "home")
+        shutil.copytree(MIGRATIONS, tmp_path / "migrations", ignore=shutil.ignore_patterns("__pycache__"))
+        (tmp_path / f"migrations/versions/r{LATER}.py").write_text(
+            f"from alembic import op\n"
+            f'revision, down_revision, branch_labels, depends_on = "{LATER}", "{SCHEMA_REVISION}", None, None\n'
+            f"def upgrade():\n"
+            f"    for statement in {statements!r}:\n"
+            f"        op.execute(statement)\n",
+            encoding="utf-8",
+        )
+        monkeypatch.setattr(creation, "MIGRATIONS", tmp_path / "migrations")
+        monkeypatch.setattr(creation, "SCHEMA_REVISION", LATER)
+        monkeypatch.setattr(creation, "EARLIER_REVISIONS", (SCHEMA_REVISION,))
+        return golden
+
+    return make
+
+
+def everything(books) -> list[Any]:
+    """All rows and definitions of a database."""
+
+    def read(connection) -> list[Any]:
+        definitions = connection.execute(text("SELECT name, type, sql FROM sqlite_master ORDER BY type, name")).all()
+        tables = [name for name, kind, _ in definitions if kind == "table"]
+        return [definitions, *(connection.execute(text(f"SELECT * FROM {name}")).all() for name in tables)]
+
+    return books.raw(read)
+
+
+def test_a_migration_keeps_every_entry_and_a_second_one_changes_nothing(one_revision_more) -> None:
+    golden = one_revision_more("CREATE TABLE later (place INTEGER)")
+    before, key = chain(golden), golden.anchoring.keys.rotate(os.urandom)
+    done = Migrated(before=SCHEMA_REVISION, after=LATER, entries=len(before))
+    assert migrate_ledger(golden.url, anchoring=golden.anchoring) == done
+    assert (chain(golden), revision(golden)) == (before, LATER)
+    assert golden.raw(lambda connection: signer_of(connection, present_head(connection))) == key
+    migrated = everything(golden)
+    assert migrate_ledger(golden.url, anchoring=golden.anchoring) == dataclasses.replace(done, before=LATER)
+    assert everything(golden) == migrated
+
+
+def test_a_migration_that_changes_what_follows_from_the_entries_is_undone(one_revision_more) -> None:
+    damage = "DROP TRIGGER account_no_update", "UPDATE account SET epsilon_spent = '0' WHERE sequence = 1"
+    golden = one_revision_more(*damage)
+    before = everything(golden)
+    with pytest.raises(AccountantRefused, match=r"the migrated ledger would not hold: entry \d+: ") as refused:
+        migrate_ledger(golden.url, anchoring=golden.anchoring)
+    assert str(refused.value.where).endswith("ledger.db")
+    assert refused.value.not_done == "Nothing was changed in it."
+    assert "crowdblend ledger verify" in refused.value.remedy
+    assert everything(golden) == before
+
+
+def test_what_no_writer_signed_is_not_signed_by_a_migration(one_revision_more) -> None:
+    """Every row fits the chain, and the signature is a forger's: no migration puts the steward's in its place."""
+    golden = one_revision_more("CREATE TABLE later (place INTEGER)")
+
+    def forge(connection) -> None:
         head = present_head(connection)
         signer_of(connection, head)
         sign_state(connection, head, SigningKey(seed=b"\x07" * 32), root=vouched(connection).root)
 
     golden.raw(forge)
-    code, _, said = later(golden, "ledger", "migrate")
-    assert code == 3
-    assert "isn't of this private store" in said
-    assert revision(golden) == SCHEMA_REVISION
+    before = everything(golden)
+    with pytest.raises(AccountantRefused, match=r"isn't of this private store"):
+        migrate_ledger(golden.url, anchoring=golden.anchoring)
+    assert everything(golden) == before
 
 
 def test_there_must_be_a_ledger(empty_url, anchoring) -> None:

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from crowdblend.accounting.ledger.private_store.keys import PrivateStore, ReleaseFolder
+from crowdblend.accounting.ledger.private_store.keys import PrivateStore, ReleaseFolder, require_not_held
 from crowdblend.accounting.ledger.private_store.signing import SigningKeys
 from crowdblend.mechanisms.errors import AccountantRefused, InputRefused, ReleaseFailed
 
@@ -80,10 +80,11 @@ def test_a_full_disk_ends_a_release_and_keeps_what_is_there(folder, full_disk, m
         ("map.draw.json", lambda folder: folder.draws.load_draw("map")),
         ("map.draw.json", lambda folder: folder.draws.forget()),
         ("sampling.key", lambda folder: folder.destroy_key()),
+        ("copy/records.parquet", lambda folder: folder.destroy_key()),
     ],
 )
 def test_a_folder_in_a_files_place_is_told(folder, name, step) -> None:
-    (folder.path / name).mkdir()
+    (folder.path / name).mkdir(parents=True)
     with pytest.raises(ReleaseFailed) as failed:
         step(folder)
     assert str(failed.value) == "the private store can't be used (Is a directory)."
@@ -93,6 +94,8 @@ def test_a_release_whose_folder_can_not_be_made_is_refused(store) -> None:
     (store.home / "releases").write_text("x")
     with pytest.raises(InputRefused, match=r"releases/.*can't be used \(.*CROWDBLEND_HOME"):
         store.release_folder(ledger_id=LEDGER, release_id="one")
+    with pytest.raises(InputRefused, match=r"releases/.*can't be used \(Not a directory\).*CROWDBLEND_HOME"):
+        require_not_held(store.home, ledger_id=LEDGER, release_id="one")
 
 
 @pytest.mark.parametrize("name", ["lock", ".sampling.key.77.draft"])
