@@ -14,8 +14,8 @@ from ...mechanisms.mechanism import Mechanism
 from ..theory.kinds.kind import Price
 from ..theory.kinds.registry import mechanism_record
 from .chain.anchor import Anchoring
-from .chain.check import AnchorCheck, check_anchor
-from .chain.hashing import Finding
+from .chain.check import AnchorCheck, KeptVerification, Reached, check_anchor, verify_resumable
+from .chain.hashing import Finding, Head
 from .chain.signed_state import Place, head_of
 from .charge import DatasetContext, Receipt, charged_price
 from .database.schema import entry as entry_table
@@ -304,17 +304,29 @@ class LedgerReader(OpenedLedger):
         with self._store.reading() as connection:
             return verify_ledger(connection, dialect=self._store.dialect)
 
-    def verify_anchor(self, path: Path, *, trusted: tuple[PublicKey, ...]) -> AnchorCheck:
+    def verify_resumed(self, kept: KeptVerification | None) -> tuple[tuple[Finding, ...], Reached | None]:
+        """The same, going on from an earlier verification; what was reached is told where all holds.
+
+        Args:
+            kept: of an earlier verification; None to begin with the first entry.
+
+        Raises:
+            InputRefused: it is of another ledger.
+        """
+        return verify_resumable(kept, connect=self._store.reading, dialect=self._store.dialect)
+
+    def verify_anchor(self, path: Path, *, trusted: tuple[PublicKey, ...], asked: Head | None = None) -> AnchorCheck:
         """Hold the chain against an anchor: truncation, rollback and a chain written anew are found.
 
         Args:
             path: the anchor's file, or a copy of it.
             trusted: public keys that may have signed it; where there are none, it isn't checked whose they are.
+            asked: a head whose line in the anchor is wanted.
 
         Raises:
             InputRefused: the anchor can't be read.
         """
-        return check_anchor(path, connect=self._store.reading, trusted=trusted)
+        return check_anchor(path, connect=self._store.reading, trusted=trusted, asked=asked)
 
     def verify_witnessed(self, path: Path, *, policy: Policy, trusted: tuple[PublicKey, ...]) -> WitnessCheck:
         """Hold the chain against what witnesses have seen: one that was written anew with its private store is found.

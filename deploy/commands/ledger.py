@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import secrets
 import sys
+from dataclasses import dataclass, field
 from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,6 +18,8 @@ from ...mechanisms.mechanism import ADD_REMOVE, MOST_RECORDS, REPLACEMENT
 from ..cli import AS_JSON, FILE, LEDGER, RELEASE_CERTIFICATE, CommandGroup, ExactNumber
 
 if TYPE_CHECKING:
+    from ...accounting.ledger.chain.check import Reached
+    from ...accounting.ledger.private_store.signing import PublicKey
     from ...accounting.ledger.reader import LedgerReader
     from ...accounting.ledger.witnessed import CertifiedCharge, Cosigner, WitnessCheck
     from ..schemas.outputs import LedgerShown, LedgerVerified
@@ -386,6 +389,12 @@ def show(ledger_url: str | None, latest: int, everything: bool, as_json: bool) -
 @click.option("--public-key", type=FILE, help="PEM file of the keys that may have signed it; default: this store's.")
 @WITNESSES
 @CHECKPOINT
+@click.option(
+    "--resume",
+    type=FILE,
+    help="What the last verification kept: of the entries up to there only bytes and rows are checked, and this "
+    "verification is kept instead. Where there is no FILE, everything is checked.",
+)
 @AS_JSON
 def verify(
     ledger_url: str | None,
@@ -393,6 +402,7 @@ def verify(
     public_key: Path | None,
     witnesses: Path | None,
     checkpoint: Path | None,
+    resume: Path | None,
     as_json: bool,
 ) -> int:
     """Check the chain, every price, the single use of samples, the accounts; anchor and witnesses where there are."""
@@ -410,28 +420,26 @@ def verify(
                 where="--public-key",
                 remedy="Name it with --anchor FILE.",
             )
-        findings = [str(finding) for finding in reader.verify()]
-        if anchor_file is None:
-            unchecked = [NO_ANCHOR]
-        else:
-            trusted = read_public_keys(public_key) if public_key else state_paths.anchoring.keys.public_keys()
-            held = reader.verify_anchor(anchor_file, trusted=trusted)
-            findings += held.findings
-            unchecked = list(held.unchecked)
+        trusted = read_public_keys(public_key) if public_key else state_paths.anchoring.keys.public_keys()
+        found = _verified(reader, anchor_file, trusted, resume)
         seen = _witnessed(reader, state_paths, anchor_file, witnesses, checkpoint, public_key)
-    said = ""
     if seen is None:
-        unchecked.append(NO_WITNESS)
+        found.unchecked.append(NO_WITNESS)
     else:
-        findings += seen.findings
-        unchecked += seen.unchecked
-        said = _witnessed_text(seen.size, seen.cosigners) if seen.size else ""
+        found.findings.extend(seen.findings)
+        found.unchecked.extend(seen.unchecked)
+        if seen.size:
+            found.said.append(_witnessed_text(seen.size, seen.cosigners))
+    if resume is not None and not found.findings:
+        _keep(resume, found)
+    findings = found.findings
     if as_json:
         verified: LedgerVerified = {
             "ok": not findings,
             "findings": findings,
-            "unchecked": unchecked,
+            "unchecked": found.unchecked,
             "witnessed": None if seen is None else seen.size,
+            "resumed": found.resumed,
         }
         click.echo(json.dumps(verified, ensure_ascii=False))
         return 1 if findings else 0
@@ -440,11 +448,100 @@ def verify(
     click.echo(
         "The ledger holds." if not findings else f"{counted(len(findings), 'finding')}: the ledger does not hold."
     )
-    if said:
-        click.echo(said)
-    for what in unchecked:
+    for text in found.said:
+        click.echo(text)
+    for what in found.unchecked:
         click.echo(f"Not checked: {what}")
     return 1 if findings else 0
+
+
+@dataclass(kw_only=True, slots=True)
+class _Verified:
+    """What a verification found, and what it says of itself.
+
+    Args:
+        findings: what doesn't hold.
+        unchecked: what was not checked.
+        said: what was, beyond that it holds.
+        resumed: how many entries an earlier verification had; None where everything was verified.
+        reached: what a next verification can go on from; None where something doesn't hold.
+        line: its head in the anchor; None where it isn't anchored.
+    """
+
+    findings: list[str]
+    unchecked: list[str] = field(default_factory=lambda: [NO_ANCHOR])
+    said: list[str] = field(default_factory=list)
+    resumed: int | None = None
+    reached: Reached | None = None
+    line: bytes | None = None
+
+
+def _verified(
+    reader: LedgerReader, anchor: Path | None, trusted: tuple[PublicKey, ...], resume: Path | None
+) -> _Verified:
+    """Verify a ledger, whole or from where an earlier verification ended, and hold it against its anchor."""
+    if anchor is None:
+        if resume is None:
+            return _Verified(findings=[str(finding) for finding in reader.verify()])
+        raise InputRefused(
+            "a verification goes on from an anchored entry, and this private store has no anchor of this ledger.",
+            where="--resume",
+            remedy="Name it with --anchor FILE.",
+        )
+    if resume is None:
+        found, held = _Verified(findings=[str(finding) for finding in reader.verify()]), None
+    else:
+        found = _resumed(reader, resume, trusted)
+        held = None if found.reached is None else found.reached.head
+    against = reader.verify_anchor(anchor, trusted=trusted, asked=held)
+    found.findings.extend(against.findings)
+    found.unchecked = [*found.unchecked[1:], *against.unchecked]
+    found.line = against.line
+    return found
+
+
+def _resumed(reader: LedgerReader, resume: Path, trusted: tuple[PublicKey, ...]) -> _Verified:
+    """Verify a ledger from where an earlier verification ended; whole where none was kept, or one by other rules."""
+    from ...accounting.ledger.chain.check import read_verification
+
+    kept = read_verification(resume, trusted=trusted)
+    if kept is None or kept.version != _version():
+        findings, reached = reader.verify_resumed(None)
+        found = _Verified(findings=[str(finding) for finding in findings], reached=reached)
+        if kept is not None:
+            found.said.append(f"Everything was verified: version {kept.version} had applied its rules. {resume}")
+        return found
+    findings, reached = reader.verify_resumed(kept)
+    found = _Verified(findings=[str(finding) for finding in findings], reached=reached)
+    last = kept.reached.head.position
+    found.resumed = last + 1
+    found.said.append(f"Resumed after entry {last}, which the key {kept.anchored.key.key_id} anchored. {resume}")
+    if findings:
+        left = f"more than that, where entries up to {last} are concerned: without --resume everything is verified."
+    else:
+        left = (
+            f"the rules and prices of entries 0 to {last} again. That their bytes, their order and all rows of the "
+            "tables are those to which they were applied, was."
+        )
+    found.unchecked.append(left)
+    return found
+
+
+def _keep(resume: Path, found: _Verified) -> None:
+    """Keep a verification without a finding, if its head is anchored."""
+    from ...accounting.ledger.chain.check import keep_verification
+
+    if found.reached is None or found.line is None:
+        found.unchecked.append("what a next verification would go on from: the last entry is not anchored yet.")
+        return
+    keep_verification(resume, found.reached, line=found.line, version=_version())
+    found.said.append(f"Kept up to entry {found.reached.head.position}, for the next verification: {resume}")
+
+
+def _version() -> str:
+    from importlib.metadata import version
+
+    return version("crowdblend")
 
 
 @ledger.command("export")

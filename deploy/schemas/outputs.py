@@ -546,6 +546,10 @@ class LedgerVerified(TypedDict):
         int | None,
         "how many entries enough witnesses have cosigned; 0 if that does not hold, null where none are named.",
     ]
+    resumed: Annotated[
+        int | None,
+        "how many entries an earlier verification had, so that the rules weren't applied to them again; null for none.",
+    ]
 
 
 class LedgerMigrated(TypedDict):

@@ -183,7 +183,7 @@ def standing(paid: Payment, change: int) -> dict[tuple[Count, str], int]:
 
     Args:
         paid: its payment.
-        change: 1 or -1.
+        change: how many more such releases there are.
     """
     counts: dict[tuple[Count, str], int] = {("released", paid.dataset): change}
     if is_exclusive(paid.mechanism):

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from ..entries.values import require_digest
 
 __all__ = [
+    "DIGITS",
     "EMPTY_NODE",
     "EMPTY_ROOT",
     "FACT",
@@ -85,13 +86,18 @@ def link_hash(*, previous: str, position: int, body: bytes) -> str:
     return hashlib.sha256(DOMAIN + before + position.to_bytes(8, "big") + body).hexdigest()
 
 
-def check_links(links: Iterable[Link]) -> Iterator[Finding]:
+def check_links(links: Iterable[Link], *, position: int = 0, previous: str = GENESIS) -> Iterator[Finding]:
     """Check places, previous hashes and own hashes of entries in the order of their places.
 
     What was cut off at the end can't be seen here: it needs a copy of the head kept elsewhere. One fault is one
     finding: what follows after it is held against the link as it is stored, and as it should be.
+
+    Args:
+        links: the entries.
+        position: place of the first.
+        previous: hash of the entry before it.
     """
-    expected_position, expected_previous = 0, {GENESIS}
+    expected_position, expected_previous = position, {previous}
     for link in links:
         own = own_hash(link)
         if link.position != expected_position:

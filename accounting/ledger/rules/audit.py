@@ -9,11 +9,24 @@ from dataclasses import dataclass, field
 from tempfile import TemporaryFile, gettempdir
 from typing import IO, Any
 
-from sqlalchemy import Connection, Table, delete, select, text
+from sqlalchemy import Connection, Table, delete, or_, select, text
 
 from ....mechanisms.errors import Refusal, ReleaseFailed
 from ..chain.append import Row, counts_of, is_exclusive, rows_of
-from ..chain.hashing import FACT, GENESIS, PARTS, Finding, Head, Link, check_links, node_digest, nodes_of, own_hash
+from ..chain.hashing import (
+    DIGITS,
+    EMPTY_ROOT,
+    FACT,
+    GENESIS,
+    PARTS,
+    Finding,
+    Head,
+    Link,
+    check_links,
+    node_digest,
+    nodes_of,
+    own_hash,
+)
 from ..chain.signed_state import KEEP_NODE, Count, Place, Vouched, count_fact, head_of, row_fact, signer_of, vouch
 from ..database.schema import (
     DERIVED_TABLES,
@@ -47,9 +60,11 @@ from .violations import violations
 __all__ = [
     "STREAMED",
     "DerivedRows",
+    "Earlier",
     "Replay",
     "WholeState",
     "build_state",
+    "check_growth",
     "check_state",
     "keep_state",
     "verify_ledger",
@@ -159,7 +174,7 @@ class Replay:
         self.lost = True
         for row in rows:
             if row.table is release_stage:
-                self._take(row)
+                self.take(row)
         self.believe(rows)
 
     def believe(self, rows: tuple[Row, ...]) -> None:
@@ -167,7 +182,7 @@ class Replay:
         for row in rows:
             if row.table is account:
                 with suppress(TypeError, ValueError):
-                    self._take(row)
+                    self.take(row)
         self.skip()
 
     def _faults(self, entry: Entry) -> Iterator[str]:
@@ -192,7 +207,11 @@ class Replay:
         self.counts = counts_of(entry, rows=rows, state=self)
         self.rows = rows
         for row in rows:
-            self._take(row)
+            self.take(row)
+        self.know(entry)
+
+    def know(self, entry: Entry) -> None:
+        """Take over what an entry says beside its rows."""
         match entry:
             case DatasetAdded():
                 self.datasets[entry.dataset] = entry
@@ -203,9 +222,7 @@ class Replay:
             case ReleaseCharged():
                 self.pay(entry.release_id, Payment.by(entry))
             case ReleaseAbandoned(refunded=True):
-                for exclusive in (False, True):
-                    paid = self.payments[entry.release_id]
-                    self.unrefunded.get((paid.dataset, exclusive), {}).pop(entry.release_id, None)
+                self.give_back(entry.release_id)
             case _:
                 pass
 
@@ -215,7 +232,12 @@ class Replay:
         for exclusive in {False, is_exclusive(paid.mechanism)}:
             self.unrefunded.setdefault((paid.dataset, exclusive), {})[release_id] = None
 
-    def _take(self, row: Row) -> None:
+    def give_back(self, release_id: str) -> None:
+        """Take over that a release's cost was given back."""
+        for exclusive in (False, True):
+            self.unrefunded.get((self.payments[release_id].dataset, exclusive), {}).pop(release_id, None)
+
+    def take(self, row: Row) -> None:
         """Take over what a derived row says."""
         values = row.values
         if row.table is account:
@@ -240,10 +262,11 @@ class DerivedRows:
 
     Args:
         connection: a connection in a reading transaction.
+        after: the place after which they begin.
     """
 
-    def __init__(self, connection: Connection) -> None:
-        self._tables = [_TableRows(connection, table) for table in DERIVED_TABLES]
+    def __init__(self, connection: Connection, *, after: int = -1) -> None:
+        self._tables = [_TableRows(connection, table, after=after) for table in DERIVED_TABLES]
 
     def check(self, position: int, expected: tuple[Row, ...]) -> Iterator[Finding]:
         """Compare what is stored for an entry with what follows from it; positions must rise from call to call."""
@@ -275,13 +298,16 @@ class DerivedRows:
 class _TableRows:
     """The rows of one table from one position on."""
 
-    def __init__(self, connection: Connection, table: Table) -> None:
+    def __init__(self, connection: Connection, table: Table, *, after: int) -> None:
         self.table = table
         self.position = float("inf")  # of the row that comes next
         self._names = [column.name for column in table.columns if column.name != "position"]
         columns = [as_stored(table.c[name]) for name in ("position", *self._names)]
         # A cursor of its own for each table, so that all can be read in step.
-        result = connection.execute(select(*columns).order_by(table.c.position), execution_options=STREAMED)
+        query = select(*columns).order_by(table.c.position)
+        if after >= 0:  # else those before the first entry are strangers too
+            query = query.where(or_(table.c.position > after, table.c.position.is_(None)))
+        result = connection.execute(query, execution_options=STREAMED)
         self._rows: Iterator[tuple[Any, ...]] = (tuple(row) for part in result.partitions() for row in part)
         self._homeless = 0
         self.found_strangers = False
@@ -380,7 +406,12 @@ class WholeState:
         for (of, name), number in self._counts.items():
             self._take(count_fact(of, name, number))
         self._counts.clear()
-        yield from nodes_of(self._sorted(number) for number in reversed(range(PARTS)))
+        yield from nodes_of(self.part(number) for number in reversed(range(PARTS)))
+
+    @property
+    def counts(self) -> Mapping[tuple[Count, str], int]:
+        """How the counts have changed by what was taken."""
+        return self._counts
 
     def _take(self, fact: tuple[str, str]) -> None:
         content = bytes.fromhex(fact[0] + fact[1])
@@ -406,8 +437,8 @@ class WholeState:
             ) from None
         self._kept = 0
 
-    def _sorted(self, number: int) -> list[bytes]:
-        """The facts whose keys begin with a byte."""
+    def part(self, number: int) -> list[bytes]:
+        """The facts of rows whose keys begin with a byte, sorted."""
         content = bytearray()
         for begin, length in self._runs[number]:
             if self._file is not None:
@@ -479,19 +510,132 @@ def check_state(connection: Connection, whole: WholeState) -> Iterator[Finding]:
             row = next(stored, None)
         root = node_digest(children)
     differing += (row is not None) + sum(1 for _ in stored)
-    other_root = connection.execute(select(as_stored(signed_state.c.root))).scalar() != root
+    other_root = _stored_root(connection) != root
     if differing:
         them = f"{differing} nodes of the ledger's state{', and its root,' if other_root else ''}"
         yield Finding(position=None, what=f"{them} don't follow from its entries")
     elif other_root:
         yield Finding(position=None, what="the root of the ledger's state doesn't follow from its entries")
-    if other_root:
-        return
+    if not other_root:
+        yield from _check_signature(connection)
+
+
+def _stored_root(connection: Connection) -> object:
+    return connection.execute(select(as_stored(signed_state.c.root))).scalar()
+
+
+def _check_signature(connection: Connection) -> Iterator[Finding]:
     try:
         place = head_of(connection)
         signer_of(connection, Head(ledger_id=ledger_id_of(connection), position=place.position, hash=place.hash))
     except Refusal as refusal:
         yield Finding(position=None, what=refusal.what.removesuffix("."))
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Earlier:
+    """A ledger up to an entry, as it was verified.
+
+    Args:
+        place: of that entry.
+        root: of the state that followed from the entries up to it.
+        replay: what the rules need to know of them.
+        counts: the counts of the state then.
+    """
+
+    place: Place
+    root: str
+    replay: Replay
+    counts: Mapping[tuple[Count, str], int]
+
+
+def check_growth(connection: Connection, later: WholeState, since: Earlier) -> Iterator[Finding]:
+    """Hold the stored state, and the signature over it, against an earlier one and the facts that came since.
+
+    Every node is held against the one above it. Without the later facts the tree must be the earlier one: a tree
+    follows from its set of facts alone.
+
+    Args:
+        connection: a connection in a reading transaction.
+        later: the facts since.
+        since: the ledger before them.
+    """
+    if _state_before(connection, _LaterFacts(later, since)) == since.root:
+        yield from _check_signature(connection)
+    else:
+        what = "the ledger's state doesn't follow from the one that was verified before and the entries since"
+        yield Finding(position=None, what=what)
+
+
+class _LaterFacts:
+    """Facts that came since an earlier state, for nodes in falling order of their paths; each is taken away once."""
+
+    def __init__(self, later: WholeState, since: Earlier) -> None:
+        self._later = later
+        self._next = PARTS - 1  # the part that is loaded next
+        self._part: dict[str, str] = {}  # child now → child before
+        self._rest: dict[str, str] = {}
+        for (of, name), change in later.counts.items():
+            before = since.counts.get((of, name))
+            now = "".join(count_fact(of, name, (before or 0) + change))
+            self._rest[now] = "" if before is None else "".join(count_fact(of, name, before))
+
+    def before(self, path: str, child: str) -> str:
+        """What stood before where a node has a fact now: the same, the earlier count, or nothing."""
+        self._load(int((path + "00")[:2], 16))
+        for facts in (self._part, self._rest):
+            if child in facts:
+                return facts.pop(child)
+        return child
+
+    def all_taken(self) -> bool:
+        """Whether every later fact was found."""
+        self._load(-1)
+        return not self._rest
+
+    def _load(self, number: int) -> None:
+        """Load the parts down to one."""
+        while self._next >= max(number, 0):
+            self._rest |= self._part
+            self._part = {fact.hex(): "" for fact in self._later.part(self._next)}
+            self._next -= 1
+        if number < 0:
+            self._rest |= self._part
+            self._part = {}
+
+
+def _state_before(connection: Connection, later: _LaterFacts) -> str | None:
+    """The root of the stored state without its later facts; None where a node, or one of these facts, isn't there."""
+    columns = [as_stored(state_node.c[name]) for name in ("path", "children")]
+    stored = connection.execute(
+        select(*columns).order_by(state_node.c.path.desc()), execution_options=STREAMED
+    ).tuples()
+    known: dict[str, tuple[str, str]] = {}  # path of a node whose upper one comes later → its digest, what stood before
+    for path, text_now in stored:
+        children = text_now.split(",") if isinstance(path, str) and isinstance(text_now, str) else []
+        if len(children) != len(DIGITS):
+            return None
+        before = []
+        for digit, child in zip(DIGITS, children, strict=True):
+            if len(child) == len(EMPTY_ROOT):
+                digest, below = known.pop(path + digit, ("", ""))
+                if digest != child:
+                    return None
+                before.append(below)
+            else:
+                before.append(later.before(path, child) if child else "")
+        digest = node_digest(text_now)
+        if before == children:
+            known[path] = digest, digest
+            continue
+        facts = [child for child in before if child]
+        if path and len(facts) < 2 and not any(len(child) == len(EMPTY_ROOT) for child in facts):
+            known[path] = digest, "".join(facts)
+        else:
+            known[path] = digest, node_digest(",".join(before))
+    if known.keys() != {""} or known[""][0] != _stored_root(connection):
+        return None
+    return known[""][1] if later.all_taken() else None
 
 
 NAMED = 20  # entries that build on a missing one are listed up to so many
@@ -503,7 +647,7 @@ TRIGGERS = {
 }
 
 
-def verify_ledger(connection: Connection, *, dialect: str) -> tuple[Finding, ...]:
+def verify_ledger(connection: Connection, *, dialect: str, since: Earlier | None = None) -> tuple[Finding, ...]:
     """Check everything that can be checked from inside a ledger.
 
     Entries and derived rows are read once, in step: what is kept in memory is what the rules need to know of earlier
@@ -512,19 +656,25 @@ def verify_ledger(connection: Connection, *, dialect: str) -> tuple[Finding, ...
     Args:
         connection: a connection in a reading transaction.
         dialect: "sqlite" or "postgresql".
+        since: the ledger up to an entry, which isn't looked at again; None to begin with the first.
 
     Returns:
         What does not hold, in the order of the chain; empty for a sound ledger.
     """
     findings: list[Finding] = []
-    derived = DerivedRows(connection)
+    derived = DerivedRows(connection, after=-1 if since is None else since.place.position)
     gaps: dict[int, _Gap] = {}
     with closing(WholeState()) as whole:
-        broken = check_links(_links(connection, derived, whole, findings, gaps))
+        links = _links(connection, derived, whole, findings, gaps, since)
+        if since is None:
+            broken = check_links(links)
+        else:
+            broken = check_links(links, position=since.place.position + 1, previous=since.place.hash)
         findings.extend([gaps[one.position].reported(one) if one.position in gaps else one for one in list(broken)])
         findings.extend(derived.check_rest())
         if not findings:  # else the state can only be another one
-            findings.extend(check_state(connection, whole))
+            state = check_state(connection, whole) if since is None else check_growth(connection, whole, since)
+            findings.extend(state)
     present = frozenset(connection.execute(text(TRIGGERS[dialect])).scalars())
     findings.extend(
         Finding(position=None, what=f"the database's guard {guard} is missing")
@@ -559,13 +709,21 @@ class _Gap:
 
 
 def _links(
-    connection: Connection, derived: DerivedRows, whole: WholeState, findings: list[Finding], gaps: dict[int, _Gap]
+    connection: Connection,
+    derived: DerivedRows,
+    whole: WholeState,
+    findings: list[Finding],
+    gaps: dict[int, _Gap],
+    since: Earlier | None,
 ) -> Iterator[Link]:
     """Give each stored entry as a link; on the way replay it, and compare the rows that follow from it."""
-    replay = Replay()
+    replay, last = (Replay(), -1) if since is None else (since.replay, since.place.position)
     columns = (as_stored(entry.c[name]) for name in ("position", "previous", "hash", "kind", "body"))
-    rows = connection.execute(select(*columns).order_by(entry.c.position), execution_options=STREAMED)
-    empty, expected, gap = True, 0, None
+    query = select(*columns).order_by(entry.c.position)
+    if since is not None:
+        query = query.where(entry.c.position > last)
+    rows = connection.execute(query, execution_options=STREAMED)
+    empty, expected, gap = since is None, last + 1, None
     for position, previous, own, kind, stored in rows:
         empty = False
         if position > expected:
