@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from itertools import pairwise
+from mmap import mmap
 from typing import NamedTuple
 
 import numpy as np
@@ -98,6 +99,8 @@ _DENSE_CELLS_PER_KEY = 8
 _DENSE_MOST_CELLS = 1 << 23
 _MERGED_AT_ONCE = 1 << 20
 _SAMPLED_EVERY = 1 << 10
+_OWN_PAGES_GROUPS = 1 << 17
+_NUMBER_BYTES = 8
 
 
 class GroupCounts(NamedTuple):
@@ -152,7 +155,8 @@ def merge_counts(parts: Sequence[GroupCounts]) -> GroupCounts:
 def add_counts(total: list[GroupCounts], parts: Sequence[GroupCounts]) -> list[GroupCounts]:
     """Add partial counts to a sum that is kept in blocks, a range of keys after the other.
 
-    Little more than the sum and the parts is in memory: a block is given up as soon as the next sum has its range.
+    Little more than the sum and the parts is in memory: a block is given up as soon as the next sum has its range, and
+    the system has its pages back at once, whatever threads allocated them.
 
     Args:
         total: blocks as this function gives them, none at first. They are used up: the list is empty afterwards.
@@ -167,7 +171,7 @@ def add_counts(total: list[GroupCounts], parts: Sequence[GroupCounts]) -> list[G
     merged = []
     for slices in zip(*cuts, strict=True):
         own = (total.pop(0),) if total else ()
-        merged += [_merge_range(some) for some in _ranges((*own, *slices))]
+        merged += [_in_own_pages(_merge_range(some)) for some in _ranges((*own, *slices))]
     return [block for block in merged if block.counts.size] or merged[:1]
 
 
@@ -212,6 +216,16 @@ def _merge_range(parts: Sequence[GroupCounts]) -> GroupCounts:
         if cells <= _dense_cells(sum(part.counts.size for part in there)):
             return _merge_dense(there, least, cells)
     return sum_counts(np.concatenate([part.keys for part in parts], axis=1), np.concatenate([p.counts for p in parts]))
+
+
+def _in_own_pages(block: GroupCounts) -> GroupCounts:
+    """A copy of a block in pages of its own, unless it is small: what a C library frees it often keeps for a thread."""
+    if block.counts.size < _OWN_PAGES_GROUPS:
+        return block
+    height = block.keys.shape[0] + 1
+    rows = np.frombuffer(mmap(-1, _NUMBER_BYTES * height * block.counts.size), dtype=np.int64).reshape(height, -1)
+    rows[:-1], rows[-1] = block
+    return GroupCounts(rows[:-1], rows[-1])
 
 
 def sum_counts(keys: NDArray[np.int64], counts: NDArray[np.int64]) -> GroupCounts:

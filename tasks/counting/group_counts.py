@@ -478,8 +478,6 @@ def _done(_sum: list[GroupCounts]) -> None:
 def _joined(total: list[GroupCounts]) -> GroupCounts:
     """The blocks of the sum as one, and what they and their parts needed given back to the system."""
     many = len(total) > 1
-    if many:
-        _give_back_memory()
     counts = joined_counts(total)
     if many:
         _give_back_memory()

@@ -83,6 +83,7 @@ def test_ranges_of_keys_are_added_up_as_the_whole(monkeypatch, key_words):
     with monkeypatch.context() as small:
         small.setattr(microdata, "_MERGED_AT_ONCE", 16)
         small.setattr(microdata, "_SAMPLED_EVERY", 4)
+        small.setattr(microdata, "_OWN_PAGES_GROUPS", 3)
         small.setattr(
             microdata, "_merge_range", lambda some: ranges.append(sum(one.counts.size for one in some)) or whole(some)
         )
