@@ -267,9 +267,7 @@ def price_faults(
         exact, paper = _prices(mechanism, price.rule, price.delta, price.releases, rows_per_person)
     except InputRefused as error:
         return (f"the mechanism can't be priced: {error.what}",)
-    except ValueError as error:
-        return (f"the mechanism can't be priced: {error}",)
-    except ArithmeticError:
+    except (ArithmeticError, ValueError):
         return ("the mechanism can't be priced: its numbers are too large or too small to compute with",)
     faults = []
     for name, found, expected in (

@@ -391,11 +391,12 @@ def _price_beforehand(entry: ReleaseCharged | SeriesRegistered, rows_per_person:
 
 
 def _next_number(connection: Connection, series: str, *, part: int | None) -> int:
-    """The place of a series' next release, or of a part's; where none is left, the first, which is found taken then."""
+    """The place of a series' next release, or of a part's.
+
+    Where none is left it is the first, and where there is no such series 1: the rules refuse both.
+    """
     known = series_of(connection, series)
-    if known is None:
-        raise unknown("series", series).refusal
-    return free_number(connection, known, part=part) or places_of(known.registered, part)[0]
+    return 1 if known is None else free_number(connection, known, part=part) or places_of(known.registered, part)[0]
 
 
 def _paid_release(state: StoredState, receipt: Receipt) -> ReleaseState:

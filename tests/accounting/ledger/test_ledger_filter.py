@@ -328,6 +328,8 @@ def test_budgets_never_mix_and_are_never_converted_or_raised(sqlite_books) -> No
     for name in ("census", "plain"):
         with pytest.raises(InputRefused, match="in the ledger already"):
             books.add_filter(name)
+    assert repr(state_of(books)) == "DatasetState(name='census', spent_share=0, epsilon_budget=0.48)"
+    assert repr(state_of(books, "plain")) == "DatasetState(name='plain', epsilon_spent=0, epsilon_budget=10)"
     raised = {"epsilon": Decimal(1), "delta": Decimal("1e-5"), "reason": "more", "by": "me", "day": books.request().day}
     with pytest.raises(InputRefused, match="can't be raised"), books.writer() as writer:
         writer.raise_budget(name="census", **raised)

@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 from crowdblend.accounting.ledger.chain.signed_state import sign_state, signer_of, vouched
-from crowdblend.accounting.ledger.database import creation
+from crowdblend.accounting.ledger.database import creation, store
 from crowdblend.accounting.ledger.database.creation import MIGRATIONS, Migrated, migrate_ledger
 from crowdblend.accounting.ledger.database.schema import EARLIER_REVISIONS, SCHEMA_REVISION, VERSION_TABLE
 from crowdblend.accounting.ledger.database.store import present_head
@@ -199,8 +199,16 @@ def everything(books) -> list[Any]:
     return books.raw(read)
 
 
-def test_a_migration_keeps_every_entry_and_a_second_one_changes_nothing(one_revision_more) -> None:
+def test_a_migration_keeps_every_entry_and_a_second_one_changes_nothing(one_revision_more, monkeypatch) -> None:
     golden = one_revision_more("CREATE TABLE later (place INTEGER)")
+    monkeypatch.setattr(store, "SCHEMA_REVISION", LATER)
+    monkeypatch.setattr(store, "EARLIER_REVISIONS", (SCHEMA_REVISION,))
+    for attempt in (golden.reader, golden.writer):
+        with pytest.raises(
+            InputRefused, match=rf"{SCHEMA_REVISION}.*Nothing was read.*crowdblend ledger migrate"
+        ) as told:
+            attempt()
+        assert str(told.value.where).endswith("ledger.db")
     before, key = chain(golden), golden.anchoring.keys.rotate(os.urandom)
     done = Migrated(before=SCHEMA_REVISION, after=LATER, entries=len(before))
     assert migrate_ledger(golden.url, anchoring=golden.anchoring) == done
@@ -209,6 +217,8 @@ def test_a_migration_keeps_every_entry_and_a_second_one_changes_nothing(one_revi
     migrated = everything(golden)
     assert migrate_ledger(golden.url, anchoring=golden.anchoring) == dataclasses.replace(done, before=LATER)
     assert everything(golden) == migrated
+    with golden.reader() as reader:
+        assert len(list(reader.entries())) == len(before)
 
 
 def test_a_migration_that_changes_what_follows_from_the_entries_is_undone(one_revision_more) -> None:

@@ -77,6 +77,9 @@ def test_a_full_part_is_refused_while_others_have_places(year) -> None:
                 name="year", dataset="census", spec_digest="c" * 64, mechanism=mechanism, part=part
             )
             assert (found is not None) is finished
+        other = reader.look_at_series(name="year", dataset="census", spec_digest="d" * 64, mechanism=SAFE, part=1)
+    assert other is not None
+    assert other.what == "another data set, or another delta, than was registered."
     assert year.findings() == []
 
 

@@ -168,3 +168,12 @@ def test_postgresql_without_its_driver_is_told_with_what_to_install(monkeypatch)
     monkeypatch.setitem(sys.modules, "psycopg", None)
     with pytest.raises(InputRefused, match=r"PostgreSQL needs its driver.*pip install 'crowdblend\[postgres\]'"):
         open_reader("postgresql://somebody@localhost/ledger")
+
+
+def test_what_a_ledger_said_of_another_ones_release_is_not_made_up(sqlite_books) -> None:
+    sqlite_books.add()
+    receipt = sqlite_books.charge("one")
+    with sqlite_books.reader() as reader:
+        assert reader.dataset_context(receipt).rows_per_person == 1
+        with pytest.raises(InputRefused, match="dataset 'elsewhere': the ledger has no data set of this name"):
+            reader.dataset_context(dataclasses.replace(receipt, dataset="elsewhere"))

@@ -6,6 +6,8 @@ import dataclasses
 from decimal import Decimal
 
 import pytest
+from crowdblend.accounting.ledger.queries import places_of
+from crowdblend.accounting.ledger.writer import LedgerWriter
 from crowdblend.mechanisms.errors import AccountantRefused, InputRefused
 from crowdblend.mechanisms.microdata import StronglySafeRelease
 
@@ -62,6 +64,40 @@ def test_a_release_of_no_series_is_the_callers_mistake(books) -> None:
         books.writer().charge(books.of_series("one"))
     with books.reader() as reader, pytest.raises(InputRefused, match="no series of this name"):
         reader.series("monthly")
+
+
+def test_a_series_that_is_gone_by_the_time_of_the_charge_pays_for_nothing(sqlite_books, monkeypatch) -> None:
+    """Such as in a ledger that was put back between the look and the charge."""
+    books = sqlite_books
+    books.add()
+    before = books.registration().entry
+    monkeypatch.setattr(LedgerWriter, "_registered", lambda *_: before)
+    with pytest.raises(InputRefused, match="no series of this name"):
+        books.writer().charge(books.of_series("one"))
+    assert "release-charged/1" not in books.kinds()
+    assert books.spent() == (0, 0)
+
+
+def test_a_place_that_was_given_back_and_is_gone_from_the_tables_is_found_forged(
+    sqlite_books, forge_past_guards
+) -> None:
+    books = sqlite_books
+    books.add()
+    books.register(releases=2)
+    for release_id in ("one", "two"):
+        books.writer().charge(books.of_series(release_id, releases=2))
+    books.abandon("one")
+    forge_past_guards(books, "DELETE FROM series_release WHERE release_id = 'one'")
+    with pytest.raises(AccountantRefused, match="'monthly' has a place left by the signed chain, and none by the tab"):
+        books.writer().charge(books.of_series("three", releases=2))
+    assert books.kinds().count("release-charged/1") == 2
+
+
+def test_a_series_of_one_mechanism_has_no_parts(sqlite_books) -> None:
+    registered = sqlite_books.registration(releases=3).entry
+    assert list(places_of(registered, None)) == [1, 2, 3]
+    with pytest.raises(ValueError, match="no parts"):
+        places_of(registered, 1)
 
 
 def test_a_series_pays_for_what_was_registered_alone(books) -> None:

@@ -14,6 +14,9 @@ from crowdblend.accounting.ledger.chain.hashing import (
     node_digest,
     nodes_of,
 )
+from crowdblend.accounting.ledger.chain.signed_state import ForgedState, SignedState
+from crowdblend.accounting.ledger.database.schema import sample
+from crowdblend.accounting.ledger.database.store import open_store
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -99,3 +102,24 @@ def test_a_node_of_another_form_is_refused_though_the_root_is_its_digest() -> No
         tree = StateTree(node_digest(text), lambda _, text=text: {"": text})
         with pytest.raises(NodeForged, match="another form"):
             tree.value("0" * 64)
+
+
+def test_a_row_that_the_signed_state_has_is_not_written_again_though_its_table_lost_it(sqlite_books) -> None:
+    """The last guard, behind the rules that look it up: else a sample that was taken out would serve once more."""
+    sqlite_books.add()
+    receipt = sqlite_books.charge("one")
+    row = {"sample_id": receipt.sample_id, "release_id": "two", "purpose": "release", "position": 9}
+    fresh = row | {"sample_id": "5" * 64}
+    store = open_store(sqlite_books.url, anchoring=sqlite_books.anchoring)
+    with store.looking() as connection, pytest.raises(ForgedState, match="missing in its table, and the signed chain"):
+        SignedState(connection).add([(sample, fresh), (sample, row)], {})
+    store.close()
+
+
+def test_nothing_is_looked_up_where_nothing_vouches_for_the_tables(sqlite_books) -> None:
+    store = open_store(sqlite_books.url, anchoring=None)
+    with store.reading() as connection, pytest.raises(ForgedState, match="nothing vouches for the ledger's tables"):
+        SignedState(connection)
+    with store.looking() as connection:
+        assert SignedState(connection).count("entries", "ledger-created/1") == 1
+    store.close()

@@ -7,9 +7,13 @@ import os
 from datetime import date, timedelta
 
 import pytest
+from crowdblend.accounting.ledger.chain.signed_state import ForgedState, SignedState, rows_in
+from crowdblend.accounting.ledger.database.schema import entry
+from crowdblend.accounting.ledger.database.store import open_store
 from crowdblend.accounting.ledger.entries.codec import bytes_of_entry
-from crowdblend.accounting.ledger.tokens import recognised
+from crowdblend.accounting.ledger.tokens import recognised, vouched_tokens
 from crowdblend.mechanisms.errors import AccountantRefused, InputRefused
+from sqlalchemy import select
 
 DAY = date(2026, 3, 4)
 EXPIRES = DAY + timedelta(days=90)
@@ -31,6 +35,37 @@ def test_a_token_opens_until_its_last_day(books) -> None:
     assert opens(books, text, EXPIRES - timedelta(days=1))
     assert not opens(books, text, EXPIRES)
     assert books.findings() == []
+
+
+FORGERIES = {
+    "not revoked": ("DELETE FROM entry WHERE kind = 'token-revoked/1'", "tokens or their revocations were changed"),
+    "another's": ("UPDATE entry SET body = replace(body, 'other', 'eve')", "tokens or their revocations were changed"),
+    "another node": ("UPDATE state_node SET children = replace(children, 'a', 'b')", "ledger's state"),
+    "no node's text": ("UPDATE state_node SET children = x'00'", "ledger's state"),
+}
+
+
+@pytest.mark.parametrize("forgery", FORGERIES)
+def test_nobody_is_let_in_where_tokens_were_changed_past_the_writer(sqlite_books, forge_past_guards, forgery) -> None:
+    """Which tokens the pages believe hangs on the signed state alone, whatever else the tables have."""
+    books = sqlite_books
+    add(books)
+    add(books, "other")
+    with books.writer() as writer:
+        writer.revoke_token(name="auditor", by="steward", day=DAY)
+    books.add()  # so that the last entry, which is looked up by itself, is no token's
+    store = open_store(books.url, anchoring=None)
+    with store.looking() as connection:
+        assert [token.revoked is None for token in vouched_tokens(connection)] == [False, True]
+    statement, told = FORGERIES[forgery]
+    forge_past_guards(books, statement)
+    with store.looking() as connection:
+        added = rows_in(connection, select(entry).where(entry.c.kind == "token-added/1"))
+        follow = SignedState(connection).follow(entry, added)
+        assert follow == {"not revoked": (True, True), "another's": (True, False)}.get(forgery, (False, False))
+        with pytest.raises(ForgedState, match=f"{told}.*changed past its own programs"):
+            vouched_tokens(connection)
+    store.close()
 
 
 def test_a_revoked_token_opens_nothing(books) -> None:
