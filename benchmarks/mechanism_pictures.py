@@ -13,7 +13,7 @@ from pathlib import Path
 
 import matplotlib as mpl
 import numpy as np
-from crowdblend.accounting.theory.kinds.survey_counts import price_biased_counts
+from crowdblend.accounting.theory.kinds.biased_sampling import price_biased_counts
 from crowdblend.mechanisms.answers import CountAnswer, answered, estimates, half_width, tallied
 from crowdblend.mechanisms.biased_sampling import BiasedSampleCounts
 from crowdblend.mechanisms.deletion import OptimalDeletion, deletion_weights

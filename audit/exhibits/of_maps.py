@@ -7,7 +7,7 @@ import os
 from decimal import Decimal
 
 import numpy as np
-from crowdblend.accounting.theory.kinds.epsilon_safe import price_selected
+from crowdblend.accounting.theory.kinds.microdata import price_selected
 from crowdblend.accounting.theory.kinds.registry import price as price_of
 from crowdblend.accounting.theory.planning.deletion import plan_deletion
 from crowdblend.mechanisms.deletion import DeletionRelease, delete_records, draw_deletions

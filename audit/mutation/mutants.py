@@ -46,7 +46,7 @@ DECISIVE = frozenset(
         "accounting/ledger/rules/series.py",
         "accounting/ledger/rules/violations.py",
         "accounting/theory/kinds/deletion.py",
-        "accounting/theory/kinds/strongly_safe.py",
+        "accounting/theory/kinds/microdata.py",
         "accounting/theory/kinds/registry.py",
         "accounting/theory/privacy_profile.py",
     )

@@ -7,7 +7,7 @@ from decimal import Decimal
 from functools import cache
 
 import numpy as np
-from crowdblend.accounting.theory.kinds.epsilon_safe import price_selected
+from crowdblend.accounting.theory.kinds.microdata import price_selected
 from crowdblend.mechanisms.hierarchies.declare import ValueHierarchy
 from crowdblend.mechanisms.map_selection.draw import draw_map, walk
 from crowdblend.mechanisms.map_selection.lattice import Lattice, LatticeColumn, Levels, group_threshold

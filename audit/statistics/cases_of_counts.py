@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 from decimal import Decimal
 
 import numpy as np
+from crowdblend.accounting.theory.kinds.biased_sampling import price_biased_counts
 from crowdblend.accounting.theory.kinds.registry import price
-from crowdblend.accounting.theory.kinds.survey_counts import price_biased_counts
 from crowdblend.accounting.theory.privacy_profile import epsilon_exact
 from crowdblend.mechanisms.biased_sampling import BiasedSampleCounts
 from crowdblend.mechanisms.contributions import ContributionKeys, chosen_counts, sorted_records

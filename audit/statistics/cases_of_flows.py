@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from decimal import Decimal
 
-from crowdblend.accounting.theory.kinds.epsilon_safe import price_selected
+from crowdblend.accounting.theory.kinds.microdata import price_selected
 from crowdblend.accounting.theory.kinds.registry import price
 from crowdblend.mechanisms.answers import CountAnswer, Tally, answered
 from crowdblend.mechanisms.histogram import NoisyHistogram, noisy_counts

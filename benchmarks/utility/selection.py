@@ -19,7 +19,7 @@ from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
-from crowdblend.accounting.theory.kinds.epsilon_safe import price_selected
+from crowdblend.accounting.theory.kinds.microdata import price_selected
 from crowdblend.accounting.theory.kinds.registry import price
 from crowdblend.mechanisms.errors import InputRefused
 from crowdblend.mechanisms.map_selection.draw import draw_map

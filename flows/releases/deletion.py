@@ -16,9 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
+from ...accounting.theory.kinds.deletion import choice_cost
 from ...accounting.theory.kinds.kind import Price
 from ...accounting.theory.kinds.registry import price
-from ...accounting.theory.kinds.selected_deletion import choice_cost
 from ...accounting.theory.planning.deletion import calibrated, plan_deletion, plan_margins
 from ...mechanisms.amounts import amount_exact, amount_shown
 from ...mechanisms.deletion import (

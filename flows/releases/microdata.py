@@ -8,7 +8,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from ...accounting.theory.kinds.epsilon_safe import selection_cost
+from ...accounting.theory.kinds.microdata import selection_cost
 from ...accounting.theory.kinds.registry import price
 from ...accounting.theory.planning.planner import largest_sampling_rate, least_k
 from ...mechanisms.amounts import amount_exact, amount_shown

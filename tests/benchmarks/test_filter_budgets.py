@@ -6,7 +6,7 @@ from decimal import Decimal
 from pathlib import Path
 
 import pytest
-from crowdblend.accounting.theory.kinds.strongly_safe import composed_price_fixed
+from crowdblend.accounting.theory.kinds.microdata import composed_price_fixed
 from crowdblend.mechanisms.microdata import StronglySafeRelease
 
 from benchmarks.ledger import filter_budgets

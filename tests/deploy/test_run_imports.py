@@ -64,7 +64,7 @@ OTHER_KINDS = (
     "crowdblend.flows.releases.synthetic",
     "crowdblend.tasks.counting.report_counts",
     "crowdblend.tasks.counting.key_delivery",
-    *(f"crowdblend.accounting.theory.kinds.{name}" for name in KINDS.keys() - {"strongly_safe", "epsilon_safe"}),
+    *(f"crowdblend.accounting.theory.kinds.{line.module}" for line in KINDS.values() if line.module != "microdata"),
 )
 OWN = {
     *("crowdblend", "cryptography", "dask", "fsspec", "numpy", "platformdirs", "pyarrow", "scipy", "sqlalchemy"),

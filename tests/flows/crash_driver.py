@@ -40,7 +40,8 @@ from crowdblend.accounting.ledger.entries.codec import sorted_fields
 from crowdblend.accounting.ledger.private_store.keys import ReleaseFolder
 from crowdblend.accounting.ledger.writer import LedgerWriter
 from crowdblend.accounting.theory.kinds import deletion as deletion_price
-from crowdblend.accounting.theory.kinds import epsilon_safe, noisy_histogram, selected_deletion
+from crowdblend.accounting.theory.kinds import histogram as histogram_price
+from crowdblend.accounting.theory.kinds import microdata
 from crowdblend.accounting.theory.kinds.registry import mechanism_record
 from crowdblend.accounting.theory.planning import planner
 from crowdblend.deploy.prefect.environment import NO_HEARTBEATS, changed_settings
@@ -58,7 +59,7 @@ from crowdblend.tasks.stages import draw_once
 
 IMPORTED_BEFORE_THE_FORK = (
     *(anyio, dask.dataframe, graphviz, opendp.prelude, prefect.flow_engine, psycopg, scipy.special, sqlalchemy),
-    *(deletion_price, epsilon_safe, noisy_histogram, planner, selected_deletion, verify),
+    *(deletion_price, histogram_price, microdata, planner, verify),
 )
 WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 ROOMS_OF_EVENTS = ("os", "shutil", "fcntl")

@@ -276,7 +276,8 @@ def test_a_new_kind_is_its_modules_and_a_line_in_each_registry(desk, monkeypatch
     for package in (mechanism_kinds, release_kinds):
         folder = importlib.import_module(package.__package__)
         monkeypatch.setattr(folder, "__path__", [*folder.__path__, str(TOY)])
-    monkeypatch.setitem(mechanism_kinds.KINDS, "coin_flip_count", ("coin-flip-count/1",))
+    line = mechanism_kinds.KindLine("coin_flip_count", ("coin-flip-count/1",))
+    monkeypatch.setitem(mechanism_kinds.KINDS, "coin_flip_count", line)
     monkeypatch.setitem(KINDS, "coin-flips", f"{release_kinds.__package__}.coin_flip_release")
     monkeypatch.setitem(RELEASES, "coin-flips", "[coin-flips]\nleast_count = 3\n" + COLOUR)
     test_a_kind_is_found_by_its_name_and_by_what_it_charges("coin-flips")

@@ -11,8 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from crowdblend.accounting.theory.kinds.local_reports import local_epsilon
-from crowdblend.accounting.theory.kinds.outcome_counts import price_outcome_counts
+from crowdblend.accounting.theory.kinds.local_reports import local_epsilon, price_outcome_counts
 from crowdblend.mechanisms.local_reports.design import design_of_table
 from crowdblend.mechanisms.local_reports.krandomization import flipped
 from crowdblend.mechanisms.local_reports.sketch import encode

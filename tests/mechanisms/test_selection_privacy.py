@@ -15,7 +15,7 @@ from decimal import Decimal
 
 import numpy as np
 import pytest
-from crowdblend.accounting.theory.kinds.epsilon_safe import price_selected
+from crowdblend.accounting.theory.kinds.microdata import price_selected
 from crowdblend.mechanisms.hierarchies.declare import ValueHierarchy
 from crowdblend.mechanisms.map_selection.draw import Rule, draw_map, neighbours, walk
 from crowdblend.mechanisms.map_selection.lattice import Lattice, LatticeColumn, Levels, group_threshold

@@ -26,8 +26,8 @@ from typing import Any
 LOADED = (
     "crowdblend.accounting.dashboard.server.app",
     "crowdblend.accounting.ledger.certificate.verify",
-    "crowdblend.accounting.theory.kinds.noisy_histogram",
-    "crowdblend.accounting.theory.kinds.selected_deletion",
+    "crowdblend.accounting.theory.kinds.histogram",
+    "crowdblend.accounting.theory.kinds.deletion",
     "crowdblend.accounting.theory.planning.planner",
     "crowdblend.deploy.run",
     "crowdblend.flows.release",

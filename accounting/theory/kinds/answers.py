@@ -12,7 +12,7 @@ from ..composition.amplification import Guarantee, amplified
 from ..composition.group_privacy import summed_group_price
 from .kind import CHOSEN, SAMPLED, WHOLE, MechanismKind, Price, Published, RecordForm, Statements, pure_filter_parts
 
-__all__ = ["KIND", "price_answer", "price_coin_flip_count"]
+__all__ = ["ANSWERS", "price_answer", "price_coin_flip_count"]
 
 _LAPLACE = "Laplace mechanism and its discrete form"
 
@@ -69,7 +69,7 @@ def _price(answer: Answer, _delta: Decimal, _releases: int) -> Price:
     return price_answer(answer)
 
 
-KIND: MechanismKind[Answer] = MechanismKind(
+ANSWERS: MechanismKind[Answer] = MechanismKind(
     records={
         "count-answer/1": RecordForm(mechanism=CountAnswer),
         "sum-answer/1": RecordForm(mechanism=SumAnswer),

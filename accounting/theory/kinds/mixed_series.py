@@ -23,7 +23,7 @@ from .kind import (
     no_filter_parts,
 )
 
-__all__ = ["KIND", "parts_of", "price_mixed"]
+__all__ = ["MIXED_SERIES", "parts_of", "price_mixed"]
 
 RULE = "mixed-pld/1"
 
@@ -78,7 +78,7 @@ def _losses(series: MixedSeries) -> tuple[Part, ...]:
     return tuple(part for part, times in parts_of(series).items() for _ in range(times))
 
 
-KIND: MechanismKind[MixedSeries] = MechanismKind(
+MIXED_SERIES: MechanismKind[MixedSeries] = MechanismKind(
     records={"mixed-series/1": RecordForm(mechanism=MixedSeries)},
     pure=False,
     price=_price,

@@ -9,11 +9,11 @@ from ....mechanisms.microdata import StronglySafeRelease
 from ....mechanisms.points import SyntheticPoints
 from ..composition.group_privacy import even_group_price
 from ..composition.loss_distribution import FilterPart, Part
+from .histogram import NOISY_THEOREMS, noisy_parts, noisy_statement, price_noisy_histogram
 from .kind import SAMPLED, MechanismKind, Price, Published, RecordForm, Statements, filter_parts_of_one, not_composed
-from .noisy_histogram import NOISY_THEOREMS, noisy_parts, noisy_statement, price_noisy_histogram
-from .strongly_safe import EXACT_PROFILE, paper_price_fixed, price_fixed
+from .microdata import EXACT_PROFILE, paper_price_fixed, price_fixed
 
-__all__ = ["KIND"]
+__all__ = ["POINTS"]
 
 _DONE = (
     "The records were counted in the cells of a declared grid, counts of fewer than k sampled records were {small}, "
@@ -53,7 +53,7 @@ def _proved(mechanism: SyntheticPoints, _rule: str) -> str:
     return noisy_statement(mechanism.counts) if isinstance(mechanism.counts, NoisyHistogram) else ""
 
 
-KIND: MechanismKind[SyntheticPoints] = MechanismKind(
+POINTS: MechanismKind[SyntheticPoints] = MechanismKind(
     records={
         "synthetic-points/1": RecordForm(mechanism=SyntheticPoints, nested={"counts": StronglySafeRelease}),
         "synthetic-noisy-points/1": RecordForm(mechanism=SyntheticPoints, nested={"counts": NoisyHistogram}),

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import fields
 from decimal import Decimal
 from importlib import import_module
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from ....mechanisms.errors import InputRefused
 from ....mechanisms.mechanism import ADD_REMOVE, Mechanism
@@ -14,6 +14,7 @@ from .kind import MechanismKind, Price, check_records, check_request
 
 __all__ = [
     "KINDS",
+    "KindLine",
     "kind_of",
     "kind_of_record",
     "load_kind",
@@ -172,31 +173,44 @@ def _not_covered_by_part(mechanism: Mechanism, series: Mechanism, number: int) -
 PURE_ANSWERS = frozenset({"answers"})
 """Kinds that a part with an ε alone pays for."""
 
-KINDS: dict[str, tuple[str, ...]] = {
-    "strongly_safe": ("strongly-safe-release/1",),
-    "epsilon_safe": ("epsilon-safe-release/1",),
-    "suppressed_histogram": ("suppressed-histogram/1",),
-    "noisy_histogram": ("noisy-histogram/1",),
-    "outlier_histogram": ("outlier-private-histogram/1",),
-    "survey_counts": ("biased-sample-counts/1",),
-    "unequal_rates": ("unequal-rates-histogram/1",),
-    "points": ("synthetic-points/1", "synthetic-noisy-points/1"),
-    "answers": ("count-answer/1", "sum-answer/1", "mean-answer/1"),
-    "local_reports": ("count-mean-sketch/1", "k-randomization/1"),
-    "outcome_counts": ("outcome-counts/1",),
-    "mixed_series": ("mixed-series/1",),
-    "selected_deletion": ("selected-deletion-release/1",),
-    "deletion": ("deletion-release/1", "calibrated-deletion-release/1"),
-    "synthetic_table": ("synthetic-table/1",),
+
+class KindLine(NamedTuple):
+    """Where a kind is found.
+
+    Args:
+        module: its module here, which has the kind under the kind's name in capitals.
+        records: the names of its records on disk.
+    """
+
+    module: str
+    records: tuple[str, ...]
+
+
+KINDS: dict[str, KindLine] = {
+    "strongly_safe": KindLine("microdata", ("strongly-safe-release/1",)),
+    "epsilon_safe": KindLine("microdata", ("epsilon-safe-release/1",)),
+    "suppressed_histogram": KindLine("histogram", ("suppressed-histogram/1",)),
+    "noisy_histogram": KindLine("histogram", ("noisy-histogram/1",)),
+    "outlier_histogram": KindLine("histogram", ("outlier-private-histogram/1",)),
+    "survey_counts": KindLine("biased_sampling", ("biased-sample-counts/1",)),
+    "unequal_rates": KindLine("biased_sampling", ("unequal-rates-histogram/1",)),
+    "points": KindLine("points", ("synthetic-points/1", "synthetic-noisy-points/1")),
+    "answers": KindLine("answers", ("count-answer/1", "sum-answer/1", "mean-answer/1")),
+    "local_reports": KindLine("local_reports", ("count-mean-sketch/1", "k-randomization/1")),
+    "outcome_counts": KindLine("local_reports", ("outcome-counts/1",)),
+    "mixed_series": KindLine("mixed_series", ("mixed-series/1",)),
+    "selected_deletion": KindLine("deletion", ("selected-deletion-release/1",)),
+    "deletion": KindLine("deletion", ("deletion-release/1", "calibrated-deletion-release/1")),
+    "synthetic_table": KindLine("synthetic_table", ("synthetic-table/1",)),
 }
-"""Kind, which is the name of its module here and of its mechanisms' `kind` → the names of its records on disk."""
+"""Kind, as its mechanisms' `kind` has it → its place; a module is called as the one of its mechanisms is."""
 
 M = TypeVar("M", bound=Mechanism)
 
 
 def load_kind(name: str) -> MechanismKind[Any]:
     """A kind by its name; its module is loaded now if it wasn't."""
-    found: MechanismKind[Any] = import_module(f"{__package__}.{name}").KIND
+    found: MechanismKind[Any] = getattr(import_module(f"{__package__}.{KINDS[name].module}"), name.upper())
     return found
 
 
@@ -211,8 +225,8 @@ def kind_of_record(name: object) -> MechanismKind[Any]:
     Raises:
         InputRefused: no kind has.
     """
-    for kind, records in KINDS.items():
-        if name in records:
+    for kind, line in KINDS.items():
+        if name in line.records:
             return load_kind(kind)
     raise InputRefused(f"unknown kind of mechanism: {name!r}.")
 

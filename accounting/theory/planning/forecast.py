@@ -15,7 +15,7 @@ from ....mechanisms.errors import InputRefused
 from ....mechanisms.mechanism import ADD_REMOVE
 from ....mechanisms.microdata import StronglySafeRelease
 from ..arithmetic import PRICE_DIGITS, first_whole, multiply_up
-from ..kinds.strongly_safe import price_fixed
+from ..kinds.microdata import price_fixed
 from .inversion import MOST_RELEASES, Target, most_releases
 
 if TYPE_CHECKING:

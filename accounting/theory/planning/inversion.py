@@ -29,9 +29,8 @@ from ..composition.amplification import Guarantee
 from ..composition.loss_distribution import COMPOSED_FLOOR, Part, delta_composed, estimated_log_delta
 from ..composition.series_game import MOST_RELEASES as MOST_PLAYED
 from ..composition.series_game import delta_of_game
-from ..kinds.epsilon_safe import log_profile_selected, price_selected, selection_cost
 from ..kinds.kind import Price, Tunable
-from ..kinds.strongly_safe import composed_price_fixed, price_fixed
+from ..kinds.microdata import composed_price_fixed, log_profile_selected, price_fixed, price_selected, selection_cost
 from ..privacy_profile import delta_paper, exp_up, least_epsilon_of_paper, log_profile
 
 __all__ = [

@@ -11,8 +11,7 @@ from ....mechanisms.errors import InputRefused
 from ....mechanisms.microdata import StronglySafeRelease
 from ..arithmetic import decimal_up, multiply_up
 from ..composition.amplification import Guarantee, amplified
-from ..kinds.epsilon_safe import paper_price_selected
-from ..kinds.strongly_safe import paper_price_fixed, price_fixed
+from ..kinds.microdata import paper_price_fixed, paper_price_selected, price_fixed
 from ..privacy_profile import survival_share
 from .inversion import Target, delta_of_paper, frontier, least_delta, least_k_of_paper, most_releases, price_of
 from .inversion import largest_sampling_rate as largest_rate_of

@@ -8,7 +8,7 @@ from decimal import Decimal
 import pytest
 from crowdblend.accounting.ledger import overview as odometer
 from crowdblend.accounting.ledger.overview import composed_estimate
-from crowdblend.accounting.theory.kinds.strongly_safe import composed_price_fixed
+from crowdblend.accounting.theory.kinds.microdata import composed_price_fixed
 
 pytestmark = pytest.mark.slow
 

@@ -180,7 +180,7 @@ def test_a_price_is_computed_again_or_said_not_to_be(page) -> None:
         assert sound[0] in ("holds", "Open"), (kind, sound)
         assert {lower[0], higher[0]} == ({"Refused"} if sound[0] == "holds" else {"Open"}), (kind, lower, higher)
     assert {kind for kind, said in found.items() if "holds" in said} == PRICED_KINDS
-    every = {record for records in KINDS.values() for record in records}
+    every = {record for line in KINDS.values() for record in line.records}
     assert found.keys() == every
     assert set(page.evaluate("KINDS")) == every
 

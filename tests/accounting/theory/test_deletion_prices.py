@@ -265,7 +265,7 @@ def test_more_records_cost_more_and_at_most_as_plain_group_privacy_has_it():
     epsilons = [one.epsilon for one in prices]
     assert epsilons == sorted(set(epsilons))
     assert prices[1].rule == "group-privacy/1+deletion-composed/1"
-    one, even = deletion.KIND.price, Decimal("0.9e-6")
+    one, even = deletion.DELETION.price, Decimal("0.9e-6")
     plain = 2 * one(release(noise, 3), even, 1).epsilon  # (ε, δ) of one is (2ε, (1 + e^ε)δ) of two
     assert (1 + plain.exp() ** Decimal("0.5")) * even <= MILLIONTH * 10
     assert epsilons[1] <= plain
@@ -461,7 +461,7 @@ def test_rows_with_margins_are_within_their_composition_and_beyond_that_of_the_r
     rows = deltas_of(*shifted(NARROW, 1))
     assert any(one > limit for one, limit in zip(found, rows, strict=True)), "a price of the rows alone is too low"
     for growth, limit in zip(GROWTHS, bound, strict=True):
-        parts = dict.fromkeys(deletion.KIND.losses(mechanism), 1)
+        parts = dict.fromkeys(deletion.DELETION.losses(mechanism), 1)
         assert delta_composed(parts, epsilon=math.log(growth)) >= limit
 
 
@@ -471,7 +471,7 @@ def test_margins_cost_what_as_many_stages_with_their_noise_cost(alike):
     noise = GaussianDeletion(scale=Decimal("15.6"), width=80)
     other = ("15.60" if alike else "24.1", 80 if alike else 130)
     mechanism = calibrated(noise, 2, 3, *other)
-    parts = deletion.KIND.losses(mechanism)
+    parts = deletion.DELETION.losses(mechanism)
     assert sum(part.times for part in parts) == 5
     found = price(mechanism, delta=MILLIONTH, releases=2)
     assert found.rule == "deletion-composed/1"

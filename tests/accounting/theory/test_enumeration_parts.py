@@ -13,11 +13,10 @@ import pytest
 from crowdblend.accounting import theory
 from crowdblend.accounting.theory import privacy_profile
 from crowdblend.accounting.theory.arithmetic import tail_up
-from crowdblend.accounting.theory.kinds import noisy_histogram, survey_counts
-from crowdblend.accounting.theory.kinds.noisy_histogram import NoisyProfile
-from crowdblend.accounting.theory.kinds.outcome_counts import OnesProfile
-from crowdblend.accounting.theory.kinds.outlier_histogram import _one_way
-from crowdblend.accounting.theory.kinds.survey_counts import _at_group, _at_least, delta_robust
+from crowdblend.accounting.theory.kinds import biased_sampling, histogram
+from crowdblend.accounting.theory.kinds.biased_sampling import _at_group, _at_least, delta_robust
+from crowdblend.accounting.theory.kinds.histogram import NoisyProfile, _one_way
+from crowdblend.accounting.theory.kinds.local_reports import OnesProfile
 from crowdblend.accounting.theory.privacy_profile import delta_paper, least_epsilon_of_paper
 from crowdblend.mechanisms.histogram import NoisyHistogram
 
@@ -74,16 +73,16 @@ def test_what_a_group_leaves_out_is_made_up_for(n, rates, deviations, more, monk
     p, q, top = rates
     epsilon = -math.log1p(-top) + 0.1
     threshold = max(1, math.floor(n * q))
-    monkeypatch.setattr(survey_counts, "_DEVIATIONS", deviations)
-    monkeypatch.setattr(survey_counts, "_MORE_TERMS", more)
-    used = survey_counts.log_binomial_pmf
+    monkeypatch.setattr(biased_sampling, "_DEVIATIONS", deviations)
+    monkeypatch.setattr(biased_sampling, "_MORE_TERMS", more)
+    used = biased_sampling.log_binomial_pmf
     asked = []
 
     def watched(values, trials, rate):
         asked.append(values.max())
         return used(values, trials, rate)
 
-    monkeypatch.setattr(survey_counts, "log_binomial_pmf", watched)
+    monkeypatch.setattr(biased_sampling, "log_binomial_pmf", watched)
     found = _at_group(n, threshold, p, q, top, epsilon)
     last = math.floor(n * q) + math.ceil(deviations * math.sqrt(n * q * (1 - q) + 1) + more)
     assert max(asked) == min(last, n)
@@ -192,7 +191,7 @@ def test_masses_of_a_noisy_group_are_bounds_on_their_sides(k, epsilon, rate, n):
 
 def test_powers_of_noisy_masses_are_rounded_to_their_sides(monkeypatch):
     logs = -np.random.default_rng(5).uniform(0.0, 30.0, 400)
-    monkeypatch.setattr(noisy_histogram, "log_binomial_pmf", lambda counts, *_: (logs, np.zeros_like(logs)))
+    monkeypatch.setattr(histogram, "log_binomial_pmf", lambda counts, *_: (logs, np.zeros_like(logs)))
     group = profile_of(3, "0.5", "0.9")._computed(399)
     for upper, log, lower in zip(group.sampled[0], logs, group.sampled[1], strict=True):
         truth = mpmath.exp(mpmath.mpf(log))

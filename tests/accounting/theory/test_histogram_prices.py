@@ -12,22 +12,23 @@ import numpy as np
 import pytest
 from crowdblend.accounting.theory.arithmetic import decimal_up
 from crowdblend.accounting.theory.composition.amplification import delta_zero_knowledge, epsilon_zero_knowledge
-from crowdblend.accounting.theory.kinds import noisy_histogram
-from crowdblend.accounting.theory.kinds.noisy_histogram import NoisyProfile, price_noisy_histogram
-from crowdblend.accounting.theory.kinds.outlier_histogram import (
-    delta_for_group,
-    epsilon_for_group,
-    outlier_statement,
-    price_outlier_histogram,
-)
-from crowdblend.accounting.theory.kinds.registry import kind_of
-from crowdblend.accounting.theory.kinds.survey_counts import (
+from crowdblend.accounting.theory.kinds import histogram
+from crowdblend.accounting.theory.kinds.biased_sampling import (
     delta_biased,
     price_biased_counts,
     price_robust_counts,
     survey_statement,
     zero_knowledge_epsilon_biased,
 )
+from crowdblend.accounting.theory.kinds.histogram import (
+    NoisyProfile,
+    delta_for_group,
+    epsilon_for_group,
+    outlier_statement,
+    price_noisy_histogram,
+    price_outlier_histogram,
+)
+from crowdblend.accounting.theory.kinds.registry import kind_of
 from crowdblend.accounting.theory.privacy_profile import delta_exact
 from crowdblend.mechanisms.biased_sampling import BiasedSampleCounts
 from crowdblend.mechanisms.errors import InputRefused
@@ -126,7 +127,7 @@ def test_without_a_sample_there_is_no_add_remove_price(monkeypatch):
         NoisyProfile(noisy(10, "0.5", None))
     with pytest.raises(InputRefused, match="beyond the enumeration"):
         NoisyProfile(noisy(10, "0.5", "1e-10"))
-    monkeypatch.setattr(noisy_histogram, "_MOST_GROUPS", 100)
+    monkeypatch.setattr(histogram, "_MOST_GROUPS", 100)
     with pytest.raises(InputRefused, match="too long"):
         NoisyProfile(noisy(100, "0.1", "0.00001")).delta(0.0)
 

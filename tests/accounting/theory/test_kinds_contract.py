@@ -25,6 +25,7 @@ from crowdblend.accounting.theory.composition.renyi import RULE, FilterCost, fil
 from crowdblend.accounting.theory.kinds.kind import MechanismKind, Price
 from crowdblend.accounting.theory.kinds.registry import (
     KINDS,
+    KindLine,
     kind_of,
     load_kind,
     mechanism_of_record,
@@ -156,7 +157,9 @@ def refused(call: Callable[[], object]) -> bool:
 
 def check_records(name: str, kind: MechanismKind[Any], mechanism: Mechanism) -> None:
     """What is written is flat and exact, says everything, is read back, and anything else is refused."""
-    assert set(kind.records) == set(KINDS[name]), f"{name}: its line in KINDS names other records than its `records`"
+    assert set(kind.records) == set(KINDS[name].records), (
+        f"{name}: its line in KINDS names other records than its `records`"
+    )
     forms = [form for form in kind.records.values() if form.describes(mechanism)]
     assert len(forms) == 1, f"{name}: `records` has {len(forms)} forms for {mechanism}"
     record = mechanism_record(mechanism)
@@ -351,7 +354,7 @@ def test_a_broken_kind_is_found_by_the_field_that_is_wrong() -> None:
 def test_a_new_kind_is_a_module_and_a_line(monkeypatch: pytest.MonkeyPatch) -> None:
     """The toy's module lies where the others do as far as Python knows; nothing else in accounting is touched."""
     monkeypatch.setattr(kinds, "__path__", [*kinds.__path__, str(TOY)])
-    monkeypatch.setitem(KINDS, "coin_flip_count", ("coin-flip-count/1",))
+    monkeypatch.setitem(KINDS, "coin_flip_count", KindLine("coin_flip_count", ("coin-flip-count/1",)))
     toy = mechanism_of_record({"kind": "coin-flip-count/1", "least_count": 3})
     for law in LAWS:
         law("coin_flip_count", kind_of(toy), toy)
@@ -365,14 +368,15 @@ from decimal import Decimal
 from crowdblend.accounting.theory.kinds.registry import mechanism_of_record
 from crowdblend.accounting.theory.kinds.registry import price
 def loaded():
-    return sorted(name for name in sys.modules if ".kinds." in name and hasattr(sys.modules[name], "KIND"))
+    modules = [name for name in sys.modules if ".kinds." in name]
+    return sorted(name for name in modules if not name.endswith((".kind", ".registry")))
 before = loaded()
 mechanism = mechanism_of_record({"kind": "strongly-safe-release/1", "k": 20, "sampling_rate": "0.1"})
 price(mechanism, delta=Decimal("1e-6"))
 print(json.dumps([before, loaded()]))
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    assert json.loads(done.stdout) == [[], ["crowdblend.accounting.theory.kinds.strongly_safe"]]
+    assert json.loads(done.stdout) == [[], ["crowdblend.accounting.theory.kinds.microdata"]]
 
 
 def test_records_never_change() -> None:

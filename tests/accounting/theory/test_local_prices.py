@@ -10,11 +10,13 @@ from decimal import Decimal
 import mpmath
 import numpy as np
 import pytest
-from crowdblend.accounting.theory.kinds.local_reports import local_epsilon, local_statement, price_of_report
-from crowdblend.accounting.theory.kinds.outcome_counts import (
+from crowdblend.accounting.theory.kinds.local_reports import (
     EXACT_PEOPLE,
     OnesProfile,
     epsilon_shuffled,
+    local_epsilon,
+    local_statement,
+    price_of_report,
     price_outcome_counts,
 )
 from crowdblend.mechanisms.errors import InputRefused

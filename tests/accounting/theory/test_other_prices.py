@@ -15,7 +15,7 @@ from crowdblend.accounting.theory.composition.amplification import (
     epsilon_zero_knowledge,
     epsilon_zero_knowledge_robust,
 )
-from crowdblend.accounting.theory.kinds.survey_counts import delta_robust
+from crowdblend.accounting.theory.kinds.biased_sampling import delta_robust
 from crowdblend.accounting.theory.privacy_profile import delta_exact, survival_share
 from crowdblend.mechanisms.errors import InputRefused
 from crowdblend.mechanisms.microdata import StronglySafeRelease

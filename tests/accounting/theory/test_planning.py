@@ -9,8 +9,8 @@ from decimal import Decimal
 import numpy as np
 import pytest
 from crowdblend.accounting.theory.arithmetic import first_whole, last_real
+from crowdblend.accounting.theory.kinds.microdata import composed_price_fixed
 from crowdblend.accounting.theory.kinds.registry import price
-from crowdblend.accounting.theory.kinds.strongly_safe import composed_price_fixed
 from crowdblend.accounting.theory.planning.inversion import Target, frontier
 from crowdblend.accounting.theory.planning.planner import Plan, largest_sampling_rate, least_k, plan, plan_for_groups
 from crowdblend.mechanisms.errors import InputRefused

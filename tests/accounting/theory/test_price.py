@@ -9,8 +9,8 @@ from decimal import Decimal
 import pytest
 from crowdblend.accounting.theory.arithmetic import PRICE_DIGITS, decimal_up, float_down, float_up, log_down
 from crowdblend.accounting.theory.kinds.kind import Price
+from crowdblend.accounting.theory.kinds.microdata import composed_price_fixed, paper_price_fixed, price_fixed
 from crowdblend.accounting.theory.kinds.registry import mechanism_of_record, mechanism_record, paper_price, price
-from crowdblend.accounting.theory.kinds.strongly_safe import composed_price_fixed, paper_price_fixed, price_fixed
 from crowdblend.accounting.theory.privacy_profile import delta_exact, delta_paper, epsilon_paper, least_epsilon_of_paper
 from crowdblend.mechanisms.errors import InputRefused
 from crowdblend.mechanisms.microdata import StronglySafeRelease

@@ -20,10 +20,9 @@ from crowdblend.accounting.theory.composition.loss_distribution import (
     epsilon_composed,
     grid_spacing,
 )
-from crowdblend.accounting.theory.kinds import noisy_histogram, outlier_histogram, survey_counts
+from crowdblend.accounting.theory.kinds import biased_sampling, histogram
+from crowdblend.accounting.theory.kinds.histogram import NoisyProfile, price_noisy_histogram, price_outlier_histogram
 from crowdblend.accounting.theory.kinds.kind import Price
-from crowdblend.accounting.theory.kinds.noisy_histogram import NoisyProfile, price_noisy_histogram
-from crowdblend.accounting.theory.kinds.outlier_histogram import price_outlier_histogram
 from crowdblend.accounting.theory.kinds.registry import (
     kind_of,
     mechanism_of_record,
@@ -113,21 +112,21 @@ def test_of_crowds_whose_search_is_too_long_nothing_is_said(monkeypatch) -> None
     monkeypatch.setattr(crowd_blending, "_MOST_THRESHOLDS", 10)
     with pytest.raises(InputRefused, match="too long"):
         delta_zero_knowledge(k=20, sampling_rate=Decimal("0.1"))
-    monkeypatch.setattr(noisy_histogram, "_MOST_GROUPS", 5)
+    monkeypatch.setattr(histogram, "_MOST_GROUPS", 5)
     with pytest.raises(InputRefused, match="too long"):
         NoisyProfile(NOISY).delta(0.1)
     with pytest.raises(InputRefused, match="no epsilon is enough"):
         price_noisy_histogram(NOISY, delta=Decimal("1e-6"))
-    monkeypatch.setattr(survey_counts, "_MOST_GROUPS", 25)
+    monkeypatch.setattr(biased_sampling, "_MOST_GROUPS", 25)
     rates = {"lowest_rate": 0.1, "highest_rate": 0.11, "largest_rate": 0.2}
     with pytest.raises(InputRefused, match="too long"):
-        survey_counts.delta_robust(k=20, **rates, exceptions=0, epsilon=0.5)
+        biased_sampling.delta_robust(k=20, **rates, exceptions=0, epsilon=0.5)
 
 
 def test_an_outlier_private_histogram_that_no_epsilon_suffices_for_is_refused(monkeypatch) -> None:
     event = OutlierPrivateHistogram(epsilon=Decimal(1), horizon=30, margin=10)
     assert price_outlier_histogram(event, delta=Decimal("1e-3")).epsilon > 0
-    monkeypatch.setattr(outlier_histogram, "epsilon_for_group", lambda *given, **named: None)
+    monkeypatch.setattr(histogram, "epsilon_for_group", lambda *given, **named: None)
     with pytest.raises(InputRefused, match="Raise the margin"):
         price_outlier_histogram(event, delta=Decimal("1e-3"))
 

@@ -8,7 +8,7 @@ from decimal import Decimal
 import numpy as np
 import pytest
 from crowdblend.accounting.theory.arithmetic import log_binomial_pmf
-from crowdblend.accounting.theory.kinds.outcome_counts import outcome_statement, price_outcome_counts
+from crowdblend.accounting.theory.kinds.local_reports import outcome_statement, price_outcome_counts
 from crowdblend.accounting.theory.kinds.registry import (
     kind_of,
     mechanism_of_record,

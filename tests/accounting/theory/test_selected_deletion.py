@@ -9,9 +9,8 @@ from decimal import Decimal
 
 import numpy as np
 import pytest
-from crowdblend.accounting.theory.kinds.deletion import price_deletion
+from crowdblend.accounting.theory.kinds.deletion import price_deletion, price_selected_deletion
 from crowdblend.accounting.theory.kinds.registry import price
-from crowdblend.accounting.theory.kinds.selected_deletion import price_selected_deletion
 from crowdblend.mechanisms.deletion import (
     WEIGHT_TOTAL,
     DeletionRelease,

@@ -7,7 +7,7 @@ from decimal import Decimal
 
 import numpy as np
 import pytest
-from crowdblend.accounting.theory.kinds.epsilon_safe import (
+from crowdblend.accounting.theory.kinds.microdata import (
     log_profile_selected,
     paper_price_selected,
     price_selected,

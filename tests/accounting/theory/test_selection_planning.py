@@ -6,7 +6,7 @@ from dataclasses import replace
 from decimal import Decimal
 
 import pytest
-from crowdblend.accounting.theory.kinds.epsilon_safe import price_selected, selection_cost
+from crowdblend.accounting.theory.kinds.microdata import price_selected, selection_cost
 from crowdblend.accounting.theory.kinds.registry import (
     kind_of,
     mechanism_of_record,

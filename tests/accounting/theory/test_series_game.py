@@ -14,9 +14,9 @@ from crowdblend.accounting.ledger.entries.kinds import ChargedPrice
 from crowdblend.accounting.theory.composition import series_game
 from crowdblend.accounting.theory.composition.loss_distribution import epsilon_composed
 from crowdblend.accounting.theory.composition.series_game import MOST_RELEASES, delta_of_game, epsilon_of_game
-from crowdblend.accounting.theory.kinds import strongly_safe
+from crowdblend.accounting.theory.kinds import microdata
+from crowdblend.accounting.theory.kinds.microdata import composed_price_fixed
 from crowdblend.accounting.theory.kinds.registry import mechanism_record, paper_price, price, recorded_price
-from crowdblend.accounting.theory.kinds.strongly_safe import composed_price_fixed
 from crowdblend.accounting.theory.privacy_profile import (
     epsilon_exact,
     log_adding,
@@ -268,9 +268,9 @@ def test_where_the_game_has_no_grid_the_series_has_its_composed_price(monkeypatc
     def no_grid(*_given, **_more):
         raise ValueError("no grid")
 
-    monkeypatch.setattr(strongly_safe, "epsilon_of_game", no_grid)
-    strongly_safe._epsilon_of_game.cache_clear()
+    monkeypatch.setattr(microdata, "epsilon_of_game", no_grid)
+    microdata._epsilon_of_game.cache_clear()
     found = price(SMALL, delta=Decimal("0.02"), releases=3)
-    strongly_safe._epsilon_of_game.cache_clear()
+    microdata._epsilon_of_game.cache_clear()
     assert found.rule == "pld/1"
     assert epsilon_of_game(replace(SMALL, k=10_001), releases=3, delta=1e-6, composed=1.0) is None

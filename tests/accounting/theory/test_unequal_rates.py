@@ -13,14 +13,14 @@ import numpy as np
 import pytest
 from crowdblend.accounting.ledger.charge import price_faults
 from crowdblend.accounting.ledger.entries.kinds import ChargedPrice
-from crowdblend.accounting.theory.kinds import survey_counts
-from crowdblend.accounting.theory.kinds.registry import mechanism_record, price, recorded_price
-from crowdblend.accounting.theory.kinds.survey_counts import (
+from crowdblend.accounting.theory.kinds import biased_sampling
+from crowdblend.accounting.theory.kinds.biased_sampling import (
     MOST_EXCEPTIONS,
     _Counts,
     delta_unequal,
     price_robust_counts,
 )
+from crowdblend.accounting.theory.kinds.registry import mechanism_record, price, recorded_price
 from crowdblend.accounting.theory.privacy_profile import delta_exact
 from crowdblend.mechanisms.biased_sampling import BiasedSampleCounts, UnequalRatesHistogram
 from crowdblend.mechanisms.errors import InputRefused
@@ -201,13 +201,13 @@ def test_planted_faults_are_found(monkeypatch):
     assert worst > delta_unequal(**given | {"exceptions": 0}, epsilon=0.4), "exceptions left out"
     ordinary = max(divergence([0.1] * n + [0.5] * 2, 0.1, 4, growth) for n in range(60))
     assert worst > 1.5 * ordinary, "t is never an exception"
-    monkeypatch.setattr(survey_counts, "_NEAR", 1)
+    monkeypatch.setattr(biased_sampling, "_NEAR", 1)
     assert delta_unequal(**given, epsilon=0.4) >= worst, "a narrow window widens by itself"
 
 
 def test_what_lies_beyond_nothing_is_nothing():
-    assert survey_counts._geometric(0.0, 0.5) == 0.0
-    assert survey_counts._geometric(0.25, 0.5) == pytest.approx(0.5, rel=1e-8)
+    assert biased_sampling._geometric(0.0, 0.5) == 0.0
+    assert biased_sampling._geometric(0.25, 0.5) == pytest.approx(0.5, rel=1e-8)
 
 
 def test_refusals():

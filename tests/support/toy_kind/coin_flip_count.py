@@ -11,7 +11,7 @@ from ..composition.group_privacy import summed_group_price
 from .answers import price_coin_flip_count
 from .kind import CHOSEN, WHOLE, MechanismKind, Price, Published, RecordForm, Statements, pure_filter_parts
 
-__all__ = ["KIND", "CoinFlipCount"]
+__all__ = ["COIN_FLIP_COUNT", "CoinFlipCount"]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -31,7 +31,7 @@ def _price(_mechanism: CoinFlipCount, _delta: Decimal, _releases: int) -> Price:
     return price_coin_flip_count()
 
 
-KIND: MechanismKind[CoinFlipCount] = MechanismKind(
+COIN_FLIP_COUNT: MechanismKind[CoinFlipCount] = MechanismKind(
     records={"coin-flip-count/1": RecordForm(mechanism=CoinFlipCount)},
     pure=True,
     price=_price,

@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 from decimal import Decimal
 
-from .....mechanisms.amounts import amount_exact
-from .....mechanisms.errors import InputRefused
-from .....mechanisms.synthetic_table import LARGEST_RHO, SyntheticTable
-from ...arithmetic import add_up, decimal_down, decimal_up, exact_log_down, multiply_up
-from ...composition.group_privacy import rule_for_group
-from ...composition.renyi import conversion_loss
-from ..kind import (
+from ....mechanisms.amounts import amount_exact
+from ....mechanisms.errors import InputRefused
+from ....mechanisms.synthetic_table import LARGEST_RHO, SyntheticTable
+from ..arithmetic import add_up, decimal_down, decimal_up, exact_log_down, multiply_up
+from ..composition.group_privacy import rule_for_group
+from ..composition.renyi import conversion_loss
+from .kind import (
     RELATION,
     WHOLE,
     MechanismKind,
@@ -24,7 +24,7 @@ from ..kind import (
     not_composed,
 )
 
-__all__ = ["KIND", "concentrated_epsilon", "largest_rho"]
+__all__ = ["SYNTHETIC_TABLE", "concentrated_epsilon", "largest_rho"]
 
 _RULE = "zero-concentrated/1"
 _DONE = (
@@ -121,7 +121,7 @@ def _group_price(mechanism: SyntheticTable, delta: Decimal, releases: int, recor
     )
 
 
-KIND: MechanismKind[SyntheticTable] = MechanismKind(
+SYNTHETIC_TABLE: MechanismKind[SyntheticTable] = MechanismKind(
     records={"synthetic-table/1": RecordForm(mechanism=SyntheticTable)},
     pure=False,
     price=_price,

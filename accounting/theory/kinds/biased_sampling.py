@@ -1,8 +1,9 @@
-"""Suppressed counts of a data set that is itself a sample, whose rates are only known within bounds."""
+"""What counts of records with unequal rates cost: of a survey with rates known within bounds, and with own coins."""
 
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from decimal import Decimal
 
 import numpy as np
@@ -10,29 +11,34 @@ from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
 from ....mechanisms.amounts import amount_exact, amount_shown
-from ....mechanisms.biased_sampling import BiasedSampleCounts
+from ....mechanisms.biased_sampling import BiasedSampleCounts, UnequalRatesHistogram
 from ....mechanisms.errors import InputRefused
+from ....mechanisms.microdata import StronglySafeRelease
 from ..arithmetic import ULP, decimal_up, float_down, float_up, least_epsilon, log_binomial_pmf, log_down, tail_up
 from ..composition.amplification import epsilon_zero_knowledge_robust
-from ..composition.group_privacy import no_price_for_surveyed_group
+from ..composition.group_privacy import even_group_price, no_price_for_surveyed_group, rule_for_group
 from ..privacy_profile import LARGEST_GROUP, check_parameters, delta_exact, epsilon_of_log_delta
 from .kind import (
     CELLS,
     CHOSEN,
     RELATION,
+    SUPPRESSED,
     MechanismKind,
     Price,
     RecordForm,
     Statements,
     check_request,
+    filter_parts_of_one,
     no_filter_parts,
     not_composed,
 )
+from .microdata import group_price_fixed
 
 __all__ = [
-    "KIND",
     "MOST_EXCEPTIONS",
     "ROBUST_THEOREMS",
+    "SURVEY_COUNTS",
+    "UNEQUAL_RATES",
     "delta_biased",
     "delta_robust",
     "delta_unequal",
@@ -483,25 +489,25 @@ def survey_statement(mechanism: BiasedSampleCounts) -> str:
     )
 
 
-def _price(mechanism: BiasedSampleCounts, delta: Decimal, _releases: int) -> Price:
+def _survey_price(mechanism: BiasedSampleCounts, delta: Decimal, _releases: int) -> Price:
     return price_biased_counts(mechanism, delta=delta)
 
 
-def _group_price(_mechanism: BiasedSampleCounts, _delta: Decimal, _releases: int, records: int) -> Price:
+def _survey_group_price(_mechanism: BiasedSampleCounts, _delta: Decimal, _releases: int, records: int) -> Price:
     raise no_price_for_surveyed_group(records)
 
 
-def _robust_price(mechanism: BiasedSampleCounts, delta: Decimal, _releases: int, records: int) -> Price:
+def _survey_robust_price(mechanism: BiasedSampleCounts, delta: Decimal, _releases: int, records: int) -> Price:
     if records > 1:
         raise no_price_for_surveyed_group(records)
     return price_robust_counts(mechanism, delta=delta)
 
 
-KIND: MechanismKind[BiasedSampleCounts] = MechanismKind(
+SURVEY_COUNTS: MechanismKind[BiasedSampleCounts] = MechanismKind(
     records={"biased-sample-counts/1": RecordForm(mechanism=BiasedSampleCounts)},
     pure=False,
-    price=_price,
-    group_price=_group_price,
+    price=_survey_price,
+    group_price=_survey_group_price,
     paper_price=None,
     losses=not_composed,
     filter_parts=no_filter_parts("its protection is the data set's own sampling, which serves one release ever"),
@@ -512,11 +518,67 @@ KIND: MechanismKind[BiasedSampleCounts] = MechanismKind(
     samples=lambda _: 1,
     survey_rate=lambda mechanism: mechanism.largest_rate,
     exclusive=False,
-    earlier={"robust-counts/1": _robust_price},
+    earlier={"robust-counts/1": _survey_robust_price},
     theorems=ROBUST_THEOREMS,
     statements=Statements(
         done=lambda _: _DONE,
         proved=lambda mechanism, _: survey_statement(mechanism),
+        chosen=CHOSEN,
+        series=None,
+        published=CELLS,
+    ),
+)
+
+
+_SAMPLED_UNEQUALLY = (
+    "The records were sampled with fresh independent coins for this release alone, each at the rate that it names "
+    "itself, within bounds that were declared beforehand."
+)
+
+
+def _highest_rate_release(mechanism: UnequalRatesHistogram) -> StronglySafeRelease:
+    """The release at the highest rate: lower rates are the same of fewer records, each left out by its own coin."""
+    return StronglySafeRelease(k=mechanism.k, sampling_rate=mechanism.sampling_rate)
+
+
+def _unequal_price(mechanism: UnequalRatesHistogram, delta: Decimal, _releases: int) -> Price:
+    return price_biased_counts(mechanism.as_survey, delta=delta)
+
+
+def _unequal_group_price(mechanism: UnequalRatesHistogram, delta: Decimal, releases: int, records: int) -> Price:
+    at_one_rate = group_price_fixed(_highest_rate_release(mechanism), delta, releases, records)
+    return replace(at_one_rate, rule=rule_for_group("unequal-rates/1", even=False))
+
+
+def _unequal_robust_price(mechanism: UnequalRatesHistogram, delta: Decimal, releases: int, records: int) -> Price:
+    def of_one(survey: BiasedSampleCounts, share: Decimal, _releases: int) -> Price:
+        return price_robust_counts(survey, delta=share)
+
+    if records == 1:
+        return of_one(mechanism.as_survey, delta, releases)
+    return even_group_price(of_one)(mechanism.as_survey, delta, releases, records)
+
+
+UNEQUAL_RATES: MechanismKind[UnequalRatesHistogram] = MechanismKind(
+    records={"unequal-rates-histogram/1": RecordForm(mechanism=UnequalRatesHistogram)},
+    pure=False,
+    price=_unequal_price,
+    group_price=_unequal_group_price,
+    paper_price=None,
+    losses=lambda mechanism: (_highest_rate_release(mechanism),),
+    filter_parts=filter_parts_of_one(lambda mechanism: (_highest_rate_release(mechanism),)),
+    curves=None,
+    tunable=None,
+    selection=None,
+    sampling_rate=lambda mechanism: mechanism.sampling_rate,
+    samples=lambda _: 1,
+    survey_rate=None,
+    exclusive=False,
+    earlier={"robust-counts/1": _unequal_robust_price},
+    theorems=ROBUST_THEOREMS,
+    statements=Statements(
+        done=lambda _: f"{_SAMPLED_UNEQUALLY} {SUPPRESSED}",
+        proved=lambda mechanism, _: survey_statement(mechanism.as_survey),
         chosen=CHOSEN,
         series=None,
         published=CELLS,
