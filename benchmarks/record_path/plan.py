@@ -92,9 +92,14 @@ def _chain(tasks: int) -> tuple[dict[Any, Any], Any]:
 
 def _on_threads(tasks: int) -> float:
     from crowdblend.tasks.counting.executors import LocalThreads, computed_on_threads
+    from crowdblend.tasks.counting.group_counts import GROUPS_AT_ONCE
 
-    graph, last = _chain(tasks)
-    return _processor(lambda: computed_on_threads(graph, last, executor=LocalThreads(workers=2), on_progress=None))
+    def run() -> None:
+        for first in range(0, tasks, GROUPS_AT_ONCE):
+            graph, last = _chain(min(GROUPS_AT_ONCE, tasks - first))
+            computed_on_threads(graph, last, executor=LocalThreads(workers=2), on_progress=None)
+
+    return _processor(run)
 
 
 def _on_cluster(tasks: int) -> float:

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from ...mechanisms.contributions import ContributionLimit
 
 __all__ = [
+    "GROUPS_AT_ONCE",
     "CountJob",
     "KeySource",
     "count_chunks",
@@ -328,6 +329,8 @@ def secret_of(job: CountJob) -> bytes | None:
 
 _SPLIT_EVERY = 8
 _STEPS_AHEAD = 2
+GROUPS_AT_ONCE = 1 << 10
+"""Groups of chunks that threads count before they begin with the next ones."""
 
 
 def count_job(
@@ -423,18 +426,35 @@ def group_counts(
         return empty_counts(job.map.key_words)
     chunks = with_quote_states(chunks, executor=executor, on_progress=on_progress)
     if isinstance(executor, LocalThreads):
-        graph, last = counting_graph(group_chunks(chunks), job=job)
-        counts: GroupCounts = computed_on_threads(graph, last, executor=executor, on_progress=on_progress)
-        return counts
+        groups, total = group_chunks(chunks), list[GroupCounts]()
+        for first in range(0, len(groups), GROUPS_AT_ONCE):
+            those = groups[first : first + GROUPS_AT_ONCE]
+            told = on_progress and partial(_told_in_all, on_progress, groups=(first, len(those), len(groups)))
+            graph, last = counting_graph(those, job=job, total=total)
+            total = computed_on_threads(graph, last, executor=executor, on_progress=told)
+        return _joined(total)
     shared = shared_chunks(chunks, workers=tasks_at_once(executor))
     frame = merged_counts(partial_counts(shared, job=job))
     return counts_of_frame(computed(frame, executor=executor, on_progress=on_progress))
 
 
+def _told_in_all(on_progress: OnProgress, done: int, tasks: int, *, groups: tuple[int, int, int]) -> None:
+    """Tell how many groups of chunks are counted, from the tasks of those that are counted now.
+
+    Args:
+        on_progress: told.
+        done: tasks that are done.
+        tasks: of how many.
+        groups: how many are counted already, how many are counted now, and all.
+    """
+    before, now, every = groups
+    on_progress(before + now * done // max(tasks, 1), every)
+
+
 def counting_graph(
-    groups: Sequence[tuple[Chunk, ...]], *, job: CountJob, together: int = _SPLIT_EVERY
+    groups: Sequence[tuple[Chunk, ...]], *, job: CountJob, total: list[GroupCounts], together: int = _SPLIT_EVERY
 ) -> tuple[dict[Any, Any], Any]:
-    """The sum of `partial_counts`, as a Dask graph without dataframes.
+    """What `partial_counts` adds to a sum in blocks, as a Dask graph without dataframes.
 
     Importing `dask.dataframe` takes longer than counting ten million records; threads can share arrays.
 
@@ -443,28 +463,29 @@ def counting_graph(
     for no more than two steps at a time: where there are millions of groups, adding takes longer than counting.
 
     Args:
-        groups: at least one.
+        groups: at least one, of `GROUPS_AT_ONCE` at most: the memory in which Dask orders a graph as deep as this one
+            grows with the square of its tasks.
         job: as `count_job`.
+        total: as `add_counts`; used up.
         together: how many are added in a step.
 
     Returns:
-        The graph, and the key of its result.
+        The graph, and the key of its result, which is the new sum in blocks.
     """
     name = "-".join(job.__dask_tokenize__())
     parts = [(name, 0, place) for place in range(len(groups))]
     graph: dict[Any, Any] = {}
-    last: Any = []
+    adding: tuple[Any, ...] = (partial(add_counts, total),)
     for step, first in enumerate(range(0, len(parts), together)):
         those = slice(first, first + together)
         for key, group in zip(parts[those], groups[those], strict=True):
             counted = partial(counted_chunks, group, job=job)
             graph[key] = (counted,) if step < _STEPS_AHEAD else (_after, counted, (name, 2, step - _STEPS_AHEAD))
-        graph[name, 1, step] = (add_counts, last, parts[those])
-        last = (name, 1, step)
+        graph[name, 1, step] = (*adding, parts[those])
+        adding = (add_counts, (name, 1, step))
         if first + _STEPS_AHEAD * together < len(parts):
-            graph[name, 2, step] = (_done, last)
-    graph[name, 3] = (_joined, last)
-    return graph, (name, 3)
+            graph[name, 2, step] = (_done, (name, 1, step))
+    return graph, adding[1]
 
 
 def _after(counted: Callable[[], GroupCounts], _earlier: None) -> GroupCounts:

@@ -19,6 +19,7 @@ import pytest
 from crowdblend.accounting.ledger.private_store.keys import KeyRef
 from crowdblend.mechanisms.errors import ReleaseFailed
 from crowdblend.mechanisms.hierarchies.declare import IntervalHierarchy, ValueHierarchy
+from crowdblend.mechanisms.microdata import joined_counts
 from crowdblend.mechanisms.recoding import GeneralizationMap, MappedColumn
 from crowdblend.mechanisms.sampling import sample_commitment
 from crowdblend.tasks.counting import group_counts as chunk_counts
@@ -159,9 +160,9 @@ def test_a_rate_a_sample_and_its_key_go_together(key):
 def test_chunks_wait_until_what_was_counted_two_steps_before_is_added_up(tmp_path, key):
     """Where adding is slower than counting, what is counted would fill the memory."""
     chunks, job, together = chunks_of(tmp_path / "in"), job_of(key), 2
-    graph, last = counting_graph([(chunk,) for chunk in chunks], job=job, together=together)
+    graph, last = counting_graph([(chunk,) for chunk in chunks], job=job, total=[], together=together)
     whole = group_counts(chunks, job=job, executor=LocalThreads(workers=2))
-    assert as_counter(dask.threaded.get(graph, last)) == as_counter(whole)
+    assert as_counter(joined_counts(dask.threaded.get(graph, last))) == as_counter(whole)
 
     def before(wanted):
         known = get_dependencies(graph, wanted)
@@ -174,6 +175,28 @@ def test_chunks_wait_until_what_was_counted_two_steps_before_is_added_up(tmp_pat
         assert {earlier[2] for earlier in before(wanted) if earlier[1] == 1} == set(range(step - 1)), wanted
         # A sum is kept for the next one alone: what a chunk waits for is nothing.
         assert [dask.threaded.get(graph, one) for one in get_dependencies(graph, wanted)] == [None] * (step > 1)
+
+
+def test_many_tasks_are_counted_some_after_the_others(tmp_path, key, monkeypatch):
+    """Dask needs memory with the square of the tasks for a graph as deep as theirs: of 100,000, 20 GB."""
+    chunks, job, told = chunks_of(tmp_path / "in"), job_of(key), []
+    whole = group_counts(chunks, job=job, executor=LocalThreads(workers=2))
+    monkeypatch.setattr(chunk_counts, "GROUPS_AT_ONCE", 5)
+    monkeypatch.setattr(chunk_counts, "group_chunks", lambda chunks: [(chunk,) for chunk in chunks])
+    graphs = []
+    planned = chunk_counts.counting_graph
+
+    def noted(groups, **named):
+        graphs.append(len(groups))
+        return planned(groups, **named)
+
+    monkeypatch.setattr(chunk_counts, "counting_graph", noted)
+    found = group_counts(chunks, job=job, executor=LocalThreads(workers=2), on_progress=lambda *pair: told.append(pair))
+    assert as_counter(found) == as_counter(whole)
+    assert sum(graphs) == len(chunks) > 10
+    assert max(graphs) == 5
+    assert told == sorted(told)
+    assert (told[0], told[-1]) == ((0, len(chunks)), (len(chunks), len(chunks)))
 
 
 def test_large_tasks_are_counted_in_pieces(tmp_path, key, monkeypatch):
