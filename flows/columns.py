@@ -14,8 +14,7 @@ from ..mechanisms.amounts import counted
 from ..mechanisms.errors import InputRefused
 from ..mechanisms.hierarchies.decimals import DecimalIntervals
 from ..mechanisms.hierarchies.declare import Hierarchy, IntervalHierarchy, ValueHierarchy
-from ..mechanisms.map_selection.draw import MapChoice, epsilon_shares
-from ..mechanisms.map_selection.lattice import LARGEST_ENUMERATED, Lattice, LatticeColumn
+from ..mechanisms.map_selection.choice import LARGEST_ENUMERATED, Lattice, LatticeColumn, MapChoice, epsilon_shares
 from ..mechanisms.recoding import GeneralizationMap, MappedColumn
 from ..tasks.inputs.hierarchy_files import read_hierarchy
 from ..tasks.readers.values import RecordReading

@@ -15,7 +15,7 @@ from typing import assert_never
 import numpy as np
 from numpy.typing import NDArray
 
-from .map_selection.lattice import WEIGHT_UNIT, Lattice, MapWeights
+from .map_selection.choice import WEIGHT_UNIT, Lattice, MapWeights
 from .mechanism import Mechanism, Randomness
 from .microdata import GroupCounts
 from .recoding import coarsened

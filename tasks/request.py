@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 
 from ..accounting.theory.kinds.kind import Price
 from ..accounting.theory.kinds.registry import kind_of, mechanism_record, paper_price
-from ..mechanisms.map_selection.draw import MapChoice
-from ..mechanisms.map_selection.lattice import LatticeColumn
+from ..mechanisms.map_selection.choice import LatticeColumn, MapChoice
 from ..mechanisms.mechanism import Mechanism
 from ..mechanisms.recoding import GeneralizationMap, MappedColumn
 from .readers.values import RecordReading

@@ -12,8 +12,7 @@ from crowdblend.accounting.theory.kinds.registry import price as price_of
 from crowdblend.accounting.theory.planning.deletion import plan_deletion
 from crowdblend.mechanisms.deletion import DeletionRelease, delete_records, draw_deletions
 from crowdblend.mechanisms.hierarchies.declare import IntervalHierarchy
-from crowdblend.mechanisms.map_selection.draw import draw_map
-from crowdblend.mechanisms.map_selection.lattice import group_threshold
+from crowdblend.mechanisms.map_selection.choice import draw_map, group_threshold
 from crowdblend.mechanisms.microdata import StronglySafeRelease, count_keys, suppress
 from crowdblend.mechanisms.recoding import GeneralizationMap, MappedColumn
 from crowdblend.mechanisms.sampling import ChunkIdentity, kept_positions

@@ -189,7 +189,7 @@ FAULTS = (
     Fault(
         name="best-map-published",
         what="the map of the highest quality is published, not the draw",
-        file="mechanisms/map_selection/draw.py",
+        file="mechanisms/map_selection/choice.py",
         old="    return int(noisy_max(scores.tolist()))\n",
         new="    return int(np.argmax(scores)) if noisy_max else 0\n",
         detectors=("audit statistics epsilon-safe-permute 0.05", "audit exhibits published-optimum"),
@@ -197,7 +197,7 @@ FAULTS = (
     Fault(
         name="selection-scale-halved",
         what="the draw of the map is for twice its ε₁",
-        file="mechanisms/map_selection/draw.py",
+        file="mechanisms/map_selection/choice.py",
         old="    exact = WEIGHT_UNIT / Fraction(epsilon)\n",
         new="    exact = WEIGHT_UNIT / Fraction(epsilon) / 2\n",
         detectors=("pytest tests/mechanisms/test_map_draw.py",),

@@ -27,7 +27,7 @@ from crowdblend.accounting.theory.planning.deletion import plan_deletion
 from crowdblend.deploy.prefect.environment import template_in
 from crowdblend.mechanisms.deletion import draw_deletions
 from crowdblend.mechanisms.hierarchies.declare import IntervalHierarchy, ValueHierarchy
-from crowdblend.mechanisms.map_selection.lattice import Lattice, LatticeColumn, MapWeights, group_threshold
+from crowdblend.mechanisms.map_selection.choice import Lattice, LatticeColumn, MapWeights, group_threshold
 from crowdblend.mechanisms.map_selection.rollup import scores
 from crowdblend.mechanisms.microdata import count_keys
 from crowdblend.mechanisms.sampling import ChunkIdentity, kept_positions

@@ -9,8 +9,7 @@ from functools import cache
 import numpy as np
 from crowdblend.accounting.theory.kinds.microdata import price_selected
 from crowdblend.mechanisms.hierarchies.declare import ValueHierarchy
-from crowdblend.mechanisms.map_selection.draw import draw_map, walk
-from crowdblend.mechanisms.map_selection.lattice import Lattice, LatticeColumn, Levels, group_threshold
+from crowdblend.mechanisms.map_selection.choice import Lattice, LatticeColumn, Levels, draw_map, group_threshold, walk
 from crowdblend.mechanisms.map_selection.rollup import scores
 from crowdblend.mechanisms.microdata import GroupCounts, StronglySafeRelease
 from numpy.typing import NDArray

@@ -29,8 +29,7 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 from crowdblend.accounting.ledger.private_store.keys import KeyRef
 from crowdblend.mechanisms.hierarchies.declare import ValueHierarchy
-from crowdblend.mechanisms.map_selection.draw import draw_map
-from crowdblend.mechanisms.map_selection.lattice import Lattice, LatticeColumn, group_threshold
+from crowdblend.mechanisms.map_selection.choice import Lattice, LatticeColumn, draw_map, group_threshold
 from crowdblend.mechanisms.map_selection.rollup import scores
 from crowdblend.mechanisms.sampling import sample_commitment
 from crowdblend.tasks.counting.chunks import plan_chunks

@@ -22,11 +22,11 @@ import numpy as np
 from crowdblend.accounting.theory.kinds.microdata import price_selected
 from crowdblend.accounting.theory.kinds.registry import price
 from crowdblend.mechanisms.errors import InputRefused
-from crowdblend.mechanisms.map_selection.draw import draw_map
-from crowdblend.mechanisms.map_selection.lattice import (
+from crowdblend.mechanisms.map_selection.choice import (
     Lattice,
     LatticeColumn,
     Levels,
+    draw_map,
     group_threshold,
     information_kept,
 )

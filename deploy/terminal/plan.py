@@ -22,8 +22,7 @@ from ...mechanisms.amounts import amount_left, amount_shown, counted, share_left
 from ...mechanisms.deletion import CalibratedDeletion, deletion_variance
 from ...mechanisms.errors import InputRefused
 from ...mechanisms.hierarchies.declare import Hierarchy
-from ...mechanisms.map_selection.draw import MapChoice
-from ...mechanisms.map_selection.lattice import information_kept
+from ...mechanisms.map_selection.choice import MapChoice, information_kept
 from ...mechanisms.recoding import GeneralizationMap
 from ...tasks.request import Request
 

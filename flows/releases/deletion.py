@@ -37,7 +37,7 @@ from ...mechanisms.deletion import (
     record_weights,
 )
 from ...mechanisms.errors import InputRefused, ReleaseFailed
-from ...mechanisms.map_selection.draw import MapChoice
+from ...mechanisms.map_selection.choice import MapChoice
 from ...mechanisms.margins import (
     Margin,
     margin_sizes,

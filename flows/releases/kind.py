@@ -17,7 +17,7 @@ from ...accounting.theory.kinds.registry import kind_of, price
 from ...mechanisms.amounts import amount_exact, amount_shown
 from ...mechanisms.errors import InputRefused, ReleaseFailed
 from ...mechanisms.histogram import SuppressedHistogram
-from ...mechanisms.map_selection.draw import MapChoice
+from ...mechanisms.map_selection.choice import MapChoice
 from ...mechanisms.mechanism import Mechanism
 from ...mechanisms.microdata import EpsilonSafeRelease, StronglySafeRelease
 from ...mechanisms.recoding import GeneralizationMap

@@ -30,7 +30,7 @@ from ...mechanisms.local_reports.design import (
 )
 from ...mechanisms.local_reports.krandomization import KRandomization, OutcomeCounts
 from ...mechanisms.local_reports.sketch import CountMeanSketch
-from ...mechanisms.map_selection.lattice import LatticeColumn
+from ...mechanisms.map_selection.choice import LatticeColumn
 from ...mechanisms.recoding import GeneralizationMap, MappedColumn
 from ...tasks.readers.values import RecordReading
 from ...tasks.request import Request

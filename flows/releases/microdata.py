@@ -13,8 +13,7 @@ from ...accounting.theory.kinds.registry import price
 from ...accounting.theory.planning.planner import largest_sampling_rate, least_k
 from ...mechanisms.amounts import amount_exact, amount_shown
 from ...mechanisms.errors import InputRefused
-from ...mechanisms.map_selection.draw import MapChoice
-from ...mechanisms.map_selection.lattice import group_threshold
+from ...mechanisms.map_selection.choice import MapChoice, group_threshold
 from ...mechanisms.microdata import EpsilonSafeRelease, GroupCounts, Microdata, StronglySafeRelease, suppress
 from ...mechanisms.recoding import GeneralizationMap
 from ...tasks.request import Request

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from ..hierarchies.declare import Hierarchy
 from ..microdata import GroupCounts, sum_counts
 from ..recoding import GeneralizationMap
-from .lattice import Lattice, LatticeColumn, Levels, MapWeights
+from .choice import Lattice, LatticeColumn, Levels, MapWeights
 
 __all__ = [
     "PrefixKeys",

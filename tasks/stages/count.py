@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from ...accounting.ledger.charge import Receipt
 from ...accounting.ledger.private_store.keys import KeyRef, ReleaseFolder
 from ...accounting.theory.kinds.kind import Selection
-from ...mechanisms.map_selection.draw import MapChoice, draw_map, walk
-from ...mechanisms.map_selection.lattice import Levels
+from ...mechanisms.map_selection.choice import Levels, MapChoice, draw_map, walk
 from ...mechanisms.map_selection.rollup import scorer, scores
 from ...mechanisms.mechanism import Randomness
 from ...mechanisms.microdata import GroupCounts

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from ...accounting.ledger.private_store.keys import ReleaseFolder
 from ...mechanisms.errors import ReleaseFailed
-from ...mechanisms.map_selection.draw import MapChoice
+from ...mechanisms.map_selection.choice import MapChoice
 from ...mechanisms.recoding import GeneralizationMap
 from ..request import Request
 

@@ -18,7 +18,7 @@ from ...accounting.ledger.entries.kinds import ReleaseCharged
 from ...accounting.ledger.private_store.keys import ReleaseFolder
 from ...accounting.ledger.private_store.signing import SigningKey, SigningKeys
 from ...mechanisms.errors import InputRefused, ReleaseFailed
-from ...mechanisms.map_selection.draw import MapChoice
+from ...mechanisms.map_selection.choice import MapChoice
 from ...mechanisms.recoding import GeneralizationMap
 from ..request import MetadataTexts, ObjectPrefix, Output, Request, output_at
 from .stage import stage

@@ -23,8 +23,7 @@ from crowdblend.mechanisms.local_reports.krandomization import (
     word_threshold_up,
 )
 from crowdblend.mechanisms.local_reports.sketch import CountMeanSketch
-from crowdblend.mechanisms.map_selection.draw import draw_scale, epsilon_shares
-from crowdblend.mechanisms.map_selection.lattice import group_threshold
+from crowdblend.mechanisms.map_selection.choice import draw_scale, epsilon_shares, group_threshold
 from crowdblend.mechanisms.mechanism import ADD_REMOVE, REPLACEMENT
 from crowdblend.mechanisms.noise import TwoSidedGeometricNoise
 

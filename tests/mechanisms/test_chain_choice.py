@@ -18,8 +18,14 @@ from crowdblend.mechanisms.deletion import (
     expected_deletion,
 )
 from crowdblend.mechanisms.hierarchies.declare import ValueHierarchy
-from crowdblend.mechanisms.map_selection.draw import MapChoice, draw_map
-from crowdblend.mechanisms.map_selection.lattice import WEIGHT_UNIT, Lattice, LatticeColumn, MapWeights
+from crowdblend.mechanisms.map_selection.choice import (
+    WEIGHT_UNIT,
+    Lattice,
+    LatticeColumn,
+    MapChoice,
+    MapWeights,
+    draw_map,
+)
 from crowdblend.mechanisms.map_selection.rollup import scores
 from crowdblend.mechanisms.microdata import GroupCounts, sum_counts
 from scipy.stats import chi2

@@ -30,7 +30,7 @@ from crowdblend.mechanisms.deletion import (
     residual_counts,
     stage_counts,
 )
-from crowdblend.mechanisms.map_selection.lattice import WEIGHT_UNIT
+from crowdblend.mechanisms.map_selection.choice import WEIGHT_UNIT
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -7,7 +7,7 @@ from decimal import Decimal
 
 import pytest
 from crowdblend.mechanisms.hierarchies.declare import IntervalHierarchy, ValueHierarchy
-from crowdblend.mechanisms.map_selection.lattice import LARGEST_ENUMERATED, Lattice, LatticeColumn
+from crowdblend.mechanisms.map_selection.choice import LARGEST_ENUMERATED, Lattice, LatticeColumn
 
 COLOURS = ValueHierarchy.from_rows([("red", "warm", "*"), ("pink", "warm", "*"), ("blue", "cold", "*")])
 AGES = IntervalHierarchy(lower=0, upper=100, widths=(5, 20))

@@ -13,8 +13,17 @@ import numpy as np
 import opendp.prelude as dp
 import pytest
 from crowdblend.mechanisms.hierarchies.declare import ValueHierarchy
-from crowdblend.mechanisms.map_selection.draw import draw_map, draw_scale, epsilon_shares, neighbours, walk
-from crowdblend.mechanisms.map_selection.lattice import WEIGHT_UNIT, Lattice, LatticeColumn, Levels
+from crowdblend.mechanisms.map_selection.choice import (
+    WEIGHT_UNIT,
+    Lattice,
+    LatticeColumn,
+    Levels,
+    draw_map,
+    draw_scale,
+    epsilon_shares,
+    neighbours,
+    walk,
+)
 from numpy.polynomial import Polynomial
 from scipy.stats import chisquare
 

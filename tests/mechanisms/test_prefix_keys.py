@@ -8,7 +8,7 @@ from decimal import Decimal
 import numpy as np
 import pytest
 from crowdblend.mechanisms.hierarchies.declare import ValueHierarchy
-from crowdblend.mechanisms.map_selection.lattice import Lattice, LatticeColumn
+from crowdblend.mechanisms.map_selection.choice import Lattice, LatticeColumn
 from crowdblend.mechanisms.map_selection.rollup import PrefixKeys, ordered_groups, prefix_keys
 from crowdblend.mechanisms.microdata import GroupCounts, count_keys
 from hypothesis import given, settings

@@ -9,7 +9,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 from crowdblend.mechanisms.hierarchies.declare import IntervalHierarchy, ValueHierarchy
-from crowdblend.mechanisms.map_selection.lattice import (
+from crowdblend.mechanisms.map_selection.choice import (
     WEIGHT_UNIT,
     Lattice,
     LatticeColumn,

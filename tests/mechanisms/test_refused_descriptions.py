@@ -11,8 +11,7 @@ from crowdblend.mechanisms.answers import SumAnswer, standard_errors
 from crowdblend.mechanisms.hierarchies.build import interval_rows
 from crowdblend.mechanisms.hierarchies.declare import IntervalHierarchy, ValueHierarchy
 from crowdblend.mechanisms.local_reports.sketch import CountMeanSketch
-from crowdblend.mechanisms.map_selection.draw import MapChoice
-from crowdblend.mechanisms.map_selection.lattice import LARGEST_ENUMERATED, Lattice, LatticeColumn
+from crowdblend.mechanisms.map_selection.choice import LARGEST_ENUMERATED, Lattice, LatticeColumn, MapChoice
 from crowdblend.mechanisms.microdata import EpsilonSafeRelease, StronglySafeRelease
 
 ONE, RATE = Decimal(1), Decimal("0.1")

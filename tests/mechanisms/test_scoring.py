@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from crowdblend.mechanisms.hierarchies.declare import Hierarchy, IntervalHierarchy, ValueHierarchy
 from crowdblend.mechanisms.map_selection import rollup
-from crowdblend.mechanisms.map_selection.lattice import LARGEST_ENUMERATED, Lattice, LatticeColumn, MapWeights
+from crowdblend.mechanisms.map_selection.choice import LARGEST_ENUMERATED, Lattice, LatticeColumn, MapWeights
 from crowdblend.mechanisms.map_selection.rollup import prefix_keys, scorer, scores
 from crowdblend.mechanisms.microdata import GroupCounts, count_keys
 from hypothesis import given, settings

@@ -17,8 +17,16 @@ import numpy as np
 import pytest
 from crowdblend.accounting.theory.kinds.microdata import price_selected
 from crowdblend.mechanisms.hierarchies.declare import ValueHierarchy
-from crowdblend.mechanisms.map_selection.draw import Rule, draw_map, neighbours, walk
-from crowdblend.mechanisms.map_selection.lattice import Lattice, LatticeColumn, Levels, group_threshold
+from crowdblend.mechanisms.map_selection.choice import (
+    Lattice,
+    LatticeColumn,
+    Levels,
+    Rule,
+    draw_map,
+    group_threshold,
+    neighbours,
+    walk,
+)
 from crowdblend.mechanisms.map_selection.rollup import scores
 from crowdblend.mechanisms.microdata import GroupCounts, StronglySafeRelease
 from scipy.stats import beta as beta_distribution

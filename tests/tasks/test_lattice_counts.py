@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 from crowdblend.accounting.ledger.private_store.keys import KeyRef
 from crowdblend.mechanisms.hierarchies.declare import IntervalHierarchy, ValueHierarchy
-from crowdblend.mechanisms.map_selection.lattice import Lattice, LatticeColumn
+from crowdblend.mechanisms.map_selection.choice import Lattice, LatticeColumn
 from crowdblend.mechanisms.sampling import sample_commitment
 from crowdblend.tasks.counting.chunks import plan_chunks
 from crowdblend.tasks.counting.executors import LocalThreads

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from ....mechanisms.amounts import amount_exact, share_shown
 from ....mechanisms.errors import InputRefused
 from ....mechanisms.hierarchies.build import described_hierarchy
-from ....mechanisms.map_selection.draw import MapChoice
+from ....mechanisms.map_selection.choice import MapChoice
 from ....mechanisms.mechanism import REPLACEMENT
 from ....mechanisms.mixed_series import MixedSeries
 from ....mechanisms.recoding import GeneralizationMap

@@ -22,7 +22,7 @@ from ....mechanisms.deletion import (
     deletion_weights,
 )
 from ....mechanisms.errors import InputRefused
-from ....mechanisms.map_selection.lattice import CHAIN_QUALITY, QUALITY
+from ....mechanisms.map_selection.choice import CHAIN_QUALITY, QUALITY
 from ..arithmetic import ULP, add_up, decimal_up, divide_down, divide_up, exp_up, float_down, multiply_down, multiply_up
 from ..composition.amplification import Guarantee
 from ..composition.finite_losses import FiniteLosses

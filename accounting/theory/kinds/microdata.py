@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from ....mechanisms.amounts import amount_exact, amount_of_log10
 from ....mechanisms.errors import InputRefused
-from ....mechanisms.map_selection.lattice import QUALITY, group_threshold
+from ....mechanisms.map_selection.choice import QUALITY, group_threshold
 from ....mechanisms.microdata import EpsilonSafeRelease, StronglySafeRelease
 from ..arithmetic import add_up, decimal_up, divide_down, float_down, float_up, log_down, multiply_up
 from ..composition.amplification import Guarantee, amplified

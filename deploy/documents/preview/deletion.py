@@ -22,7 +22,7 @@ from ....mechanisms.deletion import (
     largest_deletion,
 )
 from ....mechanisms.errors import InputRefused
-from ....mechanisms.map_selection.lattice import Levels
+from ....mechanisms.map_selection.choice import Levels
 from ....mechanisms.microdata import StronglySafeRelease
 from ....mechanisms.recoding import GeneralizationMap, MappedColumn, coarsened
 from .forecast import MOST_LABELS, SAME_PRICE_RATES, Lost, worst_labels

@@ -17,8 +17,7 @@ from ....accounting.theory.planning.planner import least_k
 from ....flows.releases.kind import Suppressing
 from ....mechanisms.errors import InputRefused
 from ....mechanisms.histogram import SuppressedHistogram
-from ....mechanisms.map_selection.draw import MapChoice
-from ....mechanisms.map_selection.lattice import Lattice, LatticeColumn, Levels, information_kept
+from ....mechanisms.map_selection.choice import Lattice, LatticeColumn, Levels, MapChoice, information_kept
 from ....mechanisms.map_selection.rollup import scores
 from ....mechanisms.microdata import EpsilonSafeRelease, GroupCounts
 from ....mechanisms.recoding import GeneralizationMap

@@ -24,8 +24,7 @@ from ....flows.releases.kind import WITHOUT_DOCUMENTS, NoDocument, TableReading,
 from ....mechanisms.deletion import DeletionRelease
 from ....mechanisms.errors import InputRefused, ReleaseFailed
 from ....mechanisms.hierarchies.declare import Hierarchy
-from ....mechanisms.map_selection.draw import MapChoice
-from ....mechanisms.map_selection.lattice import Levels
+from ....mechanisms.map_selection.choice import Levels, MapChoice
 from ....mechanisms.microdata import sum_counts
 from ....mechanisms.recoding import GeneralizationMap, MappedColumn
 from ....tasks.counting.chunks import plan_chunks

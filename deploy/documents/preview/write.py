@@ -21,8 +21,7 @@ from ....flows.spec import parse_spec, read_spec
 from ....mechanisms.amounts import amount_shown
 from ....mechanisms.deletion import DeletionRelease
 from ....mechanisms.errors import InputRefused
-from ....mechanisms.map_selection.draw import MapChoice
-from ....mechanisms.map_selection.lattice import Levels
+from ....mechanisms.map_selection.choice import Levels, MapChoice
 from ....mechanisms.recoding import GeneralizationMap
 from ....tasks.request import Request
 from ...commands.output_guard import require_elsewhere, write_new

@@ -26,8 +26,7 @@ from crowdblend.mechanisms.answers import CountAnswer, MeanAnswer, SumAnswer
 from crowdblend.mechanisms.errors import ReleaseFailed
 from crowdblend.mechanisms.hierarchies.declare import ValueHierarchy
 from crowdblend.mechanisms.histogram import NoisyHistogram
-from crowdblend.mechanisms.map_selection.draw import MapChoice
-from crowdblend.mechanisms.map_selection.lattice import Lattice, LatticeColumn
+from crowdblend.mechanisms.map_selection.choice import Lattice, LatticeColumn, MapChoice
 from crowdblend.mechanisms.mechanism import Mechanism
 from crowdblend.mechanisms.points import SyntheticPoints
 

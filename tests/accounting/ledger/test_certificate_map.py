@@ -15,8 +15,7 @@ from crowdblend.accounting.ledger.charge import DatasetContext
 from crowdblend.accounting.theory.kinds.registry import mechanism_record
 from crowdblend.mechanisms.deletion import OptimalDeletion, SelectedDeletion
 from crowdblend.mechanisms.hierarchies.declare import ValueHierarchy
-from crowdblend.mechanisms.map_selection.draw import MapChoice
-from crowdblend.mechanisms.map_selection.lattice import Lattice, LatticeColumn
+from crowdblend.mechanisms.map_selection.choice import Lattice, LatticeColumn, MapChoice
 from crowdblend.mechanisms.microdata import EpsilonSafeRelease
 from crowdblend.mechanisms.recoding import GeneralizationMap, MappedColumn
 

@@ -25,7 +25,7 @@ from crowdblend.mechanisms.deletion import (
     residual_counts,
 )
 from crowdblend.mechanisms.hierarchies.declare import ValueHierarchy
-from crowdblend.mechanisms.map_selection.lattice import WEIGHT_UNIT, Lattice, LatticeColumn
+from crowdblend.mechanisms.map_selection.choice import WEIGHT_UNIT, Lattice, LatticeColumn
 from crowdblend.mechanisms.microdata import GroupCounts
 from crowdblend.mechanisms.recoding import coarsened
 
