@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
 from itertools import accumulate
 from typing import NamedTuple
 
@@ -130,13 +130,10 @@ def series_part(text: str) -> SeriesPart:
     releases = int(found["releases"])
     if not 1 <= releases <= MOST_OF_A_PART:
         raise ValueError(f"a part has 1 to {MOST_OF_A_PART} releases, not {releases}")
-    try:
-        if found["epsilon"] is None:
-            measure = StronglySafeRelease(k=int(found["k"]), sampling_rate=Decimal(found["rate"]))
-            return SeriesPart(releases=releases, measure=measure)
-        epsilon = Decimal(found["epsilon"])
-    except InvalidOperation:
-        raise ValueError("a number is out of range") from None
+    if found["epsilon"] is None:
+        measure = StronglySafeRelease(k=int(found["k"]), sampling_rate=Decimal(found["rate"]))
+        return SeriesPart(releases=releases, measure=measure)
+    epsilon = Decimal(found["epsilon"])
     if not 0 < epsilon <= LARGEST_EPSILON:
         raise ValueError(f"the epsilon of an answer must be above 0 and at most {LARGEST_EPSILON}, not {epsilon}")
     return SeriesPart(releases=releases, measure=epsilon)

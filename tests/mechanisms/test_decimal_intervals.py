@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from decimal import Decimal
 from fractions import Fraction
 from math import inf, nan, nextafter
@@ -96,6 +97,28 @@ def test_a_description_says_everything(hierarchy):
     again = described_hierarchy(hierarchy.description())
     assert again.description() == hierarchy.description()
     assert again.digest() == hierarchy.digest()
+
+
+def test_labels_cover_as_many_units_as_lie_between_their_bounds():
+    """The last label of a width that doesn't divide the domain is narrower; whatever lies outside may be any number."""
+    hierarchy = made("-0.3", "2.5", "0.5", "1.5")
+    units = [number / 10 for number in range(-3, 25)]
+    for level in range(hierarchy.levels):
+        of_units = hierarchy.codes_of_numbers(np.array(units), level).tolist()
+        tally = Counter(of_units)
+        codes = np.arange(hierarchy.size(level))
+        expected = [tally.get(code, len(units)) if code or level == 3 else len(units) for code in codes.tolist()]
+        assert hierarchy.values_covered(codes, level).tolist() == expected
+        assert hierarchy.label_sizes(level) == dict(Counter(tally.values()))
+
+
+@pytest.mark.parametrize(("code", "level"), [(-1, 0), (31, 0), (9, 1), (1, 3)])
+def test_a_code_beyond_a_level_has_no_label(code, level):
+    """Rather than that of another interval: a certificate's table would name one that nobody has."""
+    hierarchy = made("-0.3", "2.5", "0.5", "1.5")
+    assert len(hierarchy.labels(np.arange(hierarchy.size(level)), level)) == hierarchy.size(level) in (31, 9, 1)
+    with pytest.raises(IndexError, match=f"code {code} at level {level}"):
+        hierarchy.labels(np.array([code]), level)
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ from crowdblend.mechanisms.hierarchies.declare import IntervalHierarchy, ValueHi
 from crowdblend.mechanisms.local_reports.sketch import CountMeanSketch
 from crowdblend.mechanisms.map_selection.choice import LARGEST_ENUMERATED, Lattice, LatticeColumn, MapChoice
 from crowdblend.mechanisms.microdata import EpsilonSafeRelease, StronglySafeRelease
+from crowdblend.mechanisms.mixed_series import MixedSeries, series_of_parts
 
 ONE, RATE = Decimal(1), Decimal("0.1")
 AGES = IntervalHierarchy(lower=0, upper=8, widths=(1, 2, 4))
@@ -52,6 +53,30 @@ def test_an_epsilon_safe_release_has_the_same_and_a_choice() -> None:
         replace(sound, k=0)
     with pytest.raises(ValueError, match="the sampling rate"):
         replace(sound, sampling_rate=ONE)
+
+
+@pytest.mark.parametrize(
+    ("parts", "said"),
+    [
+        ("12 x k=20,rate=0.10", "not in their one form"),
+        ("12 x k=20,rate=0.1;24 x epsilon=0.05", "not in their one form"),
+        ("12 x epsilon=1; 24 x epsilon=1", "two parts of a series are alike"),
+        ("; ".join(f"1 x epsilon={number}" for number in range(1, 22)), "at most 20 parts, not 21"),
+        ("0 x epsilon=1", "1 to 10000 releases, not 0"),
+        ("10001 x epsilon=1", "1 to 10000 releases, not 10001"),
+        ("1 x k=0,rate=0.1", "k must be at least 1, not 0"),
+        ("1 x k=2,rate=1e99", "strictly between 0 and 1"),
+        ("1 x epsilon=9e99", "at most 100, not 9E"),
+        ("1 x epsilon=0e-99", "above 0"),
+        ("1 x epsilon=nan", "not NUMBER x k=K,rate=RATE"),
+        ("1 x epsilon=1e999", "not NUMBER x k=K,rate=RATE"),
+    ],
+)
+def test_a_series_of_parts_has_one_form_so_that_two_that_differ_are_not_one(parts, said) -> None:
+    sound = "12 x k=20,rate=0.1; 10000 x epsilon=100"
+    assert str(series_of_parts(["12xk=20, rate=.10", " 10000 x epsilon=1e2 "]).parts) == MixedSeries(parts=sound).parts
+    with pytest.raises(ValueError, match=said):
+        MixedSeries(parts=parts)
 
 
 def test_a_walk_alone_has_steps_and_goes_through_all_combinations() -> None:

@@ -30,6 +30,7 @@ __all__ = [
     "Part",
     "compose",
     "curves_of",
+    "curves_of_release",
     "delta_at",
     "delta_composed",
     "deltas_up",
@@ -305,7 +306,7 @@ def curves_of(part: Part, *, negligible: float) -> LossCurves | FiniteLosses:
     """
     match part:
         case StronglySafeRelease():
-            return _curves_of_release(part, negligible)
+            return curves_of_release(part, negligible=negligible)
         case Guarantee():
             return _curves_of_guarantee(part)
         case FiniteLosses():
@@ -325,7 +326,8 @@ def _curves_of_guarantee(guarantee: Guarantee) -> LossCurves:
     return LossCurves(adding=curve, removing=curve, adding_end=end, removing_end=end, deviation=max(end, 1e-12))
 
 
-def _curves_of_release(release: StronglySafeRelease, negligible: float) -> LossCurves:
+def curves_of_release(release: StronglySafeRelease, *, negligible: float) -> LossCurves:
+    """The curves of a sampled release; arguments and errors as of `curves_of`."""
     k, rate = release.k, float_up(release.sampling_rate)
     check_parameters(k, rate)
 

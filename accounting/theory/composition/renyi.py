@@ -39,7 +39,7 @@ from ..kinds.registry import kind_of
 from ..privacy_profile import least_log_delta, log_adding_within, log_removing_within
 from .amplification import Guarantee
 from .finite_losses import FiniteLosses, LossesBySize, LossesInDoubles
-from .loss_distribution import FilterPart, LossCurves, Part, curves_of, deltas_up
+from .loss_distribution import FilterPart, Part, curves_of_release, deltas_up
 from .series_game import blocks_of_sizes
 
 __all__ = [
@@ -399,9 +399,7 @@ def _covers(part: Part, negligible: float) -> tuple[_Cover, ...]:
 
 def _of_sampled(release: StronglySafeRelease, negligible: float) -> tuple[_Cover, _Cover]:
     """Measures of both directions for all sizes of a group, from 1, in blocks."""
-    curves = curves_of(release, negligible=max(negligible, _LEAST))
-    if not isinstance(curves, LossCurves):
-        raise TypeError("a sampled release has curves")
+    curves = curves_of_release(release, negligible=max(negligible, _LEAST))
     k, rate = release.k, float_up(release.sampling_rate)
     # One block is quick and somewhat dearer: the supremum of each ε by itself.
     first, last = blocks_of_sizes(k, rate) if k <= _LARGEST_K else (np.ones(1), np.array([math.inf]))
@@ -504,8 +502,6 @@ def _after_cut(cover: _Cover, order: float, tail: float) -> float:
         cap = losses[place] + np.log1p(-np.minimum(share, 1.0))
     cap = np.minimum(cap + 8.0 * ULP * (1.0 + np.abs(losses[place])), losses[place])
     some = np.isfinite(cap)
-    if not some.any():
-        return 0.0
     place, cap, behind, masses = place[some], cap[some], behind[some], masses[some]
     scale = order - 1.0
     powers = np.where(np.arange(losses.size) < place[:, None], scale * (losses - cap[:, None]), -np.inf)
@@ -513,4 +509,4 @@ def _after_cut(cover: _Cover, order: float, tail: float) -> float:
     farthest = float(np.abs(losses).max())
     slack = (2.0 * losses.size + 64.0 + 32.0 * scale * (farthest + 1.0)) * ULP
     logs = scale * cap + np.log(moments) + slack
-    return max(float(logs.max()) / scale * (1.0 + 8.0 * ULP), 0.0)
+    return float(logs.max(initial=0.0)) / scale * (1.0 + 8.0 * ULP)

@@ -14,7 +14,7 @@ from ..privacy_profile import log_adding_within, log_removing_within
 from .loss_distribution import (
     LossCurves,
     LossDistribution,
-    curves_of,
+    curves_of_release,
     delta_at,
     deltas_up,
     few_bits,
@@ -106,9 +106,7 @@ def delta_of_game(release: StronglySafeRelease, *, releases: int, epsilon: float
 
 def _grid(release: StronglySafeRelease, releases: int, delta: float) -> tuple[LossCurves, float]:
     """The curves of a release, and a grid fine against its deviation, with so many points at most as can be played."""
-    curves = curves_of(release, negligible=delta * _CUT_SHARE / releases)
-    if not isinstance(curves, LossCurves):
-        raise TypeError("a sampled release has curves")
+    curves = curves_of_release(release, negligible=delta * _CUT_SHARE / releases)
     few = releases > _MANY_RELEASES
     finest = curves.deviation / (_FEWER_POINTS if few else _POINTS_PER_DEVIATION)
     reach = curves.adding_end + curves.removing_end

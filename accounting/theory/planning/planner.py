@@ -107,11 +107,6 @@ def plan(
         return _amplified_plan(sampling_rate, epsilon, delta, releases, amplify_from)
     given = {"k": k, "sampling_rate": sampling_rate, "epsilon": epsilon, "delta": delta, "releases": releases}
     missing = [name for name, value in given.items() if value is None]
-    if len(missing) > 1:
-        raise InputRefused(
-            f"these are missing: {', '.join(missing)}; one of them can be filled in, not {len(missing)}.",
-            remedy="Give all but one of k, sampling rate, epsilon, delta and releases.",
-        )
     target = Target(
         epsilon=Decimal(0) if epsilon is None else epsilon,
         delta=Decimal("0.5") if delta is None else delta,
@@ -119,12 +114,15 @@ def plan(
         selection_epsilon=selection_epsilon,
         selection_rate=selection_rate,
     )
-    if k is None and sampling_rate is not None:
+    if missing == ["k"] and sampling_rate is not None:
         k = least_k_of(sampling_rate, target)
-    if sampling_rate is None and k is not None:
+    if missing == ["sampling_rate"] and k is not None:
         sampling_rate = largest_rate_of(k, target)
-    if k is None or sampling_rate is None:
-        raise InputRefused("k or the sampling rate is missing.")
+    if len(missing) > 1 or k is None or sampling_rate is None:
+        raise InputRefused(
+            f"these are missing: {', '.join(missing)}; one of them can be filled in, not {len(missing)}.",
+            remedy="Give all but one of k, sampling rate, epsilon, delta and releases.",
+        )
     try:
         mechanism = StronglySafeRelease(k=k, sampling_rate=sampling_rate)
     except ValueError as fault:

@@ -137,6 +137,33 @@ def test_what_cannot_be_planned_is_refused(change):
         plan(**(FULL | change))
 
 
+@pytest.mark.parametrize(
+    ("missing", "told"),
+    [
+        (("k", "sampling_rate"), "k, sampling_rate; .* not 2"),
+        (("sampling_rate", "delta"), "sampling_rate, delta; .* not 2"),
+        (("k", "epsilon", "releases"), "k, epsilon, releases; .* not 3"),
+        (("epsilon", "delta"), "epsilon, delta; .* not 2"),
+    ],
+)
+def test_of_several_missing_parameters_none_is_filled_in_and_each_is_named(missing, told):
+    with pytest.raises(InputRefused, match=rf"missing: {told}.*Give all but one of k"):
+        plan(**(FULL | dict.fromkeys(missing)))
+
+
+def test_a_plan_is_shown_by_its_point_and_its_charge():
+    found = plan(**(FULL | {"releases": 1}))
+    assert 0.1829886 < found.epsilon < 0.1829887
+    assert repr(found) == "Plan(k=20, sampling_rate=0.1, releases=1, epsilon=0.182989, delta=1e-6)"
+
+
+def test_where_the_epsilon_asked_for_guarantees_nothing_a_plan_has_no_delta():
+    """A choice at ε₁ = 50 alone has δ = (e^50 − e^ε)/(e^50 + 1) at ε = 0.01, which no double tells from 1."""
+    found = plan(**(FULL | {"releases": 1, "epsilon": Decimal("0.01"), "selection_epsilon": Decimal(50)}))
+    assert (found.delta_exact, found.k_exact) == (None, None)
+    assert found.epsilon > 50
+
+
 def test_amplification_needs_its_numbers():
     with pytest.raises(InputRefused, match="amplification needs"):
         plan(epsilon=Decimal(1), amplify_from=Decimal(1))

@@ -113,6 +113,7 @@ def test_of_crowds_whose_search_is_too_long_nothing_is_said(monkeypatch) -> None
     with pytest.raises(InputRefused, match="too long"):
         delta_zero_knowledge(k=20, sampling_rate=Decimal("0.1"))
     monkeypatch.setattr(histogram, "_MOST_GROUPS", 5)
+    histogram.price_noisy_histogram.cache_clear()
     with pytest.raises(InputRefused, match="too long"):
         NoisyProfile(NOISY).delta(0.1)
     with pytest.raises(InputRefused, match="no epsilon is enough"):

@@ -11,6 +11,8 @@ from functools import cache
 import numpy as np
 import pytest
 from crowdblend.accounting.theory.composition import renyi
+from crowdblend.accounting.theory.composition.amplification import Guarantee
+from crowdblend.accounting.theory.composition.finite_losses import LossesInDoubles
 from crowdblend.accounting.theory.composition.renyi import (
     FilterTerms,
     conversion_loss,
@@ -217,6 +219,59 @@ def test_what_has_no_place_is_refused_by_name():
         filter_cost(USUAL, order=TERMS.order, tail=Decimal("1e-8"), rows_per_person=2)
     with pytest.raises(InputRefused, match="too small"):
         filter_cost(USUAL, order=TERMS.order, tail=Decimal(0))
+
+
+def test_costs_out_of_range_are_refused_in_words():
+    for order, tail in (("1", "0.1"), ("100001", "0.1"), ("NaN", "0.1"), ("2", "1"), ("2", "-0.1"), ("2", "NaN")):
+        with pytest.raises(InputRefused, match=rf"an order above 1 and a tail from 0 to below 1, not .*{tail}"):
+            filter_cost(COUNT, order=Decimal(order), tail=Decimal(tail))
+    for refused in (lambda: tail_for(TERMS, USUAL, releases=0), lambda: tail_of(USUAL, MILLIONTH, releases=0)):
+        with pytest.raises(InputRefused, match="releases must be at least 1, not 0"):
+            refused()
+
+
+@pytest.mark.parametrize("epsilon", ["0.5", "3"])
+def test_a_guarantee_with_a_delta_takes_what_the_worst_pair_does_beyond_it(epsilon):
+    """Two outcomes of the ratio e^ε either way, and one on each side alone, of probability δ, which the tail takes."""
+    guarantee = Guarantee(epsilon=Decimal(epsilon), delta=Decimal("1e-3"))
+    assert renyi._least_tail(guarantee) == guarantee.delta
+    growth = math.exp(float(epsilon))
+    some = 0.999 / (1 + growth)
+    ahead, behind = np.array([some, some * growth, 1e-3]), np.array([some * growth, some, 0.0])
+    for tail in (1e-3, 2e-3, 0.1):
+        true = cut_divergence(ahead, behind, 20.0, tail)
+        assert true * (1 - 1e-6) <= renyi._divergence(guarantee, 20.0, tail * (1 + 1e-9)) <= true * (1 + 1e-6)
+    assert renyi._divergence(guarantee, 20.0, 0.999e-3) is None
+
+
+def test_a_noise_whose_search_is_too_long_has_no_place_and_its_tail_is_told_all_the_same(monkeypatch):
+    """The tail of such a charge is the largest, with which it is then refused."""
+    mechanism = NoisyHistogram(k=2, epsilon=Decimal(1), sampling_rate=Decimal("0.8"))
+    with pytest.raises(InputRefused, match=r"a tail of 0 is too small .* in each of 1 step"):
+        filter_cost(mechanism, order=TERMS.order, tail=Decimal(0))
+    monkeypatch.setattr(renyi, "_MOST_SIZES", 3)
+    tail = tail_for(TERMS, mechanism)
+    assert tail == TERMS.tail_each
+    with pytest.raises(InputRefused, match=r"no place in a filter budget: the search over the sizes .* is too long"):
+        filter_cost(mechanism, order=TERMS.order, tail=tail)
+
+
+def test_curves_that_are_no_numbers_are_not_covered():
+    grid = np.array([0.0, 0.1, 0.2])
+    sound, without = np.array([[0.3, 0.1, 0.0]]), np.array([[0.3, math.nan, 0.0]])
+    assert renyi._of_curves(grid, sound, grid, sound).masses.sum() >= 1.0
+    for ahead, behind in ((sound, without), (without, sound)):
+        with pytest.raises(ValueError, match="too small for double precision"):
+            renyi._of_curves(grid, ahead, grid, behind)
+
+
+@pytest.mark.parametrize("tail", ["0.9", "0.99999999999999999999"])
+def test_where_nearly_all_is_cut_off_nothing_is_left_to_pay(tail):
+    release = StronglySafeRelease(k=3, sampling_rate=Decimal("0.5"))
+    assert filter_cost(release, order=TERMS.order, tail=Decimal(tail)).divergence == 0
+    half = LossesInDoubles(losses=np.array([-0.5, 0.5]), masses=np.array([0.2, 0.3]), infinite=0.0)
+    assert renyi._after_cut(renyi._of_atoms(half), 20.0, 0.6) == 0.0
+    assert renyi._after_cut(renyi._of_atoms(half), 20.0, 1e-9) > 0.4
 
 
 def test_terms_that_can_hold_nothing_are_refused():

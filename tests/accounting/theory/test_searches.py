@@ -6,7 +6,9 @@ import itertools
 import math
 from dataclasses import replace
 from decimal import Decimal
+from functools import reduce
 
+import numpy as np
 import pytest
 from crowdblend.accounting.theory.arithmetic import _power_share, first_whole, last_real, least_epsilon
 from crowdblend.accounting.theory.composition import loss_distribution
@@ -22,9 +24,12 @@ from crowdblend.accounting.theory.planning.inversion import (
     price_of,
 )
 from crowdblend.accounting.theory.planning.planner import plan
+from crowdblend.mechanisms.errors import InputRefused
 from crowdblend.mechanisms.microdata import StronglySafeRelease
+from scipy.stats import binom
 
 TARGET = Target(epsilon=Decimal(1), delta=Decimal("1e-5"), releases=4)
+SHORT = Target(epsilon=Decimal("0.36"), delta=Decimal("1e-6"))
 FEW = Target(epsilon=Decimal(1), delta=Decimal("1e-5"), releases=2)
 RELEASE = StronglySafeRelease(k=20, sampling_rate=Decimal("0.1"))
 
@@ -205,6 +210,61 @@ def test_searches_go_by_the_price_that_is_charged():
         assert (price(release, delta=TARGET.delta, releases=TARGET.releases).epsilon <= TARGET.epsilon) is fits
 
 
+def test_a_search_may_begin_at_a_k_that_has_no_price():
+    with pytest.raises(InputRefused, match="no epsilon is enough"):
+        price_of(StronglySafeRelease(k=1, sampling_rate=Decimal("0.3")), FEW)
+    assert least_k(Decimal("0.3"), FEW, near=1) == least_k(Decimal("0.3"), FEW)
+
+
+@pytest.mark.parametrize(
+    ("question", "dear", "point", "unit"),
+    [
+        (lambda: least_k(Decimal("0.3"), FEW), 13, lambda k: (k, Decimal("0.3"), FEW), -1),
+        (
+            lambda: largest_sampling_rate(9, FEW),
+            Decimal("0.1806"),
+            lambda rate: (9, rate, FEW),
+            Decimal("0.00001"),
+        ),
+        (
+            lambda: most_releases(RELEASE, SHORT),
+            12,
+            lambda times: (20, Decimal("0.1"), replace(SHORT, releases=times)),
+            1,
+        ),
+    ],
+    ids=["k", "rate", "releases"],
+)
+def test_what_a_search_finds_is_given_out_only_where_it_is_charged_within_the_target(
+    question, dear, point, unit, monkeypatch
+):
+    """A search by shares of composed prices may end beyond the target: from there it goes back by single steps."""
+    monkeypatch.setattr(inversion, "_found_at_charged_share", lambda *_: dear)
+
+    def within(number):
+        k, rate, target = point(number)
+        release = StronglySafeRelease(k=k, sampling_rate=rate)
+        return price(release, delta=target.delta, releases=target.releases).epsilon <= target.epsilon
+
+    found = question()
+    assert within(found)
+    assert not within(found + unit)
+    assert not within(dear)
+
+
+def test_a_search_whose_share_never_settles_ends():
+    shares = iter(range(100))
+    last = inversion._found_at_charged_share(lambda _: next(shares), lambda _: (RELEASE, replace(FEW, releases=1)), 1.0)
+    assert last == inversion._MOST_SEARCHES
+
+
+def test_a_choice_beside_what_has_no_double_is_as_hard_as_can_be():
+    hopeless = StronglySafeRelease(k=20, sampling_rate=Decimal("1e-400"))
+    assert inversion._hardness(hopeless, replace(FEW, **CHOICE)) == math.inf
+    with pytest.raises(InputRefused, match=r"no k up to 4194304 .* at sampling rate 1E-400"):
+        least_k(Decimal("1e-400"), replace(FEW, **CHOICE))
+
+
 @pytest.mark.slow
 def test_a_search_plays_few_games(monkeypatch):
     played = []
@@ -235,3 +295,39 @@ def test_the_least_delta_of_a_series_is_that_of_its_game():
     planned = plan(k=20, sampling_rate=Decimal("0.1"), epsilon=Decimal("0.5"), delta=None, releases=12)
     assert planned.epsilon <= Decimal("0.5")
     assert float(planned.epsilon) == pytest.approx(0.5, rel=1e-4)
+
+
+def blind_delta(k, rate, size, times, epsilon, spacing=1e-3):
+    """At most the δ of releases in which the person's group has one size, whatever the outputs: losses rounded down.
+
+    By SciPy's binomial masses when the record is added; masses of infinite losses, and of large ones, are left out.
+    """
+    present = binom.pmf(np.arange(size + 1), size, rate)
+    absent = np.append(binom.pmf(np.arange(size), size - 1, rate), 0.0)
+    present, absent = (np.concatenate([[side[:k].sum()], side[k:]]) for side in (present, absent))
+    some = (absent > 0.0) & (present < absent * math.exp(epsilon + 0.5))
+    steps = np.floor(np.log(present[some] / absent[some]) / spacing).astype(int)
+    one = np.bincount(steps - steps.min(), weights=present[some])
+    whole = reduce(np.convolve, [one] * times)
+    losses = (times * steps.min() + np.arange(whole.size)) * spacing
+    return float(whole[losses > epsilon] @ -np.expm1(epsilon - losses[losses > epsilon]))
+
+
+def test_the_least_delta_of_a_series_is_above_a_blind_adversarys_and_near_it():
+    """The composed δ is above that of the game by four orders here: on its grid the game would be read too high."""
+    release = StronglySafeRelease(k=50, sampling_rate=Decimal("0.1"))
+    found = least_delta(release, Target(epsilon=Decimal("0.8"), delta=Decimal("0.5"), releases=20))
+    reach = blind_delta(50, 0.1, 400, 20, 0.8)
+    assert reach <= float(found) <= 30 * reach
+
+
+def test_no_game_is_played_for_a_delta_that_none_of_its_grids_resolves(monkeypatch):
+    """Then it is the composed one, at most that of single releases added up; that of a single one is the binomial's."""
+    monkeypatch.setattr(inversion, "delta_of_game", lambda *_, **__: 0.0)
+    release = StronglySafeRelease(k=400, sampling_rate=Decimal("0.05"))
+    found = least_delta(release, Target(epsilon=Decimal(1), delta=Decimal("0.5"), releases=3))
+    one = least_delta(release, Target(epsilon=Decimal(1) / 3, delta=Decimal("0.5")))
+    assert 0 < found <= 3 * one
+    reach = max(blind_delta(400, 0.05, size, 1, 1 / 3, spacing=1e-6) for size in range(1250, 1260))
+    assert reach <= float(one) <= 1.001 * reach
+    assert 0 < reach < 1e-200

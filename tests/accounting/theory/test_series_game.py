@@ -12,7 +12,7 @@ import pytest
 from crowdblend.accounting.ledger.charge import price_faults
 from crowdblend.accounting.ledger.entries.kinds import ChargedPrice
 from crowdblend.accounting.theory.composition import series_game
-from crowdblend.accounting.theory.composition.loss_distribution import epsilon_composed
+from crowdblend.accounting.theory.composition.loss_distribution import LossDistribution, epsilon_composed
 from crowdblend.accounting.theory.composition.series_game import MOST_RELEASES, delta_of_game, epsilon_of_game
 from crowdblend.accounting.theory.kinds import microdata
 from crowdblend.accounting.theory.kinds.microdata import composed_price_fixed
@@ -225,6 +225,21 @@ def test_interpolation_in_the_loss_itself_is_not_outward():
         convex = np.exp(grid) * values
         outward = float(masses @ np.where(np.isinf(ratios), 1.0, np.interp(ratios, np.exp(grid), convex) / ratios))
     assert read < truth <= outward
+
+
+def test_a_series_whose_outputs_hardly_differ_costs_nothing():
+    """δ at least what the adversary reaches at ε = 0; at a δ below that there is a price above 0."""
+    reach = max(reached(SMALL, 2, 0.0, range(4, 44), adding=adding)[0] for adding in (True, False))
+    assert epsilon_of_game(SMALL, releases=2, delta=1.5 * reach, composed=0.1) == 0.0
+    assert 0.0 < epsilon_of_game(SMALL, releases=2, delta=0.99 * reach, composed=0.1) < 0.1
+
+
+@pytest.mark.parametrize("other", [{"lowest": -3}, {"masses": np.array([0.5, 0.4])}])
+def test_moves_of_other_losses_are_not_played_in_one_game(other):
+    """One table has one grid: a move of another length or begin would be read at the wrong losses."""
+    move = LossDistribution(spacing=0.1, lowest=-1, masses=np.array([0.4, 0.3, 0.2]), infinite=0.0, slack=0.0)
+    with pytest.raises(ValueError, match="need one grid"):
+        series_game._table([move, replace(move, **other)], 2, 1.0)
 
 
 @pytest.mark.parametrize("share", [0.1, 0.5, 0.9])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 import json
 import shutil
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from crowdblend.deploy.documents.sheet.facts import sheet_facts
 from crowdblend.deploy.python.releases import verify
 from crowdblend.deploy.release_check import verify_release
 from crowdblend.mechanisms.hierarchies.codebook import MOST_LABELS, MOST_VALUES, codebook
-from crowdblend.mechanisms.hierarchies.decimals import NumberSteps
+from crowdblend.mechanisms.hierarchies.decimals import DecimalIntervals, NumberSteps
 from crowdblend.mechanisms.hierarchies.declare import Hierarchy, IntervalHierarchy, ValueHierarchy
 
 DECLARED = {"East": ("Metz",), "North": ("Lille", "Nantes", "Paris"), "South": ("Lyon", "Nice")}
@@ -84,6 +85,9 @@ def test_a_long_one_is_cut_and_says_what_is_missing() -> None:
     assert "and 3,976 more" in same.rule
 
 
+TENTHS = DecimalIntervals.of(lower=Decimal("-0.5"), upper=Decimal(2), widths=[Decimal("0.5")])
+
+
 @pytest.mark.parametrize(
     ("hierarchy", "level", "rule"),
     [
@@ -92,6 +96,10 @@ def test_a_long_one_is_cut_and_says_what_is_missing() -> None:
         (IntervalHierarchy(lower=-3, upper=9, widths=()), 0, "Each whole number from -3 to 8 is its own label"),
         (IntervalHierarchy(lower=-3, upper=9, widths=()), 1, "Every value is *."),
         (NumberSteps(cuts=(0.5,)), 0, "between declared cuts"),
+        (TENTHS, 0, "Intervals of width 0.1 from -0.5 to below 2.0: [a, b) has the numbers from a to below b; smaller"),
+        (TENTHS, 1, "Intervals of width 0.5 from -0.5 to below 2.0: "),
+        (TENTHS, 1, " smaller numbers are < -0.5, larger ones >= 2.0; what is no number is *."),
+        (TENTHS, 2, "Every value is *."),
         (None, 0, "doesn't carry this hierarchy"),
     ],
 )
@@ -99,6 +107,20 @@ def test_each_kind_is_told_in_words(hierarchy, level, rule) -> None:
     found = of(hierarchy, level=level)
     assert rule in found.rule
     assert found.labels == ()
+
+
+def test_a_column_is_told_at_each_level_that_a_stage_publishes_it_at() -> None:
+    towns = ValueHierarchy.from_rows([(value, label, "*") for label, own in DECLARED.items() for value in own])
+    column = {"column": "town", "level": 0, "hierarchy_sha256": "a" * 64, "hierarchy": towns.description()}
+    stages = [{"levels": {"town": level}} for level in (0, 2, 1, 2)]
+    fine, middle, coarse = codebook({"map": {"columns": [column]}, "published": {"stages": stages}}, names=["town"])
+    assert [(one.level, one.stages) for one in (fine, middle, coarse)] == [(0, (1,)), (1, (3,)), (2, (2, 4))]
+    assert fine.rule.startswith("Each declared value is its own label: Lille, ")
+    assert {one.label: one.values for one in middle.labels} == DECLARED
+    assert (coarse.rule, coarse.labels) == ("Every value is *.", ())
+    for single in ({}, {"stages": stages[:1]}):
+        [only] = codebook({"map": {"columns": [column]}, "published": single}, names=["town"])
+        assert (only.level, only.stages) == (0, ())
 
 
 def signed_again(folder: Path) -> None:

@@ -1,0 +1,67 @@
+"""What is proposed of a deletion release follows from what is declared, about how many records there are, and ε."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from math import ceil
+
+import pytest
+from crowdblend.accounting.theory.kinds.registry import price
+from crowdblend.accounting.theory.planning.deletion import plan_deletion, propose_deletion, stage_levels
+from crowdblend.mechanisms.errors import InputRefused
+
+BUDGET = {"epsilon": Decimal(2), "delta": Decimal("1e-4")}
+TOWNS, SEXES, AGES = [51, 9, 4, 1], [2, 1], [100, 20, 10, 2, 1]
+
+
+def test_a_column_has_its_finest_a_middle_its_coarsest_level_and_the_last() -> None:
+    assert stage_levels(TOWNS, records=7_000) == (0, 1, 2, 3)
+    assert stage_levels(AGES, records=50) == (1, 2, 3, 4), "100 labels are more than there are records"
+    assert stage_levels(SEXES, records=50) == (0, 0, 0, 1)
+    assert stage_levels([5], records=50) == (0, 0, 0, 0), "no level of *"
+    assert stage_levels([1], records=50) == (0, 0, 0, 0)
+
+
+@pytest.mark.parametrize(
+    ("columns", "records", "stages", "share", "combinations"),
+    [
+        ([TOWNS, AGES], 7_000, (0, 1, 2), "0.35", 4 * 2),
+        ([SEXES, [3]], 7_000, (0,), "0.35", 2 * 3),  # no other level but *: one stage
+        ([[9, 2, 1], SEXES], 7_000, (0, 1), "0.35", 2 * 2),  # the middle level is the coarsest
+        ([TOWNS, []], 7_000, (0, 1, 2), "0.35", None),  # unknown labels: a stage for each level that there may be
+        ([TOWNS, [30, 10, 1]], 40, (0, 1, 3), "0.5", 4 * 10),  # a last stage publishes what is left as *
+        ([[40], [30]], 40, (0,), "0.35", 40 * 30),  # as few records, but nothing to publish them as
+        ([TOWNS, []], 1, (0, 1, 2), "0.35", None),
+    ],
+)
+def test_a_proposal_has_the_stages_that_its_columns_and_its_records_allow(
+    columns, records, stages, share, combinations
+) -> None:
+    found = propose_deletion(columns, records=records, **BUDGET)
+    assert (found.stages, found.margin_share, found.combinations) == (stages, Decimal(share), combinations)
+    alone = plan_deletion(stages=len(stages), margins=len(columns), margin_share=Decimal(share), **BUDGET)
+    assert found.plan == alone
+    assert price(found.plan.mechanism, delta=BUDGET["delta"]).epsilon == found.plan.price.epsilon <= BUDGET["epsilon"]
+
+
+def test_a_last_stage_comes_where_a_combination_has_fewer_records_than_it_loses() -> None:
+    """Exactly there: 40 combinations, each of which loses E[Z] records in expectation."""
+    columns = [TOWNS, [30, 10, 1]]
+    many = propose_deletion(columns, records=10**6, **BUDGET)
+    lost = ceil(40 * many.plan.expected_deletion)
+    assert propose_deletion(columns, records=lost, **BUDGET).stages == (0, 1, 2)
+    assert propose_deletion(columns, records=lost - 1, **BUDGET).stages == (0, 1, 2, 3)
+
+
+@pytest.mark.parametrize("records", [0, -1])
+def test_a_proposal_needs_a_record(records) -> None:
+    with pytest.raises(InputRefused, match=f"at least one record, not {records}"):
+        propose_deletion([TOWNS], records=records, **BUDGET)
+
+
+def test_where_no_noise_is_wide_enough_none_is_proposed_and_none_is_planned() -> None:
+    low = {"epsilon": Decimal("1e-4"), "delta": Decimal("1e-6")}
+    with pytest.raises(InputRefused, match=r"costs so little as 3\.5e-5 at delta 3\.5e-7.*or publish fewer margins"):
+        propose_deletion([TOWNS, AGES], records=7_000, **low)
+    with pytest.raises(InputRefused, match=r"charged at most 0\.0001 at delta 1e-6 for 3 stages in all.*fewer stages"):
+        plan_deletion(stages=3, shape="gaussian", **low)

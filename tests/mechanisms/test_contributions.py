@@ -1,0 +1,115 @@
+"""Which records of a person count, record by record: against AES blocks and sorts of Python's own."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+from collections import Counter
+from decimal import Decimal
+
+import numpy as np
+import pytest
+from crowdblend.mechanisms import contributions
+from crowdblend.mechanisms.contributions import ContributionKeys, ContributionLimit, chosen_counts, sorted_records
+from crowdblend.mechanisms.sampling import threshold
+from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
+
+KEYS = ContributionKeys(secret=bytes(range(32)))
+CELLS = 8
+
+
+def records_of(people: int = 40, *, words: int = 1) -> np.ndarray:
+    """A person and a group for each of some records, in no order; shape (2 + words, n)."""
+    rng = np.random.default_rng(7)
+    numbers = np.repeat(np.arange(people), rng.integers(1, 12, people))
+    groups = rng.integers(0, CELLS, (words, numbers.size))
+    keys = np.concatenate([KEYS.of_numbers(numbers).view(np.int64), groups])
+    return keys[:, rng.permutation(numbers.size)]
+
+
+def drawn(person: tuple[int, int], group: tuple[int, ...], occurrence: int) -> tuple[int, int]:
+    """The rank and the coin of one record: a chain of AES blocks over its person, its number and its group's words."""
+    key = hmac.digest(KEYS.secret, b"crowdblend/contributions/1\x00records", hashlib.sha256)
+    mask, state = (1 << 64) - 1, person
+    state = (state[0] & mask ^ group[0], state[1] & mask ^ occurrence)
+    for word in (*group[1:], None):
+        cipher = Cipher(algorithms.AES(key), modes.ECB()).encryptor()  # noqa: S305 - a block alone is a keyed function
+        block = cipher.update(b"".join(half.to_bytes(8, "little") for half in state))
+        rank, coin = int.from_bytes(block[:8], "little"), int.from_bytes(block[8:], "little")
+        state = (rank ^ (word or 0), coin)
+    return rank, coin
+
+
+def expected(keys: np.ndarray, *, most: int, rate: str | None) -> Counter:
+    """Group → how many of its records count and are sampled."""
+    seen, by_person = Counter(), {}
+    for one in keys.T.tolist():
+        person, group = tuple(one[:2]), tuple(one[2:])
+        by_person.setdefault(person, []).append((*drawn(person, group, seen[person, group]), group))
+        seen[person, group] += 1
+    limit = (1 << 64) if rate is None else int(threshold(Decimal(rate)))
+    chosen = [one for own in by_person.values() for one in sorted(own)[:most]]
+    return Counter(group for _, coin, group in chosen if coin < limit)
+
+
+@pytest.mark.parametrize("rate", [None, "0.4"])
+@pytest.mark.parametrize("words", [1, 2])
+@pytest.mark.parametrize("at_once", [1 << 20, 9], ids=["one block", "a person's records in several blocks"])
+def test_the_records_of_the_lowest_ranks_count(monkeypatch, rate, words, at_once) -> None:
+    monkeypatch.setattr(contributions, "_DRAWN_AT_ONCE", at_once)
+    keys = records_of(words=words)
+    cells = CELLS**words
+    groups = chosen_counts(
+        sorted_records(keys, cells=cells), most=3, rate=None if rate is None else Decimal(rate), cells=cells, keys=KEYS
+    )
+    found = {tuple(group): count for group, count in zip(groups.keys.T.tolist(), groups.counts.tolist(), strict=True)}
+    assert found == expected(keys, most=3, rate=rate)
+
+
+def test_ranks_that_agree_in_their_first_bits_are_told_apart_by_the_others() -> None:
+    """Three people: two bits of the sorted word name the person, so that a rank's last two are not in it."""
+    person = np.repeat(np.arange(3), 4)
+    ranks = np.array([3, 2, 1, 0, 4, 7, 6, 5, 1 << 63, 0, 2, 1], dtype=np.uint64)
+    places, kept, coins = contributions._first((np.arange(12), ranks, ranks + np.uint64(100)), person, 2)
+    assert places.tolist() == [2, 3, 4, 7, 9, 11]
+    assert kept.tolist() == [1, 0, 4, 5, 0, 1]
+    assert coins.tolist() == [101, 100, 104, 105, 100, 101]
+
+
+@pytest.mark.parametrize("counts", [None, np.arange(1, 13)])
+def test_records_are_counted_alike_in_one_number_and_word_by_word(counts) -> None:
+    """One number names a person and a group only where it has room, and where first words tell the persons apart."""
+    alike = np.array([[5, 5, -2, 5, 9, 5, 5, -2, 9, 9, 5, 5], [1, 2, 1, 1, 4, 2, 1, 1, 4, 4, 2, 2], [3, 0, 1, 3] * 3])
+    apart = np.array([alike[0] * 10 + alike[1], *alike[1:]])
+    for keys, cells in ((alike, CELLS), (apart, CELLS), (apart, 1 << 62), (apart[:, :0], CELLS)):
+        own = None if counts is None else counts[: keys.shape[1]]
+        found = sorted_records(keys, own, cells=cells)
+        tally: Counter = Counter()
+        for one, count in zip(keys.T.tolist(), np.ones(12, dtype=int) if own is None else own, strict=False):
+            tally[tuple(one)] += int(count)
+        assert found.keys.T.tolist() == sorted(map(list, tally))
+        assert found.counts.tolist() == [tally[key] for key in sorted(tally)]
+
+
+def test_of_no_texts_there_are_no_hashes() -> None:
+    none = np.empty(0, dtype=np.int64)
+    assert KEYS.of_texts(np.empty(0, dtype=np.uint8), none, none).shape == (2, 0)
+
+
+@pytest.mark.parametrize("length", [0, 31, 33])
+def test_a_key_of_another_length_is_refused_and_not_shown(length) -> None:
+    with pytest.raises(ValueError, match=rf"^a release's key has 32 bytes, not {length}$"):
+        ContributionKeys(secret=bytes(length))
+    assert repr(KEYS) == "ContributionKeys()"
+
+
+@pytest.mark.parametrize("records", [0, -1])
+def test_a_limit_lets_at_least_one_record_count(records) -> None:
+    with pytest.raises(ValueError, match=f"at least one record of a household counts, not {records}"):
+        ContributionLimit(unit="household", column="home", records=records)
+
+
+def test_whose_records_are_limited_is_in_the_layout() -> None:
+    """A ledger and a certificate tell by this name alone what was hidden; another draw needs another name."""
+    layouts = [ContributionLimit(unit=unit, column="c", records=1).layout for unit in ("person", "household")]
+    assert layouts == ["aes-contributions-person/1", "aes-contributions-household/1"]
