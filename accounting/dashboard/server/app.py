@@ -151,7 +151,7 @@ class Gate:
                 own = [(name, value) for name, value in message["headers"] if name.decode() not in SECURITY_HEADERS]
                 extra = [(name.encode(), value.encode()) for name, value in SECURITY_HEADERS.items()]
                 message = {**message, "headers": [*own, *extra]}
-            elif message["type"] == "http.response.body":
+            else:
                 said["size"] += len(message.get("body", b""))
                 if hidden:
                     message = {**message, "body": b""}

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
+from typing import cast
 
 import httpx
 import pytest
@@ -122,6 +123,12 @@ class Town(CommandFolder):
         for _, definition in triggers:
             connection.execute(definition)
         connection.close()
+
+
+@pytest.fixture(scope="session")
+def town_of() -> Callable[[Path], Town]:
+    """A folder for a ledger of a test's own, which runs no command."""
+    return lambda folder: Town(folder=folder, processes=cast("Commands", None))
 
 
 def spec_text(name: str, *, rate: str, k: int) -> str:

@@ -9,7 +9,14 @@ import time
 from pathlib import Path
 
 import pytest
-from crowdblend.accounting.dashboard.views.certificates import LARGEST, SECONDS_BETWEEN, Certificates, columns_of
+from crowdblend.accounting.dashboard.views import certificates
+from crowdblend.accounting.dashboard.views.certificates import (
+    LARGEST,
+    SECONDS_BETWEEN,
+    Certificates,
+    columns_of,
+    stages_of,
+)
 
 
 def published(folder: Path, content: bytes) -> tuple[Path, str]:
@@ -101,6 +108,23 @@ def test_a_file_that_vanishes_while_it_is_looked_for_hides_no_other(tmp_path, mo
 )
 def test_a_certificate_that_cant_be_read_describes_no_columns(content) -> None:
     assert columns_of(content) == ()
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"[]", b'{"published":{"stages":[{}]}}', b'{"published":{"stages":7}}', b"[" * 100_000]
+)
+def test_a_certificate_that_cant_be_read_has_no_stages(content) -> None:
+    assert stages_of(content) == ()
+
+
+def test_no_more_files_are_read_than_a_folder_of_releases_has(tmp_path, monkeypatch) -> None:
+    digests = [published(tmp_path / name, name.encode())[1] for name in ("a", "b", "c")]
+    monkeypatch.setattr(certificates, "MOST_FILES", 2)
+    known = Certificates((tmp_path,))
+    assert sum(known.content(digest) is not None for digest in digests) == 2
+    monkeypatch.setattr(certificates, "MOST_FILES", 3)
+    known = Certificates((tmp_path,))
+    assert all(known.content(digest) is not None for digest in digests)
 
 
 def test_columns_are_those_of_the_certificate() -> None:

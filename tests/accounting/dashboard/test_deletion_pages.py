@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from crowdblend.accounting.dashboard.views.rows import mechanism_label
 from crowdblend.accounting.theory.kinds.registry import mechanism_record
-from crowdblend.mechanisms.deletion import OptimalDeletion, SelectedDeletion
+from crowdblend.mechanisms.deletion import DeletionRelease, GeometricDeletion, OptimalDeletion, SelectedDeletion
 
 SPEC = """
 [release]
@@ -115,3 +115,5 @@ def test_a_private_choice_of_the_levels_is_named() -> None:
         "deletion in 2 stages, k = 3, optimal noise for ε 0.9 and δ 0.000001 a stage, levels chosen at ε 0.1 on all "
         "records"
     )
+    fixed = DeletionRelease(stages=1, k=1, noise=GeometricDeletion(epsilon=Decimal("0.5"), width=30))
+    assert mechanism_label(mechanism_record(fixed)) == "deletion in 1 stage, k = 1, geometric noise of ε 0.5, m = 30"

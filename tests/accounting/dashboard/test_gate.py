@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 from datetime import UTC, datetime
 
 import httpx
 from crowdblend.accounting.dashboard.server.access import Access, Options
-from crowdblend.accounting.dashboard.server.app import SECURITY_HEADERS, Gate, Observer
+from crowdblend.accounting.dashboard.server.app import SECURITY_HEADERS, Gate, Observer, _log_through
 
 PRIVATE = "people-spring"
 
@@ -80,6 +81,33 @@ def test_only_http_goes_through_the_gate() -> None:
     assert gone_through == []
     asyncio.run(gate({"type": "lifespan"}, never, never))
     assert gone_through == ["lifespan"]
+
+
+def test_an_address_that_is_not_written_in_ascii_goes_no_further() -> None:
+    for raw_path, query, status in ((b"/\xc3\xa9", b"", 400), (b"/", b"k=\xc3\xa9", 400), (b"/%C3%A9", b"", 200)):
+        told: list[dict] = []
+
+        async def send(message, told=told) -> None:
+            told.append(message)
+
+        scope = {"type": "http", "method": "GET", "path": "/é", "raw_path": raw_path, "query_string": query}
+        gate = gate_before(greeting, [])
+        asyncio.run(gate(scope | {"headers": [(b"host", b"localhost")]}, None, send))
+        assert told[0]["status"] == status
+        assert (b"whatever is not ASCII is written with percent signs" in told[1]["body"]) is (status == 400)
+
+
+def test_the_servers_own_messages_are_logged_without_what_was_put_into_them(monkeypatch) -> None:
+    events: list[dict] = []
+    logger = logging.getLogger("uvicorn.error")
+    for name in ("handlers", "propagate"):
+        monkeypatch.setattr(logger, name, getattr(logger, name))  # as it was, afterwards
+    _log_through(Observer(lambda line: events.append(json.loads(line))))
+    [handler] = logger.handlers
+    handler.handle(logger.makeRecord(logger.name, logging.WARNING, "", 1, "Invalid request of %s", (PRIVATE,), None))
+    assert (handler.level, logger.propagate) == (logging.WARNING, False)
+    [event] = events
+    assert {"event": "server", "level": "warning", "what": "Invalid request of %s"}.items() <= event.items()
 
 
 def test_who_guesses_too_often_waits_even_with_nothing_in_hand() -> None:

@@ -1,0 +1,215 @@
+"""Pages of a small ledger without a server: what they show follows from the signed chain, and no fault shows more."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import nullcontext
+from dataclasses import replace
+from datetime import UTC, datetime
+from decimal import Decimal
+from typing import Any, cast
+
+import pytest
+from crowdblend.accounting.dashboard.views.ledger_follower import Follower
+from crowdblend.accounting.dashboard.views.pictures import curve_of
+from crowdblend.accounting.dashboard.views.state import DashboardState, LedgerView
+from crowdblend.accounting.dashboard.work import PENDING, UNKNOWN, JobQueue
+from crowdblend.accounting.ledger.chain.signed_state import ForgedState, head_of
+from crowdblend.accounting.ledger.charge import ReleaseCharge, SeriesRegistration
+from crowdblend.accounting.ledger.database.creation import create_ledger
+from crowdblend.accounting.ledger.database.store import open_store
+from crowdblend.accounting.ledger.entries.kinds import FilterAccounting, ReleaseCharged
+from crowdblend.accounting.ledger.private_store.signing import SigningKeys
+from crowdblend.accounting.theory.composition.renyi import RULE, FilterTerms
+from crowdblend.accounting.theory.kinds.registry import paper_price, price
+from crowdblend.mechanisms.microdata import StronglySafeRelease
+
+DELTA = Decimal("1e-6")
+MECHANISM = StronglySafeRelease(k=20, sampling_rate=Decimal("0.1"))
+TERMS = FilterTerms(
+    epsilon=Decimal("0.48"), delta=DELTA, order=Decimal(37), tail_delta=Decimal("1e-7"), tail_each=Decimal("5e-9")
+)
+PRIVATE = "a record's value"
+
+
+@pytest.fixture(scope="module")
+def small(town_of, tmp_path_factory) -> Any:
+    """An additive data set and a filter one, with a series that paid for the one release of the latter."""
+    made = town_of(tmp_path_factory.mktemp("small"))
+    SigningKeys(home=made.home).create_where_none(lambda size: b"\x2a" * size)
+    create_ledger(made.ledger, anchoring=made.anchoring)
+    day = datetime.now(UTC).date()
+    accounting = FilterAccounting(
+        rule=RULE,
+        order=TERMS.order,
+        tail_delta=TERMS.tail_delta,
+        tail_each=TERMS.tail_each,
+        allowance=TERMS.allowance,
+    )
+    common: dict[str, Any] = {
+        "dataset": "filtered",
+        "mechanism": MECHANISM,
+        "price": price(MECHANISM, delta=DELTA, releases=2),
+        "epsilon_paper": paper_price(MECHANISM, delta=DELTA, releases=2).epsilon,
+        "spec_digest": "a" * 64,
+        "map_digest": "b" * 64,
+        "day": day,
+    }
+    budget: dict[str, Any] = {
+        "delta": DELTA,
+        "relation": "add/remove",
+        "survey_rate": None,
+        "rows_per_person": 1,
+        "by": "steward",
+        "day": day,
+    }
+    with made.writer() as writer:
+        writer.add_dataset(name="people", epsilon=Decimal(2), **budget)
+        writer.add_dataset(name="filtered", epsilon=TERMS.epsilon, accounting=accounting, **budget)
+        writer.register_series(SeriesRegistration(series="monthly", **common))
+        writer.charge(
+            ReleaseCharge(
+                release_id="monthly-1",
+                label="monthly",
+                sample_id="7" * 64,
+                code_version="0.1.0",
+                sampler_layout="chacha20-byte-first/1",
+                series="monthly",
+                series_digest="a" * 64,
+                **common,
+            )
+        )
+    return made
+
+
+@pytest.fixture(scope="module")
+def pages(small, opened) -> Iterator[Any]:
+    """Its pages, whose chain nobody has verified yet."""
+    shown = opened(small.ledger)
+    yield shown
+    state = state_of(shown)
+    for queue in (state.queue, state.calculator):
+        queue.close()
+    state.store.close()
+    shown.loop.run_until_complete(shown.loop.shutdown_default_executor())
+    shown.loop.close()
+
+
+def state_of(pages: Any) -> DashboardState:
+    state: DashboardState = pages.pages._inner.state.dashboard
+    return state
+
+
+def look(ledger: Any, question: Callable[[LedgerView], Any]) -> Any:
+    store = open_store(ledger.ledger, anchoring=None)
+    try:
+        with store.looking() as connection:
+            return question(LedgerView(connection=connection, head=head_of(connection)))
+    finally:
+        store.close()
+
+
+QUESTIONS: dict[str, tuple[str, Callable[[LedgerView], Any], str]] = {
+    "an entry": ("DELETE FROM entry WHERE position = 1", lambda view: view.entries([0, 1]), "entry 1 is missing"),
+    "an account": (
+        "DELETE FROM account WHERE dataset = 'filtered'",
+        lambda view: view.last_change("filtered"),
+        "the account of a data set is missing",
+    ),
+    "a change": (
+        "DELETE FROM account WHERE dataset = 'filtered' AND sequence = 0",
+        lambda view: view.changes("filtered", last=view.last_change("filtered"), most=9),
+        "changes of an account are missing",
+    ),
+    "a series": (
+        "DELETE FROM series",
+        lambda view: view.registration_of_series("monthly"),
+        "the series that paid for a release is missing",
+    ),
+    "a place": (
+        "DELETE FROM series_release",
+        lambda view: view.series_of("filtered", limit=9),
+        "the places taken in a series don't follow from the signed chain",
+    ),
+}
+
+
+@pytest.mark.parametrize("forged", QUESTIONS)
+def test_what_was_taken_out_of_a_table_is_found_by_the_question_that_misses_it(small, tmp_path, forged) -> None:
+    """Also where as many rows were put in elsewhere, so that their number tells nothing."""
+    statement, question, told = QUESTIONS[forged]
+    assert look(small, question)
+    copy = small.copy(tmp_path / "copy")
+    copy.past_the_guards(statement)
+    with pytest.raises(ForgedState, match=f"^{told}.*changed past its own programs.*crowdblend ledger verify"):
+        look(copy, question)
+
+
+def test_an_entry_of_another_kind_than_a_table_says_is_shown_as_none(small) -> None:
+    with pytest.raises(ForgedState, match="entry 1 is of another kind than a table says"):
+        look(small, lambda view: view.entries_of(ReleaseCharged, [1]))
+
+
+def test_a_charge_whose_mechanism_is_no_record_is_told_by_its_place(small, tmp_path) -> None:
+    copy = small.copy(tmp_path / "copy")
+    copy.past_the_guards("UPDATE entry SET body = json_set(body, '$.mechanism', 7) WHERE kind LIKE 'series-%'")
+    for ledger, told in ((small, None), (copy, "entry 3 can't be read")):
+        store = open_store(ledger.ledger, anchoring=None)
+        with store.looking() as connection, nullcontext() if told is None else pytest.raises(ForgedState, match=told):
+            Follower().follow(connection)
+        store.close()
+
+
+def test_a_record_of_a_later_version_has_no_curve() -> None:
+    queue = cast("JobQueue", None)  # asks nobody
+    curve = curve_of({"kind": "later-kind/9"}, rows_per_person=1, delta="1e-6", queue=queue)
+    assert (curve.points, curve.why_not) == ((), "No curve is known for this kind of mechanism.")
+
+
+def test_a_release_that_its_series_paid_for_takes_what_the_series_took_and_foretells_none(pages, monkeypatch) -> None:
+    monkeypatch.setattr(JobQueue, "ask", lambda *_, **__: PENDING)  # no curve is computed
+    told = pages.get("/api/v1/releases/monthly-1").json()
+    assert told["filter_share"].endswith("fixed with the budget before the first release.")
+    assert "The series 'monthly' as a whole took" in told["filter_share"]
+    overview = pages.get("/api/v1/overview").json()["datasets"]
+    position = next(row["position"] for row in overview if row["dataset"] == "filtered")
+    assert pages.get(f"/api/v1/datasets/{position}").json()["next_release"] is None
+
+
+def test_a_forecast_without_rows_is_an_empty_table(pages) -> None:
+    answer = pages.get("/csv/datasets/1/forecast?calendars=nonsense")
+    assert (answer.status_code, answer.text) == (200, "")
+
+
+def test_entries_past_the_last_verification_ask_for_another(pages) -> None:
+    watch = state_of(pages).watch
+    for verified_to, asked in ((4, False), (3, True)):
+        watch._state = replace(UNKNOWN, verdict="sound", verified_to=verified_to)
+        watch._wanted.clear()
+        frame = pages.get("/api/v1/samples").json()["frame"]
+        assert (frame["not_verified"], watch._wanted.is_set()) == (4 - verified_to, asked)
+
+
+@pytest.mark.parametrize(
+    ("verdict", "status", "told"),
+    [
+        ("unknown", 409, "What it holds here can't be read."),
+        ("sound", 500, "The last verification found no fault in the ledger; it is verified once more."),
+    ],
+)
+def test_a_fault_of_a_page_asks_for_a_verification_and_shows_nothing_of_itself(
+    pages, monkeypatch, verdict, status, told
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise ValueError(PRIVATE)
+
+    watch = state_of(pages).watch
+    watch._state = replace(UNKNOWN, verdict=verdict)
+    watch._wanted.clear()
+    pages.events.clear()
+    monkeypatch.setattr(LedgerView, "samples", fail)
+    answer = pages.get("/api/v1/samples")
+    assert (answer.status_code, answer.json()["error"]["why"]) == (status, told)
+    assert watch._wanted.is_set()
+    assert {"event": "not sound", "kind": "ValueError", "verdict": verdict}.items() <= pages.events[0].items()
+    assert PRIVATE not in answer.text + str(pages.events)
