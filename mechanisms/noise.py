@@ -1,4 +1,4 @@
-"""Noise: what each kind is, exactly, and its draws."""
+"""Two-sided geometric noise: its distribution, exactly, and its draws."""
 
 from __future__ import annotations
 
@@ -8,19 +8,11 @@ from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
 
-import numpy as np
-from numpy.typing import NDArray
-
-from .mechanism import Randomness
-
 __all__ = [
-    "CoinFlipNoise",
     "TwoSidedGeometricNoise",
     "add_two_sided_geometric",
-    "coin_flip_draws",
 ]
 
-_WORD_BITS = 64
 _DIGITS = 300
 
 
@@ -74,20 +66,6 @@ class TwoSidedGeometricNoise:
         return max(0, math.ceil(steps) - 1)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class CoinFlipNoise:
-    """Noise made with fair coins: flip until heads, take the number of tails, and a last coin for the sign.
-
-    Pr[0] = 1/2 and Pr[±d] = 2^{−(d+2)}: the ratio of neighbours is 4 at 0 and 2 elsewhere, so that a counting
-    query is ln 4-private, exactly. Source: Notes-DP, Example 1.
-    """
-
-    @property
-    def variance(self) -> float:
-        """The variance 2·Σ d²·2^{−(d+2)} = 3."""
-        return 3.0
-
-
 def add_two_sided_geometric(values: Sequence[int], noise: TwoSidedGeometricNoise) -> list[int]:
     """Each value plus an independent draw of the noise, saturating at 64 bits.
 
@@ -106,26 +84,6 @@ def add_two_sided_geometric(values: Sequence[int], noise: TwoSidedGeometricNoise
     domain = dp.vector_domain(dp.atom_domain(T="i64"))
     measurement = dp.m.make_laplace(domain, dp.l1_distance(T="i64"), scale=noise.scale)
     return [int(value) for value in measurement([int(value) for value in values])]
-
-
-def coin_flip_draws(count: int, *, randomness: Randomness) -> NDArray[np.int64]:
-    """Independent draws of `CoinFlipNoise`, shape (count,).
-
-    Args:
-        count: how many, at least 0.
-        randomness: n to n secret bytes; each bit is a coin.
-    """
-    tails = np.zeros(count, dtype=np.int64)
-    running = np.arange(count)
-    while running.size:
-        words = np.frombuffer(randomness(8 * running.size), dtype="<u8")
-        # The lowest set bit is the first heads; a word of 64 tails goes on with the next word.
-        lowest = words & (~words + np.uint64(1))
-        first = np.where(words == 0, _WORD_BITS, np.log2(np.maximum(lowest, 1).astype(np.float64)).astype(np.int64))
-        tails[running] += first
-        running = running[words == 0]
-    signs = np.unpackbits(np.frombuffer(randomness((count + 7) // 8), dtype=np.uint8))[:count]
-    return np.where(signs == 1, tails, -tails)
 
 
 def _double_up(exact: Fraction) -> float:

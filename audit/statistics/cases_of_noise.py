@@ -7,7 +7,6 @@ from collections.abc import Callable
 from decimal import Decimal
 
 import numpy as np
-from crowdblend.accounting.theory.kinds.answers import price_coin_flip_count
 from crowdblend.accounting.theory.kinds.registry import price
 from crowdblend.mechanisms.answers import Answer, CountAnswer, MeanAnswer, SumAnswer, Tally, answered
 from crowdblend.mechanisms.histogram import (
@@ -18,9 +17,9 @@ from crowdblend.mechanisms.histogram import (
 )
 from crowdblend.mechanisms.local_reports.krandomization import KRandomization, OutcomeCounts, flipped
 from crowdblend.mechanisms.local_reports.sketch import CountMeanSketch, encode, hash_positions
-from crowdblend.mechanisms.noise import coin_flip_draws
 from numpy.typing import NDArray
 
+from ..theory.noise_ratio import CoinFlipNoise, coin_flip_draws, worst_ratio
 from .cases import Case, Draw, Pair
 
 __all__ = ["OUTLIER_SIZES", "SUM_WIDTH", "noise_cases", "outlier_case", "placed", "sum_case"]
@@ -205,7 +204,7 @@ def _answer(
 
 
 def _coin_flips(*, draws: int, scouts: int, block: int) -> Case:
-    charged = price_coin_flip_count()
+    claimed = float(worst_ratio(CoinFlipNoise()).epsilon)
 
     def outcomes(side: int, count: int, rng: np.random.Generator) -> NDArray[np.int64]:
         return placed(coin_flip_draws(count, randomness=rng.bytes) + 1 - side)
@@ -213,9 +212,9 @@ def _coin_flips(*, draws: int, scouts: int, block: int) -> Case:
     return Case(
         name="coin-flip-count",
         mechanism="COUNT with noise by coin flips",
-        claim=float(charged.epsilon),
+        claim=claimed,
         delta=0.0,
-        rule=charged.rule,
+        rule="coin-flip-noise/1",
         exact=math.log(4.0),
         pairs=(Pair(name="one record against empty data", draw=outcomes),),
         draws=draws,

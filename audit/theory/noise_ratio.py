@@ -7,24 +7,64 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import assert_never
 
+import numpy as np
 from crowdblend.accounting.theory.arithmetic import decimal_up, divide_up, log_up, multiply_up
 from crowdblend.mechanisms.amounts import amount_shown
 from crowdblend.mechanisms.errors import InputRefused
-from crowdblend.mechanisms.noise import CoinFlipNoise, TwoSidedGeometricNoise
+from crowdblend.mechanisms.mechanism import Randomness
+from crowdblend.mechanisms.noise import TwoSidedGeometricNoise
+from numpy.typing import NDArray
 
 __all__ = [
+    "CoinFlipNoise",
     "GaussianNoise",
     "LaplaceNoise",
     "Noise",
     "OneSidedGeometricNoise",
     "Witness",
     "WorstRatio",
+    "coin_flip_draws",
     "log_probability",
     "require_pure",
     "worst_ratio",
 ]
 
 _DISTANCES = (1, 10, 100, 1000)
+_WORD_BITS = 64
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CoinFlipNoise:
+    """Noise made with fair coins: flip until heads, take the number of tails, and a last coin for the sign.
+
+    Pr[0] = 1/2 and Pr[±d] = 2^{−(d+2)}: the ratio of neighbours is 4 at 0 and 2 elsewhere, so that a counting
+    query is ln 4-private, exactly. Source: Notes-DP, Example 1.
+    """
+
+    @property
+    def variance(self) -> float:
+        """The variance 2·Σ d²·2^{−(d+2)} = 3."""
+        return 3.0
+
+
+def coin_flip_draws(count: int, *, randomness: Randomness) -> NDArray[np.int64]:
+    """Independent draws of `CoinFlipNoise`, shape (count,).
+
+    Args:
+        count: how many, at least 0.
+        randomness: n to n secret bytes; each bit is a coin.
+    """
+    tails = np.zeros(count, dtype=np.int64)
+    running = np.arange(count)
+    while running.size:
+        words = np.frombuffer(randomness(8 * running.size), dtype="<u8")
+        # The lowest set bit is the first heads; a word of 64 tails goes on with the next word.
+        lowest = words & (~words + np.uint64(1))
+        first = np.where(words == 0, _WORD_BITS, np.log2(np.maximum(lowest, 1).astype(np.float64)).astype(np.int64))
+        tails[running] += first
+        running = running[words == 0]
+    signs = np.unpackbits(np.frombuffer(randomness((count + 7) // 8), dtype=np.uint8))[:count]
+    return np.where(signs == 1, tails, -tails)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

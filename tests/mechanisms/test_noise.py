@@ -11,14 +11,11 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from crowdblend.mechanisms.noise import (
-    CoinFlipNoise,
-    TwoSidedGeometricNoise,
-    add_two_sided_geometric,
-    coin_flip_draws,
-)
+from crowdblend.mechanisms.noise import TwoSidedGeometricNoise, add_two_sided_geometric
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
+from audit.theory.noise_ratio import CoinFlipNoise, coin_flip_draws
 
 DRAWS = 40_000
 

@@ -1,4 +1,4 @@
-"""COUNT, SUM and MEAN: they cost ε exactly, or less on a fresh sample; and the price of noise made with coins."""
+"""COUNT, SUM and MEAN: they cost ε exactly, or less on a fresh sample."""
 
 from __future__ import annotations
 
@@ -6,13 +6,12 @@ from decimal import Decimal
 from typing import assert_never
 
 from ....mechanisms.answers import Answer, CountAnswer, MeanAnswer, SumAnswer
-from ....mechanisms.mechanism import ADD_REMOVE
-from ..arithmetic import decimal_up, log_up
+from ..arithmetic import decimal_up
 from ..composition.amplification import Guarantee, amplified
 from ..composition.group_privacy import summed_group_price
 from .kind import CHOSEN, SAMPLED, WHOLE, MechanismKind, Price, Published, RecordForm, Statements, pure_filter_parts
 
-__all__ = ["ANSWERS", "price_answer", "price_coin_flip_count"]
+__all__ = ["ANSWERS", "price_answer"]
 
 _LAPLACE = "Laplace mechanism and its discrete form"
 
@@ -30,17 +29,6 @@ def price_answer(answer: Answer) -> Price:
     else:
         cost, rule = amplified(whole, from_rate=Decimal(1), to_rate=answer.sampling_rate), "pure-noise-amplified/1"
     return Price(epsilon=decimal_up(cost.epsilon), delta=Decimal(0), relation=answer.relation, rule=rule, releases=1)
-
-
-def price_coin_flip_count() -> Price:
-    """The price of one count with `CoinFlipNoise`: ln 4, rounded up. Source: Notes-DP, Example 1."""
-    return Price(
-        epsilon=decimal_up(log_up(Decimal(4))),
-        delta=Decimal(0),
-        relation=ADD_REMOVE,
-        rule="coin-flip-noise/1",
-        releases=1,
-    )
 
 
 def _done(answer: Answer) -> str:

@@ -5,18 +5,20 @@ from __future__ import annotations
 from dataclasses import dataclass
 from decimal import Decimal
 
-from ....mechanisms.mechanism import Mechanism
+from ....mechanisms.mechanism import ADD_REMOVE, Mechanism
+from ..arithmetic import decimal_up, log_up
 from ..composition.amplification import Guarantee
 from ..composition.group_privacy import summed_group_price
-from .answers import price_coin_flip_count
 from .kind import CHOSEN, WHOLE, MechanismKind, Price, Published, RecordForm, Statements, pure_filter_parts
 
 __all__ = ["COIN_FLIP_COUNT", "CoinFlipCount"]
 
+LN_4 = decimal_up(log_up(Decimal(4)))
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CoinFlipCount(Mechanism):
-    """How many records there are, with `CoinFlipNoise`. Source: Notes-DP, Example 1.
+    """How many records there are, with the noise of coins that are flipped until heads. Source: Notes-DP, Example 1.
 
     Args:
         least_count: what is published at least.
@@ -28,7 +30,7 @@ class CoinFlipCount(Mechanism):
 
 
 def _price(_mechanism: CoinFlipCount, _delta: Decimal, _releases: int) -> Price:
-    return price_coin_flip_count()
+    return Price(epsilon=LN_4, delta=Decimal(0), relation=ADD_REMOVE, rule="coin-flip-noise/1", releases=1)
 
 
 COIN_FLIP_COUNT: MechanismKind[CoinFlipCount] = MechanismKind(
@@ -37,7 +39,7 @@ COIN_FLIP_COUNT: MechanismKind[CoinFlipCount] = MechanismKind(
     price=_price,
     group_price=summed_group_price(_price),
     paper_price=None,
-    losses=lambda _: (Guarantee(epsilon=price_coin_flip_count().epsilon, delta=Decimal(0)),),
+    losses=lambda _: (Guarantee(epsilon=LN_4, delta=Decimal(0)),),
     filter_parts=pure_filter_parts(summed_group_price(_price)),
     curves=None,
     tunable=None,
