@@ -12,11 +12,12 @@ from functools import cache
 from itertools import count
 
 from crowdblend.accounting.ledger.chain.anchor import Anchoring
-from crowdblend.accounting.ledger.chain.hashing import link_hash
-from crowdblend.accounting.ledger.chain.signed_state import Place, head_of
+from crowdblend.accounting.ledger.chain.check import Reached, digests_of_tables
+from crowdblend.accounting.ledger.chain.hashing import link_hash, node_digest
+from crowdblend.accounting.ledger.chain.signed_state import head_of
 from crowdblend.accounting.ledger.charge import ReleaseCharge, SeriesRegistration
 from crowdblend.accounting.ledger.database.schema import DERIVED_TABLES, entry
-from crowdblend.accounting.ledger.database.store import open_store
+from crowdblend.accounting.ledger.database.store import open_store, present_head
 from crowdblend.accounting.ledger.entries.codec import bytes_of_entry, entry_of_bytes
 from crowdblend.accounting.ledger.entries.kinds import (
     DatasetAdded,
@@ -89,7 +90,7 @@ def charge_of(number: int, *, label: str = "release", series: str | None = None)
     )
 
 
-def grow(url: str, *, anchoring: Anchoring, entries: int) -> None:
+def grow(url: str, *, anchoring: Anchoring, entries: int, kept_at: int | None = None) -> Reached | None:
     """Bring a ledger that is empty, or that this function made, to a number of entries.
 
     Two of five releases are of series of 52; of twenty, one is given up unread, one while it is read, and one more is
@@ -99,6 +100,10 @@ def grow(url: str, *, anchoring: Anchoring, entries: int) -> None:
         url: of the ledger.
         anchoring: of the ledger; its last head is anchored.
         entries: how many entries it shall have.
+        kept_at: after how many of them, not fewer than there are, a verification is supposed to have taken place.
+
+    Returns:
+        What that verification would have reached; None where none was asked for.
 
     Raises:
         ValueError: an entry breaks a rule of the ledger.
@@ -107,12 +112,21 @@ def grow(url: str, *, anchoring: Anchoring, entries: int) -> None:
     try:
         with store.writing() as connection, closing(WholeState()) as whole:
             if store.dialect == "sqlite":  # else each page of an index is written for each row
-                connection.exec_driver_sql("PRAGMA cache_size = -1000000")
+                connection.exec_driver_sql("PRAGMA cache_size = -400000")
             replay = Replay()
             for row in connection.execute(select(entry).order_by(entry.c.position), execution_options=STREAMED):
                 replay.apply(entry_of_bytes(row.body.encode("ascii")), position=row.position)
                 whole.take(row._asdict(), replay)
+            reached = None
+            if kept_at is not None:
+                _append(connection, replay, whole, kept_at)
+                *_, (_, topmost) = whole.nodes()
+                reached = Reached(
+                    head=present_head(connection), root=node_digest(topmost), tables=digests_of_tables(connection)
+                )
             _append(connection, replay, whole, entries)
+            keep_state(connection, whole, head_of(connection))
+            return reached
     finally:
         store.close()
 
@@ -140,7 +154,6 @@ def _append(connection: Connection, replay: Replay, whole: WholeState, entries: 
                 if rows:
                     connection.execute(insert(table), rows)
                 rows.clear()
-    keep_state(connection, whole, Place(position=position, hash=previous))
 
 
 def _story(replay: Replay) -> Iterator[Entry]:

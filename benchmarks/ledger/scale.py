@@ -1,10 +1,11 @@
-"""What a large ledger costs: appending, verifying and showing, with as many entries as are asked for.
+"""What a ledger costs as it grows: a charge, verifying, verifying from where the last verification ended, showing.
 
-    python -m benchmarks.ledger.scale                              # 100,000 entries in an SQLite file
-    python -m benchmarks.ledger.scale --ledger postgresql://...    # in an empty database of a server
+    python -m benchmarks.ledger.scale                                        # 1,000, 10,000 and 100,000 entries, SQLite
+    python -m benchmarks.ledger.scale --entries 1000 --ledger postgresql://… # in an empty database of a server
 
 The commands are run as a person runs them, so their times include the program's start.
-"""
+`python -m benchmarks.ledger.scale --entries 10000 100000 1000000 --write docs/operations/ledger.md` writes the table of
+that page."""
 
 from __future__ import annotations
 
@@ -16,151 +17,211 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
+from importlib.metadata import version
 from pathlib import Path
 
-from crowdblend.accounting.ledger.chain.anchor import AnchorFile, Anchoring, line_of_head
+from crowdblend.accounting.ledger.chain.anchor import Anchoring, line_of_head
+from crowdblend.accounting.ledger.chain.check import keep_verification
 from crowdblend.accounting.ledger.chain.hashing import Head
+from crowdblend.accounting.ledger.chain.signed_state import head_of
 from crowdblend.accounting.ledger.database.creation import create_ledger
+from crowdblend.accounting.ledger.database.schema import entry
+from crowdblend.accounting.ledger.database.store import open_store
 from crowdblend.accounting.ledger.private_store.signing import SigningKeys
 from crowdblend.accounting.ledger.reader import open_reader
+from crowdblend.accounting.ledger.rules.audit import STREAMED
 from crowdblend.accounting.ledger.writer import open_writer
+from sqlalchemy import select
 
+from ..whole_run import machine, write_between
 from .of_size import charge_of, grow
 
-__all__ = ["Scale", "measure"]
+__all__ = ["Command", "Scale", "measure"]
 
 CHARGES = 60
-SMALL = 1_000
+KEPT = 0.9
+"""Share of the entries at which the verification was kept from which a resumed one goes on."""
+BY = "python -m benchmarks.ledger.scale"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Command:
+    """What a command cost, in a process of its own.
+
+    Args:
+        seconds: until it ended.
+        processor: seconds of processor time.
+        memory: the most MB that it held.
+    """
+
+    seconds: float
+    processor: float
+    memory: float
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Scale:
-    """What was measured; seconds, but for the memory in MB.
+    """What was measured at one size.
 
     Args:
-        entries: how many entries the large ledger has.
-        charge_small: median of a charge, durable and anchored, with `SMALL` entries.
-        charge_large: the same with all entries.
-        show: looking up all that `ledger show` prints, within a running program.
-        verify: checking the whole ledger within a running program.
-        verify_anchor: holding it against an anchor with a signed line for every entry.
-        show_command: `crowdblend ledger show`.
-        verify_command: `crowdblend ledger verify --anchor`.
-        verify_memory: the most memory that that command held.
+        entries: how many entries the ledger has.
+        charge: seconds of a charge, durable and anchored, in the median.
+        charge_processor: its processor time in the median.
+        show: processor seconds to look up what `ledger show` prints, within a running program.
+        verify: `crowdblend ledger verify`, against an anchor with a signed line for every tenth entry.
+        resumed: the same with `--resume`, after nine tenths of the entries.
+        anchor: processor seconds to hold the ledger against that anchor, within a program; part of the two above.
     """
 
     entries: int
-    charge_small: float
-    charge_large: float
+    charge: float
+    charge_processor: float
     show: float
-    verify: float
-    verify_anchor: float
-    show_command: float
-    verify_command: float
-    verify_memory: float
+    verify: Command
+    resumed: Command
+    anchor: float
 
 
-def measure(url: str, *, home: Path, entries: int) -> Scale:
-    """Create a ledger in an empty database, let it grow, and measure.
+def measure(url: str, *, home: Path, sizes: Sequence[int]) -> Iterator[Scale]:
+    """Create a ledger in an empty database, let it grow, and measure at some sizes.
 
     Args:
         url: where no ledger is yet.
-        home: an empty folder, for the keys and the anchor.
-        entries: how many entries it shall have, more than `SMALL`.
+        home: an empty folder, for the keys, the anchor and what is kept of verifications.
+        sizes: how many entries, rising; some more come with what is measured.
 
     Raises:
-        ValueError: the ledger does not hold.
+        ValueError: the ledger does not hold, or a resumed verification didn't resume.
     """
     SigningKeys(home=home).create_where_none(os.urandom)
     anchoring = Anchoring(home=home, file=None)
     ledger_id = create_ledger(url, anchoring=anchoring)
-    anchor = anchoring.anchor_of(ledger_id)
-    grow(url, anchoring=anchoring, entries=min(SMALL, entries))
-    small = _seconds_of_a_charge(url, anchoring, "small")
-    grow(url, anchoring=anchoring, entries=entries)
-    large = _seconds_of_a_charge(url, anchoring, "large")
-    _anchor_every_entry(url, anchor, anchoring)
-    with open_reader(url) as reader:
-        begun = time.perf_counter()
-        reader.overview(latest=50)
-        shown = time.perf_counter()
-        findings = [str(finding) for finding in reader.verify()]
-        verified = time.perf_counter()
-        findings += reader.verify_anchor(anchor.path, trusted=anchoring.keys.public_keys()).findings
-        anchored = time.perf_counter()
-    if findings:
-        raise ValueError(findings[0])
-    show_command, _ = _command("show", url=url, home=home)
-    verify_command, memory = _command("verify", "--anchor", str(anchor.path), url=url, home=home)
-    return Scale(
-        entries=entries,
-        charge_small=small,
-        charge_large=large,
-        show=shown - begun,
-        verify=verified - shown,
-        verify_anchor=anchored - verified,
-        show_command=show_command,
-        verify_command=verify_command,
-        verify_memory=memory,
-    )
+    anchor = anchoring.anchor_of(ledger_id).path
+    for size in sizes:
+        kept = home / f"kept-{size}.json"
+        reached = grow(url, anchoring=anchoring, entries=size, kept_at=int(KEPT * size))
+        if reached is not None:
+            line = line_of_head(reached.head, anchoring.keys.current())
+            keep_verification(kept, reached, line=line, version=version("crowdblend"))
+        charges = list(_charges(url, anchoring, f"at-{size}"))
+        with open_reader(url) as reader:
+            reader.overview(latest=1)  # loads what it needs
+            begun = time.process_time()
+            reader.overview(latest=50)
+            shown = time.process_time() - begun
+            _anchor_entries(url, anchor, ledger_id, anchoring)
+            begun = time.process_time()
+            reader.verify_anchor(anchor, trusted=anchoring.keys.public_keys())
+            anchored = time.process_time() - begun
+        whole, said = _verify(url=url, home=home)
+        resumed, said_resumed = _verify("--resume", str(kept), url=url, home=home)
+        if not said["ok"] or not said_resumed["ok"] or said_resumed["resumed"] != int(KEPT * size):
+            raise ValueError(f"{said} {said_resumed}")
+        yield Scale(
+            entries=size,
+            charge=statistics.median(seconds for seconds, _ in charges),
+            charge_processor=statistics.median(processor for _, processor in charges),
+            show=shown,
+            verify=whole,
+            resumed=resumed,
+            anchor=anchored,
+        )
 
 
-def _seconds_of_a_charge(url: str, anchoring: Anchoring, label: str) -> float:
-    times = []
+def _charges(url: str, anchoring: Anchoring, label: str) -> Iterator[tuple[float, float]]:
+    """Seconds and processor seconds of some charges."""
     with open_writer(url, anchoring=anchoring) as writer:
         for number in range(CHARGES):
             charge = charge_of(number, label=label)
-            begun = time.perf_counter()
+            begun = time.perf_counter(), time.process_time()
             writer.charge(charge)
-            times.append(time.perf_counter() - begun)
-    return statistics.median(times)
+            yield time.perf_counter() - begun[0], time.process_time() - begun[1]
 
 
-def _anchor_every_entry(url: str, anchor: AnchorFile, anchoring: Anchoring) -> None:
-    """What the anchor would be if every entry had been written by itself."""
-    key = anchoring.keys.current()
-    with open_reader(url) as reader:
-        ledger_id = reader.ledger_id
-    with open_reader(url) as reader, anchor.path.open("wb") as file:
-        for link in reader.entries():
-            head = Head(ledger_id=ledger_id, position=link.position, hash=link.hash)
-            file.write(line_of_head(head, key))
+def _anchor_entries(url: str, anchor: Path, ledger_id: str, anchoring: Anchoring) -> None:
+    """An anchor of every tenth entry and the last one."""
+    key, store = anchoring.keys.current(), open_store(url, anchoring=None)
+    try:
+        with store.reading() as connection, anchor.open("wb") as file:
+            end = head_of(connection).position
+            tenth = (entry.c.position % 10 == 0) | (entry.c.position == end)
+            links = select(entry.c.position, entry.c.hash).where(tenth).order_by(entry.c.position)
+            for position, own in connection.execute(links, execution_options=STREAMED):
+                file.write(line_of_head(Head(ledger_id=ledger_id, position=position, hash=own), key))
+    finally:
+        store.close()
 
 
-def _command(*words: str, url: str, home: Path) -> tuple[float, float]:
-    """Run `crowdblend ledger` in a process of its own: its seconds, and the most MB that it held."""
-    program = [sys.executable, "-m", "crowdblend.deploy", "ledger", *words]
+PROGRAM = """
+import atexit, pathlib, sys
+from crowdblend.deploy.cli import main
+atexit.register(lambda: print(pathlib.Path("/proc/self/status").read_text(), file=sys.stderr))
+main(sys.argv[1:])
+"""
+"""The command line, which says at its end what memory it has held: what the kernel tells its parent is of both."""
+
+
+def _verify(*words: str, url: str, home: Path) -> tuple[Command, dict[str, object]]:
+    """Run `crowdblend ledger verify` in a process of its own: what it cost, and what it said."""
+    program = [sys.executable, "-c", PROGRAM, "ledger", "verify", "--json", *words]
     environment = os.environ | {"CROWDBLEND_LEDGER": url, "CROWDBLEND_HOME": str(home)}
     begun = time.perf_counter()
-    child = subprocess.Popen(program, env=environment, stdout=subprocess.DEVNULL)
-    _, status, used = os.wait4(child.pid, 0)
-    child.returncode = os.waitstatus_to_exitcode(status)
-    if child.returncode:
-        raise ValueError(f"crowdblend ledger {words[0]} ended with {child.returncode}")
-    return time.perf_counter() - begun, used.ru_maxrss / 1024
+    with tempfile.TemporaryFile() as output, tempfile.TemporaryFile("w+") as status:
+        child = subprocess.Popen(program, env=environment, stdout=output, stderr=status)
+        _, ended, used = os.wait4(child.pid, 0)
+        seconds = time.perf_counter() - begun
+        child.returncode = os.waitstatus_to_exitcode(ended)
+        for file in (output, status):
+            file.seek(0)
+        said: dict[str, object] = json.loads(output.read())
+        peak = next(line for line in status if line.startswith("VmHWM"))
+    memory = int(peak.split()[1]) / 1024
+    return Command(seconds=seconds, processor=used.ru_utime + used.ru_stime, memory=memory), said
+
+
+def table(scales: Sequence[Scale]) -> Iterator[str]:
+    """The lines of a page's table."""
+    yield (
+        "| entries | a charge, ms | of it processor, ms | `show`, processor s | `verify`, processor s | µs an entry "
+        "| MB | its anchor, µs a line | resumed at nine tenths, processor s | of the whole | MB |"
+    )
+    yield "|---|---|---|---|---|---|---|---|---|---|---|"
+    for one in scales:
+        verify, resumed = one.verify, one.resumed
+        yield (
+            f"| {one.entries:,} | {1000 * one.charge:.1f} | {1000 * one.charge_processor:.1f} | {one.show:.2f} "
+            f"| {verify.processor:.1f} | {1e6 * verify.processor / one.entries:.0f} | {verify.memory:.0f} "
+            f"| {1e7 * one.anchor / one.entries:.0f} | {resumed.processor:.1f} "
+            f"| {resumed.processor / verify.processor:.2f} | {resumed.memory:.0f} |"
+        )
 
 
 def main() -> None:
-    """Measure and print."""
+    """Measure, print, and write the table into a page."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--entries", type=int, default=100_000)
+    parser.add_argument("--entries", type=int, nargs="+", default=[1_000, 10_000, 100_000])
     parser.add_argument("--ledger", help="SQLAlchemy URL of an empty database; default: an SQLite file")
     parser.add_argument("--json", action="store_true")
+    parser.add_argument("--write", type=Path, help="page with a place for the table, such as docs/operations/ledger.md")
     arguments = parser.parse_args()
+    scales: list[Scale] = []
     with tempfile.TemporaryDirectory(prefix="crowdblend-scale-") as folder:
         url = arguments.ledger or f"sqlite:///{folder}/ledger.db"
-        scale = measure(url, home=Path(folder) / "home", entries=arguments.entries)
-    if arguments.json:
-        print(json.dumps(asdict(scale)))
-        return
-    print(f"{scale.entries:,} entries")
-    print(
-        f"a charge: {1000 * scale.charge_small:.1f} ms at {SMALL:,} entries, {1000 * scale.charge_large:.1f} ms at all"
-    )
-    print(f"show: {scale.show:.2f} s; the command with its start: {scale.show_command:.1f} s")
-    print(f"verify: {scale.verify:.1f} s; against an anchor of as many lines: {scale.verify_anchor:.1f} s more")
-    print(f"the command verify --anchor: {scale.verify_command:.1f} s, at most {scale.verify_memory:.0f} MB")
+        for scale in measure(url, home=Path(folder) / "home", sizes=arguments.entries):
+            scales.append(scale)
+            print(json.dumps(asdict(scale)) if arguments.json else f"{scale.entries:,}: {asdict(scale)}", flush=True)
+    first, last = scales[0], scales[-1]
+    lines = [
+        f"On {machine()}. A charge at {last.entries:,} entries took {last.charge / first.charge:.2f} times that at "
+        f"{first.entries:,} ({last.charge_processor / first.charge_processor:.2f} of processor time).\n",
+        *table(scales),
+    ]
+    if not arguments.json:
+        print("\n".join(lines))
+    if arguments.write is not None:
+        write_between(arguments.write, lines, by=BY)
 
 
 if __name__ == "__main__":

@@ -40,6 +40,7 @@ __all__ = [
     "KeptVerification",
     "Reached",
     "check_anchor",
+    "digests_of_tables",
     "keep_verification",
     "read_verification",
     "verify_resumable",
@@ -388,11 +389,20 @@ def verify_resumable(
         if findings:
             return findings, None
         known = vouched(connection)
-        for table in TABLES:
-            for _ in rows.read(table, after=-1 if since is None else since.place.position, upto=known.position):
-                pass
+        rows.read_all(after=-1 if since is None else since.place.position, upto=known.position)
         head = Head(ledger_id=ledger_id_of(connection), position=known.position, hash=known.hash)
         return (), Reached(head=head, root=known.root, tables=rows.digests)
+
+
+def digests_of_tables(connection: Connection) -> dict[str, str]:
+    """The digest of each table's rows.
+
+    Args:
+        connection: a connection in a transaction.
+    """
+    rows = _RowDigests(connection)
+    rows.read_all(after=-1, upto=head_of(connection).position)
+    return rows.digests
 
 
 class _RowDigests:
@@ -406,6 +416,12 @@ class _RowDigests:
     def digests(self) -> dict[str, str]:
         """Table → digest of the rows so far."""
         return {table.name: hashed.hexdigest() for table, hashed in self._hashes.items()}
+
+    def read_all(self, *, after: int, upto: int) -> None:
+        """Take the rows of every table after a place, up to another, into its digest."""
+        for table in TABLES:
+            for _ in self.read(table, after=after, upto=upto):
+                pass
 
     def read(self, table: Table, *, after: int, upto: int) -> Iterator[tuple[Any, ...]]:
         """Give a table's rows after a place, up to another, and take them into its digest."""

@@ -43,6 +43,7 @@ __all__ = [
 DOMAIN = b"crowdblend ledger state 1\n"
 Count = Literal["alone", "entries", "held", "outcome", "released", "rows"]
 Key = tuple[str | int, ...]
+ENCODER = json.JSONEncoder(separators=(",", ":"), ensure_ascii=True, default=str)
 VOUCHED = "crowdblend vouched"  # where a connection keeps it
 
 # Nodes are looked up by so many levels at once: enough for millions of facts; deeper ones come one by one.
@@ -115,7 +116,7 @@ def _count_key(of: Count, name: str) -> str:
 
 
 def _digest(*parts: object) -> str:
-    written = json.dumps(parts, separators=(",", ":"), ensure_ascii=True, default=str)
+    written = ENCODER.encode(parts)
     return hashlib.sha256(b"crowdblend ledger fact 1\n" + written.encode("ascii")).hexdigest()
 
 

@@ -403,10 +403,11 @@ class WholeState:
 
     def nodes(self) -> Iterator[tuple[str, str]]:
         """Path and children of every node, in falling order of the paths, the topmost last."""
+        counts: list[list[bytes]] = [[] for _ in range(PARTS)]
         for (of, name), number in self._counts.items():
-            self._take(count_fact(of, name, number))
-        self._counts.clear()
-        yield from nodes_of(self.part(number) for number in reversed(range(PARTS)))
+            content = _content(count_fact(of, name, number))
+            counts[content[0]].append(content)
+        yield from nodes_of(sorted(self.part(first) + counts[first]) for first in reversed(range(PARTS)))
 
     @property
     def counts(self) -> Mapping[tuple[Count, str], int]:
@@ -414,7 +415,7 @@ class WholeState:
         return self._counts
 
     def _take(self, fact: tuple[str, str]) -> None:
-        content = bytes.fromhex(fact[0] + fact[1])
+        content = _content(fact)
         self._parts[content[0]] += content
         self._kept += len(content)
         if self._kept >= KEPT:
@@ -446,6 +447,10 @@ class WholeState:
                 content += self._file.read(length)
         content += self._parts[number]
         return sorted(bytes(content[at : at + FACT]) for at in range(0, len(content), FACT))
+
+
+def _content(fact: tuple[str, str]) -> bytes:
+    return bytes.fromhex(fact[0] + fact[1])
 
 
 def build_state(connection: Connection) -> None:
