@@ -148,6 +148,8 @@ def plan_margins(
 ) -> GaussianDeletion:
     """The noise of margins that alone take about a share of ε and δ: by estimate the truncated Gaussian of least width.
 
+    Its ends weigh at most the share of δ and half of the rest, so that some of δ is left for the rows.
+
     Args:
         epsilon: ε over all releases.
         delta: δ over all releases.
@@ -169,7 +171,10 @@ def plan_margins(
         records=rows_per_person,
         k=1,
     )
+    most = (float(target.delta) + float(delta)) / 2.0
     for width, scale in _gaussians(target):
+        if _end_delta(target, scale, width) > most:
+            continue
         with suppress(ValueError):  # of ends that are too improbable
             return GaussianDeletion(scale=_FOUR_DIGITS.create_decimal(scale), width=width)
     raise InputRefused(

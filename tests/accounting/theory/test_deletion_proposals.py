@@ -53,6 +53,17 @@ def test_a_last_stage_comes_where_a_combination_has_fewer_records_than_it_loses(
     assert propose_deletion(columns, records=lost - 1, **BUDGET).stages == (0, 1, 2, 3)
 
 
+@pytest.mark.parametrize("epsilon", [1, 3, 8, 16])
+@pytest.mark.parametrize("share", ["0.2", "0.5"])
+def test_margins_of_a_narrow_noise_leave_delta_for_the_rows(epsilon, share) -> None:
+    """One record less of width has ends a thousand times as probable at ε = 8: they may not weigh all of δ."""
+    found = plan_deletion(
+        epsilon=Decimal(epsilon), delta=Decimal("1e-4"), stages=3, margins=2, margin_share=Decimal(share)
+    )
+    assert Decimal("0.8") * epsilon < found.price.epsilon <= epsilon
+    assert price(found.mechanism, delta=Decimal("1e-4")).epsilon == found.price.epsilon
+
+
 @pytest.mark.parametrize("records", [0, -1])
 def test_a_proposal_needs_a_record(records) -> None:
     with pytest.raises(InputRefused, match=f"at least one record, not {records}"):
