@@ -13,12 +13,13 @@ import statistics
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-from .record_path.census_data import COLUMNS, Records, generate
+from .record_path.census_data import COLUMNS, Column, Records, generate
 from .record_path.contestants import Answer, Question, cell_counts, duckdb, ours
 from .whole_run import PROGRAM, Place, machine
 
@@ -35,7 +36,7 @@ dataset = "census"
 source = "{source}"
 [deletion]
 [privacy]
-epsilon = 1
+epsilon = {epsilon}
 delta = 1e-6
 """
 POLLED_SECONDS = 0.02
@@ -69,15 +70,29 @@ def counted(records: Records, *, rounds: int) -> dict[str, tuple[float, float]]:
     }
 
 
-def run(records: Records, folder: Path, *, form: str) -> dict[str, float]:
-    """What the command takes: seconds of its stages and of all, processor seconds, and at most how many MiB."""
+def run(
+    records: Records,
+    folder: Path,
+    *,
+    form: str,
+    columns: Sequence[Column] = COLUMNS,
+    level: int = 1,
+    epsilon: str = "1",
+) -> tuple[dict[str, Any], dict[str, float]]:
+    """One release by the command.
+
+    Returns:
+        What the command tells; and what it takes: seconds of its stages and of all, processor seconds, and at most
+        how many MiB.
+    """
     place = Place(folder=folder)
-    for column in COLUMNS:
+    for column in columns:
         lines = [f"{value};{label};*\n" for value, label in zip(column.values, column.labels, strict=True)]
         (folder / f"{column.name}.csv").write_text("".join(lines), encoding="utf-8")
-    columns = [f'[columns.{column.name}]\nhierarchy = "{column.name}.csv"\nlevel = 1\n' for column in COLUMNS]
+    tables = [f'[columns.{one.name}]\nhierarchy = "{one.name}.csv"\nlevel = {level}\n' for one in columns]
     source = str(records.files[0].parent.absolute() / "*.parquet")
-    (folder / "spec.toml").write_text(SPEC.format(source=source, form=form) + "".join(columns), encoding="utf-8")
+    spec = SPEC.format(source=source, form=form, epsilon=epsilon) + "".join(tables)
+    (folder / "spec.toml").write_text(spec, encoding="utf-8")
     place.measure("dataset", "add", "census", "--epsilon", "1000", "--delta", "0.1")
     begun = time.perf_counter()
     with (folder / "told.json").open("w") as told, (folder / "err").open("w") as err:
@@ -94,9 +109,10 @@ def run(records: Records, folder: Path, *, form: str) -> dict[str, float]:
     process.returncode = os.waitstatus_to_exitcode(status)
     if process.returncode:
         raise RuntimeError((folder / "err").read_text()[-2000:])
-    timings = json.loads((folder / "told.json").read_text())["timings"]
+    answer = json.loads((folder / "told.json").read_text())
     whole = {"all": time.perf_counter() - begun, "processor": used.ru_utime + used.ru_stime, "MiB": peak / 1024}
-    return {**{name: timings[name] for name in ("start", "charge", "count", "publish", "close")}, **whole}
+    stages = {name: answer["timings"][name] for name in ("start", "charge", "count", "publish", "close")}
+    return answer, stages | whole
 
 
 def peak_kib(process: int) -> int:
@@ -135,7 +151,7 @@ def main(argv: list[str] | None = None) -> None:
             for number in range(max(1, arguments.rounds)):
                 folder = Path(temporary) / f"run-{rows}-{number}"
                 folder.mkdir()
-                found.append(run(records, folder, form=arguments.form))
+                found.append(run(records, folder, form=arguments.form)[1])
             names = list(found[0])
             print(f"| {' | '.join(['run', *names])} |\n|{'---|' * (len(names) + 1)}")
             figures = [f"{statistics.median(one[name] for one in found):.2f}" for name in names]

@@ -1,6 +1,7 @@
-"""Counting every record in millions of groups: time and most memory, beside DuckDB, each in a process of its own.
+"""Every record in millions of groups, counted, and a whole deletion release of them: time and most memory.
 
-The groups are combinations of the columns' own values; both must find as many, and all records in them.
+DuckDB counts them beside it, and counts, filters and writes what a release would. Each is in a process of its own. The
+groups are combinations of the columns' own values; both must find as many, and all records in them.
 """
 
 from __future__ import annotations
@@ -13,18 +14,20 @@ import tempfile
 import time
 from pathlib import Path
 
-from ..whole_run import machine
+from ..deletion_path import run
+from ..whole_run import machine, write_between
 from .__main__ import PROJECT
-from .census_data import COLUMNS, generate
+from .census_data import COLUMNS, Column, Records, generate
 from .contestants import THREADS, peak_mb
 
 __all__ = ["main"]
 
-DEFAULT = ("age", "sex", "state", "area")
-CONTESTANTS = ("ours", "DuckDB")
+DEFAULT = ("age", "occupation", "area", "marital")
+OURS, DUCKDB = "ours", "DuckDB"
+BY = "benchmarks.record_path.many_groups"
 
 
-def _ours(folder: Path, names: tuple[str, ...]) -> tuple[int, int]:
+def _ours(folder: Path, columns: tuple[Column, ...]) -> tuple[int, int]:
     from crowdblend.mechanisms.hierarchies.declare import ValueHierarchy
     from crowdblend.mechanisms.recoding import GeneralizationMap, MappedColumn
     from crowdblend.tasks.counting.chunks import plan_chunks
@@ -40,8 +43,7 @@ def _ours(folder: Path, names: tuple[str, ...]) -> tuple[int, int]:
                 hierarchy=ValueHierarchy.from_rows([(str(value), "*") for value in column.values]),
                 level=0,
             )
-            for column in COLUMNS
-            if column.name in names
+            for column in columns
         )
     )
     listed = list_source(str(folder / "*.parquet"), base=Path())
@@ -58,25 +60,75 @@ def _ours(folder: Path, names: tuple[str, ...]) -> tuple[int, int]:
     return found.counts.size, int(found.counts.sum())
 
 
-def _duckdb(folder: Path, names: tuple[str, ...]) -> tuple[int, int]:
+def _duckdb(folder: Path, columns: tuple[Column, ...], *, least: int | None) -> tuple[int, int]:
+    """Groups and records that DuckDB counts; or that it writes, of the groups of at least so many records."""
     import duckdb
 
     connection = duckdb.connect(config={"threads": THREADS})
-    columns = ", ".join(names)
-    connection.execute(
-        f"CREATE TABLE counted AS SELECT {columns}, count(*) AS n FROM read_parquet($files) GROUP BY ALL",  # noqa: S608
-        {"files": str(folder / "*.parquet")},
-    )
-    groups, records = connection.execute("SELECT count(*), sum(n) FROM counted").fetchall()[0]
-    return groups, int(records)
+    names = ", ".join(column.name for column in columns)
+    files = {"files": str(folder / "*.parquet")}
+    counted = f"SELECT {names}, count(*) AS n FROM read_parquet($files) GROUP BY ALL"  # noqa: S608
+    if least is None:
+        connection.execute(f"CREATE TABLE counted AS {counted}", files)
+        groups, records = connection.execute("SELECT count(*), sum(n) FROM counted").fetchall()[0]
+        return groups, int(records)
+    with tempfile.TemporaryDirectory(prefix="many-groups-") as place:
+        target = f"{place}/data.parquet"
+        kept = f"{counted} HAVING count(*) >= {least}"
+        connection.execute(f"COPY ({kept}) TO '{target}' (FORMAT parquet, COMPRESSION zstd)", files)
+        groups, records = connection.execute(f"SELECT count(*), sum(n) FROM '{target}'").fetchall()[0]  # noqa: S608
+        return groups, int(records or 0)
 
 
-def _answer(name: str, folder: Path, names: tuple[str, ...]) -> None:
+def _answer(folder: Path, columns: tuple[Column, ...], name: str, least: int | None) -> None:
     """Count once in this process, and print what it took."""
     begun, used = time.perf_counter(), time.process_time()
-    groups, records = (_ours if name == CONTESTANTS[0] else _duckdb)(folder, names)
+    groups, records = _ours(folder, columns) if name == OURS else _duckdb(folder, columns, least=least)
     times = time.perf_counter() - begun, time.process_time() - used
     print(json.dumps([groups, records, *times, peak_mb()]))
+
+
+def _answered(folder: Path, columns: tuple[Column, ...], name: str, *least: str) -> list[float]:
+    """What one answer in a process of its own says: groups, records, seconds, processor seconds and MiB."""
+    words = ["--answer", name, *least, "--data", str(folder), "--columns", *(column.name for column in columns)]
+    done = subprocess.run(
+        [sys.executable, "-m", BY, *words], cwd=PROJECT, stdout=subprocess.PIPE, text=True, check=True
+    )
+    found: list[float] = json.loads(done.stdout)
+    return found
+
+
+def _measured(records: Records, columns: tuple[Column, ...], *, epsilon: str, place: Path) -> list[str]:
+    """The lines of the page."""
+    folder = records.files[0].parent.absolute()
+    lines = [
+        "| | groups | seconds | processor seconds | MiB |",
+        "|---|---|---|---|---|",
+    ]
+
+    def tell(name: str, groups: float, wall: float, used: float, peak: float) -> None:
+        lines.append(f"| {name} | {groups:,} | {wall:.1f} | {used:.1f} | {peak:.0f} |")
+
+    counted = {name: _answered(folder, columns, name) for name in (OURS, DUCKDB)}
+    groups = counted[OURS][0]
+    if any(one[:2] != [groups, records.rows] for one in counted.values()):
+        raise ValueError("the contestants don't find the same groups")
+    for name, (_, _, *took) in counted.items():
+        tell(name, groups, *took)
+    told, figures = run(records, place, form="counts", columns=columns, level=0, epsilon=epsilon)
+    tell(
+        "ours: a whole deletion release",
+        told["published_groups"],
+        *(figures[one] for one in ("all", "processor", "MiB")),
+    )
+    # The noise lies as much below its mean as above.
+    least = 1 + told["stages"][0]["largest_deletion"] // 2
+    written, _, *took = _answered(folder, columns, DUCKDB, "--least", str(least))
+    tell(f"DuckDB: groups of {least} records or more, written", written, *took)
+    head = (
+        f"{records.rows:,} records in {groups:,} groups, imports included; the release's ε is {epsilon}; {machine()}."
+    )
+    return [head, "", *lines]
 
 
 def main(argv: list[str] | None = None) -> None:
@@ -86,32 +138,24 @@ def main(argv: list[str] | None = None) -> None:
     parser.add_argument(
         "--columns", nargs="+", default=list(DEFAULT), choices=[column.name for column in COLUMNS], metavar="NAME"
     )
+    parser.add_argument("--epsilon", default="4", help="of the release; where it is higher, more groups are published")
     parser.add_argument("--data", type=Path, help="folder for generated data, kept; otherwise a temporary one")
-    parser.add_argument("--answer", choices=CONTESTANTS, help=argparse.SUPPRESS)
+    parser.add_argument("--write", type=Path, help="page with a place for the table")
+    parser.add_argument("--answer", choices=(OURS, DUCKDB), help=argparse.SUPPRESS)
+    parser.add_argument("--least", type=int, help=argparse.SUPPRESS)
     asked = parser.parse_args(argv)
+    columns = tuple(column for column in COLUMNS if column.name in asked.columns)
     if asked.answer:
-        _answer(asked.answer, asked.data, tuple(asked.columns))
+        _answer(asked.data, columns, asked.answer, asked.least)
         return
     with tempfile.TemporaryDirectory(prefix="many-groups-") as temporary:
-        folder = generate(asked.data or Path(temporary), rows=asked.rows).files[0].parent.absolute()
-        found = {}
-        for name in CONTESTANTS:
-            words = ["--answer", name, "--data", str(folder), "--columns", *asked.columns]
-            done = subprocess.run(
-                [sys.executable, "-m", "benchmarks.record_path.many_groups", *words],
-                cwd=PROJECT,
-                stdout=subprocess.PIPE,
-                text=True,
-                check=True,
-            )
-            found[name] = json.loads(done.stdout)
-    groups = found[CONTESTANTS[0]][0]
-    if any(one[:2] != [groups, asked.rows] for one in found.values()):
-        raise ValueError("the contestants don't find the same groups")
-    print(f"{asked.rows:,} records in {groups:,} groups, imports included; {machine()}.\n")
-    print("| | seconds | processor seconds | MiB |\n|---|---|---|---|")
-    for name, (_, _, wall, used, peak) in found.items():
-        print(f"| {name} | {wall:.2f} | {used:.2f} | {peak:.0f} |")
+        place = Path(temporary) / "run"
+        place.mkdir()
+        records = generate(asked.data or Path(temporary), rows=asked.rows)
+        lines = _measured(records, columns, epsilon=asked.epsilon, place=place)
+    print("\n".join(lines))
+    if asked.write is not None:
+        write_between(asked.write, lines, by=BY)
 
 
 if __name__ == "__main__":
