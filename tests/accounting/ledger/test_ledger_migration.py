@@ -115,6 +115,7 @@ def revision(books) -> str:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("empty_url", ["postgresql", pytest.param("sqlite", marks=pytest.mark.long)], indirect=True)
 def test_a_later_version_keeps_every_entry_and_goes_on(golden, later) -> None:
     before = chain(golden)
     for words in (("ledger", "verify"), ("dataset", "list")):
@@ -145,7 +146,7 @@ def test_a_later_version_keeps_every_entry_and_goes_on(golden, later) -> None:
     assert later(golden, "ledger", "verify")[0] == 0
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("forgery", "told"),
     [
@@ -230,6 +231,16 @@ def test_a_migration_that_changes_what_follows_from_the_entries_is_undone(one_re
     assert str(refused.value.where).endswith("ledger.db")
     assert refused.value.not_done == "Nothing was changed in it."
     assert "crowdblend ledger verify" in refused.value.remedy
+    assert everything(golden) == before
+
+
+def test_a_ledger_that_was_cut_back_is_not_migrated(one_revision_more, forge_past_guards) -> None:
+    golden = one_revision_more("CREATE TABLE later (place INTEGER)")
+    last = len(chain(golden)) - 1
+    forge_past_guards(golden, *(f"DELETE FROM {name} WHERE position = {last}" for name in ("account", "entry")))
+    before = everything(golden)
+    with pytest.raises(AccountantRefused, match=f"anchor vouches for entry {last}"):
+        migrate_ledger(golden.url, anchoring=golden.anchoring)
     assert everything(golden) == before
 
 

@@ -93,6 +93,12 @@ def test_a_place_that_was_given_back_and_is_gone_from_the_tables_is_found_forged
     assert books.kinds().count("release-charged/1") == 2
 
 
+def test_a_series_shows_its_name_and_what_is_taken_of_it(sqlite_books) -> None:
+    sqlite_books.add()
+    sqlite_books.register(releases=3)
+    assert repr(sqlite_books.series()) == "SeriesState(series='monthly', taken=0, releases=3)"
+
+
 def test_a_series_of_one_mechanism_has_no_parts(sqlite_books) -> None:
     registered = sqlite_books.registration(releases=3).entry
     assert list(places_of(registered, None)) == [1, 2, 3]

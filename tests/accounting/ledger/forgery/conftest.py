@@ -27,6 +27,17 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import NullPool
 from support.guards import past_guards
 
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Leave to `make test-long` what repeats on PostgreSQL a mutation that has nothing to do with releases."""
+    for item in items:
+        params = item.callspec.params if isinstance(item, pytest.Function) and hasattr(item, "callspec") else {}
+        of_release = str(params.get("kind", "release-")).startswith("release-")
+        if Path(__file__).parent in item.path.parents and params.get("victim") == "postgresql" and not of_release:
+            item.add_marker(pytest.mark.long)
+
+
 FORGER = SigningKey(seed=b"\x07" * 32)
 Document = dict[str, Any]
 Work = Callable[[Connection], None]
