@@ -31,3 +31,10 @@ def test_make_docs_is_of_all_rooms() -> None:
     packages = tomllib.loads((PROJECT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["setuptools"]["packages"]
     for room in {".".join(name.split(".")[:2]) for name in packages}:
         assert re.search(rf"{re.escape(room)}(?= |$)", rule, re.MULTILINE), room
+    left_out = re.findall(r"'!crowdblend\.([\w.]+)'", rule)
+    places = [PROJECT / name.replace(".", "/") for name in left_out]
+    assert left_out
+    assert [place for place in places if not (place.is_dir() or place.with_suffix(".py").is_file())] == []
+    envs = [path for room in ("accounting", "deploy") for path in (PROJECT / room).rglob("migrations/env.py")]
+    assert envs
+    assert all(any(place in env.parents for place in places) for env in envs), "it runs when it is imported"
