@@ -612,35 +612,35 @@ class _LaterFacts:
 def _state_before(connection: Connection, later: _LaterFacts) -> str | None:
     """The root of the stored state without its later facts; None where a node, or one of these facts, isn't there."""
     columns = [as_stored(state_node.c[name]) for name in ("path", "children")]
-    stored = connection.execute(
-        select(*columns).order_by(state_node.c.path.desc()), execution_options=STREAMED
-    ).tuples()
+    query = select(*columns).order_by(state_node.c.path.desc())
     known: dict[str, tuple[str, str]] = {}  # path of a node whose upper one comes later → its digest, what stood before
-    for path, text_now in stored:
-        children = text_now.split(",") if isinstance(path, str) and isinstance(text_now, str) else []
-        if len(children) != len(DIGITS):
-            return None
-        before = []
-        for digit, child in zip(DIGITS, children, strict=True):
-            if len(child) == len(EMPTY_ROOT):
-                digest, below = known.pop(path + digit, ("", ""))
-                if digest != child:
-                    return None
-                before.append(below)
-            else:
-                before.append(later.before(path, child) if child else "")
-        digest = node_digest(text_now)
-        if before == children:
-            known[path] = digest, digest
-            continue
-        facts = [child for child in before if child]
-        if path and len(facts) < 2 and not any(len(child) == len(EMPTY_ROOT) for child in facts):
-            known[path] = digest, "".join(facts)
-        else:
-            known[path] = digest, node_digest(",".join(before))
+    with closing(connection.execute(query, execution_options=STREAMED)) as stored:
+        for path, shown in stored.tuples():
+            children = shown.split(",") if isinstance(path, str) and isinstance(shown, str) else []
+            if len(children) != len(DIGITS):
+                return None
+            before = []
+            for digit, child in zip(DIGITS, children, strict=True):
+                if len(child) == len(EMPTY_ROOT):
+                    digest, below = known.pop(path + digit, ("", ""))
+                    if digest != child:
+                        return None
+                    before.append(below)
+                else:
+                    before.append(later.before(path, child) if child else "")
+            digest = node_digest(shown)
+            known[path] = digest, digest if before == children else _node_before(path, before)
     if known.keys() != {""} or known[""][0] != _stored_root(connection):
         return None
     return known[""][1] if later.all_taken() else None
+
+
+def _node_before(path: str, children: list[str]) -> str:
+    """What stood above some children: a node's digest, or the only fact; nothing where there were none."""
+    present = [child for child in children if child]
+    if path and len(present) < 2 and not any(len(child) == len(EMPTY_ROOT) for child in present):
+        return "".join(present)
+    return node_digest(",".join(children))
 
 
 NAMED = 20  # entries that build on a missing one are listed up to so many
