@@ -358,23 +358,24 @@ def postgresql_template(postgresql_server: str, tmp_path_factory: pytest.TempPat
 
 @pytest.fixture(scope="session")
 def racer() -> Iterator[Callable[[dict[str, Any]], list[str]]]:
-    """A program that has loaded what it needs, and forks processes that begin at the same moment."""
-    program = Path(__file__).with_name("ledger_racer.py")
-    process = subprocess.Popen(
-        [sys.executable, "-W", "ignore", str(program)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    )
-    assert process.stdin is not None
-    assert process.stdout is not None
-    sink, source = process.stdin, process.stdout
+    """A program that loads what it needs at the first race, and forks processes that begin at the same moment."""
+    started: list[subprocess.Popen[str]] = []
 
     def race(job: dict[str, Any]) -> list[str]:
-        sink.write(json.dumps(job) + "\n")
-        sink.flush()
-        outcomes: list[str] = json.loads(source.readline())
+        if not started:
+            program = [sys.executable, "-W", "ignore", str(Path(__file__).with_name("ledger_racer.py"))]
+            started.append(subprocess.Popen(program, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True))
+        [process] = started
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdin.write(json.dumps(job) + "\n")
+        process.stdin.flush()
+        outcomes: list[str] = json.loads(process.stdout.readline())
         return outcomes
 
     yield race
-    process.communicate(timeout=600)
+    for process in started:
+        process.communicate(timeout=600)
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])

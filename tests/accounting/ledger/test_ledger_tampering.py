@@ -127,9 +127,12 @@ def test_the_control_ledger_has_every_kind(victim) -> None:
     assert set(victim.kinds()) == {kind.KIND for kind in get_args(Entry)}
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_every_field_of_every_entry_is_covered(victim) -> None:
-    """Each column of each row, and each value inside each body, changed alone, is found."""
+    """Each column of each row, and each value inside each body, changed alone, is found.
+
+    In one entry of each kind `forgery/test_entry_mutations.py` changes them, with all hashes made to fit besides.
+    """
     for row in victim.raw(entries):
         place = {"position": row["position"]}
         changes: list[tuple[str, Any]] = [
@@ -206,8 +209,9 @@ def test_swapped_entries_are_found(victim) -> None:
     assert victim.findings() == []
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_every_column_of_every_derived_row_is_covered(victim) -> None:
+    """Of some rows of each table `forgery/test_row_mutations.py` changes them, on both databases."""
     for table in DERIVED_TABLES:
         count = victim.raw(lambda c, t=table: c.execute(text(f"SELECT count(*) FROM {t.name}")).scalar_one())
         assert count
