@@ -147,8 +147,8 @@ def test_a_bound_on_one_side_of_a_target_says_so():
     ("k", "lowest", "highest", "now", "then"),
     [
         (40, "0.1", "0.2", 0.219, 0.602),
-        pytest.param(40, "0.1", "0.12", 0.117, 0.167, marks=pytest.mark.slow),
-        pytest.param(100, "0.1", "0.2", 0.107, 0.416, marks=pytest.mark.slow),
+        pytest.param(40, "0.1", "0.12", 0.117, 0.167, marks=pytest.mark.long),
+        pytest.param(100, "0.1", "0.2", 0.107, 0.416, marks=pytest.mark.long),
     ],
 )
 def test_rates_that_differ_cost_what_the_highest_does(k, lowest, highest, now, then):
