@@ -20,6 +20,7 @@ from ...accounting.ledger.entries.kinds import FilterAccounting
 from ...accounting.ledger.queries import DatasetState, SeriesState
 from ...accounting.ledger.reader import open_reader
 from ...accounting.ledger.writer import open_writer
+from ...flows.abandon import abandon_release
 from ...flows.paths import StatePaths, resolve_paths
 from ...mechanisms.amounts import Number, amount_shown, counted, exact_number, share_shown
 from ...mechanisms.errors import InputRefused
@@ -345,8 +346,6 @@ def abandon(release_id: str, *, reason: str, ledger_url: str | None = None, home
         InputRefused: the ledger has no such release.
         AccountantRefused: it is held by a live process, published, or abandoned already.
     """
-    from ...flows.abandon import abandon_release  # it loads Prefect
-
     return abandon_release(release_id, reason=reason, state_paths=resolve_paths(ledger_url=ledger_url, home=home))
 
 
