@@ -404,6 +404,7 @@ typedef struct {
     long long first, last, origin, records, levels;
     int optional;
     const int64_t *chosen; /* places of the chosen records' values, or -1 */
+    int together;          /* whether they are values in a row */
     int64_t origin_of_chosen, count, values;
     int64_t *ranks;
     Span body;
@@ -427,6 +428,7 @@ static const char *locate(Page *page, const int64_t *positions, int64_t total)
         if (page->chosen[place] <= before || page->chosen[place] - page->origin >= page->records)
             return "the positions do not lie in the page, ascending";
     }
+    page->together = page->count > 0 && page->chosen[page->count - 1] - page->chosen[0] == page->count - 1;
     if (!page->optional)
         return page->levels > 0 ? "a required column has no levels" : NULL;
     if (page->levels < 0) {
@@ -452,8 +454,38 @@ static const char *locate(Page *page, const int64_t *positions, int64_t total)
     if (!dense) {
         page->chosen = page->ranks;
         page->origin_of_chosen = 0;
+        page->together = 0;
     }
     return NULL;
+}
+
+/* Add to `out` the codes of values in a row of a packed run, from its value number `first` on. Eight of up to 8 bits lie
+ * in one word, which is read where it lies in the run. Returns whether all are in the dictionary. */
+static int add_row(const Run *run, unsigned width, int64_t first, int64_t count, const int64_t *table, uint64_t entries,
+                   int64_t *out)
+{
+    const uint64_t mask = ((uint64_t)1 << width) - 1;
+    const int64_t last = first + count;
+    while (first < last) {
+        int64_t octet = (first >> 3) * (int64_t)width;
+        if (width > 8 || first & 7 || last - first < 8 || run->octets - octet < 8) {
+            uint64_t index = unpack(run->data, run->octets, width, first++);
+            if (index >= entries)
+                return 0;
+            *out++ += table[index];
+            continue;
+        }
+        uint64_t word;
+        memcpy(&word, run->data + octet, 8);
+        for (const int64_t *stop = out + 8; out < stop; word >>= width) {
+            uint64_t index = word & mask;
+            if (index >= entries)
+                return 0;
+            *out++ += table[index];
+        }
+        first += 8;
+    }
+    return 1;
 }
 
 static const char *add_indexed(Page *page)
@@ -480,7 +512,15 @@ static const char *add_indexed(Page *page)
         int64_t left = page->values - start;
         int64_t count_of_run = run.count < (uint64_t)left ? (int64_t)run.count : left;
         int64_t stop = start + count_of_run;
-        if (!run.packed) {
+        if (page->together && run.packed) {
+            int64_t first = chosen[0] - origin + place;
+            int64_t wanted = (stop < first + count - place ? stop : first + count - place) - first;
+            if (wanted > 0) {
+                if (!add_row(&run, width, first - start, wanted, table, (uint64_t)entries, out + place))
+                    return "an index lies beyond the dictionary";
+                place += wanted;
+            }
+        } else if (!run.packed) {
             if (run.value >= (uint64_t)entries)
                 return "an index lies beyond the dictionary";
             int64_t code = table[run.value];
