@@ -107,7 +107,7 @@ def test_a_forged_file_is_never_believed(desk, kept, name, code) -> None:
         assert kept.read_bytes() == sealed(fields)
 
 
-def test_what_others_can_change_or_signed_is_refused(desk, kept, tmp_path_factory) -> None:
+def test_what_others_can_change_or_signed_is_refused(desk, kept) -> None:
     kept.chmod(0o640)
     answer = verify(desk)
     assert answer.code == 2
