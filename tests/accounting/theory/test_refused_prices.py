@@ -45,6 +45,7 @@ from crowdblend.mechanisms.biased_sampling import BiasedSampleCounts, UnequalRat
 from crowdblend.mechanisms.errors import InputRefused
 from crowdblend.mechanisms.histogram import NoisyHistogram, OutlierPrivateHistogram, SuppressedHistogram
 from crowdblend.mechanisms.microdata import StronglySafeRelease
+from crowdblend.mechanisms.mixed_series import MixedSeries
 from crowdblend.mechanisms.points import SyntheticPoints
 
 RELEASE = StronglySafeRelease(k=20, sampling_rate=Decimal("0.1"))
@@ -236,6 +237,22 @@ def test_what_doubles_cannot_hold_has_no_price(k, rate, records) -> None:
     release = StronglySafeRelease(k=k, sampling_rate=Decimal(rate))
     with pytest.raises(InputRefused, match=r"this release has no price: .*beyond double precision"):
         price(release, delta=Decimal("1e-6"), rows_per_person=records)
+
+
+@pytest.mark.parametrize(
+    ("parts", "delta", "said"),
+    [
+        ("1 x k=1,rate=0.5; 1 x epsilon=0.1", "0.4", "no epsilon is found for delta 0.4 with the series 1 x k=1,rate"),
+        ("1 x k=20,rate=0.1; 1 x epsilon=0.1", "1e-201", "no epsilon is found for delta 1e-201 "),
+        ("1 x k=20,rate=1e-20; 1 x epsilon=0.1", "1e-6", "this series has no price: .*beyond double precision"),
+    ],
+)
+def test_a_series_of_different_mechanisms_without_a_price_is_refused_in_words(parts, delta, said) -> None:
+    series = MixedSeries(parts=parts)
+    with pytest.raises(InputRefused, match=said):
+        price(series, delta=Decimal(delta), releases=series.releases)
+    with pytest.raises(InputRefused, match="of 2 releases has no price as a series of 3"):
+        price(series, delta=Decimal(delta), releases=3)
 
 
 def test_the_papers_bound_is_for_one_record_of_whatever_answer() -> None:

@@ -230,6 +230,15 @@ def test_costs_out_of_range_are_refused_in_words():
             refused()
 
 
+def test_terms_are_not_proposed_for_budgets_out_of_range():
+    for epsilon in ("0", "-1", "NaN", "Infinity"):
+        with pytest.raises(InputRefused, match=f"epsilon must be positive, not {epsilon}"):
+            propose_terms(Decimal(epsilon), MILLIONTH)
+    for delta in ("0", "1", "NaN"):
+        with pytest.raises(InputRefused, match=f"delta must lie strictly between 0 and 1, not {delta}"):
+            least_terms(Decimal(delta))
+
+
 @pytest.mark.parametrize("epsilon", ["0.5", "3"])
 def test_a_guarantee_with_a_delta_takes_what_the_worst_pair_does_beyond_it(epsilon):
     """Two outcomes of the ratio e^ε either way, and one on each side alone, of probability δ, which the tail takes."""
